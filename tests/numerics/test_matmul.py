@@ -16,9 +16,8 @@ from llvmlite import ir
 from nki.base import dtype as dt
 from nki.numerics import matmul_entry
 from nki.numerics.jit import engine
-from nki.numerics.matmul import PANEL, add_matmul, adds_by_groups, block_of
+from nki.numerics.matmul import PANEL, add_matmul, adds_by_groups
 from nki.numerics.matmul_entry import configured, pair_address, tile_routines
-from nki.numerics.packing import add_pack_turned, blocks_size
 
 LANES = (4, 8, 16)
 SENTINEL = np.float32(-12345.5)
@@ -221,40 +220,6 @@ def test_moving_operand_in_panels(lanes: int, size: str, accumulate: bool) -> No
     compiled(lanes)(
         out.ctypes.data, columns, left.ctypes.data, rows, panels.ctypes.data, PANEL,
         depth * PANEL, rows, columns, depth, int(accumulate),
-    )  # fmt: skip
-    assert same_bits(out, want)
-
-
-@cache
-def turned(lanes: int) -> tuple[Any, Any]:
-    """The packing of columns, and the product of what it gives."""
-    module = ir.Module()
-    add_matmul(module, lanes)
-    add_pack_turned(module, block_of(lanes))
-    addresses = engine().compile(module)
-    p, i = ctypes.c_void_p, ctypes.c_int64
-    pack = ctypes.CFUNCTYPE(None, p, p, i, i, i)(addresses["nki_pack_turned"])
-    return pack, ctypes.CFUNCTYPE(None, p, i, p, p, i, i, i, i, i, i)(addresses["nki_matmul_packed"])
-
-
-@pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("size", ["128x128x128", "64x512x128", "17x128x16", "1x160x33", "100x32x50", "127x64x127"])
-@pytest.mark.parametrize("accumulate", [False, True])
-def test_stationary_operand_whose_columns_are_dense(lanes: int, size: str, accumulate: bool) -> None:
-    rows, columns, depth = map(int, size.split("x"))
-    left, right = draw(depth, rows, columns)
-    step = depth + 3
-    source = np.full((rows, step), np.nan, np.float32)
-    source[:, :depth] = left.T
-    blocks = np.full(blocks_size(block_of(lanes), depth, rows) + 8, SENTINEL)
-    out = np.random.default_rng(1).normal(size=(rows, columns)).astype(np.float32)
-    want = out + sequential(left, right) if accumulate else sequential(left, right)
-    pack, product = turned(lanes)
-    pack(blocks.ctypes.data, source.ctypes.data, step, rows, depth)
-    assert (blocks[-8:] == SENTINEL).all()
-    product(
-        out.ctypes.data, columns, blocks.ctypes.data, right.ctypes.data, columns,
-        PANEL, rows, columns, depth, int(accumulate),
     )  # fmt: skip
     assert same_bits(out, want)
 

@@ -18,7 +18,7 @@ is read where it is; of plain rows a copy is made.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from llvmlite import ir
 
@@ -27,6 +27,7 @@ from nki.base.dtype import DType
 from nki.numerics import packing
 from nki.numerics.llvm import (
     F32,
+    I32,
     I64,
     LINE,
     POINTER,
@@ -46,7 +47,6 @@ from nki.numerics.llvm import (
     switch,
     while_,
 )
-from nki.numerics.vectors import Vectors, first_lanes
 
 # Arguments of the public functions and of a tile: pointers with strides, then sizes and flags.
 _MATMUL: Final = [POINTER, I64, POINTER, I64, POINTER, I64, I64, I64, I64, I64, I64]
@@ -102,15 +102,89 @@ _HIGHEST_NARROW: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class _Arithmetic:
-    """``lanes`` of a vector, ``pairs`` as in :class:`~nki.numerics.vectors.Vectors`, and the elements of a chain; 0: all are one chain."""
+    """``lanes`` of a vector, ``pairs`` as in :class:`_Vectors`, and the elements of a chain; 0: all are one chain."""
 
     lanes: int
     pairs: bool = False
     chain: int = 0
 
 
+def _intrinsic(module: ir.Module, name: str, result: ir.Type, operands: list[Any]) -> ir.Function:
+    found: Any = module.globals.get(name)
+    return found or ir.Function(module, ir.FunctionType(result, operands), name)
+
+
+class _BFloat(ir.Type):
+    """LLVM's bfloat, which llvmlite does not name."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloat)
+
+    def __hash__(self) -> int:
+        return hash(_BFloat)
+
+
+@dataclass(frozen=True, slots=True)
+class _Vectors:
+    """Loads, stores and arithmetic of vectors of ``lanes`` floats; with a mask, on the masked lanes of memory only."""
+
+    b: Builder
+    lanes: int
+    mask: Value | None = None
+    pairs: bool = False
+    """Each element holds two bfloat16 numbers, the one of the smaller k in the upper half."""
+
+    @property
+    def type(self) -> ir.VectorType:
+        return ir.VectorType(F32, self.lanes)
+
+    @property
+    def zero(self) -> ir.Constant:
+        return ir.Constant(self.type, [0.0] * self.lanes)
+
+    def load(self, pointer: Value) -> Value:
+        if self.mask is None:
+            return self.b.load(pointer, typ=self.type, align=4)
+        name = f"llvm.masked.load.v{self.lanes}f32.p0"
+        operands = [pointer, ir.Constant(I32, 4), self.mask, self.zero]
+        return self.b.call(_intrinsic(self.b.module, name, self.type, [o.type for o in operands]), operands)
+
+    def store(self, value: Value, pointer: Value) -> None:
+        if self.mask is None:
+            self.b.store(value, pointer, align=4)
+            return
+        name = f"llvm.masked.store.v{self.lanes}f32.p0"
+        operands = [value, pointer, ir.Constant(I32, 4), self.mask]
+        self.b.call(_intrinsic(self.b.module, name, VOID, [o.type for o in operands]), operands)
+
+    def fma(self, x: Value, y: Value, z: Value) -> Value:
+        if self.pairs:
+            halves = ir.VectorType(_BFloat(), 2 * self.lanes)
+            name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * self.lanes}"
+            function = _intrinsic(self.b.module, name, self.type, [self.type, halves, halves])
+            return self.b.call(function, [z, self.b.bitcast(x, halves), self.b.bitcast(y, halves)])
+        name = f"llvm.fma.v{self.lanes}f32"
+        return self.b.call(_intrinsic(self.b.module, name, self.type, [self.type] * 3), [x, y, z])
+
+    def splat(self, scalar: Value) -> Value:
+        one = self.b.insert_element(ir.Constant(self.type, ir.Undefined), scalar, ir.Constant(I32, 0))
+        lanes = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        return self.b.shuffle_vector(one, ir.Constant(self.type, ir.Undefined), lanes)
+
+
+def _mask(b: Builder, lanes: int, count: Value) -> Value:
+    """True in the first ``count`` of ``lanes`` lanes."""
+    wide = ir.VectorType(I32, lanes)
+    one = b.insert_element(ir.Constant(wide, ir.Undefined), b.trunc(count, I32), ir.Constant(I32, 0))
+    bound = b.shuffle_vector(one, ir.Constant(wide, ir.Undefined), ir.Constant(wide, [0] * lanes))
+    return b.icmp_signed("<", ir.Constant(wide, list(range(lanes))), bound)
+
+
 def _chain(
-    b: Builder, v: Vectors, size: tuple[int, int], operands: list[Value], depth: Value, fetched: Matrix | None = None
+    b: Builder, v: _Vectors, size: tuple[int, int], operands: list[Value], depth: Value, fetched: Matrix | None = None
 ) -> list[Value]:
     """Sums of ``depth`` products, each from +0.0 on, for ``size``: rows and vectors.
 
@@ -146,7 +220,7 @@ def _chain(
 
 
 def _groups(
-    b: Builder, v: Vectors, size: tuple[int, int], operands: list[Value], depth: Value, chain: int
+    b: Builder, v: _Vectors, size: tuple[int, int], operands: list[Value], depth: Value, chain: int
 ) -> list[Value]:
     """As :func:`_chain`, but in groups of two chains of ``chain`` products."""
     left, right = Matrix(*operands[:2]), Matrix(*operands[2:])
@@ -188,7 +262,7 @@ def _tile(module: ir.Module, kind: _Arithmetic, rows: int, vectors: int, masked:
     function, b = internal(module, f"nki_matmul_tile_{rows}x{vectors}", _TILE)
     out_pointer, ldo, *operands, depth, accumulate, count, ahead, lda = function.args
     out, size = Matrix(out_pointer, ldo), (rows, vectors)
-    v = Vectors(b, kind.lanes, first_lanes(b, kind.lanes, count) if masked else None, kind.pairs)
+    v = _Vectors(b, kind.lanes, _mask(b, kind.lanes, count) if masked else None, kind.pairs)
     if kind.chain:
         totals = _groups(b, v, size, operands, depth, kind.chain)
     else:
@@ -237,14 +311,13 @@ def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool) -> 
 
 
 def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
-    """The product as ``nki_matmul`` has it, panel by panel; one more argument tells that ``stationary`` is packed."""
+    """The product as ``nki_matmul`` has it, panel by panel, whatever the number of columns."""
     lanes, tiling = kind.lanes, _TILING[kind.lanes]
     wide = {rows: _tile(module, kind, rows, vectors, False) for rows, vectors in tiling.wide.items()}
     double, single = _panel(module, kind, 2, False), _panel(module, kind, 1, True)
-    function, b = internal(module, "nki_matmul_product", [*_MATMUL, I64])
-    out_pointer, ldo, left, lds, right, ldm, panels, rows, columns, depth, accumulate, packed_left = function.args
+    function, b = internal(module, "nki_matmul_product", _MATMUL)
+    out_pointer, ldo, left, lds, right, ldm, panels, rows, columns, depth, accumulate = function.args
     out, moving = Matrix(out_pointer, ldo), _Panels(right, panels)
-    in_place = b.icmp_signed("==", packed_left, i64(0))
     packed = Matrix(scratch(b, _PACKED_DEPTH * 2 * lanes), i64(2 * lanes))
     plain = b.icmp_signed("==", panels, i64(PANEL))
     worth_packing = b.and_(at_least(b, rows, tiling.rows + 1), at_least(b, i64(_PACKED_DEPTH), depth))
@@ -252,17 +325,14 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
     weights = packing.Stationary(b, tiling.block, left, lds)
     column, panel, stride = Variable(b), Variable(b, POINTER), Variable(b)
     column.set(i64(0))
-    with switch(b, b.select(b.and_(plain, in_place), rows, i64(0)), wide) as cases:
+    with switch(b, b.select(plain, rows, i64(0)), wide) as cases:
         for few in cases:
             with steps(b, columns, tiling.wide[few] * lanes, column) as here:
                 place, source = out.at(b, i64(0), here), moving.at(b, here)
                 b.call(wide[few], [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0), source, ldm])
 
-    with b.if_else(in_place) as (then, otherwise):
-        with then, b.if_then(packing.is_worth_it(b, tiling.rows, depth, rows, columns)):
-            weights.pack(b, depth, rows)
-        with otherwise:
-            weights.take_packed(b, left, depth)
+    with b.if_then(packing.is_worth_it(b, tiling.rows, depth, rows, columns)):
+        weights.pack(b, depth, rows)
     with steps(b, columns, 2 * lanes, column) as here:
         place, source = out.at(b, i64(0), here), moving.at(b, here)
         panel.set(source)
@@ -322,7 +392,7 @@ def add_pair_matmul(module: ir.Module, lanes: int) -> ir.Function:
 
 def _pack(b: Builder, lanes: int, target: Matrix, source: Matrix, depth: Value) -> None:
     """Copy ``depth`` rows of two vectors."""
-    v = Vectors(b, lanes)
+    v = _Vectors(b, lanes)
     with steps(b, depth, 1) as row:
         for j in (0, lanes):
             v.store(v.load(source.at(b, row, i64(j))), target.at(b, row, i64(j)))
@@ -354,7 +424,7 @@ def _narrow(module: ir.Module, lanes: int, product: ir.Function) -> ir.Function:
         first = start.get()
         block = smaller(b, b.sub(rows, first), _NARROW_BLOCK)
         swapped = [right, ldm, stationary.at(b, i64(0), first), lds, i64(PANEL), columns, block, depth, i64(0)]
-        b.call(product, [turned.pointer, turned.stride, *swapped, i64(0)])
+        b.call(product, [turned.pointer, turned.stride, *swapped])
         with steps(b, block, 1) as row, steps(b, columns, 1) as column:
             place = out.at(b, b.add(first, row), column)
             total = b.load(turned.at(b, column, row), typ=F32)
@@ -380,7 +450,7 @@ def add_matmul(module: ir.Module, lanes: int, by_groups: bool = False) -> ir.Fun
     or in one chain, plus the old ``out[m, n]`` if ``accumulate`` is not 0. Matrices are row-major; ``ldo``, ``lds`` and
     ``ldm`` count elements from row to row. ``panels`` counts elements from one panel of :data:`PANEL` columns of
     ``moving`` to the next; it is :data:`PANEL` if rows are plain. ``out`` must not overlap the operands. Sizes may be
-    0. The function uses up to 110 KiB of stack. The module also gets ``nki_matmul_packed``, unless ``by_groups``.
+    0. The function uses up to 110 KiB of stack.
     """
     product = _product(module, _Arithmetic(lanes, chain=CHAIN if by_groups else 0))
     narrow = _narrow(module, lanes, product)
@@ -394,34 +464,10 @@ def add_matmul(module: ir.Module, lanes: int, by_groups: bool = False) -> ir.Fun
         # A single dense column is its own transpose.
         dense = b.and_(b.icmp_signed("==", columns, i64(1)), b.icmp_signed("==", ldo, i64(1)))
         with b.if_then(dense):
-            b.call(product, [out, rows, right, ldm, left, lds, i64(PANEL), columns, rows, depth, accumulate, i64(0)])
+            b.call(product, [out, rows, right, ldm, left, lds, i64(PANEL), columns, rows, depth, accumulate])
             b.ret_void()
         b.call(narrow, list(function.args))
         b.ret_void()
-    b.call(product, [*function.args, i64(0)])
+    b.call(product, list(function.args))
     b.ret_void()
-    if not by_groups:
-        _add_packed_matmul(module, product)
     return function
-
-
-def _add_packed_matmul(module: ir.Module, product: ir.Function) -> None:
-    """Add ``nki_matmul_packed``, which takes blocks of :mod:`nki.numerics.packing` as its stationary operand.
-
-    ::
-
-        void nki_matmul_packed(float *out, i64 ldo, const float *blocks, const float *moving, i64 ldm, i64 panels,
-                               i64 rows, i64 columns, i64 depth, i64 accumulate)
-
-    ``columns`` is a multiple of :data:`PANEL`.
-    """
-    function = ir.Function(module, ir.FunctionType(VOID, [*_MATMUL[:3], *_MATMUL[4:]]), "nki_matmul_packed")
-    out, ldo, blocks, *others = function.args
-    b = ir.IRBuilder(function.append_basic_block())
-    b.call(product, [out, ldo, blocks, i64(0), *others, i64(1)])
-    b.ret_void()
-
-
-def block_of(lanes: int) -> int:
-    """Columns of a block of the packed stationary operand, for vectors of ``lanes`` floats."""
-    return _TILING[lanes].block

@@ -23,8 +23,7 @@ from nki.numerics.amx_operands import (
     add_widen,
 )
 from nki.numerics.jit import engine
-from nki.numerics.matmul import CHAIN, PANEL, add_matmul, add_pair_matmul, block_of
-from nki.numerics.packing import add_pack_turned
+from nki.numerics.matmul import CHAIN, PANEL, add_matmul, add_pair_matmul
 from nki.numerics.transpose import add_transpose
 
 Float32Array = NDArray[np.float32]
@@ -64,29 +63,11 @@ def _dense_rows(array: Float32Array) -> Float32Array:
 @cache
 def routine(by_groups: bool = False) -> Callable[..., Any]:
     """The compiled routine of :mod:`nki.numerics.matmul`, on addresses."""
-    pointer, size = ctypes.c_void_p, ctypes.c_int64
-    prototype = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 6)
-    return prototype(_addresses(by_groups)["nki_matmul"])
-
-
-@cache
-def _addresses(by_groups: bool) -> dict[str, int]:
     module = ir.Module("nki_gemm")
     add_matmul(module, engine().vector_width, by_groups)
-    return engine().compile(module)
-
-
-def packed_address() -> int:
-    """Address of the product of a stationary operand in blocks, ``nki_matmul_packed``."""
-    return _addresses(False)["nki_matmul_packed"]
-
-
-@cache
-def pack_turned_address() -> int:
-    """Address of :func:`nki.numerics.packing.add_pack_turned` for these blocks."""
-    module = ir.Module("nki_pack_turned")
-    add_pack_turned(module, block_of(engine().vector_width))
-    return engine().compile(module)["nki_pack_turned"]
+    pointer, size = ctypes.c_void_p, ctypes.c_int64
+    prototype = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 6)
+    return prototype(engine().compile(module)["nki_matmul"])
 
 
 @cache

@@ -71,12 +71,6 @@ def _gather(b: Builder, source: Matrix, row: Value, column: Value, first: int, w
         b.load(source.at(b, b.add(row, i64(first + j * width)), column), typ=kind, align=source.element.width // 8)
         for j in range(pieces)
     ]
-    return joined(b, vectors)
-
-
-def joined(b: Builder, vectors: list[Value]) -> Value:
-    """``vectors`` side by side, with anything behind them up to a power of two of them."""
-    vectors = vectors + vectors[-1:] * ((1 << (len(vectors) - 1).bit_length()) - len(vectors))
     while len(vectors) > 1:
         both = list(range(2 * vectors[0].type.count))
         vectors = [_shuffle(b, left, right, both) for left, right in zip(vectors[::2], vectors[1::2], strict=True)]

@@ -8,8 +8,8 @@ the product and beyond.
 A copy goes if it is the only reader of the transposition's result, and if products alone read the tile that it fills,
 as their stationary operand. What loops or run-time indices touch is not changed.
 
-Products in tile registers read bfloat16 the way it was before the transposition, and wide products of float32 pack it
-from there: then the transposition goes, too, if nothing writes what it reads before the last product.
+A processor with tile registers reads bfloat16 the way it was before the transposition: then that goes, too, if nothing
+writes what it reads before the last product.
 """
 
 from __future__ import annotations
@@ -35,12 +35,6 @@ _MOST_ROWS: Final = 512
 """Rows of a stationary operand that is not transposed."""
 _MOVING: Final = frozenset({"bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"})
 """Dtypes that products in tile registers take."""
-_PACKED: Final = 128
-"""The most rows and columns of a stationary operand of float32 that is packed, and the fewest columns of its product,
-which come in groups, too: as the CPU has it (:mod:`nki.numerics.packing`).
-"""
-_LEAST_PACKED: Final = 32
-"""The fewest rows and columns."""
 
 
 @dataclass(slots=True)
@@ -88,7 +82,7 @@ def turn_operands(
     changed: list[Statement | None] = list(body)
     for position in turns:
         written = _write_directly(changed, position, uses)
-        if written is None or not (_fits_packing(written) or (_fits_tiles(written) and has_tiles())):
+        if written is None or not _fits_tiles(written) or not has_tiles():
             continue
         if written.src.buffer.on_chip or written.src.tensor in fixed:  # else another core may write it
             _read_unturned(changed, position, written, uses)
@@ -114,9 +108,9 @@ def _results_and_copies(body: Sequence[Statement], turns: Sequence[int]) -> set[
 
 
 def _sources(body: Sequence[Statement], turns: Sequence[int]) -> set[Tensor]:
-    """The tensors of bfloat16 and float32 that the transpositions at ``turns`` read."""
+    """The tensors of bfloat16 that the transpositions at ``turns`` read."""
     found = (inst.as_transposition() for n in turns if isinstance(inst := body[n], Inst))
-    return {turn.src.tensor for turn in found if turn is not None and turn.src.dtype in (dt.bfloat16, dt.float32)}
+    return {turn.src.tensor for turn in found if turn is not None and turn.src.dtype is dt.bfloat16}
 
 
 def _uses_of(tensors: AbstractSet[Tensor], body: Sequence[Statement]) -> dict[Tensor, _Uses]:
@@ -172,14 +166,6 @@ def _fits_tiles(turn: Copy) -> bool:
     return source.shape[0] % _GROUP == 0 and source.shape[1] % _GROUP == 0 and source.shape[1] <= _MOST_ROWS
 
 
-def _fits_packing(turn: Copy) -> bool:
-    """True if wide products can pack the source of a transposition as their stationary operand."""
-    source = turn.src
-    if source.dtype is not dt.float32 or len(source.shape) != 2 or source.strides[1] != 1:
-        return False
-    return all(_LEAST_PACKED <= count <= _PACKED for count in source.shape) and source.strides[0] >= source.shape[1]
-
-
 def _read_unturned(body: list[Statement | None], position: int, turn: Copy, uses: dict[Tensor, _Uses]) -> None:
     """Let products read what the transposition at ``position`` reads, without it, if that is still there."""
     tile, source = turn.dst.tensor, uses.get(turn.src.tensor)
@@ -195,7 +181,7 @@ def _read_unturned(body: list[Statement | None], position: int, turn: Copy, uses
         for number, (parameter, access) in enumerate(inst.operands()):
             if access.tensor is tile and (unturned := _unturned(access, turn)) is not None:
                 operands[number] = unturned
-            elif access.tensor is tile or (parameter.name == moving and not _is_moving(access, turn.src.dtype)):
+            elif access.tensor is tile or (parameter.name == moving and not _is_moving(access)):
                 return
         changed[reader] = inst.with_operands(operands)
     if all(inst.has_supported_layout() for inst in changed.values()):
@@ -205,22 +191,19 @@ def _read_unturned(body: list[Statement | None], position: int, turn: Copy, uses
 
 
 def _unturned(access: Access, turn: Copy) -> Access | None:
-    """The elements of ``access``, to the tile that a transposition fills, in its source; None if products cannot."""
+    """The elements of ``access``, to the tile that a transposition fills, in its source; None if they fit no tiles."""
     width = turn.dst.shape[1]
     row, column = divmod(access.offset, width)
     if access.dtype is not turn.src.dtype or len(access.shape) != 2 or access.strides != (width, 1):
         return None
-    is_part = any(n % _GROUP for n in access.shape) if turn.src.dtype is dt.bfloat16 else access.shape != turn.dst.shape
-    if is_part:
+    if any(n % _GROUP for n in access.shape):
         return None
     step = turn.src.strides[0]
     return Access(turn.src.tensor, turn.src.offset + column * step + row, access.shape, (1, step), turn.src.dtype)
 
 
-def _is_moving(access: Access, stationary: dt.DType) -> bool:
-    """True of a moving operand for tile registers, or of wide ones of float32 if ``stationary`` is that."""
-    if stationary is dt.float32:
-        return access.dtype is dt.float32 and access.free_elements >= _PACKED and access.free_elements % _GROUP == 0
+def _is_moving(access: Access) -> bool:
+    """True of a moving operand for tile registers."""
     return access.dtype.name in _MOVING and access.free_elements > 1
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from nki.backend.cpu.loop_ir.flat import rows_of_flat
 from nki.backend.cpu.loop_ir.nodes import (
-    FEW_ROWS,
     NARROW,
     SCRATCH,
     Assign,
@@ -38,7 +37,6 @@ from nki.base.dtype import DType
 from nki.ir.algebra import Step, column_of, last_of, reinterpreted
 from nki.ir.types import Access, coalesced
 from nki.isa.tables.alu import BITS
-from nki.numerics import packing
 from nki.numerics.amx_operands import GROUP, MOST_ROWS
 from nki.numerics.matmul import PANEL, adds_by_groups
 from nki.numerics.matmul_entry import tile_routines
@@ -276,7 +274,7 @@ class LoopIRBuilder:
     def _factors(self, product: Expr) -> tuple[MemRef, MemRef]:
         """The memory of both operands of a matrix product, materialized as float32 if the product cannot read it."""
         left, right = product.args
-        turned = _turned(left) if product.op == "groups" and product.columns > 1 else _turned_float32(left, right)
+        turned = _turned(left) if product.op == "groups" and product.columns > 1 else None
         return turned or self._factor(left, False), self._factor(right, True)
 
     def _factor(self, expr: Expr, may_be_panels: bool) -> MemRef:
@@ -334,15 +332,6 @@ def _turned(factor: Expr) -> MemRef | None:
     if memref is None or memref.dtype is not dt.bfloat16 or not memref.is_turned or memref.rows > MOST_ROWS:
         return None
     return memref if memref.rows % GROUP == memref.columns % PANEL == 0 and tile_routines() is not None else None
-
-
-def _turned_float32(left: Expr, right: Expr) -> MemRef | None:
-    """The memory of a stationary operand that was not transposed, if the float32 product is to pack it."""
-    memref = left.memref if left.kind == "load" else None
-    if memref is None or memref.dtype is not dt.float32 or not memref.is_turned or right.kind != "load":
-        return None
-    fits = packing.LEAST_DEPTH <= memref.rows <= packing.DEPTH and FEW_ROWS < memref.columns <= packing.COLUMNS
-    return memref if fits and right.columns >= packing.WORTH_IT and right.columns % PANEL == 0 else None
 
 
 def _load_of(memref: MemRef) -> Expr:
