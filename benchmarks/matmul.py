@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.timing import Row, medians
 from nki.numerics.matmul import PANEL
-from nki.numerics.matmul_entry import routine
+from nki.numerics.matmul_entry import columns_of_block, routine
 
 # rows, columns, depth: the Tensor engine's own tile first, then smaller and thinner ones.
 SHAPES = [
@@ -29,7 +29,8 @@ def rows(runs: int) -> Iterator[Row]:
     for m, n, k in SHAPES:
         left, right = (rng.normal(size=(k, size)).astype(np.float32) for size in (m, n))
         upright, out = np.ascontiguousarray(left.T), np.empty((m, n), np.float32)
-        arguments = (out.ctypes.data, n, left.ctypes.data, m, right.ctypes.data, n, PANEL, m, n, k, 0)
+        stationary = left.ctypes.data, m, columns_of_block()
+        arguments = (out.ctypes.data, n, *stationary, right.ctypes.data, n, PANEL, m, n, k, 0)
 
         def ours(arguments: tuple[int, ...] = arguments) -> None:
             native = routine()

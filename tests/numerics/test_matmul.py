@@ -16,7 +16,7 @@ from llvmlite import ir
 from nki.base import dtype as dt
 from nki.numerics import matmul_entry
 from nki.numerics.jit import engine
-from nki.numerics.matmul import PANEL, add_matmul, adds_by_groups
+from nki.numerics.matmul import PANEL, add_matmul, adds_by_groups, columns_of_block
 from nki.numerics.matmul_entry import configured, pair_address, tile_routines
 
 LANES = (4, 8, 16)
@@ -28,7 +28,7 @@ def compiled(lanes: int, by_groups: bool = False) -> Any:
     module = ir.Module()
     add_matmul(module, lanes, by_groups)
     p, i = ctypes.c_void_p, ctypes.c_int64
-    return ctypes.CFUNCTYPE(None, p, i, p, i, p, i, i, i, i, i, i)(engine().compile(module)["nki_matmul"])
+    return ctypes.CFUNCTYPE(None, p, i, p, i, i, p, i, i, i, i, i, i)(engine().compile(module)["nki_matmul"])
 
 
 def run(
@@ -38,17 +38,35 @@ def run(
     out: np.ndarray,
     accumulate: bool = False,
     by_groups: bool = False,
+    in_blocks: bool = False,
 ) -> np.ndarray:
-    """Multiply into a copy of ``out``; the operands may be left parts of wider matrices."""
+    """Multiply into a copy of ``out``; the operands may be left parts of wider matrices.
+
+    ``in_blocks``: the product gets the stationary one in blocks.
+    """
     (depth, rows), columns = stationary.shape, moving.shape[1]
     out = out.copy()
     strides = [a.strides[0] // 4 for a in (out, stationary, moving)]
     assert all(a.strides[1] == 4 for a in (out, stationary, moving) if a.size and a.shape[1] > 1)
+    block = columns_of_block(lanes)
+    left, steps = stationary, (strides[1], block)
+    if in_blocks:
+        left = blocks_of(stationary, block)
+        steps = block, left.strides[0] // 4
     compiled(lanes, by_groups)(
-        out.ctypes.data, strides[0], stationary.ctypes.data, strides[1], moving.ctypes.data, strides[2],
+        out.ctypes.data, strides[0], left.ctypes.data, *steps, moving.ctypes.data, strides[2],
         PANEL, rows, columns, depth, int(accumulate),
     )  # fmt: skip
     return out
+
+
+def blocks_of(stationary: np.ndarray, block: int) -> np.ndarray:
+    """Columns by blocks, with room between those; what no column fills is a NaN that would show."""
+    depth, rows = stationary.shape
+    blocks = np.full((-(-rows // block), depth + 3, block), np.nan, np.float32)
+    for column in range(rows):
+        blocks[column // block, :depth, column % block] = stationary[:, column]
+    return blocks
 
 
 def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -128,8 +146,8 @@ def test_bits(lanes: int, rows: int, columns: int, depth: int, gaps: tuple[int, 
     holder[:rows, :columns] = old
     out = holder.copy()
     compiled(lanes)(
-        out.ctypes.data, holder.shape[1], left.ctypes.data, wide_left.shape[1], right.ctypes.data, wide_right.shape[1],
-        PANEL, rows, columns, depth, int(accumulate),
+        out.ctypes.data, holder.shape[1], left.ctypes.data, wide_left.shape[1], columns_of_block(lanes),
+        right.ctypes.data, wide_right.shape[1], PANEL, rows, columns, depth, int(accumulate),
     )  # fmt: skip
     product = sequential(left, right)
     holder[:rows, :columns] = old + product if accumulate else product
@@ -162,6 +180,18 @@ def test_bits_of_large_products(lanes: int, size: str, accumulate: bool) -> None
     old = np.random.default_rng(1).normal(size=(rows, columns)).astype(np.float32)
     product = sequential(left, right)
     assert same_bits(run(lanes, left, right, old, accumulate), old + product if accumulate else product)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("size", ["128x512x128", "97x40x33", "23x64x200", "128x33x128", "3x70x5", "64x5x16"])
+@pytest.mark.parametrize("by_groups", [False, True])
+def test_blocks_of_columns_change_no_bit(lanes: int, size: str, by_groups: bool) -> None:
+    rows, columns, depth = map(int, size.split("x"))
+    left, right = draw(depth, rows, columns)
+    old = np.random.default_rng(1).normal(size=(rows, columns)).astype(np.float32)
+    for accumulate in (False, True):
+        expected = run(lanes, left, right, old, accumulate, by_groups)
+        assert same_bits(run(lanes, left, right, old, accumulate, by_groups, in_blocks=True), expected)
 
 
 @pytest.mark.parametrize("lanes", LANES)
@@ -218,8 +248,8 @@ def test_moving_operand_in_panels(lanes: int, size: str, accumulate: bool) -> No
     product = sequential(left, right)
     want = out + product if accumulate else product
     compiled(lanes)(
-        out.ctypes.data, columns, left.ctypes.data, rows, panels.ctypes.data, PANEL,
-        depth * PANEL, rows, columns, depth, int(accumulate),
+        out.ctypes.data, columns, left.ctypes.data, rows, columns_of_block(lanes),
+        panels.ctypes.data, PANEL, depth * PANEL, rows, columns, depth, int(accumulate),
     )  # fmt: skip
     assert same_bits(out, want)
 

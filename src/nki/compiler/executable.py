@@ -21,8 +21,9 @@ from nki.ir.layout import DENSE, Layout
 from nki.ir.program import Program
 from nki.ir.stage import Stage
 from nki.ir.text import artifact
-from nki.numerics import matmul_entry
+from nki.numerics import matmul, matmul_entry
 from nki.numerics.floating_point import default_environment
+from nki.transforms.blocked_operands import BlockOperands
 from nki.transforms.copy_elimination import EliminateCopies
 from nki.transforms.gather_scatter import ExpandIndirect
 from nki.transforms.lower_sendrecv import LowerSendrecv
@@ -36,12 +37,17 @@ def _has_tiles() -> bool:
     return matmul_entry.tile_routines() is not None
 
 
+def _has_blocks() -> bool:
+    return matmul_entry.columns_of_block() == matmul.BLOCK
+
+
 NATIVE_STAGES: tuple[Stage, ...] = (
     LowerSendrecv(),
     EliminateCopies(),
     TurnOperands(_has_tiles),
     ShareOperands(_has_tiles),
     PackOperands(_has_tiles),
+    BlockOperands(_has_blocks),
     ExpandIndirect(),
 )
 """The stages after ``NATIVE_STOP`` that prepare a program for linking."""

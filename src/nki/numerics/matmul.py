@@ -49,12 +49,14 @@ from nki.numerics.llvm import (
 )
 
 # Arguments of the public functions and of a tile: pointers with strides, then sizes and flags.
-_MATMUL: Final = [POINTER, I64, POINTER, I64, POINTER, I64, I64, I64, I64, I64, I64]
-_PAIRS: Final = _MATMUL[:-1]
-_TILE: Final = [POINTER, I64, POINTER, I64, POINTER, I64, I64, I64, I64, POINTER, I64]
+_MATMUL: Final = [POINTER, I64, POINTER, I64, I64, POINTER, I64, I64, I64, I64, I64, I64]
+_PAIRS: Final = [POINTER, I64, POINTER, I64, POINTER, I64, I64, I64, I64, I64]
+_TILE: Final = [POINTER, I64, POINTER, I64, I64, POINTER, I64, I64, I64, I64, POINTER, I64]
 
 PANEL: Final = 32
 """Columns of a panel of the moving operand: two of the widest vectors."""
+BLOCK: Final = 4
+"""Columns of a block of the stationary operand, where the rows of a register tile are a multiple of that."""
 _UNROLLED: Final = 4
 """Steps over k in a round of the loop of a large tile: what counts the rounds takes the place of multiplications."""
 CHAIN: Final = 16
@@ -80,8 +82,8 @@ class Tiling:
 
     @property
     def block(self) -> int:
-        """Rows beside each other in a copy of the stationary operand: whole tiles, and whole vectors of four."""
-        return self.rows if self.rows % 4 == 0 else 2 * self.rows
+        """Rows beside each other in a stationary operand that is laid out in blocks: :data:`BLOCK`, or whole tiles."""
+        return self.rows if self.rows % BLOCK else BLOCK
 
 
 _TILING: Final = {
@@ -94,6 +96,11 @@ _TILING: Final = {
 def adds_by_groups(stationary: DType, moving: DType) -> bool:
     """True if the product of operands of these dtypes is summed in groups; see this module's contract."""
     return stationary in _FITS_BFLOAT16 and moving in _FITS_BFLOAT16
+
+
+def columns_of_block(lanes: int) -> int:
+    """Columns of a block of the stationary operand for vectors of ``lanes`` floats; see :func:`add_matmul`."""
+    return _TILING[lanes].block
 
 
 _HIGHEST_NARROW: Final = 8
@@ -184,12 +191,19 @@ def _mask(b: Builder, lanes: int, count: Value) -> Value:
 
 
 def _chain(
-    b: Builder, v: _Vectors, size: tuple[int, int], operands: list[Value], depth: Value, fetched: Matrix | None = None
+    b: Builder,
+    v: _Vectors,
+    size: tuple[int, int],
+    operands: list[Value],
+    block: tuple[int, Value],
+    depth: Value,
+    fetched: Matrix | None = None,
 ) -> list[Value]:
     """Sums of ``depth`` products, each from +0.0 on, for ``size``: rows and vectors.
 
-    ``operands``: the stationary and the moving one, each a pointer and a stride. ``fetched``: rows of which one is
-    fetched in each round of :data:`_UNROLLED` steps; without it, a round is one step.
+    ``operands``: the stationary and the moving one, each a pointer and a stride. ``block``: the columns of a block of
+    the stationary one, and the elements from block to block. ``fetched``: rows of which one is fetched in each round of
+    :data:`_UNROLLED` steps; without it, a round is one step.
     """
     slots = [Variable(b, v.type) for _ in range(size[0] * size[1])]
     for slot in slots:
@@ -203,7 +217,8 @@ def _chain(
     def step() -> None:
         columns = [v.load(b.gep(right.get(), [i64(j * v.lanes)], source_etype=F32)) for j in range(size[1])]
         for i in range(size[0]):
-            scalar = v.splat(b.load(b.gep(left.get(), [i64(i)], source_etype=F32), typ=F32))
+            place = b.add(b.mul(block[1], i64(i // block[0])), i64(i % block[0]))
+            scalar = v.splat(b.load(b.gep(left.get(), [place], source_etype=F32), typ=F32))
             for slot, column in zip(slots[i * size[1] : (i + 1) * size[1]], columns, strict=True):
                 slot.set(v.fma(scalar, column, slot.get()))
         left.set(b.gep(left.get(), [lds], source_etype=F32))
@@ -220,7 +235,13 @@ def _chain(
 
 
 def _groups(
-    b: Builder, v: _Vectors, size: tuple[int, int], operands: list[Value], depth: Value, chain: int
+    b: Builder,
+    v: _Vectors,
+    size: tuple[int, int],
+    operands: list[Value],
+    block: tuple[int, Value],
+    depth: Value,
+    chain: int,
 ) -> list[Value]:
     """As :func:`_chain`, but in groups of two chains of ``chain`` products."""
     left, right = Matrix(*operands[:2]), Matrix(*operands[2:])
@@ -238,7 +259,7 @@ def _groups(
     with while_(b, lambda: b.icmp_signed("<", k.get(), depth)):
         here = k.get()
         places = [left.at(b, here, i64(0)), left.stride, right.at(b, here, i64(0)), right.stride]
-        sums = _chain(b, v, size, places, smaller(b, b.sub(depth, here), chain))
+        sums = _chain(b, v, size, places, block, smaller(b, b.sub(depth, here), chain))
         with b.if_else(b.icmp_signed("!=", is_second.get(), i64(0))) as (then, otherwise):
             with then:
                 add(sums)
@@ -254,20 +275,21 @@ def _groups(
 
 
 def _tile(module: ir.Module, kind: _Arithmetic, rows: int, vectors: int, masked: bool) -> ir.Function:
-    """``void tile(out, ldo, stationary, lds, moving, ldm, depth, accumulate, count, ahead, lda)``.
+    """``void tile(out, ldo, stationary, lds, blocks, moving, ldm, depth, accumulate, count, ahead, lda)``.
 
     It computes ``rows`` x ``vectors`` vectors. If ``masked``, only the first ``count`` columns exist, in memory as
     well. The largest tile fetches a row of ``ahead`` for each :data:`_UNROLLED` rows that it multiplies.
     """
     function, b = internal(module, f"nki_matmul_tile_{rows}x{vectors}", _TILE)
-    out_pointer, ldo, *operands, depth, accumulate, count, ahead, lda = function.args
+    out_pointer, ldo, left, lds, blocks, right, ldm, depth, accumulate, count, ahead, lda = function.args
+    operands, block = [left, lds, right, ldm], (_TILING[kind.lanes].block, blocks)
     out, size = Matrix(out_pointer, ldo), (rows, vectors)
     v = _Vectors(b, kind.lanes, _mask(b, kind.lanes, count) if masked else None, kind.pairs)
     if kind.chain:
-        totals = _groups(b, v, size, operands, depth, kind.chain)
+        totals = _groups(b, v, size, operands, block, depth, kind.chain)
     else:
         largest = size == (_TILING[kind.lanes].rows, 2)
-        totals = _chain(b, v, size, operands, depth, Matrix(ahead, lda) if largest else None)
+        totals = _chain(b, v, size, operands, block, depth, Matrix(ahead, lda) if largest else None)
     places = [out.at(b, i64(i), i64(j * kind.lanes)) for i in range(rows) for j in range(vectors)]
     with b.if_else(b.icmp_signed("!=", accumulate, i64(0))) as (then, otherwise):
         with then:
@@ -283,13 +305,13 @@ def _tile(module: ir.Module, kind: _Arithmetic, rows: int, vectors: int, masked:
 def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool) -> ir.Function:
     """All rows of a panel of ``vectors`` vectors of columns.
 
-    Arguments as a tile's, then the number of rows, and the step from block to block of the stationary operand, which is
-    as :mod:`nki.numerics.packing` has it. ``ahead`` is the next panel, which tiles fetch a part of each.
+    Arguments as a tile's, then the number of rows. ``ahead`` is the next panel, which tiles fetch a part of each.
     """
-    highest = _TILING[kind.lanes].rows if vectors > 1 else _HIGHEST_NARROW
+    tiling = _TILING[kind.lanes]
+    highest = _HIGHEST_NARROW if vectors == 1 and _HIGHEST_NARROW % tiling.block == 0 else tiling.rows
     heights = [highest, *(height for height in (8, 4, 2, 1) if height < highest)]
-    function, b = internal(module, f"nki_matmul_panel_{vectors}", [*_TILE, I64, I64])
-    out_pointer, ldo, left, lds, right, ldm, depth, accumulate, count, ahead, lda, rows, step = function.args
+    function, b = internal(module, f"nki_matmul_panel_{vectors}", [*_TILE, I64])
+    out_pointer, ldo, left, lds, blocks, right, ldm, depth, accumulate, count, ahead, lda, rows = function.args
     out, following = Matrix(out_pointer, ldo), Matrix(ahead, lda)
     row, fetched = Variable(b), Variable(b)
     row.set(i64(0))
@@ -297,10 +319,10 @@ def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool) -> 
 
     def call(tile: ir.Function) -> None:
         here, so_far = row.get(), fetched.get()
-        place, weights = out.at(b, here, i64(0)), packing.column(b, left, here, step, _TILING[kind.lanes].block)
+        place, weights = out.at(b, here, i64(0)), packing.column(b, left, here, blocks, tiling.block)
         missing = b.icmp_signed("<", so_far, depth)
         fetch = [b.select(missing, following.at(b, so_far, i64(0)), right), b.select(missing, lda, ldm)]
-        b.call(tile, [place, ldo, weights, lds, right, ldm, depth, accumulate, count, *fetch])
+        b.call(tile, [place, ldo, weights, lds, blocks, right, ldm, depth, accumulate, count, *fetch])
         fetched.set(b.add(so_far, b.sdiv(depth, i64(_UNROLLED))))
 
     for height in heights:
@@ -316,22 +338,23 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
     wide = {rows: _tile(module, kind, rows, vectors, False) for rows, vectors in tiling.wide.items()}
     double, single = _panel(module, kind, 2, False), _panel(module, kind, 1, True)
     function, b = internal(module, "nki_matmul_product", _MATMUL)
-    out_pointer, ldo, left, lds, right, ldm, panels, rows, columns, depth, accumulate = function.args
+    out_pointer, ldo, left, lds, blocks, right, ldm, panels, rows, columns, depth, accumulate = function.args
     out, moving = Matrix(out_pointer, ldo), _Panels(right, panels)
     packed = Matrix(scratch(b, _PACKED_DEPTH * 2 * lanes), i64(2 * lanes))
     plain = b.icmp_signed("==", panels, i64(PANEL))
     worth_packing = b.and_(at_least(b, rows, tiling.rows + 1), at_least(b, i64(_PACKED_DEPTH), depth))
     worth_packing = b.and_(worth_packing, at_least(b, ldm, PANEL + 1))
-    weights = packing.Stationary(b, tiling.block, left, lds)
+    weights = packing.Stationary(b, tiling.block, left, lds, blocks)
     column, panel, stride = Variable(b), Variable(b, POINTER), Variable(b)
     column.set(i64(0))
     with switch(b, b.select(plain, rows, i64(0)), wide) as cases:
         for few in cases:
             with steps(b, columns, tiling.wide[few] * lanes, column) as here:
                 place, source = out.at(b, i64(0), here), moving.at(b, here)
-                b.call(wide[few], [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0), source, ldm])
+                b.call(wide[few], [place, ldo, left, lds, blocks, source, ldm, depth, accumulate, i64(0), source, ldm])
 
-    with b.if_then(packing.is_worth_it(b, tiling.rows, depth, rows, columns)):
+    is_plain = b.icmp_signed("==", blocks, i64(tiling.block))
+    with b.if_then(b.and_(is_plain, packing.is_worth_it(b, tiling.rows, depth, rows, columns))):
         weights.pack(b, depth, rows)
     with steps(b, columns, 2 * lanes, column) as here:
         place, source = out.at(b, i64(0), here), moving.at(b, here)
@@ -343,14 +366,14 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
             stride.set(packed.stride)
         ahead = moving.at(b, b.add(here, i64(2 * lanes)))
         operands = [place, ldo, *weights.get(), panel.get(), stride.get(), depth, accumulate, i64(0)]
-        b.call(double, [*operands, ahead, ldm, rows, weights.size()])
+        b.call(double, [*operands, ahead, ldm, rows])
 
     with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
         here = column.get()
         place, source = out.at(b, i64(0), here), moving.at(b, here)
         count = smaller(b, b.sub(columns, here), lanes)
-        operands = [place, ldo, left, lds, source, ldm, depth, accumulate, count]
-        b.call(single, [*operands, source, ldm, rows, i64(tiling.block)])
+        operands = [place, ldo, left, lds, blocks, source, ldm, depth, accumulate, count]
+        b.call(single, [*operands, source, ldm, rows])
         column.set(b.add(here, count))
     b.ret_void()
     return function
@@ -377,14 +400,14 @@ def add_pair_matmul(module: ir.Module, lanes: int) -> ir.Function:
     column.set(i64(0))
     with steps(b, columns, 2 * lanes, column) as here:
         place, source = out.at(b, i64(0), here), moving.at(b, i64(0), here)
-        operands = [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0)]
-        b.call(double, [*operands, source, ldm, rows, block])
+        operands = [place, ldo, left, lds, block, source, ldm, depth, accumulate, i64(0)]
+        b.call(double, [*operands, source, ldm, rows])
     with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
         here = column.get()
         place, source = out.at(b, i64(0), here), moving.at(b, i64(0), here)
         count = smaller(b, b.sub(columns, here), lanes)
-        operands = [place, ldo, left, lds, source, ldm, depth, accumulate, count]
-        b.call(single, [*operands, source, ldm, rows, block])
+        operands = [place, ldo, left, lds, block, source, ldm, depth, accumulate, count]
+        b.call(single, [*operands, source, ldm, rows])
         column.set(b.add(here, count))
     b.ret_void()
     return function
@@ -415,7 +438,8 @@ class _Panels:
 def _narrow(module: ir.Module, lanes: int, product: ir.Function) -> ir.Function:
     """The product of less than ``lanes`` columns: computed transposed, so that vectors run along the rows."""
     function, b = internal(module, "nki_matmul_narrow", _MATMUL)
-    out_pointer, ldo, left, lds, right, ldm, _, rows, columns, depth, accumulate = function.args
+    plain = i64(_TILING[lanes].block)
+    out_pointer, ldo, left, lds, _, right, ldm, _, rows, columns, depth, accumulate = function.args
     out, stationary = Matrix(out_pointer, ldo), Matrix(left, lds)
     turned = Matrix(scratch(b, _NARROW_BLOCK * lanes), i64(_NARROW_BLOCK))
     start = Variable(b)
@@ -423,7 +447,7 @@ def _narrow(module: ir.Module, lanes: int, product: ir.Function) -> ir.Function:
     with while_(b, lambda: b.icmp_signed("<", start.get(), rows)):
         first = start.get()
         block = smaller(b, b.sub(rows, first), _NARROW_BLOCK)
-        swapped = [right, ldm, stationary.at(b, i64(0), first), lds, i64(PANEL), columns, block, depth, i64(0)]
+        swapped = [right, ldm, plain, stationary.at(b, i64(0), first), lds, i64(PANEL), columns, block, depth, i64(0)]
         b.call(product, [turned.pointer, turned.stride, *swapped])
         with steps(b, block, 1) as row, steps(b, columns, 1) as column:
             place = out.at(b, b.add(first, row), column)
@@ -443,28 +467,31 @@ def add_matmul(module: ir.Module, lanes: int, by_groups: bool = False) -> ir.Fun
 
     ::
 
-        void nki_matmul(float *out, i64 ldo, const float *stationary, i64 lds, const float *moving, i64 ldm,
+        void nki_matmul(float *out, i64 ldo, const float *stationary, i64 lds, i64 blocks, const float *moving, i64 ldm,
                         i64 panels, i64 rows, i64 columns, i64 depth, i64 accumulate)
 
     ``out[m, n] = sum over k of stationary[k, m] * moving[k, n]`` in the order of this module's contract, ``by_groups``
     or in one chain, plus the old ``out[m, n]`` if ``accumulate`` is not 0. Matrices are row-major; ``ldo``, ``lds`` and
     ``ldm`` count elements from row to row. ``panels`` counts elements from one panel of :data:`PANEL` columns of
-    ``moving`` to the next; it is :data:`PANEL` if rows are plain. ``out`` must not overlap the operands. Sizes may be
-    0. The function uses up to 110 KiB of stack.
+    ``moving`` to the next; it is :data:`PANEL` if rows are plain. ``blocks`` counts elements from one block of columns
+    of ``stationary`` to the next; it is :func:`columns_of_block` if rows are plain. ``out`` must not overlap the
+    operands. Sizes may be 0. The function uses up to 110 KiB of stack.
     """
     product = _product(module, _Arithmetic(lanes, chain=CHAIN if by_groups else 0))
     narrow = _narrow(module, lanes, product)
     function = ir.Function(module, ir.FunctionType(VOID, _MATMUL), "nki_matmul")
-    out, ldo, left, lds, right, ldm, _, rows, columns, depth, accumulate = function.args
+    out, ldo, left, lds, blocks, right, ldm, _, rows, columns, depth, accumulate = function.args
     b = ir.IRBuilder(function.append_basic_block())
     # Worth it where vectors along the columns would be emptier than vectors along the rows.
     along_rows = b.mul(columns, b.sdiv(b.add(rows, i64(lanes - 1)), i64(lanes)))
+    plain = i64(_TILING[lanes].block)
     few = b.icmp_signed("<", columns, i64(lanes))  # so they all lie in the first panel
+    few = b.and_(few, b.icmp_signed("==", blocks, plain))
     with b.if_then(b.and_(few, at_least(b, rows, b.mul(along_rows, i64(2))))):
         # A single dense column is its own transpose.
         dense = b.and_(b.icmp_signed("==", columns, i64(1)), b.icmp_signed("==", ldo, i64(1)))
         with b.if_then(dense):
-            b.call(product, [out, rows, right, ldm, left, lds, i64(PANEL), columns, rows, depth, accumulate])
+            b.call(product, [out, rows, right, ldm, plain, left, lds, i64(PANEL), columns, rows, depth, accumulate])
             b.ret_void()
         b.call(narrow, list(function.args))
         b.ret_void()

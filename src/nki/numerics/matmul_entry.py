@@ -13,6 +13,7 @@ import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
+from nki.numerics import matmul as matmul_ir
 from nki.numerics.amx_matmul import add_amx_matmul, add_begin_and_end
 from nki.numerics.amx_operands import (
     add_least,
@@ -47,7 +48,8 @@ def matmul(
     stationary, moving = _dense_rows(stationary), _dense_rows(moving)
     target = _dense_rows(out)
     routine(by_groups)(
-        target.ctypes.data, target.strides[0] // 4, stationary.ctypes.data, stationary.strides[0] // 4,
+        target.ctypes.data, target.strides[0] // 4,
+        stationary.ctypes.data, stationary.strides[0] // 4, columns_of_block(),
         moving.ctypes.data, moving.strides[0] // 4, PANEL, rows, columns, depth, int(accumulate),
     )  # fmt: skip
     if target is not out:
@@ -66,8 +68,13 @@ def routine(by_groups: bool = False) -> Callable[..., Any]:
     module = ir.Module("nki_gemm")
     add_matmul(module, engine().vector_width, by_groups)
     pointer, size = ctypes.c_void_p, ctypes.c_int64
-    prototype = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 6)
+    prototype = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, size, pointer, *[size] * 6)
     return prototype(engine().compile(module)["nki_matmul"])
+
+
+def columns_of_block() -> int:
+    """Columns of a block of a stationary operand; see :func:`nki.numerics.matmul.add_matmul`."""
+    return matmul_ir.columns_of_block(engine().vector_width)
 
 
 @cache

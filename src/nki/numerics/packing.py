@@ -7,11 +7,12 @@ then each is in another page, and if the distance is a power of two, all fight f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from llvmlite import ir
 
-from nki.numerics.llvm import F32, POINTER, Builder, Matrix, Value, Variable, at_least, i64, scratch, steps
+from nki.numerics.llvm import F32, I32, LINE, POINTER, Builder, Matrix, Value, Variable, at_least, i64, scratch, steps
 
 _DEPTH: Final = 128
 _COLUMNS: Final = 128
@@ -19,6 +20,8 @@ _COLUMNS: Final = 128
 _WORTH_IT: Final = 128
 """The fewest columns of a product, each of which costs as much as the copy, for which that pays."""
 _LANES: Final = 4
+_APART: Final = LINE // 4
+"""Elements between blocks, so that what is written one after the other is in other sets of the cache."""
 
 
 def is_worth_it(b: Builder, tile: int, depth: Value, rows: Value, columns: Value) -> Value:
@@ -36,40 +39,76 @@ def column(b: Builder, pointer: Value, number: Value, size: Value, block: int) -
 class Stationary:
     """The stationary operand of a product as its tiles read it: in place, or packed in blocks of ``block`` columns."""
 
-    def __init__(self, b: Builder, block: int, pointer: Value, stride: Value) -> None:
+    def __init__(self, b: Builder, block: int, pointer: Value, stride: Value, blocks: Value) -> None:
         self._block, self._source = block, Matrix(pointer, stride)
         self._pointer, self._stride, self._size = Variable(b, POINTER), Variable(b), Variable(b)
-        self._set(pointer, stride, i64(block))
+        self._set(pointer, stride, blocks)
 
     def _set(self, *values: Value) -> None:
         for variable, value in zip((self._pointer, self._stride, self._size), values, strict=True):
             variable.set(value)
 
     def get(self) -> list[Value]:
-        """Pointer, and step from row to row."""
-        return [self._pointer.get(), self._stride.get()]
-
-    def size(self) -> Value:
-        """Elements from block to block, for :func:`column`."""
-        return self._size.get()
+        """Pointer, and steps from row to row and from block to block."""
+        return [self._pointer.get(), self._stride.get(), self._size.get()]
 
     def pack(self, b: Builder, depth: Value, rows: Value) -> None:
         """Make a copy for a product of so many rows; it is what is read from now on."""
-        target = scratch(b, -(-_COLUMNS // self._block) * self._block * _DEPTH)
-        size = b.mul(depth, i64(self._block))
-        _pack(b, target, self._source, (depth, rows), size, self._block)
+        target = scratch(b, -(-_COLUMNS // self._block) * (self._block * _DEPTH + _APART))
+        size = b.add(b.mul(depth, i64(self._block)), i64(_APART))
+        copy_to_blocks(b, Matrix(target, size), self._source, (i64(0), depth), rows, self._block)
         self._set(target, i64(self._block), size)
 
 
-def _pack(b: Builder, target: Value, source: Matrix, shape: tuple[Value, Value], size: Value, block: int) -> None:
-    """Copy ``shape`` elements of ``source``, rows and columns, to blocks of ``block`` columns, a multiple of 4."""
-    place = Variable(b, POINTER)
-    with steps(b, shape[0], 1) as row:
-        counter = Variable(b)
-        counter.set(i64(0))
-        place.set(b.gep(target, [b.mul(row, i64(block))], source_etype=F32))
-        for width in (block, _LANES, 1):
-            kind = ir.VectorType(F32, width) if width > 1 else F32
-            with steps(b, shape[1], width, counter) as here:
-                b.store(b.load(source.at(b, row, here), typ=kind, align=4), place.get(), align=4)
-                place.set(b.gep(place.get(), [size if width == block else i64(width)], source_etype=F32))
+def copy_to_blocks(
+    b: Builder, target: Matrix, source: Matrix, rows: tuple[Value, Value], columns: Value, block: int
+) -> None:
+    """Copy ``columns`` columns of ``rows``, from and to, to blocks of ``block``: a row of ``target`` is a block.
+
+    Where blocks have :data:`_LANES` columns, as many rows at a time as fill a line of memory.
+    """
+    row, column = Variable(b), Variable(b)
+    row.set(rows[0])
+    for height in (_LANES, 1) if block == _LANES else (1,):
+        with steps(b, rows[1], height, row) as here:
+            column.set(i64(0))
+            for width in (_LANES * _LANES, _LANES, 1) if block == _LANES else (block, 1):
+                kind = ir.VectorType(F32, width) if width > 1 else F32
+                with steps(b, columns, width, column) as start:
+                    parts = [b.load(source.at(b, b.add(here, i64(n)), start), typ=kind, align=4) for n in range(height)]
+                    _store(b, target, parts, here, start, block)
+
+
+def _store(b: Builder, target: Matrix, parts: list[Value], row: Value, column: Value, block: int) -> None:
+    """Store the numbers of some columns of one row, or of :data:`_LANES` rows, a vector for each, in their blocks."""
+    number, width = b.sdiv(column, i64(block)), getattr(parts[0].type, "count", 1)
+    place = target.at(b, number, b.mul(row, i64(block)))
+    if width == 1:
+        for n, part in enumerate(parts):
+            within = b.add(b.srem(column, i64(block)), i64(n * block))
+            b.store(part, b.gep(place, [within], source_etype=F32), align=4)
+        return
+    if len(parts) == _LANES:
+        lines = _lines(b, parts)
+    else:
+        lines = [shuffled(b, parts[0], parts[0], range(n, n + block)) for n in range(0, width, block)]
+    for n, line in enumerate(lines):
+        b.store(line, b.gep(place, [b.mul(target.stride, i64(n))], source_etype=F32), align=4)
+
+
+def _lines(b: Builder, rows: list[Value]) -> list[Value]:
+    """The first four numbers of all four ``rows`` side by side, then the second ones, and so on."""
+    if rows[0].type.count == _LANES:
+        halves = [shuffled(b, rows[n], rows[n + 1], range(2 * _LANES)) for n in (0, 2)]
+        return [shuffled(b, halves[0], halves[1], range(4 * _LANES))]
+    for together in (2, 1):  # fours that stay together
+        fours = [range(_LANES * n, _LANES * (n + 1)) for n in range(8)]
+        pairs = [(rows[0], rows[1]), (rows[2], rows[3])] if together == 2 else [(rows[0], rows[2]), (rows[1], rows[3])]
+        orders = ((0, 1, 4, 5), (2, 3, 6, 7)) if together == 2 else ((0, 2, 4, 6), (1, 3, 5, 7))
+        rows = [shuffled(b, *pair, [lane for n in order for lane in fours[n]]) for pair in pairs for order in orders]
+    return rows
+
+
+def shuffled(b: Builder, left: Value, right: Value, lanes: Sequence[int]) -> Value:
+    """The numbers of ``left`` and ``right`` that ``lanes`` name, those of ``right`` behind those of ``left``."""
+    return b.shuffle_vector(left, right, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))

@@ -316,14 +316,17 @@ def call_product(
     stationary: tuple[Value, Value],
     moving: tuple[Value, Value, int],
     words: tuple[int, int] | None = None,
+    blocks: int = 0,
 ) -> None:
     """Call the product for ``rows`` (the first, how many) and ``columns`` columns of the target from ``column`` on.
 
     ``stationary`` is a pointer and a row step, ``moving`` has the step from panel to panel as well. ``words`` is the
-    address of a product of words, and what it takes for a depth, if that is meant.
+    address of a product of words, and what it takes for a depth, if that is meant. ``blocks``: elements from block to
+    block of the stationary operand, if it lies in blocks.
     """
     place = moved(r, r.first_row(s.target), column, 4)
     address, depth = words or (matmul_entry.address(s.by_groups), s.left.rows)
     steps = () if words else (ir.Constant(I64, moving[2]),)
+    apart = () if words else (ir.Constant(I64, blocks or matmul_entry.columns_of_block()),)
     sizes = (rows[1], *(ir.Constant(I64, n) for n in (columns, depth, int(s.accumulate))))
-    r.call(address, [place, step_of(s.target), *stationary, *moving[:2], *steps, *sizes])
+    r.call(address, [place, step_of(s.target), *stationary, *apart, *moving[:2], *steps, *sizes])

@@ -28,7 +28,8 @@ def emit_gemm(r: FunctionBuilder, s: Gemm) -> None:
         product = NarrowProduct(r, s) if tiles is None else TileProduct(r, s, tiles)
         product.emit(first, count)
         return
-    stationary = moved(r, r.address(s.left), first, s.left.dtype.itemsize), step_of(s.left)
+    blocks = s.left.dims[0][0] if s.left.in_blocks else 0
+    stationary = moved(r, r.address(s.left), first, blocks or s.left.dtype.itemsize), step_of(s.left)
     panels = s.right.dims[0][0] if len(s.right.dims) > 1 else PANEL
     moving = r.address(s.right), step_of(s.right), panels
-    call_product(r, s, (first, count), ir.Constant(I64, 0), s.right.columns, stationary, moving)
+    call_product(r, s, (first, count), ir.Constant(I64, 0), s.right.columns, stationary, moving, blocks=blocks)

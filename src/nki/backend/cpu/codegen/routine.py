@@ -7,6 +7,7 @@ from typing import Final
 
 from llvmlite import ir
 
+from nki.backend.cpu.codegen.blocks import emit_blocks
 from nki.backend.cpu.codegen.elementwise import emit_assign, emit_columns
 from nki.backend.cpu.codegen.function import I64, FunctionBuilder
 from nki.backend.cpu.codegen.halves import emit_halves
@@ -135,7 +136,7 @@ def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
         case Assign():
             if statement.target.dtype is dt.bfloat16_words:
                 emit_packing(r, statement)
-            else:
+            elif not emit_blocks(r, statement):
                 (emit_columns if r.by_columns else emit_assign)(r, statement)
         case Reduce():
             emit_reduce(r, statement)

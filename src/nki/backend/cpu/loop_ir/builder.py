@@ -13,6 +13,7 @@ from typing import Any
 
 from nki.backend.cpu.loop_ir.flat import rows_of_flat
 from nki.backend.cpu.loop_ir.nodes import (
+    FEW_ROWS,
     NARROW,
     SCRATCH,
     Assign,
@@ -38,8 +39,8 @@ from nki.ir.algebra import Step, column_of, last_of, reinterpreted
 from nki.ir.types import Access, coalesced
 from nki.isa.tables.alu import BITS
 from nki.numerics.amx_operands import GROUP, MOST_ROWS
-from nki.numerics.matmul import PANEL, adds_by_groups
-from nki.numerics.matmul_entry import tile_routines
+from nki.numerics.matmul import BLOCK, PANEL, adds_by_groups
+from nki.numerics.matmul_entry import columns_of_block, tile_routines
 
 
 @dataclass
@@ -274,7 +275,7 @@ class LoopIRBuilder:
     def _factors(self, product: Expr) -> tuple[MemRef, MemRef]:
         """The memory of both operands of a matrix product, materialized as float32 if the product cannot read it."""
         left, right = product.args
-        turned = _turned(left) if product.op == "groups" and product.columns > 1 else None
+        turned = _turned(left) if product.op == "groups" and product.columns > 1 else _blocks(product)
         return turned or self._factor(left, False), self._factor(right, True)
 
     def _factor(self, expr: Expr, may_be_panels: bool) -> MemRef:
@@ -332,6 +333,15 @@ def _turned(factor: Expr) -> MemRef | None:
     if memref is None or memref.dtype is not dt.bfloat16 or not memref.is_turned or memref.rows > MOST_ROWS:
         return None
     return memref if memref.rows % GROUP == memref.columns % PANEL == 0 and tile_routines() is not None else None
+
+
+def _blocks(product: Expr) -> MemRef | None:
+    """The memory of a stationary operand in blocks, if the product can read it."""
+    left = product.args[0]
+    if left.kind != "load" or left.memref is None or not left.memref.in_blocks:
+        return None
+    is_large = product.rows > FEW_ROWS and product.columns >= PANEL and left.memref.rows > 1
+    return left.memref if is_large and columns_of_block() == BLOCK else None
 
 
 def _load_of(memref: MemRef) -> Expr:

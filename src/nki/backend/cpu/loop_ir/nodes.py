@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.ir.algebra import Step
+from nki.numerics.matmul import BLOCK
 
 SCRATCH: Final = -1
 """The base of a :class:`MemRef` to the routine's scratch memory."""
@@ -63,6 +64,13 @@ class MemRef:
     def is_turned(self) -> bool:
         """True if the elements of a column are neighbours, and no two columns share any."""
         return self.row_step == 1 and len(self.dims) == 1 and self.dims[0][1] > 1 and self.dims[0][0] >= self.rows > 1
+
+    @property
+    def in_blocks(self) -> bool:
+        """True if columns of float32 lie in blocks, as products read a stationary operand; see ``codegen.blocks``."""
+        if len(self.dims) != 2 or self.row_step != BLOCK or self.dtype is not dt.float32:
+            return False
+        return self.dims[1] == (1, BLOCK) and self.dims[0][0] >= BLOCK * self.rows and self.dims[0][1] > 1
 
     @property
     def in_panels(self) -> bool:

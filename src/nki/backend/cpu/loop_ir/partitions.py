@@ -25,6 +25,7 @@ from nki.backend.cpu.loop_ir.nodes import (
     RowOp,
     loads,
 )
+from nki.numerics.matmul import BLOCK
 
 
 def parallel_partitions(statements: list[LoopStatement], aliases: Aliases) -> int:
@@ -71,14 +72,14 @@ def parallel_columns(statements: list[LoopStatement], aliases: Aliases, turns: b
 def _turned(statement: Assign) -> MemRef | None:
     """The source of a transposition, whose partitions are columns of the target."""
     source, target = statement.value.memref, statement.target
-    if statement.value.kind != "load" or source is None or not target.dense_rows:
+    if statement.value.kind != "load" or source is None or not (target.dense_rows or target.in_blocks):
         return None
     return source if source.row_step == 1 and len(source.dims) == 1 and source.rows == target.rows else None
 
 
 def _columns_apart(memref: MemRef) -> bool:
-    """True if the bytes of a column of dense rows lie between those of no other one in another row."""
-    return memref.dense_rows and (memref.rows == 1 or abs(memref.row_step) >= memref.columns)
+    """True if the bytes of a column of dense rows lie between those of no other one in another row, or of blocks."""
+    return memref.in_blocks or (memref.dense_rows and (memref.rows == 1 or abs(memref.row_step) >= memref.columns))
 
 
 def uses_of_columns(statements: list[LoopStatement], columns: int) -> tuple[Use, ...]:
@@ -98,7 +99,10 @@ def uses_of_columns(statements: list[LoopStatement], columns: int) -> tuple[Use,
 
 
 def _column_use(memref: MemRef, writes: bool) -> Use:
-    """The bytes of the columns of dense rows."""
+    """The bytes of the columns of dense rows, or of blocks: of these, no range has only a part."""
+    if memref.in_blocks:
+        step = memref.dims[0][0] * memref.dtype.itemsize // BLOCK
+        return Use(memref.base, writes, memref.offset, memref.offset + step, step, memref.columns, True)
     size, low = memref.dtype.itemsize, memref.offset
     pitch = memref.row_step * size if memref.rows > 1 else 0
     return Use(memref.base, writes, low, low + size, size, memref.columns, True, pitch, memref.rows)
