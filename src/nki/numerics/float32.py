@@ -42,14 +42,18 @@ def _exp_parts(lanes: Lanes, x: Value, low: Value | None = None) -> tuple[Value,
 
 def exp(lanes: Lanes, x: Value) -> Value:
     """(1 + p) 2^n."""
-    return _bounded_exp(lanes, lanes.at_most(x, _INFINITE_ABOVE))
+    return _exp_of_bounded(lanes, lanes.at_most(x, _INFINITE_ABOVE), lanes.not_below(x, _ZERO_BELOW))
 
 
 def _bounded_exp(lanes: Lanes, x: Value) -> Value:
     """e^x for x below :data:`_INFINITE_ABOVE`, or NaN."""
-    vanishes = lanes.compare("<", x, _ZERO_BELOW)
-    p, n = _exp_parts(lanes, lanes.select(vanishes, 0.0, x))
-    return lanes.select(vanishes, 0.0, lanes.scale(lanes.add(p, 1.0), *n))
+    return _exp_of_bounded(lanes, x, lanes.not_below(x, _ZERO_BELOW))
+
+
+def _exp_of_bounded(lanes: Lanes, x: Value, is_there: Value) -> Value:
+    """As :func:`_bounded_exp`; 0 where ``is_there`` does not hold. Both choices cost nothing with masks of AVX-512."""
+    p, n = _exp_parts(lanes, lanes.select(is_there, x, 0.0))
+    return lanes.scale(lanes.add(p, 1.0), *n, is_there)
 
 
 def tanh(lanes: Lanes, x: Value) -> Value:

@@ -112,6 +112,10 @@ class Lanes:
         emit = self.builder.fcmp_unordered if operator == "!=" else self.builder.fcmp_ordered
         return emit(operator, *self._lift(a, b))
 
+    def not_below(self, a: Operand, b: Operand) -> Value:
+        """True where a < b does not hold, so also where an operand is NaN."""
+        return self.builder.fcmp_unordered(">=", *self._lift(a, b))
+
     def is_nan(self, x: Value) -> Value:
         return self.builder.fcmp_unordered("uno", x, x)
 
@@ -153,18 +157,20 @@ class Lanes:
         biased = self.builder.add(exponent, self.integer(exponent, _EXPONENT_BIAS[element]))
         return self.from_bits(element, self.builder.shl(biased, self.integer(exponent, _MANTISSA_BITS[element])))
 
-    def scale(self, x: Value, exponent: Value, whole: Value) -> Value:
+    def scale(self, x: Value, exponent: Value, whole: Value, where: Value | None = None) -> Value:
         """x 2^exponent of floats, rounded once, for exponents from -252 to 254: results may be subnormal or infinite.
 
         ``whole`` is the exponent as an integer. If that is not so, the exponent is NaN and x too; so is the result.
+        ``where``: it is 0 elsewhere.
         AVX-512 has an instruction for it; elsewhere two multiplications, of which at most the second rounds. The bits
         are the same. (``llvm.ldexp`` converts an integer first, and calls the C library where there is no instruction.)
         """
         if self.count == 16:
-            return self._scalef(x, exponent)
+            return self._scalef(x, exponent, where)
         half = self.builder.ashr(whole, self.integer(whole, 1))
         other = self.builder.sub(whole, half)
-        return self.mul(self.mul(x, self.power_of_two(F32, half)), self.power_of_two(F32, other))
+        scaled = self.mul(self.mul(x, self.power_of_two(F32, half)), self.power_of_two(F32, other))
+        return scaled if where is None else self.select(where, scaled, 0.0)
 
     def round(self, x: Value, factor: float) -> tuple[Value, Value]:
         """x * factor rounded to an integer, as a floating-point number and as an integer.
@@ -189,14 +195,15 @@ class Lanes:
         element = next(self._element(value) for value in operands if isinstance(value, ir.Value))
         return [value if isinstance(value, ir.Value) else self.constant(element, value) for value in operands]
 
-    def _scalef(self, x: Value, exponent: Value) -> Value:
+    def _scalef(self, x: Value, exponent: Value, where: Value | None) -> Value:
         full = "llvm.x86.avx512.mask.scalef.ps.512"
-        module = self.builder.module
-        mask, rounding = ir.Constant(ir.IntType(16), -1), ir.Constant(I32, _CURRENT_ROUNDING)
+        module, bits = self.builder.module, ir.IntType(16)
+        mask = ir.Constant(bits, -1) if where is None else self.builder.bitcast(where, bits)
+        rounding = ir.Constant(I32, _CURRENT_ROUNDING)
         function = module.globals.get(full)
         if function is None:
             function = ir.Function(module, ir.FunctionType(x.type, [x.type] * 3 + [mask.type, I32]), full)
-        return self.builder.call(function, [x, exponent, x, mask, rounding])
+        return self.builder.call(function, [x, exponent, self.constant(F32, 0.0), mask, rounding])
 
     def _intrinsic(self, name: str, *operands: Value) -> Value:
         lanes = "" if self.count is None else f"v{self.count}"

@@ -119,11 +119,11 @@ def decode_part(b: Builder, raw: Value, dtype: DType, index: int) -> Value:
     return _decode_small(b, b.lshr(raw, constant(raw.type, index * small.width)), small)
 
 
-def encode(b: Builder, value: Value, dtype: DType) -> Value:
+def encode(b: Builder, value: Value, dtype: DType, has_canonical_nan: bool = False) -> Value:
     """``value``, float32, rounded to ``dtype``; the result has a :func:`storage_type` of ``dtype``.
 
     A NaN becomes the canonical one; only of float32, to which all of an expression is converted, does the NaN of a
-    result become so when it is written.
+    result become so when it is written. ``has_canonical_nan``: no other NaN occurs in ``value``.
     """
     if dtype is dt.float32:
         return value
@@ -137,7 +137,7 @@ def encode(b: Builder, value: Value, dtype: DType) -> Value:
         return b.fptrunc(canonical_nan(b, value), like(value, F16))
     if dtype is dt.bfloat16:
         bits = b.bitcast(value, like(value, I32))
-        return _upper_halves(b, _round_bits(b, value, bits, 16))
+        return _upper_halves(b, _rounded(b, bits, 16) if has_canonical_nan else _round_bits(b, value, bits, 16))
     if dtype is dt.tfloat32:
         bits = b.bitcast(value, like(value, I32))
         kept = b.and_(_round_bits(b, value, bits, 13), constant(bits.type, 0xFFFFE000))
@@ -185,10 +185,14 @@ def _round_bits(b: Builder, value: Value, bits: Value, drop: int) -> Value:
 
     A NaN becomes the canonical one.
     """
+    return b.select(b.fcmp_unordered("uno", value, value), constant(bits.type, _NAN), _rounded(b, bits, drop))
+
+
+def _rounded(b: Builder, bits: Value, drop: int) -> Value:
+    """As :func:`_round_bits`; the canonical NaN stays what it is, others need not stay NaN."""
     kind = bits.type
     odd = b.and_(b.lshr(bits, constant(kind, drop)), constant(kind, 1))
-    rounded = b.add(b.add(bits, constant(kind, (1 << (drop - 1)) - 1)), odd)
-    return b.select(b.fcmp_unordered("uno", value, value), constant(kind, _NAN), rounded)
+    return b.add(b.add(bits, constant(kind, (1 << (drop - 1)) - 1)), odd)
 
 
 def _upper_halves(b: Builder, words: Value) -> Value:

@@ -19,6 +19,7 @@ from typing import Final
 
 from llvmlite import ir
 
+from nki.backend.cpu.codegen.consumed_panel import ConsumedPanel
 from nki.backend.cpu.codegen.convert import decode, storage_type
 from nki.backend.cpu.codegen.function import I32, I64, FunctionBuilder, Value
 from nki.backend.cpu.loop_ir.nodes import Gemm, MemRef
@@ -31,6 +32,8 @@ I16: Final = ir.IntType(16)
 _LEAST_SUM: Final = 2 * 127 + 2 * 7 - 126
 """The sum of two exponent fields from which on no product of bfloat16 numbers has digits below 2**-126."""
 _MAGNITUDE: Final = 0x7FFF
+_BLOCK: Final = 32
+"""Rows of which a product with a consumer makes all columns before the next ones, where panels need no packing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class NarrowProduct:
         self.left, self.right = self.scratch(self.word_rows() * self.width), self.scratch(self.word_rows() * PANEL)
         self.floats = self.scratch(self.depth * self.width) if self.product else self.left
         """The stationary operand as float32; ``left`` is what the product usually reads."""
+        self.consumed = None if s.consumer is None else ConsumedPanel(r, s)
 
     def words_product(self) -> tuple[int, int]:
         """The address of the product of words, 0 if there is none, and the depth that it gets."""
@@ -88,13 +92,22 @@ class NarrowProduct:
         else:
             least = None
             self._floats(stationary)
+        if self.consumed is None or s.right.dtype is not dt.bfloat16_words:
+            self._panels((stationary, least), (first, count))
+            return
+        with r.in_blocks(_BLOCK if limited else 0):
+            self._panels((stationary, least), (r.first, r.b.sub(r.last, r.first)) if limited else (first, count))
+
+    def _panels(self, left: tuple[Panel, Value | None], rows: tuple[Value, Value]) -> None:
+        """All panels of these rows of the result."""
+        r, s = self.r, self.s
         whole = s.right.columns // PANEL
         step = s.right.dims[0][0] if len(s.right.dims) > 1 else PANEL
 
         def panel(number: Value, columns: int = PANEL) -> None:
             source = moved(r, r.address(s.right), number, step * s.right.dtype.itemsize)
             moving = Panel(s.right, source, columns, self.right, PANEL, ahead=step * s.right.dtype.itemsize)
-            self._panel((stationary, least), moving, number, (first, count))
+            self._panel(left, moving, number, rows)
 
         r.counted_loop(whole, 1, panel)
         if rest := s.right.columns % PANEL:
@@ -102,8 +115,16 @@ class NarrowProduct:
 
     def _panel(self, left: tuple[Panel, Value | None], moving: Panel, number: Value, rows: tuple[Value, Value]) -> None:
         """One panel of columns of the result."""
+        column = self.r.b.mul(number, ir.Constant(I64, PANEL))
+        self._product_of_panel(left, moving, column, rows)
+        if self.consumed is not None:
+            self.consumed.emit(column, moving.columns)
+
+    def _product_of_panel(
+        self, left: tuple[Panel, Value | None], moving: Panel, column: Value, rows: tuple[Value, Value]
+    ) -> None:
+        """Multiply, in words or as float32."""
         b, (stationary, least) = self.r.b, left
-        column = b.mul(number, ir.Constant(I64, PANEL))
 
         def floats() -> None:
             self.moving_floats(moving)
@@ -152,11 +173,25 @@ class NarrowProduct:
         r, width = self.r, ir.Constant(I64, self.width)
         if words is None:
             stationary = moved(r, self.floats, rows[0], 4), width
-            call_product(r, self.s, rows, column, moving.columns, stationary, (self.right, _i64(PANEL), PANEL))
+            self._call(rows, column, moving.columns, stationary, (self.right, _i64(PANEL), PANEL))
             return
         stationary, right = self.stationary_words(rows[0]), (words, _i64(PANEL), PANEL)
-        of_words = self.product, self.word_depth
-        call_product(r, self.s, rows, column, moving.columns, stationary, right, of_words)
+        self._call(rows, column, moving.columns, stationary, right, (self.product, self.word_depth))
+
+    def _call(
+        self,
+        rows: tuple[Value, Value],
+        column: Value,
+        columns: int,
+        stationary: tuple[Value, Value],
+        moving: tuple[Value, Value, int],
+        words: tuple[int, int] | None = None,
+    ) -> None:
+        """As :func:`call_product`, to the target, or to the panel that the consumer reads."""
+        s = self.s
+        if self.consumed is not None:
+            s, column = replace(s, target=self.consumed.panel), _i64(0)
+        call_product(self.r, s, rows, column, columns, stationary, moving, words)
 
     def _floats(self, panel: Panel) -> None:
         """Convert to float32."""

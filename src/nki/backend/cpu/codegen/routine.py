@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Final
 
 from llvmlite import ir
@@ -19,6 +18,7 @@ from nki.backend.cpu.codegen.product import emit_gemm
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.rowwise import emit_row_op
 from nki.backend.cpu.codegen.scan import emit_scan
+from nki.backend.cpu.codegen.summed_rows import emit_summed_rows
 from nki.backend.cpu.codegen.tile_product import emit_packing
 from nki.backend.cpu.fusion.lowering import lower_any
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
@@ -87,7 +87,9 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
         if loop_ir.unstored is not None:
             emit_fused(routine, loop_ir.statements, loop_ir.unstored)
         else:
-            _emit_all(routine, loop_ir.statements)
+            number = 0
+            while number < len(loop_ir.statements):
+                number += _emit_next(routine, loop_ir.statements, number)
     routine.b.ret_void()
     if not partitions and not columns:
         return EmittedRoutine(loop_ir.scratch_bytes, 0)
@@ -95,16 +97,6 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
     return EmittedRoutine(
         loop_ir.scratch_bytes, columns or partitions, uses, nanoseconds(loop_ir.statements, loop_ir.unstored)
     )
-
-
-def _emit_all(r: FunctionBuilder, every: list[LoopStatement]) -> None:
-    """Emit statements in turn."""
-    statements = zip_longest(every, every[1:])
-    for statement, following in statements:
-        if following is not None and emit_halves(r, statement, following):
-            next(statements)
-        else:
-            _emit(r, statement)
 
 
 def _turns(inst: Inst) -> bool:
@@ -136,6 +128,17 @@ def _same_in_ranges(inst: Inst) -> bool:
     written = {access.tensor for access in inst.writes()}
     dynamic = [access for access in inst.accesses() if access.dynamic is not None]
     return not any(is_row_indexed(a) or (a.dynamic is not None and a.dynamic.source.tensor in written) for a in dynamic)
+
+
+def _emit_next(r: FunctionBuilder, statements: list[LoopStatement], number: int) -> int:
+    """Emit the statement of that number, with others behind it if they make one loop; gives how many."""
+    if together := emit_summed_rows(r, statements, number):
+        return together
+    following = statements[number : number + 2]
+    if len(following) == 2 and emit_halves(r, following[0], following[1]):
+        return 2
+    _emit(r, statements[number])
+    return 1
 
 
 def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:

@@ -1,1 +1,1 @@
-"""Fusion: neighbouring element-wise instructions become one routine with one loop."""
+"""Fusion: neighbouring instructions become one routine; results pass in registers or the first-level cache."""

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 from nki.backend.cpu.codegen.loop_nest import boundaries
 from nki.backend.cpu.codegen.streams import pattern_of, streams_of
 from nki.backend.cpu.fusion.chain import Chain
+from nki.backend.cpu.fusion.consumed_product import ConsumedProduct, lower_consumed
 from nki.backend.cpu.loop_ir.aliases import aliases as aliases_of
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.lower import lower
@@ -42,7 +43,9 @@ _MOST_FUNCTIONS: Final = 3
 
 
 def lower_any(inst: Inst, aliases: Aliases) -> LoopIRBuilder:
-    """The loop IR of an instruction or a chain, whose operands overlap as ``aliases`` says."""
+    """The loop IR of an instruction, or of several as one, whose operands overlap as ``aliases`` says."""
+    if isinstance(inst, ConsumedProduct):
+        return lower_consumed(inst)
     return lower_chain(inst) if isinstance(inst, Chain) else lower(inst, aliases)
 
 

@@ -6,6 +6,7 @@ from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.direct_stores import store_directly
 from nki.backend.cpu.loop_ir.fused_sums import fuse_sums
 from nki.backend.cpu.loop_ir.nodes import (
+    PANEL_BASE,
     SCRATCH,
     Aliases,
     Assign,
@@ -94,6 +95,9 @@ def reads_of(statement: LoopStatement) -> list[tuple[MemRef, bool]]:
             memrefs = [load.memref for part in (statement.value, statement.init) if part for load in loads(part)]
         case Gemm():
             memrefs = [statement.left, statement.right]
+            if statement.consumer is not None:
+                consumed = [load.memref for load in loads(statement.consumer) if load.memref is not None]
+                memrefs += [memref for memref in consumed if memref.base != PANEL_BASE]
         case Scan():
             memrefs = [*statement.sources, statement.init]
         case Top8() | RowOp() | Print():

@@ -20,6 +20,8 @@ from nki.numerics.matmul import BLOCK
 
 SCRATCH: Final = -1
 """The base of a :class:`MemRef` to the routine's scratch memory."""
+PANEL_BASE: Final = -2
+"""The base of a :class:`MemRef` to the panel of a product, in the expression of its consumer."""
 GRANULE: Final = 16
 """Ranges begin and end at multiples of so many partitions, so that no vector and no block of chains is split."""
 FEW_ROWS: Final = 16
@@ -141,6 +143,8 @@ class Gemm:
     accumulate: bool
     by_groups: bool = False
     """True if sums go by groups; see :mod:`nki.numerics.matmul`."""
+    consumer: Expr | None = None
+    """The target gets this instead, computed from the product, which is at :data:`PANEL_BASE`."""
 
     @property
     def has_few_rows(self) -> bool:

@@ -165,7 +165,6 @@ def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> 
     gathered = {id(load.memref): load.value for load in _loads(statement) if load.kind == "gather"}
     work = statement.outputs if isinstance(statement, RowOp) and statement.op == "ranked" else ()
     writes = [statement.target, *(() if work or not isinstance(statement, RowOp) else statement.outputs)]
-    whole = isinstance(statement, Gemm)  # which sums over the partitions that it reads, column by column of the left
     reads = [memref for memref, _ in reads_of(statement)]
     for number, memref in enumerate((*writes, *work, *reads)):
         dims = (gathered[id(memref)],) if id(memref) in gathered else memref.dims
@@ -181,13 +180,18 @@ def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> 
         elif _has_columns(statement, memref, partitions):
             use = _column_use(memref, False)
             yield replace(use, memory=owners.get(memref.base, memref.base))
-        elif memref.rows == partitions and memref not in work and not (whole and not is_write):
+        elif memref.rows == partitions and memref not in work and not _is_factor(statement, memref):
             distinct = is_distinct([(step, partitions), *((step * size, count) for step, count in dims)], size)
             yield Use(owners.get(memref.base, memref.base), is_write, low, high, step, partitions, distinct)
         else:
             reach = (memref.rows - 1) * step
             low, high = low + min(0, reach), high + max(0, reach)
             yield Use(owners.get(memref.base, memref.base), is_write, low, high, 0, partitions)
+
+
+def _is_factor(statement: LoopStatement, memref: MemRef) -> bool:
+    """True of the operands of a product, which sums over their partitions, column by column of the left one."""
+    return isinstance(statement, Gemm) and (memref is statement.left or memref is statement.right)
 
 
 def _has_columns(statement: LoopStatement, memref: MemRef, partitions: int) -> bool:

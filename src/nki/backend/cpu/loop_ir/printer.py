@@ -39,9 +39,11 @@ def show_statement(statement: LoopStatement) -> str:
             words = "partitions" if cross_partition else f"{groups} groups" if groups > 1 else "elements"
             start = "" if init is None else f" from {show_expr(init)}"
             return f"{show_memref(target)} = reduce {op} over {words} of {show_expr(value)}{start}"
-        case Gemm(target, left, right, accumulate, by_groups):
+        case Gemm(target, left, right, accumulate, by_groups, consumer):
             assignment, order = "+=" if accumulate else "=", " by groups" if by_groups else ""
-            return f"{show_memref(target)} {assignment} gemm({show_memref(left)}, {show_memref(right)}){order}"
+            product = f"gemm({show_memref(left)}, {show_memref(right)}){order}"
+            value = product if consumer is None else f"{show_expr(consumer)} of {product}"
+            return f"{show_memref(target)} {assignment} {value}"
         case Print(source, prefix, shape):
             return f"print {prefix!r} {shape} {show_memref(source)}"
         case Scan(target, sources, init, steps):

@@ -41,7 +41,7 @@ def nanoseconds(statements: Sequence[LoopStatement], unstored: AbstractSet[int] 
 
 def _of(statement: LoopStatement) -> float:
     match statement:
-        case Gemm(target, left, right, _, by_groups):
+        case Gemm(target, left, right, _, by_groups, _):
             once = right if statement.has_few_rows else left if statement.is_column else None
             reading = 0.0 if once is None else once.rows * once.columns * _ELEMENT
             each = _IN_TILES if by_groups and once is None and engine().has_tiles else _PRODUCT

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.analysis.definite_initialization import maybe_uninitialized
+from nki.backend.cpu.fusion.consumed_product import consume_products
 from nki.backend.cpu.fusion.fuse import fuse
 from nki.backend.cpu.runtime import barrier, parallel_region, region_builder, routines
 from nki.backend.cpu.runtime.dispatch import copy_address, fill_address, for_address, while_address
@@ -79,7 +80,7 @@ class LinkedProgram:
 
 def link(program: Program, progress: Progress | None = None, layout: Layout = DENSE) -> LinkedProgram:
     """Link ``program``, and compile the routines that no kernel of this process has needed before."""
-    program = fuse(program) if layout is DENSE else program
+    program = fuse(consume_products(program)) if layout is DENSE else program
     several = len(program.cores) > 1
     shared = program.shared() if several else []
     needed = _Needed(layout)
@@ -398,13 +399,13 @@ class _Table:
 
 def loop_listing(program: Program) -> str:
     """The loop IR of every routine that ``program`` uses, each once."""
-    program = fuse(program)
+    program = fuse(consume_products(program))
     return routines.loops(part for core in program.cores for part in _parts(core))
 
 
 def listing(program: Program, assembly: bool) -> str:
     """The optimised LLVM IR, or the host's assembly, of every routine that ``program`` uses, each once."""
-    program = fuse(program)
+    program = fuse(consume_products(program))
     parts = (part for core in program.cores for part in _parts(core))
     heading = f"{'#' if assembly else ';'} open-nki {version()}, kernel {program.name}\n"
     return heading + routines.listing(parts, assembly)

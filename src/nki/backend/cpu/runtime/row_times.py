@@ -17,6 +17,7 @@ import numpy as np
 from llvmlite import ir
 
 from nki.backend.cpu.fusion.chain import Chain
+from nki.backend.cpu.fusion.consumed_product import ConsumedProduct
 from nki.backend.cpu.runtime import parallel_region, poll
 from nki.backend.cpu.runtime.dispatch import I8, I64, ROUTINE, element, for_address, while_address
 from nki.backend.cpu.runtime.link import LinkedCore
@@ -41,7 +42,7 @@ class RowTime:
         """The user's instructions that the row runs: several if they share one loop, whose time nothing divides."""
         if self.inst is None:
             return ()
-        parts = self.inst.parts if isinstance(self.inst, Chain) else (self.inst,)
+        parts = self.inst.parts if isinstance(self.inst, Chain | ConsumedProduct) else (self.inst,)
         return tuple(part.origin or part for part in parts)
 
 

@@ -1,0 +1,235 @@
+"""Element-wise results and their sequential sums by row, in one loop: ``s = f(x); t = reduce(s); d = cast(s)``.
+
+Rows go in groups, columns in chunks: what a chunk of sixteen rows gives lies in a few lines of the first-level cache,
+where the sums, whose lanes follow a row each, find it. The statements one after the other would pass all of it through
+the second-level cache, once for each.
+
+Sums keep their order, and so all bits; see :mod:`~nki.backend.cpu.codegen.row_vectors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from llvmlite import ir
+
+from nki.backend.cpu.codegen.alu import ANY_ORDER
+from nki.backend.cpu.codegen.convert import encode
+from nki.backend.cpu.codegen.function import I32, I64, FunctionBuilder, Value
+from nki.backend.cpu.codegen.inner_loop import InnerLoop
+from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, loop_nest
+from nki.backend.cpu.codegen.reduce import CHAINS, Nest, VectorTotals, nest_of, vector_stream
+from nki.backend.cpu.codegen.row_vectors import RowVectors, follow
+from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of, streams_of
+from nki.backend.cpu.loop_ir.lower import reads_of
+from nki.backend.cpu.loop_ir.nodes import (
+    SCRATCH,
+    Assign,
+    LoopStatement,
+    MemRef,
+    Print,
+    Reduce,
+    loads,
+    subexpressions,
+)
+from nki.base import dtype as dt
+
+_ROWS: Final = CHAINS[0]
+"""Rows of a group."""
+_CHUNK: Final = 128
+"""Columns of a chunk: with the rows of a group, 8 KiB."""
+_KINDS: Final = frozenset({"load", "value", "alu", "act", "cast"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Statements:
+    """The statements that become one loop; ``copy`` converts the elements of ``values``, which nobody else wants."""
+
+    values: Assign
+    total: Reduce
+    copy: Assign | None
+
+    @property
+    def written(self) -> MemRef:
+        """The tile that the elements go to."""
+        return (self.copy or self.values).target
+
+
+def emit_summed_rows(r: FunctionBuilder, statements: Sequence[LoopStatement], at: int) -> int:
+    """Emit the statements from number ``at`` on that make one such loop; gives how many, 0 if they make none."""
+    found = found_rows(statements, at)
+    if found is None:
+        return 0
+    nest = nest_of(r, found.total)
+    if nest is None or len(nest.outer) != 1 or len(nest.inner) != 1 or not vector_stream(found.total, nest):
+        return 0
+    streams = [Stream(None, found.written), *streams_of(found.values.value)]
+    columns = found.values.target.columns
+    patterns = [pattern_of(stream, columns) for stream in streams]
+    if boundaries(patterns) != [1, columns]:
+        return 0
+    (elements,) = loop_nest(patterns, [1, columns])
+    if any(step not in (0, 1) for step in elements.steps):
+        return 0
+    _SummedRows(r, found, nest, streams, elements).emit()
+    return 2 if found.copy is None else 3
+
+
+def found_rows(statements: Sequence[LoopStatement], at: int) -> _Statements | None:
+    """The statements from number ``at`` on that compute element by element, sum by row, and convert."""
+    values, total, copy = [*statements[at : at + 3], None, None, None][:3]
+    if not isinstance(values, Assign) or not isinstance(total, Reduce):
+        return None
+    if not _computes_rows(values) or not _sums(total, values.target):
+        return None
+    if values.target.base == SCRATCH:
+        others = [*statements[:at], *statements[at + 3 :]]
+        if not isinstance(copy, Assign) or not _converts(copy, values.target):
+            return None
+        if any(_touches(other, values.target) for other in others):
+            return None
+        found = _Statements(values, total, copy)
+    else:
+        found = _Statements(values, total, None)
+    return found if _in_order(values, found.written) else None
+
+
+def _computes_rows(s: Assign) -> bool:
+    """True of a float32 tile of whole groups of dense rows that is computed element by element."""
+    target, parts = s.target, subexpressions(s.value)
+    shape = target.dtype is dt.float32 and target.dense_rows and target.rows % _ROWS == 0
+    plain = s.value.kind in ("alu", "act") and all(part.kind in _KINDS for part in parts)
+    return shape and plain and any(part.kind == "act" for part in parts) and target.columns >= _ROWS
+
+
+def _sums(s: Reduce, source: MemRef) -> bool:
+    """True of a sequential reduction of the rows of ``source``, to memory that nothing else shares."""
+    value = s.value
+    whole = value.kind == "load" and value.memref == source and s.groups == 1 and not s.cross_partition
+    return whole and s.op not in ANY_ORDER and s.target.base == SCRATCH
+
+
+def _converts(s: Assign, source: MemRef) -> bool:
+    """True of the conversion of all of ``source`` to dense rows."""
+    value, target = s.value, s.target
+    if value.kind != "cast" or value.args[0].kind != "load" or value.args[0].memref != source:
+        return False
+    return target.dense_rows and target.base != SCRATCH and target.rows == source.rows
+
+
+def _touches(statement: LoopStatement, memref: MemRef) -> bool:
+    """True if ``statement`` may read or write scratch memory of ``memref``."""
+    low, high = memref.offset, memref.offset + memref.rows * memref.columns * memref.dtype.itemsize
+    touched = [read for read, _ in reads_of(statement)]
+    if not isinstance(statement, Print):
+        touched.append(statement.target)
+    return any(other.base == SCRATCH and low <= other.offset < high for other in touched)
+
+
+def _in_order(values: Assign, target: MemRef) -> bool:
+    """True if what is read of the operand that ``target`` belongs to is read where it is written, as it is.
+
+    Other operands that share memory with it in another way were copied before (:mod:`~nki.backend.cpu.loop_ir.lower`).
+    """
+    memrefs = [load.memref for load in loads(values.value) if load.memref is not None]
+    return all(memref == target for memref in memrefs if memref.base == target.base)
+
+
+class _SummedRows:
+    """The loop of such statements; the first stream is what is written."""
+
+    def __init__(
+        self, r: FunctionBuilder, found: _Statements, nest: Nest, streams: list[Stream], elements: CountedLoop
+    ) -> None:
+        self.r, self.found, self.nest, self.streams, self.elements = r, found, nest, streams, elements
+        rows = found.values.target.rows
+        self.rows = CountedLoop(rows, tuple(partition_step(s, rows) for s in streams), r.per_partition(rows))
+        self.chunk = r.loop_ir.new_scratch(_ROWS, min(_CHUNK, elements.count), dt.float32)
+        r.need_scratch()
+        self.main = vector_stream(found.total, nest)
+        self.starts, self.total_starts = r.start(self.streams), r.start(self.nest.streams)
+        self.constants = self._constants()
+
+    def _constants(self) -> dict[int, Value]:
+        """The numbers of the expression, which are the same for all rows."""
+        loop = InnerLoop(self.r, self.streams, self.elements, self.starts)
+        for part in subexpressions(self.found.values.value):
+            if part.kind == "value":
+                loop.hoist(part)
+        return loop.invariants
+
+    def emit(self) -> None:
+        """Emit the loop for the rows in the routine's range."""
+        r = self.r
+        r.counted_loop(self.rows.count, _ROWS, self._group, 0, self.rows.per_partition)
+
+    def _group(self, row: Value) -> None:
+        """A group of rows from number ``row`` on."""
+        r, nest = self.r, self.nest
+        step = self.chunk.row_step * self.chunk.dtype.itemsize
+        chains: list[Cursors] = []
+        for number, at in enumerate(r.following(row, _ROWS)):
+            cursors = r.advanced(nest.streams, self.total_starts, nest.outer[0], at)
+            place = r.move(r.address(self.chunk), ir.Constant(I64, number * step))
+            chains.append({**cursors, self.main: place})
+        parts = [chains[first : first + r.lanes] for first in range(0, _ROWS, r.lanes)]
+        rows = [RowVectors(r, nest.streams, self.found.total.value, part, self.main, 1) for part in parts]
+        totals = [
+            VectorTotals(r, self.found.total, nest, each, len(part)) for part, each in zip(parts, rows, strict=True)
+        ]
+
+        def chunk(column: Value, width: int) -> None:
+            r.counted_loop(_ROWS, 1, lambda number: self._row(r.b.add(row, number), number, column, width))
+            loop = CountedLoop(width, nest.inner[0].steps)
+            for part, each, total in zip(parts, rows, totals, strict=True):
+                follow(r, each, loop, part, total.add)
+
+        width = self.chunk.columns
+        whole = self.elements.count // width * width
+        r.counted_loop(whole, width, partial(chunk, width=width))
+        if rest := self.elements.count - whole:
+            chunk(ir.Constant(I64, whole), rest)
+        for total in totals:
+            total.store()
+
+    def _row(self, row: Value, number: Value, column: Value, width: int) -> None:
+        """``width`` elements of a row from ``column`` on: to the chunk, whose row is ``number``, and where they go."""
+        r = self.r
+        loop = InnerLoop(r, self.streams, self.elements, r.advanced(self.streams, self.starts, self.rows, row))
+        loop.invariants.update(self.constants)
+        loop.hoist(self.found.values.value)
+        place = r.move(r.address(self.chunk), r.b.mul(number, ir.Constant(I64, 4 * self.chunk.row_step)))
+        done, size = 0, 2 * r.lanes
+        while size >= 1:
+            whole = (width - done) // size * size
+            r.counted_loop(done + whole, size, partial(self._elements, loop, place, column, size=size), done)
+            done += whole
+            size //= 2
+
+    def _elements(self, loop: InnerLoop, place: Value, column: Value, index: Value, size: int) -> None:
+        """``size`` elements from ``index`` on, counted from ``column``."""
+        r, b, values, copy = self.r, self.r.b, self.found.values.value, self.found.copy
+        lanes = min(size, r.lanes)
+        vectors: list[Value] = []
+        for at in range(0, size, lanes):
+            here = b.add(index, ir.Constant(I64, at))
+            vectors.append(loop.written(values, b.add(column, here), lanes))
+            b.store(vectors[-1], r.move(place, b.mul(here, ir.Constant(I64, 4))), align=4)
+        target = self.found.written
+        result = vectors[0] if len(vectors) == 1 else _joined(b, vectors)
+        if copy is not None:
+            result = encode(b, result, target.dtype, has_canonical_nan=True)
+        offset = b.mul(b.add(column, index), ir.Constant(I64, target.dtype.itemsize))
+        b.store(result, r.move(loop.cursors[0], offset), align=target.dtype.itemsize)
+
+
+def _joined(b: Value, vectors: list[Value]) -> Value:
+    """Two vectors as one."""
+    lanes = ir.VectorType(I32, 2 * vectors[0].type.count)
+    return b.shuffle_vector(*vectors, ir.Constant(lanes, list(range(lanes.count))))
+
+
+__all__ = ["emit_summed_rows", "found_rows"]

@@ -1,0 +1,258 @@
+"""A product and the element-wise instruction that reads its result, as one instruction.
+
+Products of narrow operands are made a panel of 32 columns after the other. Its consumer takes each panel where it lies
+in the first-level cache, so that the result never goes to PSUM, which is in the second level, and back. That is done
+where nobody else reads the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from nki.backend.cpu.loop_ir.aliases import aliases
+from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
+from nki.backend.cpu.loop_ir.lower import lower
+from nki.backend.cpu.loop_ir.nodes import (
+    NARROW,
+    PANEL_BASE,
+    SCRATCH,
+    Assign,
+    Expr,
+    Gemm,
+    MemRef,
+    subexpressions,
+)
+from nki.base import dtype as dt
+from nki.ir.declaration.fields import Field
+from nki.ir.effects import Accumulation, Effects
+from nki.ir.instruction import Inst
+from nki.ir.program import CoreProgram, Program
+from nki.ir.types import FORMS, Access, Buffer, Form, Role, Tensor, new_form
+from nki.numerics.matmul_entry import tile_routines
+
+_KINDS: Final = frozenset({"load", "value", "cast", "alu", "act"})
+"""The kinds of expressions that a consumer may consist of."""
+
+
+class ConsumedProduct(Inst):
+    """``consumer`` of what ``product`` computes, which is nowhere in memory.
+
+    ``written`` is the consumer's result; ``read`` are the operands of the product, then the other ones of the consumer.
+    """
+
+    mnemonic = "consumed_product"
+    public = False
+    effects = Effects(accumulation=Accumulation("adds"))
+    operand_fields = tuple(
+        Field(name, role, False, False, None, None, (), several=True)
+        for name, role in (("written", Role.OUT), ("read", Role.IN))
+    )
+    fields = operand_fields
+    operand_names = ("written", "read")
+    read_names = ("read",)
+    write_names = ("written",)
+    order_names = ()
+    changed_names = ("written",)
+    immediate_names = ("numbers",)
+    engines = ()
+    rules = ()
+
+    def __init__(self, product: Inst, consumer: Inst, result: Tensor) -> None:
+        self.adds = False
+        self.parts = product, consumer
+        self.result = result
+        others = [access for access in consumer.read_operands() if access.tensor is not result]
+        self.written = tuple(consumer.writes())
+        self.read = (*product.read_operands(), *others)
+        self.numbers = tuple(consumer.immediates())
+        self.where = consumer.where
+        self._form = self.form()
+
+    def signature(self) -> tuple[Any, ...]:
+        product, consumer = self.parts
+        place = [access.tensor is self.result for access in consumer.accesses()]
+        return ("consumed_product", product.key(), consumer.key(), tuple(place))
+
+    def form(self) -> Form:
+        form = self._form
+        if form is None:
+            signature = self.signature()
+            form = FORMS.get(signature) or new_form(signature, False)
+        return form
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self.parts[0].mnemonic} + {self.parts[1].mnemonic} {self.written[0].name}{list(self.written[0].shape)}>"
+        )
+
+
+def lower_consumed(inst: ConsumedProduct) -> LoopIRBuilder:
+    """The loop IR of ``inst``: a product with a consumer."""
+    product, consumer = inst.parts
+    gemm, assign = _product_of(product), _consumer_of(consumer, inst.result)
+    assert gemm is not None
+    assert assign is not None
+    first = len(inst.written)
+    bases = _numbers(product.accesses(), [*product.read_operands()], first)
+    others = [access for access in consumer.read_operands() if access.tensor is not inst.result]
+    own = _numbers(consumer.accesses(), others, first + len(bases))
+    own |= {n: 0 for n, access in enumerate(consumer.accesses()) if access is inst.written[0]}
+
+    def moved(expr: Expr) -> Expr:
+        memref = expr.memref
+        if memref is not None:
+            base = own.get(memref.base, PANEL_BASE)
+            memref = replace(memref, base=base)
+        return replace(expr, args=tuple(map(moved, expr.args)), memref=memref)
+
+    left, right = (replace(memref, base=bases[memref.base]) for memref in (gemm.left, gemm.right))
+    builder = LoopIRBuilder()
+    target = replace(assign.target, base=0)
+    builder.statements = [Gemm(target, left, right, False, gemm.by_groups, moved(assign.value))]
+    return builder
+
+
+def _numbers(accesses: Sequence[Access], wanted: Sequence[Access], first: int) -> dict[int, int]:
+    """The numbers from ``first`` on that the ``wanted`` ones among ``accesses`` get, by their own."""
+    numbers: dict[int, int] = {}
+    for position, access in enumerate(wanted):
+        number = next(n for n, other in enumerate(accesses) if other is access and n not in numbers)
+        numbers[number] = first + position
+    return numbers
+
+
+def _product_of(inst: Inst) -> Gemm | None:
+    """The only statement of a product that is made in panels; None of others."""
+    lowered = lower(inst, aliases(inst))
+    if len(lowered.statements) != 1 or lowered.scratch_bytes:
+        return None
+    (gemm,) = lowered.statements
+    if not isinstance(gemm, Gemm) or gemm.accumulate or not gemm.by_groups or gemm.has_few_rows or gemm.is_column:
+        return None
+    return None if NARROW.isdisjoint((gemm.left.dtype, gemm.right.dtype)) else gemm
+
+
+def _consumer_of(inst: Inst, result: Tensor) -> Assign | None:
+    """The only statement of ``inst``, if it computes dense rows from those of ``result``; None of others."""
+    if aliases(inst):
+        return None
+    lowered = lower(inst, ())
+    if len(lowered.statements) != 1 or lowered.scratch_bytes:
+        return None
+    (assign,) = lowered.statements
+    if not isinstance(assign, Assign) or assign.target.base == SCRATCH or not assign.target.dense_rows:
+        return None
+    if assign.target.dtype is dt.bfloat16_words or assign.target.dtype.is_packed:
+        return None
+    numbers = {n for n, access in enumerate(inst.accesses()) if access.tensor is result}
+    parts = subexpressions(assign.value)
+    if any(part.kind not in _KINDS for part in parts):
+        return None
+    for part in parts:
+        memref = part.memref
+        if memref is None:
+            continue
+        is_result = memref.base in numbers
+        if not memref.dense_rows or memref.rows not in (1, assign.target.rows):
+            return None
+        if is_result and not _is_like(memref, assign.target):
+            return None
+        if not is_result and memref.columns not in (1, assign.target.columns):
+            return None
+    return assign
+
+
+def _is_like(memref: MemRef, target: MemRef) -> bool:
+    return (memref.rows, memref.columns) == (target.rows, target.columns) and memref.dtype is dt.float32
+
+
+@dataclass(slots=True)
+class _Pair:
+    """A product at ``position`` and the tile that it fills."""
+
+    position: int
+    uses: int = 0
+
+
+def consume_products(program: Program) -> Program:
+    """``program`` with products and their consumers as one instruction, on a processor with tile registers."""
+    cores = [_consumed(core) for core in program.cores]
+    return program if all(core is None for core in cores) else _with(program, cores)
+
+
+def _with(program: Program, cores: Sequence[CoreProgram | None]) -> Program:
+    return program.with_cores([new or old for new, old in zip(cores, program.cores, strict=True)])
+
+
+def _consumed(core: CoreProgram) -> CoreProgram | None:
+    """``core`` with such instructions; None if there are none."""
+    body = core.body
+    kinds = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.moving}
+    if not kinds:
+        return None
+    fits: dict[object, bool] = {}
+    pairs: dict[Tensor, _Pair] = {}
+    for position in range(len(body) - 1):
+        product, consumer = body[position], body[position + 1]
+        if type(product) not in kinds or not isinstance(product, Inst) or not isinstance(consumer, Inst):
+            continue
+        result = _result(product, consumer)
+        if result is None:
+            continue
+        key = product.form(), consumer.form(), tuple([a.tensor is result for a in consumer.accesses()])
+        if key not in fits:
+            fits[key] = _fit(product, consumer, result) and tile_routines() is not None  # asked last: it compiles
+        if fits[key] and _are_apart(product, consumer):
+            pairs[result] = _Pair(position)
+    if not pairs:
+        return None
+    for inst in core.instructions():
+        for access in inst.accesses():
+            if access.tensor in pairs:
+                pairs[access.tensor].uses += 1
+    return _replaced(core, {pair.position: result for result, pair in pairs.items() if pair.uses == 2})
+
+
+def _replaced(core: CoreProgram, pairs: dict[int, Tensor]) -> CoreProgram | None:
+    """``core`` with one instruction in place of the products at these positions and those behind them."""
+    if not pairs:
+        return None
+    body = list(core.body)
+    for position in sorted(pairs, reverse=True):
+        product, consumer = body[position : position + 2]
+        assert isinstance(product, Inst)
+        assert isinstance(consumer, Inst)
+        body[position : position + 2] = [ConsumedProduct(product, consumer, pairs[position])]
+    return core.with_body(body)
+
+
+def _result(product: Inst, consumer: Inst) -> Tensor | None:
+    """The tile in PSUM that ``product`` fills alone and ``consumer`` reads once; None if there is none."""
+    if product.accumulates is not False or consumer.effects.accumulation is not None:
+        return None
+    (written, *others) = product.writes()
+    tensor = written.tensor
+    if others or tensor.buffer is not Buffer.psum:
+        return None
+    if product.form().has_runtime_index or consumer.form().has_runtime_index or product.immediate_names:
+        return None
+    if consumer.effects.external or consumer.effects.predicate is not None:
+        return None
+    reads = [access for access in consumer.read_operands() if access.tensor is tensor]
+    writes = consumer.writes()
+    if len(reads) != 1 or len(writes) != 1 or not written.same_place(reads[0]) or writes[0].tensor is tensor:
+        return None
+    return tensor if len(consumer.accesses()) == len(consumer.read_operands()) + 1 else None
+
+
+def _fit(product: Inst, consumer: Inst, result: Tensor) -> bool:
+    gemm, assign = _product_of(product), _consumer_of(consumer, result)
+    return gemm is not None and assign is not None and gemm.target.rows == assign.target.rows
+
+
+def _are_apart(product: Inst, consumer: Inst) -> bool:
+    """True if the consumer writes no tensor that the product reads."""
+    (target,) = consumer.writes()
+    return all(access.tensor is not target.tensor for access in product.read_operands())
