@@ -289,6 +289,8 @@ class Access:
         view.tensor, view.offset, view.shape, view.strides = self.tensor, offset, shape, self.strides
         view.dtype, view.dynamic, view.known_form, view.inside = self.dtype, None, part, self.inside
         if part is None:
+            if len(form.windows) >= _MOST_FORMS:
+                form.windows.clear()
             form.windows[key] = view.form
         else:
             view.shape = part.shape  # one tuple for all
