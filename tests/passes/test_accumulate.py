@@ -8,6 +8,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.dtype import bfloat16
 from nki.base.errors import NkiError
+from nki.base.warning import NkiWarning
 from nki.compiler import pipeline
 from nki.ir.program import Program
 from nki.ir.types import TensorSpec
@@ -54,6 +55,36 @@ def test_each_part_of_a_tile_is_decided_by_itself() -> None:
         return result(total)
 
     assert flags(decided(kernel)) == [False, False, True]
+
+
+def test_a_transposition_into_a_sum_overwrites_it() -> None:
+    def kernel(a, b):
+        x, y = nl.load(a), nl.load(b)
+        total = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.psum)
+        for moves in (False, False, True, False):
+            nisa.nc_matmul(dst=total, stationary=x, moving=y, is_transpose=moves)
+        return result(total)
+
+    assert flags(decided(kernel)) == [False, True, False, True]
+
+
+@pytest.mark.parametrize("first", ["memset", "matmul"])
+def test_a_sum_with_a_write_of_another_engine_in_it_is_warned_of(first: str) -> None:
+    def kernel(a, b):
+        x, y = nl.load(a), nl.load(b)
+        total = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.psum)
+        if first == "matmul":
+            nisa.nc_matmul(dst=total, stationary=x, moving=y)
+            nisa.nc_matmul(dst=total, stationary=x, moving=y)
+        nisa.memset(total, 1.0)
+        nisa.nc_matmul(dst=total, stationary=x, moving=y)
+        nisa.nc_matmul(dst=total, stationary=x, moving=y)
+        return result(total)
+
+    with pytest.warns(NkiWarning, match="which another engine wrote") as given:
+        program = decided(kernel)
+    assert flags(program)[-2:] == [True, True]
+    assert len({warning.lineno for warning in given}) == 2
 
 
 @pytest.mark.parametrize("flag", [True, False])

@@ -386,3 +386,22 @@ def test_the_first_call_can_be_checked_with_its_data(how: str, monkeypatch: pyte
     assert np.array_equal(kernel(A, A), A)
     assert np.isnan(kernel(A, zeros)).all(), "later calls are native alone"
     assert np.isnan(compared(A, zeros)).all() or how == "variable"
+
+
+@nki.jit
+def gathered_by_an_unwritten_index(a):
+    out = nl.ndarray((32, 32), nl.float32, buffer=nl.shared_hbm)
+    tile = nl.load(a[0:32])
+    written, unwritten = nl.ndarray((32, 1), nl.uint32), nl.ndarray((32, 1), nl.uint32)
+    nisa.memset(written, 1)
+    nisa.dma_copy(tile, a[32:64])
+    nisa.dma_copy(tile, a.vector_select(0, written))
+    nisa.dma_copy(tile, a.vector_select(0, unwritten))
+    nl.store(out, tile)
+    return out
+
+
+def test_an_index_into_data_of_the_caller_is_read_as_well() -> None:
+    code, line = compiled(gathered_by_an_unwritten_index, A)[0] or ("", 0)
+    assert code == UnwrittenReadError.code
+    assert line == gathered_by_an_unwritten_index.func.__code__.co_firstlineno + 8

@@ -112,6 +112,11 @@ class ByteSet:
         missing = np.logical_not(self._current_for(pattern).elements_of(pattern))
         return missing if missing.any() else None
 
+    @property
+    def is_known_full(self) -> bool:
+        """True if the set is certain to contain every byte of the tensor, without a look at the grid."""
+        return self._is_full
+
     def is_full(self) -> bool:
         """True if the set contains every byte of the tensor."""
         if not self._is_full and not self._is_empty():

@@ -135,6 +135,8 @@ class _CoreSearch:
         self.search = search
         self.core = core
         self.is_multicore = search.is_multicore
+        self.defined: set[Tensor] = set()
+        """Tensors with no further questions: all of an SBUF tile has been written, or the caller has written it."""
         self.readable: set[int] = set()
         """Ids of the values whose reads need no question: accesses stay alive as long as their instructions."""
         self.recorded: set[int] = set()
@@ -148,7 +150,7 @@ class _CoreSearch:
 
     def body(self, statements: Sequence[Statement], *, certain: bool) -> None:
         """Visit statements; ``certain``: they run whatever the data are."""
-        readable, recorded, tensors = self.readable, self.recorded, self.tensors
+        defined, readable, recorded, tensors = self.defined, self.readable, self.recorded, self.tensors
         for statement in statements:
             if not isinstance(statement, Inst):
                 self.loop(statement, certain)
@@ -156,27 +158,37 @@ class _CoreSearch:
             values = statement.__dict__
             for name in statement.read_names:
                 value = values[name]
-                if id(value) in readable:
-                    continue
-                if isinstance(value, Access) and value.dynamic is None:
-                    written = tensors.get(value.tensor)
+                if value.__class__ is Access and value.dynamic is None:
+                    tensor = value.tensor
+                    if tensor in defined or id(value) in readable:
+                        continue
+                    written = tensors.get(tensor)
                     if written is not None and written.is_plain:
-                        pattern = (value.offset, value.shape, value.strides, value.dtype.itemsize)
-                        if written.anywhere or pattern in written.patterns:
+                        if written.anywhere:
+                            defined.add(tensor)
+                            continue
+                        pattern = (value.offset, value.shape, value.strides, value.dtype.itemsize)  # pattern_of
+                        if pattern in written.patterns:
                             readable.add(id(value))
                             continue
+                elif id(value) in readable:
+                    continue
                 self.read_operand(statement, value, certain)
             for name in statement.write_names:
                 value = values[name]
-                if id(value) in recorded:
-                    continue
-                if isinstance(value, Access) and value.dynamic is None:
-                    if value.tensor.buffer is Buffer.psum:
+                if value.__class__ is Access and value.dynamic is None:
+                    tensor = value.tensor
+                    if tensor in defined or id(value) in recorded:
+                        continue
+                    if tensor.buffer is Buffer.psum:
                         self.write_psum(statement, value, certain)
                         continue
-                    written = tensors.get(value.tensor) or self.state(value.tensor)
+                    if tensor.buffer is Buffer.sbuf and value.is_whole():
+                        defined.add(tensor)
+                        continue
+                    written = tensors.get(tensor) or self.state(tensor)
                     if written.is_plain:
-                        pattern = (value.offset, value.shape, value.strides, value.dtype.itemsize)  # pattern_of
+                        pattern = (value.offset, value.shape, value.strides, value.dtype.itemsize)
                         written.patterns[pattern] = None
                         recorded.add(id(value))
                         readable.add(id(value))
@@ -237,6 +249,8 @@ class _CoreSearch:
 
     def read(self, access: Access, certain: bool, *, whole: bool) -> None:
         """Ask if ``access`` is written, ``whole``: all of it; later, unless the answer is known."""
+        if access.tensor in self.defined:
+            return
         written = self.state(access.tensor)
         pattern = pattern_of(access)
         if not written.anywhere and pattern not in written.patterns:
@@ -285,7 +299,8 @@ class _CoreSearch:
         nothing has read.
         """
         tensor = access.tensor
-        sums, pattern = self.sums.get(tensor) or self.sum_of(tensor), pattern_of(access)
+        sums = self.sums.get(tensor) or self.sum_of(tensor)
+        pattern = (access.offset, access.shape, access.strides, access.dtype.itemsize)  # pattern_of
         self.time = time = self.time + 1
         if access.dynamic is not None:
             sums.read_otherwise = time  # what comes next overwrites no sum that nothing has read

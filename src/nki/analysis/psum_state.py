@@ -47,6 +47,8 @@ class PsumState:
         """Written at run-time indices."""
         self._foreign: dict[Tensor, ByteSet] = {}
         """The bytes of a tensor whose last writer is not the Tensor engine."""
+        self._filled: set[Tensor] = set()
+        """Tensors of which matmuls have written every byte, and nothing else has written any."""
 
     def declare(self, tensor: Tensor) -> None:
         """The program makes ``tensor`` at this point."""
@@ -72,6 +74,14 @@ class PsumState:
             else:
                 self._written[tensor] = earlier
             self._in_skippable_loop.add(tensor)
+
+    def certainly_adds(self, inst: Inst) -> bool:
+        """True if ``accumulate=None`` means True, and :meth:`record` has nothing to record: as for most of a sum."""
+        accumulation = inst.effects.accumulation
+        if accumulation is None or self._before_loop or inst.__dict__[accumulation.flag] is not None:
+            return False
+        (dst,) = inst.writes()
+        return dst.tensor in self._filled and dst.dynamic is None and not accumulation.moves(inst)
 
     def resolve(self, inst: Inst) -> tuple[Inst, list[Access]]:
         """``inst`` with ``accumulate=None`` resolved, and the accesses to fill with 0 before the instruction.
@@ -169,11 +179,15 @@ class PsumState:
             if written is None:
                 written = self._written[tensor] = ByteSet(tensor)
             written.add(access)
-            if not is_matmul:
+            if is_matmul and tensor not in self._foreign:
+                if written.is_known_full and not self._before_loop:  # a loop may drop its writes
+                    self._filled.add(tensor)
+            elif not is_matmul:
+                self._filled.discard(tensor)
                 if tensor not in self._foreign:
                     self._foreign[tensor] = ByteSet(tensor)
                 self._foreign[tensor].add(access)
-            elif tensor in self._foreign and not inst.accumulates:
+            elif not inst.accumulates:
                 self._foreign[tensor].subtract(access)
 
     def _keep(self, tensor: Tensor, access: Access) -> None:

@@ -31,15 +31,20 @@ def _targets(code: CodeType) -> dict[int, str]:
 
 def assigned_name(where: Where, otherwise: str) -> str:
     """The name of the variable that the user's current call fills, or ``otherwise`` when it fills none."""
-    if not where.frames:
-        return otherwise
+    name = where.assigned
+    if name is None:
+        name = where.assigned = _assigned(where) if where.frames else ""
+    return name or otherwise
+
+
+def _assigned(where: Where) -> str:
     code, offset = where.frames[0]
     known = _by_id.get(id(code))
     if known is None:
         if len(_by_id) >= _MOST_CODES:
             _by_id.clear()
         known = _by_id[id(code)] = code, _targets(code)
-    return known[1].get(offset, otherwise)
+    return known[1].get(offset, "")
 
 
 _by_id: dict[int, tuple[CodeType, dict[int, str]]] = {}

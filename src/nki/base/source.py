@@ -128,20 +128,25 @@ takes longer than all the rest.
 
 
 class Where:
-    """The chain of user frames at a moment, innermost first, kept as code positions and turned into spans on demand."""
+    """The chain of user frames at a moment, innermost first, kept as code positions and turned into spans on demand.
 
-    __slots__ = ("frames",)
+    Equal chains of one run are one object: unrolled kernels record thousands of instructions at one place.
+    """
+
+    __slots__ = ("_span", "assigned", "frames")
 
     def __init__(self, frames: tuple[tuple[CodeType, int], ...]) -> None:
         self.frames = frames
+        self._span: Span | None = None
+        self.assigned: str | None = None
+        """The variable that the call fills, or ``""``; None until :mod:`nki.base.assigned_name` has looked."""
 
     @property
     def span(self) -> Span | None:
-        if not self.frames:
-            return None
-        code, offset = self.frames[0]
-        known = _spans.get((id(code), offset))
-        return _span(code, offset) if known is None else known[1]
+        span = self._span
+        if span is None and self.frames:
+            span = self._span = _span(*self.frames[0])
+        return span
 
     @property
     def stack(self) -> tuple[Span, ...]:
@@ -152,15 +157,11 @@ class Where:
 class Noted(Where):
     """A position that was read from text instead of a running program."""
 
-    __slots__ = ("_span",)
+    __slots__ = ()
 
     def __init__(self, span: Span) -> None:
         super().__init__(())
         self._span = span
-
-    @property
-    def span(self) -> Span | None:
-        return self._span
 
 
 def definition_span(function: Callable[..., Any]) -> Span | None:
@@ -175,7 +176,7 @@ def definition_span(function: Callable[..., Any]) -> Span | None:
     return Span(code.co_filename, line or code.co_firstlineno, function=function.__qualname__)
 
 
-_new = object.__new__
+_getframe = sys._getframe  # pyright: ignore[reportPrivateUsage]  # the interpreter's only way to see its frames
 _boundaries: set[int] = set()
 """Ids of the code objects of the functions that call rewritten kernels; module-level functions, so these stay alive."""
 
@@ -194,25 +195,27 @@ def here(skipped: int = 1) -> Where:
     Frames of the toolchain are left out, so a library function written in terms of another one reports its caller.
     ``skipped`` is the number of innermost frames that are known to be the toolchain's, this one included.
     """
-    frame = sys._getframe(skipped)  # pyright: ignore[reportPrivateUsage]  # the interpreter's only way to see its frames
-    innermost, ours, users, boundaries = frame, _own_code, user_code, _boundaries
+    frame = innermost = _getframe(skipped)
+    users, ours = user_code, _own_code
     path: list[int] = []
     while frame is not None:
         code = frame.f_code
         number = id(code)
         if number in users or (number not in ours and not _is_own(code)):
-            path += (number, frame.f_lasti)
-        elif number in boundaries:
+            path.append(number)
+            path.append(frame.f_lasti)
+        elif number in _boundaries:
             break
         frame = frame.f_back
     key = tuple(path)
-    frames = _chains.get(key)
-    if frames is None:
-        if len(_chains) >= _MOST_CHAINS:
-            _chains.clear()
-        frames = _chains[key] = _chain(innermost, path)
-    where = _new(Where)  # a call of the class takes longer, and this runs for each instruction and each tensor
-    where.frames = frames
+    return _wheres.get(key) or _new_where(innermost, key)
+
+
+def _new_where(innermost: FrameType, path: tuple[int, ...]) -> Where:
+    """The position of ``path``, which :func:`here` has met for the first time."""
+    if len(_wheres) >= _MOST_WHERES:
+        _wheres.clear()
+    where = _wheres[path] = Where(_chain(innermost, path))
     return where
 
 
@@ -229,14 +232,14 @@ def _is_own(code: CodeType) -> bool:
     """True if ``code`` is the toolchain's; from now on known by its id."""
     own = is_toolchain(code)
     (_own_code if own else user_code)[id(code)] = code
-    if len(user_code) > _MOST_CHAINS:
+    if len(user_code) > _MOST_WHERES:
         user_code.clear()
     return own
 
 
 _own_code: dict[int, CodeType] = {}
 """Code of the toolchain that :func:`here` has met, by id; it stays alive, so that no other code gets the id."""
-_chains: dict[tuple[int, ...], tuple[tuple[CodeType, int], ...]] = {}
-"""Chains of user frames, one object for equal ones, by the ids of their codes, which they keep alive, and positions."""
-_MOST_CHAINS = 1 << 14
-"""Chains, and codes of users, that are kept."""
+_wheres: dict[tuple[int, ...], Where] = {}
+"""Positions by the ids of the codes of their frames, which they keep alive, and the offsets in these."""
+_MOST_WHERES = 1 << 14
+"""Positions, and codes of users, that are kept."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import attrgetter
@@ -11,19 +11,20 @@ from typing import Any, cast
 from nki.base import progress
 from nki.base.dtype import DType, int32
 from nki.base.errors import DynamicLoopError, LoopScopeError, NkiError, SharedTensorError
+from nki.base.progress import RECORDED_AT_ONCE
 from nki.base.source import Where, here
 from nki.base.warning import warn_at
 from nki.frontend.dialect import Dialect, default_dialect
 from nki.ir import recorder
 from nki.ir.constant import Constant
-from nki.ir.instruction import Inst
+from nki.ir.instruction import Inst, Rule
 from nki.ir.loop import Loop, Statement, declared, instructions
 from nki.ir.ordering import connect_requested
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.recorder import K
 from nki.ir.register import VirtualRegister
 from nki.ir.tensor_verifier import check_tensor
-from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.types import Access, Buffer, Tensor, TensorForm, tensor_form
 from nki.ir.verifier import verify
 from nki.isa.build import compute_scalar
 from nki.target.model import Target
@@ -100,9 +101,10 @@ class Builder:
     _names: dict[str, int] = field(default_factory=dict[str, int])
     _asked: dict[str, int] = field(default_factory=dict[str, int])
     _of_programs: dict[tuple[str, int], Tensor] = field(default_factory=dict[tuple[str, int], Tensor])
-    _verified: dict[object, bool] = field(default_factory=dict[object, bool])
-    _tensor_forms: set[object] = field(default_factory=set[object])
-    """Shape, dtype, memory and address of the tensors that were checked."""
+    _verified: dict[object, Sequence[Rule]] = field(default_factory=dict[object, Sequence[Rule]])
+    """The rules of each form that every instruction has to pass."""
+    _tensor_forms: dict[object, TensorForm] = field(default_factory=dict[object, TensorForm])
+    """The form of the tensors that were checked, by shape, dtype, memory and address."""
     _state: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     _constants: dict[tuple[Any, ...], Tensor] = field(default_factory=dict[tuple[Any, ...], Tensor])
     _open_loops: list[_OpenLoop] = field(default_factory=list[_OpenLoop])
@@ -156,11 +158,13 @@ class Builder:
         role: str,
         where: Where | None,
     ) -> Tensor:
-        form = (shape, dtype.name, buffer, address)
-        if form not in self._tensor_forms or type(name) is not str:
+        key = (shape, dtype.name, buffer, address)
+        form = self._tensor_forms.get(key)
+        if form is None or type(name) is not str:
             check_tensor(name, shape, dtype, buffer, address, self.target)
-            self._tensor_forms.add(form)
-        tensor = Tensor(self._unique(name), shape, dtype, buffer, address, role, where.span if where else None)
+            form = self._tensor_forms[key] = tensor_form(shape, dtype, buffer)
+        span = where.span if where is not None else None
+        tensor = Tensor(self._unique(name), shape, dtype, buffer, address, role, span, None, form)
         if buffer is Buffer.shared_hbm or role:
             tensor = self._shared(tensor)
         self.tensors.append(tensor)
@@ -190,9 +194,11 @@ class Builder:
     def _unique(self, name: str) -> str:
         names = self._names
         unique, count = name, names.get(name)
-        while unique in names:
-            count = names[name] = names[name] + 1
-            unique = f"{name}.{count}"
+        if count is not None:
+            while unique in names:
+                count += 1
+                unique = f"{name}.{count}"
+            names[name] = count
         names[unique] = 0
         return unique
 
@@ -209,15 +215,18 @@ class Builder:
     def emit(self, inst: Inst, where: Where | None = None) -> None:
         """Verify and record ``inst`` at ``where``, the user's current line unless given."""
         inst.where = self.at or where or here(2)  # this function is the toolchain's
-        verify(inst, self.target, self._verified)
+        rules = self._verified.get(inst.known_form)
+        if rules is None or rules:  # else :func:`verify` has nothing to do
+            verify(inst, self.target, self._verified)
         inst.verified_for = self.target
         if self.failed is not None:
             raise self.failed
         if self._ended:
             self._check_scope([*inst.accesses(), *inst.indexed_by()])
-        self.body.append(inst)
-        if not len(self.body) % progress.RECORDED_AT_ONCE:
-            progress.recorded(len(self.body))
+        body = self.body
+        body.append(inst)
+        if not len(body) % RECORDED_AT_ONCE:
+            progress.recorded(len(body))
         if self.observer is not None:
             self.observer.emitted(inst)
 

@@ -132,9 +132,10 @@ class Inliner:
         Functions and methods of the user run rewritten, also inside jit objects, ``partial`` and objects with a
         ``__call__``. Classes and everything of the host are called as they are.
         """
-        if fn.__class__ is types.MethodType and self._is_known_host(fn.__func__):
+        kind = fn.__class__
+        if kind is types.MethodType and self._is_known_host(fn.__func__):
             return fn(*args, **kwargs)
-        if isinstance(fn, types.FunctionType):
+        if kind is types.FunctionType:
             if "registry" in fn.__dict__ and args:  # of functools.singledispatch
                 return self.invoke(fn.__dict__["dispatch"](type(args[0])), *args, **kwargs)
             return self.prepare(fn)(*args, **kwargs)
@@ -204,8 +205,8 @@ class Inliner:
 
     def _call_native(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a class or built-in; the user functions that it will call back for us run rewritten, too."""
-        if calls_back(fn):
-            args = tuple(self._callback(arg) for arg in args)
+        if types.FunctionType in map(type, args) and calls_back(fn):
+            args = tuple(map(self._callback, args))
         if "key" in kwargs and not isinstance(fn, type):
             kwargs["key"] = self._callback(kwargs["key"])
         if is_object(fn):

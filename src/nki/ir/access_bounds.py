@@ -1,6 +1,7 @@
 """Bounds checks of accesses, so that executors touch their tensors and nothing else.
 
-Accesses made by indexing are in bounds by construction. Accesses read from text or from an artifact may not be.
+Accesses to whole tensors, and slices of them, are in bounds by construction (``Access.inside``). Accesses read from
+text or from an artifact may not be.
 """
 
 from __future__ import annotations
@@ -16,50 +17,36 @@ from nki.ir.effects import Effects
 from nki.ir.indirection.gather_offsets import INDICES
 from nki.ir.instruction import Inst
 from nki.ir.register import is_scalar_register
-from nki.ir.types import MOST_DIMENSIONS, Access, Buffer, IndexKind, is_row_indexed
+from nki.ir.types import MOST_DIMENSIONS, MOST_ELEMENTS, Access, Buffer, IndexKind, is_row_indexed
 from nki.target.memory_spaces import OFFSET_GROUP
 
 T = TypeVar("T", bound=np.generic)
 FIX = "compare with the output of `nki dump`"
-_MOST_ELEMENTS = 1 << 40
-"""Elements of a window, those that it repeats included, and of a step: more bytes than any memory has."""
 _Reach = tuple[int, int, int, int, bool]
 """Number of elements that an access reaches below and beyond its first element, and beyond it within a partition; the
 elements of a partition, 0 in HBM; True in a register."""
 
 
 class WindowChecker:
-    """Checks that operands stay inside their tensors; the instructions that it has seen have to stay alive."""
+    """Checks that operands stay inside their tensors, unless ``Access.inside`` says so, and notes it there."""
 
     def __init__(self) -> None:
         self._reaches: dict[tuple[Any, ...], _Reach] = {}
         """Of each access without its place: what :func:`_reach` finds, after the checks that depend on that alone."""
-        self._by_signature: dict[int, _Reach] = {}
-        """The same by the id of a signature, of accesses in their tensor's dtype."""
-        self._checked: set[int] = set()
-        """Ids of accesses outside registers, without a run-time index, that are in bounds."""
 
     def check(self, inst: Inst) -> None:
         """Raise :class:`WindowError` unless every operand stays inside its tensor."""
-        effects, checked, reaches = inst.effects, self._checked, self._by_signature
-        registers = effects.uses_registers
+        registers = inst.effects.uses_registers
         values = inst.__dict__
         for name in inst.operand_names:
             value = values[name]
-            if id(value) in checked:
+            if value.__class__ is Access and value.inside:
                 continue
-            if value.__class__ is Access and value.dynamic is None and (reach := reaches.get(id(value.signature))):
-                below, beyond, within, step, in_register = reach
-                tensor, offset, dtype = value.tensor, value.offset, value.dtype
-                inside = offset + below >= 0 and (offset + beyond + 1) * dtype.itemsize <= tensor.nbytes
-                if inside and not in_register and dtype is tensor.dtype and (not step or offset % step + within < step):
-                    checked.add(id(value))
-                    continue
             if isinstance(value, Access) and value.dynamic is None:
                 if self._check(value):
                     registers = True
                 else:
-                    checked.add(id(value))
+                    value.inside = True
                 continue
             for access in cast("tuple[Access, ...]", value) if isinstance(value, tuple) else (value,):
                 if not isinstance(access, Access):  # for the types to refuse
@@ -70,9 +57,9 @@ class WindowChecker:
                     self._check(access.dynamic.source)
                     check_dynamic(access, inst)
                 elif not in_register:
-                    checked.add(id(access))
+                    access.inside = True
         if registers:  # of which most instructions have none
-            _check_registers(inst, effects)
+            _check_registers(inst, inst.effects)
 
     def _check(self, access: Access) -> bool:
         """Raise unless ``access`` stays inside its tensor; True if that is a register."""
@@ -83,8 +70,6 @@ class WindowChecker:
         reach = self._reaches.get(form)
         if reach is None:
             reach = self._reaches[form] = _reach(access)
-        if form is access.signature:
-            self._by_signature[id(form)] = reach
         below, beyond, within, step, in_register = reach
         offset = access.offset
         if offset + below < 0 or (offset + beyond + 1) * access.dtype.itemsize > tensor.nbytes:
@@ -150,8 +135,8 @@ def _reach(access: Access) -> _Reach:
         raise _error(access, "has a dimension without elements")
     if len(shape) > MOST_DIMENSIONS or len(strides) != len(shape):
         raise _error(access, f"has {len(shape)} dimensions; a window has at most {MOST_DIMENSIONS}")
-    if access.size > _MOST_ELEMENTS or any(abs(step) > _MOST_ELEMENTS for step in strides):
-        raise _error(access, f"has more elements, or longer steps, than {_MOST_ELEMENTS}")
+    if access.size > MOST_ELEMENTS or any(abs(step) > MOST_ELEMENTS for step in strides):
+        raise _error(access, f"has more elements, or longer steps, than {MOST_ELEMENTS}")
     free = list(zip(shape, strides, strict=True))
     if tensor.buffer.on_chip:
         if len(shape) < 2:

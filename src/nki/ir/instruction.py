@@ -28,7 +28,7 @@ from nki.ir.effects import Barrier, Copy, Effects, Exchange, Predicate, Update
 from nki.ir.estimate import Estimate
 from nki.ir.floats.runtime_float import RuntimeFloat, show
 from nki.ir.instruction_handle import NkiInstruction
-from nki.ir.types import FORMS, Access, Buffer, Form, Role, is_element_indexed, is_row_indexed, new_form
+from nki.ir.types import FORMS_BY_PARTS, Access, Buffer, Form, Role, is_element_indexed, is_row_indexed, new_form
 from nki.target.model import Target
 
 NOWHERE = Where(())
@@ -44,8 +44,9 @@ class Rule:
     argument, such as ``'a_tile' (128, 512) float32``, and for all operands ``in psum`` and those with an index for each
     row, ``by rows``, or an offset for each element, ``by elements``). ``by_value`` marks rules that look at what is not
     in the signature (immediate values, which tensor it is, where in it a window starts), and so are checked for every
-    instruction rather than once per signature. ``unless``: the compiler may choose an engine against the rule where
-    this holds, since it has another instruction there that does the same.
+    instruction rather than once per signature; a function of an instruction tells by its signature if the rule does.
+    ``unless``: the compiler may choose an engine against the rule where this holds, since it has another instruction
+    there that does the same.
     """
 
     code: str
@@ -56,19 +57,26 @@ class Rule:
     fix: str = ""
     since: int = 2
     until: int = 99
-    by_value: bool = False
+    by_value: bool | Callable[[Any], bool] = False
     unless: Callable[[Any], bool] | None = None
 
-    def check(self, inst: Inst, target: Target) -> None:
-        """Raise this rule's error unless it holds."""
-        if self.since <= target.generation <= self.until and not self.ok(inst, target):
-            words = {f.name: _words_of(getattr(inst, f.name)) for f in inst.fields}
-            words["in psum"] = ", ".join(_words_of(a) for _, a in inst.operands() if a.buffer is Buffer.psum)
-            words["by rows"] = ", ".join(_words_of(a) for _, a in inst.operands() if is_row_indexed(a))
-            elements = [f"{f.name} {_words_of(a)}" for f, a in inst.operands() if is_element_indexed(a)]
-            words["by elements"] = ", ".join(elements)
-            message = f"{inst.mnemonic}: {self.text.format(i=inst, t=target, o=words)}"
-            raise self.error(message, fix=self.fix.format(i=inst, t=target, o=words), rule=self.code)
+    def applies_to(self, target: Target) -> bool:
+        """True if instructions for ``target`` have to obey the rule."""
+        return self.since <= target.generation <= self.until
+
+    def looks_at_values(self, inst: Inst) -> bool:
+        """True if the rule may hold for ``inst`` and not for another instruction of its signature."""
+        return self.by_value if isinstance(self.by_value, bool) else self.by_value(inst)
+
+    def broken(self, inst: Inst, target: Target) -> NkiError:
+        """The error of ``inst``, which breaks the rule."""
+        words = {f.name: _words_of(getattr(inst, f.name)) for f in inst.fields}
+        words["in psum"] = ", ".join(_words_of(a) for _, a in inst.operands() if a.buffer is Buffer.psum)
+        words["by rows"] = ", ".join(_words_of(a) for _, a in inst.operands() if is_row_indexed(a))
+        elements = [f"{f.name} {_words_of(a)}" for f, a in inst.operands() if is_element_indexed(a)]
+        words["by elements"] = ", ".join(elements)
+        message = f"{inst.mnemonic}: {self.text.format(i=inst, t=target, o=words)}"
+        return self.error(message, fix=self.fix.format(i=inst, t=target, o=words), rule=self.code)
 
 
 def _words_of(value: Any) -> str:
@@ -79,12 +87,12 @@ def _words_of(value: Any) -> str:
 
 _SCHEDULE = ("label", "ordered_after", "queue", "waits")
 """The attributes that say when and where an instruction runs; they are no arguments."""
-_DERIVED = {"_identity": None, "_form": None, "verified_for": None}
+_DERIVED = {"_identity": None, "known_form": None, "verified_for": None}
 _SELDOM_DERIVED = ("origin", "expansion", "requested")
 """The attributes that follow from an instruction's arguments or name others: a copy with other arguments has none."""
 
 
-_LATE = ("where", "_form", "verified_for", "_identity", "queue", "waits")
+_LATE = ("where", "known_form", "verified_for", "_identity", "queue", "waits")
 """The attributes that most instructions get after they were made."""
 
 
@@ -121,7 +129,8 @@ class Inst(NkiInstruction):
     """The operands that are written or only ordered: what touched them before is complete before."""
     immediate_names: ClassVar[tuple[str, ...]]
     _identity: int | None = None
-    _form: Form | None = None
+    known_form: Form | None = None
+    """:meth:`form`, once that was asked for: as good, and no call."""
     origin: Inst | None = None
     """The user's instruction that a transform lowered to this one, among others."""
     expansion: Any = None
@@ -150,9 +159,13 @@ class Inst(NkiInstruction):
         """Everything that rules and generated code depend on; equal signatures share one compiled routine."""
         raise NotImplementedError
 
+    def form_parts(self) -> tuple[Any, ...]:
+        """:meth:`signature` with forms of accesses in place of their signatures: the quick way to :meth:`form`."""
+        raise NotImplementedError
+
     def operands(self) -> list[tuple[Field, Access]]:
         """The tensor operands that are present, in field order."""
-        form = self._form
+        form = self.known_form
         if form is None or form.fields is None:
             return self._note_operands(form)
         return list(zip(form.fields, self.accesses(), strict=True))
@@ -172,7 +185,7 @@ class Inst(NkiInstruction):
 
     def accesses(self) -> list[Access]:
         """The tensor operands that are present, in field order, without their fields."""
-        form = self._form
+        form = self.known_form
         if form is None:
             return accesses_of(self, self.operand_names)
         if form.accesses is None:
@@ -186,7 +199,7 @@ class Inst(NkiInstruction):
 
     def uses(self) -> Sequence[tuple[Access, bool, bool]]:
         """The accesses in field order, each with whether the instruction reads it and writes it."""
-        form = self._form or self.form()
+        form = self.known_form or self.form()
         if form.uses is None:
             form.uses = form_uses_lister(self, self.operand_names, self.read_names, self.write_names)
         return form.uses(self)
@@ -240,8 +253,10 @@ class Inst(NkiInstruction):
     def with_accumulation(self, adds: bool) -> Inst:
         """A copy that adds to the contents of PSUM, or overwrites them."""
         assert self.effects.accumulation is not None
-        fresh = self.replace(**{self.effects.accumulation.flag: adds})
-        fresh._form = self._variant_form(fresh, adds, {})
+        fresh = self._copied()
+        values = fresh.__dict__
+        values[self.effects.accumulation.flag] = adds
+        values["known_form"] = self._variant_form(fresh, adds, {})
         return fresh
 
     def as_barrier(self) -> Barrier | None:
@@ -274,14 +289,14 @@ class Inst(NkiInstruction):
 
     def indexed_by(self) -> list[Access]:
         """The accesses that hold the run-time indices of the operands, in operand order."""
-        form = self._form
+        form = self.known_form
         if form is not None and not form.has_runtime_index:
             return []
         return [a.dynamic.source for a in self.accesses() if a.dynamic is not None]
 
     def immediates(self) -> list[float | int]:
         """The run-time numbers, in field order."""
-        form = self._form or self.form()
+        form = self.known_form or self.form()
         if form.immediates is None:
             form.immediates = form_lister(self, self.immediate_names, (int, float))
         return form.immediates(self)
@@ -295,10 +310,13 @@ class Inst(NkiInstruction):
 
         A table by form may hold a signature twice.
         """
-        form = self._form
+        form = self.known_form
         if form is None:
-            signature = self.signature()
-            form = self._form = FORMS.get(signature) or new_form(signature, bool(self.indexed_by()))
+            parts = self.form_parts()
+            form = FORMS_BY_PARTS.get(parts)
+            if form is None:
+                form = new_form(parts, self.signature(), bool(self.indexed_by()))
+            self.known_form = form
         return form
 
     def identity(self) -> int:
@@ -318,7 +336,7 @@ class Inst(NkiInstruction):
         """A copy without what follows from arguments, which are to be changed."""
         fresh = _new(self.__class__)
         values = fresh.__dict__ = self.__dict__ | _DERIVED
-        if not values.keys().isdisjoint(_SELDOM_DERIVED):
+        if "origin" in values or "expansion" in values or "requested" in values:
             for name in _SELDOM_DERIVED:
                 values.pop(name, None)
         return fresh
@@ -345,7 +363,7 @@ class Inst(NkiInstruction):
             for number, access in changes.items():
                 key += number, id(access.signature)
             form = self._variant_form(fresh, tuple(key), changes)
-        values["_form"] = form
+        values["known_form"] = form
         return fresh
 
     def _fields_with(self, changes: Mapping[int, Access]) -> dict[str, Any]:
@@ -369,7 +387,7 @@ class Inst(NkiInstruction):
 
         ``key`` may have ids of the signatures of ``changes``.
         """
-        variants = (self._form or self.form()).variants
+        variants = (self.known_form or self.form()).variants
         known = variants.get(key)
         if known is None:
             known = variants[key] = fresh.form(), [access.signature for access in changes.values()]

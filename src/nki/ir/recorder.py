@@ -56,9 +56,10 @@ _stack = _Stack()
 
 def current(what: str) -> Recorder:
     """The innermost recorder of this thread; ``what`` names the caller in the error when there is none."""
-    if not _stack.recorders:
+    recorders = _stack.recorders  # once: a look-up in the thread's own storage
+    if not recorders:
         raise _outside(what)
-    return _stack.recorders[-1]
+    return recorders[-1]
 
 
 def _outside(what: str) -> OutsideKernelError:

@@ -48,6 +48,11 @@ class Buffer(Enum):
     __hash__ = object.__hash__  # members are single; that of Enum is a Python function, several times as slow
 
 
+MOST_DIMENSIONS = 30
+"""Dimensions of a tensor or of an access; NumPy, which adds one for bytes, has 32."""
+MOST_ELEMENTS = 1 << 40
+"""Elements of an access, those that it repeats included, and of a step: more bytes than any memory has."""
+
 TileAddress = tuple[int, int]
 """First partition of a tile on chip, and its byte offset in the partition."""
 
@@ -70,6 +75,7 @@ class Tensor:
     role: str = ""
     span: Span | None = None
     data: Constant | None = None
+    form: TensorForm = field(init=False)
     free_size: int = field(init=False)
     """Elements per partition."""
     elements: int = field(init=False)
@@ -86,13 +92,47 @@ class Tensor:
         role: str = "",
         span: Span | None = None,
         data: Constant | None = None,
+        form: TensorForm | None = None,
     ) -> None:
         self.name, self.shape, self.dtype, self.buffer = name, shape, dtype, buffer
         self.address, self.role, self.span, self.data = address, role, span, data
+        self.form = form = form or tensor_form(shape, dtype, buffer)
+        self.free_size, self.elements, self.nbytes, self.bytes_per_partition = form.sizes
+
+
+class TensorForm:
+    """Facts about all tensors of one shape, element type and memory, which kernels make by the thousand."""
+
+    __slots__ = ("inside", "sizes", "strides", "whole")
+
+    def __init__(self, shape: tuple[int, ...], dtype: DType, buffer: Buffer) -> None:
         free, size = shape[1] if len(shape) == 2 else math.prod(shape[1:]), dtype.itemsize
         elements = shape[0] * free if shape else 1
-        self.free_size, self.elements = free, elements
-        self.nbytes, self.bytes_per_partition = elements * size, free * size
+        self.sizes = free, elements, elements * size, free * size
+        """Elements per partition, elements, bytes, bytes per partition."""
+        self.strides = row_major(shape)
+        ranks = range(1 + buffer.on_chip, MOST_DIMENSIONS + 1)
+        self.inside = buffer is not Buffer.register and len(shape) in ranks and 1 <= elements <= MOST_ELEMENTS
+        """An access to a whole tensor stays inside it, and is one that executors take."""
+        self.whole: AccessForm | None = None
+        """The form of an access to a whole tensor, once there was one."""
+
+
+_TENSOR_FORMS: dict[tuple[Any, ...], TensorForm] = {}
+_MOST_FORMS = 1 << 14
+
+
+def tensor_form(shape: tuple[int, ...], dtype: DType, buffer: Buffer) -> TensorForm:
+    """The form of tensors of this shape, element type and memory."""
+    key = (shape, dtype.name, buffer)
+    form = _TENSOR_FORMS.get(key)
+    if form is None:
+        form = TensorForm(shape, dtype, buffer)
+        if all(type(n) is int for n in shape):  # no tensor shares a size that only equals an integer, as True does
+            if len(_TENSOR_FORMS) >= _MOST_FORMS:
+                _TENSOR_FORMS.clear()
+            _TENSOR_FORMS[key] = form
+    return form
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +142,6 @@ class TensorSpec:
     name: str
     shape: tuple[int, ...]
     dtype: DType
-
-
-MOST_DIMENSIONS = 30
-"""Dimensions of a tensor or of an access; NumPy, which adds one for bytes, has 32."""
 
 
 @lru_cache(maxsize=1 << 12)
@@ -164,17 +200,33 @@ class Dynamic:
         return (self.kind.value, self.step, self.source.signature)
 
 
-_signatures: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-"""Signatures of accesses, each by itself: equal ones are one tuple, of which unrolled kernels would have thousands."""
-_MOST_SIGNATURES = 1 << 14
+class AccessForm:
+    """Facts about all accesses of one signature; compared by identity, a key without the cost of a hash."""
+
+    __slots__ = ("shape", "signature", "step", "strides", "windows")
+
+    def __init__(self, signature: tuple[Any, ...]) -> None:
+        self.signature = signature
+        self.step: int = 0 if signature[3].endswith("hbm") else signature[5]
+        """Elements from one partition of the tensor to the next; 0 in HBM."""
+        self.shape: tuple[int, ...] = signature[1]
+        self.strides: tuple[int, ...] = signature[2]
+        self.windows: dict[object, AccessForm] = {}
+        """The forms of windows with the same strides, by their shape, with their start partition if that is not 0."""
 
 
-def _keep(signature: tuple[Any, ...]) -> None:
-    """Let later accesses share ``signature``, unless some of its numbers only equal integers, as ``True`` does."""
-    if all(type(n) is int for n in (*signature[1], *signature[2])):
-        if len(_signatures) >= _MOST_SIGNATURES:
-            _signatures.clear()
-        _signatures[signature] = signature
+_ACCESS_FORMS: dict[tuple[Any, ...], AccessForm] = {}
+"""Forms of accesses, by signature; unrolled kernels have thousands of accesses of one form."""
+
+
+def _new_access_form(signature: tuple[Any, ...]) -> AccessForm:
+    """A form that later accesses share, unless some of its numbers only equal integers, as ``True`` does."""
+    form = AccessForm(signature)
+    if all(type(n) is int for n in (*form.shape, *form.strides)):
+        if len(_ACCESS_FORMS) >= _MOST_FORMS:
+            _ACCESS_FORMS.clear()
+        _ACCESS_FORMS[signature] = form
+    return form
 
 
 _new = object.__new__
@@ -184,10 +236,11 @@ class Access:
     """A strided window of a tensor, counted in elements of ``dtype`` from the tensor's start.
 
     On chip, dimension 0 runs over partitions. A step of 0 repeats an element (broadcast). ``dynamic`` is an index that
-    is added at run time.
+    is added at run time. ``known_form`` is :attr:`form` once that was asked for: as good, and no call.
+    ``inside``: the access is certain to stay inside its tensor, which is no register, and has no run-time index.
     """
 
-    __slots__ = ("_signature", "dtype", "dynamic", "offset", "shape", "strides", "tensor")
+    __slots__ = ("dtype", "dynamic", "inside", "known_form", "offset", "shape", "strides", "tensor")
 
     def __init__(
         self,
@@ -204,12 +257,18 @@ class Access:
         self.strides = strides
         self.dtype = dtype
         self.dynamic = dynamic
-        self._signature: tuple[Any, ...] | None = None
+        self.known_form: AccessForm | None = None
+        self.inside = False
 
     @classmethod
     def whole(cls, tensor: Tensor) -> Access:
         """All of ``tensor``."""
-        return cls(tensor, 0, tensor.shape, row_major(tensor.shape), tensor.dtype)
+        form, whole = tensor.form, _new(cls)  # without a call of the constructor: kernels make one for each tile
+        whole.tensor, whole.offset, whole.shape, whole.strides = tensor, 0, tensor.shape, form.strides
+        whole.dtype, whole.dynamic, whole.known_form, whole.inside = tensor.dtype, None, form.whole, form.inside
+        if form.whole is None:
+            form.whole = whole.form
+        return whole
 
     def with_window(
         self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dynamic: Dynamic | None
@@ -217,8 +276,30 @@ class Access:
         """Another window of the same tensor, in elements of the same dtype."""
         view = _new(self.__class__)  # without a call of the constructor: kernels make one for each operand
         view.tensor, view.offset, view.shape, view.strides = self.tensor, offset, shape, strides
-        view.dtype, view.dynamic, view._signature = self.dtype, dynamic, None
+        view.dtype, view.dynamic, view.known_form, view.inside = self.dtype, dynamic, None, False
         return view
+
+    def with_part(self, offset: int, shape: tuple[int, ...]) -> Access:
+        """A window of this one, which has no run-time index, with the same strides."""
+        form = self.known_form or self.form
+        start = offset // form.step if form.step else 0
+        key = (shape, start) if start else shape
+        part = form.windows.get(key)
+        view = _new(self.__class__)
+        view.tensor, view.offset, view.shape, view.strides = self.tensor, offset, shape, self.strides
+        view.dtype, view.dynamic, view.known_form, view.inside = self.dtype, None, part, self.inside
+        if part is None:
+            if len(form.windows) >= _MOST_FORMS:
+                form.windows.clear()
+            form.windows[key] = view.form
+        else:
+            view.shape = part.shape  # one tuple for all
+        return view
+
+    def is_whole(self) -> bool:
+        """True of an access to all of a tensor in row-major order; False of some others that touch every byte, too."""
+        whole = self.tensor.form.whole
+        return whole is not None and self.known_form is whole and not self.offset
 
     @property
     def buffer(self) -> Buffer:
@@ -269,23 +350,24 @@ class Access:
 
         The start partition stays in for tiles on chip, because several rules restrict it.
         """
-        if self._signature is None:
+        return self.form.signature
+
+    @property
+    def form(self) -> AccessForm:
+        """The object that accesses of equal signature share, as good as all of them."""
+        form = self.known_form
+        if form is None:
             tensor, dtype = self.tensor, self.dtype
             buffer = tensor.buffer
-            # As partition_step has it: this runs for each operand of each instruction that a kernel records.
+            # As partition_step has it: this runs for most operands of the instructions that a kernel records.
             step = tensor.free_size if tensor.dtype is dtype else tensor.bytes_per_partition // dtype.itemsize
             start = self.offset // step if buffer.on_chip and step else 0
             signature = (dtype.name, self.shape, self.strides, buffer.word, start, step)
             if self.dynamic is not None:
                 signature = (*signature, self.dynamic.signature)
-            kept = _signatures.get(signature)
-            if kept is None:
-                _keep(signature)
-                kept = signature
-            else:
-                self.shape, self.strides = kept[1], kept[2]
-            self._signature = kept
-        return self._signature
+            form = self.known_form = _ACCESS_FORMS.get(signature) or _new_access_form(signature)
+            self.shape, self.strides = form.shape, form.strides  # one tuple for all
+        return form
 
     def one_place(self) -> bool:
         """True if all elements of a partition are one element of the tensor; a write leaves the last of them."""
@@ -313,11 +395,11 @@ class Access:
 
     def equals(self, other: Access) -> bool:
         """True if both are the same window of tensors of the same name."""
-        return self._form() == other._form()
+        return self._place() == other._place()
 
-    def _form(self) -> tuple[Any, ...]:
+    def _place(self) -> tuple[Any, ...]:
         dynamic = self.dynamic
-        index = None if dynamic is None else (dynamic.kind, dynamic.step, dynamic.source._form())
+        index = None if dynamic is None else (dynamic.kind, dynamic.step, dynamic.source._place())
         return (self.tensor.name, self.offset, self.shape, self.strides, self.dtype.name, index)
 
 
@@ -362,13 +444,20 @@ class Form:
 
 FORMS: dict[tuple[Any, ...], Form] = {}
 """The forms by signature. A signature may get a second form: that two forms differ tells nothing."""
+FORMS_BY_PARTS: dict[tuple[Any, ...], Form] = {}
+"""The same forms by what signatures are made of, with forms of accesses in place of their signatures."""
 
 
-def new_form(signature: tuple[Any, ...], has_runtime_index: bool) -> Form:
-    """The form of a signature that :data:`FORMS` does not hold."""
-    if len(FORMS) >= _MOST_SIGNATURES:
-        FORMS.clear()
-    return FORMS.setdefault(signature, Form(signature, has_runtime_index))
+def new_form(parts: tuple[Any, ...], signature: tuple[Any, ...], has_runtime_index: bool) -> Form:
+    """The form of a signature, made of ``parts``, that :data:`FORMS_BY_PARTS` does not hold."""
+    for table in (FORMS, FORMS_BY_PARTS):
+        if len(table) >= _MOST_FORMS:
+            table.clear()
+    form = FORMS.get(signature)
+    if form is None:
+        form = FORMS.setdefault(signature, Form(signature, has_runtime_index))
+    FORMS_BY_PARTS[parts] = form
+    return form
 
 
 class TensorHandle(Protocol):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, cast
 
 from nki.base.errors import ArgumentError, DynamicIndexError, MemoryRegionError, WriteOverlapError
 from nki.ir.access_overlap import repeats
-from nki.ir.instruction import Field, Inst
+from nki.ir.instruction import Field, Inst, Rule
 from nki.ir.register import is_scalar_register
 from nki.ir.scalars import NkiScalar
 from nki.ir.types import Access, is_element_indexed, is_row_indexed
@@ -116,27 +117,28 @@ def _check_written(inst: Inst) -> None:
             )
 
 
-def verify(inst: Inst, target: Target, known: dict[object, bool]) -> None:
-    """Check types, generation and rules of ``inst``; forms in ``known`` (which grows) passed before.
+def verify(inst: Inst, target: Target, known: dict[object, Sequence[Rule]]) -> None:
+    """Check types, generation and rules of ``inst``.
 
+    Forms in ``known`` (which grows) passed before: of these, it holds the rules that each instruction has to pass.
     Raises the broken rule's error.
     """
     try:
         form = inst.form()
-        seen = known.get(form)
+        again = known.get(form)
     except (AttributeError, TypeError):  # an operand of a wrong kind, or an unhashable argument
         check_types(inst)
         raise ArgumentError(
             f"{inst.mnemonic}: an argument cannot be used at compile time", fix="pass plain values"
         ) from None
-    if seen is None:
+    rules = again
+    if rules is None:
         check_types(inst)
         check_indexed(inst)
         _check_written(inst)
-        for rule in inst.rules:
-            rule.check(inst, target)
-        known[form] = seen = any(rule.by_value for rule in inst.rules)
-    elif seen:
-        for rule in inst.rules:
-            if rule.by_value:
-                rule.check(inst, target)
+        rules = [rule for rule in inst.rules if rule.applies_to(target)]
+    for rule in rules:
+        if not rule.ok(inst, target):
+            raise rule.broken(inst, target)
+    if again is None:
+        known[form] = [rule for rule in rules if rule.looks_at_values(inst)]

@@ -12,11 +12,12 @@ import numpy as np
 from nki.base.errors import ArgumentError
 from nki.base.source import here
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, warn_here
+from nki.ir.declaration.methods import form_scope, form_text
 from nki.ir.floats.runtime_float import RuntimeFloat, receives_floats
 from nki.ir.instruction import Field, Inst
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.recorder import current
-from nki.ir.types import Access, access_of
+from nki.ir.types import FORMS_BY_PARTS, Access, access_of
 from nki.isa.deprecated import ABSENT, upgrade
 from nki.isa.tables.enums import matmul_perf_mode
 from nki.isa.tables.operators import Op
@@ -28,12 +29,15 @@ _FUNCTIONS: dict[str, Callable[..., NkiInstruction]] = {}
 def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
     """The public function of ``cls``: its fields are the parameters, calling it records the instruction.
 
-    Built as source text, because a call happens for every instruction of a kernel and the text has no loop.
+    Built as source text, because a call happens for every instruction of a kernel and the text has no loop. It makes
+    the instruction and finds its form without further calls, as the constructor and ``Inst.form`` would do it.
     """
     fields = visible(cls)
     scope: dict[str, Any] = {
         "__name__": "nki.isa",
         "cls": cls,
+        "new": object.__new__,
+        "forms": FORMS_BY_PARTS,
         "freeze": freeze,
         "operator_of": operator_of,
         "member": member,
@@ -45,21 +49,23 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
         "current": current,
         "here": here,
     }
-    implicit, required = cls.effects.implicit, inspect.Parameter.empty
+    scope |= form_scope(cls)
+    required = inspect.Parameter.empty
     replaced = [form.replaces for form in cls.deprecated.parameters]  # by older names, so that these may be missing
     parameters: list[str] = []
-    arguments: list[str] = []
-    for f in fields:
+    stores = "".join(f"    inst.{f.name} = default_{f.name}\n" for f in cls.fields if f not in fields)
+    for f in cls.fields:
         scope[f"default_{f.name}"] = ABSENT if f.default is required and f.name in replaced else f.default
+    for f in fields:
         scope[f"kind_{f.name}"] = f.symbol
         without_default = f.default is required and f.name not in replaced
         parameters.append(f.name if without_default else f"{f.name}=default_{f.name}")
-        arguments.append(_argument(f) if implicit is None else f"{f.name}={_argument(f)}")
+        stores += f"    inst.{f.name} = {f.name} = {_argument(f)}\n"
     upgrade_text = _upgrade_text(cls, scope)
     if upgrade_text:
         parameters.append("**old")
     head = f"def {cls.mnemonic}({', '.join(parameters)}):\n"
-    text = f"{head}{upgrade_text}    inst = cls({', '.join(arguments)})\n{_record_text(cls, scope)}    return inst\n"
+    text = f"{head}{upgrade_text}    inst = new(cls)\n{stores}{_record_text(cls, scope)}    return inst\n"
     exec(compile(text, __file__, "exec"), scope)  # our own text, made of field names
     public = scope[cls.mnemonic]
     if upgrade_text:
@@ -111,7 +117,8 @@ def _argument(f: Field) -> str:
     if f.symbol is Op:
         return f"{f.name} if type({f.name}) is Op and {f.name}.portability_note is None else operator_of({f.name})"
     if tuple in f.types:
-        return f"{'tiles' if f.several else 'freeze'}({f.name})"
+        taken = f"{'tiles' if f.several else 'freeze'}({f.name})"
+        return f"{f.name} if {f.name} is default_{f.name} else {taken}"
     if f.symbol is not None and issubclass(f.symbol, Enum):
         return f"member(kind_{f.name}, {f.name!r}, {f.name}) if type({f.name}) is int else {f.name}"
     value = f.name if f.role is None else f"getattr({f.name}, 'access', {f.name})"  # access_of, without the call
@@ -188,13 +195,15 @@ def plain(value: Any) -> Any:
 
 def _record_text(cls: type[Inst], scope: dict[str, Any]) -> str:
     """The statements that record ``inst`` and warn of it."""
-    recorder = f"current('nisa.{cls.mnemonic}')"
     implicit, warning = cls.effects.implicit, cls.deprecated.warning
-    text = ""
+    text = f"    recorder = current('nisa.{cls.mnemonic}')\n"
     if implicit is not None:
         scope["supply"] = implicit.supply
-        text = f"    inst.{implicit.name} = supply(inst, {recorder}.state)\n"
-    text += f"    {recorder}.emit(inst, here(2))\n"  # the function itself is the toolchain's
+        text += f"    inst.{implicit.name} = {implicit.name} = supply(inst, recorder.state)\n"
+    # What has no form, such as an operand of a wrong kind, is for the recorder to refuse.
+    text += f"    try:\n        inst.known_form = forms.get({form_text(cls, '')})\n"
+    text += "    except (AttributeError, TypeError):\n        pass\n"
+    text += "    recorder.emit(inst, here(2))\n"  # the function itself is the toolchain's
     if warning is not None:
         scope |= {"warning": warning, "warn": _warn}
         text += "    warn(warning(inst))\n"

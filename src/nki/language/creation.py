@@ -17,10 +17,11 @@ from nki.base.toolchain import is_toolchain
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.builder import current
 from nki.ir.floats.runtime_float import receives_floats
-from nki.ir.types import Buffer
+from nki.ir.types import Access, Buffer
 from nki.language.buffers import buffer_of
 from nki.language.tensor import NkiTensor
 
+_new = object.__new__
 _PIECE: Final = 2048
 """Bytes of a partition from which a tensor in HBM is filled."""
 
@@ -61,7 +62,9 @@ def ndarray(
     label = name or assigned_name(where, "tensor")
     if name and not is_toolchain(sys._getframe(1).f_code):  # pyright: ignore[reportPrivateUsage]  # the user's own name
         builder.declare(name, where)
-    return NkiTensor.of(builder.tensor(label, sizes, kind, place, address=address, where=where))
+    whole = _new(NkiTensor)  # without a call of the class: kernels make tiles in loops
+    whole.access = Access.whole(builder.tensor(label, sizes, kind, place, address=address, where=where))
+    return whole
 
 
 def _own_dtype(dtype: Any, where: Where) -> DType:

@@ -14,10 +14,10 @@ def defer_error(view: Access, problem: NkiError) -> Access:
     where = here()
     located = problem.at(where.span, where.stack)
 
-    def signature(_: Access) -> NoReturn:
+    def form(_: Access) -> NoReturn:
         raise located
 
-    members: dict[str, Any] = {"__slots__": (), "signature": property(signature)}
+    members: dict[str, Any] = {"__slots__": (), "form": property(form)}
     kind: Any = type(view.__class__.__name__, (view.__class__,), members)  # views of it are made with its class
     return kind(view.tensor, view.offset, view.shape, view.strides, view.dtype, view.dynamic)
 

@@ -45,6 +45,39 @@ def index(t: Access, key: Index | tuple[Index, ...]) -> Access:
     dimension. A register, or a (1, 1) integer tile in SBUF, chooses an element when the kernel runs; on chip it cannot
     choose the partition. Raises :class:`IndexRangeError` or :class:`DynamicIndexError`.
     """
+    part = _slices(t, key) if t.__class__ is Access and t.dynamic is None and len(t.shape) == 2 else None
+    return _index(t, key) if part is None else part
+
+
+_ALL = slice(None)
+
+
+def _slices(t: Access, key: Any) -> Access | None:
+    """The part of ``t``, a matrix, that slices of constants without a step take, as most indices are; else None.
+
+    Without a loop: kernels index for most operands.
+    """
+    rows, columns = key if key.__class__ is tuple and len(key) == 2 else (key, _ALL)
+    if rows.__class__ is not slice or columns.__class__ is not slice or not (rows.step is None is columns.step):
+        return None
+    offset, (height, width) = t.offset, t.shape
+    start, stop = rows.start, rows.stop
+    if start.__class__ is int and stop.__class__ is int and 0 <= start < stop <= height:
+        offset += start * t.strides[0]
+        height = stop - start
+    elif start is not None or stop is not None:
+        return None
+    start, stop = columns.start, columns.stop
+    if start.__class__ is int and stop.__class__ is int and 0 <= start < stop <= width:
+        offset += start * t.strides[1]
+        width = stop - start
+    elif start is not None or stop is not None:
+        return None
+    return t.with_part(offset, (height, width))
+
+
+def _index(t: Access, key: Any) -> Access:
+    """The part of ``t`` that indices of any kind take."""
     keys: Any = key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]  # cast() would take as long as the rest
     indexed, shape, strides = len(keys), t.shape, t.strides
     for item in keys:

@@ -35,21 +35,27 @@ class Accumulate(CoreStage):
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """No matmul is undecided."""
-        undecided = [inst for inst in after.instructions() if inst.accumulates is None]
-        assert not undecided, f"accumulate left {len(undecided)} matmuls undecided"
+        known: dict[object, bool] = {}  # by form, of which ``accumulate`` is a part
+        for inst in after.instructions():
+            form = inst.known_form or inst.form()
+            undecided = known.get(form)
+            if undecided is None:
+                undecided = known[form] = inst.accumulates is None
+            assert not undecided, f"accumulate left {inst} undecided"
 
 
 def _decided(body: Sequence[Statement], psum: PsumState) -> tuple[Statement, ...]:
     result: list[Statement] = []
-    writes_psum: dict[object, bool] = {}  # by form, which tells the memory of each operand
+    known: dict[object, bool] = {}  # by form, which tells the memory of each operand
     for statement in body:
         if isinstance(statement, Inst):
-            form = statement.form()
-            writes = writes_psum.get(form)
-            if writes is None:
-                writes = writes_psum[form] = any(access.buffer is Buffer.psum for access in statement.writes())
-            if writes or statement.effects.accumulation is not None:
-                result.extend(decided(statement, psum))
+            form = statement.known_form or statement.form()
+            matters = known.get(form)
+            if matters is None:
+                writes = any(access.buffer is Buffer.psum for access in statement.writes())
+                matters = known[form] = writes or statement.effects.accumulation is not None
+            if matters:
+                result += decided(statement, psum)
             else:
                 result.append(statement)
         else:
@@ -63,6 +69,8 @@ def _decided(body: Sequence[Statement], psum: PsumState) -> tuple[Statement, ...
 
 def decided(inst: Inst, psum: PsumState) -> list[Inst]:
     """``inst`` with ``accumulate`` decided, after a ``psum_zero`` for each unwritten place that it adds to."""
+    if psum.certainly_adds(inst):
+        return [inst.with_accumulation(True)]
     resolved, unwritten = psum.resolve(inst)
     result = [*(zero_psum(place) for place in unwritten), resolved]
     for part in result:

@@ -17,7 +17,7 @@ import numpy as np
 
 from nki.analysis.liveness import LiveRange, interference, live_ranges
 from nki.base.errors import MemoryFullError, NkiError, PlaceError
-from nki.ir.instruction import Inst
+from nki.ir.instruction import Inst, Rule
 from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.register import is_scalar_register
@@ -209,7 +209,7 @@ def _start_partitions(core: CoreProgram, free: Sequence[LiveRange], target: Targ
     generator fills, which has a state per partition.
     """
     options = {live.tensor: start_partitions(target, live.tensor.shape[0]) for live in free}
-    verified: dict[object, bool] = {}
+    verified: dict[object, Sequence[Rule]] = {}
     for inst in core.instructions():
         movable = [a.tensor for a in inst.accesses() if len(options.get(a.tensor, ())) > 1]
         movable += [a.tensor for a in inst.indexed_by() if a.tensor in options]
@@ -230,7 +230,7 @@ def _has_state(inst: Inst) -> bool:
 
 
 def _is_legal_at(
-    inst: Inst, addresses: Mapping[Tensor, TileAddress], target: Target, verified: dict[object, bool]
+    inst: Inst, addresses: Mapping[Tensor, TileAddress], target: Target, verified: dict[object, Sequence[Rule]]
 ) -> bool:
     try:
         verify(_moved(inst, addresses), target, verified)
@@ -267,7 +267,7 @@ def _first_illegal(
 ) -> tuple[Inst, NkiError] | None:
     """The first instruction whose rules forbid the start partitions of its tiles, and its error."""
     moved = {tensor: address for tensor, address in addresses.items() if address[0]}
-    verified: dict[object, bool] = {}
+    verified: dict[object, Sequence[Rule]] = {}
     for inst in core.instructions() if moved else ():
         if any(a.tensor in moved for a in touched(inst)) and not _has_state(inst):
             try:

@@ -7,6 +7,7 @@ here. ``OPEN_NKI_CHECK_STAGES=1`` verifies all of them. Windows are checked in a
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ from nki.base.errors import (
 )
 from nki.ir.access_bounds import WindowChecker
 from nki.ir.declaration.methods import accesses_of
-from nki.ir.instruction import Inst
+from nki.ir.instruction import Inst, Rule
 from nki.ir.loop import BOUNDS, For, While, instructions, loops
 from nki.ir.program import CoreProgram, Program
 from nki.ir.register import is_register
@@ -43,7 +44,7 @@ class Verify(CoreStage):
         _tensors(core, target)
         _structure(core, program, target)
         _loops(core)
-        known: dict[object, bool] = {}
+        known: dict[object, Sequence[Rule]] = {}
         windows = WindowChecker()
         again = knobs.check_stages()
         for inst in core.numbered:
@@ -61,8 +62,13 @@ class Verify(CoreStage):
         """Inputs are written only if they are returned; every other output is written somewhere, on some core."""
         written = {*after.inputs}
         fixed = {*after.inputs}.difference(after.outputs)
+        writes_hbm: dict[object, bool] = {}  # by form; inputs, outputs and constants are in HBM
         for inst in after.instructions():
-            for access in inst.writes():
+            form = inst.known_form or inst.form()
+            matters = writes_hbm.get(form)
+            if matters is None:
+                matters = writes_hbm[form] = any(access.buffer.is_hbm for access in inst.writes())
+            for access in inst.writes() if matters else ():
                 tensor = access.tensor
                 if tensor in written and tensor not in fixed:
                     continue

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, cast
 
 from nki.ir.declaration.fields import Field
-from nki.ir.types import Access
+from nki.ir.types import Access, AccessForm
 
 
 def accesses_of(inst: Any, names: tuple[str, ...]) -> list[Access]:
@@ -96,12 +96,12 @@ def _part(value: Any) -> Any:
     kind = cast("type[Any]", type(value))
     if kind is float or kind is int:  # asked first: most are numbers
         return "#"
-    return value.signature if isinstance(value, Access) else None if value is None else kind
+    return value.form if isinstance(value, Access) else None if value is None else kind
 
 
 def _integer(value: Any) -> Any:
     kind = cast("type[Any]", type(value))
-    return "#" if kind is int else value.signature if isinstance(value, Access) else kind
+    return "#" if kind is int else value.form if isinstance(value, Access) else kind
 
 
 def _exact(value: Any) -> Any:
@@ -109,24 +109,39 @@ def _exact(value: Any) -> Any:
     return (type(value), value)
 
 
-def methods_of(cls: type[Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The constructor and ``signature`` of ``cls``.
+def _signature(part: Any) -> Any:
+    """The part of a signature that a part of :meth:`Inst.form_parts` stands for."""
+    return part.signature if part.__class__ is AccessForm else part
 
-    Built as source text, since both run for every recorded instruction; as one text, since compiling texts is most of
-    what it costs to import an instruction.
+
+def form_scope(cls: type[Any]) -> dict[str, Any]:
+    """The names that :func:`form_text` uses."""
+    return {"part": _part, "whole": _integer, "exact": _exact, "mnemonic": cls.mnemonic}
+
+
+def form_text(cls: type[Any], owner: str) -> str:
+    """The expression for :meth:`Inst.form_parts`; the field ``f`` is written ``{owner}f``."""
+    # A label changes neither rules nor code.
+    return f"(mnemonic, {''.join(_form_part(f, owner) + ', ' for f in cls.fields if f.name != 'name')})"
+
+
+def methods_of(cls: type[Any]) -> tuple[Callable[..., Any], ...]:
+    """The constructor, ``signature`` and ``form_parts`` of ``cls``.
+
+    Built as source text, since they run for many instructions; as one text, since compiling texts is most of what it
+    costs to import an instruction.
     """
-    scope: dict[str, Any] = {"part": _part, "whole": _integer, "exact": _exact, "mnemonic": cls.mnemonic}
-    scope |= {f"default_{f.name}": f.default for f in cls.fields}
+    scope = form_scope(cls) | {f"default_{f.name}": f.default for f in cls.fields} | {"signature_of": _signature}
     taken = [f.name if f.default is inspect.Parameter.empty else f"{f.name}=default_{f.name}" for f in cls.fields]
     stores = "".join(f"    self.{f.name} = {f.name}\n" for f in cls.fields)
-    # A label changes neither rules nor code.
-    parts = "".join(_signature_part(f) + ", " for f in cls.fields if f.name != "name")
+    signature = "".join(_signature_part(f) + ", " for f in cls.fields if f.name != "name")
     text = (
         f"def __init__(self, {', '.join(taken)}):\n{stores}"  # our own text: field names only
-        f"def signature(self):\n    return (mnemonic, {parts})\n"
+        f"def signature(self):\n    return (mnemonic, {signature})\n"
+        f"def form_parts(self):\n    return {form_text(cls, 'self.')}\n"
     )
     exec(text, scope)
-    return scope["__init__"], scope["signature"]
+    return scope["__init__"], scope["signature"], scope["form_parts"]
 
 
 def _signature_part(f: Field) -> str:
@@ -134,6 +149,20 @@ def _signature_part(f: Field) -> str:
         return f"tuple([tile.signature for tile in self.{f.name}])"
     if f.role is not None and not f.immediate and not f.optional:
         return f"self.{f.name}.signature"
+    part = _form_part(f, "self.")
+    return part if f.role is None else f"signature_of({part})"
+
+
+def _form_part(f: Field, owner: str) -> str:
+    name = owner + f.name
+    if f.several:
+        return f"tuple([tile.form for tile in {name}])"
+    if f.role is not None and not f.immediate and not f.optional:
+        return f"{name}.known_form or {name}.form"  # most have one, and a call takes several times as long
     if f.role is not None or f.immediate:
-        return f"{'part' if float in f.types or not f.immediate else 'whole'}(self.{f.name})"
-    return f"exact(self.{f.name})" if int in f.types else f"self.{f.name}"
+        part = f"{'part' if float in f.types or not f.immediate else 'whole'}({name})"
+    elif int in f.types:
+        part = f"exact({name})"
+    else:
+        return name
+    return f"None if {name} is None else {part}" if f.optional else part

@@ -27,7 +27,7 @@ from nki.isa.rules.operands import (
     tiles,
 )
 from nki.isa.tables import alu, enums
-from nki.isa.tables.operators import OPS, AluOp, Op, operand_fits, operand_matters, staged
+from nki.isa.tables.operators import OPS, AluOp, Op, is_unary, operand_fits, operand_matters, staged
 from nki.target.model import Target
 
 _E = enums.engine
@@ -41,9 +41,21 @@ def _operand(m: Algebra[Any], op: Op, operand: Any, like: Any) -> Any:
     return m.const(0 if operand is None else operand, like.dtype)
 
 
+def _is_bitwise(op: Op | None) -> bool:
+    return op is not None and op.alu is not None and op.alu.bits
+
+
+def _has_bitwise_op(i: Any) -> bool:
+    return _is_bitwise(i.op0) or _is_bitwise(i.op1)
+
+
+def _has_unary_op0(i: Any) -> bool:
+    return is_unary(i.op0)
+
+
 def _pattern(i: Any, op: Op | None, operand: Any) -> bool:
     """A bit operator's number is whole and has the width of the elements, as a signed or an unsigned integer."""
-    if op is None or op.alu is None or not op.alu.bits or operand is None or isinstance(operand, Tile):
+    if not _is_bitwise(op) or operand is None or isinstance(operand, Tile):
         return True
     width = 8 * i.data.dtype.itemsize
     return -(1 << (width - 1)) <= operand < 1 << width and operand == int(operand)
@@ -118,7 +130,7 @@ class TensorScalar(Inst):
             _SOURCE,
             error=OperatorError,
             fix="pass operand0=None",
-            by_value=True,
+            by_value=_has_unary_op0,
         ),
         bits_on_vector("TS05", "op0", _SOURCE),
         rule(
@@ -145,7 +157,7 @@ class TensorScalar(Inst):
             _SOURCE,
             error=ArgumentError,
             fix="pass an integer of that width",
-            by_value=True,
+            by_value=_has_bitwise_op,
         ),
         bit_types("op0", "dst", "data", "operand0", "operand1"),
         float_operand("operand0", "op0"),

@@ -25,7 +25,7 @@ from nki.isa.rules.operands import (
     tiles,
 )
 from nki.isa.tables import alu, enums
-from nki.isa.tables.operators import OPS, AluOp, operand_fits, operand_matters, staged
+from nki.isa.tables.operators import OPS, AluOp, is_unary, operand_fits, operand_matters, staged
 from nki.target.model import Target
 
 _R = enums.reduce_cmd
@@ -34,6 +34,10 @@ _CUMULATIVE = "NKI reference, nki.isa.tensor_scalar_cumulative"
 _COMMANDS = (_R.reset_reduce, _R.reduce, _R.load_reduce)
 _NARROW = (*FLOATS[:-1], *(d for d in INTEGERS if d.itemsize < 4))
 """Dtypes that the cumulative instruction reads and writes."""
+
+
+def _has_unary_op0(i: Any) -> bool:
+    return is_unary(i.op0)
 
 
 @instruction(
@@ -88,7 +92,7 @@ class TensorScalarReduce(Inst):
             _REDUCE,
             error=OperatorError,
             fix="pass operand0=None",
-            by_value=True,
+            by_value=_has_unary_op0,
         ),
         rule(
             "TD03",

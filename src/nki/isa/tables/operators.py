@@ -91,10 +91,14 @@ def operand_fits(op: Op | None, operand: object) -> bool:
     return operand is not None or (op.alu is not None and op.alu.arity == 1)
 
 
+def is_unary(op: Op | None) -> bool:
+    """True for an ALU operator of one operand."""
+    return op is not None and op.alu is not None and op.alu.arity == 1
+
+
 def operand_matters(op: Op | None, operand: object) -> bool:
     """True if an operator of one operand gets a second one other than 0."""
-    unary = op is not None and op.alu is not None and op.alu.arity == 1
-    return unary and operand is not None and not (isinstance(operand, int | float) and operand == 0)
+    return is_unary(op) and operand is not None and not (isinstance(operand, int | float) and operand == 0)
 
 
 AluOp = Annotated[Op, "alu"]

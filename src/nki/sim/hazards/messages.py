@@ -257,10 +257,11 @@ def early_read_error(log: ExecutionLog, tensor: Tensor, chosen: ByteMask, read: 
 
 def later_writer(program: CoreProgram, by: Inst | Loop, tensor: Tensor, missing: ByteMask) -> Inst | None:
     """The first instruction after ``by`` that writes some of the ``missing`` bytes."""
+    first = (by.origin or by) if isinstance(by, Inst) else None
     is_after = False
     for inst in program.instructions():
-        is_after = is_after or inst.where is by.where
-        if not is_after or inst.where is by.where:
+        if not is_after:
+            is_after = inst is first
             continue
         for access in inst.writes():
             if access.tensor is tensor and (access.dynamic is not None or byte_window(missing, access).any()):
