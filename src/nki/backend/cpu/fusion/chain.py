@@ -63,7 +63,7 @@ class Chain(Inst):
         self.read = tuple([windows[number] for number in plan.read])
         self.numbers = tuple([number for part in parts if part.immediate_names for number in part.immediates()])
         self.where = parts[-1].where
-        self._form = plan.form
+        self.known_form = plan.form
 
     def signature(self) -> tuple[Any, ...]:
         return self.plan.form.signature
@@ -77,4 +77,4 @@ class Chain(Inst):
 def form_of(keys: Sequence[tuple[Any, ...]], numbers: tuple[_Numbers, ...], windows: tuple[_Numbers, ...]) -> Form:
     """The form of chains of parts with the signatures ``keys`` and those windows, of operands and by role."""
     signature = ("chain", tuple(keys), numbers, windows)
-    return FORMS.get(signature) or new_form(signature, False)
+    return FORMS.get(signature) or new_form(signature, signature, False)

@@ -29,7 +29,7 @@ from nki.ir.declaration.fields import Field
 from nki.ir.effects import Accumulation, Effects
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram, Program
-from nki.ir.types import FORMS, Access, Buffer, Form, Role, Tensor, new_form
+from nki.ir.types import FORMS, Access, Buffer, Role, Tensor, new_form
 from nki.numerics.matmul_entry import tile_routines
 
 _KINDS: Final = frozenset({"load", "value", "cast", "alu", "act"})
@@ -68,19 +68,13 @@ class ConsumedProduct(Inst):
         self.read = (*product.read_operands(), *others)
         self.numbers = tuple(consumer.immediates())
         self.where = consumer.where
-        self._form = self.form()
+        signature = self.signature()
+        self.known_form = FORMS.get(signature) or new_form(signature, signature, False)
 
     def signature(self) -> tuple[Any, ...]:
         product, consumer = self.parts
         place = [access.tensor is self.result for access in consumer.accesses()]
         return ("consumed_product", product.key(), consumer.key(), tuple(place))
-
-    def form(self) -> Form:
-        form = self._form
-        if form is None:
-            signature = self.signature()
-            form = FORMS.get(signature) or new_form(signature, False)
-        return form
 
     def __repr__(self) -> str:
         return (
