@@ -355,7 +355,7 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
 
     is_plain = b.icmp_signed("==", blocks, i64(tiling.block))
     with b.if_then(b.and_(is_plain, packing.is_worth_it(b, tiling.rows, depth, rows, columns))):
-        weights.pack(b, depth, rows)
+        weights.pack(b, packing.add_blocks_of_rows(module, tiling.block), depth, rows)
     with steps(b, columns, 2 * lanes, column) as here:
         place, source = out.at(b, i64(0), here), moving.at(b, here)
         panel.set(source)

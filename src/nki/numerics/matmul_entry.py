@@ -25,6 +25,7 @@ from nki.numerics.amx_operands import (
 )
 from nki.numerics.jit import engine
 from nki.numerics.matmul import CHAIN, PANEL, add_matmul, add_pair_matmul
+from nki.numerics.packing import add_blocks_of_columns
 from nki.numerics.transpose import add_transpose
 
 Float32Array = NDArray[np.float32]
@@ -65,11 +66,29 @@ def _dense_rows(array: Float32Array) -> Float32Array:
 @cache
 def routine(by_groups: bool = False) -> Callable[..., Any]:
     """The compiled routine of :mod:`nki.numerics.matmul`, on addresses."""
-    module = ir.Module("nki_gemm")
-    add_matmul(module, engine().vector_width, by_groups)
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     prototype = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, size, pointer, *[size] * 6)
-    return prototype(engine().compile(module)["nki_matmul"])
+    return prototype(_addresses(by_groups)["nki_matmul"])
+
+
+@cache
+def _addresses(by_groups: bool) -> dict[str, int]:
+    module = ir.Module("nki_gemm")
+    add_matmul(module, engine().vector_width, by_groups)
+    return engine().compile(module)
+
+
+def blocks_of_rows_address() -> int:
+    """Address of :func:`nki.numerics.packing.add_blocks_of_rows`, for blocks of :func:`columns_of_block` columns."""
+    return _addresses(False)["nki_blocks_of_rows"]
+
+
+@cache
+def blocks_of_columns_address() -> int:
+    """Address of :func:`nki.numerics.packing.add_blocks_of_columns`."""
+    module = ir.Module("nki_blocks")
+    add_blocks_of_columns(module)
+    return engine().compile(module)["nki_blocks_of_columns"]
 
 
 def columns_of_block() -> int:

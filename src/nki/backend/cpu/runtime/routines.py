@@ -69,7 +69,9 @@ def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -
         progress(0, len(missing))
     stored = stored_routines.find(missing)
     _add({key: _routine(*found) for key, found in stored.items()}, compiled)
-    batches = [list(batch) for batch in _batches([item for item in missing.items() if item[0] not in stored])]
+    batches = [
+        list(batch) for batch in _batches(_in_order([item for item in missing.items() if item[0] not in stored]))
+    ]
     emitted: list[list[EmittedRoutine]] = []
 
     def modules() -> Iterator[ir.Module]:
@@ -101,6 +103,17 @@ def _add(routines: dict[Key, Routine], compiled: dict[Key, Routine]) -> None:
         for key, routine in routines.items():
             compiled[key] = _routines[key] = routine
             _recent.append(routine)
+
+
+def _in_order(items: list[tuple[Key, Inst]]) -> list[tuple[Key, Inst]]:
+    """``items`` with products and transpositions behind the others, which keep their order.
+
+    They call functions that are compiled when their IR is made, for up to 0.3 s: meanwhile other threads compile what
+    came before.
+    """
+    return sorted(
+        items, key=lambda item: item[1].effects.accumulation is not None or item[1].effects.transpose is not None
+    )
 
 
 def _batches(items: list[tuple[Key, Inst]]) -> Iterator[list[tuple[Key, Inst]]]:
