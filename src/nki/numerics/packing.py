@@ -83,8 +83,8 @@ def add_blocks_of_rows(module: ir.Module, block: int) -> ir.Function:
         void nki_blocks_of_rows(float *blocks, i64 size, const float *source, i64 step, i64 rows, i64 columns)
 
     ``rows`` dense rows of ``columns`` numbers, ``step`` elements from one to the next, become blocks of ``block``
-    columns, ``size`` elements from one to the next. Where blocks have :data:`_LANES` columns, as many rows are copied at a time
-    as fill a line of memory.
+    columns, ``size`` elements from one to the next. Where blocks have :data:`_LANES` columns, as many rows are copied
+    at a time as fill a line of memory.
     """
     function, b = _function(module, "nki_blocks_of_rows")
     target_pointer, size, source_pointer, step, rows, columns = function.args
