@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.backend.cpu.runtime.link import listing
 from nki.compiler.executable import lower
 from nki.ir.instruction import Inst
+from nki.numerics import matmul_entry
 from nki.numerics.matmul import BLOCK
 from nki.numerics.matmul_entry import columns_of_block
 from nki.transforms import blocked_operands
@@ -153,6 +155,29 @@ def test_a_special_number_keeps_its_place() -> None:
     left[5, 7], left[9, 11], right[30, 3] = np.nan, np.inf, -np.inf
     assert in_blocks(loaded, left, right) == (1, 2)
     both(loaded, left, right)
+
+
+def spread(x):
+    """A copy whose target looks like blocks, in an output that nobody multiplies."""
+    out = nl.ndarray((16 * 144,), dtype=nl.float32, buffer=nl.shared_hbm)
+    zeros = nl.ndarray((16, 144), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.memset(zeros, 0.0)
+    nisa.dma_copy(out.ap([[144, 16], [1, 144]]), zeros)
+    nisa.dma_copy(out.ap([[BLOCK, 32], [144, 16], [1, BLOCK]]), _left(x).reshape((32, 16, BLOCK)))
+    return out
+
+
+@pytest.mark.parametrize("columns", [BLOCK, 6])
+def test_copies_use_blocks_of_the_product_only(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The routine that copies rows to blocks has the product's blocks, which are wider on other processors."""
+    x = numbers(32, 128)
+    monkeypatch.setattr(matmul_entry, "columns_of_block", lambda: columns)
+    text = listing(lower(nki.jit(spread).compile(x).kernel), assembly=False)
+    assert ("nki_blocks_of_rows" in text) == (columns == BLOCK)
+    expected = np.zeros((16, 144), np.float32)
+    for partition in range(32):
+        expected[:, BLOCK * partition : BLOCK * (partition + 1)] = x[partition, :64].reshape(16, BLOCK)
+    assert nki.jit(spread)(x).tobytes() == expected.tobytes()
 
 
 @settings(max_examples=25, deadline=None)

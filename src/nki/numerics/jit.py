@@ -24,6 +24,7 @@ from llvmlite import binding, ir
 from nki.base.locks import held_at_fork
 from nki.base.version import build
 from nki.numerics import object_cache
+from nki.numerics.llvm import has_avx512
 from nki.numerics.llvm_threads import Workers, emit_object, run_passes
 
 _OPTIMISATION_LEVEL = 3
@@ -132,7 +133,7 @@ class Engine:
         self._has_tiles = bool(features.get("amx-bf16") and features.get("avx512f"))
         self._machine = self._new_machine()
         self._data_layout = str(self._machine.target_data)
-        self._vector_width = 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
+        self._vector_width = 16 if has_avx512() else 8 if features.get("avx2") else 4
 
     @property
     def vector_width(self) -> int:

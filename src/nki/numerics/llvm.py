@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, TypeAlias
 
-from llvmlite import ir
+from llvmlite import binding, ir
 
 Builder: TypeAlias = Any
 """An ``ir.IRBuilder``. Its methods get their signatures from decorators, which a type checker sees through wrongly."""
@@ -63,13 +64,19 @@ def intrinsic(b: Builder, name: str, kind: ir.Type, args: list[Any]) -> Value:
     return b.call(function, args)
 
 
+@cache
+def has_avx512() -> bool:
+    """True if code may use AVX-512: vectors of 16 floats alone, which LLVM splits elsewhere, do not tell."""
+    return bool(binding.get_host_cpu_features().get("avx512f"))
+
+
 def canonical_nan(b: Builder, value: Value) -> Value:
     """``value``, float32, with the canonical NaN for every NaN.
 
     Processors pass on the payload of one of several NaN, and which one depends on the instructions that LLVM selects.
-    AVX-512, which vectors of 16 floats mean, has an instruction for it.
+    AVX-512 has an instruction for it.
     """
-    if isinstance(value.type, ir.VectorType) and value.type.count == _AVX512:
+    if isinstance(value.type, ir.VectorType) and value.type.count == _AVX512 and has_avx512():
         return _without_nan(b, value)
     return b.select(b.fcmp_unordered("uno", value, value), constant(value.type, float("nan")), value)
 

@@ -22,7 +22,7 @@ def emit_blocks(r: FunctionBuilder, s: Assign) -> bool:
         return False
     if _is_turned(source):
         _emit_columns(r, s.target, source)
-    elif _has_dense_rows(source):
+    elif _has_dense_rows(source) and matmul_entry.columns_of_block() == BLOCK:  # else it copies to wider blocks
         _emit_rows(r, s.target, source)
     else:
         return False
