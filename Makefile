@@ -8,12 +8,13 @@ K      ?= examples/rms_normalise.py
 ARGS   ?= --arg 128x512:float32
 QUICK  := tests/test_layers.py tests/test_prose.py tests/test_target.py tests/ir tests/analysis tests/cost tests/passes \
           tests/backend/test_loop_ir.py tests/backend/test_storage.py tests/backend/test_frame.py
+NATIVE := tests/backend tests/numerics tests/transforms tests/kernels
 
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick threads nightly xla million lint format types bench validate docs dump clean
+.PHONY: help demo test quick threads older nightly xla million lint format types bench validate docs dump clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,10 +32,15 @@ quick: $(STAMP) ## tests that localise: layers, prose, IR, analyses, stages, loo
 threads: $(STAMP) ## all tests, each native launch again on 1, 2 and 3 threads and in the simulator: the same bits
 	$(BIN)/python -m pytest -n $(JOBS) -p tests.support.repeated_launches $(or $(TESTS),tests)
 
+older: $(STAMP) ## tests of native code as on processors without AMX, and without AVX-512 as well
+	NKI_TEST_WITHOUT=amx $(BIN)/python -m pytest -n $(JOBS) -p tests.support.masked_features $(NATIVE)
+	NKI_TEST_WITHOUT=amx,avx512 $(BIN)/python -m pytest -n $(JOBS) -p tests.support.masked_features $(NATIVE)
+
 nightly: $(STAMP) xla ## many random samples and changed kernels, with a seed that failures name (NKI_TEST_SEED=… repeats)
 	NKI_TEST_SEED=$${NKI_TEST_SEED:-random} NKI_TEST_EXAMPLES=$${NKI_TEST_EXAMPLES:-500} \
 	$(BIN)/python -m pytest -n $(JOBS) tests/isa tests/frontend tests/fuzz tests/ir/test_mutated_programs.py
 	$(MAKE) threads
+	$(MAKE) older
 
 xla: $(XLA)/.installed ## kernels on tensors of torch_xla, in an environment of its own that this makes (1 GB)
 	PYTHONPATH=src:. $(XLA)/bin/python -m pytest tests/frameworks/test_torch_xla.py
