@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from llvmlite import ir
 
-from nki.numerics.llvm import constant
+from nki.numerics.llvm import constant, has_avx512
 
 F32 = ir.FloatType()
 F64 = ir.DoubleType()
@@ -165,7 +165,7 @@ class Lanes:
         AVX-512 has an instruction for it; elsewhere two multiplications, of which at most the second rounds. The bits
         are the same. (``llvm.ldexp`` converts an integer first, and calls the C library where there is no instruction.)
         """
-        if self.count == 16:
+        if self.count == 16 and has_avx512():
             return self._scalef(x, exponent, where)
         half = self.builder.ashr(whole, self.integer(whole, 1))
         other = self.builder.sub(whole, half)
