@@ -20,23 +20,13 @@ def emit_blocks(r: FunctionBuilder, s: Assign) -> bool:
     source = s.value.memref
     if s.value.kind != "load" or source is None or not s.target.in_blocks or source.rows != s.target.rows:
         return False
-    if _is_turned(source):
+    if source.row_step == 1 and len(source.dims) == 1:
         _emit_columns(r, s.target, source)
-    elif _has_dense_rows(source) and matmul_entry.columns_of_block() == BLOCK:  # else it copies to wider blocks
+    elif source.dense_rows and matmul_entry.columns_of_block() == BLOCK:  # else it copies to wider blocks
         _emit_rows(r, s.target, source)
     else:
         return False
     return True
-
-
-def _is_turned(source: MemRef) -> bool:
-    """True if columns are dense, each at one distance from the one before."""
-    distances = {step for step, _ in source.dims[1:]} | {step // BLOCK for step, _ in source.dims[:-1]}
-    return source.row_step == 1 and (len(source.dims) == 1 or (len(source.dims) == 2 and len(distances) == 1))
-
-
-def _has_dense_rows(source: MemRef) -> bool:
-    return source.dense_rows or source.dims == ((BLOCK, source.columns // BLOCK), (1, BLOCK))
 
 
 def _emit_rows(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:
@@ -54,7 +44,7 @@ def _emit_rows(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:
 
 def _emit_columns(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:
     """Copy the columns of the routine's range, which has whole blocks."""
-    size, step = target.dims[0][0], source.dims[-1][0]
+    size, step = target.dims[0][0], source.dims[0][0]
     first, last = (r.first, r.last) if r.by_columns else (i64(0), i64(target.columns))
     places = (
         moved(r, r.address(target), first, size),

@@ -76,5 +76,9 @@ class Chain(Inst):
 
 def form_of(keys: Sequence[tuple[Any, ...]], numbers: tuple[_Numbers, ...], windows: tuple[_Numbers, ...]) -> Form:
     """The form of chains of parts with the signatures ``keys`` and those windows, of operands and by role."""
-    signature = ("chain", tuple(keys), numbers, windows)
+    return form_of_signature(("chain", tuple(keys), numbers, windows))
+
+
+def form_of_signature(signature: tuple[Any, ...]) -> Form:
+    """The form of instructions that stand for several and have no run-time index, by their signature."""
     return FORMS.get(signature) or new_form(signature, signature, False)

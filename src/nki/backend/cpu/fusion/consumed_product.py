@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from nki.backend.cpu.fusion.chain import form_of_signature
 from nki.backend.cpu.loop_ir.aliases import aliases
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.lower import lower
@@ -29,7 +30,7 @@ from nki.ir.declaration.fields import Field
 from nki.ir.effects import Accumulation, Effects
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram, Program
-from nki.ir.types import FORMS, Access, Buffer, Role, Tensor, new_form
+from nki.ir.types import Access, Buffer, Role, Tensor
 from nki.numerics.matmul_entry import tile_routines
 
 _KINDS: Final = frozenset({"load", "value", "cast", "alu", "act"})
@@ -68,8 +69,7 @@ class ConsumedProduct(Inst):
         self.read = (*product.read_operands(), *others)
         self.numbers = tuple(consumer.immediates())
         self.where = consumer.where
-        signature = self.signature()
-        self.known_form = FORMS.get(signature) or new_form(signature, signature, False)
+        self.known_form = form_of_signature(self.signature())
 
     def signature(self) -> tuple[Any, ...]:
         product, consumer = self.parts
@@ -164,7 +164,7 @@ def _is_like(memref: MemRef, target: MemRef) -> bool:
 
 @dataclass(slots=True)
 class _Pair:
-    """A product at ``position`` and the tile that it fills."""
+    """The position of a product whose tile may go, and the uses of that tile."""
 
     position: int
     uses: int = 0
