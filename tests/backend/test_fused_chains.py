@@ -34,7 +34,8 @@ DTYPES = {"float32": nl.float32, "bfloat16": nl.bfloat16, "float16": nl.float16,
 VIEWS = ("whole", "left", "right", "shifted", "unshifted", "even", "odd", "blocks")
 OPERATORS = (nl.add, nl.subtract, nl.multiply, nl.maximum, nl.minimum, nl.greater, nl.logical_xor)
 FUNCTIONS = (nl.exp, nl.tanh, nl.gelu, nl.silu, nl.relu, nl.sign, nl.copy, nl.abs)
-KINDS = ("both", "number", "two", "column", "activation", "three", "copy", "reciprocal", "select", "fill", "positions")
+KINDS = ("both", "number", "two", "column", "repeated", "activation", "three", "copy", "reciprocal", "select", "fill")
+KINDS += ("positions",)
 
 
 class Step(nl.NKIObject):
@@ -83,6 +84,8 @@ def run(tiles, vectors, step):
         nisa.tensor_scalar(dst, a, nl.multiply, 0.75, op1=operator, operand1=column, reverse1=step.number % 3 == 0)
     elif step.kind == "column":
         nisa.tensor_scalar(dst, a, operator, column)
+    elif step.kind == "repeated":
+        nisa.tensor_tensor(dst, a, column.ap([[1, dst.shape[0]], [0, columns(step.view)]]), operator)
     elif step.kind == "activation":
         nisa.activation(dst, FUNCTIONS[step.number % len(FUNCTIONS)], a, bias=column, scale=-0.25)
     elif step.kind == "three":
@@ -228,6 +231,23 @@ def test_one_routine_in_a_launch_and_no_memory() -> None:
     assert loop_ir.unstored == {0, 1} and loop_ir.scratch_bytes == 0
     (core,) = Executable(nki.jit(affine).compile(*arguments).kernel).linked.cores
     assert core.rows == 1 and core.arena == 0
+
+
+def test_a_column_that_is_repeated_for_all_elements_is_no_reason_to_stop() -> None:
+    def kernel(x, y):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        a, column = nl.load(x), nl.load(y)
+        difference, result = like(a), like(a)
+        nisa.tensor_tensor(difference, a, column.ap([[1, a.shape[0]], [0, a.shape[1]]]), nl.subtract)
+        nisa.activation(result, nl.exp, difference)
+        nl.store(out, result)
+        return out
+
+    x, y = numbers(128, 50), numbers(128, 1)
+    both(kernel, x, y)
+    (chain,) = chains(kernel, x, y)
+    assert [part.mnemonic for part in chain.parts] == ["tensor_tensor", "activation"]
+    assert tensors(chain)["written"] == ["out"] and lower_chain(chain).unstored == {0}
 
 
 def test_a_result_that_is_read_later_is_stored_once() -> None:

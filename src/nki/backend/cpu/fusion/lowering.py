@@ -68,7 +68,12 @@ def part_of(inst: Inst) -> Assign | None:
     if value.rows not in (1, target.rows) or value.columns not in (1, target.columns):
         return None
     sources = [load.memref for load in loads(value) if load.memref is not None]
-    return statement if all(source.columns == 1 or _is_vector(source) for source in sources) else None
+    return statement if all(_is_repeated(source) or _is_vector(source) for source in sources) else None
+
+
+def _is_repeated(memref: MemRef) -> bool:
+    """True if all elements of a partition are the same one, as of a column that a view repeats."""
+    return all(step == 0 or count == 1 for step, count in memref.dims)
 
 
 def _is_vector(memref: MemRef) -> bool:
