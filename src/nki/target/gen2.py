@@ -99,6 +99,10 @@ GEN2: Final = Target(
     vector_clock_ghz=Fact(1.12, "GHz", f"{_GUIDE}: table of compute engines"),
     scalar_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
     gpsimd_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
+    strided_access_bytes=Fact(16, "bytes", f"{_GUIDE}: Performance Consideration, Access pattern"),
+    strided_access_ns=Fact(
+        1.43, "ns", f"{_GUIDE}: Performance Consideration, Access pattern; half of an element per cycle at 1.4 GHz"
+    ),
     vector_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     vector_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
