@@ -157,3 +157,41 @@ def test_ones_and_zeros_take_half_the_passes_of_float32(hint: str) -> None:
         operands = {"dst": psum(512), "stationary": tile(128, dtype), "moving": tile(512, dtype)}
         plain, hinted = (estimate(GEN3, "nc_matmul", **operands, **more) for more in ({}, {hint: True}))
         assert plain.occupancy == pytest.approx(ratio * hinted.occupancy, rel=0.02)
+
+
+def strided(columns: int, step: int, dtype: DType = float32) -> Access:
+    whole = tile(columns * step, dtype)
+    return Access(whole.tensor, 0, (128, columns), (columns * step, step), dtype)
+
+
+def copied(target: Target, src: Access, dst: Access | None = None, engine: str = "vector") -> float:
+    """Time between the starts of copies of 2048 elements."""
+    dst = tile(2048, src.dtype) if dst is None else dst
+    return estimate(target, "tensor_copy", dst=dst, src=src, engine=getattr(nisa.engine, engine)).occupancy
+
+
+def test_strides_beyond_16_bytes_halve_the_rate_of_memory() -> None:
+    # Architecture guide of NeuronCore-v2: 128 elements per cycle at 1.4 GHz, half of it beyond 16 bytes.
+    dense = copied(GEN2, tile(2048), engine="scalar")
+    assert copied(GEN2, strided(2048, 4), engine="scalar") == dense
+    assert copied(GEN2, strided(2048, 5), engine="scalar") == pytest.approx(2 * dense, rel=0.02)
+    assert copied(GEN2, tile(2048), strided(2048, 5), engine="scalar") == pytest.approx(2 * dense, rel=0.02)
+    # Vector's clock is slower than that of the memory, so it loses less.
+    assert copied(GEN2, strided(2048, 5)) == pytest.approx(2048 / 0.7, rel=0.02)
+    assert copied(GEN2, strided(2048, 8, bfloat16)) == copied(GEN2, tile(2048, bfloat16))
+    assert copied(GEN2, strided(2048, 9, bfloat16)) == pytest.approx(2048 / 0.7, rel=0.02)
+
+
+def test_strided_16_bit_copies_of_trn2_have_twice_the_rate_of_trn1() -> None:
+    first, second = (copied(target, strided(2048, 32, bfloat16)) for target in (GEN2, GEN3))
+    assert first / second == pytest.approx(2, rel=0.05)
+    assert copied(GEN3, tile(2048, bfloat16)) < second < copied(GEN3, strided(2048, 32))
+
+
+def test_two_strided_inputs_share_an_interface() -> None:
+    def added(left: Access, right: Access) -> float:
+        return estimate(GEN2, "tensor_tensor", dst=tile(2048), data1=left, data2=right, op=ADD).occupancy
+
+    dense, apart = tile(2048), strided(2048, 8)
+    assert added(dense, dense) < added(dense, apart) < added(apart, apart)
+    assert added(apart, apart) == pytest.approx(2 * copied(GEN2, apart), rel=0.02)

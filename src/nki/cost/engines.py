@@ -3,7 +3,8 @@
 The cost entries of the NKI reference (Beta 1, release 2.26.1; later releases leave them out) count the cycles in which
 an engine streams ``N`` elements per partition. Profiles add two terms: the issue overhead of every instruction, and the
 depth of the engine's pipeline, which a dependent instruction sees. Declarations call the formulas with themselves as
-``inst``, for the engine and the operands.
+``inst``, for the engine and the operands. Operands whose neighbours are far apart in memory take as long as the memory
+needs for them (:func:`_access_ns`), which may be longer than the engine's own cycles.
 """
 
 from __future__ import annotations
@@ -34,8 +35,15 @@ def clock_ghz(engine: str, target: Target) -> float:
 def streaming(
     inst: Inst, target: Target, elements: float, entry: str, cycles_per_element: float = 1.0, extra: float = 0.0
 ) -> Estimate:
-    """``max(MIN_II, cycles_per_element * elements + extra)`` cycles, by the reference's cost entry ``entry``."""
-    return pipelined(inst, target, cycles_per_element * elements + extra, "docs", REFERENCE + entry)
+    """``max(MIN_II, cycles_per_element * elements + extra)`` cycles, by the reference's cost entry ``entry``; more
+    where the memory limits the rate.
+    """
+    cycles = cycles_per_element * elements
+    access = _access_ns(inst, target) * clock_ghz(engine_of(inst), target)
+    if access > cycles:
+        kind, source = target.origin("strided_access_ns")
+        return pipelined(inst, target, access + extra, kind, source)
+    return pipelined(inst, target, cycles + extra, "docs", REFERENCE + entry)
 
 
 def guessed(inst: Inst, target: Target, cycles: float, why: str) -> Estimate:
@@ -89,6 +97,10 @@ def activation(
     show of the function ``copy``.
     """
     clock = target.scalar_clock_ghz
+    access = _access_ns(inst, target) * clock
+    if access > elements:
+        elements = access
+        kind, source = target.origin("strided_access_ns")
     cycles = elements + (target.scalar_read_accumulator_cycles if reduces else 0)
     plain = not table and not _has_column(inst)
     issue = target.scalar_issue_cycles if plain else target.activation_issue_cycles
@@ -118,6 +130,37 @@ def _cycles_per_element(inst: Inst, target: Target) -> float:
     else:
         width = target.partitions
     return min(1.0, target.partitions / width)
+
+
+def _access_ns(inst: Inst, target: Target) -> float:
+    """Time that the memory needs for the operands of an instruction of a compute engine; 0 if no operand is strided.
+
+    An engine has an interface for reads and one for writes to each memory. A stride of the last dimension beyond
+    ``strided_access_bytes`` halves the rate of the operand's interface; other operands pass it at the full rate. The
+    performance mode of Vector for 16-bit elements in SBUF doubles both (Trainium2 Architecture Guide for NKI: twice the
+    rate of NeuronCore-v2 where elements are not contiguous).
+    """
+    if not any(_strided(access, target) for access in inst.accesses()):
+        return 0.0
+    times: dict[tuple[Buffer, bool], float] = {}
+    written = inst.writes()
+    for access in inst.accesses():
+        if access.buffer.on_chip:
+            interface = access.buffer, any(access is other for other in written)
+            share = 1.0 if _strided(access, target) else 0.5
+            times[interface] = times.get(interface, 0.0) + share * access.free_elements
+    lift = 1.0
+    if engine_of(inst) == "vector" and all(a.buffer is Buffer.sbuf and a.dtype.itemsize == 2 for a in inst.accesses()):
+        lift = max(1.0, target.vector_width_16bit / 2 / target.partitions)
+    return max(times.values()) * target.strided_access_ns / lift
+
+
+def _strided(access: Access, target: Target) -> bool:
+    """Test if neighbours along the last dimension that has several elements are further apart than the memory likes."""
+    if not access.buffer.on_chip:
+        return False
+    steps = [stride for count, stride in zip(access.shape[1:], access.strides[1:], strict=True) if count > 1]
+    return bool(steps) and abs(steps[-1]) * access.dtype.itemsize > target.strided_access_bytes
 
 
 def matmul(

@@ -99,6 +99,10 @@ GEN2: Final = Target(
     vector_clock_ghz=Fact(1.12, "GHz", f"{_GUIDE}: table of compute engines"),
     scalar_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
     gpsimd_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
+    strided_access_bytes=Fact(16, "bytes", f"{_GUIDE}: Performance Consideration, Access pattern"),
+    strided_access_ns=Fact(
+        1.43, "ns", f"{_GUIDE}: Performance Consideration, Access pattern; half of an element per cycle at 1.4 GHz"
+    ),
     vector_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     vector_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
@@ -173,6 +177,14 @@ GEN2: Final = Target(
     dma_hardware_descriptors=Fact(False, "", "Trainium2 Architecture Guide for NKI: DGE is new with trn2"),
     dma_engines=Fact(16, "engines", f"{_GUIDE}: Data movement between HBM and SBUF using DMAs; per core"),
     dma_queues_per_engine=Fact(16, "queues", f"{_DMA}: DMA Queues"),
+    dma_engine_by_partition=Fact(
+        1.0,
+        "",
+        "Introduction to DMA with NKI: each engine is typically responsible for eight partitions, rows of four "
+        "partitions go through one engine; the compiler may spread the descriptors of other transfers",
+        "docs",
+        (0.0, 1.0),
+    ),
     dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities; the architecture guide says 27 GiB/s"),
     dma_engine_sustained_gbps=Fact(
         17.0,

@@ -152,11 +152,15 @@ class Target(_Row):
     tensor_throttle_lower: FactField[float] = FactField()
     tensor_throttle_idle_rows: FactField[float] = FactField()
 
-    # Vector, Scalar and GpSimd engines. Widths are elements per cycle over all partitions. GpSimd's own DMA moves data
-    # in one direction at ``gpsimd_dma_gbps``, beside the DMA engines; its latency is that of a transfer without bytes.
+    # Vector, Scalar and GpSimd engines. Widths are elements per cycle over all partitions. An element keeps an
+    # interface of SBUF or PSUM for ``strided_access_ns`` if its neighbour is more than ``strided_access_bytes`` away.
+    # GpSimd's own DMA moves data in one direction at ``gpsimd_dma_gbps``, beside the DMA engines; its latency is that
+    # of a transfer without bytes.
     vector_clock_ghz: FactField[float] = FactField()
     scalar_clock_ghz: FactField[float] = FactField()
     gpsimd_clock_ghz: FactField[float] = FactField()
+    strided_access_bytes: FactField[int] = FactField()
+    strided_access_ns: FactField[float] = FactField()
     vector_width_16bit: FactField[int] = FactField()
     vector_width_32bit: FactField[int] = FactField()
     scalar_width_16bit: FactField[int] = FactField()
@@ -194,10 +198,12 @@ class Target(_Row):
     # generator of its descriptors: hardware of the Sync or Scalar engine, or software on GpSimd; static descriptors
     # have none. dma_start_ns holds where the kernel leaves the choice open. The bytes keep the DMA engines, which all
     # queues of a core share; the descriptors of one transfer reach the engines one after the other (spread).
+    # dma_engine_by_partition is the part of a transfer's packets that goes to the engines of its partitions alone.
     # A packet takes its bytes, of the wider dtype, at the peak rate and an overhead; one that converts has its own.
     dma_hardware_descriptors: FactField[bool] = FactField()
     dma_engines: FactField[int] = FactField()
     dma_queues_per_engine: FactField[int] = FactField()
+    dma_engine_by_partition: FactField[float] = FactField()
     dma_engine_peak_gbps: FactField[float] = FactField()
     dma_engine_sustained_gbps: FactField[float] = FactField()
     dma_packet_bytes: FactField[int] = FactField()
