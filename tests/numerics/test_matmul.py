@@ -315,6 +315,15 @@ def test_pairs_of_bfloat16(size: str) -> None:
     assert same_bits(out, want)
 
 
+@pytest.mark.skipif(not pair_address(), reason="the processor has no product of bfloat16 pairs that keeps the contract")
+@pytest.mark.parametrize(("pairs", "floats"), [(1, 2), (2, 1)])
+def test_pairs_are_used_where_they_are_faster(pairs: int, floats: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = matmul_entry._TRIALS  # pyright: ignore[reportPrivateUsage]
+    times = iter([*(0, pairs) * trials, *(0, floats) * trials])
+    monkeypatch.setattr(matmul_entry, "perf_counter_ns", lambda: next(times))
+    assert matmul_entry.pairs_pay.__wrapped__() is (pairs < floats)
+
+
 @pytest.mark.skipif(tile_routines() is None, reason="the processor has no tile registers that keep the contract")
 @pytest.mark.parametrize("size", ["128x32x4", "1x32x1", "16x5x2", "17x16x3", "48x31x1", "100x32x4"])
 def test_tiles_of_bfloat16(size: str) -> None:

@@ -70,7 +70,8 @@ class NarrowProduct:
 
     def words_product(self) -> tuple[int, int]:
         """The address of the product of words, 0 if there is none, and the depth that it gets."""
-        return matmul_entry.pair_address() if self.s.by_groups else 0, -(-self.depth // 2)
+        used = self.s.by_groups and matmul_entry.pairs_pay()
+        return matmul_entry.pair_address() if used else 0, -(-self.depth // 2)
 
     def word_rows(self) -> int:
         """Rows of a converted operand, at most."""
