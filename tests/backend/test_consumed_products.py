@@ -72,6 +72,14 @@ def added(left, right):
     return returned(result)
 
 
+def copied(left, right):
+    """The consumer moves the product; rows of NaN are among it."""
+    total = product(nl.load(left), nl.load(right))
+    result = tile(total.shape)
+    nisa.tensor_copy(result, total)
+    return returned(result)
+
+
 def read_twice(left, right):
     """Two instructions read the product."""
     total = product(nl.load(left), nl.load(right))
@@ -137,6 +145,23 @@ def test_numbers_that_tile_registers_take_for_zero(kernel: Any) -> None:
     left[7, 5], right[8, 6] = np.nan, np.inf
     assert consumed(kernel, [left, right])
     both(kernel, left, right)
+
+
+@ON_TILES
+@pytest.mark.parametrize("kernel", [twice, with_bias, added, copied])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_nan_of_any_sign_and_payload(kernel: Any, shape: tuple[int, int, int], shared: pytest.MonkeyPatch) -> None:
+    """Tile registers pass on an operand's NaN, and infinities that cancel give a negative one; rows keep apart."""
+    left, right = operands(shape)
+    left.view(np.uint16)[5, 2], left.view(np.uint16)[9, -1] = 0xFFC1, 0x7FA5
+    left[3, 4], left[4, 4] = np.inf, -np.inf
+    right.view(np.uint16)[7, 1:9:2] = 0xFF93
+    right[3:5, -3:] = 1.0
+    assert consumed(kernel, [left, right])
+    expected = both(kernel, left, right)
+    results = [array.tobytes() for array in (expected if isinstance(expected, tuple) else (expected,))]
+    for outputs in launched(nki.jit(kernel).compile(left, right).kernel, [left, right], shared):
+        assert outputs == results
 
 
 @pytest.mark.parametrize("kernel", [read_twice, accumulated, over_its_operand, over_itself])

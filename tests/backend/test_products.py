@@ -148,6 +148,7 @@ def test_without_the_instructions(dtypes: tuple[str, str], missing: list[str], m
     for name in missing:
         name, result = ("tile_routines", None) if name == "amx" else ("pair_address", 0)
         monkeypatch.setattr(matmul_entry, name, lambda result=result: result)
+    monkeypatch.setattr(matmul_entry, "pairs_pay", lambda: True)  # where they do not, too
     monkeypatch.setattr(routines, "_routines", WeakValueDictionary())
     anew = nki.jit(multiply)
     for shape in ((128, 128, 64), (127, 20, 65), (1, 5, 3)):

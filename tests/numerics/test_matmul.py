@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from nki.base import dtype as dt
 from nki.numerics import matmul_entry
+from nki.numerics.amx_matmul import AS_SUMMED
 from nki.numerics.jit import engine
 from nki.numerics.matmul import PANEL, add_matmul, adds_by_groups, columns_of_block
 from nki.numerics.matmul_entry import configured, pair_address, tile_routines
@@ -292,13 +293,13 @@ def bfloat16_operands(depth: int, rows: int, columns: int) -> list[np.ndarray]:
     return operands
 
 
-def words_product(address: int, operands: list[np.ndarray], out: np.ndarray, depth: int) -> None:
-    """Call a product of words, adding to ``out``; ``operands`` are words as it reads them."""
+def words_product(address: int, operands: list[np.ndarray], out: np.ndarray, depth: int, accumulate: int = 1) -> None:
+    """Call a product of words, by default adding to ``out``; ``operands`` are words as it reads them."""
     (rows, columns), (left, right) = out.shape, operands
     p, i = ctypes.c_void_p, ctypes.c_int64
     ctypes.CFUNCTYPE(None, p, i, p, i, p, i, i, i, i, i)(address)(
         out.ctypes.data, columns, left.ctypes.data, left.shape[1], right.ctypes.data, right.shape[1],
-        rows, columns, depth, 1,
+        rows, columns, depth, accumulate,
     )  # fmt: skip
 
 
@@ -312,6 +313,15 @@ def test_pairs_of_bfloat16(size: str) -> None:
     packed = [np.ascontiguousarray(a.view(np.uint32)[::2] | a.view(np.uint32)[1::2] >> 16) for a in operands]
     words_product(pair_address(), packed, out, words)
     assert same_bits(out, want)
+
+
+@pytest.mark.skipif(not pair_address(), reason="the processor has no product of bfloat16 pairs that keeps the contract")
+@pytest.mark.parametrize(("pairs", "floats"), [(1, 2), (2, 1)])
+def test_pairs_are_used_where_they_are_faster(pairs: int, floats: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = matmul_entry._TRIALS  # pyright: ignore[reportPrivateUsage]
+    times = iter([*(0, pairs) * trials, *(0, floats) * trials])
+    monkeypatch.setattr(matmul_entry, "perf_counter_ns", lambda: next(times))
+    assert matmul_entry.pairs_pay.__wrapped__() is (pairs < floats)
 
 
 @pytest.mark.skipif(tile_routines() is None, reason="the processor has no tile registers that keep the contract")
@@ -332,7 +342,11 @@ def test_tiles_of_bfloat16(size: str) -> None:
     assert tiles is not None
     with configured(tiles):
         words_product(tiles.product, [np.ascontiguousarray(left.T), right], out, groups)
+        plain = np.full((-(-rows // 16) * 16 + 1, PANEL), -7.0, np.float32)
+        words_product(tiles.product, [np.ascontiguousarray(left.T), right], plain[:rows], groups, AS_SUMMED)
     assert same_bits(out, want)
+    assert same_bits(plain[:rows, :columns], in_groups(*operands))
+    assert (plain[-1] == -7.0).all()
 
 
 @pytest.mark.skipif(tile_routines() is None, reason="the processor has no tile registers that keep the contract")

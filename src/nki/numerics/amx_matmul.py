@@ -38,6 +38,8 @@ _ACROSS: Final = PANEL // _SIDE
 _TILES: Final = 8
 _LEFT, _RIGHT = 2 * _ACROSS, 2 * _ACROSS + 2
 """The first registers of the operands; those below are sums, two tiles high and two wide."""
+AS_SUMMED: Final = -1
+"""For ``accumulate``: the product as the tile registers have it."""
 
 
 def add_amx_matmul(module: ir.Module) -> ir.Function:
@@ -49,11 +51,14 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
                             i64 rows, i64 columns, i64 groups, i64 accumulate)
 
     ``out`` (``rows`` x ``columns``, at most :data:`PANEL` columns) is the product, plus its old contents if
-    ``accumulate`` is not 0. A word holds two bfloat16 numbers: word w of group g has rows 32 g + w and 32 g + 16 + w of
-    an operand, in either half, but in the same one for both operands. ``stationary`` has the 16 words of all groups of
-    a column in a row, and rows up to a multiple of 16; ``moving`` has :data:`PANEL` columns of words. What is in rows
-    and columns beyond those of ``out`` does not matter. ``lds`` and ``ldm`` count words from row to row. The tile
-    registers must be configured: see :func:`add_begin_and_end`.
+    ``accumulate`` is not 0. If that is :data:`AS_SUMMED`, old contents do not count, a NaN is any NaN, and ``out`` must
+    have :data:`PANEL` columns and a multiple of 16 rows, of which all are written.
+
+    A word holds two bfloat16 numbers: word w of group g has rows 32 g + w and 32 g + 16 + w of an operand, in either
+    half, but in the same one for both operands. ``stationary`` has the 16 words of all groups of a column in a row, and
+    rows up to a multiple of 16; ``moving`` has :data:`PANEL` columns of words. What is in rows and columns beyond those
+    of ``out`` does not matter. ``lds`` and ``ldm`` count words from row to row. The tile registers must be configured:
+    see :func:`add_begin_and_end`.
     """
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64] * 3 + [I64] * 4), "nki_matmul_amx")
     out_pointer, ldo, left, lds, right, ldm, rows, columns, groups, accumulate = function.args
@@ -63,15 +68,20 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
     row = Variable(b)
     row.set(i64(0))
     adds = b.icmp_signed("!=", accumulate, i64(0))
+    is_done = b.icmp_signed("==", accumulate, i64(AS_SUMMED))
+    step = b.select(is_done, ldo, sums.stride)
     with while_(b, lambda: b.icmp_signed("<", row.get(), rows)):
         here = row.get()
         rest = b.sub(rows, here)
         count = smaller(b, rest, 2 * _SIDE)
+        place = out.at(b, here, i64(0))
+        target = Matrix(b.select(is_done, place, sums.pointer), step)
         with b.if_else(b.icmp_signed(">", rest, i64(_SIDE))) as (then, otherwise):
             for case, high in ((then, 2), (otherwise, 1)):
                 with case:
-                    _block(b, high, Matrix(stationary.at(b, here, i64(0)), lds), moving, groups, sums)
-        _finish(b, Matrix(out.at(b, here, i64(0)), ldo), sums, count, columns, adds)
+                    _block(b, high, Matrix(stationary.at(b, here, i64(0)), lds), moving, groups, target)
+        with b.if_then(b.not_(is_done)):
+            _finish(b, Matrix(place, ldo), sums, count, columns, adds)
         row.set(b.add(here, count))
     b.ret_void()
     return function

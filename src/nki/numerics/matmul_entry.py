@@ -7,7 +7,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from time import perf_counter_ns
+from typing import Any, Final, cast
 
 import numpy as np
 from llvmlite import ir
@@ -29,6 +30,8 @@ from nki.numerics.packing import add_blocks_of_columns
 from nki.numerics.transpose import add_transpose
 
 Float32Array = NDArray[np.float32]
+_TRIALS: Final = 20
+"""Calls of a product of which the fastest counts."""
 
 
 def matmul(
@@ -160,6 +163,34 @@ def pair_address() -> int:
     add_pair_matmul(module, engine().vector_width)
     address = engine().compile(module)["nki_matmul_pairs"]
     return address if _keeps_contract(address) else 0
+
+
+@cache
+def pairs_pay() -> bool:
+    """True if pairs are multiplied faster than their numbers as float32: some processors have the instruction, but take
+    longer for it than for two multiply-adds. Each is timed once in a process, in the cache; bits are equal.
+    """
+    address, rows, depth = pair_address(), 96, 256
+    if not address:
+        return False
+    pointer, size = ctypes.c_void_p, ctypes.c_int64
+    pairs = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 5)(address)
+    left, right, out = (np.zeros(shape, np.float32) for shape in ((depth, rows), (depth, PANEL), (rows, PANEL)))
+    places = [array.ctypes.data for array in (out, left, right)]
+
+    def time(call: Callable[[], None]) -> int:
+        """Nanoseconds of the fastest of some calls."""
+        times: list[int] = []
+        for _ in range(_TRIALS):
+            start = perf_counter_ns()
+            call()
+            times.append(perf_counter_ns() - start)
+        return min(times)
+
+    as_pairs = time(lambda: pairs(places[0], PANEL, places[1], rows, places[2], PANEL, rows, PANEL, depth // 2, 0))
+    floats, block = routine(by_groups=True), columns_of_block()
+    sizes = PANEL, PANEL, rows, PANEL, depth, 0
+    return as_pairs < time(lambda: floats(places[0], PANEL, places[1], rows, block, places[2], *sizes))
 
 
 def _keeps_contract(address: int, tiles: TileRoutines | None = None) -> bool:

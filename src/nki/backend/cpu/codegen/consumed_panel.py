@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 from llvmlite import ir
@@ -12,7 +13,7 @@ from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.streams import Stream, partition_step, streams_of
 from nki.backend.cpu.loop_ir.nodes import PANEL_BASE, Gemm, MemRef, loads, subexpressions
 from nki.base import dtype as dt
-from nki.numerics.matmul import PANEL
+from nki.numerics.matmul import CHAIN, PANEL
 
 
 class ConsumedPanel:
@@ -21,7 +22,8 @@ class ConsumedPanel:
     def __init__(self, r: FunctionBuilder, s: Gemm) -> None:
         assert s.consumer is not None
         self.r, self.target, self.value = r, s.target, s.consumer
-        self.panel = r.loop_ir.new_scratch(s.target.rows, PANEL, dt.float32)
+        whole_tiles = -(-s.target.rows // CHAIN) * CHAIN
+        self.panel = replace(r.loop_ir.new_scratch(whole_tiles, PANEL, dt.float32), rows=s.target.rows)
         r.need_scratch()
         for load in loads(self.value):
             if cast(MemRef, load.memref).base == PANEL_BASE:
@@ -38,6 +40,14 @@ class ConsumedPanel:
             if part.kind == "value":
                 first.hoist(part)
         self.constants = first.invariants
+
+    @property
+    def takes_any_nan(self) -> bool:
+        """True if the bits of a NaN in the panel change no result: it is not only moved.
+
+        (Bit operators do not take float32.)
+        """
+        return self.value.kind != "load"
 
     def emit(self, column: Value, columns: int) -> None:
         """Compute ``columns`` columns of the target from ``column`` on, in the routine's range of partitions."""

@@ -70,7 +70,8 @@ class NarrowProduct:
 
     def words_product(self) -> tuple[int, int]:
         """The address of the product of words, 0 if there is none, and the depth that it gets."""
-        return matmul_entry.pair_address() if self.s.by_groups else 0, -(-self.depth // 2)
+        used = self.s.by_groups and matmul_entry.pairs_pay()
+        return matmul_entry.pair_address() if used else 0, -(-self.depth // 2)
 
     def word_rows(self) -> int:
         """Rows of a converted operand, at most."""
@@ -191,7 +192,11 @@ class NarrowProduct:
         s = self.s
         if self.consumed is not None:
             s, column = replace(s, target=self.consumed.panel), _i64(0)
-        call_product(self.r, s, rows, column, columns, stationary, moving, words)
+        call_product(self.r, s, rows, column, columns, stationary, moving, words, accumulate=self.accumulate(words))
+
+    def accumulate(self, words: tuple[int, int] | None) -> int:  # noqa: ARG002  # as others do
+        """The argument ``accumulate`` of the product, which is of ``words`` or of float32."""
+        return int(self.s.accumulate)
 
     def _floats(self, panel: Panel) -> None:
         """Convert to float32."""
@@ -317,16 +322,18 @@ def call_product(
     moving: tuple[Value, Value, int],
     words: tuple[int, int] | None = None,
     blocks: int = 0,
+    accumulate: int | None = None,
 ) -> None:
     """Call the product for ``rows`` (the first, how many) and ``columns`` columns of the target from ``column`` on.
 
     ``stationary`` is a pointer and a row step, ``moving`` has the step from panel to panel as well. ``words`` is the
     address of a product of words, and what it takes for a depth, if that is meant. ``blocks``: elements from block to
-    block of the stationary operand, if it lies in blocks.
+    block of the stationary operand, if it lies in blocks. ``accumulate``: what the product gets, if not that of ``s``.
     """
     place = moved(r, r.first_row(s.target), column, 4)
     address, depth = words or (matmul_entry.address(s.by_groups), s.left.rows)
     steps = () if words else (ir.Constant(I64, moving[2]),)
     apart = () if words else (ir.Constant(I64, blocks or matmul_entry.columns_of_block()),)
-    sizes = (rows[1], *(ir.Constant(I64, n) for n in (columns, depth, int(s.accumulate))))
+    adds = int(s.accumulate) if accumulate is None else accumulate
+    sizes = (rows[1], *(ir.Constant(I64, n) for n in (columns, depth, adds)))
     r.call(address, [place, step_of(s.target), *stationary, *apart, *moving[:2], *steps, *sizes])

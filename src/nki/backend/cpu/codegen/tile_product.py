@@ -15,6 +15,7 @@ from nki.backend.cpu.codegen.narrow_product import I16, NarrowProduct, Panel, mo
 from nki.backend.cpu.loop_ir.nodes import Assign, Gemm, MemRef
 from nki.base import dtype as dt
 from nki.numerics import transpose
+from nki.numerics.amx_matmul import AS_SUMMED
 from nki.numerics.amx_operands import GROUP, MOST_ROWS, NOTES
 from nki.numerics.matmul import CHAIN, PANEL
 from nki.numerics.matmul_entry import TileRoutines, tile_routines
@@ -37,6 +38,11 @@ class TileProduct(NarrowProduct):
 
     def word_rows(self) -> int:
         return max(self.depth, CHAIN * self.groups) + NOTES // (4 * PANEL) + 1
+
+    def accumulate(self, words: tuple[int, int] | None) -> int:
+        if words is not None and self.consumed is not None and self.consumed.takes_any_nan:
+            return AS_SUMMED
+        return super().accumulate(words)
 
     def emit(self, first: Value, count: Value) -> None:
         self.r.call(self.tiles.begin, [])
