@@ -192,7 +192,7 @@ class Lanes:
         if self.count == 16 and has_avx512():
             others = self.builder.not_(low)
             return self._scalef(lifted, self.constant(F32, -LIFT), others, self.from_bits(F32, representation))
-        # The larger one as integers (a NaN is larger still): LLVM would move a choice of floats behind the multiplication.
+        # The larger one as integers (a NaN is larger still): LLVM would move a choice of floats behind the product.
         code, least = self.bits(lifted), self.bits(self.constant(F32, edge))
         bounded = self.from_bits(F32, self.builder.select(self.builder.icmp_unsigned(">", code, least), code, least))
         return self.select(low, self.from_bits(F32, representation), self.mul(bounded, 2.0**-LIFT))
