@@ -17,8 +17,8 @@ from typing import Final
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.alu import ANY_ORDER
-from nki.backend.cpu.codegen.convert import encode
-from nki.backend.cpu.codegen.function import I32, I64, FunctionBuilder, Value
+from nki.backend.cpu.codegen.convert import encode, encode_normal, side_by_side
+from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, loop_nest
 from nki.backend.cpu.codegen.reduce import CHAINS, Nest, VectorTotals, nest_of, vector_stream
@@ -36,6 +36,8 @@ from nki.backend.cpu.loop_ir.nodes import (
     subexpressions,
 )
 from nki.base import dtype as dt
+from nki.numerics.float32 import has_normal_exp, normal_exp
+from nki.numerics.simd import Lanes
 
 _ROWS: Final = CHAINS[0]
 """Rows of a group."""
@@ -211,25 +213,44 @@ class _SummedRows:
 
     def _elements(self, loop: InnerLoop, place: Value, column: Value, index: Value, size: int) -> None:
         """``size`` elements from ``index`` on, counted from ``column``."""
-        r, b, values, copy = self.r, self.r.b, self.found.values.value, self.found.copy
-        lanes = min(size, r.lanes)
-        vectors: list[Value] = []
-        for at in range(0, size, lanes):
-            here = b.add(index, ir.Constant(I64, at))
-            vectors.append(loop.written(values, b.add(column, here), lanes))
-            b.store(vectors[-1], r.move(place, b.mul(here, ir.Constant(I64, 4))), align=4)
-        target = self.found.written
-        result = vectors[0] if len(vectors) == 1 else _joined(b, vectors)
-        if copy is not None:
-            result = encode(b, result, target.dtype, has_canonical_nan=True)
-        offset = b.mul(b.add(column, index), ir.Constant(I64, target.dtype.itemsize))
+        r, b, target = self.r, self.r.b, self.found.written
+        lanes, value = min(size, r.lanes), self.found.values.value
+        places = [b.add(index, ir.Constant(I64, at)) for at in range(0, size, lanes)]
+        columns = [b.add(column, here) for here in places]
+        if size > lanes and value.kind == "act" and value.op == "exp":
+            *vectors, result = self._exponentials(loop, columns)
+        else:
+            vectors = [loop.written(value, here, lanes) for here in columns]
+            result = self._encoded(vectors)
+        for here, vector in zip(places, vectors, strict=True):
+            b.store(vector, r.move(place, b.mul(here, ir.Constant(I64, 4))), align=4)
+        offset = b.mul(columns[0], ir.Constant(I64, target.dtype.itemsize))
         b.store(result, r.move(loop.cursors[0], offset), align=target.dtype.itemsize)
 
+    def _encoded(self, vectors: list[Value]) -> Value:
+        """One vector, or two, as they are stored."""
+        result = vectors[0] if len(vectors) == 1 else side_by_side(self.r.b, vectors[0], vectors[1])
+        return encode(self.r.b, result, self.found.written.dtype, has_canonical_nan=True)
 
-def _joined(b: Value, vectors: list[Value]) -> Value:
-    """Two vectors as one."""
-    lanes = ir.VectorType(I32, 2 * vectors[0].type.count)
-    return b.shuffle_vector(*vectors, ir.Constant(lanes, list(range(lanes.count))))
+    def _exponentials(self, loop: InnerLoop, columns: list[Value]) -> list[Value]:
+        """Two vectors of exponentials, and how they are stored; mostly all are normal numbers, which is less work."""
+        r, b, value = self.r, self.r.b, self.found.values.value
+        given = [loop.value(value.args[0], here, r.lanes) for here in columns]
+        lanes, all_lanes = Lanes(b, given[0]), ir.IntType(r.lanes)
+        are_normal = b.icmp_signed("==", b.bitcast(has_normal_exp(lanes, given), all_lanes), ir.Constant(all_lanes, -1))
+        ways: list[tuple[list[Value], Value]] = []
+        with b.if_else(are_normal, likely=True) as (then, otherwise):
+            with then:
+                low, high = (normal_exp(lanes, x) for x in given)
+                ways.append(([low, high, encode_normal(b, low, high, self.found.written.dtype)], b.block))
+            with otherwise:
+                vectors = [loop.written(value, here, r.lanes) for here in columns]
+                ways.append(([*vectors, self._encoded(vectors)], b.block))
+        results: list[Value] = [b.phi(value.type) for value in ways[0][0]]
+        for values, block in ways:
+            for result, value in zip(results, values, strict=True):
+                result.add_incoming(value, block)
+        return results
 
 
 __all__ = ["emit_summed_rows", "found_rows"]
