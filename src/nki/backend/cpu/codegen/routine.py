@@ -84,12 +84,11 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
     columns = parallel_columns(loop_ir.statements, aliases, _turns(inst)) if may_split else 0
     routine = FunctionBuilder(module, name, loop_ir, inst, lanes, columns or partitions, columns > 0)
     with routine.for_each_row(), routine.in_blocks(_block(loop_ir, partitions)):
+        number = 0
         if loop_ir.unstored is not None:
-            emit_fused(routine, loop_ir.statements, loop_ir.unstored)
-        else:
-            number = 0
-            while number < len(loop_ir.statements):
-                number += _emit_next(routine, loop_ir.statements, number)
+            number = emit_fused(routine, loop_ir.statements, loop_ir.unstored)
+        while number < len(loop_ir.statements):
+            number += _emit_next(routine, loop_ir.statements, number)
     routine.b.ret_void()
     if not partitions and not columns:
         return EmittedRoutine(loop_ir.scratch_bytes, 0)
