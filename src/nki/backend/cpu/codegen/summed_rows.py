@@ -9,7 +9,7 @@ Sums keep their order, and so all bits; see :mod:`~nki.backend.cpu.codegen.row_v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -39,10 +39,12 @@ from nki.base import dtype as dt
 from nki.numerics.float32 import has_normal_exp, normal_exp
 from nki.numerics.simd import Lanes
 
-_ROWS: Final = CHAINS[0]
+GROUP: Final = CHAINS[0]
 """Rows of a group."""
 _CHUNK: Final = 128
 """Columns of a chunk: with the rows of a group, 8 KiB."""
+Compute = Callable[[Value, Value, Value, int], None]
+"""Emits the elements of a row: its number, where they go as float32, the first column, and how many columns."""
 _KINDS: Final = frozenset({"load", "value", "alu", "act", "cast"})
 
 
@@ -65,8 +67,8 @@ def emit_summed_rows(r: FunctionBuilder, statements: Sequence[LoopStatement], at
     found = found_rows(statements, at)
     if found is None:
         return 0
-    nest = nest_of(r, found.total)
-    if nest is None or len(nest.outer) != 1 or len(nest.inner) != 1 or not vector_stream(found.total, nest):
+    nest = row_sums(r, found.total)
+    if nest is None:
         return 0
     streams = [Stream(None, found.written), *streams_of(found.values.value)]
     columns = found.values.target.columns
@@ -102,9 +104,9 @@ def found_rows(statements: Sequence[LoopStatement], at: int) -> _Statements | No
 def _computes_rows(s: Assign) -> bool:
     """True of a float32 tile of whole groups of dense rows that is computed element by element."""
     target, parts = s.target, subexpressions(s.value)
-    shape = target.dtype is dt.float32 and target.dense_rows and target.rows % _ROWS == 0
+    shape = target.dtype is dt.float32 and target.dense_rows and target.rows % GROUP == 0
     plain = s.value.kind in ("alu", "act") and all(part.kind in _KINDS for part in parts)
-    return shape and plain and any(part.kind == "act" for part in parts) and target.columns >= _ROWS
+    return shape and plain and any(part.kind == "act" for part in parts) and target.columns >= GROUP
 
 
 def _sums(s: Reduce, source: MemRef) -> bool:
@@ -149,10 +151,7 @@ class _SummedRows:
         self.r, self.found, self.nest, self.streams, self.elements = r, found, nest, streams, elements
         rows = found.values.target.rows
         self.rows = CountedLoop(rows, tuple(partition_step(s, rows) for s in streams), r.per_partition(rows))
-        self.chunk = r.loop_ir.new_scratch(_ROWS, min(_CHUNK, elements.count), dt.float32)
-        r.need_scratch()
-        self.main = vector_stream(found.total, nest)
-        self.starts, self.total_starts = r.start(self.streams), r.start(self.nest.streams)
+        self.starts = r.start(self.streams)
         self.constants = self._constants()
 
     def _constants(self) -> dict[int, Value]:
@@ -165,51 +164,15 @@ class _SummedRows:
 
     def emit(self) -> None:
         """Emit the loop for the rows in the routine's range."""
-        r = self.r
-        r.counted_loop(self.rows.count, _ROWS, self._group, 0, self.rows.per_partition)
+        emit_groups(self.r, self.found.total, self.nest, self._row)
 
-    def _group(self, row: Value) -> None:
-        """A group of rows from number ``row`` on."""
-        r, nest = self.r, self.nest
-        step = self.chunk.row_step * self.chunk.dtype.itemsize
-        chains: list[Cursors] = []
-        for number, at in enumerate(r.following(row, _ROWS)):
-            cursors = r.advanced(nest.streams, self.total_starts, nest.outer[0], at)
-            place = r.move(r.address(self.chunk), ir.Constant(I64, number * step))
-            chains.append({**cursors, self.main: place})
-        parts = [chains[first : first + r.lanes] for first in range(0, _ROWS, r.lanes)]
-        rows = [RowVectors(r, nest.streams, self.found.total.value, part, self.main, 1) for part in parts]
-        totals = [
-            VectorTotals(r, self.found.total, nest, each, len(part)) for part, each in zip(parts, rows, strict=True)
-        ]
-
-        def chunk(column: Value, width: int) -> None:
-            r.counted_loop(_ROWS, 1, lambda number: self._row(r.b.add(row, number), number, column, width))
-            loop = CountedLoop(width, nest.inner[0].steps)
-            for part, each, total in zip(parts, rows, totals, strict=True):
-                follow(r, each, loop, part, total.add)
-
-        width = self.chunk.columns
-        whole = self.elements.count // width * width
-        r.counted_loop(whole, width, partial(chunk, width=width))
-        if rest := self.elements.count - whole:
-            chunk(ir.Constant(I64, whole), rest)
-        for total in totals:
-            total.store()
-
-    def _row(self, row: Value, number: Value, column: Value, width: int) -> None:
-        """``width`` elements of a row from ``column`` on: to the chunk, whose row is ``number``, and where they go."""
+    def _row(self, row: Value, place: Value, column: Value, width: int) -> None:
+        """``width`` elements of a row from ``column`` on: to ``place``, and where they go."""
         r = self.r
         loop = InnerLoop(r, self.streams, self.elements, r.advanced(self.streams, self.starts, self.rows, row))
         loop.invariants.update(self.constants)
         loop.hoist(self.found.values.value)
-        place = r.move(r.address(self.chunk), r.b.mul(number, ir.Constant(I64, 4 * self.chunk.row_step)))
-        done, size = 0, 2 * r.lanes
-        while size >= 1:
-            whole = (width - done) // size * size
-            r.counted_loop(done + whole, size, partial(self._elements, loop, place, column, size=size), done)
-            done += whole
-            size //= 2
+        emit_row(r, width, 2 * r.lanes, partial(self._elements, loop, place, column))
 
     def _elements(self, loop: InnerLoop, place: Value, column: Value, index: Value, size: int) -> None:
         """``size`` elements from ``index`` on, counted from ``column``."""
@@ -253,4 +216,78 @@ class _SummedRows:
         return results
 
 
-__all__ = ["emit_summed_rows", "found_rows"]
+def row_sums(r: FunctionBuilder, s: Reduce) -> Nest | None:
+    """The loops of ``s``, if it is a sum of whole rows that :func:`emit_groups` can emit."""
+    nest = nest_of(r, s)
+    if nest is None or len(nest.outer) != 1 or len(nest.inner) != 1 or not vector_stream(s, nest):
+        return None
+    return nest
+
+
+def emit_groups(r: FunctionBuilder, s: Reduce, nest: Nest, compute: Compute) -> None:
+    """Emit ``s`` with what it loads, which ``compute`` computes row by row, for the rows in the routine's range."""
+    groups = _Groups(r, s, nest, compute)
+    r.counted_loop(s.value.rows, GROUP, groups.emit, 0, r.per_partition(s.value.rows))
+
+
+def emit_row(r: FunctionBuilder, width: int, most: int, compute: Callable[[Value, int], None]) -> None:
+    """Emit ``compute``, which takes the first of some elements and how many, for all ``width``.
+
+    As many as ``most`` go at a time, a power of two, then fewer.
+    """
+    done, size = 0, most
+    while size >= 1:
+        whole = (width - done) // size * size
+        r.counted_loop(done + whole, size, partial(_sized, compute, size), done)
+        done += whole
+        size //= 2
+
+
+def _sized(compute: Callable[[Value, int], None], size: int, index: Value) -> None:
+    compute(index, size)
+
+
+class _Groups:
+    """The groups of one reduction."""
+
+    def __init__(self, r: FunctionBuilder, s: Reduce, nest: Nest, compute: Compute) -> None:
+        self.r, self.s, self.nest, self.compute = r, s, nest, compute
+        self.columns = nest.inner[0].count
+        self.chunk = r.loop_ir.new_scratch(GROUP, min(_CHUNK, self.columns), dt.float32)
+        r.need_scratch()
+        self.main = vector_stream(s, nest)
+        self.starts = r.start(nest.streams)
+
+    def emit(self, row: Value) -> None:
+        """A group of rows from number ``row`` on."""
+        r, nest = self.r, self.nest
+        step = self.chunk.row_step * self.chunk.dtype.itemsize
+        chains: list[Cursors] = []
+        for number, at in enumerate(r.following(row, GROUP)):
+            cursors = r.advanced(nest.streams, self.starts, nest.outer[0], at)
+            place = r.move(r.address(self.chunk), ir.Constant(I64, number * step))
+            chains.append({**cursors, self.main: place})
+        parts = [chains[first : first + r.lanes] for first in range(0, GROUP, r.lanes)]
+        rows = [RowVectors(r, nest.streams, self.s.value, part, self.main, 1) for part in parts]
+        totals = [VectorTotals(r, self.s, nest, each, len(part)) for part, each in zip(parts, rows, strict=True)]
+
+        def chunk(column: Value, width: int) -> None:
+            def one(number: Value) -> None:
+                place = r.move(r.address(self.chunk), r.b.mul(number, ir.Constant(I64, step)))
+                self.compute(r.b.add(row, number), place, column, width)
+
+            r.counted_loop(GROUP, 1, one)
+            loop = CountedLoop(width, nest.inner[0].steps)
+            for part, each, total in zip(parts, rows, totals, strict=True):
+                follow(r, each, loop, part, total.add)
+
+        width = self.chunk.columns
+        whole = self.columns // width * width
+        r.counted_loop(whole, width, partial(chunk, width=width))
+        if rest := self.columns - whole:
+            chunk(ir.Constant(I64, whole), rest)
+        for total in totals:
+            total.store()
+
+
+__all__ = ["GROUP", "emit_groups", "emit_row", "emit_summed_rows", "found_rows", "row_sums"]
