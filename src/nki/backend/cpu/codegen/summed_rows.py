@@ -8,7 +8,7 @@ the one before it: sums keep their order, and so all bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -22,7 +22,7 @@ from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, loop_nest
 from nki.backend.cpu.codegen.reduce import CHAINS, Nest, VectorTotals, nest_of, vector_stream
 from nki.backend.cpu.codegen.row_vectors import PIECE, RowVectors
-from nki.backend.cpu.codegen.streams import Stream, partition_step, pattern_of, streams_of
+from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of, streams_of
 from nki.backend.cpu.loop_ir.lower import reads_of
 from nki.backend.cpu.loop_ir.nodes import (
     SCRATCH,
@@ -39,13 +39,17 @@ from nki.numerics.float32 import has_normal_exp, normal_exp
 from nki.numerics.simd import Lanes
 from nki.numerics.transpose import transposed
 
-_ROWS: Final = CHAINS[0]
+GROUP: Final = CHAINS[0]
 """Rows of a group."""
 _CHUNK: Final = 128
 """Columns of a chunk, a power of two: with the rows of a group, 8 KiB."""
-_COLUMN: Final = 4 * _ROWS
+_COLUMN: Final = 4 * GROUP
 """Bytes of a column of a group."""
 _PIECE_BITS: Final = PIECE.bit_length() - 1
+Keep = Callable[[Value, Value, int], None]
+"""Stores elements of a row of a chunk: the first one's number, a multiple of how many, and they, of float32."""
+Compute = Callable[[Value, Keep, Value, int], None]
+"""Emits the elements of a row: its number, what keeps them for the sum, the first column, and how many columns."""
 _KINDS: Final = frozenset({"load", "value", "alu", "act", "cast"})
 
 
@@ -68,8 +72,8 @@ def emit_summed_rows(r: FunctionBuilder, statements: Sequence[LoopStatement], at
     found = found_rows(statements, at)
     if found is None:
         return 0
-    nest = nest_of(r, found.total)
-    if nest is None or len(nest.outer) != 1 or len(nest.inner) != 1 or not vector_stream(found.total, nest):
+    nest = row_sums(r, found.total)
+    if nest is None:
         return 0
     streams = [Stream(None, found.written), *streams_of(found.values.value)]
     columns = found.values.target.columns
@@ -105,9 +109,9 @@ def found_rows(statements: Sequence[LoopStatement], at: int) -> _Statements | No
 def _computes_rows(s: Assign) -> bool:
     """True of a float32 tile of whole groups of dense rows that is computed element by element."""
     target, parts = s.target, subexpressions(s.value)
-    shape = target.dtype is dt.float32 and target.dense_rows and target.rows % _ROWS == 0
+    shape = target.dtype is dt.float32 and target.dense_rows and target.rows % GROUP == 0
     plain = s.value.kind in ("alu", "act") and all(part.kind in _KINDS for part in parts)
-    return shape and plain and any(part.kind == "act" for part in parts) and target.columns >= _ROWS
+    return shape and plain and any(part.kind == "act" for part in parts) and target.columns >= GROUP
 
 
 def _sums(s: Reduce, source: MemRef) -> bool:
@@ -143,6 +147,111 @@ def _in_order(values: Assign, target: MemRef) -> bool:
     return all(memref == target for memref in memrefs if memref.base == target.base)
 
 
+class _SummedRows:
+    """The loop of such statements; the first stream is what is written."""
+
+    def __init__(
+        self, r: FunctionBuilder, found: _Statements, nest: Nest, streams: list[Stream], elements: CountedLoop
+    ) -> None:
+        self.r, self.found, self.nest, self.streams, self.elements = r, found, nest, streams, elements
+        rows = found.values.target.rows
+        self.rows = CountedLoop(rows, tuple(partition_step(s, rows) for s in streams), r.per_partition(rows))
+        self.starts = r.start(self.streams)
+        self.constants = self._constants()
+
+    def _constants(self) -> dict[int, Value]:
+        """The numbers of the expression, which are the same for all rows."""
+        loop = InnerLoop(self.r, self.streams, self.elements, self.starts)
+        for part in subexpressions(self.found.values.value):
+            if part.kind == "value":
+                loop.hoist(part)
+        return loop.invariants
+
+    def emit(self) -> None:
+        """Emit the loop for the rows in the routine's range."""
+        emit_groups(self.r, self.found.total, self.nest, self._row)
+
+    def _row(self, row: Value, keep: Keep, column: Value, width: int) -> None:
+        """``width`` elements of a row from ``column`` on: for their sum, and where they go."""
+        r = self.r
+        loop = InnerLoop(r, self.streams, self.elements, r.advanced(self.streams, self.starts, self.rows, row))
+        loop.invariants.update(self.constants)
+        loop.hoist(self.found.values.value)
+        emit_row(r, width, 2 * r.lanes, partial(self._elements, loop, keep, column))
+
+    def _elements(self, loop: InnerLoop, keep: Keep, column: Value, index: Value, size: int) -> None:
+        """``size`` elements from ``index`` on, counted from ``column``."""
+        r, b, target = self.r, self.r.b, self.found.written
+        lanes, value = min(size, r.lanes), self.found.values.value
+        places = [b.add(index, _i64(at)) for at in range(0, size, lanes)]
+        columns = [b.add(column, here) for here in places]
+        if size > lanes and value.kind == "act" and value.op == "exp":
+            *vectors, result = self._exponentials(loop, columns)
+        else:
+            vectors = [loop.written(value, here, lanes) for here in columns]
+            result = self._encoded(vectors)
+        for here, vector in zip(places, vectors, strict=True):
+            keep(here, vector, lanes)
+        offset = b.mul(columns[0], _i64(target.dtype.itemsize))
+        b.store(result, r.move(loop.cursors[0], offset), align=target.dtype.itemsize)
+
+    def _encoded(self, vectors: list[Value]) -> Value:
+        """One vector, or two, as they are stored."""
+        result = vectors[0] if len(vectors) == 1 else side_by_side(self.r.b, vectors[0], vectors[1])
+        return encode(self.r.b, result, self.found.written.dtype, has_canonical_nan=True)
+
+    def _exponentials(self, loop: InnerLoop, columns: list[Value]) -> list[Value]:
+        """Two vectors of exponentials, and how they are stored; mostly all are normal numbers, which is less work."""
+        r, b, value = self.r, self.r.b, self.found.values.value
+        given = [loop.value(value.args[0], here, r.lanes) for here in columns]
+        lanes, all_lanes = Lanes(b, given[0]), ir.IntType(r.lanes)
+        are_normal = b.icmp_signed("==", b.bitcast(has_normal_exp(lanes, given), all_lanes), ir.Constant(all_lanes, -1))
+        ways: list[tuple[list[Value], Value]] = []
+        with b.if_else(are_normal, likely=True) as (then, otherwise):
+            with then:
+                low, high = (normal_exp(lanes, x) for x in given)
+                ways.append(([low, high, encode_normal(b, low, high, self.found.written.dtype)], b.block))
+            with otherwise:
+                vectors = [loop.written(value, here, r.lanes) for here in columns]
+                ways.append(([*vectors, self._encoded(vectors)], b.block))
+        results: list[Value] = [b.phi(value.type) for value in ways[0][0]]
+        for values, block in ways:
+            for result, value in zip(results, values, strict=True):
+                result.add_incoming(value, block)
+        return results
+
+
+def row_sums(r: FunctionBuilder, s: Reduce) -> Nest | None:
+    """The loops of ``s``, if it is a sum of whole rows that :func:`emit_groups` can emit."""
+    nest = nest_of(r, s)
+    if nest is None or len(nest.outer) != 1 or len(nest.inner) != 1 or not vector_stream(s, nest):
+        return None
+    return nest
+
+
+def emit_groups(r: FunctionBuilder, s: Reduce, nest: Nest, compute: Compute) -> None:
+    """Emit ``s`` with what it loads, which ``compute`` computes row by row, for the rows in the routine's range."""
+    groups = _Groups(r, s, nest, compute)
+    r.counted_loop(s.value.rows, GROUP, groups.emit, 0, r.per_partition(s.value.rows))
+
+
+def emit_row(r: FunctionBuilder, width: int, most: int, compute: Callable[[Value, int], None]) -> None:
+    """Emit ``compute``, which takes the first of some elements and how many, for all ``width``.
+
+    As many as ``most`` go at a time, a power of two, then fewer.
+    """
+    done, size = 0, most
+    while size >= 1:
+        whole = (width - done) // size * size
+        r.counted_loop(done + whole, size, partial(_sized, compute, size), done)
+        done += whole
+        size //= 2
+
+
+def _sized(compute: Callable[[Value, int], None], size: int, index: Value) -> None:
+    compute(index, size)
+
+
 class _Chunks:
     """Two chunks of a group of rows in scratch memory.
 
@@ -153,7 +262,7 @@ class _Chunks:
 
     def __init__(self, r: FunctionBuilder) -> None:
         self.r, self.b = r, r.b
-        self.memory = r.loop_ir.new_scratch(_ROWS, 2 * _CHUNK, dt.float32)
+        self.memory = r.loop_ir.new_scratch(GROUP, 2 * _CHUNK, dt.float32)
         r.need_scratch()
 
     def pieces(self, column: Value, index: Value | None = None) -> Value:
@@ -193,70 +302,58 @@ class _Chunks:
         return [list(column) for column in zip(*squares, strict=True)]
 
 
-class _SummedRows:
-    """The loop of such statements; the first stream is what is written."""
+class _Groups:
+    """The groups of one reduction."""
 
-    def __init__(
-        self, r: FunctionBuilder, found: _Statements, nest: Nest, streams: list[Stream], elements: CountedLoop
-    ) -> None:
-        self.r, self.found, self.nest, self.streams, self.elements = r, found, nest, streams, elements
-        rows = found.values.target.rows
-        self.rows = CountedLoop(rows, tuple(partition_step(s, rows) for s in streams), r.per_partition(rows))
+    def __init__(self, r: FunctionBuilder, s: Reduce, nest: Nest, compute: Compute) -> None:
+        self.r, self.s, self.nest, self.compute = r, s, nest, compute
+        self.columns = nest.inner[0].count
+        self.width = min(_CHUNK, self.columns)
         self.chunks = _Chunks(r)
-        self.width = min(_CHUNK, elements.count)
-        self.main = vector_stream(found.total, nest)
-        self.starts, self.total_starts = r.start(self.streams), r.start(self.nest.streams)
-        self.constants = self._constants()
+        self.main = vector_stream(s, nest)
+        self.starts = r.start(nest.streams)
 
-    def _constants(self) -> dict[int, Value]:
-        """The numbers of the expression, which are the same for all rows."""
-        loop = InnerLoop(self.r, self.streams, self.elements, self.starts)
-        for part in subexpressions(self.found.values.value):
-            if part.kind == "value":
-                loop.hoist(part)
-        return loop.invariants
-
-    def emit(self) -> None:
-        """Emit the loop for the rows in the routine's range."""
-        r = self.r
-        r.counted_loop(self.rows.count, _ROWS, self._group, 0, self.rows.per_partition)
-
-    def _group(self, row: Value) -> None:
+    def emit(self, row: Value) -> None:
         """A group of rows from number ``row`` on."""
-        r, count, width = self.r, self.elements.count, self.width
-        totals, whole = self._totals(row), count // width * width
+        r, width = self.r, self.width
+        totals, whole = self._totals(row), self.columns // width * width
 
         def chunk(column: Value) -> None:
-            r.counted_loop(_ROWS, 1, partial(one, column))
+            r.counted_loop(GROUP, 1, partial(one, column))
 
         def one(column: Value, number: Value) -> None:
-            self._row(r.b.add(row, number), number, column, width)
+            self._row(row, number, column, width)
             if whole > width:
                 before = r.b.sub(column, _i64(width))
                 with r.b.if_then(r.b.icmp_signed(">=", before, _i64(0))):
-                    share = width // _ROWS
+                    share = width // GROUP
                     for at in range(0, share, PIECE):
                         self._sum(totals, before, r.b.add(r.b.mul(number, _i64(share)), _i64(at)))
 
         r.counted_loop(whole, width, chunk)
         self._sum_chunk(totals, whole - width, width)
-        if rest := count - whole:
-            r.counted_loop(_ROWS, 1, lambda number: self._row(r.b.add(row, number), number, _i64(whole), rest))
+        if rest := self.columns - whole:
+            r.counted_loop(GROUP, 1, lambda number: self._row(row, number, _i64(whole), rest))
             self._sum_chunk(totals, whole, rest)
         for total in totals:
             total.store()
 
+    def _row(self, first: Value, number: Value, column: Value, width: int) -> None:
+        """``width`` elements from ``column`` on of row ``number`` of the group that begins with row ``first``."""
+        place = self.chunks.row(column, number)
+        self.compute(self.r.b.add(first, number), partial(self.chunks.keep, place), column, width)
+
     def _totals(self, row: Value) -> list[VectorTotals]:
         """The sums of the rows from ``row`` on."""
-        r, nest = self.r, self.nest
-        chains = [
-            {**r.advanced(nest.streams, self.total_starts, nest.outer[0], at), self.main: self.chunks.pieces(_i64(0))}
-            for at in r.following(row, _ROWS)
+        r, nest, memory = self.r, self.nest, self.chunks.pieces(_i64(0))
+        chains: list[Cursors] = [
+            {**r.advanced(nest.streams, self.starts, nest.outer[0], at), self.main: memory}
+            for at in r.following(row, GROUP)
         ]
         totals: list[VectorTotals] = []
-        for first in range(0, _ROWS, r.lanes):
-            rows = RowVectors(r, nest.streams, self.found.total.value, chains[first : first + r.lanes], self.main, 1)
-            totals.append(VectorTotals(r, self.found.total, nest, rows, r.lanes))
+        for first in range(0, GROUP, r.lanes):
+            rows = RowVectors(r, nest.streams, self.s.value, chains[first : first + r.lanes], self.main, 1)
+            totals.append(VectorTotals(r, self.s, nest, rows, r.lanes))
         return totals
 
     def _sum_chunk(self, totals: list[VectorTotals], column: int, width: int) -> None:
@@ -272,64 +369,9 @@ class _SummedRows:
             for total, vector in zip(totals, vectors, strict=True):
                 total.add(vector)
 
-    def _row(self, row: Value, number: Value, column: Value, width: int) -> None:
-        """``width`` elements of a row from ``column`` on: to the chunk, whose row is ``number``, and where they go."""
-        r = self.r
-        loop = InnerLoop(r, self.streams, self.elements, r.advanced(self.streams, self.starts, self.rows, row))
-        loop.invariants.update(self.constants)
-        loop.hoist(self.found.values.value)
-        place = self.chunks.row(column, number)
-        done, size = 0, 2 * r.lanes
-        while size >= 1:
-            whole = (width - done) // size * size
-            r.counted_loop(done + whole, size, partial(self._elements, loop, place, column, size=size), done)
-            done += whole
-            size //= 2
-
-    def _elements(self, loop: InnerLoop, place: Value, column: Value, index: Value, size: int) -> None:
-        """``size`` elements from ``index`` on, counted from ``column``."""
-        r, b, target = self.r, self.r.b, self.found.written
-        lanes, value = min(size, r.lanes), self.found.values.value
-        places = [b.add(index, _i64(at)) for at in range(0, size, lanes)]
-        columns = [b.add(column, here) for here in places]
-        if size > lanes and value.kind == "act" and value.op == "exp":
-            *vectors, result = self._exponentials(loop, columns)
-        else:
-            vectors = [loop.written(value, here, lanes) for here in columns]
-            result = self._encoded(vectors)
-        for here, vector in zip(places, vectors, strict=True):
-            self.chunks.keep(place, here, vector, lanes)
-        offset = b.mul(columns[0], _i64(target.dtype.itemsize))
-        b.store(result, r.move(loop.cursors[0], offset), align=target.dtype.itemsize)
-
-    def _encoded(self, vectors: list[Value]) -> Value:
-        """One vector, or two, as they are stored."""
-        result = vectors[0] if len(vectors) == 1 else side_by_side(self.r.b, vectors[0], vectors[1])
-        return encode(self.r.b, result, self.found.written.dtype, has_canonical_nan=True)
-
-    def _exponentials(self, loop: InnerLoop, columns: list[Value]) -> list[Value]:
-        """Two vectors of exponentials, and how they are stored; mostly all are normal numbers, which is less work."""
-        r, b, value = self.r, self.r.b, self.found.values.value
-        given = [loop.value(value.args[0], here, r.lanes) for here in columns]
-        lanes, all_lanes = Lanes(b, given[0]), ir.IntType(r.lanes)
-        are_normal = b.icmp_signed("==", b.bitcast(has_normal_exp(lanes, given), all_lanes), ir.Constant(all_lanes, -1))
-        ways: list[tuple[list[Value], Value]] = []
-        with b.if_else(are_normal, likely=True) as (then, otherwise):
-            with then:
-                low, high = (normal_exp(lanes, x) for x in given)
-                ways.append(([low, high, encode_normal(b, low, high, self.found.written.dtype)], b.block))
-            with otherwise:
-                vectors = [loop.written(value, here, r.lanes) for here in columns]
-                ways.append(([*vectors, self._encoded(vectors)], b.block))
-        results: list[Value] = [b.phi(value.type) for value in ways[0][0]]
-        for values, block in ways:
-            for result, value in zip(results, values, strict=True):
-                result.add_incoming(value, block)
-        return results
-
 
 def _i64(number: int) -> ir.Constant:
     return ir.Constant(I64, number)
 
 
-__all__ = ["emit_summed_rows", "found_rows"]
+__all__ = ["GROUP", "Keep", "emit_groups", "emit_row", "emit_summed_rows", "found_rows", "row_sums"]
