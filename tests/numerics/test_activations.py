@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import math
 import platform
 import re
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from nki.isa.tables.activations import ACTIVATIONS, SIN_LIMIT
+from nki.numerics import float32
 from nki.numerics.activations import emit, emit_power
 from nki.numerics.jit import engine
 from nki.numerics.numpy_entry import activate, loop_module, power
+from nki.numerics.simd import F32 as FLOAT
+from nki.numerics.simd import Lanes
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -28,6 +33,14 @@ DOCUMENTED = """copy square sigmoid relu prelu gelu gelu_dx gelu_apprx_tanh gelu
 
 _UNDERFLOW = {"x86_64": 0x10, "aarch64": 8}
 """FE_UNDERFLOW of C's fenv.h."""
+
+EARLIER_BITS: dict[str, tuple[str, str]] = {
+    "sigmoid": ("81406a5bd7f39208", "514ea793b08234ef"),
+    "silu": ("056fa962483348b7", "abdd735595180382"),
+    "gelu": ("0d6d02f3acd731fd", "1015b8a9f7ea9293"),
+    "gelu_apprx_sigmoid": ("b7f80585dac27a53", "4fb6dcdd0f38aa8c"),
+}
+"""Digests of results: of every 1009th bit pattern, and of -10 to -112 in steps of 2^-14."""
 
 SPECIAL = np.array(
     [
@@ -76,13 +89,13 @@ def assert_within(got: F32, exact: F64, inputs: F32, ulp: float, floor: float | 
     assert error[worst] <= bound[worst], (inputs[ordinary][worst], got[ordinary][worst], exact[ordinary][worst])
 
 
-def loop(name: str, inputs: int, width: int) -> object:
-    """The compiled loop over one or two arrays, with vectors of ``width`` lanes."""
+def loop(name: str, inputs: int, width: int, formula: Any = None) -> Any:
+    """The compiled loop over one or two arrays, with vectors of ``width`` lanes; of ``formula``, or of the function."""
 
-    def formula(builder: object, values: list[object]) -> object:
+    def function_of(builder: object, values: list[object]) -> object:
         return emit_power(builder, *values) if name == "power" else emit(builder, name, *values)
 
-    address = engine().compile(loop_module(name, inputs, formula, width))[name]
+    address = engine().compile(loop_module(name, inputs, formula or function_of, width))[name]
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (1 + inputs), ctypes.c_int64)(address)
 
     def run(*arrays: F32) -> F32:
@@ -286,11 +299,43 @@ def test_wrong_names_and_dtypes_are_refused() -> None:
         activate("exp", np.zeros(1))
 
 
+@pytest.mark.parametrize("width", [1, 4, 8, 16])
+def test_normal_exponentials_have_the_bits_of_all_others(width: int) -> None:
+    def normal(builder: Any, values: list[Any]) -> Any:
+        return float32.normal_exp(Lanes(builder, values[0]), values[0])
+
+    def has_normal(builder: Any, values: list[Any]) -> Any:
+        lanes = Lanes(builder, values[0])
+        return lanes.select(float32.has_normal_exp(lanes, values), lanes.constant(FLOAT, 1.0), 0.0)
+
+    x = np.concatenate([SAMPLES, around(math.log(2) * np.arange(-253, 254) / 2), around(np.array([-87.0, 87.0]))])
+    where = loop("has_normal", 1, width, has_normal)(x) == 1
+    np.testing.assert_array_equal(where, np.abs(x) <= 87)
+    np.testing.assert_array_equal(bits(loop("normal", 1, width, normal)(x[where])), bits(activate("exp", x[where])))
+
+
+def around(numbers: F64) -> F32:
+    """``numbers`` as float32, each with 64 neighbours: next to where an exponent or a way begins."""
+    patterns = numbers.astype(np.float32).view(np.int32)[:, None] + np.arange(-32, 33, dtype=np.int32)
+    return np.ascontiguousarray(patterns.reshape(-1)).view(np.float32)
+
+
+def test_numbers_have_normal_exponentials_together_if_each_has() -> None:
+    def both(builder: Any, values: list[Any]) -> Any:
+        lanes = Lanes(builder, values[0])
+        return lanes.select(float32.has_normal_exp(lanes, values), lanes.constant(FLOAT, 1.0), 0.0)
+
+    x, y = (np.ascontiguousarray(a.reshape(-1), np.float32) for a in np.meshgrid(SAMPLES[::400], SAMPLES[::400]))
+    got = loop("both_normal", 2, 16, both)(x, y) == 1
+    assert (np.maximum(np.abs(x), np.abs(y))[got] <= 87).all()  # of no NaN either
+    assert got[np.maximum(np.abs(x), np.abs(y)) <= 61].all()
+
+
 @pytest.mark.skipif(sys.platform != "linux" or platform.machine() not in _UNDERFLOW, reason="needs fenv.h's numbers")
 @pytest.mark.parametrize("width", [1, 4, 8, 16])
 @pytest.mark.parametrize("name", ["exp", "sigmoid", "silu", "gelu", "gelu_apprx_sigmoid"])
-def test_results_that_vanish_cost_no_subnormal_arithmetic(name: str, width: int) -> None:
-    """Which takes 200 cycles for a vector; the flag of underflow tells it from a 0 that was selected."""
+def test_small_results_cost_no_subnormal_arithmetic(name: str, width: int) -> None:
+    """Which takes 200 cycles for a vector; the flag of underflow tells it from a number that integers make."""
     library, flag = ctypes.CDLL("libm.so.6"), _UNDERFLOW[platform.machine()]
     function = loop(name, 1, width)
 
@@ -301,7 +346,22 @@ def test_results_that_vanish_cost_no_subnormal_arithmetic(name: str, width: int)
         return library.fetestexcept(flag) != 0
 
     assert not any(underflows(x) for x in (-30000.0, -INF, 30000.0, INF))
-    assert underflows({"gelu": -14.0, "gelu_apprx_sigmoid": -55.0}.get(name, -100.0))  # a subnormal result
+    if name == "exp":
+        assert underflows(-100.0)
+    else:
+        assert [x for x in np.linspace(-115, 115, 1_151) if underflows(x)] == []
+
+
+def _digest(name: str, inputs: NDArray[np.uint32]) -> str:
+    return hashlib.sha256(bits(activate(name, inputs.view(np.float32))).tobytes()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("name", list(EARLIER_BITS))
+def test_bits_are_those_of_arithmetic_with_subnormals(name: str) -> None:
+    """The digests come from formulas whose last multiplication made the subnormal result."""
+    assert _digest(name, np.arange(0, 2**32, 1009, dtype=np.uint64).astype(np.uint32)) == EARLIER_BITS[name][0]
+    small = -np.arange(10, 112, 2.0**-14).astype(np.float32)
+    assert _digest(name, small.view(np.uint32)) == EARLIER_BITS[name][1]
 
 
 def test_power_is_within_one_ulp_of_float64() -> None:

@@ -129,7 +129,7 @@ class Engine:
             features |= {name: False for name in features if name.startswith("amx-")}
         self._features = ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
         self._has_half = not self._triple.startswith(("x86_64", "i386", "i686")) or bool(features.get("f16c"))
-        self._has_bfloat16_products = bool(features.get("avx512bf16"))
+        self._has_bfloat16 = bool(features.get("avx512bf16"))
         self._has_tiles = bool(features.get("amx-bf16") and features.get("avx512f"))
         self._machine = self._new_machine()
         self._data_layout = str(self._machine.target_data)
@@ -146,9 +146,9 @@ class Engine:
         return self._has_half
 
     @property
-    def has_bfloat16_products(self) -> bool:
-        """True if the host has AVX512-BF16, whose instruction adds two products of bfloat16 numbers."""
-        return self._has_bfloat16_products
+    def has_bfloat16(self) -> bool:
+        """True if the host has AVX512-BF16, which rounds to bfloat16 numbers, and adds two products of them."""
+        return self._has_bfloat16
 
     @property
     def has_tiles(self) -> bool:
@@ -166,10 +166,10 @@ class Engine:
         Object code of the same IR comes from the user's cache. Modules do not see each other's symbols, so the same
         name may be compiled again. Raises ``RuntimeError`` with LLVM's message if the module is malformed.
         """
-        return self.load_all([module])[0]
+        return self.load_all([str(module)])[0]
 
-    def load_all(self, modules: Iterable[ir.Module], done: Callable[[int], None] = _ignore) -> list[Code]:
-        """:meth:`load` several modules; ``done`` is told how many are ready.
+    def load_all(self, modules: Iterable[str], done: Callable[[int], None] = _ignore) -> list[Code]:
+        """:meth:`load` several modules, as LLVM IR; ``done`` is told how many are ready.
 
         Each is compiled in a thread as soon as the iterator gives it, so that the next one is made meanwhile.
         """
@@ -178,12 +178,12 @@ class Engine:
                 _dropped.pop().close()
             return self._load_all(modules, done)  # a function of its own: what it makes goes while the lock is held
 
-    def _load_all(self, modules: Iterable[ir.Module], done: Callable[[int], None]) -> list[Code]:
+    def _load_all(self, modules: Iterable[str], done: Callable[[int], None]) -> list[Code]:
         units: list[_Unit] = []
         workers = Workers(self._compile_unit)
         try:
-            for module in modules:
-                unit = _Unit(str(module))
+            for text in modules:
+                unit = _Unit(text)
                 unit.key = self.key_of(unit.text)
                 unit.stored = _restored(unit.key) if unit.is_portable else None
                 units.append(unit)

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from nki.analysis.definite_initialization import maybe_uninitialized
 from nki.backend.cpu.fusion.consumed_product import consume_products
 from nki.backend.cpu.fusion.fuse import fuse
-from nki.backend.cpu.runtime import barrier, parallel_region, region_builder, routines
+from nki.backend.cpu.runtime import barrier, enter, parallel_region, region_builder, routines
 from nki.backend.cpu.runtime.dispatch import copy_address, fill_address, for_address, while_address
 from nki.backend.cpu.runtime.frame import ARGS, aligned
 from nki.backend.cpu.runtime.gather_scatter import Row, StepRows
 from nki.backend.cpu.runtime.region_builder import RegionBuilder, rounds_of
 from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_routines, routine_key
 from nki.backend.cpu.runtime.storage import Storage
+from nki.backend.cpu.runtime.thread_count import number_of_threads
 from nki.base.version import version
 from nki.ir.effects import Barrier
 from nki.ir.floats.runtime_float import Formula, RuntimeFloat, show
@@ -78,6 +79,15 @@ class LinkedProgram:
     """The floats of a launch, which every frame has behind all other slots."""
 
 
+def _prepare(is_long: bool) -> None:
+    """Compile what enters native code, and what lets threads share it if the kernel ``is_long``."""
+    enter.run()
+    if is_long:
+        parallel_region.address()
+        if number_of_threads() > 1:
+            enter.run_with_team()
+
+
 def link(program: Program, progress: Progress | None = None, layout: Layout = DENSE) -> LinkedProgram:
     """Link ``program``, and compile the routines that no kernel of this process has needed before."""
     program = fuse(consume_products(program)) if layout is DENSE else program
@@ -86,7 +96,7 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     needed = _Needed(layout)
     numbers = [list(map(needed.numbers, core.numbered)) for core in program.cores]
     unique = needed.unique
-    compiled = compile_routines({key: inst for key, (_, inst) in unique.items()}, progress)
+    compiled = compile_routines({key: inst for key, (_, inst) in unique.items()}, progress, _prepare)
     scratch = max((routine.scratch for routine in compiled), default=0)
     fills = [maybe_uninitialized(core, program.signature) for core in program.cores]
     common = {*program.outputs, *shared} if several else set[Tensor]()

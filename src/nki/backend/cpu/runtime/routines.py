@@ -16,7 +16,8 @@ from nki.backend.cpu.fusion.lowering import lower_any
 from nki.backend.cpu.loop_ir.aliases import aliases
 from nki.backend.cpu.loop_ir.partitions import Use
 from nki.backend.cpu.loop_ir.printer import show_loops
-from nki.backend.cpu.runtime import stored_routines
+from nki.backend.cpu.runtime import shared_bodies, stored_routines
+from nki.backend.cpu.runtime.shared_bodies import RoutineText
 from nki.base.locks import Lock
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
@@ -26,8 +27,18 @@ Progress = Callable[[int, int], None]
 """Gets the number of routines compiled so far, and of all routines to compile."""
 Key = tuple[Any, ...]
 
-_ROUTINES_PER_MODULE = 8
+_BODIES_PER_MODULE = 4
 """Larger LLVM modules compile faster, by a tenth with 24; smaller ones keep all threads busy and show progress."""
+_ROUTINES_PER_MODULE = 64
+"""Routines that share bodies."""
+
+
+_FEW = 8
+"""Routines of a kernel that is likely to be too short for several threads."""
+
+
+def _nothing(_: bool) -> None:
+    """Prepare nothing."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -57,10 +68,13 @@ def routine_key(inst: Inst) -> Key:
     return (inst.key(), aliases(inst))
 
 
-def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -> list[Routine]:
+def compile_routines(
+    instructions: dict[Key, Inst], progress: Progress | None, prepare: Callable[[bool], None] = _nothing
+) -> list[Routine]:
     """The routine of each key; those that are not in memory are compiled.
 
-    The caller holds them as long as their addresses are in use.
+    The caller holds them as long as their addresses are in use. ``prepare`` compiles what a launch needs beside
+    routines, while other threads compile these; it gets True if there are many.
     """
     with _lock:
         compiled = {key: routine for key in instructions if (routine := _routines.get(key)) is not None}
@@ -69,27 +83,24 @@ def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -
         progress(0, len(missing))
     stored = stored_routines.find(missing)
     _add({key: _routine(*found) for key, found in stored.items()}, compiled)
-    batches = [
-        list(batch) for batch in _batches(_in_order([item for item in missing.items() if item[0] not in stored]))
-    ]
-    emitted: list[list[EmittedRoutine]] = []
+    batches: list[_Batch] = []
 
-    def modules() -> Iterator[ir.Module]:
-        for batch in batches:
-            module = ir.Module("nki_kernel")
-            emitted.append([_emit(module, _name(n, inst), inst) for n, (_, inst) in enumerate(batch)])
-            yield module
+    def modules() -> Iterator[str]:
+        for batch in _batches(_in_order([item for item in missing.items() if item[0] not in stored])):
+            batches.append(batch)
+            yield batch.text()
+            if len(batches) == 1:
+                prepare(len(missing) > _FEW)
 
     def note(done: int) -> None:
         if progress is not None:
-            progress(len(stored) + sum(map(len, batches[:done])), len(missing))
+            progress(len(stored) + sum(len(batch.emitted) for batch in batches[:done]), len(missing))
 
     codes = engine().load_all(modules(), note)
-    for batch, facts, code in zip(batches, emitted, codes, strict=True):
-        made = {key: (_name(n, inst), facts[n], code) for n, (key, inst) in enumerate(batch)}
-        _add({key: _routine(*each) for key, each in made.items()}, compiled)
-        for key, each in made.items():
-            stored_routines.keep(key, *each)
+    for batch, code in zip(batches, codes, strict=True):
+        _add({key: _routine(*each, code) for key, each in batch.emitted.items()}, compiled)
+        for key, each in batch.emitted.items():
+            stored_routines.keep(key, *each, code)
     return [compiled[key] for key in instructions]
 
 
@@ -106,23 +117,60 @@ def _add(routines: dict[Key, Routine], compiled: dict[Key, Routine]) -> None:
 
 
 def _in_order(items: list[tuple[Key, Inst]]) -> list[tuple[Key, Inst]]:
-    """``items`` with products and transpositions behind the others, which keep their order.
+    """``items`` by mnemonic, in the order in which these come; products and transpositions behind the others.
 
-    They call functions that are compiled when their IR is made, for up to 0.3 s: meanwhile other threads compile what
-    came before.
+    Routines of one mnemonic may share a body. Products and transpositions call functions that are compiled when their
+    IR is made, for up to 0.3 s: meanwhile other threads compile what came before.
     """
-    return sorted(
-        items, key=lambda item: item[1].effects.accumulation is not None or item[1].effects.transpose is not None
-    )
+    mnemonics: dict[str, int] = {}
+    for _, inst in items:
+        mnemonics.setdefault(inst.mnemonic, len(mnemonics))
+
+    def rank(item: tuple[Key, Inst]) -> tuple[bool, int]:
+        effects = item[1].effects
+        is_late = effects.accumulation is not None or effects.transpose is not None
+        return is_late, mnemonics[item[1].mnemonic]
+
+    return sorted(items, key=rank)
 
 
-def _batches(items: list[tuple[Key, Inst]]) -> Iterator[list[tuple[Key, Inst]]]:
-    for first in range(0, len(items), _ROUTINES_PER_MODULE):
-        yield items[first : first + _ROUTINES_PER_MODULE]
+class _Batch:
+    """Routines that become one LLVM module."""
+
+    def __init__(self) -> None:
+        self.emitted: dict[Key, tuple[str, EmittedRoutine]] = {}
+        """By key: the name of a routine, and facts about it."""
+        self._module = ir.Module("nki_kernel")
+        self._texts: list[RoutineText] = []
+        self._bodies: set[tuple[str, ...]] = set()
+
+    def add(self, key: Key, inst: Inst) -> None:
+        """Emit the routine of ``inst``."""
+        name = f"r{len(self.emitted)}_{inst.mnemonic}"
+        self.emitted[key] = name, _emit(self._module, name, inst)
+        text = RoutineText.of(str(self._module.globals.pop(name)))
+        self._texts.append(text)
+        self._bodies.add(text.pieces)
+
+    @property
+    def is_full(self) -> bool:
+        """True if another routine belongs into another module."""
+        return len(self._bodies) >= _BODIES_PER_MODULE or len(self.emitted) >= _ROUTINES_PER_MODULE
+
+    def text(self) -> str:
+        """The module's LLVM IR."""
+        return "\n".join([str(self._module), *shared_bodies.definitions(self._texts)])
 
 
-def _name(number: int, inst: Inst) -> str:
-    return f"r{number}_{inst.mnemonic}"
+def _batches(items: list[tuple[Key, Inst]]) -> Iterator[_Batch]:
+    batch = _Batch()
+    for item in items:
+        batch.add(*item)
+        if batch.is_full:
+            yield batch
+            batch = _Batch()
+    if batch.emitted:
+        yield batch
 
 
 def listing(instructions: Iterable[Inst], assembly: bool) -> str:

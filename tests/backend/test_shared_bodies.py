@@ -1,0 +1,98 @@
+"""Routines that differ in sizes alone share a body."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import pytest
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from nki.backend.cpu.runtime import routines, shared_bodies
+from nki.backend.cpu.runtime.shared_bodies import RoutineText, definitions
+from nki.numerics.jit import engine
+
+_SCALED = """define void @"{name}"(ptr %".1", i64 %".2")
+{{
+entry:
+  %".3" = mul i64 %".2", {factor}
+  %".4" = add i64 %".3", {factor}
+  %".5" = add i64 %".4", {term}
+  %".6" = getelementptr i8, ptr %".1", i64 {offset}
+  store i64 %".5", ptr %".6", align {align}
+  ret void
+}}
+"""
+
+
+def _text(name: str, factor: int, term: int = 1, offset: int = 0, align: int = 8) -> str:
+    return _SCALED.format(name=name, factor=factor, term=term, offset=offset, align=align)
+
+
+def test_a_routine_keeps_its_text() -> None:
+    text = _text("r", 3)
+    assert str(RoutineText.of(text)) == text.rstrip("\n") + "\n"
+
+
+def test_few_routines_or_other_instructions_share_nothing() -> None:
+    few = [_text("a", 3), _text("b", 4)]
+    assert definitions([RoutineText.of(text) for text in few]) == few
+    others = [_text("a", 3, align=8), _text("b", 4, align=4), _text("c", 5, align=2)]
+    assert definitions([RoutineText.of(text) for text in others]) == others
+
+
+def test_numbers_that_differ_alike_are_one_argument() -> None:
+    texts = [_text(f"r{n}", n, term=7, offset=8 * n) for n in (3, 4, 5)]
+    body, *callers = definitions([RoutineText.of(text) for text in texts])
+    assert 'i64 %"size.0", i64 %"size.1") noinline' in body and "size.2" not in body
+    assert ", 7\n" in body
+    assert [caller.count("store") for caller in callers] == [0, 0, 0]
+    code = engine().load_all(["\n".join([body, *callers])])[0]
+    memory = np.zeros(8, np.int64)
+    for n in (3, 4, 5):
+        call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(code.addresses[f"r{n}"])
+        call(memory.ctypes.data, 10)
+    assert memory.tolist() == [0, 0, 0, 3 * 10 + 3 + 7, 4 * 10 + 4 + 7, 5 * 10 + 5 + 7, 0, 0]
+
+
+def rows_of_many_widths(x: Any) -> Any:
+    """A softmax of the first 64, 128, ... columns: each instruction once for each width."""
+    rows, width = x.shape
+    out = nl.ndarray((rows, width), dtype=nl.float32, buffer=nl.shared_hbm)
+    for end in range(64, width + 1, 64):
+        tile = nl.load(x[:, :end])
+        peak = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.sbuf)
+        total = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.sbuf)
+        weights = nl.ndarray(tile.shape, dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_reduce(peak, nl.maximum, tile, axis=-1, negate=True)
+        nisa.activation_reduce(weights, nl.exp, tile, bias=peak, reduce_op=nl.add, reduce_res=total)
+        nisa.reciprocal(total, total)
+        nisa.tensor_scalar(weights, weights, nl.multiply, total)
+        nl.store(out[:, end - 64 : end], weights[:, end - 64 : end])
+    return out
+
+
+@pytest.mark.parametrize("fewest", [2, 1000])
+def test_bits_do_not_depend_on_sharing(fewest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+
+    def noted(found: Sequence[RoutineText]) -> list[str]:
+        texts.extend(definitions(found))
+        return definitions(found)
+
+    monkeypatch.setenv("NKI_CACHE_NATIVE", "0")
+    monkeypatch.setattr(shared_bodies, "FEWEST", fewest)
+    monkeypatch.setattr(shared_bodies, "definitions", noted)
+    unused: WeakValueDictionary[routines.Key, routines.Routine] = WeakValueDictionary()
+    monkeypatch.setattr(routines, "_routines", unused)  # all are compiled anew
+    x = np.random.default_rng(1).standard_normal((112, 640), dtype=np.float32) * 3
+    x[5, 70], x[9, 130], x[11, 500] = np.nan, np.inf, -np.inf
+    kernel = nki.jit(rows_of_many_widths)
+    result, expected = kernel(x), nki.simulate(kernel)(x)
+    assert any("noinline" in text for text in texts) == (fewest == 2)
+    np.testing.assert_array_equal(result.view(np.int32), expected.view(np.int32))
