@@ -24,7 +24,7 @@ from llvmlite import binding, ir
 from nki.base.locks import held_at_fork
 from nki.base.version import build
 from nki.numerics import object_cache
-from nki.numerics.llvm import has_avx512
+from nki.numerics.llvm import has_avx512, taken
 from nki.numerics.llvm_threads import Workers, emit_object, run_passes
 
 _OPTIMISATION_LEVEL = 3
@@ -163,10 +163,11 @@ class Engine:
     def load(self, module: ir.Module) -> Code:
         """Optimise and load ``module``: the functions that it defines with external linkage, as long as these are held.
 
-        Object code of the same IR comes from the user's cache. Modules do not see each other's symbols, so the same
-        name may be compiled again. Raises ``RuntimeError`` with LLVM's message if the module is malformed.
+        The module is empty afterwards. Object code of the same IR comes from the user's cache. Modules do not see each
+        other's symbols, so the same name may be compiled again. Raises ``RuntimeError`` with LLVM's message if the
+        module is malformed.
         """
-        return self.load_all([str(module)])[0]
+        return self.load_all([taken(module)])[0]
 
     def load_all(self, modules: Iterable[str], done: Callable[[int], None] = _ignore) -> list[Code]:
         """:meth:`load` several modules, as LLVM IR; ``done`` is told how many are ready.
@@ -252,10 +253,14 @@ class Engine:
 
     def compile(self, module: ir.Module) -> dict[str, int]:
         """:meth:`load` ``module`` for good: the addresses of its functions, which stay as long as this engine lives."""
+        return self._lasting_code(taken(module)).addresses
+
+    def _lasting_code(self, text: str) -> Code:
+        """The code of the IR ``text``, which stays as long as this engine."""
         with _llvm:
-            code = self._lasting.get(self.key_of(str(module))) or self.load(module)
+            code = self._lasting.get(self.key_of(text)) or self.load_all([text])[0]
             self._keep(code)
-            return code.addresses
+            return code
 
     def fixed(self, name: str, make: Callable[[], ir.Module]) -> dict[str, int]:
         """:meth:`compile` the module that ``make`` makes, which is the same for each build of this package and host.
@@ -270,12 +275,10 @@ class Engine:
             if code is not None:
                 self._keep(code)
                 return code.addresses
-            module = make()
-            addresses = self.compile(module)
-            code = self._lasting[self.key_of(str(module))]
+            code = self._lasting_code(taken(make()))
             if code.is_portable:
                 object_cache.write(file, code.key.encode())
-            return addresses
+            return code.addresses
 
     def _keep(self, code: Code) -> None:
         self._lasting[code.key] = code

@@ -22,6 +22,7 @@ from nki.base.locks import Lock
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
 from nki.numerics.jit import Code, engine
+from nki.numerics.llvm import taken
 
 Progress = Callable[[int, int], None]
 """Gets the number of routines compiled so far, and of all routines to compile."""
@@ -148,7 +149,7 @@ class _Batch:
         """Emit the routine of ``inst``."""
         name = f"r{len(self.emitted)}_{inst.mnemonic}"
         self.emitted[key] = name, _emit(self._module, name, inst)
-        text = RoutineText.of(str(self._module.globals.pop(name)))
+        text = RoutineText.of(taken(self._module.globals.pop(name)))
         self._texts.append(text)
         self._bodies.add(text.pieces)
 
