@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import math
 import platform
 import re
@@ -28,6 +29,14 @@ DOCUMENTED = """copy square sigmoid relu prelu gelu gelu_dx gelu_apprx_tanh gelu
 
 _UNDERFLOW = {"x86_64": 0x10, "aarch64": 8}
 """FE_UNDERFLOW of C's fenv.h."""
+
+EARLIER_BITS: dict[str, tuple[str, str]] = {
+    "sigmoid": ("81406a5bd7f39208", "514ea793b08234ef"),
+    "silu": ("056fa962483348b7", "abdd735595180382"),
+    "gelu": ("0d6d02f3acd731fd", "1015b8a9f7ea9293"),
+    "gelu_apprx_sigmoid": ("b7f80585dac27a53", "4fb6dcdd0f38aa8c"),
+}
+"""Digests of results: of every 1009th bit pattern, and of -10 to -112 in steps of 2^-14."""
 
 SPECIAL = np.array(
     [
@@ -289,8 +298,8 @@ def test_wrong_names_and_dtypes_are_refused() -> None:
 @pytest.mark.skipif(sys.platform != "linux" or platform.machine() not in _UNDERFLOW, reason="needs fenv.h's numbers")
 @pytest.mark.parametrize("width", [1, 4, 8, 16])
 @pytest.mark.parametrize("name", ["exp", "sigmoid", "silu", "gelu", "gelu_apprx_sigmoid"])
-def test_results_that_vanish_cost_no_subnormal_arithmetic(name: str, width: int) -> None:
-    """Which takes 200 cycles for a vector; the flag of underflow tells it from a 0 that was selected."""
+def test_small_results_cost_no_subnormal_arithmetic(name: str, width: int) -> None:
+    """Which takes 200 cycles for a vector; the flag of underflow tells it from a number that integers make."""
     library, flag = ctypes.CDLL("libm.so.6"), _UNDERFLOW[platform.machine()]
     function = loop(name, 1, width)
 
@@ -301,7 +310,22 @@ def test_results_that_vanish_cost_no_subnormal_arithmetic(name: str, width: int)
         return library.fetestexcept(flag) != 0
 
     assert not any(underflows(x) for x in (-30000.0, -INF, 30000.0, INF))
-    assert underflows({"gelu": -14.0, "gelu_apprx_sigmoid": -55.0}.get(name, -100.0))  # a subnormal result
+    if name == "exp":
+        assert underflows(-100.0)
+    else:
+        assert [x for x in np.linspace(-115, 115, 1_151) if underflows(x)] == []
+
+
+def _digest(name: str, inputs: NDArray[np.uint32]) -> str:
+    return hashlib.sha256(bits(activate(name, inputs.view(np.float32))).tobytes()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("name", list(EARLIER_BITS))
+def test_bits_are_those_of_arithmetic_with_subnormals(name: str) -> None:
+    """The digests come from formulas whose last multiplication made the subnormal result."""
+    assert _digest(name, np.arange(0, 2**32, 1009, dtype=np.uint64).astype(np.uint32)) == EARLIER_BITS[name][0]
+    small = -np.arange(10, 112, 2.0**-14).astype(np.float32)
+    assert _digest(name, small.view(np.uint32)) == EARLIER_BITS[name][1]
 
 
 def test_power_is_within_one_ulp_of_float64() -> None:

@@ -4,6 +4,7 @@ Each takes and returns float32 values, scalar or vector. An exponential is kept 
 that its rounding error enters a result once. Arguments are clamped first, to a range beyond which the result is 0,
 infinite or constant; clamping keeps NaN. Where a result is 0 no arithmetic leads there: processors take 200 cycles for
 a vector with a result that is too small for a normal number. What masks hide is such: scores of -30000, or -infinity.
+Functions that networks apply to numbers of any size make such results with integers: :meth:`Lanes.scale_low`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import math
 
 from nki.numerics import polynomials as table
-from nki.numerics.simd import F32, Lanes, Value, rounded
+from nki.numerics.simd import F32, LIFT, Lanes, Value, rounded
 
 _LOG2_E = math.log2(math.e)
 _LN2 = math.log(2.0)
@@ -20,6 +21,9 @@ _LN2_LOW = _LN2 - _LN2_HIGH
 _ZERO_BELOW = -104.0  # e^-104 rounds to 0
 _ONE_ABOVE = 20.0  # sigmoid(20) rounds to 1
 _INFINITE_ABOVE = 89.0  # e^89 rounds to infinity
+_LOWEST = -110.0  # e^-110 rounds to 0, also times 110
+_NO_SHARE = 2.0**-60  # 1 + t rounds to 1, and t * t is a normal number
+_LIFTED = 2.0**LIFT
 
 
 _Exponent = tuple[Value, Value]
@@ -41,18 +45,9 @@ def _exp_parts(lanes: Lanes, x: Value, low: Value | None = None) -> tuple[Value,
 
 
 def exp(lanes: Lanes, x: Value) -> Value:
-    """(1 + p) 2^n."""
-    return _exp_of_bounded(lanes, lanes.at_most(x, _INFINITE_ABOVE), lanes.not_below(x, _ZERO_BELOW))
-
-
-def _bounded_exp(lanes: Lanes, x: Value) -> Value:
-    """e^x for x below :data:`_INFINITE_ABOVE`, or NaN."""
-    return _exp_of_bounded(lanes, x, lanes.not_below(x, _ZERO_BELOW))
-
-
-def _exp_of_bounded(lanes: Lanes, x: Value, is_there: Value) -> Value:
-    """As :func:`_bounded_exp`; 0 where ``is_there`` does not hold. Both choices cost nothing with masks of AVX-512."""
-    p, n = _exp_parts(lanes, lanes.select(is_there, x, 0.0))
+    """(1 + p) 2^n; 0 where x is too small. Both choices cost nothing with masks of AVX-512."""
+    is_there = lanes.not_below(x, _ZERO_BELOW)
+    p, n = _exp_parts(lanes, lanes.select(is_there, lanes.at_most(x, _INFINITE_ABOVE), 0.0))
     return lanes.scale(lanes.add(p, 1.0), *n, is_there)
 
 
@@ -86,27 +81,36 @@ def _over_one_plus(lanes: Lanes, above: Value, t: Value) -> Value:
     return _quotient(lanes, above, below, low, lanes.div(1.0, below))
 
 
+def _lifted(lanes: Lanes, exponent: _Exponent) -> _Exponent:
+    """``exponent`` as :meth:`Lanes.scale_low` takes it."""
+    number, whole = exponent
+    return lanes.add(number, float(LIFT)), lanes.builder.add(whole, lanes.integer(whole, LIFT))
+
+
 def sigmoid(lanes: Lanes, x: Value) -> Value:
-    """t / (1 + t) with t = e^x for negative x, 1 / (1 + t) with t = e^-x for others."""
-    t = _bounded_exp(lanes, lanes.neg(lanes.abs(x)))
-    return _over_one_plus(lanes, lanes.select(lanes.compare("<", x, 0.0), t, 1.0), t)
+    """t / (1 + t) with t = e^x for negative x, 1 / (1 + t) with t = e^-x for others; below -41 it is t."""
+    p, n = _exp_parts(lanes, lanes.at_least(lanes.neg(lanes.abs(x)), _LOWEST))
+    t = lanes.scale_low(lanes.fma(p, _LIFTED, _LIFTED), *n)
+    bounded = lanes.at_least(t, _NO_SHARE)
+    result = _over_one_plus(lanes, lanes.select(lanes.compare("<", x, 0.0), bounded, 1.0), bounded)
+    return lanes.select(lanes.compare("<", x, -41.0), t, result)
 
 
-def _times_sigmoid(lanes: Lanes, x: Value, negative: Value, parts: tuple[Value, _Exponent], vanishes: Value) -> Value:
-    """x sigmoid(y) with ``parts`` (p, n), (1 + p) 2^n = e^-|y|, and the truth of y < 0, and of both being 0."""
-    p, n = lanes.select(vanishes, -1.0, parts[0]), parts[1]
-    t = lanes.scale(lanes.add(p, 1.0), *n)
+def _times_sigmoid(lanes: Lanes, x: Value, negative: Value, parts: tuple[Value, _Exponent]) -> Value:
+    """x sigmoid(y) with ``parts`` (p, n), (1 + p) 2^n = e^-|y|, and the truth of y < 0."""
+    p, (n, whole) = parts
+    t = lanes.scale(lanes.add(p, 1.0), lanes.at_least(n, -60.0), lanes.integer_at_least(whole, -60))
     above = lanes.select(negative, lanes.fma(x, p, x), x)
-    exponent = lanes.select(negative, n[0], 0.0), lanes.select(negative, n[1], lanes.integer(n[1], 0))
-    result = lanes.scale(_over_one_plus(lanes, above, t), *exponent)
+    up, whole_up = _lifted(lanes, (n, whole))
+    exponent = lanes.select(negative, up, float(LIFT)), lanes.select(negative, whole_up, lanes.integer(whole, LIFT))
+    result = lanes.scale_low(lanes.abs(_over_one_plus(lanes, above, t)), *exponent)
     return lanes.select(lanes.compare("<", x, _ONE_ABOVE), lanes.copysign(result, x), x)  # also NaN and infinity
 
 
 def silu(lanes: Lanes, x: Value) -> Value:
     """x sigmoid(x)."""
-    bounded, y = lanes.at_least(x, -110.0), lanes.neg(lanes.abs(x))
-    parts = _exp_parts(lanes, lanes.at_least(y, -110.0))
-    return _times_sigmoid(lanes, bounded, lanes.compare("<", x, 0.0), parts, lanes.compare("<", y, -110.0))
+    parts = _exp_parts(lanes, lanes.at_least(lanes.neg(lanes.abs(x)), _LOWEST))
+    return _times_sigmoid(lanes, lanes.at_least(x, _LOWEST), lanes.compare("<", x, 0.0), parts)
 
 
 def gelu_apprx_sigmoid(lanes: Lanes, x: Value) -> Value:
@@ -116,9 +120,7 @@ def gelu_apprx_sigmoid(lanes: Lanes, x: Value) -> Value:
     y = lanes.mul(magnitude, -1.702)
     low = lanes.neg(lanes.fma(magnitude, 1.702, y))
     low = lanes.fma(magnitude, rounded(F32, 1.702) - 1.702, low)
-    parts = _exp_parts(lanes, y, low)
-    vanishes = lanes.compare("==", magnitude, 65.0)
-    return _times_sigmoid(lanes, bounded, lanes.compare("<", x, 0.0), parts, vanishes)
+    return _times_sigmoid(lanes, bounded, lanes.compare("<", x, 0.0), _exp_parts(lanes, y, low))
 
 
 def gelu(lanes: Lanes, x: Value) -> Value:
@@ -136,11 +138,10 @@ def gelu(lanes: Lanes, x: Value) -> Value:
     t = lanes.fma(share, 2.0, -1.0)
     slope = lanes.polynomial(t, table.MILLS_SINGLE[1:])
     mills = lanes.fma(t, slope, table.MILLS_SINGLE[0])
-    share = lanes.select(lanes.compare("==", z, table.MILLS_END), 0.0, share)  # there the tail is 0
     mills_low = lanes.fma(t, slope, lanes.sub(table.MILLS_SINGLE[0], mills))
     tail = lanes.mul(share, mills)
     rest = lanes.fma(share, mills_low, lanes.fma(share, mills, lanes.neg(tail)))
-    tail = lanes.scale(lanes.add(tail, lanes.fma(tail, p, rest)), *n)
+    tail = lanes.scale_low(lanes.add(tail, lanes.fma(tail, p, rest)), *_lifted(lanes, n))
     positive = lanes.select(lanes.compare("<", x, 0.0), 0.0, x)
     return lanes.copysign(lanes.sub(positive, tail), x)
 

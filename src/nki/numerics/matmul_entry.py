@@ -82,7 +82,7 @@ def _addresses(by_groups: bool) -> dict[str, int]:
 
 
 def _product(by_groups: bool) -> dict[str, Callable[[], ir.Module]]:
-    """What makes the module of the product, by name."""
+    """The function that makes the module of the product, by its name."""
 
     def make() -> ir.Module:
         module = ir.Module("nki_gemm")

@@ -38,6 +38,9 @@ def rounded(element: ir.Type, number: float) -> float:
     return struct.unpack("f", struct.pack("f", number))[0] if element == F32 else number
 
 
+LIFT: Final = 64
+"""Exponent by which :meth:`Lanes.scale_low` keeps numbers away from the subnormal ones."""
+
 _CURRENT_ROUNDING: Final = 4
 """_MM_FROUND_CUR_DIRECTION."""
 
@@ -152,6 +155,11 @@ class Lanes:
         """The integer ``number`` in every lane, of the type of ``like``."""
         return self.constant(self._element(like), number)
 
+    def integer_at_least(self, x: Value, limit: int) -> Value:
+        """The larger of the signed integers x and ``limit``."""
+        bound = self.integer(x, limit)
+        return self.builder.select(self.builder.icmp_signed("<", x, bound), bound, x)
+
     def power_of_two(self, element: ir.Type, exponent: Value) -> Value:
         """2^exponent for integer exponents of normal results; anything for other exponents."""
         biased = self.builder.add(exponent, self.integer(exponent, _EXPONENT_BIAS[element]))
@@ -171,6 +179,23 @@ class Lanes:
         other = self.builder.sub(whole, half)
         scaled = self.mul(self.mul(x, self.power_of_two(F32, half)), self.power_of_two(F32, other))
         return scaled if where is None else self.select(where, scaled, 0.0)
+
+    def scale_low(self, x: Value, exponent: Value, whole: Value) -> Value:
+        """x 2^(exponent - LIFT) of floats that are not negative, rounded once; x 2^exponent is 0, NaN or normal.
+
+        A result that is too small for a normal number costs what others do: adding 2^(LIFT - 126) rounds it where a
+        subnormal number ends, and leaves its representation in the low bits. A multiplication takes 150 cycles for it.
+        """
+        lifted, edge = self.scale(x, exponent, whole), 2.0 ** (LIFT - 126)
+        low = self.compare("<", lifted, edge)
+        representation = self.builder.sub(self.bits(self.add(lifted, edge)), self.bits(self.constant(F32, edge)))
+        if self.count == 16 and has_avx512():
+            others = self.builder.not_(low)
+            return self._scalef(lifted, self.constant(F32, -LIFT), others, self.from_bits(F32, representation))
+        # The larger one as integers (a NaN is larger still): LLVM would move a choice of floats behind the product.
+        code, least = self.bits(lifted), self.bits(self.constant(F32, edge))
+        bounded = self.from_bits(F32, self.builder.select(self.builder.icmp_unsigned(">", code, least), code, least))
+        return self.select(low, self.from_bits(F32, representation), self.mul(bounded, 2.0**-LIFT))
 
     def round(self, x: Value, factor: float) -> tuple[Value, Value]:
         """x * factor rounded to an integer, as a floating-point number and as an integer.
@@ -195,7 +220,8 @@ class Lanes:
         element = next(self._element(value) for value in operands if isinstance(value, ir.Value))
         return [value if isinstance(value, ir.Value) else self.constant(element, value) for value in operands]
 
-    def _scalef(self, x: Value, exponent: Value, where: Value | None) -> Value:
+    def _scalef(self, x: Value, exponent: Value, where: Value | None, elsewhere: Operand = 0.0) -> Value:
+        """x 2^exponent; ``elsewhere`` in lanes where ``where`` does not hold."""
         full = "llvm.x86.avx512.mask.scalef.ps.512"
         module, bits = self.builder.module, ir.IntType(16)
         mask = ir.Constant(bits, -1) if where is None else self.builder.bitcast(where, bits)
@@ -203,7 +229,7 @@ class Lanes:
         function = module.globals.get(full)
         if function is None:
             function = ir.Function(module, ir.FunctionType(x.type, [x.type] * 3 + [mask.type, I32]), full)
-        return self.builder.call(function, [x, exponent, self.constant(F32, 0.0), mask, rounding])
+        return self.builder.call(function, [*self._lift(x, exponent, elsewhere), mask, rounding])
 
     def _intrinsic(self, name: str, *operands: Value) -> Value:
         lanes = "" if self.count is None else f"v{self.count}"
