@@ -39,7 +39,7 @@ def emit(direction: str, dtype: DType, lanes: int) -> ir.Module:
     index = b.phi(i64)
     index.add_incoming(ir.Constant(i64, 0), entry)
     raw = b.load(b.gep(run.args[1], [index], source_etype=source), typ=source, align=1)
-    result = getattr(native, direction)(b, raw, dtype)
+    result = normal_halves(b, raw, dtype) if direction == "encode_normal" else getattr(native, direction)(b, raw, dtype)
     assert result.type == target
     b.store(result, b.gep(run.args[0], [index], source_etype=target), align=1)
     following = b.add(index, ir.Constant(i64, 1))
@@ -48,6 +48,14 @@ def emit(direction: str, dtype: DType, lanes: int) -> ir.Module:
     b.position_at_end(done)
     b.ret_void()
     return module
+
+
+def normal_halves(b: Any, raw: Any, dtype: DType) -> Any:
+    """The numbers of ``raw`` converted as two vectors of normal ones."""
+    half = raw.type.count // 2
+    kind = ir.VectorType(ir.IntType(32), half)
+    parts = [b.shuffle_vector(raw, raw, ir.Constant(kind, list(range(first, first + half)))) for first in (0, half)]
+    return native.encode_normal(b, *parts, dtype)
 
 
 @cache
@@ -219,6 +227,19 @@ def test_overflow_is_as_each_format_says() -> None:
         assert twin.from_float32(huge, dtype).astype(np.float32)[:3].tolist() == [np.inf, -np.inf, np.inf]
     largest = np.array([3.39e38, 3.4e38], np.float32)
     assert twin.from_float32(largest, dt.bfloat16).view(np.uint16).tolist() == [0x7F7F, 0x7F80]
+
+
+@pytest.mark.parametrize("lanes", [8, 16, 32])
+@pytest.mark.parametrize("dtype", [dt.bfloat16, dt.float16, dt.float32], ids=str)
+def test_normal_numbers_are_rounded_like_all_others(dtype: DType, lanes: int) -> None:
+    """All upper halves of normal numbers and of zeros, with lower halves about where rounding changes; ties too."""
+    upper = np.arange(0x80, 0x7F7F, dtype=np.uint32) << 16
+    lower = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)
+    patterns = np.concatenate([(upper[:, None] | lower).reshape(-1), np.zeros(1, np.uint32)])
+    numbers = np.concatenate([patterns, patterns | 0x80000000]).astype(np.uint32).view(np.float32)
+    if dtype is dt.float16:
+        numbers = numbers[np.abs(numbers) < 65520]
+    assert_same(run_native("encode_normal", numbers, dtype, lanes), twin.from_float32(numbers, dtype))
 
 
 def test_integers_saturate() -> None:

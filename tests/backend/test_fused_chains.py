@@ -35,7 +35,7 @@ VIEWS = ("whole", "left", "right", "shifted", "unshifted", "even", "odd", "block
 OPERATORS = (nl.add, nl.subtract, nl.multiply, nl.maximum, nl.minimum, nl.greater, nl.logical_xor)
 FUNCTIONS = (nl.exp, nl.tanh, nl.gelu, nl.silu, nl.relu, nl.sign, nl.copy, nl.abs)
 KINDS = ("both", "number", "two", "column", "repeated", "activation", "three", "copy", "reciprocal", "select", "fill")
-KINDS += ("positions",)
+KINDS += ("positions", "sum", "sum")
 
 
 class Step(nl.NKIObject):
@@ -96,6 +96,12 @@ def run(tiles, vectors, step):
         nisa.affine_select(dst, [[-1, columns(step.view)]], step.number - 8, a, -3.5, cmp_op=nl.greater_equal)
     elif step.kind == "fill":
         nisa.memset(dst, step.number)
+    elif step.kind == "sum":
+        nisa.tensor_tensor(dst, a, b, operator)
+        op = nl.multiply if step.number % 5 == 0 else nl.add
+        summed = dst if step.number % 7 else a
+        axes = tuple(range(1, len(summed.shape)))
+        nisa.tensor_reduce(vectors[step.number % 2], op, summed, axis=axes, negate=step.number % 3 == 0)
     elif step.kind == "positions":
         nisa.iota(dst, [[1, columns(step.view)]], offset=step.number, channel_multiplier=3)
     else:
@@ -112,9 +118,11 @@ def fits(step, dtypes):
 
 
 def program(x, y, steps, dtypes, stored, rounds):
-    """Run ``steps`` on tiles that begin as parts of ``x`` [p, 4 * 40]; those in ``stored`` are the result."""
+    """Run ``steps`` on tiles that begin as parts of ``x`` [p, 4 * 40]; those in ``stored`` are the result,
+    and both vectors.
+    """
     rows = x.shape[0]
-    out = nl.ndarray((rows, TILES * WIDTH), dtype=nl.float32, buffer=nl.shared_hbm)
+    out = nl.ndarray((rows, TILES * WIDTH + 2), dtype=nl.float32, buffer=nl.shared_hbm)
     vectors = [nl.load(y[:, 0:1]), nl.load(y[:, 1:2])]
     tiles = []
     for number in range(TILES):
@@ -143,6 +151,9 @@ def program(x, y, steps, dtypes, stored, rounds):
             tile = nl.ndarray((rows, WIDTH), dtype=nl.float32, buffer=nl.sbuf)
             nisa.tensor_copy(tile, tiles[number])
             nl.store(target, tile)
+    for number in range(2):
+        at = TILES * WIDTH + number
+        nl.store(out[:, at : at + 1], vectors[number])
     return out
 
 

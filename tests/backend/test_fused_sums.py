@@ -11,8 +11,11 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.backend.cpu.fusion.chain import Chain
+from nki.backend.cpu.fusion.fuse import fuse
 from nki.backend.cpu.loop_ir.lower import lower
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, LoopStatement, Reduce
+from nki.compiler import executable
 from tests.support.both_executors import both, numbers
 
 SHAPES = [(128, 512), (17, 488), (1, 100), (16, 9), (33, 7), (128, 1), (100, 255), (2, 64), (61, 81)]
@@ -83,3 +86,112 @@ def test_extremes_of_rows_that_end_within_a_vector(columns: int, op: Any) -> Non
     x[60:] = 0.0
     x[61, ::2] = x[62, -1] = x[63, 0] = -0.0
     both(extremes, x)
+
+
+def tile_like(tile, columns, dtype=nl.float32):
+    return nl.ndarray((tile.shape[0], columns), dtype=dtype, buffer=nl.sbuf)
+
+
+def root_of_mean_square(x):
+    """x / sqrt(sum of squares), [p, f]: nobody but the sum reads the squares."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    squares, total = tile_like(tile, x.shape[1]), tile_like(tile, 1)
+    nisa.tensor_tensor(squares, tile, tile, nl.multiply)
+    nisa.tensor_reduce(total, nl.add, squares, axis=1)
+    nisa.activation(total, nl.rsqrt, total)
+    nisa.tensor_scalar(tile, tile, nl.multiply, total)
+    nl.store(out, tile)
+    return out
+
+
+def softmax(x):
+    """[p, f], without a division: the sum and others read the exponentials, which are rounded to the dtype of x."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    top, total = tile_like(tile, 1), tile_like(tile, 1)
+    difference, powers = tile_like(tile, x.shape[1]), tile_like(tile, x.shape[1], x.dtype)
+    nisa.tensor_reduce(top, nl.maximum, tile, axis=1)
+    nisa.tensor_scalar(difference, tile, nl.subtract, top)
+    nisa.activation(powers, nl.exp, difference)
+    nisa.tensor_reduce(total, nl.add, powers, axis=1, negate=True)
+    nisa.reciprocal(total, total)
+    nisa.tensor_scalar(powers, powers, nl.multiply, total)
+    nl.store(out, powers)
+    return out
+
+
+def riding(kernel: Any, x: Any) -> list[Chain]:
+    """The chains of a kernel that end in a sum."""
+    fused = fuse(executable.lower(nki.jit(kernel).compile(x).kernel))
+    chains = [inst for inst in fused.instructions() if isinstance(inst, Chain)]
+    return [chain for chain in chains if chain.parts[-1].mnemonic == "tensor_reduce"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("shape", [(128, 512), (128, 300), (16, 32), (64, 129), (48, 47), (33, 64), (128, 31)], ids=str)
+def test_sums_ride_along(shape: tuple[int, int], dtype: Any) -> None:
+    x = numbers(*shape).astype(dtype)
+    x[0, -1], x[1, 0], x[2, 3], x[3] = np.inf, np.nan, -np.inf, -0.0
+    rides = shape[0] % 16 == 0 and shape[1] >= 32
+    for kernel, written in ((root_of_mean_square, [(shape[0], 1)]), (softmax, [shape, (shape[0], 1)])):
+        assert [[access.shape for access in chain.written] for chain in riding(kernel, x)] == [written] * rides
+    with np.errstate(all="ignore"):
+        both(root_of_mean_square, x)
+        both(softmax, x)
+
+
+def test_other_reductions_do_not_ride() -> None:
+    def kernel(x):
+        out = nl.ndarray((x.shape[0], 4), dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        twice, result = tile_like(tile, x.shape[1]), tile_like(tile, 4)
+        columns = x.shape[1]
+        nisa.tensor_scalar(twice, tile, nl.multiply, 2.0)
+        nisa.tensor_reduce(result[:, 0:1], nl.maximum, twice, axis=1)
+        nisa.tensor_scalar(twice, tile, nl.multiply, 3.0)
+        nisa.tensor_reduce(result[:, 1:2], nl.add, twice[:, : columns // 2], axis=1)
+        nisa.tensor_scalar(twice, tile, nl.multiply, 4.0)
+        nisa.tensor_reduce(result[:, 2:3], nl.add, tile, axis=1)
+        nisa.tensor_scalar(twice, tile, nl.multiply, 5.0)
+        nisa.tensor_reduce(twice[:, 3:4], nl.add, twice, axis=1)
+        nisa.tensor_copy(result[:, 3:4], twice[:, 3:4])
+        nl.store(out, result)
+        return out
+
+    x = numbers(128, 64)
+    assert not riding(kernel, x)
+    both(kernel, x)
+
+
+def test_a_sum_may_take_the_place_of_a_column_that_its_chain_reads() -> None:
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        column, difference = tile_like(tile, 1), tile_like(tile, x.shape[1])
+        nisa.tensor_reduce(column, nl.maximum, tile, axis=1)
+        nisa.tensor_scalar(difference, tile, nl.subtract, column)
+        nisa.tensor_reduce(column, nl.add, difference, axis=1)
+        nisa.tensor_scalar(tile, tile, nl.multiply, column)
+        nl.store(out, tile)
+        return out
+
+    x = numbers(128, 300)
+    (chain,) = riding(kernel, x)
+    assert [access.shape for access in chain.changed] == [(128, 1)] and not chain.written
+    both(kernel, x)
+
+
+def test_a_sum_that_nobody_reads_has_its_memory() -> None:
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        twice, total = tile_like(tile, x.shape[1]), tile_like(tile, 1)
+        nisa.tensor_scalar(twice, tile, nl.multiply, 2.0)
+        nisa.tensor_reduce(total, nl.add, twice, axis=1)
+        nl.store(out, twice)
+        return out
+
+    x = numbers(128, 64)
+    assert [[access.shape for access in chain.written] for chain in riding(kernel, x)] == [[x.shape, (128, 1)]]
+    both(kernel, x)

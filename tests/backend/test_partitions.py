@@ -109,7 +109,7 @@ def splits(partitions: int) -> Iterator[list[tuple[int, int]]]:
         [0, partitions // 3, 2 * partitions // 3, partitions],
         [0, 1, GRANULE, GRANULE + 1, partitions - 1, EVERY],
     ):
-        ranges = list(pairwise(bounds))
+        ranges = list(pairwise(sorted(bounds)))
         yield ranges
         yield ranges[::-1]
 

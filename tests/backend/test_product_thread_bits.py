@@ -24,11 +24,17 @@ ROWS = (1, 2, 3, 8, 16, 17, 33, 100, 127, 128)
 COLUMNS = (1, 5, 17, 64, 100, 333, 512)
 TOTAL = 1024
 """Columns of each operand, of which products take some."""
+PITCH = 128
+"""Columns from line to line of a moving operand that is a window of an image."""
 DTYPES = (np.float32, ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3)
 
 
 class Product(nl.NKIObject):
-    """Summed depth (partitions of the operands), rows and columns of the result, where operands begin, and variants."""
+    """Summed depth (partitions of the operands), rows and columns of the result, where operands begin, and variants.
+
+    ``spread``: the stationary operand takes every other column. ``lines``: the moving operand is a window of that many
+    lines. Products read a copy of both.
+    """
 
     depth: int
     rows: int
@@ -39,6 +45,8 @@ class Product(nl.NKIObject):
     twice: bool
     half: bool
     changes: bool
+    spread: bool
+    lines: int
 
 
 def some_products(source: random.Random) -> tuple[Product, ...]:
@@ -62,6 +70,8 @@ def some_products(source: random.Random) -> tuple[Product, ...]:
                 twice=source.random() < 0.5,
                 half=source.random() < 0.5,
                 changes=source.random() < 0.5,
+                spread=source.random() < 0.2,
+                lines=source.choice([lines for lines in (1, 1, 2, 4, 8) if columns % lines == 0]),
             )
         )
     return tuple(products)
@@ -75,7 +85,13 @@ def products_of(a, b, products):
     for number, product in enumerate(products):
         depth, rows, columns = product.depth, product.rows, product.columns
         stationary = left[0:depth, product.left : product.left + rows]
+        if product.spread:
+            stationary = left.reshape((128, TOTAL // 2, 2))[0:depth, product.left // 2 : product.left // 2 + rows, 1]
         moving = right[0:depth, product.right : product.right + columns]
+        if product.lines > 1 and columns <= product.lines * PITCH:
+            image, width = right.reshape((128, TOTAL // PITCH, PITCH)), columns // product.lines
+            side = min(product.right // 8, PITCH - width)
+            moving = image[0:depth, 0 : product.lines, side : side + width]
         total = nl.ndarray((rows, columns), dtype=nl.float32, buffer=nl.psum)
         if product.turned:
             source = nl.ndarray((rows, depth), dtype=a.dtype, buffer=nl.sbuf)
@@ -106,9 +122,39 @@ def products_of(a, b, products):
 @pytest.mark.parametrize("dtypes", [(x, x) for x in DTYPES] + [(DTYPES[1], DTYPES[3]), (DTYPES[2], DTYPES[1])])
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_products(dtypes: tuple[Any, Any], seed: int, shared: pytest.MonkeyPatch) -> None:
+    check(some_products(random.Random(f"{np.dtype(dtypes[0])} {seed}")), dtypes, seed, shared)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("spread", "lines"), [(False, 4), (True, 1), (True, 8)])
+@pytest.mark.parametrize("size", [33, 128])
+def test_operands_that_products_copy(
+    dtype: Any, spread: bool, lines: int, size: int, shared: pytest.MonkeyPatch
+) -> None:
+    """Every range of the result's partitions copies all partitions of an operand, of which there are as many."""
+    products = tuple(
+        Product(
+            depth=size,
+            rows=size,
+            columns=columns,
+            left=40,
+            right=columns,
+            turned=False,
+            twice=twice,
+            half=False,
+            changes=True,
+            spread=spread,
+            lines=lines,
+        )
+        for columns, twice in ((64, False), (512, True), (256, False))
+    )
+    check(products, (dtype, dtype), size, shared)
+
+
+def check(products: tuple[Product, ...], dtypes: tuple[Any, Any], seed: int, shared: pytest.MonkeyPatch) -> None:
+    """Test that ``products`` have the bits of the simulator on all :data:`THREADS`."""
     numbers = np.random.default_rng(seed)
     arrays = [(numbers.normal(size=(128, TOTAL)) / 4).astype(dtype) for dtype in dtypes]
-    products = some_products(random.Random(f"{arrays[0].dtype} {seed}"))
     program = products_of.compile(*arrays, products).kernel
     expected = [np.ascontiguousarray(output).tobytes() for output in executor.run(program, list(arrays))]
     for outputs in launched(program, arrays, shared, THREADS):

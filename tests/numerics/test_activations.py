@@ -8,15 +8,19 @@ import math
 import platform
 import re
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from nki.isa.tables.activations import ACTIVATIONS, SIN_LIMIT
+from nki.numerics import float32
 from nki.numerics.activations import emit, emit_power
 from nki.numerics.jit import engine
 from nki.numerics.numpy_entry import activate, loop_module, power
+from nki.numerics.simd import F32 as FLOAT
+from nki.numerics.simd import Lanes
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -85,13 +89,13 @@ def assert_within(got: F32, exact: F64, inputs: F32, ulp: float, floor: float | 
     assert error[worst] <= bound[worst], (inputs[ordinary][worst], got[ordinary][worst], exact[ordinary][worst])
 
 
-def loop(name: str, inputs: int, width: int) -> object:
-    """The compiled loop over one or two arrays, with vectors of ``width`` lanes."""
+def loop(name: str, inputs: int, width: int, formula: Any = None) -> Any:
+    """The compiled loop over one or two arrays, with vectors of ``width`` lanes; of ``formula``, or of the function."""
 
-    def formula(builder: object, values: list[object]) -> object:
+    def function_of(builder: object, values: list[object]) -> object:
         return emit_power(builder, *values) if name == "power" else emit(builder, name, *values)
 
-    address = engine().compile(loop_module(name, inputs, formula, width))[name]
+    address = engine().compile(loop_module(name, inputs, formula or function_of, width))[name]
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (1 + inputs), ctypes.c_int64)(address)
 
     def run(*arrays: F32) -> F32:
@@ -293,6 +297,38 @@ def test_wrong_names_and_dtypes_are_refused() -> None:
         activate("cosine", np.zeros(1, np.float32))
     with pytest.raises(TypeError, match="float64"):
         activate("exp", np.zeros(1))
+
+
+@pytest.mark.parametrize("width", [1, 4, 8, 16])
+def test_normal_exponentials_have_the_bits_of_all_others(width: int) -> None:
+    def normal(builder: Any, values: list[Any]) -> Any:
+        return float32.normal_exp(Lanes(builder, values[0]), values[0])
+
+    def has_normal(builder: Any, values: list[Any]) -> Any:
+        lanes = Lanes(builder, values[0])
+        return lanes.select(float32.has_normal_exp(lanes, values), lanes.constant(FLOAT, 1.0), 0.0)
+
+    x = np.concatenate([SAMPLES, around(math.log(2) * np.arange(-253, 254) / 2), around(np.array([-87.0, 87.0]))])
+    where = loop("has_normal", 1, width, has_normal)(x) == 1
+    np.testing.assert_array_equal(where, np.abs(x) <= 87)
+    np.testing.assert_array_equal(bits(loop("normal", 1, width, normal)(x[where])), bits(activate("exp", x[where])))
+
+
+def around(numbers: F64) -> F32:
+    """``numbers`` as float32, each with 64 neighbours: next to where an exponent or a way begins."""
+    patterns = numbers.astype(np.float32).view(np.int32)[:, None] + np.arange(-32, 33, dtype=np.int32)
+    return np.ascontiguousarray(patterns.reshape(-1)).view(np.float32)
+
+
+def test_numbers_have_normal_exponentials_together_if_each_has() -> None:
+    def both(builder: Any, values: list[Any]) -> Any:
+        lanes = Lanes(builder, values[0])
+        return lanes.select(float32.has_normal_exp(lanes, values), lanes.constant(FLOAT, 1.0), 0.0)
+
+    x, y = (np.ascontiguousarray(a.reshape(-1), np.float32) for a in np.meshgrid(SAMPLES[::400], SAMPLES[::400]))
+    got = loop("both_normal", 2, 16, both)(x, y) == 1
+    assert (np.maximum(np.abs(x), np.abs(y))[got] <= 87).all()  # of no NaN either
+    assert got[np.maximum(np.abs(x), np.abs(y)) <= 61].all()
 
 
 @pytest.mark.skipif(sys.platform != "linux" or platform.machine() not in _UNDERFLOW, reason="needs fenv.h's numbers")

@@ -17,12 +17,12 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.access_pattern import AccessPattern, AxisPattern, Box, conservative_pattern, pattern_of
+from nki.analysis.access_pattern import AccessPattern, AxisPattern, Box, conservative_pattern
 from nki.analysis.alias_classes import alias_classes, boxes_of
 from nki.analysis.tile_succession import PlacedTile, TileLayout, tile_layout, tiles_before
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
-from nki.ir.types import Access, Tensor, TileAddress
+from nki.ir.types import Access, AccessForm, Tensor, TileAddress
 
 LARGE_CLASS_COUNT = 12
 """Alias classes of an access, on the average of a memory's accesses, from which arrays are faster than Python ints."""
@@ -32,6 +32,8 @@ ClassIndex = NDArray[np.int64] | slice
 Use = tuple[Access, int, int]
 """An access, and the dense numbers of the first and the last instruction that has it."""
 _Tile = tuple[Tensor, TileAddress, list[Use]]
+_Window = tuple[int, AccessForm | None, bool]
+"""The place in its tile at which an access begins, its form, and whether somebody writes it."""
 NO_CLASSES: tuple[int, ...] = ()
 """The classes of an access that has no entry in :attr:`AccessClasses.small`."""
 
@@ -77,7 +79,8 @@ class _Numbering:
         self.first: list[int] = []
         self.written: set[Access] = set()
         self.written_tensors: set[Tensor] = set()
-        self.layouts: dict[object, TileLayout] = {}
+        self.layouts: dict[object, tuple[TileLayout, dict[_Window, tuple[int, ...]]]] = {}
+        """Of the windows of a tile, whatever their order: the layout, and the classes of each window."""
         self.classes_of: dict[object, tuple[int, list[NDArray[np.int64]]]] = {}
         self._collect()
         if any(access.dynamic is not None for access in self.last):
@@ -138,28 +141,18 @@ class _Numbering:
 
     def _in_succession(self, placed: Sequence[_Tile]) -> bool:
         """Give each tile of a memory classes of its own; False, and no classes, where that does not tell overlaps."""
-        classes, written, layouts = self.classes, self.written, self.layouts
+        classes = self.classes
         tiles: list[PlacedTile] = []
         small: dict[Access, tuple[int, ...]] = {}
         count = classes.count
         for tensor, (partition, byte), uses in placed:
-            access, first, last = uses[0]
-            if len(uses) == 1 and access.dynamic is None and access in written:
-                key = (tensor.bytes_per_partition, access.offset, id(access.signature))  # equal ones are one object
-                layout = layouts.get(key)
-                if layout is None:
-                    layout = layouts[key] = tile_layout(tensor, [pattern_of(access)], {0})
-                if not layout.classes:
-                    return False
-                small[access] = (count,)
-            else:
-                layout = self._layout(tensor, uses, small, count)
-                if layout is None:
-                    return False
-                last = max([use[2] for use in uses])
+            layout = self._layout(tensor, uses, small, count)
+            if layout is None:
+                return False
+            first, last = uses[0][1], uses[0][2] if len(uses) == 1 else max([use[2] for use in uses])
             (top, bottom), (left, right) = layout.rows, layout.columns
             tiles.append((layout, partition + top, partition + bottom, byte + left, byte + right, count, first, last))
-            count += len(layout.numbers)
+            count += layout.count
         before = tiles_before(tiles)
         if before is None:
             return False
@@ -172,23 +165,39 @@ class _Numbering:
         self, tensor: Tensor, uses: Sequence[Use], small: dict[Access, tuple[int, ...]], first: int
     ) -> TileLayout | None:
         """The layout of a tile, whose classes, from ``first`` on, are entered; None if they are none or too many."""
-        accesses = [use[0] for use in uses]
-        patterns: dict[AccessPattern, int] = {}
-        numbers = [patterns.setdefault(conservative_pattern(access), len(patterns)) for access in accesses]
-        changed = {number for number, access in zip(numbers, accesses, strict=True) if access in self.written}
-        key = (tensor.bytes_per_partition, tuple(patterns), frozenset(changed))
-        layout = self.layouts.get(key)
-        if layout is None:
-            layout = self.layouts[key] = tile_layout(tensor, tuple(patterns), changed)
-        if not layout.classes:
+        written = self.written
+        windows = [
+            (access.offset, access.known_form or access.form, access in written)
+            if access.dynamic is None
+            else (tensor.nbytes, None, access in written)  # all of the tile; no window starts behind it
+            for access, _, _ in uses
+        ]
+        key = (tensor.bytes_per_partition, frozenset(windows) if len(windows) > 1 else windows[0])
+        known = self.layouts.get(key)
+        if known is None:
+            patterns: dict[AccessPattern, bool] = {}
+            of_window: dict[_Window, AccessPattern] = {}
+            for (access, _, _), window in zip(uses, windows, strict=True):
+                pattern = of_window[window] = conservative_pattern(access)
+                patterns[pattern] = patterns.get(pattern, False) or window[2]
+            layout = tile_layout(tensor, patterns)
+            own = {window: layout.classes[pattern] for window, pattern in of_window.items()} if layout.classes else {}
+            known = self.layouts[key] = (layout, own)
+        layout, own = known
+        if not own:
             return None
+        if layout.count == 1:
+            small.update(dict.fromkeys([use[0] for use in uses], (first,)))
+            return layout
         if layout.most > LARGE_TILE_CLASS_COUNT:
-            counts = [len(layout.classes[number]) for number in numbers]
-            if self._prefers_arrays(accesses, counts, LARGE_TILE_CLASS_COUNT):
+            counts = [len(own[window]) for window in windows]
+            if not self._has_few(uses, counts) and self._prefers_arrays(
+                [use[0] for use in uses], counts, LARGE_TILE_CLASS_COUNT
+            ):
                 return None
-        shifted = [tuple([first + each for each in classes]) for classes in layout.classes]
-        for access, number in zip(accesses, numbers, strict=True):
-            small[access] = shifted[number]
+        shifted = {window: tuple([first + each for each in classes]) for window, classes in own.items()}
+        for use, window in zip(uses, windows, strict=True):
+            small[use[0]] = shifted[window]
         return layout
 
     def _alone(self, tensor: Tensor, accesses: Sequence[Access]) -> tuple[int, list[NDArray[np.int64]]]:
@@ -255,6 +264,22 @@ class _Numbering:
             return False
         uses = self.uses
         return sum(uses[access] * (count - least) for access, count in zip(accesses, counts, strict=True)) > 0
+
+    def _has_few(self, uses: Sequence[Use], counts: Sequence[int]) -> bool:
+        """True only if accesses of that many classes certainly have few on the average, whoever else uses them.
+
+        Those with many have to belong to one instruction each; the others count as used once.
+        """
+        excess = 0
+        for (access, first, last), count in zip(uses, counts, strict=True):
+            more = count - LARGE_TILE_CLASS_COUNT
+            if more > 0:
+                if first < last:
+                    return False
+                inst = self.core.numbered[first]
+                more *= [*self.classes.reads(inst), *inst.changes()].count(access)
+            excess += more
+        return excess <= 0
 
     @cached_property
     def uses(self) -> Counter[Access]:

@@ -91,6 +91,7 @@ class ReachingAccesses:
             results: set[int] = set()
             others: set[int] = set()
             earlier: list[int] = []
+            known = NO_CLASSES
             reads, changes = classes.reads(inst) if has_runtime_index else inst.read_operands(), inst.changes()
             for access in reads:
                 for alias_class in small.get(access, NO_CLASSES):
@@ -118,8 +119,9 @@ class ReachingAccesses:
             for access in changes:
                 for alias_class in small.get(access, NO_CLASSES):
                     producer = writers[alias_class]
-                    if producer < 0 and alias_class in before:
-                        earlier += before[alias_class]
+                    if producer < 0 and alias_class in before and before[alias_class] is not known:
+                        known = before[alias_class]  # classes side by side often share one tuple
+                        earlier += known
                     writers[alias_class] = number
                     reader = readers[alias_class]
                     if reader >= 0:

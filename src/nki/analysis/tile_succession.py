@@ -10,28 +10,36 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from nki.analysis.access_pattern import AccessPattern, AxisPattern, Box, ByteRanges, Ints
-from nki.analysis.alias_classes import MAX_CLASSES, alias_classes
+from nki.analysis.access_pattern import AccessPattern, AxisPattern, Box, ByteRanges
+from nki.analysis.alias_classes import MAX_CLASSES
+from nki.analysis.axis_cut import NO_CUT, AxisCut, cut_axis, cuts_meet
 from nki.ir.types import Tensor
-
-_Line = list[tuple[int, int]]
-"""Ranges of columns side by side: the end of each, and its class, or -1."""
 
 
 class TileLayout:
     """The alias classes of the accesses to one tile, and the smallest box around them."""
 
-    __slots__ = ("_grid", "boxes", "classes", "columns", "is_filled", "is_plain", "most", "numbers", "rows")
+    __slots__ = (
+        "cells",
+        "classes",
+        "column_cut",
+        "columns",
+        "count",
+        "is_filled",
+        "is_plain",
+        "most",
+        "row_cut",
+        "rows",
+    )
 
     def __init__(self) -> None:
-        self.boxes: list[Box] = []
-        """Of each access pattern, in the tile."""
-        self.numbers: dict[frozenset[int], int] = {}
-        """The class of the bytes that these patterns have, and no others."""
-        self.classes: list[tuple[int, ...]] = []
+        self.classes: dict[AccessPattern, tuple[int, ...]] = {}
         """Of each pattern; empty if a pattern does not keep to rows, none writes, or there may be too many classes."""
+        self.count = 0
+        """Number of classes."""
         self.most = 1
         """Classes of the pattern that has most."""
         self.rows: tuple[int, int] = (0, 1)
@@ -40,62 +48,55 @@ class TileLayout:
         """Every byte of the box is written."""
         self.is_plain = False
         """There is one class, which is all of the box."""
-        self._grid: tuple[list[int], list[int], list[list[int]]] | None = None
-
-    def lines(self, rows: tuple[int, int], columns: tuple[int, int]) -> Iterator[tuple[range, _Line]]:
-        """The ranges of equal rows in an area, which is counted from the first row and byte, each with its columns."""
-        top, bottom = rows
-        left, right = columns
-        if self._grid is None:
-            self._grid = self._make_grid()
-        row_ends, ends, grid = self._grid
-        start = top
-        while start < bottom:
-            row = bisect_right(row_ends, start)
-            first, last = bisect_right(ends, left), bisect_left(ends, right)
-            stop = min(row_ends[row], bottom)
-            line = grid[row]
-            yield range(start, stop), [*zip(ends[first:last], line[first:last], strict=True), (right, line[last])]
-            start = stop
-
-    def _make_grid(self) -> tuple[list[int], list[int], list[list[int]]]:
-        """The ends of the ranges of rows and of columns that the patterns make, and the class of each pair, or -1."""
-        row_ends, of_rows = _ranges([rows for rows, _ in self.boxes], self.rows)
-        ends, of_columns = _ranges([columns for _, columns in self.boxes], self.columns)
-        grid = [[self.numbers.get(row & column, -1) for column in of_columns] for row in of_rows]
-        return row_ends, ends, grid
+        self.row_cut: AxisCut = NO_CUT
+        self.column_cut: AxisCut = NO_CUT
+        self.cells: list[list[int]] = []
+        """By class of rows and class of columns: the class of the bytes that have both, or -1."""
 
 
-def tile_layout(tensor: Tensor, patterns: Sequence[AccessPattern], written: set[int]) -> TileLayout:
-    """The layout of a tile that is accessed with ``patterns``, of which those with the numbers ``written`` write."""
+def tile_layout(tensor: Tensor, patterns: Mapping[AccessPattern, bool]) -> TileLayout:
+    """The layout of a tile that is accessed with ``patterns``, each with True if somebody writes it.
+
+    Equal patterns give equal layouts, in whatever order they come.
+    """
     layout = TileLayout()
     length = tensor.bytes_per_partition
-    boxes = [box for pattern in patterns if (box := ByteRanges.of(pattern).box(length)) is not None]
-    if len(boxes) < len(patterns) or not written or not _is_exact(boxes):
+    ordered = sorted(patterns)
+    boxes = [box for pattern in ordered if (box := ByteRanges.of(pattern).box(length)) is not None]
+    if len(boxes) < len(ordered) or not any(patterns.values()) or not _is_exact(boxes):
         return layout
-    layout.boxes = boxes
     layout.rows, layout.columns = (
         (min(box[axis].start for box in boxes), max(_end(box[axis]) for box in boxes)) for axis in (0, 1)
     )
-    (top, bottom), (left, right) = layout.rows, layout.columns
-    hull = (AxisPattern(top, bottom - top), AxisPattern(left, right - left))
-    if len(boxes) == 1:
-        layout.numbers, layout.classes = {frozenset((0,)): 0}, [(0,)]
-        layout.is_filled = layout.is_plain = boxes[0] == hull
-        return layout
-    _, members = alias_classes([*boxes, hull])
-    everything = set(members[-1].tolist())
-    by_class = _by_class(members[:-1], everything)
-    layout.is_filled = all(not written.isdisjoint(by_class.get(each, ())) for each in everything)
-    classes: list[dict[int, None]] = [{} for _ in boxes]
-    for numbers in by_class.values():
-        own = layout.numbers.setdefault(frozenset(numbers), len(layout.numbers))
-        for number in numbers:
-            classes[number][own] = None
-    layout.classes = list(map(tuple, classes))
-    layout.most = max(map(len, classes))
-    layout.is_plain = layout.is_filled and len(layout.numbers) == 1
+    row_masks, column_masks = _masks(boxes, 0), _masks(boxes, 1)
+    layout.row_cut, rows = cut_axis(row_masks, *layout.rows)
+    layout.column_cut, columns = cut_axis(column_masks, *layout.columns)
+    numbers: dict[int, int] = {}
+    layout.cells = [
+        [numbers.setdefault(cell, len(numbers)) if (cell := row & column) else -1 for column in columns] for row in rows
+    ]
+    written = sum(1 << number for number, pattern in enumerate(ordered) if patterns[pattern])
+    layout.is_filled = all(row & column & written for row in rows for column in columns)
+    members: list[list[int]] = [[] for _ in ordered]
+    for mask, number in numbers.items():
+        while mask:
+            lowest = mask & -mask
+            members[lowest.bit_length() - 1].append(number)
+            mask ^= lowest
+    layout.classes = dict(zip(ordered, map(tuple, members), strict=True))
+    layout.count = len(numbers)
+    layout.most = max(map(len, members))
+    layout.is_plain = layout.is_filled and layout.count == 1
     return layout
+
+
+def _masks(boxes: Sequence[Box], axis: int) -> dict[AxisPattern, int]:
+    """The different patterns of the boxes on an axis, each with the set of the boxes that have it."""
+    masks: dict[AxisPattern, int] = {}
+    for number, box in enumerate(boxes):
+        pattern = box[axis]
+        masks[pattern] = masks.get(pattern, 0) | 1 << number
+    return masks
 
 
 def _is_exact(boxes: Sequence[Box]) -> bool:
@@ -108,29 +109,6 @@ def _is_exact(boxes: Sequence[Box]) -> bool:
     return has_one_range_of_rows or ends[0] * ends[1] <= MAX_CLASSES
 
 
-def _by_class(members: Sequence[Ints], wanted: Collection[int]) -> dict[int, list[int]]:
-    """Of each class in ``wanted``: the numbers of the patterns that have it."""
-    result: dict[int, list[int]] = {}
-    for number, classes in enumerate(members):
-        for each in classes.tolist():
-            if each in wanted:
-                result.setdefault(each, []).append(number)
-    return result
-
-
-def _ranges(patterns: Sequence[AxisPattern], hull: tuple[int, int]) -> tuple[list[int], list[frozenset[int]]]:
-    """The ranges into which the patterns cut their hull: the ends, counted from its start, and who has each."""
-    first, last = hull
-    runs = [(number, start, start + p.run) for number, p in enumerate(patterns) for start in p.run_starts().tolist()]
-    points = sorted({first, last, *(start for _, start, _ in runs), *(end for _, _, end in runs)})
-    place = {point: number for number, point in enumerate(points)}
-    owners: list[set[int]] = [set() for _ in points[1:]]
-    for number, start, end in runs:
-        for each in range(place[start], place[end]):
-            owners[each].add(number)
-    return [point - first for point in points[1:]], list(map(frozenset, owners))
-
-
 def _end(axis: AxisPattern) -> int:
     return axis.start + axis.run + sum((count - 1) * step for count, step in axis.dims)
 
@@ -140,8 +118,11 @@ PlacedTile = tuple[TileLayout, int, int, int, int, int, int, int]
 byte behind; the number of its first class; the dense numbers of the first and the last instruction that accesses it."""
 _Area = tuple[PlacedTile, int, int]
 """A tile, the first row in which it is the last tile of a range of columns, and the row behind the last one."""
-_Pairs = list[tuple[int, list[int]]]
-"""Classes of a tile, each with the classes of an earlier tile that have a byte of it; as their layouts number them."""
+_Groups = list[tuple[tuple[int, ...], list[int]]]
+"""Classes of an earlier tile, and all classes of a tile that share bytes with just these; as their layouts number them.
+"""
+_IDENTITY: Final[_Groups] = []
+"""Each class of the new tile shares bytes with the class of its number only: so do tiles in turns of a loop."""
 Before = dict[int, tuple[int, ...]]
 
 
@@ -154,7 +135,7 @@ def tiles_before(tiles: Sequence[PlacedTile]) -> Before | None:
     before: Before = {}
     starts: list[int] = [0]
     columns: list[tuple[_Area, ...]] = [()]
-    known: dict[object, _Pairs] = {}
+    known: dict[object, _Groups] = {}
     for tile in tiles:
         layout, top, bottom, left, right, first_class, begin, _ = tile
         is_plain, is_filled = layout.is_plain, layout.is_filled
@@ -204,35 +185,49 @@ def tiles_before(tiles: Sequence[PlacedTile]) -> Before | None:
 
 
 def _add(
-    before: Before, old: PlacedTile, new: PlacedTile, area: tuple[int, int, int, int], known: dict[object, _Pairs]
+    before: Before, old: PlacedTile, new: PlacedTile, area: tuple[int, int, int, int], known: dict[object, _Groups]
 ) -> None:
     """Enter the classes of ``old`` that the classes of ``new`` meet in the rows and columns ``area``."""
     old_layout, old_top, _, old_left, _, first_old, *_ = old
     layout, new_top, _, new_left, _, first, *_ = new
     top, bottom, left, right = area
     down, along = new_top - old_top, new_left - old_left
-    top, bottom, left, right = top - old_top, bottom - old_top, left - old_left, right - old_left
-    key = (id(old_layout), id(layout), down, along, top, bottom, left, right)
-    pairs = known.get(key)
-    if pairs is None:
-        found: dict[int, set[int]] = {}
-        for row, old_line in old_layout.lines((top, bottom), (left, right)):
-            for _, line in layout.lines((row.start - down, row.stop - down), (left - along, right - along)):
-                _meet(line, along, old_line, found)
-        pairs = known[key] = [(each, sorted(olds)) for each, olds in found.items()]
-    shifted = list(range(first_old, first_old + len(old_layout.numbers)))  # one object each for all classes
-    for each, olds in pairs:
-        number, numbers = first + each, tuple([shifted[one] for one in olds])
-        before[number] = before[number] + numbers if number in before else numbers
+    rows, columns = (top - old_top, bottom - old_top), (left - old_left, right - old_left)
+    key = (id(old_layout), id(layout), down, along, rows, columns)
+    groups = known.get(key)
+    if groups is None:
+        groups = known[key] = _meetings(old_layout, layout, (down, along), rows, columns)
+    if groups is _IDENTITY:
+        count = layout.count
+        if next(reversed(before), 0) < first:  # nothing of the new tile is entered: its classes have the last numbers
+            before.update(
+                zip(range(first, first + count), zip(range(first_old, first_old + count), strict=True), strict=True)
+            )
+            return
+        groups = [((each,), [each]) for each in range(count)]
+    for olds, news in groups:
+        numbers = tuple([first_old + one for one in olds])
+        for each in news:
+            number = first + each
+            before[number] = before[number] + numbers if number in before else numbers
 
 
-def _meet(line: _Line, along: int, old_line: _Line, found: dict[int, set[int]]) -> None:
-    """Enter the pairs of classes in two lines, the first one moved by ``along`` bytes, that have a common byte."""
-    i = j = 0
-    while i < len(line) and j < len(old_line):
-        end, each = line[i]
-        old_end, one = old_line[j]
-        if each >= 0 and one >= 0:
-            found.setdefault(each, set()).add(one)
-        i += end + along <= old_end
-        j += old_end <= end + along
+def _meetings(
+    old: TileLayout, new: TileLayout, shift: tuple[int, int], rows: tuple[int, int], columns: tuple[int, int]
+) -> _Groups:
+    """The classes that have a common byte in an area of ``old``, with ``new`` moved by ``shift`` rows and bytes."""
+    row_pairs = cuts_meet(old.row_cut, new.row_cut, shift[0], *rows)
+    column_pairs = cuts_meet(old.column_cut, new.column_cut, shift[1], *columns)
+    found: dict[int, set[int]] = {}
+    for old_row, new_row in row_pairs:
+        old_cells, new_cells = old.cells[old_row], new.cells[new_row]
+        for one, each in column_pairs:
+            old_class, new_class = old_cells[one], new_cells[each]
+            if old_class >= 0 and new_class >= 0:
+                found.setdefault(new_class, set()).add(old_class)
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for each, olds in found.items():
+        groups.setdefault(tuple(sorted(olds)), []).append(each)
+    if len(groups) == new.count and all(olds == tuple(news) for olds, news in groups.items()):
+        return _IDENTITY
+    return list(groups.items())

@@ -10,6 +10,7 @@ Functions that networks apply to numbers of any size make such results with inte
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from nki.numerics import polynomials as table
 from nki.numerics.simd import F32, LIFT, Lanes, Value, rounded
@@ -24,6 +25,7 @@ _INFINITE_ABOVE = 89.0  # e^89 rounds to infinity
 _LOWEST = -110.0  # e^-110 rounds to 0, also times 110
 _NO_SHARE = 2.0**-60  # 1 + t rounds to 1, and t * t is a normal number
 _LIFTED = 2.0**LIFT
+_NORMAL = 87.0  # e^x is a normal number from -87 to 87
 
 
 _Exponent = tuple[Value, Value]
@@ -33,6 +35,11 @@ _Exponent = tuple[Value, Value]
 def _exp_parts(lanes: Lanes, x: Value, low: Value | None = None) -> tuple[Value, _Exponent]:
     """(p, n) with e^(x + low) = (1 + p) 2^n, |p| < 0.42; ``low`` is what rounding took from x."""
     n, whole = lanes.round(x, _LOG2_E)
+    return _exp_rest(lanes, x, n, low), (n, whole)
+
+
+def _exp_rest(lanes: Lanes, x: Value, n: Value, low: Value | None = None) -> Value:
+    """p of :func:`_exp_parts`, given n."""
     high = lanes.fma(n, -_LN2_HIGH, x)
     if low is None:
         r = lanes.fma(n, -_LN2_LOW, high)
@@ -41,7 +48,7 @@ def _exp_parts(lanes: Lanes, x: Value, low: Value | None = None) -> tuple[Value,
         small = lanes.fma(n, -_LN2_LOW, low)
         r = lanes.add(high, small)
         rest = lanes.sub(small, lanes.sub(r, high))
-    return lanes.add(r, lanes.fma(lanes.mul(r, r), lanes.polynomial(r, table.EXP_REST_SINGLE), rest)), (n, whole)
+    return lanes.add(r, lanes.fma(lanes.mul(r, r), lanes.polynomial(r, table.EXP_REST_SINGLE), rest))
 
 
 def exp(lanes: Lanes, x: Value) -> Value:
@@ -49,6 +56,24 @@ def exp(lanes: Lanes, x: Value) -> Value:
     is_there = lanes.not_below(x, _ZERO_BELOW)
     p, n = _exp_parts(lanes, lanes.select(is_there, lanes.at_most(x, _INFINITE_ABOVE), 0.0))
     return lanes.scale(lanes.add(p, 1.0), *n, is_there)
+
+
+def has_normal_exp(lanes: Lanes, numbers: Sequence[Value]) -> Value:
+    """True only where e^x of each of ``numbers`` is a normal number; surely so if their squares add up to 87^2."""
+    squares = lanes.mul(numbers[0], numbers[0])
+    for x in numbers[1:]:
+        squares = lanes.fma(x, x, squares)
+    return lanes.compare("<=", squares, _NORMAL**2)
+
+
+def normal_exp(lanes: Lanes, x: Value) -> Value:
+    """The bits of :func:`exp` where the result is a normal number, in fewer operations.
+
+    There scaling does not round, so that a fused step rounds 1 + p as the sum does. No x but 0 lies halfway between two
+    exponents: the odd 24-bit integer that stands for log2(e) divides no half of an odd number below 256.
+    """
+    n, power = lanes.round_to_power(x, _LOG2_E)
+    return lanes.fma(_exp_rest(lanes, x, n), power, power)
 
 
 def tanh(lanes: Lanes, x: Value) -> Value:

@@ -129,7 +129,7 @@ class Engine:
             features |= {name: False for name in features if name.startswith("amx-")}
         self._features = ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
         self._has_half = not self._triple.startswith(("x86_64", "i386", "i686")) or bool(features.get("f16c"))
-        self._has_bfloat16_products = bool(features.get("avx512bf16"))
+        self._has_bfloat16 = bool(features.get("avx512bf16"))
         self._has_tiles = bool(features.get("amx-bf16") and features.get("avx512f"))
         self._machine = self._new_machine()
         self._data_layout = str(self._machine.target_data)
@@ -146,9 +146,9 @@ class Engine:
         return self._has_half
 
     @property
-    def has_bfloat16_products(self) -> bool:
-        """True if the host has AVX512-BF16, whose instruction adds two products of bfloat16 numbers."""
-        return self._has_bfloat16_products
+    def has_bfloat16(self) -> bool:
+        """True if the host has AVX512-BF16, which rounds to bfloat16 numbers, and adds two products of them."""
+        return self._has_bfloat16
 
     @property
     def has_tiles(self) -> bool:

@@ -157,7 +157,7 @@ def pair_address() -> int:
 
     See :func:`tile_routines`.
     """
-    if not engine().has_bfloat16_products:
+    if not engine().has_bfloat16:
         return 0
     module = ir.Module("nki_gemm_pairs")
     add_pair_matmul(module, engine().vector_width)

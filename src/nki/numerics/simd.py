@@ -209,6 +209,17 @@ class Lanes:
         whole = self.builder.sub(self.bits(shifted), self.bits(self.constant(element, magic)))
         return self.sub(shifted, magic), whole
 
+    def round_to_power(self, x: Value, factor: float) -> tuple[Value, Value]:
+        """x * factor, of floats, rounded to an integer n, and 2^n; n is from -126 to 127.
+
+        As :meth:`round`, with the bias of exponents in the low bits too; halves are rounded to the odd number.
+        """
+        magic = 1.5 * 2.0 ** _MANTISSA_BITS[F32] + _EXPONENT_BIAS[F32]
+        shifted = self.fma(x, factor, magic)
+        bits = self.bits(shifted)
+        power = self.from_bits(F32, self.builder.shl(bits, self.integer(bits, _MANTISSA_BITS[F32])))
+        return self.sub(shifted, magic), power
+
     # Inside.
 
     @staticmethod

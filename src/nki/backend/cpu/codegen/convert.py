@@ -6,7 +6,9 @@ the float32 value that a NaN is decoded to may be any NaN, since nobody writes i
 
 float16 uses the ``half`` type; on an x86 processor without F16C, for which LLVM would call a library that nobody has,
 it is converted with integers like the smaller floats.
-bfloat16 is rounded with integers, because the processors' own instruction flushes subnormals to zero.
+bfloat16 is rounded with integers, because the processors' own instruction flushes subnormals to zero; normal numbers it
+rounds to nearest even, whatever the rounding mode (Intel 64 and IA-32 Architectures Software Developer's Manual, volume
+2, VCVTNE2PS2BF16).
 """
 
 from __future__ import annotations
@@ -26,6 +28,22 @@ from nki.numerics.llvm import F32, I32, Builder, Value, canonical_nan, constant,
 F16: Final = ir.HalfType()
 I8: Final = ir.IntType(8)
 I16: Final = ir.IntType(16)
+_AVX512: Final = 16
+"""Floats in a vector of AVX-512."""
+
+
+class _BFloat16(ir.Type):
+    """LLVM's type of bfloat16 numbers, of which llvmlite has none; for results that are taken for integers at once."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloat16)
+
+    def __hash__(self) -> int:
+        return hash(_BFloat16)
+
 
 _MANTISSA: Final = 23  # float32: explicit mantissa bits
 _BIAS: Final = 127
@@ -158,6 +176,22 @@ def encode_parts(b: Builder, values: Sequence[Value], dtype: DType) -> Value:
         placed = b.shl(code, constant(code.type, index * small.width))
         total = placed if total is None else b.or_(total, placed)
     return total
+
+
+def encode_normal(b: Builder, low: Value, high: Value, dtype: DType) -> Value:
+    """:func:`encode` of two vectors side by side, of normal numbers and zeros that do not become infinite."""
+    if dtype is not dt.bfloat16 or low.type.count != _AVX512 or not engine().has_bfloat16:
+        return encode(b, side_by_side(b, low, high), dtype, has_canonical_nan=True)
+    name = "llvm.x86.avx512bf16.cvtne2ps2bf16.512"
+    kind = ir.FunctionType(ir.VectorType(_BFloat16(), 2 * _AVX512), [low.type, low.type])
+    function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+    return b.bitcast(b.call(function, [high, low]), ir.VectorType(I16, 2 * _AVX512))
+
+
+def side_by_side(b: Builder, low: Value, high: Value) -> Value:
+    """Two vectors as one."""
+    lanes = ir.VectorType(I32, 2 * low.type.count)
+    return b.shuffle_vector(low, high, ir.Constant(lanes, list(range(lanes.count))))
 
 
 def _encode_integer(b: Builder, value: Value, dtype: DType) -> Value:

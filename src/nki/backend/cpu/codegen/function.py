@@ -87,6 +87,8 @@ class FunctionBuilder:
         """The number of partitions that a call may take a range of; 0 if the routine runs whole."""
         self.by_columns = by_columns
         """True if the range is one of the columns of a product's result instead."""
+        self.for_all = False
+        """True while a statement is emitted that every call runs for all partitions."""
         self.first: Value = self._boundary(first) if partitions else None
         self.last: Value = self._boundary(last) if partitions else None
         self.arguments = ArgumentLayout(inst)
@@ -360,7 +362,7 @@ class FunctionBuilder:
 
     def per_partition(self, rows: int) -> int:
         """1 if a loop over ``rows`` partitions is limited to the routine's range, else 0."""
-        return int(self.partitions != 0 and rows == self.partitions and not self.by_columns)
+        return int(self.partitions != 0 and rows == self.partitions and not self.by_columns and not self.for_all)
 
     def rounds(self, loop: CountedLoop) -> tuple[Value, Value]:
         """The first round of ``loop`` and the number of its rounds, limited to the routine's range."""

@@ -4,31 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from functools import partial
+from itertools import takewhile
 from typing import cast
 
+from llvmlite import ir
+
 from nki.backend.cpu.codegen.elementwise import vectorized_last
-from nki.backend.cpu.codegen.function import FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
-from nki.backend.cpu.codegen.loop_nest import CountedLoop
-from nki.backend.cpu.codegen.streams import Cursors, Stream
-from nki.backend.cpu.loop_ir.nodes import Assign, Expr, LoopStatement, MemRef, subexpressions
+from nki.backend.cpu.codegen.loop_nest import CountedLoop, loop_nest
+from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of
+from nki.backend.cpu.codegen.summed_rows import emit_groups, emit_row, row_sums
+from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, Expr, LoopStatement, MemRef, Reduce, subexpressions
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
 
 
-def emit_fused(r: FunctionBuilder, statements: Sequence[LoopStatement], unstored: AbstractSet[int]) -> None:
-    """Emit ``statements``, assignments that all touch the elements of their memory in the same order.
+def emit_fused(r: FunctionBuilder, statements: Sequence[LoopStatement], unstored: AbstractSet[int]) -> int:
+    """Emit ``statements`` that share a loop, and give how many: assignments, and a sum of what they compute if any.
 
-    The results of those with the numbers ``unstored`` stay in registers.
+    All touch the elements of their memory in the same order. The results of those with the numbers ``unstored`` stay in
+    registers. Statements behind a sum do not share the loop.
     """
-    assigns = [statement for statement in statements if isinstance(statement, Assign)]
-    assert len(assigns) == len(statements)
-    first = assigns[0].target
+    assigns = [s for s in takewhile(lambda s: isinstance(s, Assign), statements) if isinstance(s, Assign)]
     fused = _Fused(assigns, unstored)
+    if len(assigns) < len(statements):
+        total = statements[len(assigns)]
+        assert isinstance(total, Reduce)
+        _Summed(r, fused, total).emit()
+        return len(assigns) + 1
+    first = assigns[0].target
     loops = r.loop_nest(fused.streams, first.rows, first.columns)
     assert loops is not None, "statements that share a loop have patterns that nest"
     loops = vectorized_last(loops, r.lanes)
     r.emit_loops(loops[:-1], fused.streams, lambda cursors: fused.emit_inner_loop(r, loops[-1], cursors))
+    return len(assigns)
 
 
 class _Fused:
@@ -78,6 +90,8 @@ class _Fused:
             if whole:
 
                 def chunk(index: Value, width: int = width) -> None:
+                    if width == r.lanes:
+                        inner.fetch_ahead(index)
                     inner.emit(index, width)
 
                 r.counted_loop(done + whole, width, chunk, done, loop.per_partition)
@@ -97,8 +111,6 @@ class _InnerLoop(InnerLoop):
     def emit(self, index: Value, width: int) -> None:
         """Emit all statements for elements ``index`` … ``index + width - 1``."""
         self.registers = {}
-        if width == self.r.lanes:
-            self.fetch_ahead(index)
         for assign, stream in zip(self.fused.assigns, self.fused.targets, strict=True):
             is_seen = stream >= 0 or assign.target in self.fused.moved
             value = (self.written if is_seen else self.value)(assign.value, index, width)
@@ -116,6 +128,46 @@ class _InnerLoop(InnerLoop):
             known = super()._load(expr, index, width)
             self.registers[memref] = known
         return known
+
+
+class _Summed:
+    """The statements of ``fused`` with a sequential sum of what one of them computes, row by row.
+
+    Nothing is asked for ahead: sixteen rows a power of two apart would push each other out of the cache.
+    """
+
+    def __init__(self, r: FunctionBuilder, fused: _Fused, total: Reduce) -> None:
+        self.r, self.fused, self.wanted = r, fused, total.value
+        rows, columns = total.value.rows, total.value.columns
+        chunks = MemRef(SCRATCH, 0, rows, columns, ((1, columns),), dt.float32)  # each row is at its place in a chunk
+        self.total = replace(total, value=Expr("load", dt.float32, rows, columns, memref=chunks))
+        patterns = [pattern_of(stream, columns) for stream in fused.streams]
+        (self.elements,) = loop_nest(patterns, [1, columns])
+        steps = tuple(partition_step(stream, rows) for stream in fused.streams)
+        self.rows = CountedLoop(rows, steps, r.per_partition(rows))
+
+    def emit(self) -> None:
+        """Emit the loop for the rows in the routine's range."""
+        self.r.need_scratch()
+        nest = row_sums(self.r, self.total)
+        assert nest is not None, "sums of dense rows have loops"
+        starts = self.r.start(self.fused.streams)
+
+        def row(number: Value, place: Value, column: Value, width: int) -> None:
+            cursors = self.r.advanced(self.fused.streams, starts, self.rows, number)
+            loop = _InnerLoop(self.r, self.fused, self.elements, cursors)
+            for assign in self.fused.assigns:
+                loop.hoist(assign.value)
+            emit_row(self.r, width, self.r.lanes, partial(self._elements, loop, place, column))
+
+        emit_groups(self.r, self.total, nest, row)
+
+    def _elements(self, loop: _InnerLoop, place: Value, column: Value, index: Value, size: int) -> None:
+        """``size`` elements from ``index`` on, counted from ``column``."""
+        b, at = self.r.b, self.r.b.add(column, index)
+        loop.emit(at, size)
+        value = loop.value(self.wanted, at, size)
+        b.store(value, self.r.move(place, b.mul(index, ir.Constant(I64, 4))), align=4)
 
 
 def _note_moved(expr: Expr, moves: bool, moved: set[MemRef]) -> None:

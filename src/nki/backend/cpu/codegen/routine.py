@@ -43,6 +43,7 @@ from nki.backend.cpu.loop_ir.partitions import (
     parallel_partitions,
     uses_of,
     uses_of_columns,
+    whole_in_ranges,
 )
 from nki.backend.cpu.loop_ir.work import nanoseconds
 from nki.backend.cpu.runtime import print_callback
@@ -84,12 +85,10 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
     columns = parallel_columns(loop_ir.statements, aliases, _turns(inst)) if may_split else 0
     routine = FunctionBuilder(module, name, loop_ir, inst, lanes, columns or partitions, columns > 0)
     with routine.for_each_row(), routine.in_blocks(_block(loop_ir, partitions)):
+        number = 0
         if loop_ir.unstored is not None:
-            emit_fused(routine, loop_ir.statements, loop_ir.unstored)
-        else:
-            number = 0
-            while number < len(loop_ir.statements):
-                number += _emit_next(routine, loop_ir.statements, number)
+            number = emit_fused(routine, loop_ir.statements, loop_ir.unstored)
+        _emit_from(routine, loop_ir.statements, number)
     routine.b.ret_void()
     if not partitions and not columns:
         return EmittedRoutine(loop_ir.scratch_bytes, 0)
@@ -128,6 +127,19 @@ def _same_in_ranges(inst: Inst) -> bool:
     written = {access.tensor for access in inst.writes()}
     dynamic = [access for access in inst.accesses() if access.dynamic is not None]
     return not any(is_row_indexed(a) or (a.dynamic is not None and a.dynamic.source.tensor in written) for a in dynamic)
+
+
+def _emit_from(r: FunctionBuilder, statements: list[LoopStatement], number: int) -> None:
+    """Emit the statements from that number on."""
+    whole = whole_in_ranges(statements) if r.partitions else frozenset[int]()
+    while number < len(statements):
+        if number in whole:
+            r.for_all = True
+            _emit(r, statements[number])
+            r.for_all = False
+            number += 1
+        else:
+            number += _emit_next(r, statements, number)
 
 
 def _emit_next(r: FunctionBuilder, statements: list[LoopStatement], number: int) -> int:

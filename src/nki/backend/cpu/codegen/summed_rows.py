@@ -9,7 +9,7 @@ Sums keep their order, and so all bits; see :mod:`~nki.backend.cpu.codegen.row_v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -17,8 +17,8 @@ from typing import Final
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.alu import ANY_ORDER
-from nki.backend.cpu.codegen.convert import encode
-from nki.backend.cpu.codegen.function import I32, I64, FunctionBuilder, Value
+from nki.backend.cpu.codegen.convert import encode, encode_normal, side_by_side
+from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, loop_nest
 from nki.backend.cpu.codegen.reduce import CHAINS, Nest, VectorTotals, nest_of, vector_stream
@@ -36,11 +36,15 @@ from nki.backend.cpu.loop_ir.nodes import (
     subexpressions,
 )
 from nki.base import dtype as dt
+from nki.numerics.float32 import has_normal_exp, normal_exp
+from nki.numerics.simd import Lanes
 
-_ROWS: Final = CHAINS[0]
+GROUP: Final = CHAINS[0]
 """Rows of a group."""
 _CHUNK: Final = 128
 """Columns of a chunk: with the rows of a group, 8 KiB."""
+Compute = Callable[[Value, Value, Value, int], None]
+"""Emits the elements of a row: its number, where they go as float32, the first column, and how many columns."""
 _KINDS: Final = frozenset({"load", "value", "alu", "act", "cast"})
 
 
@@ -63,8 +67,8 @@ def emit_summed_rows(r: FunctionBuilder, statements: Sequence[LoopStatement], at
     found = found_rows(statements, at)
     if found is None:
         return 0
-    nest = nest_of(r, found.total)
-    if nest is None or len(nest.outer) != 1 or len(nest.inner) != 1 or not vector_stream(found.total, nest):
+    nest = row_sums(r, found.total)
+    if nest is None:
         return 0
     streams = [Stream(None, found.written), *streams_of(found.values.value)]
     columns = found.values.target.columns
@@ -100,9 +104,9 @@ def found_rows(statements: Sequence[LoopStatement], at: int) -> _Statements | No
 def _computes_rows(s: Assign) -> bool:
     """True of a float32 tile of whole groups of dense rows that is computed element by element."""
     target, parts = s.target, subexpressions(s.value)
-    shape = target.dtype is dt.float32 and target.dense_rows and target.rows % _ROWS == 0
+    shape = target.dtype is dt.float32 and target.dense_rows and target.rows % GROUP == 0
     plain = s.value.kind in ("alu", "act") and all(part.kind in _KINDS for part in parts)
-    return shape and plain and any(part.kind == "act" for part in parts) and target.columns >= _ROWS
+    return shape and plain and any(part.kind == "act" for part in parts) and target.columns >= GROUP
 
 
 def _sums(s: Reduce, source: MemRef) -> bool:
@@ -147,10 +151,7 @@ class _SummedRows:
         self.r, self.found, self.nest, self.streams, self.elements = r, found, nest, streams, elements
         rows = found.values.target.rows
         self.rows = CountedLoop(rows, tuple(partition_step(s, rows) for s in streams), r.per_partition(rows))
-        self.chunk = r.loop_ir.new_scratch(_ROWS, min(_CHUNK, elements.count), dt.float32)
-        r.need_scratch()
-        self.main = vector_stream(found.total, nest)
-        self.starts, self.total_starts = r.start(self.streams), r.start(self.nest.streams)
+        self.starts = r.start(self.streams)
         self.constants = self._constants()
 
     def _constants(self) -> dict[int, Value]:
@@ -163,73 +164,130 @@ class _SummedRows:
 
     def emit(self) -> None:
         """Emit the loop for the rows in the routine's range."""
-        r = self.r
-        r.counted_loop(self.rows.count, _ROWS, self._group, 0, self.rows.per_partition)
+        emit_groups(self.r, self.found.total, self.nest, self._row)
 
-    def _group(self, row: Value) -> None:
+    def _row(self, row: Value, place: Value, column: Value, width: int) -> None:
+        """``width`` elements of a row from ``column`` on: to ``place``, and where they go."""
+        r = self.r
+        loop = InnerLoop(r, self.streams, self.elements, r.advanced(self.streams, self.starts, self.rows, row))
+        loop.invariants.update(self.constants)
+        loop.hoist(self.found.values.value)
+        emit_row(r, width, 2 * r.lanes, partial(self._elements, loop, place, column))
+
+    def _elements(self, loop: InnerLoop, place: Value, column: Value, index: Value, size: int) -> None:
+        """``size`` elements from ``index`` on, counted from ``column``."""
+        r, b, target = self.r, self.r.b, self.found.written
+        lanes, value = min(size, r.lanes), self.found.values.value
+        places = [b.add(index, ir.Constant(I64, at)) for at in range(0, size, lanes)]
+        columns = [b.add(column, here) for here in places]
+        if size > lanes and value.kind == "act" and value.op == "exp":
+            *vectors, result = self._exponentials(loop, columns)
+        else:
+            vectors = [loop.written(value, here, lanes) for here in columns]
+            result = self._encoded(vectors)
+        for here, vector in zip(places, vectors, strict=True):
+            b.store(vector, r.move(place, b.mul(here, ir.Constant(I64, 4))), align=4)
+        offset = b.mul(columns[0], ir.Constant(I64, target.dtype.itemsize))
+        b.store(result, r.move(loop.cursors[0], offset), align=target.dtype.itemsize)
+
+    def _encoded(self, vectors: list[Value]) -> Value:
+        """One vector, or two, as they are stored."""
+        result = vectors[0] if len(vectors) == 1 else side_by_side(self.r.b, vectors[0], vectors[1])
+        return encode(self.r.b, result, self.found.written.dtype, has_canonical_nan=True)
+
+    def _exponentials(self, loop: InnerLoop, columns: list[Value]) -> list[Value]:
+        """Two vectors of exponentials, and how they are stored; mostly all are normal numbers, which is less work."""
+        r, b, value = self.r, self.r.b, self.found.values.value
+        given = [loop.value(value.args[0], here, r.lanes) for here in columns]
+        lanes, all_lanes = Lanes(b, given[0]), ir.IntType(r.lanes)
+        are_normal = b.icmp_signed("==", b.bitcast(has_normal_exp(lanes, given), all_lanes), ir.Constant(all_lanes, -1))
+        ways: list[tuple[list[Value], Value]] = []
+        with b.if_else(are_normal, likely=True) as (then, otherwise):
+            with then:
+                low, high = (normal_exp(lanes, x) for x in given)
+                ways.append(([low, high, encode_normal(b, low, high, self.found.written.dtype)], b.block))
+            with otherwise:
+                vectors = [loop.written(value, here, r.lanes) for here in columns]
+                ways.append(([*vectors, self._encoded(vectors)], b.block))
+        results: list[Value] = [b.phi(value.type) for value in ways[0][0]]
+        for values, block in ways:
+            for result, value in zip(results, values, strict=True):
+                result.add_incoming(value, block)
+        return results
+
+
+def row_sums(r: FunctionBuilder, s: Reduce) -> Nest | None:
+    """The loops of ``s``, if it is a sum of whole rows that :func:`emit_groups` can emit."""
+    nest = nest_of(r, s)
+    if nest is None or len(nest.outer) != 1 or len(nest.inner) != 1 or not vector_stream(s, nest):
+        return None
+    return nest
+
+
+def emit_groups(r: FunctionBuilder, s: Reduce, nest: Nest, compute: Compute) -> None:
+    """Emit ``s`` with what it loads, which ``compute`` computes row by row, for the rows in the routine's range."""
+    groups = _Groups(r, s, nest, compute)
+    r.counted_loop(s.value.rows, GROUP, groups.emit, 0, r.per_partition(s.value.rows))
+
+
+def emit_row(r: FunctionBuilder, width: int, most: int, compute: Callable[[Value, int], None]) -> None:
+    """Emit ``compute``, which takes the first of some elements and how many, for all ``width``.
+
+    As many as ``most`` go at a time, a power of two, then fewer.
+    """
+    done, size = 0, most
+    while size >= 1:
+        whole = (width - done) // size * size
+        r.counted_loop(done + whole, size, partial(_sized, compute, size), done)
+        done += whole
+        size //= 2
+
+
+def _sized(compute: Callable[[Value, int], None], size: int, index: Value) -> None:
+    compute(index, size)
+
+
+class _Groups:
+    """The groups of one reduction."""
+
+    def __init__(self, r: FunctionBuilder, s: Reduce, nest: Nest, compute: Compute) -> None:
+        self.r, self.s, self.nest, self.compute = r, s, nest, compute
+        self.columns = nest.inner[0].count
+        self.chunk = r.loop_ir.new_scratch(GROUP, min(_CHUNK, self.columns), dt.float32)
+        r.need_scratch()
+        self.main = vector_stream(s, nest)
+        self.starts = r.start(nest.streams)
+
+    def emit(self, row: Value) -> None:
         """A group of rows from number ``row`` on."""
         r, nest = self.r, self.nest
         step = self.chunk.row_step * self.chunk.dtype.itemsize
         chains: list[Cursors] = []
-        for number, at in enumerate(r.following(row, _ROWS)):
-            cursors = r.advanced(nest.streams, self.total_starts, nest.outer[0], at)
+        for number, at in enumerate(r.following(row, GROUP)):
+            cursors = r.advanced(nest.streams, self.starts, nest.outer[0], at)
             place = r.move(r.address(self.chunk), ir.Constant(I64, number * step))
             chains.append({**cursors, self.main: place})
-        parts = [chains[first : first + r.lanes] for first in range(0, _ROWS, r.lanes)]
-        rows = [RowVectors(r, nest.streams, self.found.total.value, part, self.main, 1) for part in parts]
-        totals = [
-            VectorTotals(r, self.found.total, nest, each, len(part)) for part, each in zip(parts, rows, strict=True)
-        ]
+        parts = [chains[first : first + r.lanes] for first in range(0, GROUP, r.lanes)]
+        rows = [RowVectors(r, nest.streams, self.s.value, part, self.main, 1) for part in parts]
+        totals = [VectorTotals(r, self.s, nest, each, len(part)) for part, each in zip(parts, rows, strict=True)]
 
         def chunk(column: Value, width: int) -> None:
-            r.counted_loop(_ROWS, 1, lambda number: self._row(r.b.add(row, number), number, column, width))
+            def one(number: Value) -> None:
+                place = r.move(r.address(self.chunk), r.b.mul(number, ir.Constant(I64, step)))
+                self.compute(r.b.add(row, number), place, column, width)
+
+            r.counted_loop(GROUP, 1, one)
             loop = CountedLoop(width, nest.inner[0].steps)
             for part, each, total in zip(parts, rows, totals, strict=True):
                 follow(r, each, loop, part, total.add)
 
         width = self.chunk.columns
-        whole = self.elements.count // width * width
+        whole = self.columns // width * width
         r.counted_loop(whole, width, partial(chunk, width=width))
-        if rest := self.elements.count - whole:
+        if rest := self.columns - whole:
             chunk(ir.Constant(I64, whole), rest)
         for total in totals:
             total.store()
 
-    def _row(self, row: Value, number: Value, column: Value, width: int) -> None:
-        """``width`` elements of a row from ``column`` on: to the chunk, whose row is ``number``, and where they go."""
-        r = self.r
-        loop = InnerLoop(r, self.streams, self.elements, r.advanced(self.streams, self.starts, self.rows, row))
-        loop.invariants.update(self.constants)
-        loop.hoist(self.found.values.value)
-        place = r.move(r.address(self.chunk), r.b.mul(number, ir.Constant(I64, 4 * self.chunk.row_step)))
-        done, size = 0, 2 * r.lanes
-        while size >= 1:
-            whole = (width - done) // size * size
-            r.counted_loop(done + whole, size, partial(self._elements, loop, place, column, size=size), done)
-            done += whole
-            size //= 2
 
-    def _elements(self, loop: InnerLoop, place: Value, column: Value, index: Value, size: int) -> None:
-        """``size`` elements from ``index`` on, counted from ``column``."""
-        r, b, values, copy = self.r, self.r.b, self.found.values.value, self.found.copy
-        lanes = min(size, r.lanes)
-        vectors: list[Value] = []
-        for at in range(0, size, lanes):
-            here = b.add(index, ir.Constant(I64, at))
-            vectors.append(loop.written(values, b.add(column, here), lanes))
-            b.store(vectors[-1], r.move(place, b.mul(here, ir.Constant(I64, 4))), align=4)
-        target = self.found.written
-        result = vectors[0] if len(vectors) == 1 else _joined(b, vectors)
-        if copy is not None:
-            result = encode(b, result, target.dtype, has_canonical_nan=True)
-        offset = b.mul(b.add(column, index), ir.Constant(I64, target.dtype.itemsize))
-        b.store(result, r.move(loop.cursors[0], offset), align=target.dtype.itemsize)
-
-
-def _joined(b: Value, vectors: list[Value]) -> Value:
-    """Two vectors as one."""
-    lanes = ir.VectorType(I32, 2 * vectors[0].type.count)
-    return b.shuffle_vector(*vectors, ir.Constant(lanes, list(range(lanes.count))))
-
-
-__all__ = ["emit_summed_rows", "found_rows"]
+__all__ = ["GROUP", "emit_groups", "emit_row", "emit_summed_rows", "found_rows", "row_sums"]

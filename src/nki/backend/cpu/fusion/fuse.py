@@ -1,7 +1,8 @@
 """Finds chains in a program, and puts each as one instruction in place of its parts.
 
 Neighbours join that compute the same number of elements of the same partitions, one from the results of another one.
-Their windows are the same or share no memory, so that one loop may run them element by element.
+Their windows are the same or share no memory, so that one loop may run them element by element. A sum by row of what
+they compute may be the last one: it rides along.
 """
 
 from __future__ import annotations
@@ -68,6 +69,10 @@ class Windows:
     def is_alone(self, number: int) -> bool:
         """True if the chain touches the tensor of a window nowhere else."""
         return len(self._of_tensor[self.accesses[number].tensor]) == 1
+
+    def are_alone(self, accesses: Sequence[Access]) -> bool:
+        """True if the chain touches the tensors of these windows nowhere else."""
+        return all(len(self._of_tensor[access.tensor]) == 1 for access in accesses)
 
     def _add(self, access: Access) -> int:
         number = len(self.accesses)
@@ -143,7 +148,7 @@ class _Fusion:
                 own = sizes[form] if form in sizes else self._note_size(inst, form)
             if own is None or own != size:
                 if starts:
-                    _close(starts, position, found)
+                    _close(starts, position, found, _may_sum(inst, writers, size))
                     starts, writers = [], {}
                 size = own
                 if own is None:
@@ -162,7 +167,7 @@ class _Fusion:
                     target = place
             if target is not None:
                 writers[target] = position
-        _close(starts, len(body), found)
+        _close(starts, len(body), found, False)
         return found
 
     def _note_size(self, inst: Inst, form: Form) -> _Size | None:
@@ -178,31 +183,51 @@ class _Fusion:
             [
                 number
                 for number in state.begun
-                if windows.is_alone(number)
+                if number not in state.sums
+                and windows.is_alone(number)
                 and self._dead.is_dead(accesses[number].tensor, (*around, start), (*around, stop))
             ]
         )
         return Chain(state.plan(unread), cast("Sequence[Inst]", body[start:stop]), accesses)
 
 
-def _close(starts: Sequence[int], end: int, found: list[tuple[int, int]]) -> None:
-    """Add the ranges that begin at ``starts`` and have at least two instructions."""
-    for start, stop in zip(starts, (*starts[1:], end), strict=False):
+def _close(starts: Sequence[int], end: int, found: list[tuple[int, int]], has_sum: bool) -> None:
+    """Add the ranges that begin at ``starts`` and have at least two instructions.
+
+    ``has_sum``: the instruction at ``end`` may be a sum of what the last range computes, which then has it, too.
+    """
+    for start, stop in zip(starts, (*starts[1:], end + has_sum), strict=False):
         if stop - start > 1:
             found.append((start, stop))
 
 
+def _may_sum(statement: Statement, writers: Collection[tuple[Tensor, int]], size: _Size | None) -> bool:
+    """True if ``statement`` may reduce all of a window that is written, to one element of each partition."""
+    if not isinstance(statement, Inst) or not _is_plain(statement):
+        return False
+    reads, writes = statement.reads(), statement.writes()
+    if len(reads) != 1 or len(writes) != 1 or writes[0].free_elements != 1:
+        return False
+    source = reads[0]
+    return (source.tensor, source.offset) in writers and (source.partitions, source.free_elements) == size
+
+
 def _size_of(inst: Inst) -> _Size | None:
     """The partitions and elements that an instruction computes; None if it is certainly no part of a chain."""
-    effects, form = inst.effects, inst.form()
-    if effects.external or effects.accumulation is not None or effects.predicate is not None or form.has_runtime_index:
-        return None
-    if inst.expansion is not None or inst.may_leave_unwritten() or isinstance(inst, Chain):
+    if not _is_plain(inst):
         return None
     writes = inst.writes()
     if len(writes) != 1 or writes[0].free_elements == 1:
         return None
     return writes[0].partitions, writes[0].free_elements
+
+
+def _is_plain(inst: Inst) -> bool:
+    """True if an instruction reads its operands and writes all of its result, wherever these are, and does no more."""
+    effects, form = inst.effects, inst.form()
+    if effects.external or effects.accumulation is not None or effects.predicate is not None or form.has_runtime_index:
+        return False
+    return inst.expansion is None and not inst.may_leave_unwritten() and not isinstance(inst, Chain)
 
 
 def _chains(body: Sequence[Statement], first: int, end: int) -> list[tuple[int, int, State, Windows]]:
@@ -215,6 +240,8 @@ def _chains(body: Sequence[Statement], first: int, end: int) -> list[tuple[int, 
         assert isinstance(inst, Inst)
         edge = None if state.is_full else windows.edge(inst)
         following = None if edge is None else state.following(edge, inst)
+        if following is None and edge is not None and position == end - 1 and windows.are_alone(inst.writes()):
+            following = state.with_sum(edge, inst)
         if following is not None:
             state = following
             position += 1

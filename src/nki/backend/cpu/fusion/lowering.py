@@ -1,4 +1,7 @@
-"""Loop IR of a chain: one assignment for each part, which share a loop; and the test that they may."""
+"""Loop IR of a chain: one assignment for each part, which share a loop; and the test that they may.
+
+The last part may be a sum of what another one computes, which rides along.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from nki.backend.cpu.codegen.loop_nest import boundaries
 from nki.backend.cpu.codegen.streams import pattern_of, streams_of
 from nki.backend.cpu.fusion.chain import Chain
 from nki.backend.cpu.fusion.consumed_product import ConsumedProduct, lower_consumed
+from nki.backend.cpu.fusion.riding_sum import sum_of
 from nki.backend.cpu.loop_ir.aliases import aliases as aliases_of
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.lower import lower
@@ -22,6 +26,7 @@ from nki.backend.cpu.loop_ir.nodes import (
     Expr,
     MemRef,
     Param,
+    Reduce,
     loads,
     subexpressions,
 )
@@ -95,24 +100,46 @@ def lower_chain(chain: Chain) -> LoopIRBuilder:
     statements: list[Assign] = []
     first_number = 0
     for part, windows in zip(chain.parts, plan.numbers, strict=True):
+        places = [(operands[w], 0) if w in operands else (SCRATCH, (w + 1) * _APART) for w in windows]
         statement = part_of(part)
-        assert statement is not None
-        places = [(operands[w], 0) if w in operands else (SCRATCH, w * _APART) for w in windows]
+        if statement is None:  # the last one
+            riding = sum_of(part)
+            assert riding is not None
+            builder.scratch_bytes = riding.scratch_bytes
+            builder.statements = [
+                placed_sum(riding.total, places, first_number),
+                placed(riding.result, places, first_number),
+            ]
+            break
         statements.append(placed(statement, places, first_number))
         first_number += len(part.immediates()) if part.immediate_names else 0
     targets = [(statement.target.base, statement.target.offset) for statement in statements]
     last = {target: number for number, target in enumerate(targets)}
-    builder.statements = [*statements]
+    builder.statements = [*statements, *builder.statements]
     builder.unstored = frozenset(n for n, t in enumerate(targets) if t[0] == SCRATCH or last[t] != n)
     return builder
 
 
 def placed(statement: Assign, places: Sequence[tuple[int, int]], first_number: int) -> Assign:
     """``statement`` with its operands at ``places``, each a base and an offset in bytes, and later immediates."""
+    return Assign(_moved(statement.target, places), _placed(statement.value, places, first_number))
 
-    def memref_of(memref: MemRef) -> MemRef:
-        base, offset = places[memref.base]
-        return replace(memref, base=base, offset=memref.offset + offset)
+
+def placed_sum(total: Reduce, places: Sequence[tuple[int, int]], first_number: int) -> Reduce:
+    """``total``, which is in scratch memory, with its operands at ``places``."""
+    return replace(total, value=_placed(total.value, places, first_number))
+
+
+def _moved(memref: MemRef, places: Sequence[tuple[int, int]]) -> MemRef:
+    """``memref`` of an operand at its place; scratch memory stays."""
+    if memref.base == SCRATCH:
+        return memref
+    base, offset = places[memref.base]
+    return replace(memref, base=base, offset=memref.offset + offset)
+
+
+def _placed(value: Expr, places: Sequence[tuple[int, int]], first_number: int) -> Expr:
+    """``value`` with its operands at ``places``, and later immediates."""
 
     def number_of(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -123,12 +150,12 @@ def placed(statement: Assign, places: Sequence[tuple[int, int]], first_number: i
 
     def expression(expr: Expr) -> Expr:
         if id(expr) not in known:
-            memref = None if expr.memref is None else memref_of(expr.memref)
+            memref = None if expr.memref is None else _moved(expr.memref, places)
             args = tuple(map(expression, expr.args))
             known[id(expr)] = replace(expr, args=args, memref=memref, value=number_of(expr.value))
         return known[id(expr)]
 
-    return Assign(memref_of(statement.target), expression(statement.value))
+    return expression(value)
 
 
 def may_share_loop(statements: Sequence[Assign]) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from nki.backend.cpu.fusion.chain import ChainPlan, form_of
-from nki.backend.cpu.fusion.lowering import is_linked, may_share_loop, part_of, placed
+from nki.backend.cpu.fusion.lowering import is_linked, may_share_loop, part_of, placed, placed_sum
+from nki.backend.cpu.fusion.riding_sum import may_ride, sum_of
 from nki.backend.cpu.loop_ir.nodes import Assign
 from nki.ir.instruction import Inst
 
@@ -28,25 +29,38 @@ class _Part:
     key: tuple[Any, ...]
     numbers: tuple[int, ...]
     uses: tuple[tuple[bool, bool], ...]
-    statement: Assign
-    """Its statement, on windows."""
+    statement: Assign | None
+    """Its statement, on windows; None of a sum that rides along."""
+
+    def written(self) -> tuple[int, ...]:
+        """The windows that it writes."""
+        return tuple([number for number, (_, writes) in zip(self.numbers, self.uses, strict=True) if writes])
+
+
+def _part(inst: Inst, numbers: tuple[int, ...], statement: Assign | None) -> _Part:
+    uses = tuple([(reads, writes) for _, reads, writes in inst.uses()])
+    return _Part(inst.key(), numbers, uses, statement)
 
 
 class State:
     """A legal chain, or the empty one."""
 
-    __slots__ = ("_following", "_parts", "_plans", "begun", "is_chain", "is_full")
+    __slots__ = ("_following", "_parts", "_plans", "_statements", "_with_sum", "begun", "is_chain", "is_full", "sums")
 
     def __init__(self, parts: tuple[_Part, ...] = ()) -> None:
         self._parts = parts
-        self.is_full = len(parts) == MOST_PARTS
-        statements = [part.statement for part in parts]
-        self.is_chain = any(is_linked(statements[:n]) for n in range(2, len(parts) + 1))
+        statements = self._statements = [part.statement for part in parts if part.statement is not None]
+        has_sum = len(statements) < len(parts)
+        self.is_full = has_sum or len(parts) == MOST_PARTS
+        self.is_chain = has_sum or any(is_linked(statements[:n]) for n in range(2, len(parts) + 1))
         """True if parts read what others have written, so that it pays to fuse them."""
         read, written = self._uses()
         self.begun = tuple(number for number in written if number not in read)
         """The windows that the chain writes before it reads them."""
+        self.sums = parts[-1].written() if has_sum else ()
+        """The windows of a sum that rides along, which are always in memory."""
         self._following: dict[Edge, State | None] = {}
+        self._with_sum: dict[Edge, State | None] = {}
         self._plans: dict[tuple[int, ...], ChainPlan] = {}
 
     def following(self, edge: Edge, inst: Inst) -> State | None:
@@ -57,6 +71,26 @@ class State:
             state = self._following[edge] = self._joined(inst, edge[1:])
             return state
 
+    def with_sum(self, edge: Edge, inst: Inst) -> State | None:
+        """The state after ``inst``, a sum of what the chain computes; None if it must not ride along."""
+        if not self._statements:
+            return None
+        try:
+            return self._with_sum[edge]
+        except KeyError:
+            state = self._with_sum[edge] = self._summed(inst, edge[1:])
+            return state
+
+    def _summed(self, inst: Inst, numbers: tuple[int, ...]) -> State | None:
+        own = sum_of(inst)
+        if own is None:
+            return None
+        places = [(number, 0) for number in numbers]
+        total, result = placed_sum(own.total, places, 0), placed(own.result, places, 0)
+        if not may_ride(self._statements, total, result):
+            return None
+        return State((*self._parts, _part(inst, numbers, None)))
+
     def edges(self) -> int:
         """The number of edges from here."""
         return len(self._following)
@@ -66,10 +100,9 @@ class State:
         if own is None:
             return None
         statement = placed(own, [(number, 0) for number in numbers], 0)
-        if not may_share_loop([*(part.statement for part in self._parts), statement]):
+        if not may_share_loop([*self._statements, statement]):
             return None
-        uses = tuple([(reads, writes) for _, reads, writes in inst.uses()])
-        return State((*self._parts, _Part(inst.key(), numbers, uses, statement)))
+        return State((*self._parts, _part(inst, numbers, statement)))
 
     def plan(self, without_memory: tuple[int, ...]) -> ChainPlan:
         """The plan of chains of this state, some of whose windows have no memory."""

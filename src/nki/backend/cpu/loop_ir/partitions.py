@@ -6,7 +6,7 @@ memory with one row, which every range computes for itself (ranges that run at o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -33,21 +33,45 @@ def parallel_partitions(statements: list[LoopStatement], aliases: Aliases) -> in
     if not all(same for _, _, same in aliases):
         return 0
     targets: list[MemRef] = []
-    for statement in statements:
+    whole = whole_in_ranges(statements)
+    for number, statement in enumerate(statements):
         if isinstance(statement, Print) or (isinstance(statement, Reduce) and statement.cross_partition):
             return 0
-        targets.append(statement.target)
+        if number not in whole:
+            targets.append(statement.target)
     partitions = max((target.rows for target in targets), default=0)
     if partitions <= GRANULE or any(t.rows != partitions and (t.rows > 1 or t.base != SCRATCH) for t in targets):
         return 0
-    owners = _owners(aliases)
-    uses = [use for statement in statements for use in _uses(statement, partitions, owners)]
+    uses = list(_uses_of_all(statements, partitions, _owners(aliases)))
     if any(use.writes and use.by_partition and not (_separate(use, use) or use.distinct) for use in uses):
         return 0
     for one, two in combinations(uses, 2):
         if (one.writes or two.writes) and one.overlaps(two) and not _separate(one, two):
             return 0
     return partitions
+
+
+def whole_in_ranges(statements: Sequence[LoopStatement]) -> frozenset[int]:
+    """The numbers of the statements that every range runs for all partitions.
+
+    These copy an operand of a product to scratch memory, where it lies as the product can read it: each partition of
+    the result needs all partitions of the operand, or a column of them.
+    """
+    whole: set[int] = set()
+    wanted: list[MemRef] = []
+    for number in range(len(statements) - 1, -1, -1):
+        statement = statements[number]
+        if isinstance(statement, Gemm):
+            wanted += [factor for factor in (statement.left, statement.right) if factor.base == SCRATCH]
+        elif isinstance(statement, Assign) and any(_share(statement.target, factor) for factor in wanted):
+            whole.add(number)
+            wanted += [memref for memref, _ in reads_of(statement) if memref.base == SCRATCH]
+    return frozenset(whole)
+
+
+def _share(target: MemRef, factor: MemRef) -> bool:
+    """True if ``target`` is the scratch memory of ``factor``; what is allocated is never a part of another piece."""
+    return target.base == SCRATCH and target.offset == factor.offset
 
 
 def parallel_columns(statements: list[LoopStatement], aliases: Aliases, turns: bool) -> int:
@@ -110,8 +134,15 @@ def _column_use(memref: MemRef, writes: bool) -> Use:
 
 def uses_of(statements: list[LoopStatement], partitions: int) -> tuple[Use, ...]:
     """The operands' bytes that ``statements``, which may be split over ``partitions``, read and write; each once."""
-    every = (use for statement in statements for use in _uses(statement, partitions, {}))
+    every = _uses_of_all(statements, partitions, {})
     return tuple(dict.fromkeys(use for use in every if use.memory != SCRATCH))
+
+
+def _uses_of_all(statements: list[LoopStatement], partitions: int, owners: dict[int, int]) -> Iterator[Use]:
+    """The memory that a range of ``partitions`` uses."""
+    whole = whole_in_ranges(statements)
+    for number, statement in enumerate(statements):
+        yield from _uses(statement, 0 if number in whole else partitions, owners)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,77 @@
+"""Sums by row that ride along with a chain: the last part of a chain may be a reduction of what the chain computes.
+
+Only sequential sums do, over all elements of a partition: a sum of elements that lie in the first-level cache is nearly
+free. What it reads is then written only if somebody else reads it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nki.backend.cpu.codegen.alu import ANY_ORDER, IDENTITIES
+from nki.backend.cpu.codegen.summed_rows import GROUP
+from nki.backend.cpu.loop_ir.lower import lower
+from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, LoopStatement, MemRef, Reduce, loads, subexpressions
+from nki.backend.cpu.loop_ir.partitions import parallel_partitions
+from nki.ir.instruction import Inst
+
+_FEWEST: Final = 32
+"""Elements of a partition from which on a sum is worth its place in a chain."""
+
+
+@dataclass(frozen=True, slots=True)
+class RidingSum:
+    """A sum by row in scratch memory, of which there are ``scratch_bytes``, and what becomes of it."""
+
+    total: Reduce
+    result: Assign
+    scratch_bytes: int
+
+
+def sum_of(inst: Inst) -> RidingSum | None:
+    """The statements of an instruction that may ride along with a chain; None if it may not.
+
+    Its operands must share no memory.
+    """
+    lowered = lower(inst, ())
+    if len(lowered.statements) != 2:
+        return None
+    total, result = lowered.statements
+    if not isinstance(total, Reduce) or not isinstance(result, Assign):
+        return None
+    if total.cross_partition or total.groups != 1 or total.init is not None:
+        return None
+    if total.op in ANY_ORDER or total.op not in IDENTITIES:
+        return None
+    value = total.value.args[0] if total.value.kind == "cast" else total.value
+    if value.kind != "load" or total.value.rows % GROUP or total.value.columns < _FEWEST:
+        return None
+    if total.target.base != SCRATCH or result.target.base == SCRATCH:
+        return None
+    return RidingSum(total, result, lowered.scratch_bytes)
+
+
+def may_ride(statements: Sequence[Assign], total: Reduce, result: Assign) -> bool:
+    """True if the sum of what one of ``statements``, a chain on windows, computes may ride along with it."""
+    wanted = {load.memref for load in loads(total.value)}
+    targets = [statement.target for statement in statements]
+    if not wanted <= set(targets):
+        return False
+    if any(part.kind == "iota" for statement in statements for part in subexpressions(statement.value)):
+        return False
+    sources = [load.memref for s in statements for load in loads(s.value) if load.memref is not None]
+    if not all(map(_is_plain, (*targets, *sources))):
+        return False
+    every: list[LoopStatement] = [*statements, total, result]
+    rows = total.value.rows
+    return rows <= GROUP or parallel_partitions(every, ()) == rows
+
+
+def _is_plain(memref: MemRef) -> bool:
+    """True of neighbours, and of one element that is repeated."""
+    return not memref.dtype.is_packed and (memref.dense_rows or (len(memref.dims) == 1 and memref.dims[0][0] == 0))
+
+
+__all__ = ["RidingSum", "may_ride", "sum_of"]
