@@ -58,7 +58,7 @@ def with_bias(left, right):
     nisa.iota(bias, [[0, 1]], offset=-9, channel_multiplier=1)
     wide = tile((left.shape[1], 2 * right.shape[1]), nl.bfloat16)
     nisa.memset(wide, 0.0)
-    nisa.activation(wide[:, 3 : 3 + right.shape[1]], nl.silu, product(a, b), bias=bias, scale=0.25)
+    nisa.activation(wide[:, 3 : 3 + right.shape[1]], nl.exp, product(a, b), bias=bias, scale=0.25)
     return returned(wide)
 
 
@@ -90,13 +90,39 @@ def read_twice(left, right):
 
 
 def accumulated(left, right):
-    """The product is added to another one."""
+    """The product is added to another one; one consumer scales the sum, the other one moves it."""
+    a, b = nl.load(left), nl.load(right)
+    results = []
+    for is_scaled in (True, False):
+        total = product(a, b)
+        nisa.nc_matmul(total, a, b)
+        result = tile(total.shape, nl.float32 if is_scaled else nl.bfloat16)
+        if is_scaled:
+            nisa.tensor_scalar(result, total, nl.multiply, -2.0)
+        else:
+            nisa.tensor_copy(result, total)
+        results.append(returned(result))
+    return tuple(results)
+
+
+def long_function(left, right):
+    """A function that is quicker on whole rows."""
+    total = product(nl.load(left), nl.load(right))
+    result = tile(total.shape)
+    nisa.activation(result, nl.silu, total)
+    return returned(result)
+
+
+def accumulated_and_kept(left, right):
+    """Another instruction reads the sum after the consumer: PSUM must have all of it."""
     a, b = nl.load(left), nl.load(right)
     total = product(a, b)
     nisa.nc_matmul(total, a, b)
     result = tile(total.shape)
     nisa.tensor_scalar(result, total, nl.multiply, 2.0)
-    return returned(result)
+    rest = tile(total.shape)
+    nisa.tensor_copy(rest, total)
+    return returned(result), returned(rest)
 
 
 def over_its_operand(left, right):
@@ -126,11 +152,11 @@ def consumed(kernel: Any, arrays: list[Any]) -> int:
     return sum(isinstance(inst, ConsumedProduct) for inst in program.core.instructions())
 
 
-@pytest.mark.parametrize("kernel", [twice, with_bias, added])
+@pytest.mark.parametrize("kernel", [twice, with_bias, added, accumulated])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_bits_on_any_number_of_threads(kernel: Any, shape: tuple[int, int, int], shared: pytest.MonkeyPatch) -> None:
     arrays = operands(shape)
-    assert consumed(kernel, arrays) == (0 if tile_routines() is None else 2 if kernel is twice else 1)
+    assert consumed(kernel, arrays) == (0 if tile_routines() is None else 2 if kernel in (twice, accumulated) else 1)
     expected = both(kernel, *arrays)
     results = [array.tobytes() for array in (expected if isinstance(expected, tuple) else (expected,))]
     for outputs in launched(nki.jit(kernel).compile(*arrays).kernel, arrays, shared):
@@ -138,7 +164,7 @@ def test_bits_on_any_number_of_threads(kernel: Any, shape: tuple[int, int, int],
 
 
 @ON_TILES
-@pytest.mark.parametrize("kernel", [twice, with_bias])
+@pytest.mark.parametrize("kernel", [twice, with_bias, accumulated])
 def test_numbers_that_tile_registers_take_for_zero(kernel: Any) -> None:
     left, right = operands((128, 64, 160))
     left[3], right[5, 40:] = np.float32(2.0**-80), np.float32(2.0**-70)
@@ -148,7 +174,7 @@ def test_numbers_that_tile_registers_take_for_zero(kernel: Any) -> None:
 
 
 @ON_TILES
-@pytest.mark.parametrize("kernel", [twice, with_bias, added, copied])
+@pytest.mark.parametrize("kernel", [twice, with_bias, added, copied, accumulated])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_nan_of_any_sign_and_payload(kernel: Any, shape: tuple[int, int, int], shared: pytest.MonkeyPatch) -> None:
     """Tile registers pass on an operand's NaN, and infinities that cancel give a negative one; rows keep apart."""
@@ -164,7 +190,7 @@ def test_nan_of_any_sign_and_payload(kernel: Any, shape: tuple[int, int, int], s
         assert outputs == results
 
 
-@pytest.mark.parametrize("kernel", [read_twice, accumulated, over_its_operand, over_itself])
+@pytest.mark.parametrize("kernel", [read_twice, long_function, accumulated_and_kept, over_its_operand, over_itself])
 def test_other_products_go_through_psum(kernel: Any) -> None:
     arrays = operands((64, 96, 128))
     assert consumed(kernel, arrays) == 0

@@ -28,6 +28,7 @@ entry:
   ret void
 }}
 """
+_LONG = 1000
 
 
 def _text(name: str, factor: int, term: int = 1, offset: int = 0, align: int = 8) -> str:
@@ -46,8 +47,15 @@ def test_few_routines_or_other_instructions_share_nothing() -> None:
     assert definitions([RoutineText.of(text) for text in others]) == others
 
 
+def test_sizes_of_short_loops_stay_in_the_routines() -> None:
+    short = [_text(f"r{n}", n) for n in (125, 126, 127)]
+    assert definitions([RoutineText.of(text) for text in short]) == short
+    long = [_text(f"r{n}", n) for n in (128, 129, 130)]
+    assert len(definitions([RoutineText.of(text) for text in long])) == 1 + len(long)
+
+
 def test_numbers_that_differ_alike_are_one_argument() -> None:
-    texts = [_text(f"r{n}", n, term=7, offset=8 * n) for n in (3, 4, 5)]
+    texts = [_text(f"r{n}", n * _LONG, term=7, offset=8 * n) for n in (3, 4, 5)]
     body, *callers = definitions([RoutineText.of(text) for text in texts])
     assert 'i64 %"size.0", i64 %"size.1") noinline' in body and "size.2" not in body
     assert ", 7\n" in body
@@ -57,7 +65,7 @@ def test_numbers_that_differ_alike_are_one_argument() -> None:
     for n in (3, 4, 5):
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(code.addresses[f"r{n}"])
         call(memory.ctypes.data, 10)
-    assert memory.tolist() == [0, 0, 0, 3 * 10 + 3 + 7, 4 * 10 + 4 + 7, 5 * 10 + 5 + 7, 0, 0]
+    assert memory.tolist() == [0, 0, 0, *(n * _LONG * (10 + 1) + 7 for n in (3, 4, 5)), 0, 0]
 
 
 def rows_of_many_widths(x: Any) -> Any:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import threading
+import weakref
+from typing import Any
 
 import pytest
 from llvmlite import ir
@@ -153,3 +156,16 @@ def test_a_host_without_f16c_has_no_half(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not Engine().has_half
     monkeypatch.setattr(binding, "get_host_cpu_features", lambda: {**features, "f16c": True})
     assert Engine().has_half
+
+
+def test_ir_of_a_compiled_module_does_not_wait_for_the_garbage_collector() -> None:
+    module = sum_module()
+    function: Any = module.globals["f"]
+    total = weakref.ref(function.blocks[1].instructions[1])  # depends on itself
+    del function
+    gc.disable()
+    try:
+        engine().compile(module)
+        assert total() is None
+    finally:
+        gc.enable()

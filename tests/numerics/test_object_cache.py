@@ -202,6 +202,32 @@ def test_code_with_an_address_of_this_process_is_not_kept(folder: Path) -> None:
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("on_disk", ["1", "0"])
+def test_a_module_that_is_begun_ahead_is_compiled_once(
+    folder: Path, compilations: list[str], monkeypatch: pytest.MonkeyPatch, on_disk: str
+) -> None:
+    monkeypatch.setenv("NKI_CACHE_NATIVE", on_disk)
+    made: list[ir.Module] = []
+
+    def make() -> ir.Module:
+        made.append(doubled())
+        return made[-1]
+
+    def call(compiler: Engine) -> int:
+        address = compiler.fixed("doubled", make)["doubled"]
+        return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(21)
+
+    first = Engine()
+    for _ in range(2):
+        with first.ahead({"doubled": make}):
+            assert call(first) == 42
+    assert call(first) == 42
+    assert len(made) == len(compilations) == 1
+    with Engine().ahead({"doubled": make}):  # nobody asks for it
+        pass
+    assert len(made) == len(compilations) == (1 if on_disk == "1" else 2)
+
+
 def test_the_least_recently_used_goes_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_cache, "LIMIT", 3000)
     monkeypatch.setattr(object_cache, "_ROUND", 0)

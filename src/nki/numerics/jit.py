@@ -14,7 +14,8 @@ import hashlib
 import platform
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from llvmlite import binding, ir
 from nki.base.locks import held_at_fork
 from nki.base.version import build
 from nki.numerics import object_cache
-from nki.numerics.llvm import has_avx512
+from nki.numerics.llvm import has_avx512, taken
 from nki.numerics.llvm_threads import Workers, emit_object, run_passes
 
 _OPTIMISATION_LEVEL = 3
@@ -76,14 +77,16 @@ class _Object:
 class _Unit:
     """One module on its way to object code."""
 
-    __slots__ = ("compiled", "error", "is_portable", "key", "stored", "text")
+    __slots__ = ("compiled", "error", "is_portable", "key", "stored", "text", "workers")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, key: str) -> None:
         self.text = text
-        self.key = ""
+        self.key = key
         self.is_portable = _ADDRESS.search(text) is None
         """True if no address of this process is in it."""
-        self.stored: _Object | None = None
+        self.stored = _restored(key) if self.is_portable else None
+        self.workers: Workers[_Unit] | None = None
+        """The threads that compile it, once they have it."""
         self.compiled: _Object | None = None
         self.error: Exception | None = None
 
@@ -117,6 +120,10 @@ class Engine:
         binding.initialize_native_asmprinter()
         self._lasting: dict[str, Code] = {}
         """By the key of its IR: code that stays as long as this engine."""
+        self._fixed: dict[str, Code] = {}
+        """Some of these, by the name of their module."""
+        self._ahead: dict[str, _Unit] = {}
+        """Modules that are compiled before :meth:`fixed` needs them, by name."""
         self._symbols: dict[int, str] = {}
         """Names of lasting functions, by address: other modules call them by these (:meth:`declared`)."""
         self._triple: str = binding.get_process_triple()
@@ -163,10 +170,11 @@ class Engine:
     def load(self, module: ir.Module) -> Code:
         """Optimise and load ``module``: the functions that it defines with external linkage, as long as these are held.
 
-        Object code of the same IR comes from the user's cache. Modules do not see each other's symbols, so the same
-        name may be compiled again. Raises ``RuntimeError`` with LLVM's message if the module is malformed.
+        The module is empty afterwards. Object code of the same IR comes from the user's cache. Modules do not see each
+        other's symbols, so the same name may be compiled again. Raises ``RuntimeError`` with LLVM's message if the
+        module is malformed.
         """
-        return self.load_all([str(module)])[0]
+        return self.load_all([taken(module)])[0]
 
     def load_all(self, modules: Iterable[str], done: Callable[[int], None] = _ignore) -> list[Code]:
         """:meth:`load` several modules, as LLVM IR; ``done`` is told how many are ready.
@@ -176,23 +184,22 @@ class Engine:
         with _llvm:
             while _dropped:
                 _dropped.pop().close()
-            return self._load_all(modules, done)  # a function of its own: what it makes goes while the lock is held
+            units = (_Unit(text, self.key_of(text)) for text in modules)
+            return self._load_all(units, done)  # a function of its own: what it makes goes while the lock is held
 
-    def _load_all(self, modules: Iterable[str], done: Callable[[int], None]) -> list[Code]:
+    def _load_all(self, modules: Iterable[_Unit], done: Callable[[int], None] = _ignore) -> list[Code]:
         units: list[_Unit] = []
         workers = Workers(self._compile_unit)
         try:
-            for text in modules:
-                unit = _Unit(text)
-                unit.key = self.key_of(unit.text)
-                unit.stored = _restored(unit.key) if unit.is_portable else None
+            for unit in modules:
                 units.append(unit)
-                if unit.stored is None:
-                    workers.give(unit)
+                self._begin(unit, workers)
         finally:
             workers.finish()
         codes: list[Code] = []
         for unit in units:
+            if unit.workers is not None:
+                unit.workers.finish()
             if unit.error is not None:
                 raise unit.error
             stored = unit.stored
@@ -204,6 +211,12 @@ class Engine:
             codes.append(self._linked(unit.key, stored, unit.is_portable))
             done(len(codes))
         return codes
+
+    def _begin(self, unit: _Unit, workers: Workers[_Unit]) -> None:
+        """Let ``workers`` compile ``unit``, unless its object code is stored, or others do."""
+        if unit.stored is None and unit.workers is None:
+            unit.workers = workers
+            workers.give(unit)
 
     def _compile_unit(self, unit: _Unit) -> None:
         """Compile the IR of ``unit``, in any thread."""
@@ -252,30 +265,67 @@ class Engine:
 
     def compile(self, module: ir.Module) -> dict[str, int]:
         """:meth:`load` ``module`` for good: the addresses of its functions, which stay as long as this engine lives."""
+        text = taken(module)
         with _llvm:
-            code = self._lasting.get(self.key_of(str(module))) or self.load(module)
-            self._keep(code)
-            return code.addresses
+            return self._lasting_code(_Unit(text, self.key_of(text))).addresses
+
+    def _lasting_code(self, unit: _Unit) -> Code:
+        """The code of ``unit``, which stays as long as this engine."""
+        code = self._lasting.get(unit.key) or self._load_all([unit])[0]
+        self._keep(code)
+        return code
 
     def fixed(self, name: str, make: Callable[[], ir.Module]) -> dict[str, int]:
         """:meth:`compile` the module that ``make`` makes, which is the same for each build of this package and host.
 
         If its object code is in the user's cache under ``name``, no IR is made.
         """
-        file = self.key_of(f"{build()} {name}") + ".module"
         with _llvm:
-            data = object_cache.read(file)
-            key = "" if data is None else data.decode("ascii", "replace")
-            code = (self._lasting.get(key) or self.stored(key)) if _KEY.fullmatch(key) else None
-            if code is not None:
-                self._keep(code)
-                return code.addresses
-            module = make()
-            addresses = self.compile(module)
-            code = self._lasting[self.key_of(str(module))]
-            if code.is_portable:
-                object_cache.write(file, code.key.encode())
-            return addresses
+            code = self._known(name)
+            if code is None:
+                code = self._fixed[name] = self._lasting_code(self._ahead.get(name) or self._made(make))
+                if code.is_portable:
+                    object_cache.write(self._file(name), code.key.encode())
+            return code.addresses
+
+    @contextmanager
+    def ahead(self, modules: Mapping[str, Callable[[], ir.Module]]) -> Generator[None]:
+        """Compile modules in threads beside the work inside, which may get them from :meth:`fixed`; then wait for them.
+
+        ``modules``: what makes them, by name. No process forks meanwhile, so that no child finds LLVM at work.
+        """
+        workers = Workers(self._compile_unit)
+        with _llvm:
+            try:
+                for name, make in modules.items():
+                    if self._known(name) is None:
+                        self._ahead[name] = self._made(make)
+                        self._begin(self._ahead[name], workers)
+                yield
+            finally:
+                workers.finish()
+                for name in modules:
+                    self._ahead.pop(name, None)
+
+    def _known(self, name: str) -> Code | None:
+        """The fixed module ``name``, if this engine or the user's cache has it."""
+        if name in self._fixed:
+            return self._fixed[name]
+        data = object_cache.read(self._file(name))
+        key = "" if data is None else data.decode("ascii", "replace")
+        code = (self._lasting.get(key) or self.stored(key)) if _KEY.fullmatch(key) else None
+        if code is not None:
+            self._fixed[name] = code
+            self._keep(code)
+        return code
+
+    def _made(self, make: Callable[[], ir.Module]) -> _Unit:
+        text = taken(make())
+        return _Unit(text, self.key_of(text))
+
+    def _file(self, name: str) -> str:
+        """The file in the user's cache that tells the key of the fixed module ``name``."""
+        return self.key_of(f"{build()} {name}") + ".module"
 
     def _keep(self, code: Code) -> None:
         self._lasting[code.key] = code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from time import perf_counter_ns
@@ -30,6 +30,7 @@ from nki.numerics.packing import add_blocks_of_columns
 from nki.numerics.transpose import add_transpose
 
 Float32Array = NDArray[np.float32]
+_TILES: Final = "nki_gemm_amx"
 _TRIALS: Final = 20
 """Calls of a product of which the fastest counts."""
 
@@ -76,9 +77,24 @@ def routine(by_groups: bool = False) -> Callable[..., Any]:
 
 @cache
 def _addresses(by_groups: bool) -> dict[str, int]:
-    module = ir.Module("nki_gemm")
-    add_matmul(module, engine().vector_width, by_groups)
-    return engine().compile(module)
+    ((name, make),) = _product(by_groups).items()
+    return engine().fixed(name, make)
+
+
+def _product(by_groups: bool) -> dict[str, Callable[[], ir.Module]]:
+    """The function that makes the module of the product, by its name."""
+
+    def make() -> ir.Module:
+        module = ir.Module("nki_gemm")
+        add_matmul(module, engine().vector_width, by_groups)
+        return module
+
+    return {"nki_gemm_by_groups" if by_groups else "nki_gemm": make}
+
+
+def compiled_ahead(by_groups: bool) -> AbstractContextManager[None]:
+    """Inside, the product is compiled in another thread, so that :func:`address` waits less."""
+    return engine().ahead(_product(by_groups))
 
 
 def blocks_of_rows_address() -> int:
@@ -131,11 +147,6 @@ def tile_routines() -> TileRoutines | None:
     """
     if not engine().has_tiles:
         return None
-    module = ir.Module("nki_gemm_amx")
-    for add in (add_amx_matmul, add_begin_and_end, add_pack_columns, add_least, add_widen, add_unpack_panel):
-        add(module)
-    add_pack_rows(module, add_pack_panels(module), add_transpose(module, engine().vector_width))
-    addresses = engine().compile(module)
     names = (
         "matmul_amx",
         "amx_begin",
@@ -147,8 +158,18 @@ def tile_routines() -> TileRoutines | None:
         "widen",
         "unpack_panel",
     )
-    routines = TileRoutines(*(addresses[f"nki_{name}"] for name in names))
-    return routines if _keeps_contract(routines.product, routines) else None
+    with engine().ahead({_TILES: _tiles_module, **_product(by_groups=True)}):
+        addresses = engine().fixed(_TILES, _tiles_module)
+        routines = TileRoutines(*(addresses[f"nki_{name}"] for name in names))
+        return routines if _keeps_contract(routines.product, routines) else None
+
+
+def _tiles_module() -> ir.Module:
+    module = ir.Module(_TILES)
+    for add in (add_amx_matmul, add_begin_and_end, add_pack_columns, add_least, add_widen, add_unpack_panel):
+        add(module)
+    add_pack_rows(module, add_pack_panels(module), add_transpose(module, engine().vector_width))
+    return module
 
 
 @cache

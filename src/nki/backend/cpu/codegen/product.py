@@ -14,6 +14,11 @@ from nki.numerics import matmul_entry
 from nki.numerics.matmul import PANEL
 
 
+def calls_product(s: Gemm) -> bool:
+    """True if ``s`` calls the compiled product of float32 numbers."""
+    return not (s.has_few_rows or s.is_column) and NARROW.isdisjoint((s.left.dtype, s.right.dtype))
+
+
 def emit_gemm(r: FunctionBuilder, s: Gemm) -> None:
     """Emit ``s``, for the rows of the target, which are columns of the left operand, in the routine's range."""
     if s.has_few_rows:

@@ -2,13 +2,14 @@
 
 Products of narrow operands are made a panel of 32 columns after the other. Its consumer takes each panel where it lies
 in the first-level cache, so that the result never goes to PSUM, which is in the second level, and back. That is done
-where nobody else reads the result.
+where nobody reads the result later. A product that adds to PSUM, the last one of a sum, leaves PSUM as it was: the
+consumer adds the panel to what it reads there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from nki.backend.cpu.fusion.chain import form_of_signature
@@ -29,18 +30,22 @@ from nki.base import dtype as dt
 from nki.ir.declaration.fields import Field
 from nki.ir.effects import Accumulation, Effects
 from nki.ir.instruction import Inst
+from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Role, Tensor
 from nki.numerics.matmul_entry import tile_routines
 
 _KINDS: Final = frozenset({"load", "value", "cast", "alu", "act"})
 """The kinds of expressions that a consumer may consist of."""
+_LONG: Final = frozenset({"gelu", "gelu_apprx_sigmoid", "gelu_apprx_tanh", "sigmoid", "silu"})
+"""Functions that take longer on rows of a panel than on whole rows, by more than the way through PSUM takes."""
 
 
 class ConsumedProduct(Inst):
     """``consumer`` of what ``product`` computes, which is nowhere in memory.
 
-    ``written`` is the consumer's result; ``read`` are the operands of the product, then the other ones of the consumer.
+    ``written`` is the consumer's result; ``read`` are the operands of the product, then the other ones of the consumer,
+    among them the tile in PSUM if the product adds to it.
     """
 
     mnemonic = "consumed_product"
@@ -64,9 +69,8 @@ class ConsumedProduct(Inst):
         self.adds = False
         self.parts = product, consumer
         self.result = result
-        others = [access for access in consumer.read_operands() if access.tensor is not result]
         self.written = tuple(consumer.writes())
-        self.read = (*product.read_operands(), *others)
+        self.read = (*product.read_operands(), *self.others())
         self.numbers = tuple(consumer.immediates())
         self.where = consumer.where
         self.known_form = form_of_signature(self.signature())
@@ -75,6 +79,12 @@ class ConsumedProduct(Inst):
         product, consumer = self.parts
         place = [access.tensor is self.result for access in consumer.accesses()]
         return ("consumed_product", product.key(), consumer.key(), tuple(place))
+
+    def others(self) -> list[Access]:
+        """The operands of the consumer that it reads from memory."""
+        product, consumer = self.parts
+        keeps = product.accumulates
+        return [access for access in consumer.read_operands() if keeps or access.tensor is not self.result]
 
     def __repr__(self) -> str:
         return (
@@ -90,16 +100,19 @@ def lower_consumed(inst: ConsumedProduct) -> LoopIRBuilder:
     assert assign is not None
     first = len(inst.written)
     bases = _numbers(product.accesses(), [*product.read_operands()], first)
-    others = [access for access in consumer.read_operands() if access.tensor is not inst.result]
-    own = _numbers(consumer.accesses(), others, first + len(bases))
+    own = _numbers(consumer.accesses(), inst.others(), first + len(bases))
     own |= {n: 0 for n, access in enumerate(consumer.accesses()) if access is inst.written[0]}
+    results = {n for n, access in enumerate(consumer.accesses()) if access.tensor is inst.result}
 
     def moved(expr: Expr) -> Expr:
         memref = expr.memref
-        if memref is not None:
-            base = own.get(memref.base, PANEL_BASE)
-            memref = replace(memref, base=base)
-        return replace(expr, args=tuple(map(moved, expr.args)), memref=memref)
+        if memref is None:
+            return replace(expr, args=tuple(map(moved, expr.args)))
+        in_memory = replace(expr, memref=replace(memref, base=own.get(memref.base, PANEL_BASE)))
+        if memref.base not in results or not gemm.accumulate:
+            return in_memory
+        panel = replace(expr, memref=replace(memref, base=PANEL_BASE))
+        return Expr("alu", dt.float32, expr.rows, expr.columns, (in_memory, panel), "add")
 
     left, right = (replace(memref, base=bases[memref.base]) for memref in (gemm.left, gemm.right))
     builder = LoopIRBuilder()
@@ -123,7 +136,7 @@ def _product_of(inst: Inst) -> Gemm | None:
     if len(lowered.statements) != 1 or lowered.scratch_bytes:
         return None
     (gemm,) = lowered.statements
-    if not isinstance(gemm, Gemm) or gemm.accumulate or not gemm.by_groups or gemm.has_few_rows or gemm.is_column:
+    if not isinstance(gemm, Gemm) or not gemm.by_groups or gemm.has_few_rows or gemm.is_column:
         return None
     return None if NARROW.isdisjoint((gemm.left.dtype, gemm.right.dtype)) else gemm
 
@@ -162,14 +175,6 @@ def _is_like(memref: MemRef, target: MemRef) -> bool:
     return (memref.rows, memref.columns) == (target.rows, target.columns) and memref.dtype is dt.float32
 
 
-@dataclass(slots=True)
-class _Pair:
-    """The position of a product whose tile may go, and the uses of that tile."""
-
-    position: int
-    uses: int = 0
-
-
 def consume_products(program: Program) -> Program:
     """``program`` with products and their consumers as one instruction, on a processor with tile registers."""
     cores = [_consumed(core) for core in program.cores]
@@ -187,7 +192,8 @@ def _consumed(core: CoreProgram) -> CoreProgram | None:
     if not kinds:
         return None
     fits: dict[object, bool] = {}
-    pairs: dict[Tensor, _Pair] = {}
+    pairs: dict[Tensor, int] = {}
+    """The position of the last product in each tile that may be consumed."""
     for position in range(len(body) - 1):
         product, consumer = body[position], body[position + 1]
         if type(product) not in kinds or not isinstance(product, Inst) or not isinstance(consumer, Inst):
@@ -199,14 +205,13 @@ def _consumed(core: CoreProgram) -> CoreProgram | None:
         if key not in fits:
             fits[key] = _fit(product, consumer, result) and tile_routines() is not None  # asked last: it compiles
         if fits[key] and _are_apart(product, consumer):
-            pairs[result] = _Pair(position)
-    if not pairs:
-        return None
-    for inst in core.instructions():
-        for access in inst.accesses():
-            if access.tensor in pairs:
-                pairs[access.tensor].uses += 1
-    return _replaced(core, {pair.position: result for result, pair in pairs.items() if pair.uses == 2})
+            pairs[result] = position
+    last = dict.fromkeys(pairs, 0)
+    for position, statement in enumerate(body) if pairs else ():
+        for access in touched(statement):
+            if access.tensor in last:
+                last[access.tensor] = position
+    return _replaced(core, {position: result for result, position in pairs.items() if last[result] == position + 1})
 
 
 def _replaced(core: CoreProgram, pairs: dict[int, Tensor]) -> CoreProgram | None:
@@ -223,8 +228,8 @@ def _replaced(core: CoreProgram, pairs: dict[int, Tensor]) -> CoreProgram | None
 
 
 def _result(product: Inst, consumer: Inst) -> Tensor | None:
-    """The tile in PSUM that ``product`` fills alone and ``consumer`` reads once; None if there is none."""
-    if product.accumulates is not False or consumer.effects.accumulation is not None:
+    """The tile in PSUM that ``product`` fills, or adds to, and ``consumer`` reads once; None if there is none."""
+    if product.accumulates is None or consumer.effects.accumulation is not None:
         return None
     (written, *others) = product.writes()
     tensor = written.tensor
@@ -243,7 +248,9 @@ def _result(product: Inst, consumer: Inst) -> Tensor | None:
 
 def _fit(product: Inst, consumer: Inst, result: Tensor) -> bool:
     gemm, assign = _product_of(product), _consumer_of(consumer, result)
-    return gemm is not None and assign is not None and gemm.target.rows == assign.target.rows
+    if gemm is None or assign is None or gemm.target.rows != assign.target.rows:
+        return False
+    return all(part.kind != "act" or part.op not in _LONG for part in subexpressions(assign.value))
 
 
 def _are_apart(product: Inst, consumer: Inst) -> bool:
