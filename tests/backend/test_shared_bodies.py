@@ -104,3 +104,29 @@ def test_bits_do_not_depend_on_sharing(fewest: int, monkeypatch: pytest.MonkeyPa
     result, expected = kernel(x), nki.simulate(kernel)(x)
     assert any("noinline" in text for text in texts) == (fewest == 2)
     np.testing.assert_array_equal(result.view(np.int32), expected.view(np.int32))
+
+
+def test_exponentials_with_sums_of_many_chunks_share_two_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for even and one for odd numbers of chunks of 128 columns, at most."""
+
+    def widths(x: Any) -> Any:
+        out = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.shared_hbm)
+        for end in range(256, x.shape[1] + 1, 128):
+            total = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
+            tile = nl.load(x[:, :end])
+            nisa.activation_reduce(tile, nl.exp, tile, nl.add, total)
+            nl.store(out, total)
+        return out
+
+    bodies: set[tuple[str, ...]] = set()
+
+    def noted(found: Sequence[RoutineText]) -> list[str]:
+        bodies.update(routine.pieces for routine in found if routine.name.endswith("activation_reduce"))
+        return definitions(found)
+
+    monkeypatch.setenv("NKI_CACHE_NATIVE", "0")
+    monkeypatch.setattr(shared_bodies, "definitions", noted)
+    unused: WeakValueDictionary[routines.Key, routines.Routine] = WeakValueDictionary()
+    monkeypatch.setattr(routines, "_routines", unused)
+    nki.jit(widths)(np.zeros((128, 1152), np.float32))
+    assert 1 <= len(bodies) <= 2

@@ -267,8 +267,10 @@ class _Chunks:
 
     def pieces(self, column: Value, index: Value | None = None) -> Value:
         """The pieces that begin ``index`` columns from ``column`` on, where a chunk begins."""
-        start = self.b.and_(column, _i64(_CHUNK))
-        start = start if index is None else self.b.add(start, index)
+        constant = isinstance(column, ir.Constant)
+        # An addition's last number may differ between routines that share a body.
+        start = _i64(column.constant & _CHUNK) if constant else self.b.and_(column, _i64(_CHUNK))
+        start = start if index is None else self.b.add(index, start)
         return self.r.move(self.r.address(self.memory), self.b.mul(start, _i64(_COLUMN)))
 
     def row(self, column: Value, number: Value) -> Value:
