@@ -9,14 +9,12 @@ from functools import partial
 from itertools import takewhile
 from typing import cast
 
-from llvmlite import ir
-
 from nki.backend.cpu.codegen.elementwise import vectorized_last
-from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, loop_nest
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of
-from nki.backend.cpu.codegen.summed_rows import emit_groups, emit_row, row_sums
+from nki.backend.cpu.codegen.summed_rows import Keep, emit_groups, emit_row, row_sums
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, Expr, LoopStatement, MemRef, Reduce, subexpressions
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
@@ -153,21 +151,20 @@ class _Summed:
         assert nest is not None, "sums of dense rows have loops"
         starts = self.r.start(self.fused.streams)
 
-        def row(number: Value, place: Value, column: Value, width: int) -> None:
+        def row(number: Value, keep: Keep, column: Value, width: int) -> None:
             cursors = self.r.advanced(self.fused.streams, starts, self.rows, number)
             loop = _InnerLoop(self.r, self.fused, self.elements, cursors)
             for assign in self.fused.assigns:
                 loop.hoist(assign.value)
-            emit_row(self.r, width, self.r.lanes, partial(self._elements, loop, place, column))
+            emit_row(self.r, width, self.r.lanes, partial(self._elements, loop, keep, column))
 
         emit_groups(self.r, self.total, nest, row)
 
-    def _elements(self, loop: _InnerLoop, place: Value, column: Value, index: Value, size: int) -> None:
+    def _elements(self, loop: _InnerLoop, keep: Keep, column: Value, index: Value, size: int) -> None:
         """``size`` elements from ``index`` on, counted from ``column``."""
-        b, at = self.r.b, self.r.b.add(column, index)
+        at = self.r.b.add(column, index)
         loop.emit(at, size)
-        value = loop.value(self.wanted, at, size)
-        b.store(value, self.r.move(place, b.mul(index, ir.Constant(I64, 4))), align=4)
+        keep(index, loop.value(self.wanted, at, size), size)
 
 
 def _note_moved(expr: Expr, moves: bool, moved: set[MemRef]) -> None:

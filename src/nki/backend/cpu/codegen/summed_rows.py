@@ -2,9 +2,8 @@
 
 Rows go in groups, columns in chunks: what a chunk of sixteen rows gives lies in a few lines of the first-level cache,
 where the sums, whose lanes follow a row each, find it. The statements one after the other would pass all of it through
-the second-level cache, once for each.
-
-Sums keep their order, and so all bits; see :mod:`~nki.backend.cpu.codegen.row_vectors`.
+the second-level cache, once for each. A chunk is summed while the next one is computed, because an addition waits for
+the one before it: sums keep their order, and so all bits.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.alu import ANY_ORDER
 from nki.backend.cpu.codegen.convert import encode, encode_normal, side_by_side
-from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import I32, I64, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, loop_nest
 from nki.backend.cpu.codegen.reduce import CHAINS, Nest, VectorTotals, nest_of, vector_stream
-from nki.backend.cpu.codegen.row_vectors import RowVectors, follow
+from nki.backend.cpu.codegen.row_vectors import PIECE, RowVectors
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of, streams_of
 from nki.backend.cpu.loop_ir.lower import reads_of
 from nki.backend.cpu.loop_ir.nodes import (
@@ -38,13 +37,19 @@ from nki.backend.cpu.loop_ir.nodes import (
 from nki.base import dtype as dt
 from nki.numerics.float32 import has_normal_exp, normal_exp
 from nki.numerics.simd import Lanes
+from nki.numerics.transpose import transposed
 
 GROUP: Final = CHAINS[0]
 """Rows of a group."""
 _CHUNK: Final = 128
-"""Columns of a chunk: with the rows of a group, 8 KiB."""
-Compute = Callable[[Value, Value, Value, int], None]
-"""Emits the elements of a row: its number, where they go as float32, the first column, and how many columns."""
+"""Columns of a chunk, a power of two: with the rows of a group, 8 KiB."""
+_COLUMN: Final = 4 * GROUP
+"""Bytes of a column of a group."""
+_PIECE_BITS: Final = PIECE.bit_length() - 1
+Keep = Callable[[Value, Value, int], None]
+"""Stores elements of a row of a chunk: the first one's number, a multiple of how many, and they, of float32."""
+Compute = Callable[[Value, Keep, Value, int], None]
+"""Emits the elements of a row: its number, what keeps them for the sum, the first column, and how many columns."""
 _KINDS: Final = frozenset({"load", "value", "alu", "act", "cast"})
 
 
@@ -166,19 +171,19 @@ class _SummedRows:
         """Emit the loop for the rows in the routine's range."""
         emit_groups(self.r, self.found.total, self.nest, self._row)
 
-    def _row(self, row: Value, place: Value, column: Value, width: int) -> None:
-        """``width`` elements of a row from ``column`` on: to ``place``, and where they go."""
+    def _row(self, row: Value, keep: Keep, column: Value, width: int) -> None:
+        """``width`` elements of a row from ``column`` on: for their sum, and where they go."""
         r = self.r
         loop = InnerLoop(r, self.streams, self.elements, r.advanced(self.streams, self.starts, self.rows, row))
         loop.invariants.update(self.constants)
         loop.hoist(self.found.values.value)
-        emit_row(r, width, 2 * r.lanes, partial(self._elements, loop, place, column))
+        emit_row(r, width, 2 * r.lanes, partial(self._elements, loop, keep, column))
 
-    def _elements(self, loop: InnerLoop, place: Value, column: Value, index: Value, size: int) -> None:
+    def _elements(self, loop: InnerLoop, keep: Keep, column: Value, index: Value, size: int) -> None:
         """``size`` elements from ``index`` on, counted from ``column``."""
         r, b, target = self.r, self.r.b, self.found.written
         lanes, value = min(size, r.lanes), self.found.values.value
-        places = [b.add(index, ir.Constant(I64, at)) for at in range(0, size, lanes)]
+        places = [b.add(index, _i64(at)) for at in range(0, size, lanes)]
         columns = [b.add(column, here) for here in places]
         if size > lanes and value.kind == "act" and value.op == "exp":
             *vectors, result = self._exponentials(loop, columns)
@@ -186,8 +191,8 @@ class _SummedRows:
             vectors = [loop.written(value, here, lanes) for here in columns]
             result = self._encoded(vectors)
         for here, vector in zip(places, vectors, strict=True):
-            b.store(vector, r.move(place, b.mul(here, ir.Constant(I64, 4))), align=4)
-        offset = b.mul(columns[0], ir.Constant(I64, target.dtype.itemsize))
+            keep(here, vector, lanes)
+        offset = b.mul(columns[0], _i64(target.dtype.itemsize))
         b.store(result, r.move(loop.cursors[0], offset), align=target.dtype.itemsize)
 
     def _encoded(self, vectors: list[Value]) -> Value:
@@ -247,47 +252,126 @@ def _sized(compute: Callable[[Value, int], None], size: int, index: Value) -> No
     compute(index, size)
 
 
+class _Chunks:
+    """Two chunks of a group of rows in scratch memory.
+
+    Four elements side by side in a row are a *piece*. The pieces of all rows that begin in one column lie one behind
+    the other, those of rows k, k + 4, ... of a vector's lanes together: they are loaded as one vector. Four vectors,
+    transposed by squares of 4 x 4 elements, are columns, whose lanes follow the rows.
+    """
+
+    def __init__(self, r: FunctionBuilder) -> None:
+        self.r, self.b = r, r.b
+        self.memory = r.loop_ir.new_scratch(GROUP, 2 * _CHUNK, dt.float32)
+        r.need_scratch()
+
+    def pieces(self, column: Value, index: Value | None = None) -> Value:
+        """The pieces that begin ``index`` columns from ``column`` on, where a chunk begins."""
+        start = self.b.and_(column, _i64(_CHUNK))
+        start = start if index is None else self.b.add(start, index)
+        return self.r.move(self.r.address(self.memory), self.b.mul(start, _i64(_COLUMN)))
+
+    def row(self, column: Value, number: Value) -> Value:
+        """The first piece of row ``number`` of the chunk that begins at ``column``."""
+        b, parts = self.b, self.r.lanes // PIECE
+        vector, lane = b.and_(number, _i64(-self.r.lanes)), b.and_(number, _i64(self.r.lanes - 1))
+        together = b.mul(b.and_(lane, _i64(PIECE - 1)), _i64(parts))
+        slot = b.add(vector, b.add(together, b.lshr(lane, _i64(_PIECE_BITS))))
+        return self.r.move(self.pieces(column), b.mul(slot, _i64(4 * PIECE)))
+
+    def keep(self, row: Value, index: Value, elements: Value, count: int) -> None:
+        """Store ``count`` elements of a row, which begin at ``index``, a multiple of ``count``."""
+        b = self.b
+        at = self.r.move(row, b.mul(b.lshr(index, _i64(_PIECE_BITS)), _i64(PIECE * _COLUMN)))
+        if count < PIECE:
+            b.store(elements, self.r.move(at, b.mul(b.and_(index, _i64(PIECE - 1)), _i64(4))), align=4)
+            return
+        for first in range(0, count, PIECE):
+            mask = ir.Constant(ir.VectorType(I32, PIECE), list(range(first, first + PIECE)))
+            piece = b.shuffle_vector(elements, elements, mask)
+            b.store(piece, self.r.move(at, _i64(first * _COLUMN)), align=4)
+
+    def columns(self, pieces: Value) -> list[list[Value]]:
+        """The four columns of ``pieces``: the vectors of each, one behind the other."""
+        b, size = self.b, 4 * self.r.lanes
+        kind = ir.VectorType(ir.FloatType(), self.r.lanes)
+        squares: list[list[Value]] = []
+        for part in range(0, PIECE * _COLUMN, PIECE * size):
+            places = [self.r.move(pieces, _i64(part + at)) for at in range(0, PIECE * size, size)]
+            squares.append(transposed(b, [b.load(place, typ=kind, align=4) for place in places], PIECE))
+        return [list(column) for column in zip(*squares, strict=True)]
+
+
 class _Groups:
     """The groups of one reduction."""
 
     def __init__(self, r: FunctionBuilder, s: Reduce, nest: Nest, compute: Compute) -> None:
         self.r, self.s, self.nest, self.compute = r, s, nest, compute
         self.columns = nest.inner[0].count
-        self.chunk = r.loop_ir.new_scratch(GROUP, min(_CHUNK, self.columns), dt.float32)
-        r.need_scratch()
+        self.width = min(_CHUNK, self.columns)
+        self.chunks = _Chunks(r)
         self.main = vector_stream(s, nest)
         self.starts = r.start(nest.streams)
 
     def emit(self, row: Value) -> None:
         """A group of rows from number ``row`` on."""
-        r, nest = self.r, self.nest
-        step = self.chunk.row_step * self.chunk.dtype.itemsize
-        chains: list[Cursors] = []
-        for number, at in enumerate(r.following(row, GROUP)):
-            cursors = r.advanced(nest.streams, self.starts, nest.outer[0], at)
-            place = r.move(r.address(self.chunk), ir.Constant(I64, number * step))
-            chains.append({**cursors, self.main: place})
-        parts = [chains[first : first + r.lanes] for first in range(0, GROUP, r.lanes)]
-        rows = [RowVectors(r, nest.streams, self.s.value, part, self.main, 1) for part in parts]
-        totals = [VectorTotals(r, self.s, nest, each, len(part)) for part, each in zip(parts, rows, strict=True)]
+        r, width = self.r, self.width
+        totals, whole = self._totals(row), self.columns // width * width
 
-        def chunk(column: Value, width: int) -> None:
-            def one(number: Value) -> None:
-                place = r.move(r.address(self.chunk), r.b.mul(number, ir.Constant(I64, step)))
-                self.compute(r.b.add(row, number), place, column, width)
+        def chunk(column: Value) -> None:
+            r.counted_loop(GROUP, 1, partial(one, column))
 
-            r.counted_loop(GROUP, 1, one)
-            loop = CountedLoop(width, nest.inner[0].steps)
-            for part, each, total in zip(parts, rows, totals, strict=True):
-                follow(r, each, loop, part, total.add)
+        def one(column: Value, number: Value) -> None:
+            self._row(row, number, column, width)
+            if whole > width:
+                before = r.b.sub(column, _i64(width))
+                with r.b.if_then(r.b.icmp_signed(">=", before, _i64(0))):
+                    share = width // GROUP
+                    for at in range(0, share, PIECE):
+                        self._sum(totals, before, r.b.add(r.b.mul(number, _i64(share)), _i64(at)))
 
-        width = self.chunk.columns
-        whole = self.columns // width * width
-        r.counted_loop(whole, width, partial(chunk, width=width))
+        r.counted_loop(whole, width, chunk)
+        self._sum_chunk(totals, whole - width, width)
         if rest := self.columns - whole:
-            chunk(ir.Constant(I64, whole), rest)
+            r.counted_loop(GROUP, 1, lambda number: self._row(row, number, _i64(whole), rest))
+            self._sum_chunk(totals, whole, rest)
         for total in totals:
             total.store()
 
+    def _row(self, first: Value, number: Value, column: Value, width: int) -> None:
+        """``width`` elements from ``column`` on of row ``number`` of the group that begins with row ``first``."""
+        place = self.chunks.row(column, number)
+        self.compute(self.r.b.add(first, number), partial(self.chunks.keep, place), column, width)
 
-__all__ = ["GROUP", "emit_groups", "emit_row", "emit_summed_rows", "found_rows", "row_sums"]
+    def _totals(self, row: Value) -> list[VectorTotals]:
+        """The sums of the rows from ``row`` on."""
+        r, nest, memory = self.r, self.nest, self.chunks.pieces(_i64(0))
+        chains: list[Cursors] = [
+            {**r.advanced(nest.streams, self.starts, nest.outer[0], at), self.main: memory}
+            for at in r.following(row, GROUP)
+        ]
+        totals: list[VectorTotals] = []
+        for first in range(0, GROUP, r.lanes):
+            rows = RowVectors(r, nest.streams, self.s.value, chains[first : first + r.lanes], self.main, 1)
+            totals.append(VectorTotals(r, self.s, nest, rows, r.lanes))
+        return totals
+
+    def _sum_chunk(self, totals: list[VectorTotals], column: int, width: int) -> None:
+        """Add the ``width`` elements of all rows from ``column`` on, where a chunk begins."""
+        done = width // PIECE * PIECE
+        self.r.counted_loop(done, PIECE, partial(self._sum, totals, _i64(column)))
+        if done < width:
+            self._sum(totals, _i64(column), _i64(done), width - done)
+
+    def _sum(self, totals: list[VectorTotals], column: Value, index: Value, count: int = PIECE) -> None:
+        """Add the first ``count`` elements of each row's piece number ``index`` of the chunk from ``column`` on."""
+        for vectors in self.chunks.columns(self.chunks.pieces(column, index))[:count]:
+            for total, vector in zip(totals, vectors, strict=True):
+                total.add(vector)
+
+
+def _i64(number: int) -> ir.Constant:
+    return ir.Constant(I64, number)
+
+
+__all__ = ["GROUP", "Keep", "emit_groups", "emit_row", "emit_summed_rows", "found_rows", "row_sums"]
