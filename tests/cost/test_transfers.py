@@ -187,38 +187,3 @@ def test_descriptors_are_generated_for_arguments_alone(target: Target) -> None:
     assert {role for role, estimate in found.items() if estimate.generator} == {"input", "output"}
     assert found[""].issue == found["spill"].issue == target.sequencer_ns < found["input"].issue
     assert found[""].occupancy == found["input"].occupancy
-
-
-def last_data(target: Target, estimates: list[Estimate]) -> float:
-    """End of transfers of one queue that depend on nothing."""
-    nothing = [()] * len(estimates)
-    return in_order_ns([0] * len(estimates), estimates, nothing, nothing, target)
-
-
-def window(target: Target, first: int, rows: int, columns: int = 8192) -> Estimate:
-    """Rows of a tensor in HBM to the partitions from ``first`` on of a tile."""
-    tile = Tensor("t", (128, columns), float32, Buffer.sbuf)
-    dst = Access(tile, first * columns, (rows, columns), (columns, 1), float32)
-    return dma.transfer(dst, (Access.whole(Tensor("source", (rows, columns), float32, Buffer.hbm)),), target)
-
-
-@pytest.mark.parametrize("target", GENERATIONS, ids=str)
-def test_a_dma_engine_serves_its_eight_partitions(target: Target) -> None:
-    # Introduction to DMA: rows of four partitions go through one engine; the next ones of these partitions wait for it.
-    rows = window(target, 0, 8)
-    alone, eight = last_data(target, [rows]), last_data(target, [rows] * 8)
-    assert eight - alone == pytest.approx(7 * rows.engine_ns, rel=0.02)
-    assert rows.engine_ns == pytest.approx(16 * rows.occupancy)
-    apart = last_data(target, [window(target, 8 * number, 8) for number in range(8)])
-    assert apart < alone + rows.engine_ns
-    # Half of the partitions have half of the engines, and whatever uses them all comes behind.
-    half, whole = window(target, 0, 64), load(target, 128, 8192)
-    assert last_data(target, [half] * 4) == pytest.approx(last_data(target, [whole] * 4), rel=0.02)
-    both = last_data(target, [half, window(target, 64, 64)] * 32)
-    assert both == pytest.approx(last_data(target, [whole] * 32), rel=0.03)
-    assert last_data(target, [half] * 4 + [whole] * 4) > last_data(target, [whole] * 8) * 0.98
-
-
-def test_engines_by_partition_are_a_fact_with_a_range() -> None:
-    assert window(GEN3.bound(0), 0, 8).engine_ns == 0 < window(GEN3.bound(1), 0, 8).engine_ns
-    assert load(GEN3, 128, 512).engine_ns == 0

@@ -3,8 +3,7 @@
 A transfer costs its queue and a generator the issue of its descriptors, then waits for the first packet, then shares
 the bandwidth of the DMA engines and of HBM with the transfers of the other queues, and ends with the semaphore that its
 reader waits for. A descriptor moves one contiguous run of bytes and costs a fixed time beside the bytes, so short rows
-are slow. One DMA engine serves eight partitions: a transfer of few partitions leaves the other engines to others, and
-the next one of the same partitions waits for its engines.
+are slow. One DMA engine serves eight partitions: a transfer of few partitions leaves the other engines to others.
 
 Descriptors come from hardware that the Sync or the Scalar engine commands, from software on GpSimd, or lie in HBM
 before the kernel begins. Each generator works on one transfer at a time, and the DMA engines move the data of its
@@ -19,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 
 from nki.ir.estimate import Estimate
 from nki.ir.types import Access
@@ -49,14 +47,9 @@ def transfer(
     engine_ns = sum(_packets_ns(dst, src, target) for src in srcs)
     moved = sum(_hbm_bytes(dst, src) for src in srcs)
     shared = max(engine_ns / target.dma_engines, moved / bandwidth(target)) / efficiency
-    first, end = _engines_used(dst, srcs, target)
-    used = end - first
-    each = engine_ns / used / efficiency
-    alone = max(shared, each, target.dma_spread_ns * used / target.dma_engines)
-    whole = _estimate(shared, alone, len(srcs) * _bytes(dst), target, generator, kind, source)
-    if used == target.dma_engines or not target.dma_engine_by_partition:
-        return whole
-    return replace(whole, engines=(first, end), engine_ns=each * target.dma_engine_by_partition)
+    used = _engines_used(dst, srcs, target)
+    alone = max(shared, engine_ns / used / efficiency, target.dma_spread_ns * used / target.dma_engines)
+    return _estimate(shared, alone, len(srcs) * _bytes(dst), target, generator, kind, source)
 
 
 def between_cores(dst: Access, target: Target) -> Estimate:
@@ -178,19 +171,10 @@ def _packets_ns(dst: Access, src: Access, target: Target) -> float:
     return max(burst, _hbm_bytes(dst, src) / target.dma_engine_sustained_gbps)
 
 
-def _engines_used(dst: Access, srcs: tuple[Access, ...], target: Target) -> tuple[int, int]:
-    """The first DMA engine that moves a transfer, and the one behind the last: each serves its eight partitions.
-
-    Tiles count as if they began at partition 0, since the place that another allocator gives them is not known.
-    """
-    tiles = [access for access in (dst, *srcs) if access.buffer.on_chip]
-    if not tiles:
-        return 0, target.dma_engines
-    tile = max(tiles, key=lambda access: access.partitions)
+def _engines_used(dst: Access, srcs: tuple[Access, ...], target: Target) -> int:
+    rows = [access.partitions for access in (dst, *srcs) if access.buffer.on_chip]
     per_engine = target.partitions // target.dma_engines
-    count = min(target.dma_engines, math.ceil(tile.partitions / per_engine))
-    first = min(tile.start_partition // per_engine, target.dma_engines - count)
-    return first, first + count
+    return min(target.dma_engines, math.ceil(max(rows) / per_engine)) if rows else target.dma_engines
 
 
 def _hbm_bytes(dst: Access, src: Access) -> int:

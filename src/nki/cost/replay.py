@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heappop, heappush
 
-from nki.cost.sharing import NEVER, DataQueue, PartitionEngines, SharedBandwidth
+from nki.cost.sharing import NEVER, DataQueue, SharedBandwidth
 from nki.ir.estimate import Estimate
 from nki.target.activation_sets import differ
 from nki.target.model import Target
@@ -223,7 +223,6 @@ class _Block:
         """The time from which GpSimd's own DMA is free again."""
         self.queue_ends: dict[DataQueue, float] = {}
         """The end of the last transfer of each data queue."""
-        self.engines = PartitionEngines(replay.target.dma_engines)
         self.ring_ends = [begin] * queue_count
         """The end of the last transfer of each ring that is complete."""
         self.in_line: list[deque[int]] = [deque() for _ in range(queue_count)]
@@ -365,10 +364,7 @@ class _Block:
             self._expect(begun, number)
         else:
             self.next_begin[queue] = begun + (share or estimate.transfer)
-            end = max(begun + max(share, estimate.transfer), self.queue_ends.get(queue, 0.0))
-            if self.engines.used or estimate.engine_ns:
-                end = self.engines.end(estimate, begun, end)
-            self.queue_ends[queue] = end
+            end = self.queue_ends[queue] = max(begun + max(share, estimate.transfer), self.queue_ends.get(queue, 0.0))
             self._complete(number, begun, end)
 
     def _moved(self, number: int, begin: float, end: float) -> None:
@@ -377,10 +373,7 @@ class _Block:
         """
         ring = self.queues[number]
         queue = _data_queue(self.estimates[number], ring)
-        end = max(end, self.queue_ends.get(queue, 0.0))
-        if self.engines.used or self.estimates[number].engine_ns:
-            end = self.engines.end(self.estimates[number], begin, end)
-        self.queue_ends[queue] = end
+        end = self.queue_ends[queue] = max(end, self.queue_ends.get(queue, 0.0))
         self.held_back[number] = begin, end
         line = self.in_line[ring]
         while line and line[0] in self.held_back:

@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections import deque
 from heapq import heappop, heappush
 
-from nki.ir.estimate import Estimate
-
 DataQueue = str | int
 """The name of a generator of descriptors, or the number of a ring whose descriptors lie in HBM."""
 NEVER = float("inf")
@@ -70,31 +68,3 @@ class SharedBandwidth:
     def _plan(self) -> None:
         served = self._served
         self.next_end = self._time + (served[0][0] - self._virtual) * len(served) if served else NEVER
-
-
-class PartitionEngines:
-    """The DMA engines one by one, for transfers of few partitions, which keep some of them (NKI documentation,
-    "Introduction to Direct Memory Access with NKI": an engine serves eight partitions, in order within a queue).
-
-    :class:`SharedBandwidth` gives such a transfer its part of all engines; what is behind on its own engines delays it.
-    Transfers of all partitions are behind, too, as long as an engine is.
-    """
-
-    def __init__(self, count: int) -> None:
-        self.used = False
-        """True from the first transfer of few partitions on."""
-        self._ends = [0.0] * count
-
-    def end(self, estimate: Estimate, begin: float, end: float) -> float:
-        """The end of a transfer whose data begins at ``begin`` and would be through at ``end``, in ns."""
-        ends = self._ends
-        if not estimate.engine_ns:
-            if not estimate.occupancy or max(ends) <= begin:
-                return end
-            ends[:] = [max(busy, begin) + estimate.occupancy for busy in ends]
-            return max(end, *ends)
-        self.used = True
-        first, last = estimate.engines
-        behind = [max(busy, begin) + estimate.engine_ns for busy in ends[first:last]]
-        ends[first:last] = behind
-        return max(end, *behind)

@@ -20,9 +20,6 @@ class Estimate:
     the ``generator`` of its descriptors (an engine's name; empty for static ones); ``start`` goes by before the first
     data; ``transfer`` moves the data if no other DMA does. ``bytes`` counts the bytes that it moves.
 
-    A transfer of few partitions keeps the DMA engines ``engines`` (first, and behind the last) for ``engine_ns`` each;
-    one that keeps all of them has (0, 0).
-
     ``activity`` is the part of the rows of the Tensor engine's array that a matmul uses; its clock is throttled by it.
     ``table`` names the table that an activation function needs. ``ports`` are the memories that no other engine can
     access meanwhile, of those that engines have in common.
@@ -53,5 +50,3 @@ class Estimate:
     passes: float = 1
     moves: bool = False
     load: float = 0.0
-    engines: tuple[int, int] = (0, 0)
-    engine_ns: float = 0.0

@@ -141,8 +141,7 @@ class _ShortRows(_OneByOne):
         transfer = min(estimate.transfer, max(occupancy, self.target.dma_spread_ns * share))
         issue = estimate.issue * share
         latency = estimate.latency - (estimate.issue - issue) - (estimate.transfer - transfer)
-        each = estimate.engine_ns * occupancy / estimate.occupancy if estimate.occupancy else 0.0
-        return replace(estimate, occupancy=occupancy, transfer=transfer, issue=issue, latency=latency, engine_ns=each)
+        return replace(estimate, occupancy=occupancy, transfer=transfer, issue=issue, latency=latency)
 
 
 def _direction(pair: tuple[Access, Access], inst: Inst) -> tuple[Tensor, bool]:
@@ -171,7 +170,7 @@ class _FewPartitions(Change):
         if estimate.transfer < 2 * estimate.occupancy:
             return None
         latency = estimate.latency - estimate.transfer + estimate.occupancy
-        return replace(estimate, transfer=estimate.occupancy, latency=latency, engine_ns=0.0)
+        return replace(estimate, transfer=estimate.occupancy, latency=latency)
 
 
 _GONE = Estimate("dma", 0.0, 0.0, 0.0, 0, "docs", "left out")

@@ -177,14 +177,6 @@ GEN2: Final = Target(
     dma_hardware_descriptors=Fact(False, "", "Trainium2 Architecture Guide for NKI: DGE is new with trn2"),
     dma_engines=Fact(16, "engines", f"{_GUIDE}: Data movement between HBM and SBUF using DMAs; per core"),
     dma_queues_per_engine=Fact(16, "queues", f"{_DMA}: DMA Queues"),
-    dma_engine_by_partition=Fact(
-        1.0,
-        "",
-        "Introduction to DMA with NKI: each engine is typically responsible for eight partitions, rows of four "
-        "partitions go through one engine; the compiler may spread the descriptors of other transfers",
-        "docs",
-        (0.0, 1.0),
-    ),
     dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities; the architecture guide says 27 GiB/s"),
     dma_engine_sustained_gbps=Fact(
         17.0,

@@ -190,14 +190,6 @@ GEN3: Final = Target(
     dma_hardware_descriptors=Fact(True, "", f"{_GUIDE}: DGE; the compiler's choice where a kernel leaves it open"),
     dma_engines=Fact(16, "engines", f"{_DMA}: introduction; per core"),
     dma_queues_per_engine=Fact(16, "queues", f"{_DMA}: DMA Queues"),
-    dma_engine_by_partition=Fact(
-        1.0,
-        "",
-        "Introduction to DMA with NKI: each engine is typically responsible for eight partitions, rows of four "
-        "partitions go through one engine; the compiler may spread the descriptors of other transfers",
-        "docs",
-        (0.0, 1.0),
-    ),
     dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities"),
     dma_engine_sustained_gbps=Fact(23.0, "GB/s", f"{_DMA}: Performance Considerations"),
     dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),
