@@ -131,7 +131,7 @@ class _InnerLoop(InnerLoop):
 class _Summed:
     """The statements of ``fused`` with a sequential sum of what one of them computes, row by row.
 
-    Nothing is asked for ahead: sixteen rows a power of two apart would push each other out of the cache.
+    Nothing is asked for ahead: measured with RMSNorm of 1024 columns, it cost 12 %.
     """
 
     def __init__(self, r: FunctionBuilder, fused: _Fused, total: Reduce) -> None:
