@@ -318,7 +318,7 @@ def test_pairs_of_bfloat16(size: str) -> None:
 @pytest.mark.skipif(not pair_address(), reason="the processor has no product of bfloat16 pairs that keeps the contract")
 @pytest.mark.parametrize(("pairs", "floats"), [(1, 2), (2, 1)])
 def test_pairs_are_used_where_they_are_faster(pairs: int, floats: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    trials = matmul_entry._TRIALS  # pyright: ignore[reportPrivateUsage]
+    trials = matmul_entry.TRIALS
     times = iter([*(0, pairs) * trials, *(0, floats) * trials])
     monkeypatch.setattr(matmul_entry, "perf_counter_ns", lambda: next(times))
     assert matmul_entry.pairs_pay.__wrapped__() is (pairs < floats)

@@ -25,7 +25,7 @@ VOID: Final = ir.VoidType()
 
 LINE: Final = 64
 """Bytes of a cache line."""
-_AVX512: Final = 16
+AVX512: Final = 16
 """Floats in a vector of AVX-512."""
 
 
@@ -95,7 +95,7 @@ def canonical_nan(b: Builder, value: Value) -> Value:
     Processors pass on the payload of one of several NaN, and which one depends on the instructions that LLVM selects.
     AVX-512 has an instruction for it.
     """
-    if isinstance(value.type, ir.VectorType) and value.type.count == _AVX512 and has_avx512():
+    if isinstance(value.type, ir.VectorType) and value.type.count == AVX512 and has_avx512():
         return _without_nan(b, value)
     return b.select(b.fcmp_unordered("uno", value, value), constant(value.type, float("nan")), value)
 
@@ -105,7 +105,7 @@ def _without_nan(b: Builder, value: Value) -> Value:
 
     Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, VFIXUPIMMPS.
     """
-    words, bits = ir.VectorType(I32, _AVX512), ir.IntType(16)
+    words, bits = ir.VectorType(I32, AVX512), ir.IntType(16)
     table = constant(words, 0x11111100)  # the lowest two classes are NaN
     arguments = [constant(value.type, float("nan")), value, table, ir.Constant(I32, 0), ir.Constant(bits, -1)]
     arguments.append(ir.Constant(I32, 4))  # the current rounding mode

@@ -31,7 +31,7 @@ from nki.numerics.transpose import add_transpose
 
 Float32Array = NDArray[np.float32]
 _TILES: Final = "nki_gemm_amx"
-_TRIALS: Final = 20
+TRIALS: Final = 20
 """Calls of a product of which the fastest counts."""
 
 
@@ -202,7 +202,7 @@ def pairs_pay() -> bool:
     def time(call: Callable[[], None]) -> int:
         """Nanoseconds of the fastest of some calls."""
         times: list[int] = []
-        for _ in range(_TRIALS):
+        for _ in range(TRIALS):
             start = perf_counter_ns()
             call()
             times.append(perf_counter_ns() - start)

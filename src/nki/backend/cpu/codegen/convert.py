@@ -23,13 +23,11 @@ from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.base.errors import DTypeError
 from nki.numerics.jit import engine
-from nki.numerics.llvm import F32, I32, Builder, Value, canonical_nan, constant, intrinsic, like
+from nki.numerics.llvm import AVX512, F32, I32, Builder, Value, canonical_nan, constant, intrinsic, like
 
 F16: Final = ir.HalfType()
 I8: Final = ir.IntType(8)
 I16: Final = ir.IntType(16)
-_AVX512: Final = 16
-"""Floats in a vector of AVX-512."""
 
 
 class _BFloat16(ir.Type):
@@ -180,12 +178,12 @@ def encode_parts(b: Builder, values: Sequence[Value], dtype: DType) -> Value:
 
 def encode_normal(b: Builder, low: Value, high: Value, dtype: DType) -> Value:
     """:func:`encode` of two vectors side by side, of normal numbers and zeros that do not become infinite."""
-    if dtype is not dt.bfloat16 or low.type.count != _AVX512 or not engine().has_bfloat16:
+    if dtype is not dt.bfloat16 or low.type.count != AVX512 or not engine().has_bfloat16:
         return encode(b, side_by_side(b, low, high), dtype, has_canonical_nan=True)
     name = "llvm.x86.avx512bf16.cvtne2ps2bf16.512"
-    kind = ir.FunctionType(ir.VectorType(_BFloat16(), 2 * _AVX512), [low.type, low.type])
+    kind = ir.FunctionType(ir.VectorType(_BFloat16(), 2 * AVX512), [low.type, low.type])
     function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
-    return b.bitcast(b.call(function, [high, low]), ir.VectorType(I16, 2 * _AVX512))
+    return b.bitcast(b.call(function, [high, low]), ir.VectorType(I16, 2 * AVX512))
 
 
 def side_by_side(b: Builder, low: Value, high: Value) -> Value:

@@ -25,7 +25,7 @@ from nki.backend.cpu.codegen.function import I32, I64, FunctionBuilder, Value
 from nki.backend.cpu.loop_ir.nodes import Gemm, MemRef
 from nki.base import dtype as dt
 from nki.numerics import matmul_entry
-from nki.numerics.llvm import constant, like, prefetch
+from nki.numerics.llvm import constant, i64, like, prefetch
 from nki.numerics.matmul import PANEL
 
 I16: Final = ir.IntType(16)
@@ -174,9 +174,9 @@ class NarrowProduct:
         r, width = self.r, ir.Constant(I64, self.width)
         if words is None:
             stationary = moved(r, self.floats, rows[0], 4), width
-            self._call(rows, column, moving.columns, stationary, (self.right, _i64(PANEL), PANEL))
+            self._call(rows, column, moving.columns, stationary, (self.right, i64(PANEL), PANEL))
             return
-        stationary, right = self.stationary_words(rows[0]), (words, _i64(PANEL), PANEL)
+        stationary, right = self.stationary_words(rows[0]), (words, i64(PANEL), PANEL)
         self._call(rows, column, moving.columns, stationary, right, (self.product, self.word_depth))
 
     def _call(
@@ -191,10 +191,10 @@ class NarrowProduct:
         """As :func:`call_product`, to the target, or to the panel that the consumer reads."""
         s = self.s
         if self.consumed is not None:
-            s, column = replace(s, target=self.consumed.panel), _i64(0)
+            s, column = replace(s, target=self.consumed.panel), i64(0)
         call_product(self.r, s, rows, column, columns, stationary, moving, words, accumulate=self.accumulate(words))
 
-    def accumulate(self, words: tuple[int, int] | None) -> int:  # noqa: ARG002  # as others do
+    def accumulate(self, words: tuple[int, int] | None) -> int:  # noqa: ARG002  # tile products look at them
         """The argument ``accumulate`` of the product, which is of ``words`` or of float32."""
         return int(self.s.accumulate)
 
@@ -248,8 +248,8 @@ class NarrowProduct:
 
     def rows_of_word(self, k: Value) -> tuple[Value, Value]:
         """The rows in the upper and in the lower half of word ``k``."""
-        upper = self.r.b.mul(k, _i64(2))
-        return upper, self.r.b.add(upper, _i64(1))
+        upper = self.r.b.mul(k, i64(2))
+        return upper, self.r.b.add(upper, i64(1))
 
     def runs_of_words(self) -> list[tuple[int, int, int]]:
         """Ranges of words with both halves, with the upper one, and with none."""
@@ -296,10 +296,6 @@ def _none(width: int) -> ir.Constant:
 
 def _i32(number: int) -> ir.Constant:
     return ir.Constant(I32, number)
-
-
-def _i64(number: int) -> ir.Constant:
-    return ir.Constant(I64, number)
 
 
 def moved(r: FunctionBuilder, pointer: Value, index: Value, size: int) -> Value:

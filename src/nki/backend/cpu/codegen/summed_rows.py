@@ -17,7 +17,7 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.alu import ANY_ORDER
 from nki.backend.cpu.codegen.convert import encode, encode_normal, side_by_side
-from nki.backend.cpu.codegen.function import I32, I64, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import I32, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, loop_nest
 from nki.backend.cpu.codegen.reduce import CHAINS, Nest, VectorTotals, nest_of, vector_stream
@@ -36,6 +36,7 @@ from nki.backend.cpu.loop_ir.nodes import (
 )
 from nki.base import dtype as dt
 from nki.numerics.float32 import has_normal_exp, normal_exp
+from nki.numerics.llvm import i64
 from nki.numerics.simd import Lanes
 from nki.numerics.transpose import transposed
 
@@ -183,7 +184,7 @@ class _SummedRows:
         """``size`` elements from ``index`` on, counted from ``column``."""
         r, b, target = self.r, self.r.b, self.found.written
         lanes, value = min(size, r.lanes), self.found.values.value
-        places = [b.add(index, _i64(at)) for at in range(0, size, lanes)]
+        places = [b.add(index, i64(at)) for at in range(0, size, lanes)]
         columns = [b.add(column, here) for here in places]
         if size > lanes and value.kind == "act" and value.op == "exp":
             *vectors, result = self._exponentials(loop, columns)
@@ -192,7 +193,7 @@ class _SummedRows:
             result = self._encoded(vectors)
         for here, vector in zip(places, vectors, strict=True):
             keep(here, vector, lanes)
-        offset = b.mul(columns[0], _i64(target.dtype.itemsize))
+        offset = b.mul(columns[0], i64(target.dtype.itemsize))
         b.store(result, r.move(loop.cursors[0], offset), align=target.dtype.itemsize)
 
     def _encoded(self, vectors: list[Value]) -> Value:
@@ -269,29 +270,29 @@ class _Chunks:
         """The pieces that begin ``index`` columns from ``column`` on, where a chunk begins."""
         constant = isinstance(column, ir.Constant)
         # An addition's last number may differ between routines that share a body.
-        start = _i64(column.constant & _CHUNK) if constant else self.b.and_(column, _i64(_CHUNK))
+        start = i64(column.constant & _CHUNK) if constant else self.b.and_(column, i64(_CHUNK))
         start = start if index is None else self.b.add(index, start)
-        return self.r.move(self.r.address(self.memory), self.b.mul(start, _i64(_COLUMN)))
+        return self.r.move(self.r.address(self.memory), self.b.mul(start, i64(_COLUMN)))
 
     def row(self, column: Value, number: Value) -> Value:
         """The first piece of row ``number`` of the chunk that begins at ``column``."""
         b, parts = self.b, self.r.lanes // PIECE
-        vector, lane = b.and_(number, _i64(-self.r.lanes)), b.and_(number, _i64(self.r.lanes - 1))
-        together = b.mul(b.and_(lane, _i64(PIECE - 1)), _i64(parts))
-        slot = b.add(vector, b.add(together, b.lshr(lane, _i64(_PIECE_BITS))))
-        return self.r.move(self.pieces(column), b.mul(slot, _i64(4 * PIECE)))
+        vector, lane = b.and_(number, i64(-self.r.lanes)), b.and_(number, i64(self.r.lanes - 1))
+        together = b.mul(b.and_(lane, i64(PIECE - 1)), i64(parts))
+        slot = b.add(vector, b.add(together, b.lshr(lane, i64(_PIECE_BITS))))
+        return self.r.move(self.pieces(column), b.mul(slot, i64(4 * PIECE)))
 
     def keep(self, row: Value, index: Value, elements: Value, count: int) -> None:
         """Store ``count`` elements of a row, which begin at ``index``, a multiple of ``count``."""
         b = self.b
-        at = self.r.move(row, b.mul(b.lshr(index, _i64(_PIECE_BITS)), _i64(PIECE * _COLUMN)))
+        at = self.r.move(row, b.mul(b.lshr(index, i64(_PIECE_BITS)), i64(PIECE * _COLUMN)))
         if count < PIECE:
-            b.store(elements, self.r.move(at, b.mul(b.and_(index, _i64(PIECE - 1)), _i64(4))), align=4)
+            b.store(elements, self.r.move(at, b.mul(b.and_(index, i64(PIECE - 1)), i64(4))), align=4)
             return
         for first in range(0, count, PIECE):
             mask = ir.Constant(ir.VectorType(I32, PIECE), list(range(first, first + PIECE)))
             piece = b.shuffle_vector(elements, elements, mask)
-            b.store(piece, self.r.move(at, _i64(first * _COLUMN)), align=4)
+            b.store(piece, self.r.move(at, i64(first * _COLUMN)), align=4)
 
     def columns(self, pieces: Value) -> list[list[Value]]:
         """The four columns of ``pieces``: the vectors of each, one behind the other."""
@@ -299,7 +300,7 @@ class _Chunks:
         kind = ir.VectorType(ir.FloatType(), self.r.lanes)
         squares: list[list[Value]] = []
         for part in range(0, PIECE * _COLUMN, PIECE * size):
-            places = [self.r.move(pieces, _i64(part + at)) for at in range(0, PIECE * size, size)]
+            places = [self.r.move(pieces, i64(part + at)) for at in range(0, PIECE * size, size)]
             squares.append(transposed(b, [b.load(place, typ=kind, align=4) for place in places], PIECE))
         return [list(column) for column in zip(*squares, strict=True)]
 
@@ -326,16 +327,16 @@ class _Groups:
         def one(column: Value, number: Value) -> None:
             self._row(row, number, column, width)
             if whole > width:
-                before = r.b.sub(column, _i64(width))
-                with r.b.if_then(r.b.icmp_signed(">=", before, _i64(0))):
+                before = r.b.sub(column, i64(width))
+                with r.b.if_then(r.b.icmp_signed(">=", before, i64(0))):
                     share = width // GROUP
                     for at in range(0, share, PIECE):
-                        self._sum(totals, before, r.b.add(r.b.mul(number, _i64(share)), _i64(at)))
+                        self._sum(totals, before, r.b.add(r.b.mul(number, i64(share)), i64(at)))
 
         r.counted_loop(whole, width, chunk)
         self._sum_chunk(totals, whole - width, width)
         if rest := self.columns - whole:
-            r.counted_loop(GROUP, 1, lambda number: self._row(row, number, _i64(whole), rest))
+            r.counted_loop(GROUP, 1, lambda number: self._row(row, number, i64(whole), rest))
             self._sum_chunk(totals, whole, rest)
         for total in totals:
             total.store()
@@ -347,7 +348,7 @@ class _Groups:
 
     def _totals(self, row: Value) -> list[VectorTotals]:
         """The sums of the rows from ``row`` on."""
-        r, nest, memory = self.r, self.nest, self.chunks.pieces(_i64(0))
+        r, nest, memory = self.r, self.nest, self.chunks.pieces(i64(0))
         chains: list[Cursors] = [
             {**r.advanced(nest.streams, self.starts, nest.outer[0], at), self.main: memory}
             for at in r.following(row, GROUP)
@@ -361,19 +362,15 @@ class _Groups:
     def _sum_chunk(self, totals: list[VectorTotals], column: int, width: int) -> None:
         """Add the ``width`` elements of all rows from ``column`` on, where a chunk begins."""
         done = width // PIECE * PIECE
-        self.r.counted_loop(done, PIECE, partial(self._sum, totals, _i64(column)))
+        self.r.counted_loop(done, PIECE, partial(self._sum, totals, i64(column)))
         if done < width:
-            self._sum(totals, _i64(column), _i64(done), width - done)
+            self._sum(totals, i64(column), i64(done), width - done)
 
     def _sum(self, totals: list[VectorTotals], column: Value, index: Value, count: int = PIECE) -> None:
         """Add the first ``count`` elements of each row's piece number ``index`` of the chunk from ``column`` on."""
         for vectors in self.chunks.columns(self.chunks.pieces(column, index))[:count]:
             for total, vector in zip(totals, vectors, strict=True):
                 total.add(vector)
-
-
-def _i64(number: int) -> ir.Constant:
-    return ir.Constant(I64, number)
 
 
 __all__ = ["GROUP", "Keep", "emit_groups", "emit_row", "emit_summed_rows", "found_rows", "row_sums"]

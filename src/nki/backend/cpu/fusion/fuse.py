@@ -66,13 +66,9 @@ class Windows:
             edge.append(number)
         return tuple(edge)
 
-    def is_alone(self, number: int) -> bool:
+    def is_alone(self, access: Access) -> bool:
         """True if the chain touches the tensor of a window nowhere else."""
-        return len(self._of_tensor[self.accesses[number].tensor]) == 1
-
-    def are_alone(self, accesses: Sequence[Access]) -> bool:
-        """True if the chain touches the tensors of these windows nowhere else."""
-        return all(len(self._of_tensor[access.tensor]) == 1 for access in accesses)
+        return len(self._of_tensor[access.tensor]) == 1
 
     def _add(self, access: Access) -> int:
         number = len(self.accesses)
@@ -184,7 +180,7 @@ class _Fusion:
                 number
                 for number in state.begun
                 if number not in state.sums
-                and windows.is_alone(number)
+                and windows.is_alone(accesses[number])
                 and self._dead.is_dead(accesses[number].tensor, (*around, start), (*around, stop))
             ]
         )
@@ -240,7 +236,7 @@ def _chains(body: Sequence[Statement], first: int, end: int) -> list[tuple[int, 
         assert isinstance(inst, Inst)
         edge = None if state.is_full else windows.edge(inst)
         following = None if edge is None else state.following(edge, inst)
-        if following is None and edge is not None and position == end - 1 and windows.are_alone(inst.writes()):
+        if following is None and edge is not None and position == end - 1 and all(map(windows.is_alone, inst.writes())):
             following = state.with_sum(edge, inst)
         if following is not None:
             state = following
