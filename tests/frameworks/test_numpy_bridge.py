@@ -20,8 +20,9 @@ from nki.base.errors import (
     TensorLayoutError,
     UnknownDTypeError,
 )
+from nki.compiler.executable import Executable
 
-from .kernels import add, less, moved, sum_and_scaled
+from .kernels import add, less, moved, scale_in_place, sum_and_scaled
 
 A = np.arange(24, dtype=np.float32).reshape(4, 6)
 B = A[::-1] * 3 + 1
@@ -220,3 +221,34 @@ def test_a_subclass_is_what_its_memory_is():
     a = A.copy().view(Liar)
     np.testing.assert_array_equal(np.asarray(add(a, B)), A + B)
     np.testing.assert_array_equal(np.asarray(nki.simulate(add)(a, B)), A + B)
+
+
+def test_the_main_thread_shares_the_threads_of_pytorch(monkeypatch):
+    """Beside PyTorch, whose threads keep the cores busy; another Python thread has no threads of PyTorch's yet."""
+    asked = []
+    launch = Executable.launch
+
+    def record(self, pointers, floats=(), from_torch=False):
+        asked.append(from_torch)
+        launch(self, pointers, floats, from_torch)
+
+    monkeypatch.setattr(Executable, "launch", record)
+    for is_imported in (True, False):
+        with monkeypatch.context() as patch:
+            if is_imported:
+                patch.setitem(sys.modules, "torch", sys.modules.get("torch"))
+            else:
+                patch.delitem(sys.modules, "torch", raising=False)
+            add(A, B)
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(add, A, B).result()
+    assert asked == [True, False, False, False]
+
+
+def test_a_changed_input_asks_for_the_same_threads(monkeypatch):
+    asked = []
+    fake = lambda self, pointers, floats=(), from_torch=False: asked.append(from_torch)  # noqa: E731
+    monkeypatch.setattr(Executable, "launch", fake)
+    monkeypatch.setitem(sys.modules, "torch", sys.modules.get("torch"))
+    scale_in_place(A.copy())
+    assert asked == [True]

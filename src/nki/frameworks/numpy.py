@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import sys
+from _thread import get_ident
+from threading import main_thread
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import numpy as np
@@ -61,7 +64,7 @@ class NumPyAdapter(NumPyTensors, Adapter):
             return pack(executable, _launch_in_place(executable, tensors, floats))
         inputs = [a if type(a) is np.ndarray and _is_dense(a) else _dense(_base(a)) for a in tensors]
         outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
-        executable.launch([*map(_address, inputs), *map(_address, outputs)], floats)
+        executable.launch([*map(_address, inputs), *map(_address, outputs)], floats, _is_beside_torch())
         return tuple(outputs) if executable.returns_sequence else outputs[0]
 
     def to_numpy(self, t: Any) -> NDArray[Any]:
@@ -90,13 +93,22 @@ def _launch_in_place(
         np.empty(spec.shape, spec.dtype.dtype) if number not in changes else inputs[changes[number]]
         for number, spec in enumerate(executable.outputs)
     ]
-    executable.launch([_address(array) for array in inputs + outputs], floats)
+    executable.launch([_address(array) for array in inputs + outputs], floats, _is_beside_torch())
     for output, number in changes.items():
         changed = arrays[number]
         if changed is not inputs[number]:
             changed[...] = inputs[number].view(changed.dtype)
         outputs[output] = tensors[number].reshape(executable.outputs[output].shape)
     return outputs
+
+
+def _is_beside_torch() -> bool:
+    """True if PyTorch is likely to compute in this Python thread, too: its threads then keep the cores busy.
+
+    That is the main thread of a program that has imported it. Other threads of Python would get threads of PyTorch
+    that nothing else uses.
+    """
+    return "torch" in sys.modules and get_ident() == main_thread().ident
 
 
 def _base(array: NDArray[Any]) -> NDArray[Any]:

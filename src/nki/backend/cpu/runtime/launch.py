@@ -130,8 +130,8 @@ class Executable:
     def launch(self, pointers: Sequence[int], floats: Sequence[float] = (), from_torch: bool = False) -> None:
         """Run on the memory at ``pointers``: the inputs, then the outputs, each dense and of the size of its spec.
 
-        ``floats`` are those of :meth:`floats_of`. ``from_torch``: PyTorch computes in the same Python thread, so that
-        its threads are those to use.
+        ``floats`` are those of :meth:`floats_of`. ``from_torch``: PyTorch computes in the same Python thread, or is
+        likely to, so that its threads are those to use.
 
         An input that is also an output is changed in place if both are at one address; else it stays as it is.
 
