@@ -109,6 +109,55 @@ def ordered(left, right):
     return stored(total)
 
 
+def _side_by_side(weights, count):
+    """Blocks of columns, each transposed, beside each other in one tile: [width, count, rows]."""
+    rows, width = weights.shape[0], weights.shape[1] // count
+    spread = nl.ndarray((width, count, rows), dtype=weights.dtype, buffer=nl.psum)
+    for n in range(count):
+        nisa.nc_transpose(spread[:, n, :], weights[:, n * width : (n + 1) * width])
+    tile = nl.ndarray(spread.shape, dtype=weights.dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(tile, spread)
+    return tile
+
+
+def heads(left, right, count=3):
+    """exp(left) @ right, block by block of columns; the last product takes half of the partitions only."""
+    weights = nl.ndarray(left.shape, dtype=left.dtype, buffer=nl.sbuf)
+    nisa.activation(weights, nl.exp, nl.load(left))
+    tile = _side_by_side(weights, count)
+    width, rows = tile.shape[0], tile.shape[2]
+    total = nl.ndarray((rows, right.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    for n in range(count):
+        part = nl.load(right[n * width : (n + 1) * width])
+        depth = width if n < count - 1 else width // 2
+        nisa.nc_matmul(total, tile[0:depth, n, :], part[0:depth], accumulate=n > 0)
+    return stored(total)
+
+
+def across_heads(left, right):
+    """The product reads columns of both transpositions."""
+    tile = _side_by_side(nl.load(left), 2)
+    width, rows = tile.shape[0], tile.shape[2]
+    total = nl.ndarray((rows, right.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    both_heads = tile.reshape((width, 2 * rows))
+    nisa.nc_matmul(total, both_heads[:, rows // 2 : rows // 2 + rows], nl.load(right[0:width]))
+    return stored(total)
+
+
+def turned_over_another(left, right):
+    """The second transposition writes half of the columns again."""
+    weights = nl.load(left)
+    rows, width = left.shape[0], left.shape[1] // 2
+    spread = nl.ndarray((width, 2 * rows), dtype=left.dtype, buffer=nl.psum)
+    for n, column in enumerate((0, rows // 2, rows)):
+        nisa.nc_transpose(spread[:, column : column + rows], weights[:, n * width // 2 : n * width // 2 + width])
+    tile = nl.ndarray(spread.shape, dtype=left.dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(tile, spread)
+    total = nl.ndarray((rows, right.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(total, tile[:, 0:rows], nl.load(right[0:width]))
+    return stored(total)
+
+
 def lowered(kernel: Any, *arguments: Any) -> Program:
     return lower(nki.jit(kernel).compile(*arguments).kernel)
 
@@ -131,6 +180,29 @@ def test_the_copy_goes(shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("kernel", [read_by_another, moving, converted, written_twice, in_a_loop, ordered])
 def test_the_copy_stays(kernel: Any) -> None:
     left, right = numbers(64, 96), numbers(96, 128)
+    assert copies(lowered(kernel, left, right)) == 1
+    both(kernel, left, right)
+
+
+@pytest.mark.parametrize("shape", [(128, 384, 512), (100, 231, 33), (64, 192, 32), (5, 12, 7)])
+def test_the_copy_of_several_transpositions_goes(shape: tuple[int, int, int], shared: pytest.MonkeyPatch) -> None:
+    rows, depth, columns = shape
+    left, right = numbers(rows, depth), numbers(depth, columns)
+    assert copies(lowered(heads, left, right)) == 0
+    expected = both(heads, left, right)
+    for outputs in launched(nki.jit(heads).compile(left, right).kernel, [left, right], shared):
+        assert outputs == [expected.tobytes()]
+
+
+def test_several_transpositions_and_their_products_are_one_region() -> None:
+    executable = nki.jit(heads).compile(numbers(128, 384), numbers(384, 128))
+    (core,) = executable.linked.cores
+    assert core.table[: core.rows, 0].tolist() == [parallel_region.address()]
+
+
+@pytest.mark.parametrize("kernel", [across_heads, turned_over_another])
+def test_the_copy_of_several_transpositions_stays(kernel: Any) -> None:
+    left, right = numbers(64, 192), numbers(192, 128)
     assert copies(lowered(kernel, left, right)) == 1
     both(kernel, left, right)
 
@@ -181,6 +253,15 @@ def test_tile_registers_read_what_was_not_transposed(shape: tuple[int, int, int]
     assert transpositions(lowered(product, left, right)) == 0
     expected = both(product, left, right)
     for outputs in launched(nki.jit(product).compile(left, right).kernel, [left, right], shared):
+        assert outputs == [expected.tobytes()]
+
+
+@pytest.mark.skipif(tile_routines() is None, reason="the processor has no tile registers")
+def test_tile_registers_read_several_blocks_that_were_not_transposed(shared: pytest.MonkeyPatch) -> None:
+    left, right = bfloat16(128, 384), bfloat16(384, 96)
+    assert transpositions(lowered(heads, left, right)) == 0
+    expected = both(heads, left, right)
+    for outputs in launched(nki.jit(heads).compile(left, right).kernel, [left, right], shared):
         assert outputs == [expected.tobytes()]
 
 

@@ -12,13 +12,13 @@ to that of the groups before, which starts at +0.0.
 A tile of the output stays in registers while a loop over k broadcasts stationary elements against vectors of the
 moving matrix. Both operands are stored with k as the slow axis, as the tensor engine has them, so that both are read in
 rows. The moving one may instead lie in panels of :data:`PANEL` columns, each dense, one behind the other: then a panel
-is read where it is; of plain rows a copy is made.
+is read where it is; of plain rows the first tile of a panel makes a copy, which the others read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from llvmlite import ir
 
@@ -27,7 +27,6 @@ from nki.base.dtype import DType
 from nki.numerics import packing
 from nki.numerics.llvm import (
     F32,
-    I32,
     I64,
     LINE,
     POINTER,
@@ -47,6 +46,7 @@ from nki.numerics.llvm import (
     switch,
     while_,
 )
+from nki.numerics.vectors import Vectors, mask
 
 # Arguments of the public functions and of a tile: pointers with strides, then sizes and flags.
 _MATMUL: Final = [POINTER, I64, POINTER, I64, I64, POINTER, I64, I64, I64, I64, I64, I64]
@@ -64,7 +64,7 @@ CHAIN: Final = 16
 _FITS_BFLOAT16: Final = frozenset({dt.bfloat16, dt.bfloat16_words, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
 # The deepest product whose panels of the moving matrix are copied. A copy is contiguous, so its rows do not fight for
 # the few cache sets that a stride of a power of two leaves them; 256 rows of two AVX-512 vectors are 32 KiB, one L1.
-_PACKED_DEPTH: Final = 256
+_COPIED_DEPTH: Final = 256
 # Columns of the product that is transposed at a time, when the product has few columns.
 _NARROW_BLOCK: Final = 128
 
@@ -109,113 +109,43 @@ _HIGHEST_NARROW: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class _Arithmetic:
-    """``lanes`` of a vector, ``pairs`` as in :class:`_Vectors`, and the elements of a chain; 0: all are one chain."""
+    """``lanes`` of a vector, ``pairs`` as in :class:`Vectors`, and the elements of a chain; 0: all are one chain."""
 
     lanes: int
     pairs: bool = False
     chain: int = 0
 
 
-def _intrinsic(module: ir.Module, name: str, result: ir.Type, operands: list[Any]) -> ir.Function:
-    found: Any = module.globals.get(name)
-    return found or ir.Function(module, ir.FunctionType(result, operands), name)
-
-
-class _BFloat(ir.Type):
-    """LLVM's bfloat, which llvmlite does not name."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BFloat)
-
-    def __hash__(self) -> int:
-        return hash(_BFloat)
-
-
-@dataclass(frozen=True, slots=True)
-class _Vectors:
-    """Loads, stores and arithmetic of vectors of ``lanes`` floats; with a mask, on the masked lanes of memory only."""
-
-    b: Builder
-    lanes: int
-    mask: Value | None = None
-    pairs: bool = False
-    """Each element holds two bfloat16 numbers, the one of the smaller k in the upper half."""
-
-    @property
-    def type(self) -> ir.VectorType:
-        return ir.VectorType(F32, self.lanes)
-
-    @property
-    def zero(self) -> ir.Constant:
-        return ir.Constant(self.type, [0.0] * self.lanes)
-
-    def load(self, pointer: Value) -> Value:
-        if self.mask is None:
-            return self.b.load(pointer, typ=self.type, align=4)
-        name = f"llvm.masked.load.v{self.lanes}f32.p0"
-        operands = [pointer, ir.Constant(I32, 4), self.mask, self.zero]
-        return self.b.call(_intrinsic(self.b.module, name, self.type, [o.type for o in operands]), operands)
-
-    def store(self, value: Value, pointer: Value) -> None:
-        if self.mask is None:
-            self.b.store(value, pointer, align=4)
-            return
-        name = f"llvm.masked.store.v{self.lanes}f32.p0"
-        operands = [value, pointer, ir.Constant(I32, 4), self.mask]
-        self.b.call(_intrinsic(self.b.module, name, VOID, [o.type for o in operands]), operands)
-
-    def fma(self, x: Value, y: Value, z: Value) -> Value:
-        if self.pairs:
-            halves = ir.VectorType(_BFloat(), 2 * self.lanes)
-            name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * self.lanes}"
-            function = _intrinsic(self.b.module, name, self.type, [self.type, halves, halves])
-            return self.b.call(function, [z, self.b.bitcast(x, halves), self.b.bitcast(y, halves)])
-        name = f"llvm.fma.v{self.lanes}f32"
-        return self.b.call(_intrinsic(self.b.module, name, self.type, [self.type] * 3), [x, y, z])
-
-    def splat(self, scalar: Value) -> Value:
-        one = self.b.insert_element(ir.Constant(self.type, ir.Undefined), scalar, ir.Constant(I32, 0))
-        lanes = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
-        return self.b.shuffle_vector(one, ir.Constant(self.type, ir.Undefined), lanes)
-
-
-def _mask(b: Builder, lanes: int, count: Value) -> Value:
-    """True in the first ``count`` of ``lanes`` lanes."""
-    wide = ir.VectorType(I32, lanes)
-    one = b.insert_element(ir.Constant(wide, ir.Undefined), b.trunc(count, I32), ir.Constant(I32, 0))
-    bound = b.shuffle_vector(one, ir.Constant(wide, ir.Undefined), ir.Constant(wide, [0] * lanes))
-    return b.icmp_signed("<", ir.Constant(wide, list(range(lanes))), bound)
-
-
 def _chain(
     b: Builder,
-    v: _Vectors,
+    v: Vectors,
     size: tuple[int, int],
     operands: list[Value],
     block: tuple[int, Value],
     depth: Value,
+    copied: Value | None,
     fetched: Matrix | None = None,
 ) -> list[Value]:
     """Sums of ``depth`` products, each from +0.0 on, for ``size``: rows and vectors.
 
     ``operands``: the stationary and the moving one, each a pointer and a stride. ``block``: the columns of a block of
-    the stationary one, and the elements from block to block. ``fetched``: rows of which one is fetched in each round of
-    :data:`_UNROLLED` steps; without it, a round is one step.
+    the stationary one, and the elements from block to block. ``copied``: where the moving one is copied to, dense.
+    ``fetched``: rows of which one is fetched in each round of :data:`_UNROLLED` steps; without it, a round is one step.
     """
     slots = [Variable(b, v.type) for _ in range(size[0] * size[1])]
     for slot in slots:
         slot.set(v.zero)
     stationary, lds, moving, ldm = operands
-    k, left, right = Variable(b), Variable(b, POINTER), Variable(b, POINTER)
+    k, left, right, copy = Variable(b), *(Variable(b, POINTER) for _ in range(3))
     k.set(i64(0))
     left.set(stationary)
     right.set(moving)
+    copy.set(moving if copied is None else copied)
 
     def step() -> None:
         columns = [v.load(b.gep(right.get(), [i64(j * v.lanes)], source_etype=F32)) for j in range(size[1])]
+        for j, column in enumerate(columns if copied is not None else ()):
+            v.store(column, b.gep(copy.get(), [i64(j * v.lanes)], source_etype=F32))
         for i in range(size[0]):
             place = b.add(b.mul(block[1], i64(i // block[0])), i64(i % block[0]))
             scalar = v.splat(b.load(b.gep(left.get(), [place], source_etype=F32), typ=F32))
@@ -223,11 +153,12 @@ def _chain(
                 slot.set(v.fma(scalar, column, slot.get()))
         left.set(b.gep(left.get(), [lds], source_etype=F32))
         right.set(b.gep(right.get(), [ldm], source_etype=F32))
+        copy.set(b.gep(copy.get(), [i64(size[1] * v.lanes)], source_etype=F32))
 
     for rounds in (1,) if fetched is None else (_UNROLLED, 1):
         with steps(b, depth, rounds, k) as here:
             if fetched is not None and rounds > 1:
-                for column in range(0, PANEL, LINE // 4):
+                for column in (*range(0, PANEL, LINE // 4), PANEL - 1):  # a row may begin within a line
                     prefetch(b, fetched.at(b, b.sdiv(here, i64(_UNROLLED)), i64(column)))
             for _ in range(rounds):
                 step()
@@ -236,11 +167,12 @@ def _chain(
 
 def _groups(
     b: Builder,
-    v: _Vectors,
+    v: Vectors,
     size: tuple[int, int],
     operands: list[Value],
     block: tuple[int, Value],
     depth: Value,
+    copied: Value | None,
     chain: int,
 ) -> list[Value]:
     """As :func:`_chain`, but in groups of two chains of ``chain`` products."""
@@ -259,7 +191,8 @@ def _groups(
     with while_(b, lambda: b.icmp_signed("<", k.get(), depth)):
         here = k.get()
         places = [left.at(b, here, i64(0)), left.stride, right.at(b, here, i64(0)), right.stride]
-        sums = _chain(b, v, size, places, block, smaller(b, b.sub(depth, here), chain))
+        copy = None if copied is None else Matrix(copied, i64(size[1] * v.lanes)).at(b, here, i64(0))
+        sums = _chain(b, v, size, places, block, smaller(b, b.sub(depth, here), chain), copy)
         with b.if_else(b.icmp_signed("!=", is_second.get(), i64(0))) as (then, otherwise):
             with then:
                 add(sums)
@@ -274,22 +207,27 @@ def _groups(
     return [total.get() for total in totals]
 
 
-def _tile(module: ir.Module, kind: _Arithmetic, rows: int, vectors: int, masked: bool) -> ir.Function:
+def _tile(
+    module: ir.Module, kind: _Arithmetic, rows: int, vectors: int, masked: bool, copies: bool = False
+) -> ir.Function:
     """``void tile(out, ldo, stationary, lds, blocks, moving, ldm, depth, accumulate, count, ahead, lda)``.
 
     It computes ``rows`` x ``vectors`` vectors. If ``masked``, only the first ``count`` columns exist, in memory as
-    well. The largest tile fetches a row of ``ahead`` for each :data:`_UNROLLED` rows that it multiplies.
+    well. The largest tile fetches a row of ``ahead`` for each :data:`_UNROLLED` rows that it multiplies. If it
+    ``copies``, it has one argument more: where it writes the rows of ``moving``, one behind the other.
     """
-    function, b = internal(module, f"nki_matmul_tile_{rows}x{vectors}", _TILE)
-    out_pointer, ldo, left, lds, blocks, right, ldm, depth, accumulate, count, ahead, lda = function.args
+    name = f"nki_matmul_tile_{rows}x{vectors}{'_copying' if copies else ''}"
+    function, b = internal(module, name, [*_TILE, *([POINTER] if copies else [])])
+    out_pointer, ldo, left, lds, blocks, right, ldm, depth, accumulate, count, ahead, lda = function.args[:12]
     operands, block = [left, lds, right, ldm], (_TILING[kind.lanes].block, blocks)
     out, size = Matrix(out_pointer, ldo), (rows, vectors)
-    v = _Vectors(b, kind.lanes, _mask(b, kind.lanes, count) if masked else None, kind.pairs)
+    v = Vectors(b, kind.lanes, mask(b, kind.lanes, count) if masked else None, kind.pairs)
+    copied = function.args[12] if copies else None
     if kind.chain:
-        totals = _groups(b, v, size, operands, block, depth, kind.chain)
+        totals = _groups(b, v, size, operands, block, depth, copied, kind.chain)
     else:
         largest = size == (_TILING[kind.lanes].rows, 2)
-        totals = _chain(b, v, size, operands, block, depth, Matrix(ahead, lda) if largest else None)
+        totals = _chain(b, v, size, operands, block, depth, copied, Matrix(ahead, lda) if largest else None)
     places = [out.at(b, i64(i), i64(j * kind.lanes)) for i in range(rows) for j in range(vectors)]
     with b.if_else(b.icmp_signed("!=", accumulate, i64(0))) as (then, otherwise):
         with then:
@@ -302,29 +240,39 @@ def _tile(module: ir.Module, kind: _Arithmetic, rows: int, vectors: int, masked:
     return function
 
 
-def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool) -> ir.Function:
+def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool, copies: bool = False) -> ir.Function:
     """All rows of a panel of ``vectors`` vectors of columns.
 
-    Arguments as a tile's, then the number of rows. ``ahead`` is the next panel, which tiles fetch a part of each.
+    Arguments as a tile's, then the number of rows. ``ahead`` is the next panel, which tiles fetch a part of each. If it
+    ``copies``, it has one argument more: where the first tile, of which there is one, copies the panel to, or null.
     """
     tiling = _TILING[kind.lanes]
     highest = _HIGHEST_NARROW if vectors == 1 and _HIGHEST_NARROW % tiling.block == 0 else tiling.rows
     heights = [highest, *(height for height in (8, 4, 2, 1) if height < highest)]
-    function, b = internal(module, f"nki_matmul_panel_{vectors}", [*_TILE, I64])
-    out_pointer, ldo, left, lds, blocks, right, ldm, depth, accumulate, count, ahead, lda, rows = function.args
+    name = f"nki_matmul_panel_{vectors}{'_copying' if copies else ''}"
+    function, b = internal(module, name, [*_TILE, I64, *([POINTER] if copies else [])])
+    out_pointer, ldo, left, lds, blocks, source, step, depth, accumulate, count, ahead, lda, rows = function.args[:13]
     out, following = Matrix(out_pointer, ldo), Matrix(ahead, lda)
-    row, fetched = Variable(b), Variable(b)
+    row, fetched, panel, stride = Variable(b), Variable(b), Variable(b, POINTER), Variable(b)
     row.set(i64(0))
     fetched.set(i64(0))
+    panel.set(source)
+    stride.set(step)
 
-    def call(tile: ir.Function) -> None:
-        here, so_far = row.get(), fetched.get()
+    def call(tile: ir.Function, *copy: Value) -> None:
+        here, so_far, right, ldm = row.get(), fetched.get(), panel.get(), stride.get()
         place, weights = out.at(b, here, i64(0)), packing.column(b, left, here, blocks, tiling.block)
         missing = b.icmp_signed("<", so_far, depth)
         fetch = [b.select(missing, following.at(b, so_far, i64(0)), right), b.select(missing, lda, ldm)]
-        b.call(tile, [place, ldo, weights, lds, blocks, right, ldm, depth, accumulate, count, *fetch])
+        b.call(tile, [place, ldo, weights, lds, blocks, right, ldm, depth, accumulate, count, *fetch, *copy])
         fetched.set(b.add(so_far, b.sdiv(depth, i64(_UNROLLED))))
 
+    if copies:
+        with b.if_then(b.icmp_signed("!=", b.ptrtoint(function.args[13], I64), i64(0))):
+            call(_tile(module, kind, highest, vectors, masked, copies=True), function.args[13])
+            row.set(i64(highest))
+            panel.set(function.args[13])
+            stride.set(i64(vectors * kind.lanes))
     for height in heights:
         with steps(b, rows, height, row):
             call(_tile(module, kind, height, vectors, masked))
@@ -336,16 +284,16 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
     """The product as ``nki_matmul`` has it, panel by panel, whatever the number of columns."""
     lanes, tiling = kind.lanes, _TILING[kind.lanes]
     wide = {rows: _tile(module, kind, rows, vectors, False) for rows, vectors in tiling.wide.items()}
-    double, single = _panel(module, kind, 2, False), _panel(module, kind, 1, True)
+    double, single = _panel(module, kind, 2, False, copies=True), _panel(module, kind, 1, True)
     function, b = internal(module, "nki_matmul_product", _MATMUL)
     out_pointer, ldo, left, lds, blocks, right, ldm, panels, rows, columns, depth, accumulate = function.args
     out, moving = Matrix(out_pointer, ldo), _Panels(right, panels)
-    packed = Matrix(scratch(b, _PACKED_DEPTH * 2 * lanes), i64(2 * lanes))
     plain = b.icmp_signed("==", panels, i64(PANEL))
-    worth_packing = b.and_(at_least(b, rows, tiling.rows + 1), at_least(b, i64(_PACKED_DEPTH), depth))
-    worth_packing = b.and_(worth_packing, at_least(b, ldm, PANEL + 1))
+    worth_copying = b.and_(at_least(b, rows, tiling.rows + 1), at_least(b, i64(_COPIED_DEPTH), depth))
+    worth_copying = b.and_(worth_copying, at_least(b, ldm, PANEL + 1))
+    copy = b.select(worth_copying, scratch(b, _COPIED_DEPTH * 2 * lanes), ir.Constant(POINTER, None))
     weights = packing.Stationary(b, tiling.block, left, lds, blocks)
-    column, panel, stride = Variable(b), Variable(b, POINTER), Variable(b)
+    column = Variable(b)
     column.set(i64(0))
     with switch(b, b.select(plain, rows, i64(0)), wide) as cases:
         for few in cases:
@@ -358,15 +306,9 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
         weights.pack(b, packing.add_blocks_of_rows(module, tiling.block), depth, rows)
     with steps(b, columns, 2 * lanes, column) as here:
         place, source = out.at(b, i64(0), here), moving.at(b, here)
-        panel.set(source)
-        stride.set(ldm)
-        with b.if_then(worth_packing):
-            _pack(b, lanes, packed, Matrix(source, ldm), depth)
-            panel.set(packed.pointer)
-            stride.set(packed.stride)
         ahead = moving.at(b, b.add(here, i64(2 * lanes)))
-        operands = [place, ldo, *weights.get(), panel.get(), stride.get(), depth, accumulate, i64(0)]
-        b.call(double, [*operands, ahead, ldm, rows])
+        operands = [place, ldo, *weights.get(), source, ldm, depth, accumulate, i64(0)]
+        b.call(double, [*operands, ahead, ldm, rows, copy])
 
     with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
         here = column.get()
@@ -411,14 +353,6 @@ def add_pair_matmul(module: ir.Module, lanes: int) -> ir.Function:
         column.set(b.add(here, count))
     b.ret_void()
     return function
-
-
-def _pack(b: Builder, lanes: int, target: Matrix, source: Matrix, depth: Value) -> None:
-    """Copy ``depth`` rows of two vectors."""
-    v = _Vectors(b, lanes)
-    with steps(b, depth, 1) as row:
-        for j in (0, lanes):
-            v.store(v.load(source.at(b, row, i64(j))), target.at(b, row, i64(j)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ operand, and a partition of the product's result; threads that share partitions 
 the product and beyond.
 
 A copy goes if it is the only reader of the transposition's result, and if products alone read the tile that it fills,
-as their stationary operand. What loops or run-time indices touch is not changed.
+as their stationary operand. Several transpositions may fill a result side by side, which one copy moves: then each gets
+a tile of its own, if no product reads columns of two. What loops or run-time indices touch is not changed.
 
 A processor with tile registers reads bfloat16 the way it was before the transposition: then that goes, too, if nothing
 writes what it reads before the last product.
@@ -14,9 +15,11 @@ writes what it reads before the last product.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import ClassVar, Final
 
 from nki.base import dtype as dt
@@ -81,11 +84,11 @@ def turn_operands(
     uses = _uses_of(_results_and_copies(body, turns) | _sources(body, turns), body)
     changed: list[Statement | None] = list(body)
     for position in turns:
-        written = _write_directly(changed, position, uses)
-        if written is None or not _fits_tiles(written) or not has_tiles():
-            continue
-        if written.src.buffer.on_chip or written.src.tensor in fixed:  # else another core may write it
-            _read_unturned(changed, position, written, uses)
+        for place, written in _write_directly(changed, position, uses) or _write_parts(changed, position, uses):
+            if not _fits_tiles(written) or not has_tiles():
+                continue
+            if written.src.buffer.on_chip or written.src.tensor in fixed:  # else another core may write it
+                _read_unturned(changed, place, written, uses)
     return [statement for statement in changed if statement is not None]
 
 
@@ -131,31 +134,129 @@ def _uses_of(tensors: AbstractSet[Tensor], body: Sequence[Statement]) -> dict[Te
     return {tensor: each for tensor, each in uses.items() if tensor not in pinned}
 
 
-def _write_directly(body: list[Statement | None], position: int, uses: dict[Tensor, _Uses]) -> Copy | None:
+_Placed = list[tuple[int, Copy]]
+"""Transpositions that write tiles directly, each with its position."""
+
+
+def _write_directly(body: list[Statement | None], position: int, uses: dict[Tensor, _Uses]) -> _Placed:
     """Let the transposition at ``position`` write the tile to which its result is copied, if products read that.
 
-    Gives the new transposition; None, and no change, where that does not hold.
+    Gives the new transposition; nothing, and no change, where that does not hold.
     """
     inst = body[position]
     assert isinstance(inst, Inst)
     turn = inst.as_transposition()
     result = None if turn is None else uses.get(turn.dst.tensor)
-    if turn is None or result is None or not _is_whole(turn.dst) or len(result.writes) + len(result.reads) != 2:
-        return None
-    reader = body[result.reads[0]] if result.reads else None
-    if not isinstance(reader, Inst) or (copy := reader.as_copy()) is None or not (_is_free(inst) and _is_free(reader)):
+    if turn is None or result is None or not _is_whole(turn.dst) or len(result.writes) != 1 or not _is_free(inst):
+        return []
+    copy = _copy_to_operand(body, result, uses)
+    if copy is None or copy.dst.shape != turn.dst.shape:
+        return []
+    body[result.reads[0]] = None
+    return [_with_result(body, position, copy.dst.tensor)]
+
+
+def _copy_to_operand(body: Sequence[Statement | None], result: _Uses, uses: dict[Tensor, _Uses]) -> Copy | None:
+    """The only reader of a result, if it copies all of that to all of a tile that products alone read."""
+    reader = body[result.reads[0]] if len(result.reads) == 1 else None
+    if not isinstance(reader, Inst) or (copy := reader.as_copy()) is None or not _is_free(reader):
         return None
     tile = uses.get(copy.dst.tensor)
     if tile is None or len(tile.writes) != 1 or not _is_whole(copy.dst) or copy.dst.dtype is not copy.src.dtype:
         return None
-    if copy.dst.shape != turn.dst.shape or not _is_whole(copy.src):
+    if not _is_whole(copy.src) or not tile.reads:
         return None
-    if not tile.reads or not all(_is_stationary(body[read], copy.dst.tensor) for read in tile.reads):
-        return None
+    return copy if all(_is_stationary(body[read], copy.dst.tensor) for read in tile.reads) else None
+
+
+def _with_result(body: list[Statement | None], position: int, tile: Tensor) -> tuple[int, Copy]:
+    """Let the transposition at ``position`` write all of ``tile``."""
+    inst = body[position]
+    assert isinstance(inst, Inst)
+    turn = inst.as_transposition()
+    assert turn is not None
     number = next(n for n, access in enumerate(inst.accesses()) if access.tensor is turn.dst.tensor)
-    changed = body[position] = inst.with_operands({number: Access.whole(copy.dst.tensor)})
+    changed = body[position] = inst.with_operands({number: Access.whole(tile)})
+    turn = changed.as_transposition()
+    assert turn is not None
+    return position, turn
+
+
+def _write_parts(body: list[Statement | None], position: int, uses: dict[Tensor, _Uses]) -> _Placed:
+    """Let the transpositions that fill one result with that at ``position`` write a tile each, if products read that.
+
+    Gives the new transpositions; nothing, and no change, where that does not hold.
+    """
+    inst = body[position]
+    assert isinstance(inst, Inst)
+    turn = inst.as_transposition()
+    result = None if turn is None else uses.get(turn.dst.tensor)
+    if turn is None or result is None or position != result.writes[-1] or len(result.writes) == 1:
+        return []
+    copy = _copy_to_operand(body, result, uses)
+    if copy is None or position > result.reads[0] or copy.dst.shape[0] != copy.src.shape[0]:
+        return []
+    windows = [_window_of_turn(body[write]) for write in result.writes]
+    bounds = sorted(window for window in windows if window is not None)
+    if len(bounds) < len(windows) or any(one[1] > two[0] for one, two in pairwise(bounds)):
+        return []
+    tile, parts = copy.dst.tensor, dict[tuple[int, int], Tensor]()
+    for number, (first, end) in enumerate(bounds):
+        name, shape = f"{tile.name} part {number}", (tile.shape[0], end - first)
+        parts[first, end] = Tensor(name, shape, tile.dtype, tile.buffer, span=tile.span)
+    if not _read_parts(body, tile, parts, uses):
+        return []
     body[result.reads[0]] = None
-    return changed.as_transposition()
+    placed: _Placed = []
+    for write, window in zip(result.writes, windows, strict=True):
+        assert window is not None
+        uses[parts[window]].writes.append(write)
+        placed.append(_with_result(body, write, parts[window]))
+    return placed
+
+
+def _read_parts(
+    body: list[Statement | None], tile: Tensor, parts: dict[tuple[int, int], Tensor], uses: dict[Tensor, _Uses]
+) -> bool:
+    """Let the readers of ``tile`` read its ``parts``, by columns; False, and no change, if one reads two of them."""
+    changed: dict[int, Inst] = {}
+    new = {part: _Uses() for part in parts.values()}
+    windows = list(parts)
+    starts = [first for first, _ in windows]
+    for read in uses[tile].reads:
+        inst = body[read]
+        assert isinstance(inst, Inst)
+        operands: dict[int, Access] = {}
+        for number, access in enumerate(inst.accesses()):
+            if access.tensor is not tile:
+                continue
+            row, column = divmod(access.offset, tile.free_size)
+            place = bisect_right(starts, column) - 1
+            first, end = windows[place] if place >= 0 else (0, 0)
+            if access.dtype is not tile.dtype or len(access.shape) != 2 or access.strides != (tile.free_size, 1):
+                return False
+            if column + access.shape[1] > end:
+                return False
+            part, width = parts[first, end], end - first
+            operands[number] = Access(part, row * width + column - first, access.shape, (width, 1), tile.dtype)
+            new[part].reads.append(read)
+        changed[read] = inst.with_operands(operands)
+    for read, inst in changed.items():
+        body[read] = inst
+    uses.update(new)
+    return True
+
+
+def _window_of_turn(statement: Statement | None) -> tuple[int, int] | None:
+    """The first column that a transposition writes, in all partitions of its result, and the one behind the last."""
+    if not isinstance(statement, Inst) or (turn := statement.as_transposition()) is None or not _is_free(statement):
+        return None
+    access, tensor = turn.dst, turn.dst.tensor
+    if len(access.shape) != 2 or access.shape[0] != tensor.shape[0] or access.strides != (tensor.free_size, 1):
+        return None
+    if access.dtype is not tensor.dtype or access.offset >= tensor.free_size:
+        return None
+    return access.offset, access.offset + access.shape[1]
 
 
 def _fits_tiles(turn: Copy) -> bool:
