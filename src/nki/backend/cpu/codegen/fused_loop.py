@@ -7,17 +7,21 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
-from typing import cast
+from typing import Final, cast
 
 from nki.backend.cpu.codegen.elementwise import vectorized_last
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, loop_nest
+from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of
 from nki.backend.cpu.codegen.summed_rows import Keep, emit_groups, emit_row, row_sums
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, Expr, LoopStatement, MemRef, Reduce, subexpressions
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
+
+_MOST_PARTS: Final = 24
+"""Parts of an expression that a sum computes for itself."""
 
 
 def emit_fused(r: FunctionBuilder, statements: Sequence[LoopStatement], unstored: AbstractSet[int]) -> int:
@@ -31,7 +35,8 @@ def emit_fused(r: FunctionBuilder, statements: Sequence[LoopStatement], unstored
     if len(assigns) < len(statements):
         total = statements[len(assigns)]
         assert isinstance(total, Reduce)
-        _Summed(r, fused, total).emit()
+        if not _emit_sum_alone(r, assigns, unstored, total):
+            _Summed(r, fused, total).emit()
         return len(assigns) + 1
     first = assigns[0].target
     loops = r.loop_nest(fused.streams, first.rows, first.columns)
@@ -126,6 +131,46 @@ class _InnerLoop(InnerLoop):
             known = super()._load(expr, index, width)
             self.registers[memref] = known
         return known
+
+
+def _emit_sum_alone(r: FunctionBuilder, assigns: Sequence[Assign], unstored: AbstractSet[int], total: Reduce) -> bool:
+    """Emit ``total`` as the sum of an expression, if nothing else that ``assigns`` compute is wanted.
+
+    False and no code if lanes that follow a row each cannot compute the expression.
+    """
+    value = _inlined(assigns, total.value) if len(unstored) == len(assigns) else None
+    if value is None:
+        return False
+    alone = replace(total, value=value)
+    nest = row_sums(r, alone)
+    if nest is None:
+        return False
+    emit_reduce(r, alone)
+    return True
+
+
+def _inlined(assigns: Sequence[Assign], wanted: Expr) -> Expr | None:
+    """``wanted`` as an expression of what ``assigns`` only read; None if it is long.
+
+    Each memory has one load in it.
+    """
+    values: dict[MemRef, Expr] = {}
+    sizes: dict[int, int] = {}
+
+    def expression(expr: Expr) -> Expr:
+        if expr.kind == "load" and expr.memref is not None:
+            sizes.setdefault(id(values.setdefault(expr.memref, expr)), 1)
+            return values[expr.memref]
+        result = replace(expr, args=tuple(map(expression, expr.args)))
+        sizes[id(result)] = 1 + sum(sizes[id(arg)] for arg in result.args)
+        return result
+
+    for assign in assigns:
+        value = expression(assign.value)
+        if sizes[id(value)] > _MOST_PARTS:
+            return None
+        values[assign.target] = value
+    return expression(wanted)
 
 
 class _Summed:
