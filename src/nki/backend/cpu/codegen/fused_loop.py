@@ -16,7 +16,7 @@ from nki.backend.cpu.codegen.loop_nest import CountedLoop, loop_nest
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of
 from nki.backend.cpu.codegen.summed_rows import Keep, emit_groups, emit_row, row_sums
-from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, Expr, LoopStatement, MemRef, Reduce, subexpressions
+from nki.backend.cpu.loop_ir.nodes import GRANULE, SCRATCH, Assign, Expr, LoopStatement, MemRef, Reduce, subexpressions
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
 
@@ -87,19 +87,31 @@ class _Fused:
         inner = _InnerLoop(r, self, loop, cursors)
         for assign in self.assigns:
             inner.hoist(assign.value)
-        done, width = 0, r.lanes
+        splits_pairs = GRANULE * loop.per_partition % (2 * r.lanes) > 0  # by ranges of partitions
+        done, width = 0, 2 * r.lanes if self.packs_pairs and not splits_pairs else r.lanes
         while width >= 1:
             whole = (loop.count - done) // width * width
             if whole:
 
                 def chunk(index: Value, width: int = width) -> None:
-                    if width == r.lanes:
+                    if width >= r.lanes:
                         inner.fetch_ahead(index)
                     inner.emit(index, width)
 
                 r.counted_loop(done + whole, width, chunk, done, loop.per_partition)
                 done += whole
             width //= 2
+
+    @property
+    def packs_pairs(self) -> bool:
+        """True if two vectors at a time are rounded to bfloat16, as one shuffle packs both.
+
+        Functions keep their constants in registers, of which two vectors leave too few.
+        """
+        targets = [assign.target for assign, stream in zip(self.assigns, self.targets, strict=True) if stream >= 0]
+        parts = [part for assign in self.assigns for part in subexpressions(assign.value)]
+        plain = all(part.kind in ("load", "value", "cast", "alu") or part.op in ("copy", "square") for part in parts)
+        return plain and any(target.dtype is dt.bfloat16 for target in targets)
 
 
 class _InnerLoop(InnerLoop):
@@ -201,7 +213,8 @@ class _Summed:
             loop = _InnerLoop(self.r, self.fused, self.elements, cursors)
             for assign in self.fused.assigns:
                 loop.hoist(assign.value)
-            emit_row(self.r, width, self.r.lanes, partial(self._elements, loop, keep, column))
+            most = 2 * self.r.lanes if self.fused.packs_pairs else self.r.lanes
+            emit_row(self.r, width, most, partial(self._elements, loop, keep, column))
 
         emit_groups(self.r, self.total, nest, row)
 
