@@ -35,7 +35,7 @@ VIEWS = ("whole", "left", "right", "shifted", "unshifted", "even", "odd", "block
 OPERATORS = (nl.add, nl.subtract, nl.multiply, nl.maximum, nl.minimum, nl.greater, nl.logical_xor)
 FUNCTIONS = (nl.exp, nl.tanh, nl.gelu, nl.silu, nl.relu, nl.sign, nl.copy, nl.abs)
 KINDS = ("both", "number", "two", "column", "repeated", "activation", "three", "copy", "reciprocal", "select", "fill")
-KINDS += ("positions", "sum", "sum")
+KINDS += ("positions", "sum", "sum", "extreme", "extreme")
 
 
 class Step(nl.NKIObject):
@@ -102,6 +102,9 @@ def run(tiles, vectors, step):
         summed = dst if step.number % 7 else a
         axes = tuple(range(1, len(summed.shape)))
         nisa.tensor_reduce(vectors[step.number % 2], op, summed, axis=axes, negate=step.number % 3 == 0)
+    elif step.kind == "extreme":
+        axes = tuple(range(1, len(a.shape)))
+        nisa.tensor_reduce(vectors[step.number % 2], nl.maximum if step.number % 3 else nl.minimum, a, axis=axes)
     elif step.kind == "positions":
         nisa.iota(dst, [[1, columns(step.view)]], offset=step.number, channel_multiplier=3)
     else:

@@ -15,6 +15,8 @@ from nki.backend.cpu.fusion.chain import Chain
 from nki.backend.cpu.fusion.fuse import fuse
 from nki.backend.cpu.loop_ir.lower import lower
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, LoopStatement, Reduce
+from nki.backend.cpu.runtime import routines
+from nki.backend.cpu.runtime.routines import routine_key
 from nki.compiler import executable
 from tests.support.both_executors import both, numbers
 
@@ -121,9 +123,9 @@ def softmax(x):
     return out
 
 
-def riding(kernel: Any, x: Any) -> list[Chain]:
+def riding(kernel: Any, *arguments: Any) -> list[Chain]:
     """The chains of a kernel that end in a sum."""
-    fused = fuse(executable.lower(nki.jit(kernel).compile(x).kernel))
+    fused = fuse(executable.lower(nki.jit(kernel).compile(*arguments).kernel))
     chains = [inst for inst in fused.instructions() if isinstance(inst, Chain)]
     return [chain for chain in chains if chain.parts[-1].mnemonic == "tensor_reduce"]
 
@@ -139,6 +141,67 @@ def test_sums_ride_along(shape: tuple[int, int], dtype: Any) -> None:
     with np.errstate(all="ignore"):
         both(root_of_mean_square, x)
         both(softmax, x)
+
+
+def scratch_of(chain: Chain) -> int:
+    """The bytes of scratch memory of a chain's routine."""
+    (routine,) = routines.compile_routines({routine_key(chain): chain}, None)
+    return routine.scratch
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("columns", [32, 33, 39, 40, 63, 71, 200, 333])
+def test_a_sum_that_alone_wants_what_a_chain_computes_needs_no_chunks(columns: int, dtype: Any) -> None:
+    x = numbers(64, columns).astype(dtype)
+    x[0, -1], x[1, 0], x[2, 3], x[3] = np.inf, np.nan, -np.inf, -0.0
+    (chain,) = riding(root_of_mean_square, x)
+    assert scratch_of(chain) == 4 * 64  # the sums
+    (other,) = riding(softmax, x)  # its exponentials are read again
+    assert scratch_of(other) > 4 * 16 * min(columns, 128)
+    with np.errstate(all="ignore"):
+        both(root_of_mean_square, x)
+        both(softmax, x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_sums_of_what_is_read_as_it_is_and_rounded(dtype: Any) -> None:
+    """The tile is read twice, once through a cast; products with two tiles keep their chunks."""
+
+    def kernel(x, y):
+        out = nl.ndarray((x.shape[0], 3), dtype=nl.float32, buffer=nl.shared_hbm)
+        tile, other, result = nl.load(x), nl.load(y), tile_like(nl.load(x), 3)
+        for number, source in enumerate((tile, other, tile)):
+            rounded, product = tile_like(tile, x.shape[1], nl.bfloat16), tile_like(tile, x.shape[1])
+            nisa.tensor_scalar(rounded, source, nl.multiply, 1.01)
+            nisa.tensor_tensor(product, tile, rounded, nl.multiply if number < 2 else nl.maximum)
+            nisa.tensor_reduce(result[:, number : number + 1], nl.add, product, axis=1)
+        nl.store(out, result)
+        return out
+
+    x, y = numbers(48, 75).astype(dtype), numbers(2, 48, 75)[1].astype(dtype)
+    x[5, 7] = np.nan
+    assert [scratch_of(chain) == 4 * 48 for chain in riding(kernel, x, y)] == [True, False, True]
+    both(kernel, x, y)
+
+
+def test_a_long_expression_is_not_computed_in_the_sum() -> None:
+    """Each instruction doubles the number of operands: without a limit the expression would have 1024."""
+
+    def kernel(x):
+        out = nl.ndarray((x.shape[0], 1), dtype=nl.float32, buffer=nl.shared_hbm)
+        tile, total = nl.load(x), tile_like(nl.load(x), 1)
+        for _ in range(10):
+            twice = tile_like(tile, x.shape[1])
+            nisa.tensor_tensor(twice, tile, tile, nl.add)
+            tile = twice
+        nisa.tensor_reduce(total, nl.add, tile, axis=1)
+        nl.store(out, total)
+        return out
+
+    x = numbers(32, 40)
+    (chain,) = riding(kernel, x)
+    assert scratch_of(chain) > 4 * 32
+    both(kernel, x)
 
 
 def test_other_reductions_do_not_ride() -> None:
@@ -186,10 +249,10 @@ def test_a_sum_that_nobody_reads_has_its_memory() -> None:
     def kernel(x):
         out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
         tile = nl.load(x)
-        twice, total = tile_like(tile, x.shape[1]), tile_like(tile, 1)
-        nisa.tensor_scalar(twice, tile, nl.multiply, 2.0)
-        nisa.tensor_reduce(total, nl.add, twice, axis=1)
-        nl.store(out, twice)
+        powers, total = tile_like(tile, x.shape[1]), tile_like(tile, 1)
+        nisa.activation(powers, nl.exp, tile)
+        nisa.tensor_reduce(total, nl.add, powers, axis=1)
+        nl.store(out, powers)
         return out
 
     x = numbers(128, 64)

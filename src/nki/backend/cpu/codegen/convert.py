@@ -152,12 +152,10 @@ def encode(b: Builder, value: Value, dtype: DType, has_canonical_nan: bool = Fal
             return b.bitcast(_encode_small(b, value, _HALF), like(value, F16))
         return b.fptrunc(canonical_nan(b, value), like(value, F16))
     if dtype is dt.bfloat16:
-        bits = b.bitcast(value, like(value, I32))
-        return _upper_halves(b, _rounded(b, bits, 16) if has_canonical_nan else _round_bits(b, value, bits, 16))
+        return _upper_halves(b, _rounded(b, value if has_canonical_nan else canonical_nan(b, value), 16))
     if dtype is dt.tfloat32:
-        bits = b.bitcast(value, like(value, I32))
-        kept = b.and_(_round_bits(b, value, bits, 13), constant(bits.type, 0xFFFFE000))
-        return b.bitcast(kept, value.type)
+        bits = _rounded(b, canonical_nan(b, value), 13)
+        return b.bitcast(b.and_(bits, constant(bits.type, 0xFFFFE000)), value.type)
     if dtype in _SMALL:
         return _encode_small(b, value, _SMALL[dtype])
     if dtype is dt.float8_e8m0fnu:
@@ -212,16 +210,12 @@ def _encode_integer(b: Builder, value: Value, dtype: DType) -> Value:
     return b.select(over, constant(whole.type, high), whole)
 
 
-def _round_bits(b: Builder, value: Value, bits: Value, drop: int) -> Value:
-    """``bits`` of ``value`` rounded to nearest even at bit ``drop``; the bits below are left as rubbish.
+def _rounded(b: Builder, value: Value, drop: int) -> Value:
+    """The bits of ``value`` rounded to nearest even at bit ``drop``; those below are left as rubbish.
 
-    A NaN becomes the canonical one.
+    The canonical NaN stays what it is, others need not stay NaN.
     """
-    return b.select(b.fcmp_unordered("uno", value, value), constant(bits.type, _NAN), _rounded(b, bits, drop))
-
-
-def _rounded(b: Builder, bits: Value, drop: int) -> Value:
-    """As :func:`_round_bits`; the canonical NaN stays what it is, others need not stay NaN."""
+    bits = b.bitcast(value, like(value, I32))
     kind = bits.type
     odd = b.and_(b.lshr(bits, constant(kind, drop)), constant(kind, 1))
     return b.add(b.add(bits, constant(kind, (1 << (drop - 1)) - 1)), odd)

@@ -7,17 +7,21 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
-from typing import cast
+from typing import Final, cast
 
 from nki.backend.cpu.codegen.elementwise import vectorized_last
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, loop_nest
+from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of
 from nki.backend.cpu.codegen.summed_rows import Keep, emit_groups, emit_row, row_sums
-from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, Expr, LoopStatement, MemRef, Reduce, subexpressions
+from nki.backend.cpu.loop_ir.nodes import GRANULE, SCRATCH, Assign, Expr, LoopStatement, MemRef, Reduce, subexpressions
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
+
+_MOST_PARTS: Final = 24
+"""Parts of an expression that a sum computes for itself."""
 
 
 def emit_fused(r: FunctionBuilder, statements: Sequence[LoopStatement], unstored: AbstractSet[int]) -> int:
@@ -31,7 +35,8 @@ def emit_fused(r: FunctionBuilder, statements: Sequence[LoopStatement], unstored
     if len(assigns) < len(statements):
         total = statements[len(assigns)]
         assert isinstance(total, Reduce)
-        _Summed(r, fused, total).emit()
+        if not _emit_sum_alone(r, assigns, unstored, total):
+            _Summed(r, fused, total).emit()
         return len(assigns) + 1
     first = assigns[0].target
     loops = r.loop_nest(fused.streams, first.rows, first.columns)
@@ -82,19 +87,31 @@ class _Fused:
         inner = _InnerLoop(r, self, loop, cursors)
         for assign in self.assigns:
             inner.hoist(assign.value)
-        done, width = 0, r.lanes
+        splits_pairs = GRANULE * loop.per_partition % (2 * r.lanes) > 0  # by ranges of partitions
+        done, width = 0, 2 * r.lanes if self.packs_pairs and not splits_pairs else r.lanes
         while width >= 1:
             whole = (loop.count - done) // width * width
             if whole:
 
                 def chunk(index: Value, width: int = width) -> None:
-                    if width == r.lanes:
+                    if width >= r.lanes:
                         inner.fetch_ahead(index)
                     inner.emit(index, width)
 
                 r.counted_loop(done + whole, width, chunk, done, loop.per_partition)
                 done += whole
             width //= 2
+
+    @property
+    def packs_pairs(self) -> bool:
+        """True if two vectors at a time are rounded to bfloat16, as one shuffle packs both.
+
+        Functions keep their constants in registers, of which two vectors leave too few.
+        """
+        targets = [assign.target for assign, stream in zip(self.assigns, self.targets, strict=True) if stream >= 0]
+        parts = [part for assign in self.assigns for part in subexpressions(assign.value)]
+        plain = all(part.kind in ("load", "value", "cast", "alu") or part.op in ("copy", "square") for part in parts)
+        return plain and any(target.dtype is dt.bfloat16 for target in targets)
 
 
 class _InnerLoop(InnerLoop):
@@ -128,6 +145,46 @@ class _InnerLoop(InnerLoop):
         return known
 
 
+def _emit_sum_alone(r: FunctionBuilder, assigns: Sequence[Assign], unstored: AbstractSet[int], total: Reduce) -> bool:
+    """Emit ``total`` as the sum of an expression, if nothing else that ``assigns`` compute is wanted.
+
+    False and no code if lanes that follow a row each cannot compute the expression.
+    """
+    value = _inlined(assigns, total.value) if len(unstored) == len(assigns) else None
+    if value is None:
+        return False
+    alone = replace(total, value=value)
+    nest = row_sums(r, alone)
+    if nest is None:
+        return False
+    emit_reduce(r, alone)
+    return True
+
+
+def _inlined(assigns: Sequence[Assign], wanted: Expr) -> Expr | None:
+    """``wanted`` as an expression of what ``assigns`` only read; None if it is long.
+
+    Each memory has one load in it.
+    """
+    values: dict[MemRef, Expr] = {}
+    sizes: dict[int, int] = {}
+
+    def expression(expr: Expr) -> Expr:
+        if expr.kind == "load" and expr.memref is not None:
+            sizes.setdefault(id(values.setdefault(expr.memref, expr)), 1)
+            return values[expr.memref]
+        result = replace(expr, args=tuple(map(expression, expr.args)))
+        sizes[id(result)] = 1 + sum(sizes[id(arg)] for arg in result.args)
+        return result
+
+    for assign in assigns:
+        value = expression(assign.value)
+        if sizes[id(value)] > _MOST_PARTS:
+            return None
+        values[assign.target] = value
+    return expression(wanted)
+
+
 class _Summed:
     """The statements of ``fused`` with a sequential sum of what one of them computes, row by row.
 
@@ -156,7 +213,8 @@ class _Summed:
             loop = _InnerLoop(self.r, self.fused, self.elements, cursors)
             for assign in self.fused.assigns:
                 loop.hoist(assign.value)
-            emit_row(self.r, width, self.r.lanes, partial(self._elements, loop, keep, column))
+            most = 2 * self.r.lanes if self.fused.packs_pairs else self.r.lanes
+            emit_row(self.r, width, most, partial(self._elements, loop, keep, column))
 
         emit_groups(self.r, self.total, nest, row)
 

@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
 from nki.backend.cpu.codegen.reduce import Nest, VectorTotals, chains_of, in_all_lanes, nest_of, vector_stream
-from nki.backend.cpu.codegen.row_vectors import PIECE, RowVectors, pieces_of
+from nki.backend.cpu.codegen.row_vectors import Block, RowVectors
 from nki.backend.cpu.codegen.streams import Cursors
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Expr, LoopStatement, MemRef, Reduce, loads, subexpressions
 
@@ -100,14 +100,14 @@ class _Halves:
         totals = [VectorTotals(r, s, nest, row, count) for (s, nest, _, _), row in zip(parts, rows, strict=True)]
         elements = sum(nest.inner[0].count for nest in self.nests)
         done = 0
-        for pieces in pieces_of(r.lanes):
-            whole = done + (elements - done) // (PIECE * pieces) * PIECE * pieces
+        for block in rows[0].blocks(1):
+            whole = done + (elements - done) // block.columns * block.columns
 
-            def block(index: Value, pieces: int = pieces) -> None:
-                for number, vector in enumerate(rows[0].neighbours(starts[0], index, pieces)):
+            def columns(index: Value, block: Block = block) -> None:
+                for number, vector in enumerate(rows[0].neighbours(starts[0], index, block)):
                     totals[number % 2].add(rows[number % 2].applied(vector))
 
-            r.counted_loop(whole, PIECE * pieces, block, done)
+            r.counted_loop(whole, block.columns, columns, done)
             done = whole
         for index in range(done, elements):
             at = ir.Constant(I64, index // 2)

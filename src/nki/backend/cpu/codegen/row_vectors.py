@@ -8,28 +8,40 @@ instructions for each vector of one column, and one addition then serves all row
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import storage_type
-from nki.backend.cpu.codegen.function import I32, I64, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import I32, I64, Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop, load_every
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.streams import Cursors, Stream
 from nki.backend.cpu.loop_ir.nodes import Expr, subexpressions
+from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
+from nki.numerics.llvm import constant
 from nki.numerics.transpose import transposed
 
 PIECE: Final = 4
 """Elements of a row that are loaded together."""
 _FEWEST: Final = 8
 """Elements of a row from which on the way through vectors is worth its start."""
+_KINDS: Final = frozenset({"load", "cast", "value", "alu", "act"})
 
 
-def pieces_of(lanes: int) -> tuple[int, ...]:
-    """The pieces of a row that are loaded together, most first: of float32 a cache line, if registers suffice."""
-    return (4, 1) if lanes == 16 else (1,)
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Columns that are loaded at once: some pieces of each row, whose elements are pairs of columns if ``paired``."""
+
+    pieces: int
+    paired: bool
+
+    @property
+    def columns(self) -> int:
+        """The number of columns."""
+        return PIECE * self.pieces * (2 if self.paired else 1)
 
 
 def main_stream(value: Expr, streams: list[Stream], inner: list[CountedLoop]) -> int:
@@ -39,9 +51,7 @@ def main_stream(value: Expr, streams: list[Stream], inner: list[CountedLoop]) ->
     are the same for all elements of a row.
     """
     parts, last = subexpressions(value), inner[-1]
-    if last.count < _FEWEST or any(
-        part.kind not in ("load", "cast", "value", "alu") or part.op in BITS for part in parts
-    ):
+    if last.count < _FEWEST or any(part.kind not in _KINDS or part.op in BITS for part in parts):
         return 0
     wanted = {id(part) for part in parts}
     moving = [
@@ -65,25 +75,50 @@ class RowVectors:
         """The load of the main stream, with its casts."""
         self.known = {id(part): self._splat(part) for part in _invariants(value, self.leaf)}
 
-    def columns(self, cursors: list[Cursors], index: Value, pieces: int) -> list[Value]:
-        """The elements of all rows, which ``cursors`` follow, in the columns from ``index`` on: four for each piece."""
-        return [self.applied(vector) for vector in self._columns(cursors, index, self.step, pieces)]
+    def blocks(self, step: int) -> list[Block]:
+        """The blocks in which every ``step``-th element is loaded, largest first; what is left over goes one by one.
 
-    def neighbours(self, cursors: list[Cursors], index: Value, pieces: int) -> list[Value]:
+        Of float32 a large one is a cache line, if registers suffice. Pairs of bfloat16 are transposed as one word.
+        """
+        pieces = (4, 1) if self.lanes == 16 else (1,)
+        paired = (True, False) if step == 1 and self._decodes_bfloat16() else (False,)
+        return [Block(count, pair) for pair in paired for count in (pieces if pair == paired[0] else (1,))]
+
+    def _decodes_bfloat16(self) -> bool:
+        load, leaf = self.streams[self.main].expr, self.leaf
+        is_decoded = leaf.kind == "cast" and leaf.dtype is dt.float32 and leaf.args[0] is load
+        return is_decoded and leaf.args[0].dtype is dt.bfloat16
+
+    def columns(self, cursors: list[Cursors], index: Value, block: Block) -> list[Value]:
+        """The elements of all rows, which ``cursors`` follow, in the columns of the ``block`` that ``index`` begins."""
+        return [self.applied(vector) for vector in self._columns(cursors, index, self.step, block)]
+
+    def neighbours(self, cursors: list[Cursors], index: Value, block: Block) -> list[Value]:
         """Vectors of elements side by side in memory, whatever the step, without the expression around them."""
-        return self._columns(cursors, index, 1, pieces)
+        return self._columns(cursors, index, 1, block)
 
-    def _columns(self, cursors: list[Cursors], index: Value, step: int, pieces: int) -> list[Value]:
+    def _columns(self, cursors: list[Cursors], index: Value, step: int, block: Block) -> list[Value]:
         """All pieces of one row are loaded before those of the next: rows a power of two apart, of which a cache keeps
         few at a time, leave it once.
         """
-        places = [self.b.add(index, ir.Constant(I64, PIECE * n)) if n else index for n in range(pieces)]
-        loaded = [[self._piece(row, at, step) for at in places] for row in cursors]
+        width = block.columns // block.pieces
+        places = [self.b.add(index, ir.Constant(I64, width * n)) if n else index for n in range(block.pieces)]
+        loaded = [[self._piece(row, at, step, block.paired) for at in places] for row in cursors]
         columns: list[Value] = []
-        for n in range(pieces):
-            vectors = [self._decoded([row[n] for row in loaded[first::PIECE]]) for first in range(PIECE)]
-            columns += transposed(self.b, vectors, PIECE)
+        for n in range(block.pieces):
+            vectors = [_side_by_side(self.b, [row[n] for row in loaded[first::PIECE]]) for first in range(PIECE)]
+            if block.paired:
+                columns += [half for vector in transposed(self.b, vectors, PIECE) for half in self._halves(vector)]
+            else:
+                columns += transposed(self.b, [self._decoded(vector) for vector in vectors], PIECE)
         return columns
+
+    def _halves(self, pairs: Value) -> tuple[Value, Value]:
+        """Both columns of pairs of bfloat16, as float32: the first one is in the low half of each word."""
+        b, words = self.b, self.b.bitcast(pairs, ir.VectorType(I32, self.lanes))
+        low = b.shl(words, constant(words.type, 16))
+        high = b.and_(words, constant(words.type, 0xFFFF0000))
+        return b.bitcast(low, pairs.type), b.bitcast(high, pairs.type)
 
     def column(self, cursors: list[Cursors], index: Value) -> Value:
         """One vector: the elements of all rows in column ``index``."""
@@ -111,36 +146,42 @@ class RowVectors:
             vector = self.b.insert_element(vector, value, ir.Constant(I32, lane))
         return vector
 
-    def _piece(self, cursors: Cursors, index: Value, step: int) -> Value:
-        """The stored elements of one row from ``index`` on."""
+    def _piece(self, cursors: Cursors, index: Value, step: int, paired: bool) -> Value:
+        """The stored elements of one row from ``index`` on, or pairs of them."""
         memref = self.streams[self.main].memref
         assert memref is not None
         size = memref.dtype.itemsize
         at = self.r.move(cursors[self.main], self.b.mul(index, ir.Constant(I64, size * step)))
         if step > 1:
             return load_every(self.b, at, memref.dtype, step, PIECE)
+        if paired:
+            return self.b.load(at, typ=storage_type(dt.float32, PIECE), align=size)
         return self.b.load(at, typ=storage_type(memref.dtype, PIECE), align=size)
 
-    def _decoded(self, pieces: list[Value]) -> Value:
-        """The pieces side by side, with the casts of the expression applied."""
-        while len(pieces) > 1:
-            lanes = list(range(2 * pieces[0].type.count))
-            mask = ir.Constant(ir.VectorType(I32, len(lanes)), lanes)
-            pairs = zip(pieces[::2], pieces[1::2], strict=True)
-            pieces = [self.b.shuffle_vector(left, right, mask) for left, right in pairs]
+    def _decoded(self, stored: Value) -> Value:
+        """``stored`` elements with the casts of the expression applied."""
         flat = CountedLoop(1, tuple(1 for _ in self.streams))
         loop = InnerLoop(self.r, self.streams, flat, self.starts[0])
-        return loop.converted(self.leaf, pieces[0])
+        return loop.converted(self.leaf, stored)
+
+
+def _side_by_side(b: Builder, pieces: list[Value]) -> Value:
+    while len(pieces) > 1:
+        lanes = list(range(2 * pieces[0].type.count))
+        mask = ir.Constant(ir.VectorType(I32, len(lanes)), lanes)
+        pieces = [b.shuffle_vector(left, right, mask) for left, right in zip(pieces[::2], pieces[1::2], strict=True)]
+    return pieces[0]
 
 
 def _leaf(value: Expr, load: Expr | None) -> Expr:
-    """The casts of ``load`` in ``value``, as far as nothing else comes in between."""
-    part = next(part for part in subexpressions(value) if part is load)
-    while (
-        cast := next((p for p in subexpressions(value) if p.kind == "cast" and p.args[0] is part), None)
-    ) is not None:
-        part = cast
-    return part
+    """The casts of ``load`` in ``value``, as far as nothing else takes what they convert."""
+    parts = subexpressions(value)
+    part = next(part for part in parts if part is load)
+    while True:
+        takers = list({id(p): p for p in parts if any(arg is part for arg in p.args)}.values())
+        if len(takers) != 1 or takers[0].kind != "cast":
+            return part
+        part = takers[0]
 
 
 def _invariants(value: Expr, leaf: Expr) -> list[Expr]:
@@ -161,14 +202,14 @@ def follow(
 ) -> None:
     """Call ``step`` with the vector of each column in turn, along the innermost loop."""
     done = whole = 0
-    for pieces in pieces_of(r.lanes):
-        whole = done + (last.count - done) // (PIECE * pieces) * PIECE * pieces
+    for block in rows.blocks(rows.step):
+        whole = done + (last.count - done) // block.columns * block.columns
 
-        def block(index: Value, pieces: int = pieces) -> None:
-            for vector in rows.columns(cursors, index, pieces):
+        def columns(index: Value, block: Block = block) -> None:
+            for vector in rows.columns(cursors, index, block):
                 step(vector)
 
-        r.counted_loop(whole, PIECE * pieces, block, done)
+        r.counted_loop(whole, block.columns, columns, done)
         done = whole
     for index in range(whole, last.count):
         step(rows.column(cursors, ir.Constant(I64, index)))

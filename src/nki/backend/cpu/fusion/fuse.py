@@ -13,29 +13,39 @@ from dataclasses import replace
 from typing import cast
 
 from nki.backend.cpu.fusion.chain import Chain
+from nki.backend.cpu.fusion.components import Sizes, components
 from nki.backend.cpu.fusion.dead_windows import DeadWindows, Path
+from nki.backend.cpu.fusion.repeated import Repetition
 from nki.backend.cpu.fusion.states import Edge, State, root
 from nki.ir.access_overlap import may_overlap
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program
-from nki.ir.types import Access, Form, Tensor
-
-_Size = tuple[int, int]
-"""Partitions, and elements of each."""
+from nki.ir.types import Access, Tensor
 
 
 def fuse(program: Program) -> Program:
     """``program`` with chains in place of their parts."""
-    seen = {*program.inputs, *program.outputs, *(program.shared() if len(program.cores) > 1 else ())}
-    cores = [fuse_core(core, seen) for core in program.cores]
+    shared = program.shared() if len(program.cores) > 1 else ()
+    seen = {*program.inputs, *program.outputs, *shared}
+    fixed = {*program.inputs}.difference(program.outputs, shared)
+    cores = [fuse_core(core, seen, fixed) for core in program.cores]
     return program.with_cores(cores) if any(map(operator.is_not, cores, program.cores)) else program
 
 
-def fuse_core(core: CoreProgram, seen: Collection[Tensor]) -> CoreProgram:
-    """``core`` with chains; others than the core read the tensors in ``seen``."""
-    body = _Fusion(core.body, seen).fused(core.body, ())
-    return core if body is core.body else core.with_body(body)
+def fuse_core(core: CoreProgram, seen: Collection[Tensor], fixed: Collection[Tensor]) -> CoreProgram:
+    """``core`` with chains; others than the core read the tensors in ``seen``, those in ``fixed`` never change."""
+    sizes = Sizes()
+    refused: set[int] | None = set()
+    while True:
+        repetition = Repetition(sizes, seen, {*fixed, *core.constants()}, refused)
+        repeated = repetition.of(core.body)
+        body = _Fusion(repeated, seen, sizes, repetition).fused(repeated, ())
+        apart = repetition.apart(body)
+        if not apart:
+            return core if body is core.body else core.with_body(body)
+        # Other chains may then be cut elsewhere, but only so often.
+        refused = {*refused, *apart} if refused is not None and len(refused) == 0 else None
 
 
 class Windows:
@@ -91,25 +101,42 @@ class Windows:
 class _Fusion:
     """The fusion of one core."""
 
-    def __init__(self, body: Sequence[Statement], seen: Collection[Tensor]) -> None:
-        self._sizes: dict[Form, _Size | None] = {}
+    def __init__(
+        self, body: Sequence[Statement], seen: Collection[Tensor], sizes: Sizes, repetition: Repetition
+    ) -> None:
+        self._sizes = sizes
+        self._repetition = repetition
         self._dead = DeadWindows(body, seen)
 
     def fused(self, body: tuple[Statement, ...], around: Path) -> tuple[Statement, ...]:
         """``body`` with chains; the same object if there are none. ``around``: its path of positions of loops."""
-        result: list[Statement] | None = None
+        result: list[Statement] = []
         copied = 0
-        for first, end in self._components(body):
+        for start, stop, chain in self._edits(body, around):
+            result += body[copied:start]
+            if chain is not None:
+                result.append(chain)
+            copied = stop
+        whole = (*result, *body[copied:]) if copied else body
+        return self._with_loops(body, whole, around)
+
+    def _edits(self, body: Sequence[Statement], around: Path) -> list[tuple[int, int, Chain | None]]:
+        """The ranges of ``body`` that chains replace, in order; no chain stands for one whose results nobody reads."""
+        edits: list[tuple[int, int, Chain | None]] = []
+        known = self._repetition.components.get(id(body))
+        for first, end in components(body, self._sizes) if known is None else known:
             for start, stop, state, windows in _chains(body, first, end):
                 chain = self._chain(body, (start, stop), state, windows, around)
-                result = [] if result is None else result
-                result += body[copied:start]
-                result.append(chain)
-                copied = stop
-        if result is not None:
-            result += body[copied:]
-        whole = body if result is None else tuple(result)
-        return self._with_loops(body, whole, around)
+                edits.append((start, stop, chain if chain.written or chain.changed else None))
+        if sources := self._repetition.sources:
+            inside = {position for start, stop, _ in edits for position in range(start, stop)}
+            for position, inst in enumerate(body):
+                if isinstance(inst, Inst) and id(inst) in sources and position not in inside:
+                    (target,) = inst.writes()
+                    if self._dead.is_dead(target.tensor, (*around, position), (*around, position + 1)):
+                        edits.append((position, position + 1, None))
+            edits.sort(key=lambda edit: edit[0])
+        return edits
 
     def _with_loops(
         self, body: tuple[Statement, ...], whole: tuple[Statement, ...], around: Path
@@ -130,46 +157,6 @@ class _Fusion:
                 is_changed = True
         return tuple(changed) if is_changed else whole
 
-    def _components(self, body: Sequence[Statement]) -> list[tuple[int, int]]:
-        """The ranges of neighbours that compute from each other's results, element by element as it seems."""
-        found: list[tuple[int, int]] = []
-        starts: list[int] = []
-        size: _Size | None = None
-        writers: dict[tuple[Tensor, int], int] = {}
-        sizes = self._sizes
-        for position, inst in enumerate(body):
-            own = None
-            if isinstance(inst, Inst):
-                form = inst.form()
-                own = sizes[form] if form in sizes else self._note_size(inst, form)
-            if own is None or own != size:
-                if starts:
-                    _close(starts, position, found, _may_sum(inst, writers, size))
-                    starts, writers = [], {}
-                size = own
-                if own is None:
-                    continue
-            assert isinstance(inst, Inst)
-            starts.append(position)
-            target = None
-            for access, reads, writes in inst.uses():
-                place = access.tensor, access.offset
-                if reads:
-                    writer = writers.get(place)
-                    if writer is not None:
-                        while starts[-1] > writer:
-                            starts.pop()
-                if writes:
-                    target = place
-            if target is not None:
-                writers[target] = position
-        _close(starts, len(body), found, False)
-        return found
-
-    def _note_size(self, inst: Inst, form: Form) -> _Size | None:
-        size = self._sizes[form] = _size_of(inst)
-        return size
-
     def _chain(
         self, body: Sequence[Statement], place: tuple[int, int], state: State, windows: Windows, around: Path
     ) -> Chain:
@@ -185,45 +172,6 @@ class _Fusion:
             ]
         )
         return Chain(state.plan(unread), cast("Sequence[Inst]", body[start:stop]), accesses)
-
-
-def _close(starts: Sequence[int], end: int, found: list[tuple[int, int]], has_sum: bool) -> None:
-    """Add the ranges that begin at ``starts`` and have at least two instructions.
-
-    ``has_sum``: the instruction at ``end`` may be a sum of what the last range computes, which then has it, too.
-    """
-    for start, stop in zip(starts, (*starts[1:], end + has_sum), strict=False):
-        if stop - start > 1:
-            found.append((start, stop))
-
-
-def _may_sum(statement: Statement, writers: Collection[tuple[Tensor, int]], size: _Size | None) -> bool:
-    """True if ``statement`` may reduce all of a window that is written, to one element of each partition."""
-    if not isinstance(statement, Inst) or not _is_plain(statement):
-        return False
-    reads, writes = statement.reads(), statement.writes()
-    if len(reads) != 1 or len(writes) != 1 or writes[0].free_elements != 1:
-        return False
-    source = reads[0]
-    return (source.tensor, source.offset) in writers and (source.partitions, source.free_elements) == size
-
-
-def _size_of(inst: Inst) -> _Size | None:
-    """The partitions and elements that an instruction computes; None if it is certainly no part of a chain."""
-    if not _is_plain(inst):
-        return None
-    writes = inst.writes()
-    if len(writes) != 1 or writes[0].free_elements == 1:
-        return None
-    return writes[0].partitions, writes[0].free_elements
-
-
-def _is_plain(inst: Inst) -> bool:
-    """True if an instruction reads its operands and writes all of its result, wherever these are, and does no more."""
-    effects, form = inst.effects, inst.form()
-    if effects.external or effects.accumulation is not None or effects.predicate is not None or form.has_runtime_index:
-        return False
-    return inst.expansion is None and not inst.may_leave_unwritten() and not isinstance(inst, Chain)
 
 
 def _chains(body: Sequence[Statement], first: int, end: int) -> list[tuple[int, int, State, Windows]]:
