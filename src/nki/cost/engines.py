@@ -84,9 +84,24 @@ def pipelined(inst: Inst, target: Target, cycles: float, kind: Kind, source: str
     return Estimate(engine, interval, latency, chained, 0, kind, source, ports=_ports(inst, engine, target))
 
 
-def copying(inst: Inst, target: Target, elements: float, entry: str) -> Estimate:
-    """An instruction that streams one tile, at the width of its engine for the operands."""
-    return streaming(inst, target, elements, entry, _cycles_per_element(inst, target))
+def copying(inst: Inst, target: Target, elements: float, entry: str, most: float = 1.0) -> Estimate:
+    """An instruction that streams one tile, at the width of its engine for the operands, and in no more than ``most``
+    cycles per element.
+    """
+    return streaming(inst, target, elements, entry, min(most, _cycles_per_element(inst, target)))
+
+
+def combining(inst: Inst, target: Target, inputs: tuple[Access, Access], entry: str, *, simple: bool) -> Estimate:
+    """An instruction that streams two tiles: two cycles per element; one with a tile in PSUM, or in performance mode.
+
+    The mode needs both tiles in SBUF, and its dtypes everywhere. Before trn2 it needs ``simple`` operators and elements
+    that lie side by side, too.
+    """
+    in_psum = sum(access.buffer is Buffer.psum for access in inputs)
+    fast = in_psum == 0 and _has_performance_dtypes(inst, target)
+    if fast and target.vector_width_16bit == target.vector_width_32bit:
+        fast = simple and all(map(_dense, inputs))
+    return streaming(inst, target, inputs[0].free_elements, entry, 1.0 if fast or in_psum == 1 else 2.0)
 
 
 def activation(
@@ -114,22 +129,31 @@ def activation(
 def _cycles_per_element(inst: Inst, target: Target) -> float:
     """Cycles per element and partition of an instruction with one streamed operand.
 
-    Vector reads several elements of a partition in one cycle from SBUF: as many as its width for the wider dtype, and
-    half of that where an operand is in PSUM or its elements are not side by side. Scalar has one width for every
-    memory.
+    Vector reads several elements of a partition in one cycle from SBUF: as many as its width for their dtypes. It has
+    half of that width where an operand is in PSUM or elements do not lie side by side, and none where both hold
+    (Trainium2 Architecture Guide for NKI, Vector Engine Performance Mode). Scalar has one width for every memory.
     """
     engine = engine_of(inst)
-    operands = [access for access in inst.accesses() if access.free_elements > 1]
-    narrow = all(access.dtype.itemsize <= 2 for access in operands)
+    narrow = _has_performance_dtypes(inst, target)
     if engine == "vector":
         width = target.vector_width_16bit if narrow else target.vector_width_32bit
-        if any(access.buffer is Buffer.psum or not _dense(access) for access in operands):
-            width //= 2
+        operands = _streamed(inst)
+        far = any(not _dense(access) for access in operands)
+        width >>= far + sum(access.buffer is Buffer.psum for access in operands)
     elif engine == "scalar":
         width = target.scalar_width_16bit if narrow else target.scalar_width_32bit
     else:
         width = target.partitions
     return min(1.0, target.partitions / width)
+
+
+def _streamed(inst: Inst) -> list[Access]:
+    """The operands with several elements per partition."""
+    return [access for access in inst.accesses() if access.free_elements > 1]
+
+
+def _has_performance_dtypes(inst: Inst, target: Target) -> bool:
+    return all(access.dtype in target.performance_dtypes for access in _streamed(inst))
 
 
 def _access_ns(inst: Inst, target: Target) -> float:
