@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from nki.cost.tensor_array import blocks
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer
@@ -197,12 +198,15 @@ def matmul(
     *,
     pack: int = 1,
     moves: bool = False,
+    position: tuple[int, ...] | None = None,
+    size: tuple[int, ...] | None = None,
 ) -> Estimate:
     """LoadStationary and MultiplyMoving of ``shape``: rows of the array, columns that are loaded, columns that move.
 
     The load of one product overlaps the multiplication of another, so the slower of both sets the rate. Sums in PSUM
     follow each other without delay. ``columns`` counts those that move for the time that they take; each row has
-    ``pack`` elements of the contraction. ``moves``: a transpose.
+    ``pack`` elements of the contraction. ``moves``: a transpose. A product in a part of the array, of ``size`` at
+    ``position``, leaves the rest to others (:mod:`nki.cost.tensor_array`).
     """
     rows, loaded, moving = shape
     load = loaded * cycles_per_column / target.stationary_load_speedup
@@ -210,6 +214,13 @@ def matmul(
     interval = max(load, multiply) + target.matmul_issue_cycles + target.stationary_load_cycles
     clock = target.tensor_clock_ghz
     occupancy = interval / clock
+    part, array_rows, kept, load_ns = 0, target.partitions, 0.0, target.stationary_load_cycles / clock
+    if position and size and size[0] * size[1] < target.partitions * target.matmul_stationary_free_max:
+        array_rows, kept, load_ns = size[0], occupancy, 0.0
+        part = blocks((position[0], position[1]), (size[0], size[1]), target)
+        share = size[0] * size[1] / (target.partitions * target.matmul_stationary_free_max)
+        least = target.matmul_min_interval_cycles * cycles_per_column + target.matmul_issue_cycles
+        occupancy = max(occupancy * share, least / clock)
     latency = max(columns * cycles_per_column / clock + target.matmul_latency_ns, occupancy) + target.semaphore_ns
     return Estimate(
         "tensor",
@@ -219,11 +230,13 @@ def matmul(
         0,
         kind,
         source,
-        activity=rows / target.partitions,
+        activity=rows / array_rows,
         flops=2 * rows * pack * loaded * moving,
         passes=cycles_per_column / pack,
         moves=moves,
-        load=target.stationary_load_cycles / clock,
+        load=load_ns,
+        part=part,
+        part_ns=kept,
     )
 
 
