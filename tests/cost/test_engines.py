@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import nki.isa as nisa
-from nki.base.dtype import DType, bfloat16, float16, float32
+from nki.base.dtype import DType, bfloat16, float8_e5m2, float16, float32, int16, uint8, uint16
 from nki.cost import engines
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import REGISTRY, Inst
@@ -122,6 +122,75 @@ def test_narrow_copies_are_faster() -> None:
     assert out - start == pytest.approx(1024 / 2 / 0.96)
     first = duration(GEN2, "tensor_copy", dst=tile(1024, bfloat16), src=tile(1024, bfloat16), engine=engine)
     assert first - GEN2.vector_latency_ns == pytest.approx(1024 / 1.12)
+
+
+def cycles(target: Target, mnemonic: str, **arguments: Any) -> float:
+    """Vector cycles per element, of 2048."""
+    each = estimate(target, mnemonic, **arguments)
+    return round((each.occupancy * target.vector_clock_ghz - target.vector_issue_cycles) / 2048, 3)
+
+
+def test_the_performance_mode_is_one_of_16_bit_floats() -> None:
+    """Architecture guides: trn2 doubles BF16 and FP16, trn3 8-bit floats too; others have 256 elements a cycle."""
+    kinds = (bfloat16, float16, float8_e5m2, uint8, uint16, float32)
+    expected = {GEN2: [1.0] * 6, GEN3: [0.25, 0.25, 0.5, 0.5, 0.5, 0.5], GEN4: [0.25, 0.25, 0.25, 0.5, 0.5, 0.5]}
+    for target, rates in expected.items():
+        made = [cycles(target, "tensor_copy", dst=tile(2048, kind), src=tile(2048, kind)) for kind in kinds]
+        assert made == rates
+    narrow, wide = tile(2048, bfloat16), tile(2048)
+    assert cycles(GEN3, "tensor_copy", dst=wide, src=narrow) == 0.5
+
+
+def test_the_performance_mode_needs_neighbours_and_sbuf() -> None:
+    """Architecture guide of trn2: half the lift for elements apart or one side in PSUM; none where both hold."""
+    apart = strided(2048, 2, bfloat16)
+    near, far = tile(2048, bfloat16), psum(2048, bfloat16)
+    pairs = [(near, near), (near, apart), (near, far), (far, near), (far, apart), (far, far)]
+    assert [cycles(GEN3, "tensor_copy", dst=dst, src=src) for dst, src in pairs] == [0.25, 0.5, 0.5, 0.5, 1.0, 1.0]
+
+
+def test_two_tiles_take_one_cycle_per_element_in_the_documented_cases() -> None:
+    """Reference of release 2.26.1 for trn1 (bfloat16, simple operators, neighbours); architecture guide of trn2 (16-bit
+    floats); and one tile in PSUM.
+    """
+    near, apart, half = tile(2048, bfloat16), strided(2048, 2, bfloat16), tile(2048, float16)
+    add, most, integers = OPS["add"], OPS["maximum"], tile(2048, int16)
+
+    def pair(target: Target, first: Access, second: Access, op: Any, dst: Access) -> float:
+        return cycles(target, "tensor_tensor", dst=dst, data1=first, data2=second, op=op)
+
+    for target, best in ((GEN2, 2.0), (GEN3, 1.0), (GEN4, 1.0)):
+        assert pair(target, near, near, add, near) == 1.0
+        assert pair(target, near, near, most, near) == best
+        assert pair(target, near, apart, add, near) == best
+        assert pair(target, half, half, add, half) == best
+        assert pair(target, near, near, add, tile(2048)) == 2.0
+        assert pair(target, integers, integers, add, integers) == 2.0
+        assert pair(target, psum(2048), tile(2048), add, tile(2048)) == 1.0
+
+
+def test_a_scalar_operand_before_the_second_tile_costs_nothing() -> None:
+    """The reference says of scalar_tensor_tensor that its latency is that of tensor_tensor; release 2.26.1 has the rate
+    of 16 bits for subtract and multiply alone.
+    """
+    near = tile(2048, bfloat16)
+
+    def pair(target: Target, first: Access, second: Access, op0: str, op1: str, dst: Access) -> float:
+        more = {"op0": OPS[op0], "operand0": 2.0, "op1": OPS[op1], "operand1": second}
+        return cycles(target, "scalar_tensor_tensor", dst=dst, data=first, **more)
+
+    for target, other in ((GEN2, 2.0), (GEN3, 1.0), (GEN4, 1.0)):
+        assert pair(target, near, near, "subtract", "multiply", near) == 1.0
+        assert pair(target, near, near, "multiply", "add", near) == other
+        assert pair(target, psum(2048), tile(2048), "multiply", "add", tile(2048)) == 1.0
+        assert pair(target, tile(2048), tile(2048), "subtract", "multiply", tile(2048)) == 2.0
+
+
+def test_zeros_of_16_bits_are_set_twice_as_fast_on_trn1() -> None:
+    zeros, ones = (cycles(GEN2, "memset", dst=tile(2048, bfloat16), value=value) for value in (0.0, 1.0))
+    assert (zeros, ones) == (0.5, 1.0)
+    assert cycles(GEN2, "memset", dst=tile(2048), value=0.0) == 1.0
+    assert cycles(GEN3, "memset", dst=tile(2048, bfloat16), value=0.0) == 0.25
 
 
 @pytest.mark.parametrize("target", GENERATIONS, ids=str)

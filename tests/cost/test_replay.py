@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from nki.cost.replay import Cause, Replay, TensorClock, in_order_ns, run
+from nki.cost.replay import Cause, Replay, in_order_ns, run
+from nki.cost.tensor_array import TensorClock
 from nki.ir.estimate import Estimate
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.target import GEN2, GEN3, Target
@@ -223,7 +224,7 @@ def test_bounds_of_a_target() -> None:
 
 
 def test_the_end_in_any_order_is_that_of_a_replay_with_records() -> None:
-    """Random blocks: queues of engines and rings, shared generators and ports, tables, a throttled clock, chains."""
+    """Random blocks: queues, shared generators and ports, tables, a throttled clock, parts of the array, chains."""
     random = Random(3)
     for target in (GEN2, GEN3):
         for _ in range(200):
@@ -239,6 +240,8 @@ def test_the_end_in_any_order_is_that_of_a_replay_with_records() -> None:
                 name, busy = ("vector", "scalar", "tensor")[queue], random.randrange(1, 3000)
                 table = random.choice(("", "exp", "tanh")) if name == "scalar" else ""
                 more = {"ports": ports if name != "tensor" else (), "table": table, "activity": random.random()}
+                if name == "tensor" and random.random() < 0.5:
+                    more |= {"part": 1 << random.randrange(2), "part_ns": 2.0 * busy}
                 estimates.append(replace(plain(name, busy, busy + random.randrange(50), **more), dependent=9.0))
             predecessors = [tuple(sorted({random.randrange(n) for _ in range(2)})) if n else () for n in range(count)]
             chained = [tuple(p for p in predecessors[n] if queues[p] == queues[n]) for n in range(count)]

@@ -133,3 +133,62 @@ def test_time_per_product_does_not_jump_where_the_banks_get_scarce(target: str) 
 
     least = seconds(1024)
     assert all(seconds(columns) < 1.25 * least for columns in (1536, 2048, 2560, 3072, 3584, 4096))
+
+
+def _psum(columns, dtype):
+    return nl.ndarray((P, columns), dtype=dtype, buffer=nl.psum)
+
+
+def _sbuf(columns, dtype):
+    return nl.ndarray((P, columns), dtype=dtype, buffer=nl.sbuf)
+
+
+@nki.jit
+def attention(q, k, v, by_functions=False):
+    """Attention, its sums not inverted; ``by_functions``: functions make the tiles, at two places for all."""
+    length, size = v.shape
+    result = nl.ndarray((length, size), dtype=q.dtype, buffer=nl.shared_hbm)
+    queries, keys = (nl.ndarray(q.shape, dtype=q.dtype, buffer=nl.sbuf) for _ in range(2))
+    values = nl.ndarray((P, length // P, size), dtype=v.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=queries, src=q)
+    nisa.dma_copy(dst=keys, src=k)
+    for j in range(length // P):
+        nisa.dma_copy(dst=values[:, j, :], src=v[j * P : j * P + P, :])
+    for row in range(0, length, P):
+        score, weights = _sbuf(length, nl.float32), _sbuf(length, q.dtype)
+        greatest, total = _sbuf(1, nl.float32), _sbuf(1, nl.float32)
+        for j in range(0, length, 512):
+            part = _psum(512, nl.float32) if by_functions else nl.ndarray((P, 512), nl.float32, nl.psum)
+            nisa.nc_matmul(dst=part, stationary=queries[:, row : row + P], moving=keys[:, j : j + 512])
+            nisa.activation(dst=score[:, j : j + 512], op=nl.copy, data=part)
+        nisa.tensor_reduce(dst=greatest, op=nl.maximum, data=score, axis=1, negate=True)
+        nisa.activation_reduce(dst=weights, op=nl.exp, data=score, bias=greatest, reduce_op=nl.add, reduce_res=total)
+        out = _psum(size, nl.float32) if by_functions else nl.ndarray((P, size), nl.float32, nl.psum)
+        for j in range(0, length, P):
+            turned = _psum(P, q.dtype) if by_functions else nl.ndarray((P, P), q.dtype, nl.psum)
+            kept = _sbuf(P, q.dtype)
+            nisa.nc_transpose(dst=turned, data=weights[:, j : j + P])
+            nisa.tensor_copy(dst=kept, src=turned)
+            nisa.nc_matmul(dst=out, stationary=kept, moving=values[:, j // P, :])
+        done = _sbuf(size, q.dtype)
+        nisa.tensor_scalar(dst=done, data=out, op0=nl.multiply, operand0=total)
+        nisa.dma_copy(dst=result[row : row + P, :], src=done)
+    return result
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_a_function_that_makes_the_tiles_costs_no_time(target: str) -> None:
+    """Scores and transposes are sites of their own, though one line of a function makes them all."""
+    arguments = [ShapeDtype(shape, "bfloat16") for shape in ((P, 1024), (P, 1024), (1024, P))]
+    inline, called = (
+        profile(attention, target=target)(*arguments, by_functions=called).device_time for called in (False, True)
+    )
+    assert called == inline
+
+
+def test_more_sites_than_are_told_apart_by_their_calls_fall_back_to_their_places() -> None:
+    ranges = [named(f"tile.{i}", 2 * i, 2 * i + 1) for i in range(600)]
+    once = rotated(ranges, BANK, 8)
+    for i, live in enumerate(ranges):
+        live.tensor.site = (i,)
+    assert rotated(ranges, BANK, 8) == once is not None

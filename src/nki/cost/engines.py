@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from nki.cost.tensor_array import blocks
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer
@@ -84,9 +85,24 @@ def pipelined(inst: Inst, target: Target, cycles: float, kind: Kind, source: str
     return Estimate(engine, interval, latency, chained, 0, kind, source, ports=_ports(inst, engine, target))
 
 
-def copying(inst: Inst, target: Target, elements: float, entry: str) -> Estimate:
-    """An instruction that streams one tile, at the width of its engine for the operands."""
-    return streaming(inst, target, elements, entry, _cycles_per_element(inst, target))
+def copying(inst: Inst, target: Target, elements: float, entry: str, most: float = 1.0) -> Estimate:
+    """An instruction that streams one tile, at the width of its engine for the operands, and in no more than ``most``
+    cycles per element.
+    """
+    return streaming(inst, target, elements, entry, min(most, _cycles_per_element(inst, target)))
+
+
+def combining(inst: Inst, target: Target, inputs: tuple[Access, Access], entry: str, *, simple: bool) -> Estimate:
+    """An instruction that streams two tiles: two cycles per element; one with a tile in PSUM, or in performance mode.
+
+    The mode needs both tiles in SBUF, and its dtypes everywhere. Before trn2 it needs ``simple`` operators and elements
+    that lie side by side, too.
+    """
+    in_psum = sum(access.buffer is Buffer.psum for access in inputs)
+    fast = in_psum == 0 and _has_performance_dtypes(inst, target)
+    if fast and target.vector_width_16bit == target.vector_width_32bit:
+        fast = simple and all(map(_dense, inputs))
+    return streaming(inst, target, inputs[0].free_elements, entry, 1.0 if fast or in_psum == 1 else 2.0)
 
 
 def activation(
@@ -114,22 +130,31 @@ def activation(
 def _cycles_per_element(inst: Inst, target: Target) -> float:
     """Cycles per element and partition of an instruction with one streamed operand.
 
-    Vector reads several elements of a partition in one cycle from SBUF: as many as its width for the wider dtype, and
-    half of that where an operand is in PSUM or its elements are not side by side. Scalar has one width for every
-    memory.
+    Vector reads several elements of a partition in one cycle from SBUF: as many as its width for their dtypes. It has
+    half of that width where an operand is in PSUM or elements do not lie side by side, and none where both hold
+    (Trainium2 Architecture Guide for NKI, Vector Engine Performance Mode). Scalar has one width for every memory.
     """
     engine = engine_of(inst)
-    operands = [access for access in inst.accesses() if access.free_elements > 1]
-    narrow = all(access.dtype.itemsize <= 2 for access in operands)
+    narrow = _has_performance_dtypes(inst, target)
     if engine == "vector":
         width = target.vector_width_16bit if narrow else target.vector_width_32bit
-        if any(access.buffer is Buffer.psum or not _dense(access) for access in operands):
-            width //= 2
+        operands = _streamed(inst)
+        far = any(not _dense(access) for access in operands)
+        width >>= far + sum(access.buffer is Buffer.psum for access in operands)
     elif engine == "scalar":
         width = target.scalar_width_16bit if narrow else target.scalar_width_32bit
     else:
         width = target.partitions
     return min(1.0, target.partitions / width)
+
+
+def _streamed(inst: Inst) -> list[Access]:
+    """The operands with several elements per partition."""
+    return [access for access in inst.accesses() if access.free_elements > 1]
+
+
+def _has_performance_dtypes(inst: Inst, target: Target) -> bool:
+    return all(access.dtype in target.performance_dtypes for access in _streamed(inst))
 
 
 def _access_ns(inst: Inst, target: Target) -> float:
@@ -173,12 +198,15 @@ def matmul(
     *,
     pack: int = 1,
     moves: bool = False,
+    position: tuple[int, ...] | None = None,
+    size: tuple[int, ...] | None = None,
 ) -> Estimate:
     """LoadStationary and MultiplyMoving of ``shape``: rows of the array, columns that are loaded, columns that move.
 
     The load of one product overlaps the multiplication of another, so the slower of both sets the rate. Sums in PSUM
     follow each other without delay. ``columns`` counts those that move for the time that they take; each row has
-    ``pack`` elements of the contraction. ``moves``: a transpose.
+    ``pack`` elements of the contraction. ``moves``: a transpose. A product in a part of the array, of ``size`` at
+    ``position``, leaves the rest to others (:mod:`nki.cost.tensor_array`).
     """
     rows, loaded, moving = shape
     load = loaded * cycles_per_column / target.stationary_load_speedup
@@ -186,6 +214,13 @@ def matmul(
     interval = max(load, multiply) + target.matmul_issue_cycles + target.stationary_load_cycles
     clock = target.tensor_clock_ghz
     occupancy = interval / clock
+    part, array_rows, kept, load_ns = 0, target.partitions, 0.0, target.stationary_load_cycles / clock
+    if position and size and size[0] * size[1] < target.partitions * target.matmul_stationary_free_max:
+        array_rows, kept, load_ns = size[0], occupancy, 0.0
+        part = blocks((position[0], position[1]), (size[0], size[1]), target)
+        share = size[0] * size[1] / (target.partitions * target.matmul_stationary_free_max)
+        least = target.matmul_min_interval_cycles * cycles_per_column + target.matmul_issue_cycles
+        occupancy = max(occupancy * share, least / clock)
     latency = max(columns * cycles_per_column / clock + target.matmul_latency_ns, occupancy) + target.semaphore_ns
     return Estimate(
         "tensor",
@@ -195,11 +230,13 @@ def matmul(
         0,
         kind,
         source,
-        activity=rows / target.partitions,
+        activity=rows / array_rows,
         flops=2 * rows * pack * loaded * moving,
         passes=cycles_per_column / pack,
         moves=moves,
-        load=target.stationary_load_cycles / clock,
+        load=load_ns,
+        part=part,
+        part_ns=kept,
     )
 
 

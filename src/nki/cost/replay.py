@@ -24,6 +24,7 @@ from enum import IntEnum
 from heapq import heappop, heappush
 
 from nki.cost.sharing import NEVER, DataQueue, SharedBandwidth
+from nki.cost.tensor_array import ArrayParts, TensorClock
 from nki.ir.estimate import Estimate
 from nki.target.activation_sets import differ
 from nki.target.model import Target
@@ -78,53 +79,6 @@ class Cause(IntEnum):
     """Another core has not come to the meeting."""
 
 
-class TensorClock:
-    """The throttled clock of the Tensor engine; ``windows`` holds the rate of each window so far, 1 at full rate."""
-
-    def __init__(self, target: Target) -> None:
-        self.length = target.tensor_throttle_window_cycles / target.tensor_clock_ghz
-        self.fraction = target.tensor_throttle_fraction
-        self.rise, self.fall = target.tensor_throttle_raise, target.tensor_throttle_lower
-        self.idle_rows = target.tensor_throttle_idle_rows
-        self.rate = self.fraction
-        self.windows = [self.rate]
-        self.window_end = self.length
-        self.busy = 0.0
-
-    def run(self, time: float, work: float, activity: float) -> float:
-        """The end of ``work`` ns at full rate that begins at ``time``; calls are in the order of their times.
-
-        ``activity`` is the part of the array's rows that work: windows count as busy by it.
-        """
-        activity = 1.0 - self.idle_rows * (1.0 - activity)
-        while time >= self.window_end:
-            self._next_window()
-        end = time + work / self.rate
-        if end <= self.window_end:
-            self.busy += (end - time) * activity
-            return end
-        while True:
-            room = (self.window_end - time) * self.rate
-            if work <= room:
-                break
-            self.busy += (self.window_end - time) * activity
-            work -= room
-            time = self.window_end
-            self._next_window()
-        self.busy += work / self.rate * activity
-        return time + work / self.rate
-
-    def _next_window(self) -> None:
-        share = self.busy / self.length
-        if share >= self.rise:
-            self.rate = 1.0
-        elif share <= self.fall:
-            self.rate = self.fraction
-        self.busy = 0.0
-        self.windows.append(self.rate)
-        self.window_end += self.length
-
-
 class Replay:
     """State of one core, and a record of every instruction that has run.
 
@@ -138,6 +92,7 @@ class Replay:
         self.now = 0.0
         """Time at which all instructions are complete."""
         self.clock = TensorClock(target) if target.tensor_throttle_fraction != 1.0 else None
+        self.array = ArrayParts()
         self.table = ""
         self.table_loads: list[tuple[float, float]] = []
         """Begin and end of each load of an activation table."""
@@ -267,7 +222,7 @@ class _Block:
         queues, estimates, releases, results = self.queues, self.estimates, self.releases, self.results
         free, last, runnable, waiting, granted = self.free, self.last, self.runnable, self.waiting, self.granted
         predecessors, chained, meetings = self.predecessors, self.chained, self.meetings
-        clock, by_events = self.replay.clock, self.by_events
+        clock, array, by_events = self.replay.clock, self.replay.array, self.by_events
         while runnable:
             thread = runnable.pop()
             instructions, position = self.threads[thread], self.positions[thread]
@@ -304,10 +259,14 @@ class _Block:
                 else:
                     if granted and granted.get(number, start) > start:
                         start, cause, blocker = granted[number], 5, -1
+                    if array.until and (kept := self._part_free(estimate, start)) > start:
+                        start, cause, blocker = kept, 3, last[queue]
                     release = start + estimate.occupancy
                     if clock is not None and estimate.resource == "tensor":
                         release = clock.run(start, estimate.occupancy, estimate.activity)
                     results[number] = release + estimate.latency - estimate.occupancy
+                    if estimate.part:
+                        array.keep(estimate.part, start + estimate.part_ns * (release - start) / estimate.occupancy)
                 free[queue], last[queue] = release, number
                 self.starts[number], releases[number] = start, release
                 self.causes[number], self.blockers[number] = cause, blocker
@@ -322,6 +281,15 @@ class _Block:
         if table != replay.table:
             replay.load_table(table, time)
         return replay.table_loads[-1][1] if replay.table_loads else 0.0
+
+    def _part_free(self, estimate: Estimate, time: float) -> float:
+        """Time from which on no other product is in the part of the array that an instruction uses, if it uses any."""
+        if estimate.resource != "tensor":
+            return time
+        free = self.replay.array.free(estimate.part, time)
+        if self.replay.clock is not None and free > time:
+            self.replay.clock.wait(time, free, estimate.activity)
+        return free
 
     def _has_to_wait(self, number: int, start: float, blocker: int, thread: int) -> bool:
         """Test if an instruction has to wait for an event before the replay can say when it begins."""

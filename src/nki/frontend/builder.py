@@ -165,6 +165,8 @@ class Builder:
             form = self._tensor_forms[key] = tensor_form(shape, dtype, buffer)
         span = where.span if where is not None else None
         tensor = Tensor(self._unique(name), shape, dtype, buffer, address, role, span, None, form)
+        if where is not None:
+            tensor.site = where.frames
         if buffer is Buffer.shared_hbm or role:
             tensor = self._shared(tensor)
         self.tensors.append(tensor)

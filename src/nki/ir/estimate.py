@@ -20,7 +20,8 @@ class Estimate:
     the ``generator`` of its descriptors (an engine's name; empty for static ones); ``start`` goes by before the first
     data; ``transfer`` moves the data if no other DMA does. ``bytes`` counts the bytes that it moves.
 
-    ``activity`` is the part of the rows of the Tensor engine's array that a matmul uses; its clock is throttled by it.
+    ``activity`` is the fraction of the rows of the Tensor engine's array, or of a part of it, that a matmul uses; it
+    throttles the clock. ``part`` is that part as a bit mask (0: the whole), which the matmul keeps for ``part_ns``.
     ``table`` names the table that an activation function needs. ``ports`` are the memories that no other engine can
     access meanwhile, of those that engines have in common.
 
@@ -50,3 +51,5 @@ class Estimate:
     passes: float = 1
     moves: bool = False
     load: float = 0.0
+    part: int = 0
+    part_ns: float = 0.0

@@ -75,6 +75,8 @@ class Tensor:
     role: str = ""
     span: Span | None = None
     data: Constant | None = None
+    site: tuple[object, ...] = field(init=False, default=())
+    """The calls that made it, as positions in code, innermost first; empty where the program is not recorded."""
     form: TensorForm = field(init=False)
     free_size: int = field(init=False)
     """Elements per partition."""
@@ -95,7 +97,7 @@ class Tensor:
         form: TensorForm | None = None,
     ) -> None:
         self.name, self.shape, self.dtype, self.buffer = name, shape, dtype, buffer
-        self.address, self.role, self.span, self.data = address, role, span, data
+        self.address, self.role, self.span, self.data, self.site = address, role, span, data, ()
         self.form = form = form or tensor_form(shape, dtype, buffer)
         self.free_size, self.elements, self.nbytes, self.bytes_per_partition = form.sizes
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nki.base.source import Span
-from nki.cost.replay import TensorClock
+from nki.cost.tensor_array import TensorClock
 from nki.ir.instruction import Inst
 from nki.profiling.changes import NoDoubleBuffers, changes
 from nki.profiling.measures import waits_for_others

@@ -118,7 +118,7 @@ def _instructions(rows: Rows, index: int) -> Columns:
         "engine": [TITLES[engine] for engine in engine_rows.engines],
         "timeline_track": [core.queues[queue] for queue in core.timeline.queue_of],
         "opcode": engine_rows.opcodes,
-        "operands": [operands(i, e, rows.profile.target.partitions) for i, e in _pairs(core)],
+        "operands": [operands(i, e) for i, e in _pairs(core)],
         "compiler_opcode": [inst.mnemonic for inst in core.instructions],
         "bir_instruction_name": [name_of(core, number) for number in numbers],
         "kernel_instruction_name": [name_of(core, number) for number in numbers],
@@ -169,16 +169,16 @@ def _bytes(core: CoreEvents) -> Columns:
     return columns
 
 
-def operands(inst: Inst, estimate: Estimate, partitions: int) -> str:
+def operands(inst: Inst, estimate: Estimate) -> str:
     """The operands as text. Products end in ``K*M``, and ``src`` counts N first, as readers of profiles expect."""
     writes = [f"dst={_window(access)}" for access in inst.writes()]
     if not estimate.flops:
         return " ".join([*(f"src={_window(access)}" for access in inst.reads()), *writes])
-    rows, dst = round(estimate.activity * partitions), inst.writes()[0]
+    dst = inst.writes()[0]
     streamed = operands_in_sbuf(inst)
     moving = streamed[min(1, len(streamed) - 1)]
     source = f"src={moving.dtype}:{moving.name}[1,1,1][{dst.free_elements},1,1]"
-    return " ".join([source, *writes, f"{rows}*{dst.partitions}"])
+    return " ".join([source, *writes, f"{moving.partitions}*{dst.partitions}"])
 
 
 def _window(access: Access) -> str:

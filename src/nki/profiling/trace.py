@@ -233,7 +233,7 @@ class _Core:
             "line": self.places[events.span(number)],
             "cause": events.cause_of(row).name,
             "waited_ns": float(self.engine_rows.gaps[row]),
-            "operands": operands(inst, estimate, self.profile.target.partitions),
+            "operands": operands(inst, estimate),
             "opcode": self.engine_rows.opcodes[number],
             "id": self.first + row,
         }

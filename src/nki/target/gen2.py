@@ -103,6 +103,7 @@ GEN2: Final = Target(
     strided_access_ns=Fact(
         1.43, "ns", f"{_GUIDE}: Performance Consideration, Access pattern; half of an element per cycle at 1.4 GHz"
     ),
+    performance_dtypes=Fact(frozenset((bfloat16,)), "dtypes", f"{_BETA1}: tensor_tensor, tensor_reduce"),
     vector_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     vector_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),

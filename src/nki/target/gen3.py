@@ -119,6 +119,7 @@ GEN3: Final = Target(
         "guess",
         (0.83, 1.67),
     ),
+    performance_dtypes=Fact(frozenset((bfloat16, float16)), "dtypes", f"{_GUIDE}: Vector Engine Performance Mode"),
     vector_width_16bit=Fact(512, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     vector_width_32bit=Fact(256, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),

@@ -102,7 +102,12 @@ GEN4: Final = Target(
         "guess",
         (0.83, 1.67),
     ),
-    vector_width_16bit=Fact(512, "elements/cycle", f"{_GUIDE}: table of compute engines; 8-bit floats too"),
+    performance_dtypes=Fact(
+        frozenset((bfloat16, float16, float8_e4m3, float8_e4m3fn, float8_e5m2)),
+        "dtypes",
+        f"{_GUIDE}: table of compute engines",
+    ),
+    vector_width_16bit=Fact(512, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     vector_width_32bit=Fact(256, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_16bit=Fact(256, "elements/cycle", f"{_GUIDE}: table of compute engines; 8-bit floats too"),
     scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),

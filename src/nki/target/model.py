@@ -152,15 +152,16 @@ class Target(_Row):
     tensor_throttle_lower: FactField[float] = FactField()
     tensor_throttle_idle_rows: FactField[float] = FactField()
 
-    # Vector, Scalar and GpSimd engines. Widths are elements per cycle over all partitions. An element keeps an
-    # interface of SBUF or PSUM for ``strided_access_ns`` if its neighbour is more than ``strided_access_bytes`` away.
-    # GpSimd's own DMA moves data in one direction at ``gpsimd_dma_gbps``, beside the DMA engines; its latency is that
-    # of a transfer without bytes.
+    # Vector, Scalar and GpSimd engines. Widths are elements per cycle over all partitions, for the dtypes of the
+    # performance mode (16bit) and for all others. An element keeps an interface of SBUF or PSUM for
+    # ``strided_access_ns`` if its neighbour is more than ``strided_access_bytes`` away. GpSimd's own DMA moves data in
+    # one direction at ``gpsimd_dma_gbps``, beside the DMA engines; its latency is that of a transfer without bytes.
     vector_clock_ghz: FactField[float] = FactField()
     scalar_clock_ghz: FactField[float] = FactField()
     gpsimd_clock_ghz: FactField[float] = FactField()
     strided_access_bytes: FactField[int] = FactField()
     strided_access_ns: FactField[float] = FactField()
+    performance_dtypes: FactField[frozenset[DType]] = FactField()
     vector_width_16bit: FactField[int] = FactField()
     vector_width_32bit: FactField[int] = FactField()
     scalar_width_16bit: FactField[int] = FactField()

@@ -288,7 +288,7 @@ class NcMatmul(Inst):
     def cost(self, target: Target) -> Estimate:
         """``max(p M / 4, p max(64, N)) + issue`` Tensor cycles: M and N columns of ``stationary`` and ``moving``;
         p = 1, for float32 several passes, of which an operand of ones and zeros takes half ("could lead to 2x better
-        performance", the reference says of both hints).
+        performance", the reference says of both hints). Products in other parts of the array run beside it.
         """
         double = self.perf_mode is _PERF.double_row
         columns, factor = _free(self.moving, double), 1
@@ -297,7 +297,17 @@ class NcMatmul(Inst):
             factor = target.matmul_fp32_factor // (2 if hinted else 1)
         shape = (self.moving.partitions, _free(self.stationary, double), columns)
         origin = target.origin("matmul_issue_cycles")
-        return cost.matmul(target, shape, columns, factor, *origin, pack=2 if double else 1, moves=self.is_transpose)
+        return cost.matmul(
+            target,
+            shape,
+            columns,
+            factor,
+            *origin,
+            pack=2 if double else 1,
+            moves=self.is_transpose,
+            position=self.tile_position,
+            size=self.tile_size,
+        )
 
     @classmethod
     def sample(cls, draw: Draw) -> NcMatmul:

@@ -181,7 +181,8 @@ class NcMatmulMx(Inst):
         why = "Trainium3 Architecture Guide for NKI: as fast as bfloat16 with a quarter of the rows; overhead as there"
         columns = self.moving.free_elements
         shape = (self.moving.partitions, self.stationary.free_elements, columns)
-        return cost.matmul(target, shape, columns, 1, "docs", why, pack=4)
+        position, size = self.tile_position, self.tile_size
+        return cost.matmul(target, shape, columns, 1, "docs", why, pack=4, position=position, size=size)
 
     @classmethod
     def sample(cls, draw: Draw) -> NcMatmulMx:

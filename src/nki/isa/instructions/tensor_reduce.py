@@ -119,9 +119,10 @@ class TensorReduce(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``max(64, f N) + issue`` Vector cycles for N elements of ``data`` per partition; f = 1, or 1/2 for add and
-        maximum of 16-bit tiles.
+        maximum of 16-bit floats into such (trn1: bfloat16).
         """
-        fast = self.data.dtype.itemsize == 2 and self.dst.dtype.itemsize == 2 and self.op.name in ("add", "maximum")
+        narrow = all(d.itemsize == 2 and d in target.performance_dtypes for d in (self.data.dtype, self.dst.dtype))
+        fast = narrow and self.op.name in ("add", "maximum")
         return cost.streaming(self, target, self.data.free_elements, "tensor_reduce", 0.5 if fast else 1.0)
 
     @classmethod

@@ -256,10 +256,11 @@ class ScalarTensorTensor(Inst):
         m.store(self.dst, m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
-        """``max(64, f N) + issue`` Vector cycles for N elements per partition; f = 1 for 16-bit tiles, else 2."""
-        narrow = all(a.dtype.itemsize == 2 for a in (self.data, self.operand1))
-        cycles = 1.0 if narrow else 2.0
-        return cost.streaming(self, target, self.dst.free_elements, "scalar_tensor_tensor", cycles)
+        """``max(64, f N) + issue`` Vector cycles for N elements per partition; f as in ``nisa.tensor_tensor``, where
+        the operators of trn1 are subtract and then multiply.
+        """
+        simple = (self.op0.name, self.op1.name) == ("subtract", "multiply")
+        return cost.combining(self, target, (self.data, self.operand1), "scalar_tensor_tensor", simple=simple)
 
     @classmethod
     def sample(cls, draw: Draw) -> ScalarTensorTensor:

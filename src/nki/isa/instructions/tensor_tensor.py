@@ -117,11 +117,11 @@ class TensorTensor(Inst):
             m.store(self.dst, m.cast(m.alu(self.op.name, left, right), self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
-        """``max(64, f N) + issue`` cycles for N elements per partition; f = 2, or 1 for 16-bit tiles or one in PSUM."""
-        psum = sum(a.buffer is Buffer.psum for a in (self.data1, self.data2))
-        narrow = all(a.dtype.itemsize == 2 for a in self.accesses())
-        cycles = 1.0 if psum == 1 or narrow else 2.0
-        return cost.streaming(self, target, self.dst.free_elements, "tensor_tensor", cycles)
+        """``max(64, f N) + issue`` cycles for N elements per partition; f = 2, or 1 for one tile in PSUM and for 16-bit
+        floats in SBUF (trn1: bfloat16 side by side, and only add, subtract and multiply).
+        """
+        simple = self.op.name in ("add", "subtract", "multiply")
+        return cost.combining(self, target, (self.data1, self.data2), "tensor_tensor", simple=simple)
 
     @classmethod
     def sample(cls, draw: Draw) -> TensorTensor:

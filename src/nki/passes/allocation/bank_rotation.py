@@ -53,12 +53,12 @@ def rotated(ranges: Sequence[LiveRange], bank_bytes: int, banks: int) -> list[in
     """The offset of each of ``ranges``, which are in the order of their first points; None: they need another plan."""
     if any(live.size > bank_bytes for live in ranges):
         return None
-    keys = [_key(live) for live in ranges]
+    keys = _site_of_each(ranges)
     sites = _sites(ranges, keys)
     if len(sites) > _MOST_SITES:
         return None
     _share(list(sites.values()), banks)
-    owner: list[object] = [None] * banks
+    owner: list[int | None] = [None] * banks
     until = [-1] * banks
     offsets: list[int] = []
     for live, key in zip(ranges, keys, strict=True):
@@ -76,21 +76,33 @@ def rotated(ranges: Sequence[LiveRange], bank_bytes: int, banks: int) -> list[in
     return offsets
 
 
-def _key(live: LiveRange) -> object:
+def _site_of_each(ranges: Sequence[LiveRange]) -> list[int]:
+    """The number of the site of each tile: by the calls that led to it, since kernels make tiles in functions of their
+    own; by the place alone if those are too many.
+    """
+    numbers: dict[object, int] = {}
+    keys = [numbers.setdefault(live.tensor.site or _place(live), len(numbers)) for live in ranges]
+    if len(numbers) > _MOST_SITES:
+        numbers.clear()
+        keys = [numbers.setdefault(_place(live), len(numbers)) for live in ranges]
+    return keys
+
+
+def _place(live: LiveRange) -> object:
     """The place in the source; without one the name, less the number that makes it unique."""
     name, _, number = live.tensor.name.rpartition(".")
     return live.tensor.span or (name if number.isdigit() else live.tensor.name)
 
 
-def _is_needed(key: object, sites: dict[object, _Site], point: int) -> bool:
+def _is_needed(key: int | None, sites: dict[int, _Site], point: int) -> bool:
     """True if a site that owns a bank makes tiles at ``point`` or later."""
     return key is not None and sites[key].last >= point
 
 
-def _sites(ranges: Sequence[LiveRange], keys: Sequence[object]) -> dict[object, _Site]:
-    sites: dict[object, _Site] = {}
+def _sites(ranges: Sequence[LiveRange], keys: Sequence[int]) -> dict[int, _Site]:
+    sites: dict[int, _Site] = {}
     ends: list[tuple[int, int]] = []
-    before: object = None
+    before: int | None = None
     for number, (live, key) in enumerate(zip(ranges, keys, strict=True)):
         while ends and ends[0][0] < live.first:
             sites[keys[heapq.heappop(ends)[1]]].live -= 1

@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 
 from nki.analysis.dependence import DependenceGraph
 from nki.cost.replay import in_order_ns
+from nki.cost.tensor_array import ArrayParts
 from nki.ir.estimate import Estimate
 from nki.target.model import Target
 
@@ -162,6 +163,7 @@ class _ListScheduler:
         self.issued = [False] * count
         self.free = [0.0] * queue_count
         self.bandwidth_free = 0.0
+        self.array = ArrayParts()
         self.generator_free: dict[str, float] = {}
         self.pending: list[list[tuple[float, int]]] = [[] for _ in range(queue_count)]
         """Of each queue: instructions whose predecessors have been issued, by the time at which they become ready."""
@@ -195,6 +197,10 @@ class _ListScheduler:
                 while pending and pending[0][0] <= time:
                     heappush(ready_list, ranks[heappop(pending)[1]])
                 number = by_rank[heappop(ready_list)]
+            if self.array.until:
+                number = self._past_kept_parts(number, queue, time)
+                if number < 0:
+                    continue
             order.append(number)
             self._issue(number, time, queue, entered)
             if ready_list:
@@ -213,6 +219,8 @@ class _ListScheduler:
             time = self._transfer(estimate, time, queue)
         else:
             self.free[queue] = time + estimate.occupancy
+            if estimate.part:
+                self.array.keep(estimate.part, time + estimate.part_ns)
         self.issued[number] = True
         ready, unissued = self.ready, self.unissued
         for successor, delay in self.successors[number]:
@@ -222,6 +230,20 @@ class _ListScheduler:
             left = unissued[successor] = unissued[successor] - 1
             if not left and successor < entered:
                 self._await(successor)
+
+    def _past_kept_parts(self, number: int, queue: int, time: float) -> int:
+        """``number``, or the next best instruction that is ready and whose part of the array is free; -1: none is."""
+        pending, ready_list = self.pending[queue], self.ready_list[queue]
+        while True:
+            estimate = self.estimates[number]
+            kept = self.array.free(estimate.part, time) if estimate.resource == "tensor" else time
+            if kept <= time:
+                return number
+            heappush(pending, (kept, number))
+            if not ready_list:
+                self._schedule_event(pending[0][0], self.ranks[pending[0][1]], queue)
+                return -1
+            number = self.by_rank[heappop(ready_list)]
 
     def _transfer(self, estimate: Estimate, time: float, queue: int) -> float:
         """Start a transfer as soon as its generator is free; the start of one that meets no other transfers."""
