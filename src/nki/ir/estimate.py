@@ -18,7 +18,8 @@ class Estimate:
 
     A DMA has three parts, of which ``latency`` is the sum with the semaphore behind them: ``issue`` keeps its queue and
     the ``generator`` of its descriptors (an engine's name; empty for static ones); ``start`` goes by before the first
-    data; ``transfer`` moves the data if no other DMA does. ``bytes`` counts the bytes that it moves.
+    data; ``transfer`` moves the data if no other DMA does. ``bytes`` counts the bytes that it moves. A transfer of few
+    partitions keeps each DMA engine for the time in ``engines``; if that is empty, each is kept for ``occupancy``.
 
     ``activity`` is the part of the rows of the Tensor engine's array that a matmul uses; its clock is throttled by it.
     ``table`` names the table that an activation function needs. ``ports`` are the memories that no other engine can
@@ -50,3 +51,4 @@ class Estimate:
     passes: float = 1
     moves: bool = False
     load: float = 0.0
+    engines: tuple[float, ...] = ()
