@@ -46,7 +46,7 @@ def moved(coming: list[Coming]) -> list[tuple[float, float]]:
             number, (time, queue, share) = left.pop(0)
             bandwidth.arrive(time, queue, number, share)
         else:
-            number, begin, end = bandwidth.complete()
+            ((number, begin, end),) = bandwidth.complete()
             times[number] = begin, end
     return times
 

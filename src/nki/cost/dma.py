@@ -1,9 +1,10 @@
-"""Time of DMA transfers: the 16 DMA engines of a core are one resource, which all queues share.
+"""Time of DMA transfers: all queues share the 16 DMA engines of a core, each of which serves eight partitions.
 
 A transfer costs its queue and a generator the issue of its descriptors, then waits for the first packet, then shares
 the bandwidth of the DMA engines and of HBM with the transfers of the other queues, and ends with the semaphore that its
 reader waits for. A descriptor moves one contiguous run of bytes and costs a fixed time beside the bytes, so short rows
-are slow. One DMA engine serves eight partitions: a transfer of few partitions leaves the other engines to others.
+are slow. A transfer of few partitions leaves the other engines to others, and the next one of the same partitions waits
+for its engines.
 
 Descriptors come from hardware that the Sync or the Scalar engine commands, from software on GpSimd, or lie in HBM
 before the kernel begins. Each generator works on one transfer at a time, and the DMA engines move the data of its
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 
 from nki.ir.estimate import Estimate
 from nki.ir.types import Access
@@ -47,9 +49,14 @@ def transfer(
     engine_ns = sum(_packets_ns(dst, src, target) for src in srcs)
     moved = sum(_hbm_bytes(dst, src) for src in srcs)
     shared = max(engine_ns / target.dma_engines, moved / bandwidth(target)) / efficiency
-    used = _engines_used(dst, srcs, target)
-    alone = max(shared, engine_ns / used / efficiency, target.dma_spread_ns * used / target.dma_engines)
-    return _estimate(shared, alone, len(srcs) * _bytes(dst), target, generator, kind, source)
+    parts = _parts_of_engines(dst, srcs, target)
+    spread = target.dma_spread_ns * sum(map(bool, parts)) / target.dma_engines
+    alone = max(shared, engine_ns * max(parts) / efficiency, spread)
+    own, engines = target.dma_engine_by_partition, ()
+    if own and max(parts) > 1 / target.dma_engines:
+        even = (1 - own) / target.dma_engines
+        engines = tuple([engine_ns * (own * part + even) / efficiency for part in parts])
+    return _estimate(shared, alone, len(srcs) * _bytes(dst), target, generator, kind, source, engines)
 
 
 def between_cores(dst: Access, target: Target) -> Estimate:
@@ -135,7 +142,14 @@ def contiguous_bytes(access: Access) -> int:
 
 
 def _estimate(
-    shared: float, alone: float, moved: int, target: Target, origin: str, kind: Kind, source: str
+    shared: float,
+    alone: float,
+    moved: int,
+    target: Target,
+    origin: str,
+    kind: Kind,
+    source: str,
+    engines: tuple[float, ...] = (),
 ) -> Estimate:
     if not origin:
         issue, start = target.sequencer_ns, target.dma_static_start_ns
@@ -146,7 +160,8 @@ def _estimate(
     else:
         issue, start = target.dma_trigger_ns, target.dma_hardware_start_ns
     latency = issue + start + alone + target.dma_completion_ns
-    return Estimate("dma", shared, latency, latency - shared, moved, kind, source, issue, start, alone, origin)
+    behind = latency - shared
+    return Estimate("dma", shared, latency, behind, moved, kind, source, issue, start, alone, origin, engines=engines)
 
 
 def _packets_ns(dst: Access, src: Access, target: Target) -> float:
@@ -171,10 +186,26 @@ def _packets_ns(dst: Access, src: Access, target: Target) -> float:
     return max(burst, _hbm_bytes(dst, src) / target.dma_engine_sustained_gbps)
 
 
-def _engines_used(dst: Access, srcs: tuple[Access, ...], target: Target) -> int:
-    rows = [access.partitions for access in (dst, *srcs) if access.buffer.on_chip]
-    per_engine = target.partitions // target.dma_engines
-    return min(target.dma_engines, math.ceil(max(rows) / per_engine)) if rows else target.dma_engines
+def _parts_of_engines(dst: Access, srcs: tuple[Access, ...], target: Target) -> tuple[float, ...]:
+    """The part of a transfer that each DMA engine moves: the rows of its partitions, of the tile with most rows.
+
+    Tiles count as if they began at partition 0, since the place that another allocator gives them is not known.
+    """
+    tiles = [access for access in (dst, *srcs) if access.buffer.on_chip]
+    if not tiles:
+        return (1 / target.dma_engines,) * target.dma_engines
+    tile = max(tiles, key=lambda access: access.partitions)
+    step = tile.strides[0] // max(1, tile.partition_step)
+    return _rows_by_engine(tile.start_partition, step, tile.partitions, target.partitions, target.dma_engines)
+
+
+@lru_cache(maxsize=4096)
+def _rows_by_engine(start: int, step: int, rows: int, partitions: int, engines: int) -> tuple[float, ...]:
+    """The part of rows ``step`` partitions apart, from ``start`` on, that lies on the partitions of each engine."""
+    counts = [0] * engines
+    for partition in range(start, start + rows * step, step) if step else [start] * rows:
+        counts[partition * engines // partitions % engines] += 1
+    return tuple(count / rows for count in counts)
 
 
 def _hbm_bytes(dst: Access, src: Access) -> int:

@@ -3,8 +3,8 @@
 Times are nanoseconds. Each instruction begins as soon as its queue is free, the results that it needs are visible, and
 the resources that it shares are free:
 
-* the DMA engines of the core, one resource (:class:`nki.ir.estimate.Estimate`) that the queues with data share in turns
-  (:mod:`nki.cost.sharing`), each of which serves its transfers in order;
+* the DMA engines of the core, each of which the queues with data share in turns (:mod:`nki.cost.sharing`) and serves
+  each queue in order; engines that all transfers keep alike are one resource (:class:`nki.ir.estimate.Estimate`);
 * a generator of DMA descriptors, which serves the transfers of all its rings in the order of the program, as the engine
   that commands it comes to them: one that waits holds up those behind it;
 * each memory port that two engines cannot use at once: the engine that asks first has it for its whole instruction.
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heappop, heappush
 
-from nki.cost.sharing import NEVER, DataQueue, SharedBandwidth
+from nki.cost.sharing import NEVER, DataQueue, EnginesInOrder, SharedBandwidth, SharedEngines, engine_loads
 from nki.cost.tensor_array import ArrayParts, TensorClock
 from nki.ir.estimate import Estimate
 from nki.target.activation_sets import differ
@@ -173,9 +173,7 @@ class _Block:
         self.generators: dict[str, tuple[float, int]] = {}
         """The time from which each generator is free again, and the number that it served last."""
         self.next_begin: dict[DataQueue, float] = {}
-        """The time before which the next transfer of each data queue does not arrive, or without events, begin."""
-        self.own_dma_free = begin
-        """The time from which GpSimd's own DMA is free again."""
+        """The time before which the next transfer of each data queue does not arrive, or on one engine, begin."""
         self.queue_ends: dict[DataQueue, float] = {}
         """The end of the last transfer of each data queue."""
         self.ring_ends = [begin] * queue_count
@@ -188,6 +186,7 @@ class _Block:
         self.granted: dict[int, float] = {}
         """The time at which an instruction has its ports."""
         in_order = range(count) if order is None else order
+        self.loads = engine_loads(estimates)
         shares_bandwidth, self.shares_ports = _contention(queues, estimates)
         self.by_events = shares_bandwidth or self.shares_ports
         self.threads = [in_order] if not self.by_events else _by_queue(in_order, queues, queue_count)
@@ -200,20 +199,22 @@ class _Block:
         self.events: list[tuple[float, int, int]] = []
         """Arrivals of data and requests of ports: time, serial number, and number of the instruction."""
         self.bandwidth = SharedBandwidth()
+        self.engines = SharedEngines() if self.loads.count > 1 else None
+        self.in_order, self.own_dma = EnginesInOrder(self.loads.count), EnginesInOrder(1)
         self.serial = 0
 
     def run(self) -> Arrivals:
         """Replay to the end."""
-        events, bandwidth = self.events, self.bandwidth
+        events, bandwidth = self.events, self.engines or self.bandwidth
         while True:
             if self.runnable:
                 yield from self._go_on()
             if events and events[0][0] < bandwidth.next_end:
                 self._event()
             elif bandwidth.next_end < NEVER:
-                number, begun, end = bandwidth.complete()
-                estimate = self.estimates[number]
-                self._moved(number, begun, end + max(0.0, estimate.transfer - estimate.occupancy))
+                for number, begun, end in bandwidth.complete():
+                    estimate = self.estimates[number]
+                    self._moved(number, begun, end + max(0.0, estimate.transfer - self.loads.busiest(estimate)))
             else:
                 return
 
@@ -319,10 +320,10 @@ class _Block:
 
     def _issued(self, number: int, estimate: Estimate, time: float) -> None:
         """A transfer has its descriptors at ``time``: its data begins when its queue comes to it."""
-        ring, generator, share = self.queues[number], estimate.generator, estimate.occupancy
+        ring, generator = self.queues[number], estimate.generator
         if generator:
             self.generators[generator] = time, number
-        queue = _data_queue(estimate, ring)
+        queue, share = _data_queue(estimate, ring), self.loads.busiest(estimate)
         begun, least = time + estimate.start, self.next_begin.get(queue, 0.0)
         if least > begun:
             begun = least
@@ -330,10 +331,16 @@ class _Block:
             self.next_begin[queue] = begun
             self.in_line[ring].append(number)
             self._expect(begun, number)
+            return
+        if self.engines is None:
+            end = self.next_begin[queue] = begun + share
         else:
-            self.next_begin[queue] = begun + (share or estimate.transfer)
-            end = self.queue_ends[queue] = max(begun + max(share, estimate.transfer), self.queue_ends.get(queue, 0.0))
-            self._complete(number, begun, end)
+            self.next_begin[queue] = begun
+            begun, end = self.in_order.move(begun, self.loads.of(estimate))
+        if estimate.transfer > share:
+            end += estimate.transfer - share
+        end = self.queue_ends[queue] = max(end, self.queue_ends.get(queue, 0.0))
+        self._complete(number, begun, end)
 
     def _moved(self, number: int, begin: float, end: float) -> None:
         """The data of a transfer is through, but not before those in front of it in its data queue. It is complete when
@@ -374,11 +381,12 @@ class _Block:
             self.runnable.append(self.queues[number])
         elif estimate.occupancy:
             queue = _data_queue(estimate, self.queues[number])
-            self.bandwidth.arrive(time, queue, number, estimate.occupancy)
+            if self.engines:
+                self.engines.arrive(time, queue, number, self.loads.of(estimate))
+            else:
+                self.bandwidth.arrive(time, queue, number, self.loads.busiest(estimate))
         else:  # GpSimd's own DMA moves the data
-            begun = max(time, self.own_dma_free)
-            self.own_dma_free = begun + estimate.transfer
-            self._moved(number, begun, self.own_dma_free)
+            self._moved(number, *self.own_dma.move(time, self.loads.of(estimate)))
 
 
 def _data_queue(estimate: Estimate, ring: int) -> DataQueue:

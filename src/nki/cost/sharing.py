@@ -7,12 +7,21 @@ that of the engine that triggers the transfer and of the method that generates i
 
 Virtual time makes that cost a few steps for each transfer: it runs ``n`` times as slowly as time, so a transfer that
 begins at the virtual time ``v`` ends at ``v`` and its share, whoever comes and goes meanwhile.
+
+A transfer of few partitions has descriptors on the engines of its partitions alone. So each engine has queues of its
+own, and a transfer is through when all its engines are. Engines that transfers keep alike count once, and those that
+never have more to do than another not at all (:func:`engine_loads`): mostly one is left, and queues for it alone.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass
 from heapq import heappop, heappush
+
+from nki.ir.estimate import Estimate
 
 DataQueue = str | int
 """The name of a generator of descriptors, or the number of a ring whose descriptors lie in HBM."""
@@ -43,7 +52,7 @@ class SharedBandwidth:
         heappush(self._served, (self._virtual + share, number, queue, time))
         self._plan()
 
-    def complete(self) -> tuple[int, float, float]:
+    def complete(self) -> Sequence[tuple[int, float, float]]:
         """The transfer that completes at ``next_end``: its number, and the time in which its data moved."""
         end = self.next_end
         virtual, number, queue, begin = heappop(self._served)
@@ -55,7 +64,14 @@ class SharedBandwidth:
         else:
             del self._behind[queue]
         self._plan()
-        return number, begin, end
+        return ((number, begin, end),)
+
+    def copy(self) -> SharedBandwidth:
+        """Another engine with the same data."""
+        other = copy(self)
+        other._served = self._served.copy()
+        other._behind = {queue: behind.copy() for queue, behind in self._behind.items()}
+        return other
 
     def _pass(self, time: float) -> None:
         """Let time pass until ``time``, before which nothing completes."""
@@ -68,3 +84,185 @@ class SharedBandwidth:
     def _plan(self) -> None:
         served = self._served
         self.next_end = self._time + (served[0][0] - self._virtual) * len(served) if served else NEVER
+
+
+Loads = tuple[tuple[int, float], ...]
+"""The DMA engines that a transfer keeps, by number, and the ns for which it keeps each."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLoads:
+    """The ``count`` DMA engines that matter in a block, and for how long each transfer keeps them."""
+
+    count: int
+    by_estimate: dict[int, Loads]
+    """By the ``id`` of an estimate; empty if all transfers keep all engines alike, for their occupancy."""
+    most: dict[int, float]
+    """Likewise, the longest of its times."""
+
+    def of(self, estimate: Estimate) -> Loads:
+        """The engines of one transfer; of one without occupancy, GpSimd's own DMA, which is one engine."""
+        if self.by_estimate and estimate.occupancy:
+            return self.by_estimate[id(estimate)]
+        return ((0, estimate.occupancy or estimate.transfer),)
+
+    def busiest(self, estimate: Estimate) -> float:
+        """The time for which a transfer keeps the engine that moves most of it, in ns."""
+        return self.most.get(id(estimate)) or estimate.occupancy or estimate.transfer
+
+    def totals(self, estimates: Iterable[Estimate]) -> list[float]:
+        """The time for which all transfers together keep each engine, in ns."""
+        totals = [0.0] * self.count
+        for estimate in estimates:
+            if estimate.transfer and estimate.occupancy:
+                for engine, load in self.of(estimate):
+                    totals[engine] += load
+        return totals
+
+
+_ALIKE = EngineLoads(1, {}, {})
+
+
+def engine_loads(estimates: Sequence[Estimate]) -> EngineLoads:
+    """The engines that matter for the transfers of a block.
+
+    Left out is an engine for which no transfer has more to do than for another: with the same queues and arrivals it is
+    done before that one. HBM is one more resource, where it is slower than all engines together.
+    """
+    if not any(estimate.engines for estimate in estimates):
+        return _ALIKE
+    keys = {id(each): (each.occupancy, each.engines) for each in estimates if each.transfer and each.occupancy}
+    width = max(len(engines) for _, engines in keys.values())
+    rows = {key: key[1] or (key[0],) * width for key in keys.values()}
+    if any(sum(engines) < occupancy * width * (1 - 1e-9) for (occupancy, _), engines in rows.items()):
+        rows = {key: (*engines, key[0]) for key, engines in rows.items()}
+    columns = set(zip(*rows.values(), strict=True))
+    matter = sorted(column for column in columns if not any(_covers(other, column) for other in columns))
+    loads: dict[object, Loads] = {}
+    most: dict[object, float] = {}
+    for key, row in zip(rows, zip(*matter, strict=True), strict=True):
+        loads[key] = tuple([(engine, load) for engine, load in enumerate(row) if load])
+        most[key] = max(row)
+    by_estimate = {number: loads[key] for number, key in keys.items()}
+    return EngineLoads(len(matter), by_estimate, {number: most[key] for number, key in keys.items()})
+
+
+def _covers(other: tuple[float, ...], column: tuple[float, ...]) -> bool:
+    """Test if an engine has at least the work of another one in each transfer, and more in one of them."""
+    return other != column and all(more >= less for more, less in zip(other, column, strict=True))
+
+
+class EnginesInOrder:
+    """DMA engines with one queue each: no two transfers share an engine."""
+
+    def __init__(self, count: int) -> None:
+        self._free = [0.0] * count
+
+    def move(self, time: float, loads: Loads) -> tuple[float, float]:
+        """Begin and end of a transfer that comes behind all others, at ``time``."""
+        free = self._free
+        if len(loads) == 1:
+            ((engine, load),) = loads
+            if free[engine] > time:
+                time = free[engine]
+            free[engine] = end = time + load
+            return time, end
+        begin, end = NEVER, time
+        for engine, load in loads:
+            start = free[engine]
+            if start < time:
+                start = time
+            if start < begin:
+                begin = start
+            free[engine] = start = start + load
+            if start > end:
+                end = start
+        return begin, end
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Engines that have had the same data since all of them were idle, so that one of them tells of all."""
+
+    engines: int
+    """A bit for each."""
+    bandwidth: SharedBandwidth
+
+
+class SharedEngines:
+    """DMA engines each of which shares its time as :class:`SharedBandwidth` does, with the same methods.
+
+    All engines write the semaphore of a transfer, in the order of its queue. So transfers of a queue complete in order.
+    """
+
+    def __init__(self) -> None:
+        self.next_end = NEVER
+        self._groups: list[_Group] = []
+        """The engines that have data."""
+        self._left: dict[int, tuple[int, float, DataQueue]] = {}
+        """Of each transfer that has data: the engines that move it yet, since when it moves, and its queue."""
+        self._lines: dict[DataQueue, deque[int]] = {}
+        """Of each queue the transfers that are not complete."""
+        self._through: dict[int, tuple[float, float]] = {}
+        """The time in which the data of a transfer moved, while one in front of it is not complete."""
+        self._by_load: dict[int, list[tuple[float, int]]] = {}
+
+    def arrive(self, time: float, queue: DataQueue, number: int, loads: Loads) -> None:
+        """Transfer ``number``, which keeps engines as ``loads`` says, comes to ``queue`` at ``time``."""
+        everyone = 0
+        for load, engines in self._by_load.get(id(loads)) or self._alike(loads):
+            idle = engines
+            for group in tuple(self._groups):
+                if both := group.engines & engines:
+                    if both != group.engines:
+                        self._groups.append(_Group(group.engines - both, group.bandwidth.copy()))
+                        group.engines = both
+                    group.bandwidth.arrive(time, queue, number, load)
+                    idle -= both
+            if idle:
+                bandwidth = SharedBandwidth()
+                bandwidth.arrive(time, queue, number, load)
+                self._groups.append(_Group(idle, bandwidth))
+            everyone |= engines
+        self._left[number] = everyone, NEVER, queue
+        self._lines.setdefault(queue, deque()).append(number)
+        self._plan()
+
+    def complete(self) -> Sequence[tuple[int, float, float]]:
+        """The transfers that complete at ``next_end``, if any, in the order of their queue: their numbers, and the time
+        in which their data moved.
+        """
+        group = self._groups[0]
+        ((number, begin, end),) = group.bandwidth.complete()
+        left, first, queue = self._left.pop(number)
+        left, first = left - group.engines, min(begin, first)
+        if group.bandwidth.next_end == NEVER:
+            del self._groups[0]
+        self._plan()
+        if left:
+            self._left[number] = left, first, queue
+            return ()
+        self._through[number] = first, end
+        line = self._lines[queue]
+        complete: list[tuple[int, float, float]] = []
+        while line and line[0] in self._through:
+            number = line.popleft()
+            complete.append((number, *self._through.pop(number)))
+        return complete
+
+    def _alike(self, loads: Loads) -> list[tuple[float, int]]:
+        """The engines that a transfer keeps for the same time, by that time."""
+        engines: dict[float, int] = {}
+        for engine, load in loads:
+            engines[load] = engines.get(load, 0) | 1 << engine
+        known = self._by_load[id(loads)] = list(engines.items())
+        return known
+
+    def _plan(self) -> None:
+        """Let the group with the next end come first."""
+        self._groups.sort(key=_next_end)
+        self.next_end = self._groups[0].bandwidth.next_end if self._groups else NEVER
+
+
+def _next_end(group: _Group) -> float:
+    return group.bandwidth.next_end

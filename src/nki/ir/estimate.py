@@ -18,7 +18,8 @@ class Estimate:
 
     A DMA has three parts, of which ``latency`` is the sum with the semaphore behind them: ``issue`` keeps its queue and
     the ``generator`` of its descriptors (an engine's name; empty for static ones); ``start`` goes by before the first
-    data; ``transfer`` moves the data if no other DMA does. ``bytes`` counts the bytes that it moves.
+    data; ``transfer`` moves the data if no other DMA does. ``bytes`` counts the bytes that it moves. A transfer of few
+    partitions keeps each DMA engine for the time in ``engines``; if that is empty, each is kept for ``occupancy``.
 
     ``activity`` is the fraction of the rows of the Tensor engine's array, or of a part of it, that a matmul uses; it
     throttles the clock. ``part`` is that part as a bit mask (0: the whole), which the matmul keeps for ``part_ns``.
@@ -53,3 +54,4 @@ class Estimate:
     load: float = 0.0
     part: int = 0
     part_ns: float = 0.0
+    engines: tuple[float, ...] = ()

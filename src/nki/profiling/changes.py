@@ -141,7 +141,8 @@ class _ShortRows(_OneByOne):
         transfer = min(estimate.transfer, max(occupancy, self.target.dma_spread_ns * share))
         issue = estimate.issue * share
         latency = estimate.latency - (estimate.issue - issue) - (estimate.transfer - transfer)
-        return replace(estimate, occupancy=occupancy, transfer=transfer, issue=issue, latency=latency)
+        engines = tuple(busy * occupancy / estimate.occupancy for busy in estimate.engines)
+        return replace(estimate, occupancy=occupancy, transfer=transfer, issue=issue, latency=latency, engines=engines)
 
 
 def _direction(pair: tuple[Access, Access], inst: Inst) -> tuple[Tensor, bool]:
@@ -170,7 +171,7 @@ class _FewPartitions(Change):
         if estimate.transfer < 2 * estimate.occupancy:
             return None
         latency = estimate.latency - estimate.transfer + estimate.occupancy
-        return replace(estimate, transfer=estimate.occupancy, latency=latency)
+        return replace(estimate, transfer=estimate.occupancy, latency=latency, engines=())
 
 
 _GONE = Estimate("dma", 0.0, 0.0, 0.0, 0, "docs", "left out")

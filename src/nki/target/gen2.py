@@ -178,6 +178,14 @@ GEN2: Final = Target(
     dma_hardware_descriptors=Fact(False, "", "Trainium2 Architecture Guide for NKI: DGE is new with trn2"),
     dma_engines=Fact(16, "engines", f"{_GUIDE}: Data movement between HBM and SBUF using DMAs; per core"),
     dma_queues_per_engine=Fact(16, "queues", f"{_DMA}: DMA Queues"),
+    dma_engine_by_partition=Fact(
+        1.0,
+        "",
+        f"{_DMA}: an engine is typically responsible for eight partitions; rows of four of them go through one engine, "
+        "there and back. Not said: if other engines ever help",
+        "docs",
+        (0.0, 1.0),
+    ),
     dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities; the architecture guide says 27 GiB/s"),
     dma_engine_sustained_gbps=Fact(
         17.0,

@@ -191,6 +191,14 @@ GEN3: Final = Target(
     dma_hardware_descriptors=Fact(True, "", f"{_GUIDE}: DGE; the compiler's choice where a kernel leaves it open"),
     dma_engines=Fact(16, "engines", f"{_DMA}: introduction; per core"),
     dma_queues_per_engine=Fact(16, "queues", f"{_DMA}: DMA Queues"),
+    dma_engine_by_partition=Fact(
+        1.0,
+        "",
+        f"{_DMA}: an engine is typically responsible for eight partitions; rows of four of them go through one engine, "
+        "there and back. Not said: if other engines ever help",
+        "docs",
+        (0.0, 1.0),
+    ),
     dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities"),
     dma_engine_sustained_gbps=Fact(23.0, "GB/s", f"{_DMA}: Performance Considerations"),
     dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),

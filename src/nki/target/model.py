@@ -199,10 +199,12 @@ class Target(_Row):
     # generator of its descriptors: hardware of the Sync or Scalar engine, or software on GpSimd; static descriptors
     # have none. dma_start_ns holds where the kernel leaves the choice open. The bytes keep the DMA engines, which all
     # queues of a core share; the descriptors of one transfer reach the engines one after the other (spread).
+    # dma_engine_by_partition is the part of a transfer that the engines of its partitions move alone.
     # A packet takes its bytes, of the wider dtype, at the peak rate and an overhead; one that converts has its own.
     dma_hardware_descriptors: FactField[bool] = FactField()
     dma_engines: FactField[int] = FactField()
     dma_queues_per_engine: FactField[int] = FactField()
+    dma_engine_by_partition: FactField[float] = FactField()
     dma_engine_peak_gbps: FactField[float] = FactField()
     dma_engine_sustained_gbps: FactField[float] = FactField()
     dma_packet_bytes: FactField[int] = FactField()

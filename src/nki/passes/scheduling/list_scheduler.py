@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 
 from nki.analysis.dependence import DependenceGraph
 from nki.cost.replay import in_order_ns
+from nki.cost.sharing import EnginesInOrder, engine_loads
 from nki.cost.tensor_array import ArrayParts
 from nki.ir.estimate import Estimate
 from nki.target.model import Target
@@ -65,8 +66,9 @@ def longest_path(queues: Sequence[int], estimates: Sequence[Estimate], graph: De
 def resource_bounds(queues: Sequence[int], estimates: Sequence[Estimate]) -> dict[int | str, float]:
     """Time before which no order of the block ends, by resource: its load, the least time before, and that to the end.
 
-    Resources are queues by number, generators of descriptors by name, and ``dma``, the DMA engines.
+    Resources are queues by number, generators of descriptors by name, and ``dma``, the DMA engine with the most work.
     """
+    engines = engine_loads(estimates)
     loads: dict[int | str, float] = {}
     heads: dict[int | str, float] = {}
     tails: dict[int | str, float] = {}
@@ -81,10 +83,14 @@ def resource_bounds(queues: Sequence[int], estimates: Sequence[Estimate]) -> dic
     for queue, estimate in zip(queues, estimates, strict=True):
         if estimate.transfer:
             head = estimate.issue + estimate.start
-            add("dma", estimate.occupancy, estimate.latency - estimate.occupancy - head, head)
+            if busy := estimate.occupancy:
+                most = engines.most.get(id(estimate), busy)
+                add("dma", busy, estimate.latency - most - head, head)
             add(estimate.generator or queue, estimate.issue, estimate.latency - estimate.issue)
         else:
             add(queue, estimate.occupancy, estimate.latency - estimate.occupancy)
+    if engines.by_estimate:
+        loads["dma"] = max(engines.totals(estimates))
     return {resource: heads[resource] + busy + tails[resource] for resource, busy in loads.items()}
 
 
@@ -162,6 +168,8 @@ class _ListScheduler:
         """Earliest start, by the predecessors that have been issued."""
         self.issued = [False] * count
         self.free = [0.0] * queue_count
+        self.loads = engine_loads(estimates)
+        self.dma_engines = EnginesInOrder(self.loads.count) if self.loads.by_estimate else None
         self.bandwidth_free = 0.0
         self.array = ArrayParts()
         self.generator_free: dict[str, float] = {}
@@ -255,7 +263,11 @@ class _ListScheduler:
         if not estimate.occupancy:
             return time
         data = issued + estimate.start
-        self.bandwidth_free = end = (data if data > self.bandwidth_free else self.bandwidth_free) + estimate.occupancy
+        if self.dma_engines:
+            end = self.dma_engines.move(data, self.loads.of(estimate))[1]
+        else:
+            free = self.bandwidth_free
+            self.bandwidth_free = end = (data if data > free else free) + estimate.occupancy
         delayed = end - (data - time) - estimate.transfer
         return delayed if delayed > time else time
 
