@@ -10,8 +10,10 @@ import pytest
 
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
+import nki.language as present
 from neuronxcc import nki
 from nki.base.errors import NkiError
+from nki.base.warning import NkiWarning
 
 _erf = np.vectorize(math.erf)
 
@@ -325,6 +327,65 @@ def test_what_beta_1_refuses(data: Any, body: Any, text: str) -> None:
         return out
 
     with pytest.raises(NkiError, match=text):
+        kernel(data(4, 4))
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (lambda t: nl.exp(t, axs=1), "`nl.exp` has no parameter `axs` and ignores it; it takes x, dtype, mask"),
+        (lambda t: nl.matmul(t, t, transpose_a=True), "ignores it; did you mean `transpose_x`"),
+        (lambda t: nisa.tensor_scalar(t, np.add, 1.0, oprand1=2.0), "ignores it; did you mean `operand1`"),
+        (lambda t: nisa.activation(dst=t, op=np.exp, data=t), r"write `t\[...\] = nisa.activation\(…\)`"),
+    ],
+)  # fmt: skip
+def test_keywords_that_no_parameter_has_are_ignored_with_a_warning(data: Any, body: Any, text: str) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, body(nl.load(x)))
+        return out
+
+    with pytest.warns(NkiWarning, match=text):
+        kernel(data(4, 4))
+
+
+@pytest.mark.filterwarnings("error")
+def test_hints_to_the_compiler_are_ignored_in_silence(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        total = nl.zeros((4, 4), dtype=x.dtype, lazy_initialization=True)
+        for _ in nl.affine_range(2, precise_schedule=True):
+            total += nisa.tensor_copy(nl.load(x), name="copy")
+        nl.store(out, total)
+        return out
+
+    x = data(4, 4)
+    np.testing.assert_array_equal(both(kernel, x), 2 * x)
+
+
+def test_a_result_that_nothing_uses(data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        nl.exp(tile)
+        nl.store(out, tile)
+        return out
+
+    with pytest.warns(NkiWarning, match=r"the result of `nl.exp\(tile\)` is not used"):
+        kernel(data(4, 4))
+
+
+def test_functions_of_the_present_package_are_named(data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        tile = present.load(x)
+        nl.store(x, tile)
+        return x
+
+    with pytest.raises(NkiError, match=r"`present.load` is of `nki`, this kernel of `neuronxcc.nki`"):
         kernel(data(4, 4))
 
 

@@ -14,7 +14,7 @@ import neuronxcc.nki.typing as nt
 from neuronxcc import nki
 from neuronxcc.nki import baremetal, benchmark, simulate_kernel
 from nki.base.errors import NkiError
-from nki.base.warning import NkiPortabilityWarning
+from nki.base.warning import NkiPortabilityWarning, NkiWarning
 from nki.profiling.profile import profile as predict
 
 
@@ -298,7 +298,8 @@ def test_an_output_that_is_never_stored_to(data: Any) -> None:
         nl.exp(nl.load(x))
         return result
 
-    with pytest.raises(NkiError, match=r"never stores to it(.|\n)*buffer=nl.shared_hbm(.|\n)*nl.store.result, tile"):
+    message = r"never stores to it(.|\n)*buffer=nl.shared_hbm(.|\n)*nl.store.result, tile"
+    with pytest.warns(NkiWarning, match="is not used"), pytest.raises(NkiError, match=message):
         kernel(data(8, 8))
 
 

@@ -80,7 +80,10 @@ def test_unknown_kernel_names(file, nki):
 def test_the_only_kernel_needs_no_name(file, nki):
     assert nki("run", file, "--arg", SHAPE, "--arg", "1.0").code == 0
     Path(file).write_text(KERNELS.replace("def both", "@nki.jit\ndef both"))
-    assert "2 kernels; say which" in complaint(nki("run", file, "--arg", SHAPE))
+    several = complaint(nki("run", file, "--arg", SHAPE))
+    assert "2 kernels; say which" in several
+    assert f"fix: write one of {file}:affine, {file}:both" in several
+    assert "tile" not in several  # a helper is no kernel
 
 
 def test_missing_files(file, nki):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from typing import Any, Final, cast
 
 from nki.base.beta1_errors import Beta1LaunchError
+from nki.base.errors import ArgumentError, MemoryRegionError, NkiError
 from nki.base.source import Where
 from nki.beta1 import creation, moving
 from nki.beta1.annotations import annotated
@@ -19,6 +21,7 @@ from nki.ir.loop import changed, instructions
 from nki.ir.types import Buffer
 from nki.ir.types import Tensor as Stored
 from nki.isa.descriptors import static_where_free
+from nki.language.advice.call import call_at
 from nki.language.dialect import NKI_0_7
 
 RELEASE: Final = "0.1"
@@ -109,6 +112,19 @@ def _written(builder: Builder) -> dict[Stored, Where]:
     return written
 
 
+def _advise(exc: Exception, site: Any) -> NkiError | None:
+    """The error for a function of ``nki`` in a kernel of ``neuronxcc.nki``, whose tensors it does not know."""
+    call = call_at(site) if isinstance(exc, ArgumentError | MemoryRegionError) else None
+    if call is None or not call.module.startswith(("nki.isa", "nki.language")):
+        return None
+    name = ast.unparse(call.node.func)
+    error = cast("NkiError", exc)
+    error.fix = (
+        f"`{name}` is of `nki`, this kernel of `neuronxcc.nki`: take the decorator and all functions from one of them"
+    )
+    return error
+
+
 BETA1: Final = Dialect(
     name="nki beta 1",
     releases=(RELEASE,),
@@ -128,8 +144,10 @@ BETA1: Final = Dialect(
         "np": "import numpy as np",
         "math": "import math",
     },
+    advise=_advise,
     newer=NKI_0_7.newer,
     results=results,
+    hints=frozenset({"buffer", "dge_mode", "directives", "lazy_initialization", "mode", "name", "precise_schedule"}),
     carries=True,
     spills=True,
 )

@@ -60,6 +60,7 @@ def _unary(name: str) -> Callable[..., Any]:
 def _named(function: Any, name: str, text: str) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
+    function.__annotations__["return"] = Tensor.__name__  # so that a call whose result nobody uses is reported
     if name in OPS:
         function.operator = OPS[name]
     return function

@@ -117,7 +117,9 @@ def _bound(kernel: Kernel, arguments: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(named) < sum(1 for name, _ in arguments if name):
         raise UsageError("a parameter is given twice")
     parameters = inspect.signature(kernel.func).parameters
-    if unknown := [name for name in named if name not in parameters]:
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    unknown = [name for name in named if name not in parameters and not takes_any]
+    if unknown:
         raise UsageError(
             f"kernel {kernel.func.__name__} has no parameter {unknown[0]!r}",
             nearest(unknown[0], parameters, "parameters"),

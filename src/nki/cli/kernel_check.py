@@ -73,6 +73,9 @@ class Compilations:
         if self._examples(examples):
             return
         known = annotations.parameters(captured)
+        if (several := captured.node.args.vararg) is not None:
+            self.skipped.append(_skipped(captured, kernel, {**known, f"*{several.arg}": []}, examples))
+            return
         if kernel is not None and all(known.values()):
             rounds = annotations.combinations(known)
             self.findings += _common([self._compiled(kernel, arguments) for arguments in rounds])
@@ -259,7 +262,9 @@ def _skipped(
         reason = f"the arguments of its call in line {examples[0].span.line} are not known before the file runs"
     else:
         reason = f"nothing in the file shows the shape of {_listed(known)}"
-    shown = " ".join(f"--arg {name}=128x512:float32" for name in missing) if kernel is not None else ""
+    by_name = not missing or not missing[-1].startswith("*")
+    shown = " ".join(f"--arg {f'{name}=' if by_name else ''}128x512:float32" for name in missing)
+    shown = shown if kernel is not None else ""
     return Skipped(captured.name, captured.span(captured.node), reason, shown)
 
 

@@ -135,9 +135,8 @@ def find(module: ModuleType, name: str, path: Path) -> Kernel:
             fix = "write @nki.jit above a kernel" + (f", or name one of: {', '.join(known)}" if known else "")
             raise UsageError(f"{path} has no kernel", fix)
         if len(decorated) > 1:
-            raise UsageError(
-                f"{path} has {len(decorated)} kernels; say which", nearest("", known, "kernels in the file")
-            )
+            listed = ", ".join(f"{path}:{n}" for n in decorated)
+            raise UsageError(f"{path} has {len(decorated)} kernels; say which", f"write one of {listed}")
         name = decorated[0]
     value: Any = module
     for part in name.split("."):

@@ -150,7 +150,8 @@ class Dialect:
     runs though a syntax rule reports it, because a newer release of the language takes it; ``later`` are
     names that only newer releases have. ``spills``: kernels may hold more tiles than fit, as compilers of the language
     spill. ``results`` takes the builder and what the kernel returned, when its Python has run, and gives what counts as
-    returned. ``carries``: undefined elements may be read (``Program.carries``).
+    returned. ``hints``: keywords that functions with further options ignore in silence; they warn of others, except in
+    dialects without hints. ``carries``: undefined elements may be read (``Program.carries``).
     """
 
     name: str
@@ -168,6 +169,7 @@ class Dialect:
     newer: NewerPython = field(default_factory=NewerPython)
     later: LaterNames = field(default_factory=LaterNames)
     results: Callable[[Any, Any], Any] | None = None
+    hints: frozenset[str] = frozenset()
     carries: bool = False
     spills: bool = False
 

@@ -188,6 +188,8 @@ def _check_arguments(
             _report_later(report, keyword, later, f"{keyword.arg}= of {written}")
         elif keyword not in accepted:
             _report_keyword(report, keyword, full, written, list(parameters))
+        elif keyword.arg is not None and keyword.arg not in takes:
+            _warn_of_ignored(report, keyword, written, list(parameters)[:-1])
     if any(isinstance(arg, ast.Starred) for arg in node.args) or any(k.arg is None for k in node.keywords):
         return
     try:
@@ -275,6 +277,18 @@ def _report_keyword(report: Report, node: ast.keyword, full: str, written: str, 
     report.doubtful_error(
         error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters))
     )
+
+
+def _warn_of_ignored(report: Report, node: ast.keyword, written: str, parameters: list[str]) -> None:
+    """Warn of a keyword that a function takes only because it ignores whatever it does not know."""
+    keyword, hints = node.arg or "", report.captured.dialect.hints
+    if not hints or keyword in hints:
+        return
+    if keyword == "dst":
+        instead = f"it returns its result: write `t[...] = {written}(…)`"
+    else:
+        instead = did_you_mean(keyword, parameters, otherwise=_takes(parameters))
+    report.warn(node, f"`{written}` has no parameter `{keyword}` and ignores it; {instead}")
 
 
 def _takes(parameters: list[str]) -> str:

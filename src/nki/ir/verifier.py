@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from types import FunctionType
 from typing import Any, cast
 
 from nki.base.errors import ArgumentError, DynamicIndexError, MemoryRegionError, WriteOverlapError
@@ -50,6 +51,8 @@ def _words(kind: type[Any]) -> str:
 
 
 def _describe(value: Any) -> str:
+    if isinstance(value, FunctionType) and value.__name__ != "<lambda>":
+        return f"the function {value.__name__}"
     return f"{value!r} ({type(value).__name__})" if len(repr(value)) < 60 else f"a {type(value).__name__}"
 
 

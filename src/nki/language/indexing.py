@@ -76,6 +76,19 @@ def _slices(t: Access, key: Any) -> Access | None:
     return t.with_part(offset, (height, width))
 
 
+def _too_many(t: Access, keys: tuple[Any, ...]) -> IndexRangeError:
+    new = next((dim for dim, item in enumerate(keys) if item is None), None)
+    if new is not None:
+        return IndexRangeError(
+            f"index None of '{t.name}' of shape {t.shape}: an index adds no dimension",
+            fix=f"leave None out and write t.expand_dim({new}), which adds a dimension of size 1",
+        )
+    return IndexRangeError(
+        f"'{t.name}' of shape {t.shape} has {len(t.shape)} dimensions; {len(keys)} indices were given",
+        fix="give at most one index per dimension",
+    )
+
+
 def _index(t: Access, key: Any) -> Access:
     """The part of ``t`` that indices of any kind take."""
     keys: Any = key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]  # cast() would take as long as the rest
@@ -86,10 +99,7 @@ def _index(t: Access, key: Any) -> Access:
             indexed = len(keys)
             break
     if indexed > len(shape):
-        raise IndexRangeError(
-            f"'{t.name}' of shape {shape} has {len(shape)} dimensions; {indexed} indices were given",
-            fix="give at most one index per dimension",
-        )
+        raise _too_many(t, keys)
     dynamic = t.dynamic
     if dynamic is not None and keys:
         _chosen_stay(t, keys)

@@ -10,6 +10,7 @@ from typing import Any, cast
 from nki.base.toolchain import is_toolchain
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
+from nki.language.tensor import NkiTensor
 
 
 class Call:
@@ -33,6 +34,26 @@ class Call:
         """An argument as the user wrote it."""
         return ast.unparse(self.arguments[parameter])
 
+    @property
+    def nl(self) -> str:
+        """The user's name of ``nki.language``."""
+        return self.site.module("nki.language", "nl")
+
+    @property
+    def nisa(self) -> str:
+        """The user's name of ``nki.isa``."""
+        return self.site.module("nki.isa", "nisa")
+
+    def tensors(self) -> dict[str, NkiTensor]:
+        """The tensor arguments whose values are known, by parameter."""
+        values = {name: self.value(name) for name in self.arguments}
+        return {name: value for name, value in values.items() if isinstance(value, NkiTensor)}
+
+    def unused_name(self, *wanted: str) -> str:
+        """The first of ``wanted`` that the user's code has not bound, else the last one with a number."""
+        numbered = (f"{wanted[-1]}_{number}" for number in range(99))
+        return next(name for name in (*wanted, *numbered) if name not in self.site.variables)
+
     def with_arguments(self, **changes: str) -> str:
         """The user's statement, or on lines of several only the call, with other code for some arguments."""
         args = list(self.node.args)
@@ -55,6 +76,25 @@ class Call:
         if hasattr(statement, "body"):
             return ast.unparse(call)
         return ast.unparse(substituted(statement, self.node, call))
+
+    def allocated_otherwise(self, parameter: str, keyword: str, value: str) -> str | None:
+        """The allocation of a tensor argument with another ``shape``, ``dtype`` or ``buffer``, as a fix."""
+        tensor = self.tensors().get(parameter)
+        span = tensor.access.tensor.span if tensor is not None else None
+        if tensor is None or span is None:
+            return None
+        statement = self.site.assignment(span.line, tensor.name)
+        match statement:
+            case ast.Assign(value=ast.Call(func=ast.Attribute(attr="ndarray") as function) as made) as assignment:
+                position = ("shape", "dtype", "buffer").index(keyword)
+                new = ast.parse(value, mode="eval").body
+                args = [new if index == position else arg for index, arg in enumerate(made.args)]
+                others = [k for k in made.keywords if k.arg != keyword]
+                keywords = others if position < len(made.args) else [*others, ast.keyword(keyword, new)]
+                code = ast.unparse(ast.Assign(assignment.targets, ast.Call(function, args, keywords), lineno=0))
+                return f"in line {span.line} write `{code}`"
+            case _:
+                return None
 
 
 def substituted(node: ast.AST, old: ast.AST, new: ast.AST) -> ast.AST:

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable
 from typing import Final
 
-from nki.base.errors import EngineError, NkiError, ShapeError
+from nki.base.errors import EngineError, NkiError, PartitionError, ShapeError
 from nki.frontend.site import Site
+from nki.language.advice import alu_operators, memory_regions
 from nki.language.advice.call import Call, call_at
 from nki.language.tensor import NkiTensor
 
@@ -15,16 +16,22 @@ from nki.language.tensor import NkiTensor
 def advise_call(error: NkiError, site: Site) -> NkiError | None:
     """``error``, which a rule of an instruction raised, with the fix of this very call; None if none is known."""
     if isinstance(error, ShapeError) and not error.rule:
-        return _over_partitions(error, site)
+        return _over_partitions(error, site) or _unequal(error, site)
     if isinstance(error, EngineError):
         return _other_engine(error, site)
-    if error.rule == "TL03" and (fixed := _from_partition_0(error, site)) is not None:
-        return fixed
-    advise = _ADVICE.get(error.rule)
-    call = call_at(site) if advise is not None else None
-    if advise is None or call is None or call.module != "nki.isa" or not error.message.startswith(f"{call.name}:"):
+    if isinstance(error, PartitionError) and not error.rule:
+        return _row_loaded(error, site)
+    call = call_at(site) if error.rule in _ADVICE or error.rule in _ADVICE_ON_OPERAND else None
+    if call is None:
         return None
-    fix = advise(call)
+    direct = call.module == "nki.isa" and error.message.startswith(f"{call.name}:")
+    if not direct and error.rule != "TL03":  # a function of nl passes on where its own operands begin
+        return None
+    if error.rule in _ADVICE:
+        fix = _ADVICE[error.rule](call)
+    else:
+        operand = error.message.removeprefix(f"{call.name}: ").partition(" ")[0]
+        fix = _ADVICE_ON_OPERAND[error.rule](call, operand)
     if fix is None:
         return None
     error.fix = fix
@@ -43,10 +50,35 @@ def _over_partitions(error: NkiError, site: Site) -> NkiError | None:
     tile = call.value("x")
     if not isinstance(tile, NkiTensor) or tile.ndim != 2 or tile.shape[1] > 128:
         return None
-    nl = _nl(call)
+    nl = call.nl
     turned = f"{nl}.copy({nl}.transpose({nl}.{call.name}({nl}.transpose({call.text('x')}), axis=1)))"
     error.fix = f"write `{call.in_statement(ast.parse(turned, mode='eval').body)}`"
     return error
+
+
+def _row_loaded(error: NkiError, site: Site) -> NkiError | None:
+    """``nl.load(x[0])``, a column of more elements than there are partitions: it is loaded as a row."""
+    call = call_at(site)
+    source = call.value("src") if call is not None and call.name == "load" else None
+    if call is None or not isinstance(source, NkiTensor) or source.ndim != 1:
+        return None
+    code = call.with_arguments(src=f"{call.text('src')}.reshape((1, {source.shape[0]}))")
+    error.fix = f"a tensor of one dimension becomes a column; for a row write `{code}`"
+    return error
+
+
+def _unequal(error: NkiError, site: Site) -> NkiError | None:
+    """``nl.add(x, y)`` of tiles of which one is longer: it is cut."""
+    call = call_at(site)
+    tensors = call.tensors() if call is not None and call.module == "nki.language.elementwise" else {}
+    if call is None or tensors.keys() != {"x", "y"} or any(t.ndim != 2 for t in tensors.values()):
+        return None
+    x, y = tensors["x"].shape, tensors["y"].shape
+    unequal = [dim for dim in (0, 1) if x[dim] != y[dim]]
+    if len(unequal) == 1 and 1 not in (x[unequal[0]], y[unequal[0]]) and (fix := _sliced(call, tensors, unequal[0])):
+        error.fix = f"{fix}; or give both the same shape"
+        return error
+    return None
 
 
 def _other_engine(error: NkiError, site: Site) -> NkiError | None:
@@ -63,73 +95,44 @@ def _other_engine(error: NkiError, site: Site) -> NkiError | None:
     return error
 
 
-def _from_partition_0(error: NkiError, site: Site) -> NkiError | None:
-    """An operand that begins where no engine can start: a DMA moves it to partition 0 first."""
-    call = call_at(site)
-    if call is None or hasattr(site.statement, "body") or call.arguments.keys() == {"dst", "src"}:
-        return None
-    for name, tensor in _tensors(call).items():
-        if tensor.buffer.value == "sbuf" and tensor.access.start_partition % 32 and name != "dst":
-            moved = next(n for n in ("moved", *(f"moved_{i}" for i in range(99))) if n not in call.site.variables)
-            source, nl = call.text(name), _nl(call)
-            lines = [
-                f"{moved} = {nl}.ndarray({source}.shape, {source}.dtype, buffer={nl}.sbuf)",
-                f"{_nisa(call)}.dma_copy(dst={moved}, src={source})",
-                call.with_arguments(**{name: moved}),
-            ]
-            error.fix = "move it to partition 0 first: write `\n" + "\n".join(f"        {line}" for line in lines) + "`"
-            return error
-    return None
-
-
-def _nl(call: Call) -> str:
-    return call.site.module("nki.language", "nl")
-
-
-def _nisa(call: Call) -> str:
-    return call.site.module("nki.isa", "nisa")
-
-
-def _tensors(call: Call) -> dict[str, NkiTensor]:
-    """The tensor arguments whose values are known, by parameter."""
-    values = {name: call.value(name) for name in call.arguments}
-    return {name: value for name, value in values.items() if isinstance(value, NkiTensor)}
-
-
 def _contracted(call: Call) -> str | None:
     """A matmul whose operands differ in partitions: one of them has its contracted dimension in the free one."""
-    tensors = _tensors(call)
+    tensors = call.tensors()
     stationary, moving = tensors.get("stationary"), tensors.get("moving")
     if stationary is None or moving is None or stationary.ndim != 2 or moving.ndim != 2:
         return None
     for name, one, other in (("stationary", stationary, moving), ("moving", moving, stationary)):
         if one.shape[1] == other.shape[0] <= 128:
             form = "(K, M)" if name == "stationary" else "(K, N)"
-            code = call.with_arguments(**{name: f"{_nl(call)}.copy({_nl(call)}.transpose({call.text(name)}))"})
+            code = call.with_arguments(**{name: f"{call.nl}.copy({call.nl}.transpose({call.text(name)}))"})
             return (
                 f"{name} takes {form}, K = {other.shape[0]} on the partitions; '{one.name}' {one.shape} is its "
-                f"transpose: write `{code}`, or load it with `{_nl(call)}.load_transpose2d`"
+                f"transpose: write `{code}`, or load it with `{call.nl}.load_transpose2d`"
             )
     return None
 
 
 def _partitions(call: Call) -> str | None:
     """Operands that differ in partitions: a row is repeated, more rows than the destination has are left out."""
-    tensors = _tensors(call)
+    tensors = call.tensors()
     dst = tensors.get("dst")
     if dst is None:
         return None
+    if call.name == "tensor_reduce":
+        data = tensors.get("data")
+        rows = data.shape[0] if data is not None and data.ndim == 2 else 0
+        return call.allocated_otherwise("dst", "shape", f"({rows}, 1)") if rows else None
     for name, operand in tensors.items():
         if name != "dst" and operand.shape[0] == 1 != dst.shape[0]:
             shape = (dst.shape[0], *operand.shape[1:])
-            code = call.with_arguments(**{name: f"{_nl(call)}.broadcast_to({call.text(name)}, {shape})"})
+            code = call.with_arguments(**{name: f"{call.nl}.broadcast_to({call.text(name)}, {shape})"})
             return f"'{operand.name}' {operand.shape} is one row; repeat it over the partitions: write `{code}`"
     return _sliced(call, tensors, 0)
 
 
 def _elements(call: Call) -> str | None:
     """Operands that differ in elements per partition: a column becomes the operand of ``tensor_scalar``."""
-    tensors = _tensors(call)
+    tensors = call.tensors()
     dst = tensors.get("dst")
     if dst is None:
         return None
@@ -138,17 +141,21 @@ def _elements(call: Call) -> str | None:
             operand = tensors.get(column)
             if operand is not None and operand.size == operand.shape[0] and dst.size > dst.shape[0]:
                 return _by_column(call, data, column, operand)
+    for name, operand in tensors.items():
+        if name != "dst" and operand.ndim == 2 == dst.ndim and operand.shape[1] == 1 != dst.shape[1]:
+            code = call.with_arguments(**{name: f"{call.text(name)}.broadcast(1, {dst.shape[1]})"})
+            return f"'{operand.name}' {operand.shape} is a column; repeat it: write `{code}`"
     return _sliced(call, tensors, 1)
 
 
 def _by_column(call: Call, data: str, column: str, operand: NkiTensor) -> str:
     parts = {"dst": call.text("dst"), "data": call.text(data), "op0": call.text("op"), "operand0": call.text(column)}
     if operand.dtype.name != "float32":
-        parts["operand0"] = f"{_nl(call)}.copy({parts['operand0']}, dtype={_nl(call)}.float32)"
+        parts["operand0"] = f"{call.nl}.copy({parts['operand0']}, dtype={call.nl}.float32)"
     if data == "data2":
         parts["reverse0"] = "True"
     arguments = ", ".join(f"{name}={code}" for name, code in parts.items())
-    return f"'{operand.name}' {operand.shape} is a column: write `{_nisa(call)}.tensor_scalar({arguments})`"
+    return f"'{operand.name}' {operand.shape} is a column: write `{call.nisa}.tensor_scalar({arguments})`"
 
 
 def _sliced(call: Call, tensors: dict[str, NkiTensor], dim: int) -> str | None:
@@ -162,62 +169,33 @@ def _sliced(call: Call, tensors: dict[str, NkiTensor], dim: int) -> str | None:
     return f"cut the larger operand to size: write `{code}`"
 
 
-def _start_partition(call: Call) -> str | None:
-    if call.arguments.keys() == {"dst", "src"} and all(t.buffer.value == "sbuf" for t in _tensors(call).values()):
-        code = f"{_nisa(call)}.dma_copy(dst={call.text('dst')}, src={call.text('src')})"
-        return f"DMA begins at any partition: write `{code}`"
-    return None
+def _vector_operand(call: Call, operand: str) -> str | None:
+    """An operand that should be a column (partitions, 1): a result is allocated so, a row or a tile becomes ``data2``.
 
-
-def _on_hbm(call: Call) -> str | None:
-    """Operands in HBM: loaded first, or for a result stored afterwards."""
-    tensors, nl = _tensors(call), _nl(call)
-    dst = tensors.get("dst")
-    loaded = {name: f"{nl}.load({call.text(name)})" for name, t in tensors.items() if t.buffer.is_hbm and t is not dst}
-    if dst is None:
+    A number for all partitions, (1, 1), is repeated over them.
+    """
+    tensors = call.tensors()
+    data, given = tensors.get("data", tensors.get("src")), tensors.get(operand)
+    if data is None or given is None:
         return None
-    if not dst.buffer.is_hbm:
-        return f"load it into SBUF first: write `{call.with_arguments(**loaded)}`" if loaded else None
-    name = next(n for n in ("tile", "result", *(f"tile{i}" for i in range(99))) if n not in call.site.variables)
-    to = call.text("dst")
-    lines = [
-        f"{name} = {nl}.ndarray({to}.shape, {to}.dtype, buffer={nl}.sbuf)",
-        call.with_arguments(dst=name, **loaded),
-        f"{_nisa(call)}.dma_copy(dst={to}, src={name})",
-    ]
-    return "compute into a tile and copy that: write `\n" + "\n".join(f"        {line}" for line in lines) + "`"
-
-
-def _allocated_otherwise(call: Call, parameter: str, keyword: str, value: str) -> str | None:
-    """The allocation of an operand with another buffer or dtype."""
-    tensor = _tensors(call).get(parameter)
-    span = tensor.access.tensor.span if tensor is not None else None
-    if tensor is None or span is None:
+    if operand == "reduce_res":
+        return call.allocated_otherwise(operand, "shape", f"({data.shape[0]}, 1)")
+    if given.size == 1:
+        code = call.with_arguments(**{operand: f"{call.nl}.broadcast_to({call.text(operand)}, ({data.shape[0]}, 1))"})
+        return f"repeat it over the partitions: write `{code}`"
+    alone = call.name == "tensor_scalar" and call.arguments.keys() <= {"dst", "data", "op0", "operand0"}
+    if not alone or given.ndim != 2 or given.shape[1:] != data.shape[1:] or given.shape[0] not in (1, data.shape[0]):
         return None
-    statement = call.site.assignment(span.line, tensor.name)
-    match statement:
-        case ast.Assign(value=ast.Call(func=ast.Attribute(attr="ndarray") as function) as made) as assignment:
-            position = ("shape", "dtype", "buffer").index(keyword)
-            new = ast.parse(value, mode="eval").body
-            args = [new if index == position else arg for index, arg in enumerate(made.args)]
-            others = [k for k in made.keywords if k.arg != keyword]
-            keywords = others if position < len(made.args) else [*others, ast.keyword(keyword, new)]
-            code = ast.unparse(ast.Assign(assignment.targets, ast.Call(function, args, keywords), lineno=0))
-            return f"in line {span.line} write `{code}`"
-        case _:
-            return None
-
-
-def _buffer(call: Call) -> str | None:
-    dst = _tensors(call).get("dst")
-    if dst is None or dst.buffer.value != "sbuf" or not {"stationary", "moving"} <= call.arguments.keys():
-        return None
-    return _allocated_otherwise(call, "dst", "buffer", f"{_nl(call)}.psum")
+    text = call.text(operand)
+    tile = text if given.shape == data.shape else f"{call.nl}.broadcast_to({text}, {data.shape})"
+    parts = {"dst": call.text("dst"), "data1": call.text("data"), "data2": tile, "op": call.text("op0")}
+    arguments = ", ".join(f"{name}={code}" for name, code in parts.items())
+    return f"'{given.name}' {given.shape} is no column: write `{call.nisa}.tensor_tensor({arguments})`"
 
 
 def _mixed(call: Call) -> str | None:
     """A matmul of float32 with a narrower type."""
-    tensors = _tensors(call)
+    tensors = call.tensors()
     for name, other in (("moving", "stationary"), ("stationary", "moving")):
         if name in tensors and other in tensors and tensors[other].dtype.name == "float32" != tensors[name].dtype.name:
             return _converted(call, name, "float32")
@@ -227,7 +205,7 @@ def _mixed(call: Call) -> str | None:
 def _converted(call: Call, parameter: str, dtype: str) -> str | None:
     if parameter not in call.arguments:
         return None
-    nl = _nl(call)
+    nl = call.nl
     code = call.with_arguments(**{parameter: f"{nl}.copy({call.text(parameter)}, dtype={nl}.{dtype})"})
     return f"copy it to {dtype}: write `{code}`"
 
@@ -241,41 +219,77 @@ def _float32_operand(call: Call) -> str | None:
 
 
 def _transposed_dtype(call: Call) -> str | None:
-    data = _tensors(call).get("data")
-    return _allocated_otherwise(call, "dst", "dtype", f"{_nl(call)}.{data.dtype.name}") if data is not None else None
+    data = call.tensors().get("data")
+    return call.allocated_otherwise("dst", "dtype", f"{call.nl}.{data.dtype.name}") if data is not None else None
 
 
-def _dma_of_psum(call: Call) -> str | None:
-    source = call.value("src")
-    if not isinstance(source, NkiTensor) or source.buffer.value != "psum":
+def _predicate(call: Call) -> str | None:
+    return _converted(call, "predicate", "uint8")
+
+
+def _product_dtype(call: Call) -> str | None:
+    return call.allocated_otherwise("dst", "dtype", f"{call.nl}.float32")
+
+
+def _moved_dtype(call: Call) -> str | None:
+    source = call.tensors().get("src")
+    return call.allocated_otherwise("dst", "dtype", f"{call.nl}.{source.dtype.name}") if source is not None else None
+
+
+def _index_dtype(call: Call, operand: str) -> str | None:
+    return call.allocated_otherwise(operand, "dtype", f"{call.nl}.uint32")
+
+
+def _swapped_product(call: Call) -> str | None:
+    """A stationary operand of more than 128 columns beside a narrow moving one, and the product of the two swapped."""
+    tensors = call.tensors()
+    if not {"dst", "stationary", "moving"} <= tensors.keys():
         return None
-    staged = f"{_nl(call)}.copy({call.text('src')})"
-    return f"copy it to SBUF first: write `{call.with_arguments(src=staged)}`"
+    dst, wide, narrow = (tensors[name] for name in ("dst", "stationary", "moving"))
+    if narrow.shape[-1] > 128 or dst.shape != (narrow.shape[-1], wide.shape[-1]):
+        return None
+    code = call.with_arguments(stationary=call.text("moving"), moving=call.text("stationary"))
+    return f"dst has the shape of the product of the two swapped: write `{code}`"
 
 
 def _product_shape(call: Call) -> str | None:
     """The allocation of a matmul's destination in the shape of the product."""
-    tensors = _tensors(call)
+    tensors = call.tensors()
     if "stationary" not in tensors or "moving" not in tensors:
         return None
     shape = (tensors["stationary"].shape[-1], tensors["moving"].shape[-1])
-    return _allocated_otherwise(call, "dst", "shape", str(shape))
+    return call.allocated_otherwise("dst", "shape", str(shape))
 
 
 _ADVICE: Final[dict[str, Callable[[Call], str | None]]] = {
-    "BU01": _buffer,
-    "DM01": _dma_of_psum,
+    "AC01": alu_operators.alu_as_activation,
+    "CP01": _predicate,
+    "DM01": memory_regions.dma_of_psum,
     "DT02": _float32_operand,
     "DT03": _float32_operand,
+    "DX04": _moved_dtype,
     "MM01": _contracted,
+    "MM02": _swapped_product,
     "MM04": _product_shape,
     "MM05": _mixed,
+    "MM07": _product_dtype,
     "NT02": _transposed_dtype,
+    "NT06": memory_regions.transposed_into_psum,
+    "OP01": alu_operators.activation_as_alu,
     "SE01": _elements,
     "SP01": _partitions,
-    "TL01": _on_hbm,
-    "TL03": _start_partition,
+    "TL01": memory_regions.on_hbm,
+    "TL03": memory_regions.start_partition,
+    "TR01": alu_operators.fold_of_magnitudes,
+    "TS01": alu_operators.two_instructions,
 }
 """The advice for a call, by the rule that it breaks."""
+_ADVICE_ON_OPERAND: Final[dict[str, Callable[[Call, str], str | None]]] = {
+    "BU01": memory_regions.in_another_memory,
+    "BU02": memory_regions.one_of_two,
+    "CO01": _vector_operand,
+    "M801": _index_dtype,
+}
+"""As :data:`_ADVICE`, where the advice depends on the operand that the rule complains of."""
 
 __all__ = ["advise_call"]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import itertools
+from types import FunctionType
 from typing import Any, Final, cast
 
 import numpy as np
 
 from nki.base.errors import ArgumentError, MemoryRegionError, NkiError, UnknownDTypeError
+from nki.base.toolchain import is_toolchain
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
 from nki.ir.instruction_handle import NkiInstruction
+from nki.isa.tables.enums import engine
 from nki.isa.tables.operators import OPS, Op
 from nki.language.advice.call import Call, call_at
 from nki.language.advice.expressions import dtype_name
@@ -43,6 +47,12 @@ def _fix(call: Call, parameter: str, node: ast.expr, value: Any) -> str | None:
     operator = _operator_name(value) if parameter.startswith(("op", "cmp")) else ""
     if operator:
         return f"write `{call.with_arguments(**{parameter: f'{nl}.{operator}'})}`"
+    if parameter == "op" and call.name == "tensor_reduce" and isinstance(value, FunctionType):
+        return _function_of_tiles(call, value, nl)
+    if isinstance(value, str) and parameter == "engine" and value in engine.__members__:
+        return f"write `{call.with_arguments(engine=f'{call.nisa}.engine.{value}')}`"
+    if parameter == "dtype" and type(value) is int:
+        return _sizes(call, nl)
     if parameter == "dtype":
         name = dtype_name(value) if value is not UNKNOWN and _is_foreign(value) else ""
         return f"write `{call.with_arguments(dtype=f'{nl}.{name}')}`" if name else None
@@ -66,17 +76,44 @@ def _fix(call: Call, parameter: str, node: ast.expr, value: Any) -> str | None:
     return None
 
 
+def _function_of_tiles(call: Call, function: FunctionType, nl: str) -> str | None:
+    """``nisa.tensor_reduce(dst, nl.mean, data, axis=1)``: a function of tiles in place of an operator."""
+    if not is_toolchain(function) or not isinstance(call.arguments.get("dst"), ast.Name):
+        return None
+    code = f"{call.text('dst')} = {nl}.{function.__name__}({call.text('data')}, axis={call.text('axis')})"
+    return f"nl.{function.__name__} is a function of tiles: write `{code}`"
+
+
+def _sizes(call: Call, nl: str) -> str | None:
+    """``nl.zeros(128, 512)``: sizes that are no tuple."""
+    sizes = list(itertools.takewhile(lambda arg: type(call.site.value(arg)) is int, call.node.args))
+    if call.name not in ("ndarray", "zeros", "ones") or len(sizes) < 2:
+        return None
+    rest = call.node.args[len(sizes) :]
+    named = any(keyword.arg == "dtype" for keyword in call.node.keywords)
+    dtype = [] if rest or named else [_expression(f"{nl}.float32")]
+    code = call.in_statement(
+        ast.Call(call.node.func, [ast.Tuple(sizes, ast.Load()), *dtype, *rest], call.node.keywords)
+    )
+    return f"the sizes are one tuple: write `{code}`"
+
+
 def _elsewhere(call: Call, parameter: str, value: NkiTensor, nl: str) -> str | None:
     """The fix for a tensor in a memory that a function of ``nl`` does not take."""
     if call.module != "nki.language" and not isinstance(call.function, Op):
         return None
+    second = call.value("dtype")
+    if call.name == "load" and value.buffer.on_chip and isinstance(second, NkiTensor) and second.buffer.is_hbm:
+        code = f"{call.nisa}.dma_copy(dst={call.text(parameter)}, src={call.text('dtype')})"
+        return f"nl.load returns a new tile; into one that exists write `{code}`"
     if call.name == "load" and value.buffer.on_chip:
         code = call.in_statement(call.arguments[parameter])
         to, _, source = code.partition(" = ")
         return "it is a tile already: leave the call out" if to == source else f"it is a tile already: write `{code}`"
     if call.name == "store" and parameter == "dst" and value.buffer.on_chip:
-        nisa = call.site.module("nki.isa", "nisa")
-        return f"copy within the chip: write `{nisa}.tensor_copy(dst={call.text('dst')}, src={call.text('value')})`"
+        return (
+            f"copy within the chip: write `{call.nisa}.tensor_copy(dst={call.text('dst')}, src={call.text('value')})`"
+        )
     if value.buffer.is_hbm and call.name not in ("load", "load_transpose2d", "store"):
         return f"load it first: write `{call.with_arguments(**{parameter: f'{nl}.load({call.text(parameter)})'})}`"
     return None

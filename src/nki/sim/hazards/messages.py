@@ -22,10 +22,16 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Role, Tensor
+from nki.isa.rules.accumulators import SCALAR, VECTOR
 
 ByteMask = NDArray[np.bool_]
 """True for the selected bytes of a tensor."""
 _LOOPS: Final = "the loop"
+_REDUCTION_OF: Final = {SCALAR: "Scalar", VECTOR: "Vector"}
+_RESET: Final = (
+    "pass reduce_cmd=nisa.reduce_cmd.reset_reduce to the first instruction of the reduction: it clears the registers "
+    "and adds its results; `idle` adds nothing, `reduce` goes on from what the registers hold"
+)
 _PART: Final = 4096
 """Times that a part of the log holds."""
 
@@ -166,6 +172,10 @@ class ReadErrors:
         else:
             when = " and nothing will be" if program is not None else " yet"
             fix = "write it first, with nisa.dma_copy, nisa.memset or what computes it; or read only what was written"
+        if tensor.name in _REDUCTION_OF and isinstance(self._by, Inst):
+            engine = _REDUCTION_OF[tensor.name]
+            text = f"{self._by.mnemonic} reads the reduction registers of the {engine} engine, which were not set{when}"
+            return self._error(UnwrittenReadError, text, _RESET)
         if tensor.buffer.word == "register" and later is None:
             fix = "set it first, with nisa.register_move or nisa.register_load"
         if tensor.buffer.word == "register":
