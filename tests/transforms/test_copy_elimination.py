@@ -277,8 +277,8 @@ def loaded(x):
 
 
 def test_no_store_moves_before_a_barrier() -> None:
-    bodies = [core.body for core in nki.jit(over_the_other)[2].compile(X).linked.cores]
-    assert [inst.mnemonic for inst in bodies[0]] == ["tensor_copy", "core_barrier", "dma_copy"]
+    lowered = lower(nki.jit(over_the_other)[2].compile(X).kernel)
+    assert [inst.mnemonic for inst in lowered.cores[0].instructions()] == ["tensor_copy", "core_barrier", "dma_copy"]
 
 
 def test_a_store_stays_behind_an_exchange() -> None:
@@ -296,7 +296,8 @@ def test_a_store_stays_behind_an_exchange() -> None:
             nisa.dma_copy(result, b)
         return result
 
-    assert [inst.mnemonic for inst in kernel[2].compile(X).linked.cores[0].body][-1] == "dma_copy"
+    lowered = lower(kernel[2].compile(X).kernel)
+    assert [inst.mnemonic for inst in lowered.cores[0].instructions()][-1] == "dma_copy"
     assert np.array_equal(kernel[2](X), 2 * X[:128])
 
 
