@@ -142,10 +142,12 @@ def _inf2() -> Iterator[Microcase]:
     yield Microcase("tensor_tensor, 8192 float32", "trn1", "duration", (14968, 14987), GUIDE, added)
     yield Microcase("software DMA, 128 rows", "trn1", "interval", (648, 649), INF2, load(128, 1024))
     yield Microcase("software DMA", "trn1", "first data", (702, 930), INF2, load(128, 1024))
+    yield Microcase("static DMA", "trn1", "first data", (234, 581), INF2, load(128, 256, "none"))
     yield Microcase("DMA", "trn1", "data to reader", (326, 503), INF2, load(128, 1024))
     for columns, nanoseconds in ((128, 21), (256, 40), (512, 77.5)):
         name, store = f"converting store, {columns} float32", converting_store(columns)
         yield Microcase(name, "trn1", "packet", (nanoseconds, nanoseconds), INF2, store)
+    yield Microcase("DMA, 128 rows of 256 bytes", "trn1", "data", (204, 758), INF2, load(128, 128))
     yield Microcase("DMA, 4 MiB", "trn1", "data", (16955, 16955), GUIDE, load(128, 32768))
 
 

@@ -218,8 +218,8 @@ def test_trn1_has_no_throttle_unless_the_range_of_the_guess_says_so() -> None:
 
 def test_bounds_of_a_target() -> None:
     fact: Fact[Any] = GEN2.fact("dma_trigger_ns")
-    assert fact.range == (50.0, 650.0)
-    assert GEN2.bound(0).dma_trigger_ns == 50.0 and GEN2.bound(1).dma_trigger_ns == 650.0
+    assert fact.range == (50.0, 648.0)
+    assert GEN2.bound(0).dma_trigger_ns == 50.0 and GEN2.bound(1).dma_trigger_ns == 648.0
     assert GEN2.dma_trigger_ns == 648.0
 
 

@@ -219,22 +219,41 @@ GEN2: Final = Target(
     dma_trigger_ns=Fact(
         648.0,
         "ns",
-        f"{_TRACES}: written by GpSimd, between consecutive ones; static ones less",
+        f"{_TRACES}: GpSimd writes the descriptors of inputs and outputs, one transfer after the other; a profile in "
+        "the NKI performance guide, of an older compiler, has a static queue for them",
         "measured",
-        (50.0, 650.0),
+        (50.0, 648.0),
     ),
     dma_start_ns=Fact(
         214.0, "ns", f"{_TRACES}: instruction to first packet, middle of the medians 188-240", "measured"
     ),
     dma_hardware_start_ns=Fact(770.0, "ns", f"{_AS_TRN2}; it has no hardware generator", "guess"),
     dma_software_trigger_ns=Fact(
-        648.0, "ns", f"{_TRACES}: between consecutive ones; static ones take less", "measured", (50.0, 650.0)
+        648.0,
+        "ns",
+        f"{_TRACES}: 648-649 between consecutive ones, 651-658 behind a semaphore, for loads and stores of 128 rows, "
+        "with and without conversion, rows of 256 to 2048 bytes, 16 to 128 packets",
+        "measured",
     ),
     dma_software_start_ns=Fact(
         214.0, "ns", f"{_TRACES}: instruction to first packet, middle of the medians 188-240", "measured"
     ),
-    dma_static_start_ns=Fact(956.0, "ns", _AS_TRN2, "guess", (500.0, 1500.0)),
-    dma_spread_ns=Fact(430.0, "ns", _AS_TRN2, "guess", (0.0, 648.0)),
+    dma_static_start_ns=Fact(
+        331.0,
+        "ns",
+        f"{_TRACES}: the first packet of a load of 32 KiB comes 368 ns after Sync begins the write that triggers it "
+        "(234-581), 37 of them for the write",
+        "measured",
+        (197.0, 544.0),
+    ),
+    dma_spread_ns=Fact(
+        279.0,
+        "ns",
+        f"{_TRACES}: 204-758 ns from the first data to the last of 128 rows of 256 bytes, median of 234 loads; the "
+        "second load of a launch takes longer: its first packets stand still for about half a microsecond",
+        "measured",
+        (204.0, 758.0),
+    ),
     dma_completion_ns=Fact(345.0, "ns", f"{_TRACES}: semaphore write ~105 ns, then waiting engine ~240 ns", "measured"),
     dma_accumulate_efficiency=Fact(0.5, "", "Trainium3 Architecture Guide for NKI: SBUF Read-Add-Write, before it"),
     dma_transpose_efficiency=Fact(
