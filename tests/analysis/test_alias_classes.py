@@ -52,6 +52,36 @@ def test_columns_of_a_matrix_in_hbm_share_no_class():
     assert len({int(its[0]) for its in found}) == 512
 
 
+def test_windows_of_whole_lines_are_one_piece_per_channel():
+    """The lines of eight images in each of 128 channels are neighbours: as rows of their own they were 128 runs."""
+    channels, images, line = 256, 128, 64
+    tensor = Tensor("t", (channels, images, line), float32, Buffer.hbm)
+    step = images * line
+    windows = [
+        Access(tensor, c * step + n * line, (128, 8, line), (step, line, 1), float32)
+        for c in range(0, channels, 128)
+        for n in range(0, images, 8)
+    ]
+    boxes = boxes_of(tensor, [conservative_pattern(window) for window in windows])
+    assert not any(pattern.dims for box in boxes for pattern in box)
+    count, found = alias_classes(boxes)
+    assert count == len(windows) and len({int(own[0]) for own in found}) == count
+    # One column of all images needs rows along the last dimension again.
+    column = Access(tensor, 3, (channels, images), (step, line), float32)
+    _, found = alias_classes(boxes_of(tensor, [conservative_pattern(window) for window in (*windows, column)]))
+    assert all(set(own.tolist()) & set(found[-1].tolist()) for own in found)
+
+
+def test_fewer_pieces_are_not_bought_with_too_many_classes():
+    """Rows of whole channels would cut both axes into so many classes that only the columns could be told apart."""
+    tensor = Tensor("t", (600, 600, 16), float32, Buffer.hbm)
+    step = 600 * 16
+    stairs = [Access(tensor, n * (step + 16), (3, 1, 16), (step, 16, 1), float32) for n in range(300)]
+    below = Access(tensor, 500 * step + 7 * 16, (3, 1, 16), (step, 16, 1), float32)  # the line of stair 7
+    _, found = alias_classes(boxes_of(tensor, [conservative_pattern(window) for window in (*stairs, below)]))
+    assert not set(found[-1].tolist()) & {each for own in found[:-1] for each in own.tolist()}
+
+
 def test_a_pattern_of_too_many_pieces_counts_as_all_between_its_ends():
     comb = AxisPattern(0, 1, ((MAX_RUNS + 1, 2),))
     assert comb.bounded() == AxisPattern(0, 2 * MAX_RUNS + 1)

@@ -34,9 +34,13 @@ class AxisPattern(NamedTuple):
             starts = (starts[:, None] + np.arange(count, dtype=np.int64) * step).reshape(-1)
         return starts
 
+    def runs(self) -> int:
+        """Number of runs."""
+        return math.prod(count for count, _ in self.dims)
+
     def bounded(self) -> AxisPattern:
         """The same pattern, or its hull where the pattern has more than :data:`MAX_RUNS` runs."""
-        if not self.dims or math.prod(count for count, _ in self.dims) <= MAX_RUNS:
+        if not self.dims or self.runs() <= MAX_RUNS:
             return self
         return AxisPattern(self.start, self.run + sum((count - 1) * step for count, step in self.dims))
 

@@ -26,18 +26,36 @@ _FIRST_CLASS: Ints = np.zeros(1, np.int64)
 
 
 def boxes_of(tensor: Tensor, patterns: Sequence[AccessPattern]) -> list[Box]:
-    """All accesses to ``tensor`` as rows by columns, with the longest rows that all of the accesses keep to."""
+    """All accesses to ``tensor`` as rows by columns, for rows that all of the accesses keep to.
+
+    In HBM those are rows along the last dimension, or along all but the first one where that makes fewer pieces: a
+    window of whole lines is then one piece per channel, or one in all.
+    """
     ranges = [ByteRanges.of(pattern) for pattern in patterns]
     if tensor.buffer.on_chip:
         row_lengths = [tensor.bytes_per_partition]
     else:
         last = tensor.shape[-1] * tensor.dtype.itemsize
         row_lengths = [last, tensor.bytes_per_partition]
+    found: list[list[Box]] = []
     for length in dict.fromkeys(row_lengths):
         boxes = [box for byte_ranges in ranges if (box := byte_ranges.box(length)) is not None]
         if len(boxes) == len(ranges):
-            return boxes
+            found.append(boxes)
+    if found:
+        return min(found, key=_pieces) if len(found) > 1 and _most_classes(found[1]) <= MAX_CLASSES else found[0]
     return [(AxisPattern(0, 1), AxisPattern(r.start, r.size, r.dims)) for r in ranges]
+
+
+def _pieces(boxes: Sequence[Box]) -> int:
+    """Number of runs of all patterns on both axes."""
+    return sum(pattern.runs() for axis in (0, 1) for pattern in {box[axis] for box in boxes})
+
+
+def _most_classes(boxes: Sequence[Box]) -> int:
+    """A bound of the number of alias classes: every end of a run may begin another class on its axis."""
+    rows, columns = (1 + 2 * sum(p.runs() for p in {box[axis] for box in boxes}) for axis in (0, 1))
+    return rows * columns
 
 
 def axis_classes(patterns: Sequence[AxisPattern]) -> tuple[int, list[Ints]]:
