@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
@@ -87,8 +88,9 @@ def gradcheck(
     and what else the kernel takes. The loss is the sum of the results times random weights. ``elements`` random
     elements of each argument are moved, all if it has no more.
 
-    ``reference`` computes what the kernel does: it gets the arguments as float64 NumPy arrays and returns arrays, or
-    PyTorch tensors. An element may differ by ``tolerance`` of the gradient's largest element; by default
+    ``reference`` computes what the kernel does: it gets the arguments as float64 NumPy arrays, or if ``args`` are
+    PyTorch's and it raises TypeError or AttributeError for arrays, as float64 tensors. It returns arrays or tensors. An
+    element may differ by ``tolerance`` of the gradient's largest element; by default
     ROUNDING * eps of the gradient's dtype + SUMMING * eps of float32.
 
     Without ``reference`` the kernel itself is differenced in its own precision, which is coarser. The tolerance grows
@@ -127,6 +129,9 @@ def gradcheck(
         )
 
     names = list(inspect.signature(kernel).parameters)
+    torch: Any = sys.modules.get("torch")
+    if reference is not None and torch is not None and any(isinstance(a, torch.Tensor) for a in args):
+        reference = _of_arrays_or_tensors(reference, torch)
     function = _Differenced(reference or run, reference is None, values, kwargs, weights)
     worst: list[Worst] = []
     for position, gradient in zip(places, gradients, strict=False):
@@ -143,6 +148,23 @@ def gradcheck(
             fix="compare the formula for the first tensor that is BAD; index and sign show which term is wrong",
         )
     return report
+
+
+def _of_arrays_or_tensors(reference: Callable[..., Any], torch: Any) -> Callable[..., Any]:
+    """``reference`` of NumPy arrays; it gets PyTorch tensors if it refuses arrays, as ``torch.nn.functional`` does."""
+    refuses_arrays = False
+
+    def call(*values: Any, **named: Any) -> Any:
+        nonlocal refuses_arrays
+        if not refuses_arrays:
+            try:
+                return reference(*values, **named)
+            except (TypeError, AttributeError):
+                refuses_arrays = True
+        tensors = [torch.from_numpy(v) if isinstance(v, np.ndarray) else v for v in values]
+        return _sequence(reference(*tensors, **named))
+
+    return call
 
 
 def _check_shape(name: str, gradient: tuple[int, ...], tensor: tuple[int, ...]) -> None:

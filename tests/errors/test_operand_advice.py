@@ -175,6 +175,12 @@ def test_the_code_of_the_fix_works(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
 
 
+def put(tile: Any) -> Any:
+    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
+    nl.store(out, tile)
+    return out
+
+
 def refused(kernel: Any, *inputs: Any) -> str:
     with pytest.raises(NkiError) as caught:
         nki.jit(kernel)(*inputs)
@@ -232,3 +238,22 @@ def test_a_reduction_without_a_command() -> None:
     report = refused(kernel, X)
     assert "activation reads the reduction registers of the Scalar engine, which were not set" in report
     assert "fix: pass reduce_cmd=nisa.reduce_cmd.reset_reduce" in report
+
+
+def test_an_argument_that_is_none() -> None:
+    def kernel(x: Any, bias: Any = None) -> Any:
+        tile = nl.ndarray(bias.shape, x.dtype, buffer=nl.sbuf)
+        return put(tile)
+
+    report = refused(kernel, X)
+    assert "AttributeError: 'NoneType' object has no attribute 'shape'" in report
+    assert "fix: pass a tensor for `bias`, or write `if bias is not None:` before it is used" in report
+
+
+@pytest.mark.parametrize(("value", "kind"), [("text", "str"), (2.5, "float"), ((1, 2), "tuple")])
+def test_an_argument_that_is_no_tensor(value: Any, kind: str) -> None:
+    def kernel(x: Any, other: Any) -> Any:
+        tile = nl.ndarray((8, 8), other.dtype, buffer=nl.sbuf)
+        return put(tile)
+
+    assert f"fix: `other` is a {kind}: pass a tensor, or for a kernel argument an array" in refused(kernel, X, value)

@@ -129,3 +129,30 @@ def test_mistakes():
         gradcheck(add, lambda a, b, dy: (dy, dy), A, b=B)
     with pytest.raises(ArgumentError, match="a gradient for a tensor of int32"):
         gradcheck(less, lambda a, b, dy: (a, b), A.astype(np.int32), B.astype(np.int32), reference=np.less)
+
+
+@pytest.mark.parametrize("convert", [torch.from_numpy, lambda a: torch.from_numpy(a).bfloat16()])
+def test_a_reference_of_tensors(convert):
+    seen = []
+
+    def reference(a, scale=0.5):
+        seen.append(type(a))
+        return torch.nn.functional.softplus(a * scale) + (a * scale).exp() - torch.nn.functional.softplus(a * scale)
+
+    def backward(y, dy, scale):
+        return (y * dy * scale).to(y.dtype)
+
+    gradcheck(scaled_exponential, backward, convert(A), save="results", reference=reference, scale=0.25)
+    assert seen[0] is np.ndarray and set(seen[1:]) == {torch.Tensor}
+    with pytest.raises(GradientMismatchError):
+        gradcheck(scaled_exponential, lambda y, dy, scale: y * dy, convert(A), save="results", reference=reference)
+
+
+def test_a_reference_that_takes_neither_raises_its_own_error():
+    def reference(a, b):
+        raise TypeError("not implemented")
+
+    with pytest.raises(TypeError, match="not implemented"):
+        gradcheck(multiply, product_backward, torch.from_numpy(A), torch.from_numpy(B), reference=reference)
+    with pytest.raises(TypeError, match="silu"):
+        gradcheck(multiply, product_backward, A, B, reference=lambda a, b: torch.nn.functional.silu(a))

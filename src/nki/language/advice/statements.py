@@ -27,7 +27,7 @@ def advise_python(exc: Exception, site: Site) -> NkiError | None:
         return _assigned_from_psum(exc, site)
     if not isinstance(exc, NkiError | TypeError | AttributeError | ValueError):
         return None
-    error = _conversion(site) or _control_flow(site) or _attribute_assignment(site)
+    error = _conversion(site) or _control_flow(site) or _attribute_assignment(site) or _no_tensor(exc, site)
     if error is not None:
         return error
     code = replacement(site)
@@ -79,6 +79,24 @@ def _attribute(exc: Exception) -> NkiError | None:
     if isinstance(exc, AttributeError) and isinstance(exc.obj, NkiTensor):
         return UnknownApiError(f"tensor '{exc.obj.name}' {exc.obj.shape} has no `{exc.name}`")
     return None
+
+
+def _no_tensor(exc: Exception, site: Site) -> NkiError | None:
+    """``bias.shape`` where ``bias`` is None, text, a number or a list: an attribute of a tensor, and no tensor."""
+    if not isinstance(exc, AttributeError) or not isinstance(site.node, ast.Attribute):
+        return None
+    owner: Any = exc.obj
+    if not isinstance(owner, _PLAIN) or not hasattr(NkiTensor, exc.name):
+        return None
+    name = ast.unparse(site.node.value)
+    if owner is None:
+        fix = f"pass a tensor for `{name}`, or write `if {name} is not None:` before it is used"
+    else:
+        fix = f"`{name}` is a {type(owner).__name__}: pass a tensor, or for a kernel argument an array"
+    return KernelPythonError(f"AttributeError: {exc}", fix=fix)
+
+
+_PLAIN: Final = (type(None), str, int, float, list, tuple, dict)
 
 
 def _conversion(site: Site) -> NkiError | None:
