@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from nki.numerics.amx_operands import NOTES, panel_bytes
+from nki.numerics.amx_stationary import BLOCK, row_words
 from nki.numerics.matmul import CHAIN, PANEL
 from nki.numerics.matmul_entry import TileRoutines, tile_routines
 
@@ -66,35 +67,37 @@ def test_panels(depth: int, cuts: tuple[int, ...]) -> None:
         assert panel[:-NOTES].view(np.uint32).tobytes() == words(columns).tobytes()
         notes = [note(columns[row : row + CHAIN]) for row in range(0, depth, CHAIN)]
         assert panel[-NOTES:].view(np.uint16)[: len(notes)].tolist() == notes
-        rows = np.zeros((depth, PANEL), np.uint32)
-        call(routines().unpack_panel, rows, panel, depth)
-        assert np.array_equal(rows, columns.astype(np.uint32) << 16)
-        least = np.zeros(1, np.uint16)
-        call(routines().least, least, panel, depth)
-        assert least[0] == note(columns)
+        rows = np.zeros((depth, 48), np.uint32)
+        call(routines().unpack, rows, 48, panel, PANEL, depth, PANEL)
+        assert np.array_equal(rows[:, :PANEL], columns.astype(np.uint32) << 16)
+        assert not rows[:, PANEL:].any()
+    least = np.zeros(1, np.uint16)
+    for count in (1, 3):
+        call(routines().least, least, panels, depth, count)
+        assert least[0] == note(bits[:, : PANEL * count])
 
 
+@pytest.mark.parametrize("depth", [32, 96, 512])
 @pytest.mark.parametrize(("first", "count"), [(0, 128), (0, 16), (16, 48), (80, 48), (32, 32)])
-def test_stationary_operands_with_dense_rows(first: int, count: int) -> None:
-    depth, rows = 96, 128
-    bits, least = operand(depth, rows), np.zeros(1, np.uint16)
-    target = np.zeros((rows, depth // 2 + CHAIN), np.uint32)
-    call(routines().pack_rows, target, target.shape[1], bits, rows, first, count, depth, least)
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_stationary_operands(depth: int, first: int, count: int, is_turned: bool) -> None:
+    """Columns of an operand whose rows, or columns, are dense become rows of words; other rows stay as they are."""
+    columns = 128
+    bits, least = operand(depth, columns), np.zeros(1, np.uint16)
+    bits[:, 16:32] = 0x8000
+    target = np.full((columns, row_words(depth)), 0xA5A5A5A5, np.uint32)
+    source = np.ascontiguousarray(bits.T) if is_turned else bits
+    begin = source[first:] if is_turned else source[:, first:]
+    routine = routines().pack_columns if is_turned else routines().pack_rows
+    call(routine, target[first:], target.shape[1], begin, source.shape[1], count, depth // 32)
     here = slice(first, first + count)
     assert target[here, : depth // 2].tobytes() == words(bits)[:, here].T.tobytes()
-    begin, end = first // PANEL * PANEL, -(-(first + count) // PANEL) * PANEL
-    assert least[0] == note(bits[:, begin:end])
-    assert not target[:begin].any() and not target[end:].any()
-
-
-def test_stationary_operands_with_dense_columns() -> None:
-    depth, rows = 96, 48
-    bits, least = operand(rows, 128), np.zeros(1, np.uint16)
-    target = np.zeros((rows, depth // 2 + CHAIN), np.uint32)
-    call(routines().pack_columns, target, target.shape[1], bits, 128, rows, depth // 32, least)
-    columns = np.ascontiguousarray(bits[:, :depth].T)
-    assert target[:, : depth // 2].tobytes() == words(columns).T.tobytes()
-    assert least[0] == note(columns)
+    assert (target[:first] == 0xA5A5A5A5).all() and (target[first + count :] == 0xA5A5A5A5).all()
+    for start in range(first, first + count, BLOCK):
+        notes = target[start, depth // 2 :].view(np.uint16)[:BLOCK]
+        assert notes.min() == note(bits[:, start : start + BLOCK])
+    call(routines().least_columns, least, target[first:], target.shape[1], count, depth // 32)
+    assert least[0] == note(bits[:, here])
 
 
 def test_rows_of_float32() -> None:

@@ -28,6 +28,8 @@ from nki.transforms.copy_elimination import EliminateCopies
 from nki.transforms.gather_scatter import ExpandIndirect
 from nki.transforms.lower_sendrecv import LowerSendrecv
 from nki.transforms.packed_operands import PackOperands
+from nki.transforms.packed_stationary import PackStationary
+from nki.transforms.padded_sums import PadSums
 from nki.transforms.promote_float32 import PromoteFloat32
 from nki.transforms.shared_operands import ShareOperands
 from nki.transforms.turned_operands import TurnOperands
@@ -47,7 +49,9 @@ NATIVE_STAGES: tuple[Stage, ...] = (
     TurnOperands(_has_tiles),
     ShareOperands(_has_tiles),
     PackOperands(_has_tiles),
+    PackStationary(_has_tiles),
     BlockOperands(_has_blocks),
+    PadSums(_has_tiles),
     ExpandIndirect(),
 )
 """The stages after ``NATIVE_STOP`` that prepare a program for linking."""

@@ -22,8 +22,10 @@ from nki.numerics.llvm import (
     Matrix,
     Value,
     Variable,
+    at_least,
     canonical_nan,
     i64,
+    prefetch,
     scratch,
     smaller,
     steps,
@@ -38,6 +40,10 @@ _ACROSS: Final = PANEL // _SIDE
 _TILES: Final = 8
 _LEFT, _RIGHT = 2 * _ACROSS, 2 * _ACROSS + 2
 """The first registers of the operands; those below are sums, two tiles high and two wide."""
+_PART: Final = 8
+"""Rows of sums that are written while a group is multiplied: a product of 128 partitions has four groups."""
+_FETCHED: Final = 8
+"""Lines of the next panel that are fetched meanwhile: all of them, if the product has four blocks of rows."""
 AS_SUMMED: Final = -1
 """For ``accumulate``: the product as the tile registers have it."""
 
@@ -50,39 +56,46 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
         void nki_matmul_amx(float *out, i64 ldo, const i32 *stationary, i64 lds, const i32 *moving, i64 ldm,
                             i64 rows, i64 columns, i64 groups, i64 accumulate)
 
-    ``out`` (``rows`` x ``columns``, at most :data:`PANEL` columns) is the product, plus its old contents if
-    ``accumulate`` is not 0. If that is :data:`AS_SUMMED`, old contents do not count, a NaN is any NaN, and ``out`` must
-    have :data:`PANEL` columns and a multiple of 16 rows, of which all are written.
+    ``out`` (``rows`` x ``columns``) is the product, plus its old contents if ``accumulate`` is not 0. If that is
+    :data:`AS_SUMMED`, old contents do not count, a NaN is any NaN, and ``out`` must have :data:`PANEL` columns and a
+    multiple of 16 rows, of which all are written.
 
     A word holds two bfloat16 numbers: word w of group g has rows 32 g + w and 32 g + 16 + w of an operand, in either
     half, but in the same one for both operands. ``stationary`` has the 16 words of all groups of a column in a row, and
-    rows up to a multiple of 16; ``moving`` has :data:`PANEL` columns of words. What is in rows and columns beyond those
-    of ``out`` does not matter. ``lds`` and ``ldm`` count words from row to row. The tile registers must be configured:
-    see :func:`add_begin_and_end`.
+    rows up to a multiple of 16; ``lds`` counts words from row to row. ``moving`` has panels of :data:`PANEL` columns of
+    words, ``ldm`` words from panel to panel. What is in rows and columns beyond those of ``out`` does not matter. The
+    tile registers must be configured: see :func:`add_begin_and_end`.
     """
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64] * 3 + [I64] * 4), "nki_matmul_amx")
     out_pointer, ldo, left, lds, right, ldm, rows, columns, groups, accumulate = function.args
     b = ir.IRBuilder(function.append_basic_block())
-    out, stationary, moving = Matrix(out_pointer, ldo), Matrix(left, lds), Matrix(right, ldm)
-    sums = Matrix(scratch(b, 2 * _SIDE * PANEL), i64(PANEL))
-    row = Variable(b)
-    row.set(i64(0))
-    adds = b.icmp_signed("!=", accumulate, i64(0))
+    stationary, panels = Matrix(left, lds), Matrix(right, ldm)
+    sums = _Sums(b, b.icmp_signed("!=", accumulate, i64(0)))
     is_done = b.icmp_signed("==", accumulate, i64(AS_SUMMED))
-    step = b.select(is_done, ldo, sums.stride)
-    with while_(b, lambda: b.icmp_signed("<", row.get(), rows)):
-        here = row.get()
-        rest = b.sub(rows, here)
-        count = smaller(b, rest, 2 * _SIDE)
-        place = out.at(b, here, i64(0))
-        target = Matrix(b.select(is_done, place, sums.pointer), step)
-        with b.if_else(b.icmp_signed(">", rest, i64(_SIDE))) as (then, otherwise):
-            for case, high in ((then, 2), (otherwise, 1)):
-                with case:
-                    _block(b, high, Matrix(stationary.at(b, here, i64(0)), lds), moving, groups, target)
-        with b.if_then(b.not_(is_done)):
-            _finish(b, Matrix(place, ldo), sums, count, columns, adds)
-        row.set(b.add(here, count))
+    column, row = Variable(b), Variable(b)
+    column.set(i64(0))
+    with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
+        number = b.sdiv(column.get(), i64(PANEL))
+        panel, out = panels.at(b, number, i64(0)), Matrix(b.gep(out_pointer, [column.get()], source_etype=F32), ldo)
+        width = smaller(b, b.sub(columns, column.get()), PANEL)
+        ahead = Variable(b, POINTER)
+        ahead.set(panels.at(b, b.add(number, i64(1)), i64(0)))
+        row.set(i64(0))
+        with while_(b, lambda: b.icmp_signed("<", row.get(), rows)):
+            here = row.get()
+            rest = b.sub(rows, here)
+            count = smaller(b, rest, 2 * _SIDE)
+            place, words = out.at(b, here, i64(0)), Matrix(stationary.at(b, here, i64(0)), lds)
+            target = Matrix(b.select(is_done, place, sums.pointer), b.select(is_done, ldo, i64(PANEL)))
+            with b.if_else(b.icmp_signed(">", rest, i64(_SIDE))) as (then, otherwise):
+                for case, high in ((then, 2), (otherwise, 1)):
+                    with case:
+                        _block(b, high, (words, panel, groups), target, sums, ahead)
+            with b.if_then(b.not_(is_done)):
+                sums.stored(Matrix(place, ldo), count, width)
+            row.set(b.add(here, count))
+        column.set(b.add(column.get(), i64(PANEL)))
+    sums.finish()
     b.ret_void()
     return function
 
@@ -96,52 +109,112 @@ def add_begin_and_end(module: ir.Module) -> None:
         b.ret_void()
 
 
-def _block(b: Builder, high: int, stationary: Matrix, moving: Matrix, groups: Value, sums: Matrix) -> None:
-    """``high`` x 2 tiles of the product, to ``sums``."""
+class _Sums:
+    """The sums of the last block of tiles, which are written to the result while the next block is multiplied.
+
+    A part of them has :data:`_PART` rows. Sums of a panel that is not whole do not wait.
+    """
+
+    def __init__(self, b: Builder, adds: Value) -> None:
+        self._b, self._adds = b, adds
+        self.pointer = scratch(b, 2 * _SIDE * PANEL)
+        self._next, self._rows, self._out, self._step = (
+            Variable(b),
+            Variable(b),
+            Variable(b, POINTER),
+            Variable(b),
+        )
+        self._next.set(i64(0))
+        self._rows.set(i64(0))
+
+    def stored(self, out: Matrix, rows: Value, columns: Value) -> None:
+        """Note that the next block has been stored at :attr:`pointer`; the sums before must be finished."""
+        b = self._b
+        self._next.set(i64(0))
+        self._rows.set(rows)
+        self._out.set(out.pointer)
+        self._step.set(out.stride)
+        with b.if_then(b.icmp_signed("<", columns, i64(PANEL))):
+            column = Variable(b)
+            with steps(b, rows, 1) as row:
+                column.set(i64(0))
+                for lanes in (_SIDE, 1):
+                    with steps(b, columns, lanes, column) as here:
+                        self._copy(row, here, lanes)
+            self._rows.set(i64(0))
+
+    def write_part(self) -> None:
+        """Write a part of the sums that wait, if as many rows do."""
+        b = self._b
+        first = self._next.get()
+        with b.if_then(at_least(b, b.sub(self._rows.get(), first), _PART)):
+            with b.if_else(self._adds) as branches:
+                for branch, adds in zip(branches, (True, False), strict=True):
+                    with branch:
+                        self._write([b.add(first, i64(n)) for n in range(_PART)], adds)
+            self._next.set(b.add(first, i64(_PART)))
+
+    def finish(self) -> None:
+        """Write all sums that wait."""
+        b = self._b
+        with while_(b, lambda: at_least(b, b.sub(self._rows.get(), self._next.get()), _PART)):
+            self.write_part()
+        with steps(b, self._rows.get(), 1, self._next) as row, b.if_else(self._adds) as branches:
+            for branch, adds in zip(branches, (True, False), strict=True):
+                with branch:
+                    self._write([row], adds)
+
+    def _write(self, rows: list[Value], adds: bool) -> None:
+        for row in rows:
+            for column in range(0, PANEL, _SIDE):
+                self._copy(row, i64(column), _SIDE, adds)
+
+    def _copy(self, row: Value, column: Value, lanes: int, adds: bool | None = None) -> None:
+        """Write some sums to the result, or add them to it; a NaN becomes the canonical one."""
+        b, kind = self._b, ir.VectorType(F32, lanes) if lanes > 1 else F32
+        place = Matrix(self._out.get(), self._step.get()).at(b, row, column)
+        value = b.load(Matrix(self.pointer, i64(PANEL)).at(b, row, column), typ=kind, align=4)
+        if adds is None:
+            with b.if_else(self._adds) as (then, otherwise):
+                with then:
+                    total = b.fadd(b.load(place, typ=kind, align=4), value)
+                    b.store(canonical_nan(b, total), place, align=4)
+                with otherwise:
+                    b.store(canonical_nan(b, value), place, align=4)
+            return
+        if adds:
+            value = b.fadd(b.load(place, typ=kind, align=4), value)
+        b.store(canonical_nan(b, value), place, align=4)
+
+
+def _block(
+    b: Builder, high: int, operands: tuple[Matrix, Value, Value], target: Matrix, sums: _Sums, ahead: Variable
+) -> None:
+    """``high`` x 2 tiles of the product, to ``target``; ``operands``: the stationary one, a panel, and its groups.
+
+    The sums before are written meanwhile, and lines from ``ahead`` on are fetched to the second-level cache.
+    """
+    stationary, panel, groups = operands
+    moving = Matrix(panel, i64(PANEL))
     places = [(i, j) for i in range(high) for j in range(_ACROSS)]
-    left_step, right_step, step = (b.mul(matrix.stride, i64(4)) for matrix in (stationary, moving, sums))
+    left_step, right_step, step = (b.mul(matrix.stride, i64(4)) for matrix in (stationary, moving, target))
     for i, j in places:
         _call(b, "tilezero", [_tile(_ACROSS * i + j)])
     with steps(b, groups, 1) as group:
         word = b.mul(group, i64(_SIDE))
+        for line in range(_FETCHED):
+            prefetch(b, b.gep(ahead.get(), [i64(line * LINE // 4)], source_etype=F32), level=2)
+        ahead.set(b.gep(ahead.get(), [i64(_FETCHED * LINE // 4)], source_etype=F32))
         for j in range(_ACROSS):
             _call(b, "tileloadd64", [_tile(_RIGHT + j), moving.at(b, word, i64(_SIDE * j)), right_step])
         for i in range(high):
             _call(b, "tileloadd64", [_tile(_LEFT + i), stationary.at(b, i64(_SIDE * i), word), left_step])
         for i, j in places:
             _call(b, "tdpbf16ps", [_tile(_ACROSS * i + j), _tile(_LEFT + i), _tile(_RIGHT + j)])
+        sums.write_part()
+    sums.finish()
     for i, j in places:
-        _call(b, "tilestored64", [_tile(_ACROSS * i + j), sums.at(b, i64(_SIDE * i), i64(_SIDE * j)), step])
-
-
-def _finish(b: Builder, out: Matrix, sums: Matrix, rows: Value, columns: Value, adds: Value) -> None:
-    """Write ``sums`` to ``out``, or add them to it; a NaN becomes the canonical one."""
-
-    def copy(row: Value, column: Value, lanes: int, add: bool) -> None:
-        kind = ir.VectorType(F32, lanes) if lanes > 1 else F32
-        place = out.at(b, row, column)
-        value = b.load(sums.at(b, row, column), typ=kind, align=4)
-        if add:
-            value = b.fadd(b.load(place, typ=kind, align=4), value)
-        b.store(canonical_nan(b, value), place, align=4)
-
-    def whole(row: Value, add: bool) -> None:
-        for column in range(0, PANEL, _SIDE):
-            copy(row, i64(column), _SIDE, add)
-
-    def part(row: Value, add: bool) -> None:
-        column = Variable(b)
-        column.set(i64(0))
-        for lanes in (_SIDE, 1):
-            with steps(b, columns, lanes, column) as here:
-                copy(row, here, lanes, add)
-
-    with b.if_else(adds) as branches:
-        for branch, add in zip(branches, (True, False), strict=True):
-            with branch, b.if_else(b.icmp_signed("==", columns, i64(PANEL))) as cases:
-                for case, line in zip(cases, (whole, part), strict=True):
-                    with case, steps(b, rows, 1) as row:
-                        line(row, add)
+        _call(b, "tilestored64", [_tile(_ACROSS * i + j), target.at(b, i64(_SIDE * i), i64(_SIDE * j)), step])
 
 
 def _configuration(module: ir.Module) -> ir.GlobalVariable:

@@ -1,4 +1,4 @@
-"""Operands of :mod:`nki.numerics.amx_matmul` in the order in which tile registers want them, as LLVM IR.
+"""Moving operands of :mod:`nki.numerics.amx_matmul` in the order in which tile registers want them, as LLVM IR.
 
 A word holds two bfloat16 numbers: word w of group g has row 32 g + w of an operand in the upper half, and row
 32 g + 16 + w in the lower one. The words of :data:`PANEL` columns lie in a *panel*: words one behind the other, each
@@ -26,9 +26,7 @@ from nki.numerics.llvm import (
     constant,
     i64,
     prefetch,
-    scratch,
     steps,
-    while_,
 )
 from nki.numerics.matmul import CHAIN, PANEL
 
@@ -89,7 +87,7 @@ def add_pack_panels(module: ir.Module) -> ir.Function:
 
 def _pack_group(b: Builder, panel: Value, rows: Matrix, first: Value, notes: Value, ahead: Value) -> None:
     """Write the words of rows ``first`` to ``first`` + 31."""
-    leasts = [_Least(b, PANEL) for _ in range(2)]
+    leasts = [Least(b, PANEL) for _ in range(2)]
     following = Matrix(rows.at(b, first, ahead), rows.stride, I16)
     with steps(b, i64(CHAIN), 1) as word:
         upper = _load(b, rows.at(b, b.add(first, word), i64(0)))
@@ -108,7 +106,7 @@ def _pack_group(b: Builder, panel: Value, rows: Matrix, first: Value, notes: Val
 
 def _pack_half(b: Builder, panel: Value, rows: Matrix, first: Value, notes: Value) -> None:
     """Write the halves of words that rows ``first`` to ``first`` + 15 are."""
-    least = _Least(b, PANEL)
+    least = Least(b, PANEL)
     is_upper = b.icmp_signed("==", b.and_(first, i64(CHAIN)), i64(0))
     mine = b.select(is_upper, *(_mask([lane % 2 == half for lane in range(PANEL)]) for half in (1, 0)))
     with steps(b, i64(CHAIN), 1) as word:
@@ -126,92 +124,32 @@ def _word(b: Builder, panel: Value, first: Value, word: Value) -> Value:
     return b.gep(panel, [b.add(b.mul(first, i64(PANEL)), b.mul(word, i64(2 * PANEL)))], source_etype=I16)
 
 
-def _note(b: Builder, notes: Value, row: Value, least: _Least) -> None:
+def _note(b: Builder, notes: Value, row: Value, least: Least) -> None:
     b.store(least.get(), b.gep(notes, [b.udiv(row, i64(CHAIN))], source_etype=I16), align=2)
 
 
 def add_least(module: ir.Module) -> ir.Function:
-    """Add to ``module`` and return ``void nki_least(i16 *result, const void *panel, i64 depth)``: the least note."""
-    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER, I64]), "nki_least")
-    result, panel, depth = function.args
-    b: Builder = ir.IRBuilder(function.append_basic_block())
-    least = Variable(b, I16)
-    least.set(ir.Constant(I16, -1))
-    _add_notes(b, b.gep(panel, [b.mul(depth, i64(PANEL))], source_etype=I16), depth, least)
-    b.store(least.get(), result)
-    b.ret_void()
-    return function
-
-
-def add_pack_columns(module: ir.Module) -> ir.Function:
-    """Add to ``module`` and return this function, for a stationary operand whose columns are dense.
+    """Add to ``module`` and return this function.
 
     ::
 
-        void nki_pack_columns(i32 *words, i64 ldw, const bfloat16 *columns, i64 step, i64 count, i64 groups, i16 *least)
+        void nki_least(i16 *result, const void *panels, i64 depth, i64 count)
 
-    ``count`` columns, ``step`` elements from one to the next, become rows of words, ``ldw`` words from one to the next,
-    as :func:`~nki.numerics.amx_matmul.add_amx_matmul` reads them. ``least`` gets the note of all their numbers.
+    The least note of ``count`` panels.
     """
-    kind = ir.FunctionType(VOID, [POINTER, I64, POINTER, I64, I64, I64, POINTER])
-    function = ir.Function(module, kind, "nki_pack_columns")
-    target, ldw, source, step, count, groups, result = function.args
+    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER, I64, I64]), "nki_least")
+    result, panels, depth, count = function.args
     b: Builder = ir.IRBuilder(function.append_basic_block())
-    least = _Least(b, GROUP)
-    order = [number for word in range(CHAIN) for number in (CHAIN + word, word)]
-    with steps(b, count, 1) as column, steps(b, groups, 1) as group:
-        at = b.add(b.mul(column, step), b.mul(group, i64(GROUP)))
-        numbers = _load(b, b.gep(source, [at], source_etype=I16))
-        place = b.add(b.mul(column, ldw), b.mul(group, i64(CHAIN)))
-        words = b.shuffle_vector(numbers, numbers, _lanes(order))
-        b.store(words, b.gep(target, [place], source_etype=I32), align=4)
-        least.add(numbers)
-    b.store(least.get(), result)
-    b.ret_void()
-    return function
-
-
-def add_pack_rows(module: ir.Module, pack: ir.Function, transpose: ir.Function) -> ir.Function:
-    """Add to ``module`` and return this function, for a stationary operand whose rows are dense.
-
-    ::
-
-        void nki_pack_rows(i32 *words, i64 ldw, const bfloat16 *rows, i64 step, i64 first, i64 count, i64 depth,
-                           i16 *least)
-
-    Columns ``first`` to ``first`` + ``count`` - 1 of ``rows``, which are ``step`` elements apart, become rows of words,
-    the first column of the operand at ``words``; else as :func:`add_pack_columns`. Columns of whole panels are read and
-    written. ``pack`` is what :func:`add_pack_panels` gives, ``transpose`` transposes elements of 4 bytes.
-    """
-    kind = ir.FunctionType(VOID, [POINTER, I64, POINTER, *[I64] * 4, POINTER])
-    function = ir.Function(module, kind, "nki_pack_rows")
-    target, ldw, source, step, first, count, depth, result = function.args
-    b: Builder = ir.IRBuilder(function.append_basic_block())
-    panel = scratch(b, panel_bytes(MOST_ROWS) // 4)
-    words = b.udiv(depth, i64(2))
-    last, column = b.add(first, count), Variable(b)
-    column.set(b.and_(first, i64(-PANEL)))
     least = Variable(b, I16)
     least.set(ir.Constant(I16, -1))
-    notes = b.gep(panel, [b.mul(depth, i64(PANEL))], source_etype=I16)
-    with while_(b, lambda: b.icmp_signed("<", column.get(), last)):
-        here = column.get()
-        rows = b.gep(source, [here], source_etype=I16)
-        b.call(pack, [panel, rows, step, i64(PANEL), i64(0), depth, depth, i64(1)])
-        place = b.gep(target, [b.mul(here, ldw)], source_etype=I32)
-        b.call(transpose, [place, ldw, panel, i64(PANEL), words, i64(PANEL)])
-        _add_notes(b, notes, depth, least)
-        column.set(b.add(here, i64(PANEL)))
-    b.store(least.get(), result)
-    b.ret_void()
-    return function
-
-
-def _add_notes(b: Builder, notes: Value, depth: Value, least: Variable) -> None:
-    """Let ``least`` be the least of itself and the notes of a panel."""
-    with steps(b, b.udiv(depth, i64(CHAIN)), 1) as row:
-        note = b.load(b.gep(notes, [row], source_etype=I16), typ=I16, align=2)
+    words = b.mul(depth, i64(PANEL))
+    with steps(b, count, 1) as number, steps(b, b.udiv(depth, i64(CHAIN)), 1) as row:
+        place = b.add(b.mul(number, b.add(words, i64(NOTES // 2))), b.add(words, row))
+        note = b.load(b.gep(panels, [place], source_etype=I16), typ=I16, align=2)
         least.set(b.select(b.icmp_unsigned("<", note, least.get()), note, least.get()))
+    b.store(least.get(), result)
+    b.ret_void()
+    return function
 
 
 def add_widen(module: ir.Module) -> ir.Function:
@@ -234,16 +172,20 @@ def add_widen(module: ir.Module) -> ir.Function:
     return function
 
 
-def add_unpack_panel(module: ir.Module) -> ir.Function:
-    """Add to ``module`` and return ``void nki_unpack_panel(float *rows, const void *panel, i64 depth)``.
+def add_unpack(module: ir.Module) -> ir.Function:
+    """Add to ``module`` and return this function.
 
-    The words of a panel become ``depth`` dense rows of float32.
+    ::
+
+        void nki_unpack(float *rows, i64 ldr, const i32 *words, i64 ldw, i64 depth, i64 columns)
+
+    ``depth`` / 2 rows of words, ``ldw`` apart, become ``depth`` rows of float32; ``columns`` is a multiple of 16.
     """
-    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER, I64]), "nki_unpack_panel")
-    target, panel, depth = function.args
+    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64] * 2 + [I64] * 2), "nki_unpack")
+    target, ldr, words_pointer, ldw, depth, columns = function.args
     b: Builder = ir.IRBuilder(function.append_basic_block())
-    out, source = Matrix(target, i64(PANEL)), Matrix(panel, i64(PANEL))
-    with steps(b, b.udiv(depth, i64(2)), 1) as word, steps(b, i64(PANEL), CHAIN) as column:
+    out, source = Matrix(target, ldr), Matrix(words_pointer, ldw)
+    with steps(b, b.udiv(depth, i64(2)), 1) as word, steps(b, columns, CHAIN) as column:
         words = b.load(source.at(b, word, column), typ=_WORDS, align=4)
         row = b.add(word, b.and_(word, i64(-CHAIN)))
         b.store(b.and_(words, constant(_WORDS, -1 << 16)), out.at(b, row, column), align=4)
@@ -252,22 +194,36 @@ def add_unpack_panel(module: ir.Module) -> ir.Function:
     return function
 
 
-class _Least:
-    """The note of all rows that were added."""
+class Least:
+    """The notes of all numbers that were added, ``count`` at a time, and the least of them."""
 
-    def __init__(self, b: Builder, lanes: int) -> None:
-        self._b, self._kind = b, ir.VectorType(I16, lanes)
+    def __init__(self, b: Builder, count: int) -> None:
+        self.count = count
+        self._b, self._kind = b, ir.VectorType(I16, count)
         self._slot = Variable(b, self._kind)
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew."""
         self._slot.set(constant(self._kind, -1))
 
-    def add(self, row: Value) -> None:
+    def add(self, numbers: Value) -> None:
+        """Add the bits of bfloat16 numbers."""
         b = self._b
-        size = b.sub(b.and_(row, constant(self._kind, _MAGNITUDE)), constant(self._kind, 1))
+        self.add_notes(b.sub(b.and_(numbers, constant(self._kind, _MAGNITUDE)), constant(self._kind, 1)))
+
+    def add_notes(self, notes: Value) -> None:
+        """Add notes of other numbers."""
         least = self._slot.get()
-        self._slot.set(b.select(b.icmp_unsigned("<", size, least), size, least))
+        self._slot.set(self._b.select(self._b.icmp_unsigned("<", notes, least), notes, least))
+
+    def lanes(self) -> Value:
+        """All notes."""
+        return self._slot.get()
 
     def get(self) -> Value:
-        name = f"llvm.vector.reduce.umin.v{self._kind.count}i16"
+        """The least note."""
+        name = f"llvm.vector.reduce.umin.v{self.count}i16"
         return self._b.call(_declared(self._b, name, I16, [self._kind]), [self._slot.get()])
 
 

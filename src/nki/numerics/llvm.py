@@ -195,12 +195,12 @@ def switch(b: Builder, value: Value, cases: Iterable[int]) -> Generator[Iterator
     b.position_at_end(end)
 
 
-def prefetch(b: Builder, pointer: Value) -> None:
-    """Ask for the cache line at ``pointer``, which need not be readable."""
+def prefetch(b: Builder, pointer: Value, level: int = 1) -> None:
+    """Ask for the cache line at ``pointer``, which need not be readable, up to a ``level`` of caches."""
     function = b.module.globals.get("llvm.prefetch.p0")
     if function is None:
         function = ir.Function(b.module, ir.FunctionType(VOID, [POINTER, I32, I32, I32]), "llvm.prefetch.p0")
-    b.call(function, [pointer, *(ir.Constant(I32, number) for number in (0, 3, 1))])  # to read; first level; data
+    b.call(function, [pointer, *(ir.Constant(I32, number) for number in (0, 4 - level, 1))])  # to read; data
 
 
 def scratch(b: Builder, count: int) -> Value:

@@ -16,18 +16,11 @@ from numpy.typing import NDArray
 
 from nki.numerics import matmul as matmul_ir
 from nki.numerics.amx_matmul import add_amx_matmul, add_begin_and_end
-from nki.numerics.amx_operands import (
-    add_least,
-    add_pack_columns,
-    add_pack_panels,
-    add_pack_rows,
-    add_unpack_panel,
-    add_widen,
-)
+from nki.numerics.amx_operands import add_least, add_pack_panels, add_unpack, add_widen
+from nki.numerics.amx_stationary import add_least_columns, add_pack_columns, add_pack_rows
 from nki.numerics.jit import engine
 from nki.numerics.matmul import CHAIN, PANEL, add_matmul, add_pair_matmul
 from nki.numerics.packing import add_blocks_of_columns
-from nki.numerics.transpose import add_transpose
 
 Float32Array = NDArray[np.float32]
 _TILES: Final = "nki_gemm_amx"
@@ -124,7 +117,8 @@ def address(by_groups: bool = False) -> int:
 @dataclass(frozen=True)
 class TileRoutines:
     """Addresses of compiled routines: the product in tile registers, what comes before and after products, and the
-    packing of operands; see :mod:`nki.numerics.amx_matmul` and :mod:`nki.numerics.amx_operands`.
+    packing of operands; see :mod:`nki.numerics.amx_matmul`, :mod:`nki.numerics.amx_operands` and
+    :mod:`nki.numerics.amx_stationary`.
     """
 
     product: int
@@ -134,8 +128,9 @@ class TileRoutines:
     pack_rows: int
     pack_columns: int
     least: int
+    least_columns: int
     widen: int
-    unpack_panel: int
+    unpack: int
 
 
 @cache
@@ -155,8 +150,9 @@ def tile_routines() -> TileRoutines | None:
         "pack_rows",
         "pack_columns",
         "least",
+        "least_columns",
         "widen",
-        "unpack_panel",
+        "unpack",
     )
     with engine().ahead({_TILES: _tiles_module, **_product(by_groups=True)}):
         addresses = engine().fixed(_TILES, _tiles_module)
@@ -166,9 +162,10 @@ def tile_routines() -> TileRoutines | None:
 
 def _tiles_module() -> ir.Module:
     module = ir.Module(_TILES)
-    for add in (add_amx_matmul, add_begin_and_end, add_pack_columns, add_least, add_widen, add_unpack_panel):
+    for add in (add_amx_matmul, add_begin_and_end, add_pack_panels, add_least, add_widen, add_unpack):
         add(module)
-    add_pack_rows(module, add_pack_panels(module), add_transpose(module, engine().vector_width))
+    for add in (add_pack_columns, add_pack_rows, add_least_columns):
+        add(module)
     return module
 
 

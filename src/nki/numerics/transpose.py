@@ -58,14 +58,16 @@ def _blocks(b: Builder, out: Matrix, source: Matrix, rows: Value, columns: Value
         row = smaller(b, some_row, last_row)
         with steps(b, b.add(columns, i64(width - 1)), width) as some_column:
             column = smaller(b, some_column, last_column)
-            vectors = [_gather(b, source, row, column, i, width, pieces) for i in range(width)]
+            vectors = [gather(b, source, row, column, i, width, pieces) for i in range(width)]
             for i, vector in enumerate(transposed(b, vectors, width)):
                 place = out.at(b, b.add(column, i64(i)), row)
                 b.store(vector, place, align=source.element.width // 8)
 
 
-def _gather(b: Builder, source: Matrix, row: Value, column: Value, first: int, width: int, pieces: int) -> Value:
-    """The pieces at ``column`` of rows ``row + first``, ``row + first + width``, ..., side by side."""
+def gather(b: Builder, source: Matrix, row: Value, column: Value, first: int, width: int, pieces: int) -> Value:
+    """The ``pieces`` at ``column``, of ``width`` elements, of rows ``row + first``, ``row + first + width``, ..., side
+    by side.
+    """
     kind = ir.VectorType(source.element, width)
     vectors = [
         b.load(source.at(b, b.add(row, i64(first + j * width)), column), typ=kind, align=source.element.width // 8)

@@ -63,8 +63,8 @@ class PackOperands(CoreStage):
 
 
 @dataclass(slots=True)
-class _Uses:
-    """Positions of the copies that write a tile, and of the products that read it, with the numbers of operands."""
+class Uses:
+    """Positions of what writes a tile, and of the products that read it, with the numbers of operands."""
 
     writes: list[tuple[int, Access, Access]] = field(default_factory=list[tuple[int, Access, Access]])
     """Position, what is written, and what is copied."""
@@ -75,19 +75,22 @@ def pack_operands(
     body: Sequence[Statement], fixed: Collection[Tensor], has_tiles: Callable[[], bool]
 ) -> list[Statement] | None:
     """The statements with packed moving operands; None if there are none. ``fixed``: tensors that nobody writes."""
-    moving = _moving_operands(body)
+    moving = numbers_of(body, _moving)
     narrow = (position for position, number in enumerate(moving) if number is not None and _is_narrow(body[position]))
     if next(narrow, None) is None or not has_tiles():
         return None
     changed = list(body)
-    for tile, each in _candidates(body, moving).items():
+    for tile, each in candidates(body, moving, _copied).items():
         if each.writes and each.reads:
             _pack(changed, tile, each)
-    return _with_copies(changed, moving, fixed)
+    return with_copies(changed, moving, fixed, _is_packable, _packed_copy)
 
 
-def _moving_operands(body: Sequence[Statement]) -> list[int | None]:
-    """The number of the moving operand of each product that runs in tile registers; None of other statements."""
+def numbers_of(body: Sequence[Statement], number_in: Callable[[Inst], int | None]) -> list[int | None]:
+    """What ``number_in`` gives for each product: the number of an operand that may be packed. None of other statements.
+
+    It depends on the form of the product alone.
+    """
     products = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.moving}
     of_form: dict[Form, int | None] = {}
     numbers: list[int | None] = [None] * len(body)
@@ -95,7 +98,7 @@ def _moving_operands(body: Sequence[Statement]) -> list[int | None]:
         if type(inst) in products and isinstance(inst, Inst):
             form = inst.form()
             if form not in of_form:
-                of_form[form] = _moving(inst)
+                of_form[form] = number_in(inst)
             numbers[position] = of_form[form]
     return numbers
 
@@ -117,9 +120,15 @@ def _is_narrow(inst: Statement) -> bool:
     return isinstance(inst, Inst) and any(access.dtype is dt.bfloat16 for access in inst.accesses())
 
 
-def _candidates(body: Sequence[Statement], moving: Sequence[int | None]) -> dict[Tensor, _Uses]:
-    """The uses of tiles that may be packed."""
-    uses, unfit = _moving_reads(body, moving)
+def candidates(
+    body: Sequence[Statement], numbers: Sequence[int | None], source_in: Callable[[Inst, Access], Access | None]
+) -> dict[Tensor, Uses]:
+    """The uses of tiles that may be packed, by products whose operand has one of ``numbers``.
+
+    ``source_in`` gives what an instruction copies to an access of its, as rows of the same shape; None if it does
+    anything else.
+    """
+    uses, unfit = _reads(body, numbers)
     for position, inst in enumerate(body) if uses else ():
         if not isinstance(inst, Inst):
             unfit.update(access.tensor for access in touched(inst))
@@ -127,25 +136,26 @@ def _candidates(body: Sequence[Statement], moving: Sequence[int | None]) -> dict
         if inst.form().has_runtime_index:
             unfit.update(access.tensor for access in (*inst.indexed_by(), *inst.accesses()))
             continue
-        own = moving[position]
+        own = numbers[position]
         for number, access in enumerate(inst.accesses()):
             tile = access.tensor
             if tile not in uses or number == own or tile in unfit:
                 continue
-            copy = inst.as_copy() if not inst.label and not inst.ordered_after else None
-            if copy is not None and access is copy.dst and _has_panels(tile, access) and _packs(access, copy.src):
-                uses[tile].writes.append((position, access, copy.src))
+            is_free = not inst.label and not inst.ordered_after
+            source = source_in(inst, access) if is_free and _has_panels(tile, access) else None
+            if source is not None:
+                uses[tile].writes.append((position, access, source))
             else:
                 unfit.add(tile)
     return {tile: each for tile, each in uses.items() if tile not in unfit}
 
 
-def _moving_reads(body: Sequence[Statement], moving: Sequence[int | None]) -> tuple[dict[Tensor, _Uses], set[Tensor]]:
-    """The reads of tiles by products whose moving operand has whole panels, and the tiles of other moving operands."""
-    uses: dict[Tensor, _Uses] = {}
+def _reads(body: Sequence[Statement], numbers: Sequence[int | None]) -> tuple[dict[Tensor, Uses], set[Tensor]]:
+    """The reads of tiles by products whose operand has whole panels, and the tiles of other such operands."""
+    uses: dict[Tensor, Uses] = {}
     unfit: set[Tensor] = set()
     fits: dict[Access, bool] = {}  # products that read one window of a shared tile have one access
-    for position, number in enumerate(moving):
+    for position, number in enumerate(numbers):
         if number is None:
             continue
         inst = body[position]
@@ -160,7 +170,7 @@ def _moving_reads(body: Sequence[Statement], moving: Sequence[int | None]) -> tu
             continue
         of_tile = uses.get(tile)
         if of_tile is None:
-            of_tile = uses[tile] = _Uses()
+            of_tile = uses[tile] = Uses()
         of_tile.reads.append((position, number, access))
     return uses, unfit
 
@@ -175,9 +185,12 @@ def _has_panels(tile: Tensor, access: Access) -> bool:
     return access.shape[0] == rows and access.shape[1] % _PANEL == 0 and access.strides == (columns, 1)
 
 
-def _packs(access: Access, source: Access) -> bool:
-    """True if a copy to ``access`` reads dense rows of the same shape."""
-    return source.dtype is dt.bfloat16 and source.shape == access.shape and source.strides[1] == 1
+def _copied(inst: Inst, access: Access) -> Access | None:
+    """The dense rows of the same shape that ``inst`` copies to ``access``; None if it does not."""
+    copy = inst.as_copy()
+    if copy is None or access is not copy.dst or copy.src.dtype is not dt.bfloat16:
+        return None
+    return copy.src if copy.src.shape == access.shape and copy.src.strides[1] == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +213,7 @@ class _Packed:
         return Access(self.tensor, first // _PANEL * step, shape, (_PANEL, step, 1), dt.bfloat16_words)
 
 
-def _pack(body: list[Statement], tile: Tensor, uses: _Uses) -> None:
+def _pack(body: list[Statement], tile: Tensor, uses: Uses) -> None:
     """Let products and copies use a packed tile in place of ``tile``."""
     packed = _Packed.like(tile, *tile.shape)
     for position, access, source in uses.writes:
@@ -227,37 +240,58 @@ def _copy(target: Access, source: Access, place: Inst) -> Inst:
 
 @dataclass(slots=True)
 class _Window:
-    """A window that products read as their moving operand, while nothing writes its tensor: who reads it."""
+    """A window that products read as one of their operands, while nothing writes its tensor: who reads it."""
 
     access: Access
     reads: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     """Position of each product, and the number of the operand."""
 
 
-def _with_copies(body: list[Statement], moving: Sequence[int | None], fixed: Collection[Tensor]) -> list[Statement]:
-    """The statements with a packed copy of each window that several products read, as far as memory allows."""
-    windows = [window for window in _windows(body, moving, fixed) if len(window.reads) > 1]
+def with_copies(
+    body: list[Statement],
+    numbers: Sequence[int | None],
+    fixed: Collection[Tensor],
+    fits: Callable[[Access], bool],
+    packed_copy: Callable[[Access, Inst], tuple[Access, Inst]],
+) -> list[Statement]:
+    """The statements with a packed copy of each window that several products read, as far as memory allows.
+
+    ``numbers`` tell the operands of products, ``fits`` the windows that can be packed. ``packed_copy`` gives what
+    products read in place of a window, and the instruction that writes it, at the line of another one.
+    """
+    windows = [window for window in _windows(body, numbers, fixed, fits) if len(window.reads) > 1]
     windows.sort(key=lambda window: window.reads[-1][0] - window.reads[0][0])
     spans = [(window.reads[0][0], window.reads[-1][0], window.access.nbytes) for window in windows]
     copies: dict[int, list[Inst]] = {}
     for window in windows[: most_that_fit(spans, len(body), _MOST_BYTES)] if windows else ():
-        access = window.access
-        packed = _Packed.like(access.tensor, *access.shape).panels(0, access.shape[1])
+        begin = window.reads[0][0]
+        first = body[begin]
+        assert isinstance(first, Inst)
+        packed, copy = packed_copy(window.access, first)
+        copies.setdefault(begin, []).append(copy)
         for position, number in window.reads:
             inst = body[position]
             assert isinstance(inst, Inst)
             body[position] = inst.with_operands({number: packed})
-        first = body[window.reads[0][0]]
-        assert isinstance(first, Inst)
-        copies.setdefault(window.reads[0][0], []).append(_copy(packed, access, first))
     if not copies:
         return body
     return [each for position, inst in enumerate(body) for each in (*copies.get(position, ()), inst)]
 
 
-def _windows(body: Sequence[Statement], moving: Sequence[int | None], fixed: Collection[Tensor]) -> list[_Window]:
-    """The windows of moving operands that may be packed, each as long as its contents stay: others than those on chip
-    must be ``fixed``, since another core may write them.
+def _packed_copy(access: Access, place: Inst) -> tuple[Access, Inst]:
+    """Panels in place of ``access``, and the copy that fills them."""
+    packed = _Packed.like(access.tensor, *access.shape).panels(0, access.shape[1])
+    return packed, _copy(packed, access, place)
+
+
+def _windows(
+    body: Sequence[Statement],
+    numbers: Sequence[int | None],
+    fixed: Collection[Tensor],
+    fits: Callable[[Access], bool],
+) -> list[_Window]:
+    """The windows that may be packed, each as long as its contents stay: others than those on chip must be ``fixed``,
+    since another core may write them.
     """
     windows: list[_Window] = []
     current: dict[Tensor, dict[tuple[int, tuple[int, ...], tuple[int, ...]], _Window]] = {}
@@ -265,10 +299,10 @@ def _windows(body: Sequence[Statement], moving: Sequence[int | None], fixed: Col
         if not isinstance(inst, Inst):
             current.clear()
             continue
-        number = moving[position]
+        number = numbers[position]
         if number is not None:
             access = inst.accesses()[number]
-            if _is_packable(access) and (access.buffer.on_chip or access.tensor in fixed):
+            if fits(access) and (access.buffer.on_chip or access.tensor in fixed):
                 of_tensor = current.setdefault(access.tensor, {})
                 key = access.offset, access.shape, access.strides
                 if key not in of_tensor:

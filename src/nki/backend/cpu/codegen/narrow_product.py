@@ -66,6 +66,8 @@ class NarrowProduct:
         self.left, self.right = self.scratch(self.word_rows() * self.width), self.scratch(self.word_rows() * PANEL)
         self.floats = self.scratch(self.depth * self.width) if self.product else self.left
         """The stationary operand as float32; ``left`` is what the product usually reads."""
+        self.words_step = PANEL
+        """What the product of words takes as the step of the moving operand."""
         self.consumed = None if s.consumer is None else ConsumedPanel(r, s)
 
     def words_product(self) -> tuple[int, int]:
@@ -94,12 +96,12 @@ class NarrowProduct:
             least = None
             self._floats(stationary)
         if self.consumed is None or s.right.dtype is not dt.bfloat16_words:
-            self._panels((stationary, least), (first, count))
+            self.panels((stationary, least), (first, count))
             return
         with r.in_blocks(_BLOCK if limited else 0):
-            self._panels((stationary, least), (r.first, r.b.sub(r.last, r.first)) if limited else (first, count))
+            self.panels((stationary, least), (r.first, r.b.sub(r.last, r.first)) if limited else (first, count))
 
-    def _panels(self, left: tuple[Panel, Value | None], rows: tuple[Value, Value]) -> None:
+    def panels(self, left: tuple[Panel, Value | None], rows: tuple[Value, Value]) -> None:
         """All panels of these rows of the result."""
         r, s = self.r, self.s
         whole = s.right.columns // PANEL
@@ -129,24 +131,29 @@ class NarrowProduct:
 
         def floats() -> None:
             self.moving_floats(moving)
-            self._multiply(moving, column, rows)
+            self.multiply(moving, column, rows)
 
         if least is None:
             floats()
             return
         words, other = self.pack_moving(moving)
         if self.certain:
-            self._multiply(moving, column, rows, words)
+            self.multiply(moving, column, rows, words)
             return
-        fields = [b.lshr(b.add(b.zext(value, I32), _i32(1)), _i32(7)) for value in (least, other)]
-        normal = [b.icmp_unsigned(">=", field, _i32(1)) for field in fields]
-        large = b.icmp_unsigned(">=", b.add(*fields), _i32(_LEAST_SUM))
-        with b.if_else(b.and_(large, b.and_(*normal)), likely=True) as (then, otherwise):
+        with b.if_else(self.is_exact(least, other), likely=True) as (then, otherwise):
             with then:
-                self._multiply(moving, column, rows, words)
+                self.multiply(moving, column, rows, words)
             with otherwise:
                 self.stationary_floats(replace(stationary, target=self.floats))
                 floats()
+
+    def is_exact(self, *leasts: Value) -> Value:
+        """True if no product of numbers of these least magnitudes has digits that the product of words would lose."""
+        b = self.r.b
+        fields = [b.lshr(b.add(b.zext(value, I32), _i32(1)), _i32(7)) for value in leasts]
+        normal = [b.icmp_unsigned(">=", field, _i32(1)) for field in fields]
+        large = b.icmp_unsigned(">=", b.add(*fields), _i32(_LEAST_SUM))
+        return b.and_(large, b.and_(*normal))
 
     def pack_stationary(self, stationary: Panel, first: Value, count: Value) -> Value:  # noqa: ARG002  # as others do
         """Convert columns ``first`` to ``first + count - 1`` to words; their least magnitude, as :meth:`to_words`."""
@@ -169,14 +176,14 @@ class NarrowProduct:
         """Convert to float32, at ``right``."""
         self._floats(moving)
 
-    def _multiply(self, moving: Panel, column: Value, rows: tuple[Value, Value], words: Value | None = None) -> None:
-        """Multiply the converted operands: those in ``floats`` and ``right``, or ``words``."""
+    def multiply(self, moving: Panel, column: Value, rows: tuple[Value, Value], words: Value | None = None) -> None:
+        """Multiply the converted operands: those in ``floats`` and ``right``, or ``words``, all ``moving.columns``."""
         r, width = self.r, ir.Constant(I64, self.width)
         if words is None:
             stationary = moved(r, self.floats, rows[0], 4), width
             self._call(rows, column, moving.columns, stationary, (self.right, i64(PANEL), PANEL))
             return
-        stationary, right = self.stationary_words(rows[0]), (words, i64(PANEL), PANEL)
+        stationary, right = self.stationary_words(rows[0]), (words, i64(self.words_step), PANEL)
         self._call(rows, column, moving.columns, stationary, right, (self.product, self.word_depth))
 
     def _call(

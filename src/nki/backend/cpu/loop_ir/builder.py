@@ -329,10 +329,15 @@ class LoopIRBuilder:
 
 
 def _turned(factor: Expr) -> MemRef | None:
-    """The memory of a stationary operand that was not transposed, if products in tile registers can read it."""
+    """The memory of a stationary operand that was not transposed, if products in tile registers can read it.
+
+    One that was packed for them lies the same way.
+    """
     inner = factor.args[0] if factor.kind == "cast" else factor
     memref = inner.memref if inner.kind == "load" else None
-    if memref is None or memref.dtype is not dt.bfloat16 or not memref.is_turned or memref.rows > MOST_ROWS:
+    if memref is None or memref.dtype not in (dt.bfloat16, dt.bfloat16_words) or not memref.is_turned:
+        return None
+    if memref.rows > MOST_ROWS:
         return None
     return memref if memref.rows % GROUP == memref.columns % PANEL == 0 and tile_routines() is not None else None
 

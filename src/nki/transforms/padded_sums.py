@@ -1,0 +1,150 @@
+"""Pad the rows of sums of products, whose rows else fight for few sets of the cache.
+
+A bank of PSUM has 2 KiB in each partition, and a product fills it. Memory of a CPU is dense: rows of such a tile are
+2 KiB apart, and a line of all rows lies in two of 64 sets of the first-level cache. Products in tile registers go
+through the rows of 32 columns at a time, so most of what they bring to that cache leaves it before they come to the
+next columns. Rows of a tile in PSUM that such products write get a line more if their size is a multiple of 1 KiB. What
+loops or run-time indices touch, and what is read as another dtype, is not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar, Final
+
+from nki.base import dtype as dt
+from nki.base import knobs
+from nki.ir.instruction import Inst
+from nki.ir.loop import Statement, touched
+from nki.ir.program import CoreProgram, Program
+from nki.ir.stage import CoreStage
+from nki.ir.types import Access, Buffer, Tensor
+from nki.target.model import Target
+
+_CROWDED: Final = 256
+"""Elements: rows of a multiple of them share few sets."""
+_APART: Final = 16
+"""Elements by which rows become longer: a line."""
+_LEAST_ROWS: Final = 32
+"""Rows of a tile from which on they are too many for their sets."""
+
+
+@dataclass(frozen=True)
+class PadSums(CoreStage):
+    """Pad the rows of sums in PSUM for a processor with tile registers."""
+
+    name: ClassVar[str] = "pad_sums"
+    has_tiles: Callable[[], bool] = lambda: False
+    """True if the processor multiplies bfloat16 in tile registers."""
+
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
+        """``core`` with longer rows of sums."""
+        body = pad_sums(core.body, self.has_tiles)
+        return core if body is None else core.with_body(body)
+
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """Instructions have as many operands as before; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
+        if not knobs.check_stages():
+            return
+        for old, core in zip(before.cores, after.cores, strict=True):
+            for one, other in zip(old.instructions(), core.instructions(), strict=True):
+                assert [a.shape for a in one.accesses()] == [a.shape for a in other.accesses()], "pad_sums"
+
+
+def pad_sums(body: Sequence[Statement], has_tiles: Callable[[], bool]) -> list[Statement] | None:
+    """The statements with longer rows of sums; None if there are none."""
+    sums = _sums(body)
+    if not sums or not has_tiles():
+        return None
+    padded = _padded(body, sums)
+    changed = list(body)
+    for position, inst in enumerate(body):
+        if not isinstance(inst, Inst):
+            continue
+        operands = {
+            number: new
+            for number, access in enumerate(inst.accesses())
+            if access.tensor in sums and (new := padded.get(_key(access))) is not None
+        }
+        if operands:
+            changed[position] = inst.with_operands(operands)
+    return changed
+
+
+_Key = tuple[Tensor, int, tuple[int, ...], tuple[int, ...]]
+
+
+def _key(access: Access) -> _Key:
+    return access.tensor, access.offset, access.shape, access.strides
+
+
+def _sums(body: Sequence[Statement]) -> set[Tensor]:
+    """The tiles to which products in tile registers add, and whose rows share few sets of the cache."""
+    kinds = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.moving}
+    sums: set[Tensor] = set()
+    for inst in body if kinds else ():
+        if type(inst) in kinds and isinstance(inst, Inst) and _is_in_tiles(inst):
+            sums.update(access.tensor for access in inst.writes() if _is_crowded(access.tensor))
+    return sums
+
+
+def _is_in_tiles(inst: Inst) -> bool:
+    """True of a product whose operands tile registers take."""
+    names = inst.effects.stationary, inst.effects.moving
+    operands = [access.dtype for parameter, access in inst.operands() if parameter.name in names]
+    return all(dtype.itemsize == 1 or dtype in (dt.bfloat16, dt.bfloat16_words) for dtype in operands)
+
+
+def _is_crowded(tile: Tensor) -> bool:
+    return (
+        tile.buffer is Buffer.psum
+        and tile.dtype is dt.float32
+        and tile.shape[0] >= _LEAST_ROWS
+        and _width(tile) % _CROWDED == 0
+    )
+
+
+def _width(tile: Tensor) -> int:
+    """Elements of a row."""
+    return prod(tile.shape[1:])
+
+
+def _padded(body: Sequence[Statement], sums: set[Tensor]) -> dict[_Key, Access]:
+    """What replaces each access to a tile of ``sums``; those that cannot be padded leave the set."""
+    new = {tile: _longer(tile) for tile in sums}
+    padded: dict[_Key, Access] = {}
+    for inst in body:
+        if not isinstance(inst, Inst):
+            sums.difference_update(access.tensor for access in touched(inst))
+            continue
+        if inst.form().has_runtime_index:
+            sums.difference_update(access.tensor for access in (*inst.indexed_by(), *inst.accesses()))
+            continue
+        for access in inst.accesses():
+            tile = access.tensor
+            if tile not in sums or (_key(access) in padded and access.dtype is tile.dtype):
+                continue
+            replacement = _with_pitch(access, new[tile])
+            if replacement is None:
+                sums.discard(tile)
+            else:
+                padded[_key(access)] = replacement
+    return padded
+
+
+def _longer(tile: Tensor) -> Tensor:
+    """A new tile in place of ``tile``."""
+    return Tensor(tile.name, (tile.shape[0], _width(tile) + _APART), tile.dtype, tile.buffer, span=tile.span)
+
+
+def _with_pitch(access: Access, new: Tensor) -> Access | None:
+    """The elements of ``access`` in a tile with longer rows; None if the access does not keep to rows."""
+    width, pitch = _width(access.tensor), _width(new)
+    row, column = divmod(access.offset, width)
+    first, *rest = access.strides
+    reach = column + sum((count - 1) * step for count, step in zip(access.shape[1:], rest, strict=True))
+    if access.dtype is not new.dtype or first % width or min(rest, default=0) < 0 or reach >= width:
+        return None
+    return Access(new, row * pitch + column, access.shape, (first // width * pitch, *rest), new.dtype)
