@@ -143,6 +143,35 @@ def test_sums_ride_along(shape: tuple[int, int], dtype: Any) -> None:
         both(softmax, x)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float16])
+@pytest.mark.parametrize("columns", [32, 64, 95, 200])
+def test_exponentials_of_any_size_ride_along(columns: int, dtype: Any) -> None:
+    """Of some pairs of vectors all results are normal numbers, of others one is zero, subnormal, infinite or NaN."""
+
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+        tile, top, total = nl.load(x), tile_like(nl.load(x), 1), tile_like(nl.load(x), 1)
+        difference, powers = tile_like(tile, x.shape[1]), tile_like(tile, x.shape[1], x.dtype)
+        result = tile_like(tile, x.shape[1])
+        nisa.tensor_reduce(top, nl.minimum, tile, axis=1)
+        nisa.tensor_scalar(difference, tile, nl.add, 0.5)
+        nisa.activation(powers, nl.exp, difference)
+        nisa.tensor_scalar(result, powers, nl.add, difference)
+        nisa.tensor_reduce(total, nl.add, powers, axis=1)
+        nisa.scalar_tensor_tensor(result, result, nl.multiply, total, nl.add, powers)
+        nl.store(out, result)
+        return out
+
+    x = numbers(64, columns)
+    for row, number in enumerate((-150.0, -87.4, -88.5, -103.0, 88.0, 89.0, np.inf, -np.inf, np.nan, -np.nan)):
+        x[row, row::33] = number
+        x[16 + row, -1 - row] = number
+    x = x.astype(dtype)
+    assert riding(kernel, x)
+    with np.errstate(all="ignore"):
+        both(kernel, x)
+
+
 def scratch_of(chain: Chain) -> int:
     """The bytes of scratch memory of a chain's routine."""
     (routine,) = routines.compile_routines({routine_key(chain): chain}, None)

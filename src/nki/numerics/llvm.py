@@ -99,12 +99,12 @@ def canonical_nan(b: Builder, value: Value) -> Value:
     if has_avx512() and count == AVX512:
         return _without_nan(b, value)
     if has_avx512() and count == 2 * AVX512:
-        low, high = (_lanes(b, value, value, first, AVX512) for first in (0, AVX512))
-        return _lanes(b, _without_nan(b, low), _without_nan(b, high), 0, count)
+        low, high = (lanes_of(b, value, value, first, AVX512) for first in (0, AVX512))
+        return lanes_of(b, _without_nan(b, low), _without_nan(b, high), 0, count)
     return b.select(b.fcmp_unordered("uno", value, value), constant(value.type, float("nan")), value)
 
 
-def _lanes(b: Builder, left: Value, right: Value, first: int, count: int) -> Value:
+def lanes_of(b: Builder, left: Value, right: Value, first: int, count: int) -> Value:
     """``count`` lanes of two vectors side by side, from ``first`` on."""
     return b.shuffle_vector(left, right, ir.Constant(ir.VectorType(I32, count), list(range(first, first + count))))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import Final, cast
 
 from nki.backend.cpu.codegen.elementwise import vectorized_last
+from nki.backend.cpu.codegen.exponentials import emit_exponentials
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, loop_nest
@@ -19,6 +20,7 @@ from nki.backend.cpu.codegen.summed_rows import Keep, emit_groups, emit_row, row
 from nki.backend.cpu.loop_ir.nodes import GRANULE, SCRATCH, Assign, Expr, LoopStatement, MemRef, Reduce, subexpressions
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
+from nki.numerics.llvm import i64, lanes_of
 
 _MOST_PARTS: Final = 24
 """Parts of an expression that a sum computes for itself."""
@@ -103,6 +105,11 @@ class _Fused:
             width //= 2
 
     @property
+    def has_exponentials(self) -> bool:
+        """True if one of the results is an exponential, which two vectors at a time compute faster."""
+        return any(_exponential(assign) is not None for assign in self.assigns)
+
+    @property
     def packs_pairs(self) -> bool:
         """True if two vectors at a time are rounded to bfloat16, as one shuffle packs both.
 
@@ -132,6 +139,39 @@ class _InnerLoop(InnerLoop):
             self.registers[assign.target] = value
             if stream >= 0:
                 self.store(assign.target, value, index, width, stream)
+
+    def emit_pair(self, columns: Sequence[Value]) -> list[dict[MemRef, Value]]:
+        """Emit all statements for the two vectors of elements at ``columns``; the registers of each."""
+        registers: list[dict[MemRef, Value]] = [{}, {}]
+        for assign, stream in zip(self.fused.assigns, self.fused.targets, strict=True):
+            target, function = assign.target, _exponential(assign)
+            if function is None:
+                is_seen = stream >= 0 or target in self.fused.moved
+                vectors = self._each(self.written if is_seen else self.value, assign.value, columns, registers)
+            else:
+                given = self._each(self.value, function.args[0], columns, registers)
+                others = partial(self._each, self.written, function, columns, registers)
+                _, pair = emit_exponentials(self.b, given, assign.value.dtype, others)
+                vectors = [lanes_of(self.b, pair, pair, first, self.r.lanes) for first in (0, self.r.lanes)]
+            for own, column, vector in zip(registers, columns, vectors, strict=True):
+                own[target] = vector
+                if stream >= 0:
+                    self.store(target, vector, column, self.r.lanes, stream)
+        return registers
+
+    def _each(
+        self,
+        value: Callable[[Expr, Value, int], Value],
+        expr: Expr,
+        columns: Sequence[Value],
+        registers: Sequence[dict[MemRef, Value]],
+    ) -> list[Value]:
+        """The ``value`` of ``expr`` at each of ``columns``, given what ``registers`` hold there."""
+        vectors: list[Value] = []
+        for own, column in zip(registers, columns, strict=True):
+            self.registers = own
+            vectors.append(value(expr, column, self.r.lanes))
+        return vectors
 
     def _is_invariant(self, expr: Expr) -> bool:
         return (expr.kind != "load" or id(expr) in self.stream_of) and super()._is_invariant(expr)
@@ -213,16 +253,33 @@ class _Summed:
             loop = _InnerLoop(self.r, self.fused, self.elements, cursors)
             for assign in self.fused.assigns:
                 loop.hoist(assign.value)
-            most = 2 * self.r.lanes if self.fused.packs_pairs else self.r.lanes
+            by_pairs = self.fused.packs_pairs or self.fused.has_exponentials
+            most = 2 * self.r.lanes if by_pairs else self.r.lanes
             emit_row(self.r, width, most, partial(self._elements, loop, keep, column))
 
         emit_groups(self.r, self.total, nest, row)
 
     def _elements(self, loop: _InnerLoop, keep: Keep, column: Value, index: Value, size: int) -> None:
         """``size`` elements from ``index`` on, counted from ``column``."""
-        at = self.r.b.add(column, index)
+        b, lanes = self.r.b, self.r.lanes
+        at = b.add(column, index)
+        if size > lanes and self.fused.has_exponentials:
+            places = [index, b.add(index, i64(lanes))]
+            columns = [at, b.add(at, i64(lanes))]
+            for place, here, registers in zip(places, columns, loop.emit_pair(columns), strict=True):
+                loop.registers = registers
+                keep(place, loop.value(self.wanted, here, lanes), lanes)
+            return
         loop.emit(at, size)
         keep(index, loop.value(self.wanted, at, size), size)
+
+
+def _exponential(assign: Assign) -> Expr | None:
+    """The exponential that ``assign`` stores in float32 or bfloat16; None if it stores something else."""
+    value = assign.value
+    if value.kind == "cast" and value.dtype is dt.bfloat16 and value.args[0].dtype is dt.float32:
+        value = value.args[0]
+    return value if value.kind == "act" and value.op == "exp" else None
 
 
 def _note_moved(expr: Expr, moves: bool, moved: set[MemRef]) -> None:

@@ -16,7 +16,8 @@ from typing import Final
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.alu import ANY_ORDER
-from nki.backend.cpu.codegen.convert import encode, encode_normal, side_by_side
+from nki.backend.cpu.codegen.convert import encode, side_by_side
+from nki.backend.cpu.codegen.exponentials import emit_exponentials
 from nki.backend.cpu.codegen.function import I32, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, loop_nest
@@ -35,9 +36,7 @@ from nki.backend.cpu.loop_ir.nodes import (
     subexpressions,
 )
 from nki.base import dtype as dt
-from nki.numerics.float32 import has_normal_exp, normal_exp
 from nki.numerics.llvm import i64
-from nki.numerics.simd import Lanes
 from nki.numerics.transpose import transposed
 
 GROUP: Final = CHAINS[0]
@@ -187,7 +186,9 @@ class _SummedRows:
         places = [b.add(index, i64(at)) for at in range(0, size, lanes)]
         columns = [b.add(column, here) for here in places]
         if size > lanes and value.kind == "act" and value.op == "exp":
-            *vectors, result = self._exponentials(loop, columns)
+            given = [loop.value(value.args[0], here, lanes) for here in columns]
+            written = partial(self._written, loop, columns)
+            vectors, result = emit_exponentials(b, given, target.dtype, written)
         else:
             vectors = [loop.written(value, here, lanes) for here in columns]
             result = self._encoded(vectors)
@@ -196,30 +197,13 @@ class _SummedRows:
         offset = b.mul(columns[0], i64(target.dtype.itemsize))
         b.store(result, r.move(loop.cursors[0], offset), align=target.dtype.itemsize)
 
+    def _written(self, loop: InnerLoop, columns: Sequence[Value]) -> list[Value]:
+        return [loop.written(self.found.values.value, column, self.r.lanes) for column in columns]
+
     def _encoded(self, vectors: list[Value]) -> Value:
         """One vector, or two, as they are stored."""
         result = vectors[0] if len(vectors) == 1 else side_by_side(self.r.b, vectors[0], vectors[1])
         return encode(self.r.b, result, self.found.written.dtype, has_canonical_nan=True)
-
-    def _exponentials(self, loop: InnerLoop, columns: list[Value]) -> list[Value]:
-        """Two vectors of exponentials, and how they are stored; mostly all are normal numbers, which is less work."""
-        r, b, value = self.r, self.r.b, self.found.values.value
-        given = [loop.value(value.args[0], here, r.lanes) for here in columns]
-        lanes, all_lanes = Lanes(b, given[0]), ir.IntType(r.lanes)
-        are_normal = b.icmp_signed("==", b.bitcast(has_normal_exp(lanes, given), all_lanes), ir.Constant(all_lanes, -1))
-        ways: list[tuple[list[Value], Value]] = []
-        with b.if_else(are_normal, likely=True) as (then, otherwise):
-            with then:
-                low, high = (normal_exp(lanes, x) for x in given)
-                ways.append(([low, high, encode_normal(b, low, high, self.found.written.dtype)], b.block))
-            with otherwise:
-                vectors = [loop.written(value, here, r.lanes) for here in columns]
-                ways.append(([*vectors, self._encoded(vectors)], b.block))
-        results: list[Value] = [b.phi(value.type) for value in ways[0][0]]
-        for values, block in ways:
-            for result, value in zip(results, values, strict=True):
-                result.add_incoming(value, block)
-        return results
 
 
 def row_sums(r: FunctionBuilder, s: Reduce) -> Nest | None:
