@@ -199,6 +199,9 @@ class SharedEngines:
         self.next_end = NEVER
         self._groups: list[_Group] = []
         """The engines that have data."""
+        self._ends: list[tuple[float, int, _Group]] = []
+        """The next end of each group, with a serial number, and ends that are no more; a heap."""
+        self._serial = 0
         self._left: dict[int, tuple[int, float, DataQueue]] = {}
         """Of each transfer that has data: the engines that move it yet, since when it moves, and its queue."""
         self._lines: dict[DataQueue, deque[int]] = {}
@@ -215,14 +218,16 @@ class SharedEngines:
             for group in tuple(self._groups):
                 if both := group.engines & engines:
                     if both != group.engines:
-                        self._groups.append(_Group(group.engines - both, group.bandwidth.copy()))
+                        self._expect(_Group(group.engines - both, group.bandwidth.copy()), NEVER)
                         group.engines = both
+                    before = group.bandwidth.next_end
                     group.bandwidth.arrive(time, queue, number, load)
+                    self._expect(group, before)
                     idle -= both
             if idle:
-                bandwidth = SharedBandwidth()
-                bandwidth.arrive(time, queue, number, load)
-                self._groups.append(_Group(idle, bandwidth))
+                group = _Group(idle, SharedBandwidth())
+                group.bandwidth.arrive(time, queue, number, load)
+                self._expect(group, NEVER)
             everyone |= engines
         self._left[number] = everyone, NEVER, queue
         self._lines.setdefault(queue, deque()).append(number)
@@ -232,13 +237,15 @@ class SharedEngines:
         """The transfers that complete at ``next_end``, if any, in the order of their queue: their numbers, and the time
         in which their data moved.
         """
-        group = self._groups[0]
+        group = heappop(self._ends)[2]
         ((number, begin, end),) = group.bandwidth.complete()
+        if group.bandwidth.next_end == NEVER:
+            self._groups.remove(group)
+        else:
+            self._note(group)
+        self._plan()
         left, first, queue = self._left.pop(number)
         left, first = left - group.engines, min(begin, first)
-        if group.bandwidth.next_end == NEVER:
-            del self._groups[0]
-        self._plan()
         if left:
             self._left[number] = left, first, queue
             return ()
@@ -258,11 +265,19 @@ class SharedEngines:
         known = self._by_load[id(loads)] = list(engines.items())
         return known
 
+    def _expect(self, group: _Group, before: float) -> None:
+        """Note the next end of a group, which was ``before``; of a new one never."""
+        if before == NEVER:
+            self._groups.append(group)
+        if group.bandwidth.next_end != before:
+            self._note(group)
+
+    def _note(self, group: _Group) -> None:
+        self._serial += 1
+        heappush(self._ends, (group.bandwidth.next_end, self._serial, group))
+
     def _plan(self) -> None:
-        """Let the group with the next end come first."""
-        self._groups.sort(key=_next_end)
-        self.next_end = self._groups[0].bandwidth.next_end if self._groups else NEVER
-
-
-def _next_end(group: _Group) -> float:
-    return group.bandwidth.next_end
+        ends = self._ends
+        while ends and ends[0][0] != ends[0][2].bandwidth.next_end:
+            heappop(ends)
+        self.next_end = ends[0][0] if ends else NEVER

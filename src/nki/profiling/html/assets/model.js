@@ -83,7 +83,9 @@ class Model {
       const begins = rows.map((row) => core.start[row]);
       const issue = new Track(rows, begins, rows.map((row) => core.release[row]));
       const moves = rows.filter((row) => core.isDma[row]);
-      const data = new Track(moves, moves.map((row) => core.dataStart[row]), moves.map((row) => core.dataEnd[row]));
+      let last = 0; // transfers end in the order of their ring, but may begin on DMA engines that others have left
+      const firsts = moves.map((row) => (last = Math.max(last, core.dataStart[row])));
+      const data = new Track(moves, firsts, moves.map((row) => core.dataEnd[row]));
       const only = (wanted, { begins, ends }) => (engine === wanted ? stretches(begins, ends) : stretches([], []));
       const [tables, slow] = [only("scalar", core.tables), only("tensor", core.slow)];
       const lane = { core, index, name, engine, issue, data, tables, slow, isDma: engine === "dma" };
