@@ -12,7 +12,7 @@ from nki.language.advice.call import Call
 def activation_as_alu(call: Call) -> str | None:
     """``nisa.tensor_scalar(dst, data, nl.exp, …)``: an activation function in place of an operator of the ALU."""
     op = call.value("op0")
-    if not isinstance(op, Op) or op.act is None or call.name != "tensor_scalar" or "op1" in call.arguments:
+    if not isinstance(op, Op) or op.act is None or call.arguments.keys() - {"dst", "data", "op0", "operand0"}:
         return None
     arguments = f"dst={call.text('dst')}, op={call.text('op0')}, data={call.text('data')}"
     return f"it is an activation function: write `{call.nisa}.activation({arguments})`"
@@ -21,7 +21,7 @@ def activation_as_alu(call: Call) -> str | None:
 def alu_as_activation(call: Call) -> str | None:
     """``nisa.activation(dst, nl.add, data, bias=b)``: an operator of the ALU in place of an activation function."""
     op = call.value("op")
-    if not isinstance(op, Op) or op.alu is None or call.name != "activation":
+    if not isinstance(op, Op) or op.alu is None or "reduce_op" in call.arguments:
         return None
     operands = [name for name in ("bias", "scale") if name in call.arguments]
     if len(operands) != 1 or call.arguments.keys() - {"dst", "op", "data", *operands}:
@@ -35,7 +35,7 @@ def fold_of_magnitudes(call: Call) -> str | None:
     """``nisa.tensor_reduce(dst, nl.abs_max, data, …)``: the maximum of absolute values."""
     op: Any = call.value("op")
     name = {"abs_max": "maximum", "abs_min": "minimum"}.get(getattr(op, "name", ""))
-    if name is None or call.name != "tensor_reduce":
+    if name is None or "axis" not in call.arguments:
         return None
     code = call.with_arguments(op=f"{call.nl}.{name}", data=f"{call.nl}.abs({call.text('data')})")
     return f"take absolute values first: write `{code}`"

@@ -118,7 +118,7 @@ def _partitions(call: Call) -> str | None:
     dst = tensors.get("dst")
     if dst is None:
         return None
-    if call.name == "tensor_reduce":
+    if "axis" in call.arguments:
         data = tensors.get("data")
         rows = data.shape[0] if data is not None and data.ndim == 2 else 0
         return call.allocated_otherwise("dst", "shape", f"({rows}, 1)") if rows else None
@@ -183,7 +183,7 @@ def _vector_operand(call: Call, operand: str) -> str | None:
     if given.size == 1:
         code = call.with_arguments(**{operand: f"{call.nl}.broadcast_to({call.text(operand)}, ({data.shape[0]}, 1))"})
         return f"repeat it over the partitions: write `{code}`"
-    alone = call.name == "tensor_scalar" and call.arguments.keys() <= {"dst", "data", "op0", "operand0"}
+    alone = call.arguments.keys() <= {"dst", "data", "op0", "operand0"}
     if not alone or given.ndim != 2 or given.shape[1:] != data.shape[1:] or given.shape[0] not in (1, data.shape[0]):
         return None
     text = call.text(operand)

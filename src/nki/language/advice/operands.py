@@ -47,7 +47,7 @@ def _fix(call: Call, parameter: str, node: ast.expr, value: Any) -> str | None:
     operator = _operator_name(value) if parameter.startswith(("op", "cmp")) else ""
     if operator:
         return f"write `{call.with_arguments(**{parameter: f'{nl}.{operator}'})}`"
-    if parameter == "op" and call.name == "tensor_reduce" and isinstance(value, FunctionType):
+    if parameter == "op" and "axis" in call.arguments and isinstance(value, FunctionType):
         return _function_of_tiles(call, value, nl)
     if isinstance(value, str) and parameter == "engine" and value in engine.__members__:
         return f"write `{call.with_arguments(engine=f'{call.nisa}.engine.{value}')}`"
