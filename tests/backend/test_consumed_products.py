@@ -105,6 +105,22 @@ def accumulated(left, right):
     return tuple(results)
 
 
+def column_by_column(left, right):
+    """Sums fill a part of a bank each, and the consumer's result is dense: as wide as one column of the operand."""
+    a, b = nl.load(left), nl.load(right)
+    results = []
+    for adds in (False, True):
+        bank = nl.ndarray((left.shape[1], 512), dtype=nl.float32, buffer=nl.psum)
+        total = bank[:, 0 : right.shape[1]]
+        nisa.nc_matmul(total, a, b)
+        if adds:
+            nisa.nc_matmul(total, a, b)
+        result = tile((left.shape[1], right.shape[1]))
+        nisa.tensor_scalar(result, total, nl.multiply, 2.0)
+        results.append(returned(result))
+    return tuple(results)
+
+
 def long_function(left, right):
     """A function that is quicker on whole rows."""
     total = product(nl.load(left), nl.load(right))
@@ -161,6 +177,15 @@ def test_bits_on_any_number_of_threads(kernel: Any, shape: tuple[int, int, int],
     results = [array.tobytes() for array in (expected if isinstance(expected, tuple) else (expected,))]
     for outputs in launched(nki.jit(kernel).compile(*arrays).kernel, arrays, shared):
         assert outputs == results
+
+
+@pytest.mark.parametrize("columns", [1, 2, 31, 33])
+@pytest.mark.parametrize("rows", [128, 100, 33])
+def test_few_columns_of_a_bank(rows: int, columns: int) -> None:
+    """The consumer's target is a dense column where the product's own is none."""
+    arrays = operands((rows, 128, columns))
+    assert consumed(column_by_column, arrays) == (0 if tile_routines() is None else 2)
+    both(column_by_column, *arrays)
 
 
 @ON_TILES

@@ -153,8 +153,9 @@ class Gemm:
 
     @property
     def is_column(self) -> bool:
-        """True if the result is a dense column, long enough for vectors."""
-        return self.target.columns == 1 and self.target.row_step == 1 and self.target.rows >= 2 * GRANULE
+        """True if the result is a dense column, long enough for vectors; with a consumer it is in a panel."""
+        is_dense = self.target.columns == 1 and self.target.row_step == 1 and self.consumer is None
+        return is_dense and self.target.rows >= 2 * GRANULE
 
 
 @dataclass(slots=True)
