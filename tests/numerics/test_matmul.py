@@ -172,6 +172,14 @@ def test_every_small_edge(lanes: int) -> None:
     [
         *("128x512x128", "130x40x256", "130x40x257", "9x70x600", "300x3x100", "1x1000x300"),
         *("125x145x127", "14x128x5", "13x161x1", "128x128x129", "129x128x128"),  # at the bounds of packing
+        *(
+            "47x64x128",
+            "48x64x128",
+            "32x72x77",
+            "31x72x77",
+            "24x40x9",
+            "23x40x9",
+        ),  # who copies a panel
     ],
 )
 @pytest.mark.parametrize("accumulate", [False, True])
@@ -256,7 +264,9 @@ def test_moving_operand_in_panels(lanes: int, size: str, accumulate: bool) -> No
 
 
 @pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("size", ["1x64x7", "3x96x16", "20x512x128", "128x40x300", "40x5x9", "13x33x17", "26x64x32"])
+@pytest.mark.parametrize(
+    "size", ["1x64x7", "3x96x16", "20x512x128", "128x40x300", "40x5x9", "13x33x17", "26x64x32", "48x96x80"]
+)
 @pytest.mark.parametrize("accumulate", [False, True])
 def test_bits_by_groups(lanes: int, size: str, accumulate: bool) -> None:
     rows, columns, depth = map(int, size.split("x"))

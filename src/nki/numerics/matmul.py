@@ -12,7 +12,7 @@ to that of the groups before, which starts at +0.0.
 A tile of the output stays in registers while a loop over k broadcasts stationary elements against vectors of the
 moving matrix. Both operands are stored with k as the slow axis, as the tensor engine has them, so that both are read in
 rows. The moving one may instead lie in panels of :data:`PANEL` columns, each dense, one behind the other: then a panel
-is read where it is; of plain rows the first tile of a panel makes a copy, which the others read.
+is read where it is; of plain rows a copy is made, by the first tile of a panel if there are some.
 """
 
 from __future__ import annotations
@@ -244,7 +244,8 @@ def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool, cop
     """All rows of a panel of ``vectors`` vectors of columns.
 
     Arguments as a tile's, then the number of rows. ``ahead`` is the next panel, which tiles fetch a part of each. If it
-    ``copies``, it has one argument more: where the first tile, of which there is one, copies the panel to, or null.
+    ``copies``, it has one argument more: where the panel is copied to, or null. The first tile does that if there are
+    enough to fetch all of a panel; else a loop does, since a tile waits for each line that is not in the cache.
     """
     tiling = _TILING[kind.lanes]
     highest = _HIGHEST_NARROW if vectors == 1 and _HIGHEST_NARROW % tiling.block == 0 else tiling.rows
@@ -268,16 +269,28 @@ def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool, cop
         fetched.set(b.add(so_far, b.sdiv(depth, i64(_UNROLLED))))
 
     if copies:
-        with b.if_then(b.icmp_signed("!=", b.ptrtoint(function.args[13], I64), i64(0))):
-            call(_tile(module, kind, highest, vectors, masked, copies=True), function.args[13])
-            row.set(i64(highest))
-            panel.set(function.args[13])
-            stride.set(i64(vectors * kind.lanes))
+        target, width = function.args[13], i64(vectors * kind.lanes)
+        with b.if_then(b.icmp_signed("!=", b.ptrtoint(target, I64), i64(0))):
+            with b.if_else(at_least(b, rows, _UNROLLED * highest)) as (then, otherwise):
+                with then:
+                    call(_tile(module, kind, highest, vectors, masked, copies=True), target)
+                    row.set(i64(highest))
+                with otherwise:
+                    _copy(b, Vectors(b, kind.lanes), vectors, Matrix(target, width), Matrix(source, step), depth)
+            panel.set(target)
+            stride.set(width)
     for height in heights:
         with steps(b, rows, height, row):
             call(_tile(module, kind, height, vectors, masked))
     b.ret_void()
     return function
+
+
+def _copy(b: Builder, v: Vectors, vectors: int, target: Matrix, source: Matrix, depth: Value) -> None:
+    """Copy ``depth`` rows of ``vectors`` vectors."""
+    with steps(b, depth, 1) as row:
+        for j in range(0, vectors * v.lanes, v.lanes):
+            v.store(v.load(source.at(b, row, i64(j))), target.at(b, row, i64(j)))
 
 
 def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
