@@ -19,8 +19,8 @@ from tests.support.shared_launches import launched, shared
 __all__ = ["shared"]
 SEEDS = max(2, int(os.environ.get("NKI_TEST_EXAMPLES", "50")) // 20)
 THREADS = (1, 2, 3, 5, 8)
-DEPTHS = (1, 3, 16, 31, 33, 127, 128)
-ROWS = (1, 2, 3, 8, 16, 17, 33, 100, 127, 128)
+DEPTHS = (1, 3, 16, 31, 33, 96, 127, 128)
+ROWS = (1, 2, 3, 8, 16, 17, 33, 64, 100, 127, 128)
 COLUMNS = (1, 5, 17, 64, 100, 333, 512)
 TOTAL = 1024
 """Columns of each operand, of which products take some."""
@@ -54,7 +54,10 @@ def some_products(source: random.Random) -> tuple[Product, ...]:
     products: list[Product] = []
     for _ in range(source.randrange(2, 8)):
         depth, rows, columns = source.choice(DEPTHS), source.choice(ROWS), source.choice(COLUMNS)
-        left, right = source.randrange(TOTAL - 128), source.randrange(TOTAL - columns)
+        left, right = source.randrange(TOTAL - 255), source.randrange(TOTAL - columns)
+        if source.random() < 0.3:  # whole groups and panels, as operands are packed
+            depth, rows, columns = (128, 96)[source.randrange(2)], 128, 512
+            left, right = left // 32 * 32, right // 32 * 32 % 512
         if products and source.random() < 0.5:
             depth, rows, left = products[-1].depth, products[-1].rows, products[-1].left
         if products and source.random() < 0.5:

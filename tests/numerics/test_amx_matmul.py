@@ -1,0 +1,78 @@
+"""The product in tile registers: the bits of the float32 product by groups, for all panels and any number of rows."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from nki.numerics.amx_matmul import AS_SUMMED
+from nki.numerics.matmul import CHAIN, PANEL
+from nki.numerics.matmul_entry import configured, matmul, tile_routines
+
+pytestmark = pytest.mark.skipif(tile_routines() is None, reason="the processor has no tile registers")
+Words = np.ndarray[Any, np.dtype[np.uint32]]
+
+
+def operand(depth: int, columns: int, seed: int) -> Any:
+    """Normal bfloat16 numbers, with zeros and NaN, as float32."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.standard_normal((depth, columns)).astype(ml_dtypes.bfloat16).astype(np.float32)
+    numbers[rng.random(numbers.shape) < 0.1] = -0.0
+    numbers[rng.random(numbers.shape) < 0.001] = np.nan
+    return numbers
+
+
+def words(numbers: Any) -> Words:
+    """Row w and row 16 + w of each group as the upper and the lower half of a word."""
+    halves = (numbers.view(np.uint32) >> 16).reshape(-1, 2, CHAIN, numbers.shape[1])
+    return (halves[:, 0] << 16 | halves[:, 1]).reshape(-1, numbers.shape[1])
+
+
+def product(left: Any, right: Any, out: Any, accumulate: int) -> None:
+    """Let tile registers multiply, with panels that lie apart, and columns of words beyond those of the result."""
+    tiles = tile_routines()
+    assert tiles is not None
+    depth, rows, columns = *left.shape, right.shape[1]
+    count, step = -(-columns // PANEL), depth // 2 * PANEL + 48
+    stationary = np.full((-(-rows // CHAIN) * CHAIN, depth // 2 + 32), 0x7FC07FC0, np.uint32)
+    stationary[:rows, : depth // 2] = words(left).T
+    panels = np.full((count, step), 0x7FC07FC0, np.uint32)
+    for number in range(count):
+        part = words(right[:, PANEL * number : PANEL * (number + 1)])
+        panels[number, : depth // 2 * PANEL].reshape(-1, PANEL)[:, : part.shape[1]] = part
+    pointer, size = ctypes.c_void_p, ctypes.c_int64
+    call = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 5)(tiles.product)
+    steps = out.strides[0] // 4, stationary.shape[1], step
+    with configured(tiles):
+        call(
+            out.ctypes.data, steps[0], stationary.ctypes.data, steps[1], panels.ctypes.data, steps[2],
+            rows, columns, depth // (2 * CHAIN), accumulate,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4, 5, 16])
+@pytest.mark.parametrize("rows", [1, 7, 16, 17, 40, 77, 128])
+@pytest.mark.parametrize("columns", [5, 32, 33, 96, 111])
+def test_bits_of_every_size(groups: int, rows: int, columns: int) -> None:
+    left, right = operand(32 * groups, rows, 1), operand(32 * groups, columns, 2)
+    wide = np.random.default_rng(3).standard_normal((rows + 1, columns + 9)).astype(np.float32)
+    for accumulate in (0, 1):
+        before = wide.copy()
+        expected = np.ascontiguousarray(wide[:rows, :columns])
+        matmul(left, right, expected, bool(accumulate), by_groups=True)
+        product(left, right, wide[:rows, :columns], accumulate)
+        assert wide[:rows, :columns].tobytes() == expected.tobytes()
+        assert (wide[rows:] == before[rows:]).all() and (wide[:, columns:] == before[:, columns:]).all()
+
+
+@pytest.mark.parametrize("rows", [16, 48, 128])
+def test_a_panel_as_it_was_summed(rows: int) -> None:
+    left, right = operand(96, rows, 1), operand(96, PANEL, 2)
+    out, expected = np.ones((rows, PANEL), np.float32), np.empty((rows, PANEL), np.float32)
+    matmul(left, right, expected, False, by_groups=True)
+    product(left, right, out, AS_SUMMED)
+    assert np.array_equal(out, expected, equal_nan=True)
