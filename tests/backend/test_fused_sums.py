@@ -156,7 +156,7 @@ def test_exponentials_of_any_size_ride_along(columns: int, dtype: Any) -> None:
         nisa.tensor_reduce(top, nl.minimum, tile, axis=1)
         nisa.tensor_scalar(difference, tile, nl.add, 0.5)
         nisa.activation(powers, nl.exp, difference)
-        nisa.tensor_scalar(result, powers, nl.add, difference)
+        nisa.tensor_tensor(result, powers, difference, nl.add)
         nisa.tensor_reduce(total, nl.add, powers, axis=1)
         nisa.scalar_tensor_tensor(result, result, nl.multiply, total, nl.add, powers)
         nl.store(out, result)
