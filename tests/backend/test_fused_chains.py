@@ -359,6 +359,29 @@ def test_a_tile_that_the_next_round_reads_is_stored() -> None:
     both(kernel, x)
 
 
+def test_a_tile_that_is_read_after_the_loop_is_stored() -> None:
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        a = nl.load(x)
+        b = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.sbuf)
+        total = like(a)
+        nisa.memset(total, 0.0)
+
+        def body(_):
+            nisa.activation(b, nl.tanh, a)
+            nisa.tensor_tensor(total, total, b, nl.add)
+
+        nl.fori_loop(0, 2, body)
+        nisa.activation(total, nl.exp, total)
+        nisa.tensor_tensor(total, total, b, nl.add)
+        nl.store(out, total)
+        return out
+
+    x = numbers(128, 33)
+    assert tensors(chains(kernel, x)[0])["written"] == ["b"]
+    both(kernel, x)
+
+
 def test_a_tile_that_is_reused_needs_no_memory() -> None:
     def kernel(x):
         out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)

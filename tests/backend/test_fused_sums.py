@@ -156,7 +156,7 @@ def test_exponentials_of_any_size_ride_along(columns: int, dtype: Any) -> None:
         nisa.tensor_reduce(top, nl.minimum, tile, axis=1)
         nisa.tensor_scalar(difference, tile, nl.add, 0.5)
         nisa.activation(powers, nl.exp, difference)
-        nisa.tensor_scalar(result, powers, nl.add, difference)
+        nisa.tensor_tensor(result, powers, difference, nl.add)
         nisa.tensor_reduce(total, nl.add, powers, axis=1)
         nisa.scalar_tensor_tensor(result, result, nl.multiply, total, nl.add, powers)
         nl.store(out, result)
@@ -211,6 +211,24 @@ def test_sums_of_what_is_read_as_it_is_and_rounded(dtype: Any) -> None:
     x[5, 7] = np.nan
     assert [scratch_of(chain) == 4 * 48 for chain in riding(kernel, x, y)] == [True, False, True]
     both(kernel, x, y)
+
+
+def test_a_sum_adds_what_was_written_last() -> None:
+    def kernel(x):
+        out = nl.ndarray((x.shape[0], 1), dtype=nl.float32, buffer=nl.shared_hbm)
+        tile, total = nl.load(x), tile_like(nl.load(x), 1)
+        result = tile_like(tile, x.shape[1])
+        nisa.tensor_scalar(result, tile, nl.multiply, 3.0)
+        nisa.tensor_scalar(result, result, nl.add, 0.25)
+        nisa.tensor_scalar(result, result, nl.multiply, 7.0)
+        nisa.tensor_reduce(total, nl.add, result, axis=1)
+        nl.store(out, total)
+        return out
+
+    x = numbers(32, 40)
+    (chain,) = riding(kernel, x)
+    assert scratch_of(chain) == 4 * 32
+    both(kernel, x)
 
 
 def test_a_long_expression_is_not_computed_in_the_sum() -> None:

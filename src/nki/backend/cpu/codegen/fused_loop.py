@@ -10,13 +10,12 @@ from itertools import takewhile
 from typing import Final, cast
 
 from nki.backend.cpu.codegen.elementwise import vectorized_last
-from nki.backend.cpu.codegen.exponentials import emit_exponentials
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, loop_nest
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of
-from nki.backend.cpu.codegen.summed_rows import Keep, emit_groups, emit_row, row_sums
+from nki.backend.cpu.codegen.summed_rows import Keep, emit_exponentials, emit_groups, emit_row, row_sums
 from nki.backend.cpu.loop_ir.nodes import GRANULE, SCRATCH, Assign, Expr, LoopStatement, MemRef, Reduce, subexpressions
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS

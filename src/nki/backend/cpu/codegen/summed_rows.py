@@ -16,9 +16,8 @@ from typing import Final
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.alu import ANY_ORDER
-from nki.backend.cpu.codegen.convert import encode, side_by_side
-from nki.backend.cpu.codegen.exponentials import emit_exponentials
-from nki.backend.cpu.codegen.function import I32, FunctionBuilder, Value
+from nki.backend.cpu.codegen.convert import encode, encode_normal, side_by_side
+from nki.backend.cpu.codegen.function import I32, Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, loop_nest
 from nki.backend.cpu.codegen.reduce import CHAINS, Nest, VectorTotals, nest_of, vector_stream
@@ -36,7 +35,10 @@ from nki.backend.cpu.loop_ir.nodes import (
     subexpressions,
 )
 from nki.base import dtype as dt
+from nki.base.dtype import DType
+from nki.numerics.float32 import has_normal_exp, normal_exp
 from nki.numerics.llvm import i64
+from nki.numerics.simd import Lanes
 from nki.numerics.transpose import transposed
 
 GROUP: Final = CHAINS[0]
@@ -206,6 +208,33 @@ class _SummedRows:
         return encode(self.r.b, result, self.found.written.dtype, has_canonical_nan=True)
 
 
+def emit_exponentials(
+    b: Builder, given: Sequence[Value], dtype: DType, others: Callable[[], Sequence[Value]]
+) -> tuple[list[Value], Value]:
+    """The exponentials of two vectors, and both side by side as elements of ``dtype``.
+
+    Mostly all are normal numbers, which takes fewer operations for the same bits.
+    ``others`` emits the exponentials of any numbers, with the canonical NaN.
+    """
+    low, high = given
+    lanes, all_lanes = Lanes(b, low), ir.IntType(low.type.count)
+    are_normal = b.icmp_signed("==", b.bitcast(has_normal_exp(lanes, given), all_lanes), ir.Constant(all_lanes, -1))
+    ways: list[tuple[list[Value], Value]] = []
+    with b.if_else(are_normal, likely=True) as (then, otherwise):
+        with then:
+            low, high = (normal_exp(lanes, x) for x in given)
+            ways.append(([low, high, encode_normal(b, low, high, dtype)], b.block))
+        with otherwise:
+            low, high = others()
+            stored = encode(b, side_by_side(b, low, high), dtype, has_canonical_nan=True)
+            ways.append(([low, high, stored], b.block))
+    results: list[Value] = [b.phi(value.type) for value in ways[0][0]]
+    for values, block in ways:
+        for result, value in zip(results, values, strict=True):
+            result.add_incoming(value, block)
+    return results[:2], results[2]
+
+
 def row_sums(r: FunctionBuilder, s: Reduce) -> Nest | None:
     """The loops of ``s``, if it is a sum of whole rows that :func:`emit_groups` can emit."""
     nest = nest_of(r, s)
@@ -357,4 +386,13 @@ class _Groups:
                 total.add(vector)
 
 
-__all__ = ["GROUP", "Keep", "emit_groups", "emit_row", "emit_summed_rows", "found_rows", "row_sums"]
+__all__ = [
+    "GROUP",
+    "Keep",
+    "emit_exponentials",
+    "emit_groups",
+    "emit_row",
+    "emit_summed_rows",
+    "found_rows",
+    "row_sums",
+]
