@@ -208,12 +208,13 @@ class SharedEngines:
         """Of each queue the transfers that are not complete."""
         self._through: dict[int, tuple[float, float]] = {}
         """The time in which the data of a transfer moved, while one in front of it is not complete."""
-        self._by_load: dict[int, list[tuple[float, int]]] = {}
+        self._by_load: dict[int, tuple[list[tuple[float, int]], Loads]] = {}
+        """The engines that a transfer keeps for the same time, by the ``id`` of its loads, which it keeps alive."""
 
     def arrive(self, time: float, queue: DataQueue, number: int, loads: Loads) -> None:
         """Transfer ``number``, which keeps engines as ``loads`` says, comes to ``queue`` at ``time``."""
         everyone = 0
-        for load, engines in self._by_load.get(id(loads)) or self._alike(loads):
+        for load, engines in (self._by_load.get(id(loads)) or self._alike(loads))[0]:
             idle = engines
             for group in tuple(self._groups):
                 if both := group.engines & engines:
@@ -257,12 +258,11 @@ class SharedEngines:
             complete.append((number, *self._through.pop(number)))
         return complete
 
-    def _alike(self, loads: Loads) -> list[tuple[float, int]]:
-        """The engines that a transfer keeps for the same time, by that time."""
+    def _alike(self, loads: Loads) -> tuple[list[tuple[float, int]], Loads]:
         engines: dict[float, int] = {}
         for engine, load in loads:
             engines[load] = engines.get(load, 0) | 1 << engine
-        known = self._by_load[id(loads)] = list(engines.items())
+        known = self._by_load[id(loads)] = list(engines.items()), loads
         return known
 
     def _expect(self, group: _Group, before: float) -> None:

@@ -138,10 +138,10 @@ class _ShortRows(_OneByOne):
     def _merged(self, estimate: Estimate, share: float) -> Estimate:
         """The estimate of a transfer that becomes the part ``share`` of a longer one."""
         occupancy = min(estimate.occupancy, estimate.bytes / bandwidth(self.target))
-        transfer = min(estimate.transfer, max(occupancy, self.target.dma_spread_ns * share))
+        engines = tuple(busy * occupancy / estimate.occupancy for busy in estimate.engines)
+        transfer = min(estimate.transfer, max(occupancy, self.target.dma_spread_ns * share, *engines))
         issue = estimate.issue * share
         latency = estimate.latency - (estimate.issue - issue) - (estimate.transfer - transfer)
-        engines = tuple(busy * occupancy / estimate.occupancy for busy in estimate.engines)
         return replace(estimate, occupancy=occupancy, transfer=transfer, issue=issue, latency=latency, engines=engines)
 
 
