@@ -203,23 +203,26 @@ def matmul(
 ) -> Estimate:
     """LoadStationary and MultiplyMoving of ``shape``: rows of the array, columns that are loaded, columns that move.
 
-    The load of one product overlaps the multiplication of another, so the slower of both sets the rate. Sums in PSUM
-    follow each other without delay. ``columns`` counts those that move for the time that they take; each row has
-    ``pack`` elements of the contraction. ``moves``: a transpose. A product in a part of the array, of ``size`` at
-    ``position``, leaves the rest to others (:mod:`nki.cost.tensor_array`).
+    The load of one product overlaps the multiplication of another, so the slower of both sets the rate. No two begin
+    sooner than the least interval, which contains what profiles of long products show beyond their columns: the
+    performance guide (Opt #7) has short ones begin every 64 cycles. Sums in PSUM follow each other without delay.
+
+    ``columns`` counts those that move for the time that they take; each row has ``pack`` elements of the contraction.
+    ``moves``: a transpose. A product in a part of the array, of ``size`` at ``position``, leaves the rest to others
+    (:mod:`nki.cost.tensor_array`).
     """
     rows, loaded, moving = shape
     load = loaded * cycles_per_column / target.stationary_load_speedup
-    multiply = max(columns, target.matmul_min_interval_cycles) * cycles_per_column
-    interval = max(load, multiply) + target.matmul_issue_cycles + target.stationary_load_cycles
+    least = target.matmul_min_interval_cycles * cycles_per_column
+    multiply = columns * cycles_per_column + target.matmul_issue_cycles
+    interval = max(load, least, multiply + target.stationary_load_cycles)
     clock = target.tensor_clock_ghz
     occupancy = interval / clock
-    part, array_rows, kept, load_ns = 0, target.partitions, 0.0, target.stationary_load_cycles / clock
+    part, array_rows, kept, load_ns = 0, target.partitions, 0.0, (interval - max(least, multiply)) / clock
     if position and size and size[0] * size[1] < target.partitions * target.matmul_stationary_free_max:
         array_rows, kept, load_ns = size[0], occupancy, 0.0
         part = blocks((position[0], position[1]), (size[0], size[1]), target)
         share = size[0] * size[1] / (target.partitions * target.matmul_stationary_free_max)
-        least = target.matmul_min_interval_cycles * cycles_per_column + target.matmul_issue_cycles
         occupancy = max(occupancy * share, least / clock)
     latency = max(columns * cycles_per_column / clock + target.matmul_latency_ns, occupancy) + target.semaphore_ns
     return Estimate(

@@ -286,7 +286,7 @@ class NcMatmul(Inst):
         m.store(self.dst, m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
-        """``max(p M / 4, p max(64, N)) + issue`` Tensor cycles: M and N columns of ``stationary`` and ``moving``;
+        """``max(p M / 4, 64 p, p N + issue)`` Tensor cycles: M and N columns of ``stationary`` and ``moving``;
         p = 1, for float32 several passes, of which an operand of ones and zeros takes half ("could lead to 2x better
         performance", the reference says of both hints). Products in other parts of the array run beside it.
         """

@@ -177,7 +177,7 @@ class NcMatmulMx(Inst):
         m.store(self.dst, m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
-        """``max(M / 4, max(64, N)) + issue`` Tensor cycles: M and N columns of ``stationary`` and ``moving``."""
+        """``max(M / 4, 64, N + issue)`` Tensor cycles: M and N columns of ``stationary`` and ``moving``."""
         why = "Trainium3 Architecture Guide for NKI: as fast as bfloat16 with a quarter of the rows; overhead as there"
         columns = self.moving.free_elements
         shape = (self.moving.partitions, self.stationary.free_elements, columns)
