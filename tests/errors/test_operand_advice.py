@@ -98,6 +98,18 @@ nisa.tensor_tensor(c, p, q, nl.subtract)  # wrong
            lambda x, y: x[:4] + y[:4]),
     simple("columns of two sizes", "c = nl.multiply(a, b)", r"\[NKI-SH001\] nl.multiply: x 'a' .* do not fit",
            lambda x, y: x[:, :8] * y, WIDE, Y),
+    Case("rows of two sizes in a loop", """
+@nki.jit
+def kernel(x, y):
+    whole = nl.load(y)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for start in range(0, 8, 5):
+        part = nl.load(x[start:min(start + 5, 8)])
+        total = nl.add(part, whole)  # wrong
+        nl.store(out[start:min(start + 5, 8)], total)
+    return out
+""", r"\[NKI-SH001\] nl.add: x 'part' \(5, 8\) and y 'whole' \(8, 8\) do not fit",
+         lambda x, y: x + np.concatenate([y[:5], y[:3]])),
     Case("operands of a product swapped", """
 @nki.jit
 def kernel(x, y):

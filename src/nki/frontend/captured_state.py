@@ -60,10 +60,19 @@ class watching:  # noqa: N801  # used like a function
     def __exit__(self, *exc: object) -> None:
         scopes, _reached.scopes = _reached.scopes or {}, self._outer
         reads: dict[tuple[int, str], Read] = {}
+        modules: dict[int, types.ModuleType] = {}
+        names: set[str] = set()
         for node, code, module, cells in scopes.values():
             self.watched.codes.append(code)
-            for key, read in _reads(node, code, module, dict(zip(code.co_freevars, cells, strict=True))):
+            names |= attribute_names(code)
+            variables = dict(zip(code.co_freevars, cells, strict=True))
+            for key, read in _reads(node, code, module, variables):
                 reads.setdefault(key, read)
+            modules.update((id(found), found) for found in _handed_on(node, code, module, variables))
+            if "globals" in global_names(code) and "globals" not in module:
+                reads.update(_constants(module))
+        for found in modules.values():
+            reads.update(_attributes(found, names))
         self.watched.reads.extend([*reads.values(), *_reached.files.values()])
         self.watched.files = bool(_reached.files)
         _reached.files = self._files
@@ -111,6 +120,50 @@ def _reads(
             value = read()
 
 
+def _handed_on(
+    node: ast.AST, code: types.CodeType, module: dict[str, Any], cells: dict[str, types.CellType]
+) -> Iterator[types.ModuleType]:
+    """Modules of the user's that the code passes on, or gives another name, whose attributes others may read."""
+    for name in _bare_names(node):
+        value = of_cell(cells[name]) if name in cells else module.get(name) if name in global_names(code) else None
+        if isinstance(value, types.ModuleType) and is_users(value):
+            yield value
+
+
+def _attributes(module: types.ModuleType, names: set[str]) -> Iterator[tuple[tuple[int, str], Read]]:
+    """Reads of the attributes that code with these ``names`` may read from ``module``: all, if it can compute names."""
+    values = vars(module)
+    for name, value in values.items():
+        if (name in names or names & BY_TEXT) and not (isinstance(value, types.ModuleType) or is_toolchain(value)):
+            yield (id(module), name), functools.partial(values.get, name, ABSENT)
+
+
+def _constants(module: dict[str, Any]) -> Iterator[tuple[tuple[int, str], Read]]:
+    """Reads of the numbers, texts, functions and classes of a module whose dictionary the code has in hand."""
+    for name, value in module.items():
+        if isinstance(value, bool | int | float | str | types.FunctionType | type) and not is_toolchain(value):
+            yield (id(module), name), functools.partial(module.get, name, ABSENT)
+
+
+@functools.lru_cache(maxsize=1024)
+def attribute_names(code: types.CodeType) -> frozenset[str]:
+    """The names that ``code``, and the functions defined in it, look up anywhere."""
+    return frozenset(code.co_names).union(
+        *[attribute_names(part) for part in code.co_consts if isinstance(part, types.CodeType)]
+    )
+
+
+BY_TEXT = frozenset({"__dict__", "attrgetter", "dir", "getattr", "vars"})
+"""Ways to a module's attributes that do not name them."""
+
+
+@functools.lru_cache(maxsize=1024)
+def _bare_names(node: ast.AST) -> frozenset[str]:
+    """The names that the code below ``node`` reads for more than one of their attributes."""
+    owners = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+    return frozenset(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and id(n) not in owners)
+
+
 @functools.lru_cache(maxsize=1024)
 def global_names(code: types.CodeType) -> frozenset[str]:
     """The names that ``code``, and the functions defined in it, look up in their module or among the built-ins."""
@@ -146,4 +199,7 @@ def of_cell(cell: types.CellType) -> Any:
         return ABSENT
 
 
-__all__ = ["ABSENT", "Read", "Watched", "global_names", "note", "note_file", "of_cell", "watching"]
+__all__ = [
+    "ABSENT", "BY_TEXT", "Read", "Watched", "attribute_names", "global_names", "note", "note_file", "of_cell",
+    "watching",
+]  # fmt: skip

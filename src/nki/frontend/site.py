@@ -48,6 +48,14 @@ class Site:
                 return alias
         return customary
 
+    def in_loop(self) -> bool:
+        """True if the statement is part of a loop, so that its next run may be about other values."""
+        line = self.statement.lineno
+        return any(
+            isinstance(node, ast.For | ast.While) and node.lineno <= line <= (node.end_lineno or node.lineno)
+            for node in _nodes(self.file)
+        )
+
     def assignment(self, line: int, name: str) -> ast.Assign | None:
         """The statement on ``line`` that assigns to ``name`` alone."""
         for node in _nodes(self.file):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ _FROZEN: Final = (
     types.GetSetDescriptorType,
     staticmethod,
     classmethod,
+    inspect.Signature,  # which nki.language.NKIObject keeps in its classes
 )
 """Entries of a class that do not change without becoming another object, or whose change is not followed."""
 
@@ -152,6 +154,9 @@ class _Content:
 
     def foreign(self, value: Any, kind: type[Any], depth: int) -> Any:
         """The content of a class, or of an object of a type that is not the user's."""
+        if _is_followed(value):
+            class_ = _Class.of(value)
+            return class_, tuple(self.in_captured(part, depth) for _, part in class_.variable)
         if self.captured and kind is np.ndarray:
             array = cast("np.ndarray[Any, Any]", value)
             return array.dtype.str, array.shape, Same(value) if array.dtype.hasobject else array.tobytes()
@@ -226,11 +231,15 @@ class _Class:
     def __hash__(self) -> int:
         return hash(self.kind)
 
+    def is_present(self) -> bool:
+        """True if the class has the same attributes now."""
+        return self.state == _state(self.bases)
+
     @staticmethod
     def of(kind: type[Any]) -> _Class:
         """The present state of the class."""
         known = _classes.get(kind)
-        if known is None or known.state != _state(known.bases):
+        if known is None or not known.is_present():
             if len(_classes) >= _MOST_CLASSES:
                 _classes.clear()
             known = _classes[kind] = _Class(kind)
@@ -242,9 +251,14 @@ _MOST_CLASSES: Final = 1024
 """Limit on the remembered classes, since programs can make any number of them."""
 
 
-def _state(bases: tuple[type[Any], ...]) -> list[tuple[Any, ...]]:
+def _state(bases: tuple[type[Any], ...]) -> list[Any]:
     """The names and the identities of everything in the dictionaries of classes."""
-    return [part for base in bases for part in (tuple(vars(base)), tuple(map(id, vars(base).values())))]
+    state: list[Any] = []
+    for base in bases:
+        entries = base.__dict__
+        state += entries
+        state += map(id, entries.values())
+    return state
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,11 +279,38 @@ def seen(reads: Iterable[Read]) -> tuple[Seen, ...]:
 def _key(value: Any) -> Any:
     if _fixed(value):
         return None
+    if _is_followed(value):
+        return _WholeClass(_Class.of(value))
     if type(value) is types.FunctionType:
         function = _PlainFunction(value.__code__, value.__defaults__)
         if function.describes(value) and all(map(_fixed, value.__defaults__ or ())):
             return function
     return _content(value)
+
+
+def _is_followed(value: Any) -> bool:
+    """True for a class of the user's: kernels read its attributes, by its name or from objects that they make.
+
+    The members of an enumeration do not change.
+    """
+    return isinstance(value, type) and not issubclass(value, Enum) and is_users(value)
+
+
+class _WholeClass:
+    """A class with the content of its attributes, for tests at each launch."""
+
+    __slots__ = ("class_", "shared")
+
+    def __init__(self, class_: _Class) -> None:
+        self.class_ = class_
+        self.shared = self._content()
+
+    def describes(self, value: Any) -> bool:
+        class_ = self.class_
+        return value is class_.kind and class_.is_present() and (not self.shared or self.shared == self._content())
+
+    def _content(self) -> tuple[Any, ...]:
+        return tuple(_content(part) for _, part in self.class_.variable)
 
 
 class _PlainFunction(NamedTuple):
@@ -292,6 +333,8 @@ def _unchanged(one: Seen, now: Any) -> bool:
     key = one.key
     if type(key) is _PlainFunction:
         return now is one.value and key.describes(now)
+    if type(key) is _WholeClass:
+        return key.describes(now)
     if key is None:
         return now is one.value or (_fixed(now) and _content(now) == _content(one.value))
     return _content(now) == key

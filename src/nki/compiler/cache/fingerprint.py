@@ -27,7 +27,7 @@ from nki.base.toolchain import is_toolchain
 from nki.base.version import build
 from nki.compiler.cache.stable_values import Unportable, code_content, is_pure, source_text, value_content
 from nki.frontend.capture import unwrap
-from nki.frontend.captured_state import ABSENT, Read, global_names, of_cell
+from nki.frontend.captured_state import ABSENT, BY_TEXT, Read, global_names, of_cell
 from nki.frontend.dialect import assigned_dialect, dialect_of
 from nki.frontend.host_calls import is_users
 from nki.ir.floats.runtime_float import RuntimeFloat
@@ -41,8 +41,6 @@ _EFFECTS: Final = frozenset(
     {"__import__", "breakpoint", "compile", "eval", "exec", "globals", "hash", "id", "input", "locals", "open", "print"}
 )
 """Built-ins whose effect or result differs from call to call."""
-_BY_TEXT: Final = frozenset({"__dict__", "attrgetter", "dir", "getattr", "vars"})
-"""Ways to a module's attributes that do not name them."""
 _MOST: Final = 100_000
 """Limit on described values: beyond it, compiling is faster."""
 
@@ -132,7 +130,7 @@ class _Walk:
 
     def follow_attributes(self) -> None:
         """Describe the attributes that the code met so far can read from the modules and classes met so far."""
-        if any(isinstance(owner, types.ModuleType) for owner in self.owners) and self.names & _BY_TEXT:
+        if any(isinstance(owner, types.ModuleType) for owner in self.owners) and self.names & BY_TEXT:
             raise Unportable
         for number, owner in enumerate(self.owners):
             values = vars(owner)

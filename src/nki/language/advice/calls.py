@@ -159,11 +159,17 @@ def _by_column(call: Call, data: str, column: str, operand: NkiTensor) -> str:
 
 
 def _sliced(call: Call, tensors: dict[str, NkiTensor], dim: int) -> str | None:
-    """The call with the larger operands cut to the smallest in dimension ``dim``."""
+    """The call with the larger operands cut to the smallest in dimension ``dim``; in a loop, whatever its size is."""
     if any(tensor.ndim != 2 for tensor in tensors.values()) or len(tensors) < 2:
         return None
-    size = min(tensor.shape[dim] for tensor in tensors.values())
-    cut = f"[0:{size}]" if dim == 0 else f"[:, 0:{size}]"
+    smallest = min(tensors, key=lambda name: tensors[name].shape[dim])
+    size = tensors[smallest].shape[dim]
+    stop = str(size)
+    if call.site.in_loop():
+        if not isinstance(call.arguments[smallest], ast.Name):
+            return None
+        stop = f"{call.text(smallest)}.shape[{dim}]"
+    cut = f"[0:{stop}]" if dim == 0 else f"[:, 0:{stop}]"
     larger = [name for name, tensor in tensors.items() if tensor.shape[dim] > size]
     code = call.with_arguments(**{name: f"{call.text(name)}{cut}" for name in larger})
     return f"cut the larger operand to size: write `{code}`"
