@@ -133,14 +133,14 @@ def _handed_on(
 def _attributes(module: types.ModuleType, names: set[str]) -> Iterator[tuple[tuple[int, str], Read]]:
     """Reads of the attributes that code with these ``names`` may read from ``module``: all, if it can compute names."""
     values = vars(module)
-    for name, value in values.items():
+    for name, value in list(values.items()):  # another thread may define one
         if (name in names or names & BY_TEXT) and not (isinstance(value, types.ModuleType) or is_toolchain(value)):
             yield (id(module), name), functools.partial(values.get, name, ABSENT)
 
 
 def _constants(module: dict[str, Any]) -> Iterator[tuple[tuple[int, str], Read]]:
     """Reads of the numbers, texts, functions and classes of a module whose dictionary the code has in hand."""
-    for name, value in module.items():
+    for name, value in list(module.items()):  # another thread may define one
         if isinstance(value, bool | int | float | str | types.FunctionType | type) and not is_toolchain(value):
             yield (id(module), name), functools.partial(module.get, name, ABSENT)
 
