@@ -85,14 +85,14 @@ def _no_tensor(exc: Exception, site: Site) -> NkiError | None:
     """``bias.shape`` where ``bias`` is None, text, a number or a list: an attribute of a tensor, and no tensor."""
     if not isinstance(exc, AttributeError) or not isinstance(site.node, ast.Attribute):
         return None
-    owner: Any = exc.obj
-    if not isinstance(owner, _PLAIN) or not hasattr(NkiTensor, exc.name):
+    kind: type[Any] = type(exc.obj)
+    if not issubclass(kind, _PLAIN) or exc.name is None or not hasattr(NkiTensor, exc.name):
         return None
     name = ast.unparse(site.node.value)
-    if owner is None:
+    if exc.obj is None:
         fix = f"pass a tensor for `{name}`, or write `if {name} is not None:` before it is used"
     else:
-        fix = f"`{name}` is a {type(owner).__name__}: pass a tensor, or for a kernel argument an array"
+        fix = f"`{name}` is a {kind.__name__}: pass a tensor, or for a kernel argument an array"
     return KernelPythonError(f"AttributeError: {exc}", fix=fix)
 
 
