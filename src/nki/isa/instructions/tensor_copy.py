@@ -150,8 +150,10 @@ class Memset(Inst):
         """``max(64, N / w) + issue`` cycles for N elements per partition; w = 1, 2 or 4 by engine, dtype and memory, at
         least 2 for 16-bit zeros on Vector.
         """
-        zeros = self.value == 0 and self.dst.dtype in (bfloat16, float16) and cost.engine_of(self) == "vector"
-        return cost.copying(self, target, self.dst.free_elements, "memset", 0.5 if zeros else 1.0)
+        known = type(self.value) in (int, float)  # a float of the launch is not to be looked at
+        zeros = known and self.value == 0 and self.dst.dtype in (bfloat16, float16)
+        most = 0.5 if zeros and cost.engine_of(self) == "vector" else 1.0
+        return cost.copying(self, target, self.dst.free_elements, "memset", most)
 
     @classmethod
     def sample(cls, draw: Draw) -> Memset:
