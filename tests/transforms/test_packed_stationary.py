@@ -89,9 +89,8 @@ def computed(left, right):
 
 def turned_input(left, right):
     """Products read what is to be transposed where it lies in an input, and pack its columns themselves."""
-    a, b = _turned(nl.load(left.reshape((2 * left.shape[1], left.shape[0] // 2))[0:128])), nl.load(right)
-    rows = a.shape[0] // 32 * 32
-    return _product(a[0:rows], b[0:rows]), _product(a[0:rows], b[0:rows])
+    a, b = _turned(nl.load(left.reshape((left.shape[1], left.shape[0]))[0:128])), nl.load(right)
+    return _product(a, b), _product(a, b)
 
 
 def written_between(left, right):

@@ -88,7 +88,7 @@ def _stationary(inst: Inst) -> int | None:
 
 
 def _moved(inst: Inst, access: Access) -> Access | None:
-    """What ``inst`` copies or transposes to ``access``, as rows of the same shape; None if it does anything else."""
+    """The source of ``inst``, as rows, if it copies or transposes that to ``access``; None if it does anything else."""
     copy, is_turned = inst.as_copy(), False
     if copy is None:
         copy, is_turned = inst.as_transposition(), True
