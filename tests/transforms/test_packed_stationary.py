@@ -88,10 +88,9 @@ def computed(left, right):
 
 
 def turned_input(left, right):
-    """Products read what is to be transposed where it lies in an input, more than once."""
-    a, b = _turned(nl.load(left.reshape((2 * left.shape[1], left.shape[0] // 2))[0:128])), nl.load(right)
-    rows = a.shape[0] // 32 * 32
-    return _product(a[0:rows], b[0:rows]), _product(a[0:rows], b[0:rows])
+    """Products read what is to be transposed where it lies in an input, and pack its columns themselves."""
+    a, b = _turned(nl.load(left.reshape((left.shape[1], left.shape[0]))[0:128])), nl.load(right)
+    return _product(a, b), _product(a, b)
 
 
 def written_between(left, right):
@@ -182,7 +181,7 @@ def bfloat16(*shape: int) -> Any:
         (once, (2, 1)),
         (turned, (1, 2)),
         (computed, (1, 2)),
-        (turned_input, (1, 2)),
+        (turned_input, (0, 0)),
         (written_between, (2, 4)),
         (also_added, (1, 2)),
     ],
@@ -228,7 +227,7 @@ def test_small_numbers_of_packed_operands(kernel: Any, scale: float, shared: pyt
     left, right = (numbers(96, 256) * np.float32(scale)).astype(ml_dtypes.bfloat16), bfloat16(96, 70)
     left[:, :16] = bfloat16(96, 16)
     right[:, 64:] = (numbers(96, 6) * np.float32(2.0**-60)).astype(ml_dtypes.bfloat16)
-    assert packings(kernel, left, right) == (1, 2)
+    assert packings(kernel, left, right) == ((1, 2) if kernel is loaded else (0, 0))
     results = [result.tobytes() for result in both(kernel, left, right)]
     for outputs in launched(nki.jit(kernel).compile(left, right).kernel, [left, right], shared):
         assert outputs == results

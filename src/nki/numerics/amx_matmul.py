@@ -77,9 +77,9 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
     with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
         number = b.sdiv(column.get(), i64(PANEL))
         panel, out = panels.at(b, number, i64(0)), Matrix(b.gep(out_pointer, [column.get()], source_etype=F32), ldo)
-        width = smaller(b, b.sub(columns, column.get()), PANEL)
-        ahead = Variable(b, POINTER)
-        ahead.set(panels.at(b, b.add(number, i64(1)), i64(0)))
+        columns_left = b.sub(columns, column.get())
+        width = smaller(b, columns_left, PANEL)
+        ahead = _Ahead(b, panels.at(b, b.add(number, i64(1)), i64(0)), columns_left)
         row.set(i64(0))
         with while_(b, lambda: b.icmp_signed("<", row.get(), rows)):
             here = row.get()
@@ -187,12 +187,29 @@ class _Sums:
         b.store(canonical_nan(b, value), place, align=4)
 
 
+class _Ahead:
+    """The panel behind one, ``columns`` of the result before its end, which is fetched to the second-level cache."""
+
+    def __init__(self, b: Builder, panel: Value, columns: Value) -> None:
+        self._b, self._next = b, Variable(b, POINTER)
+        self._next.set(panel)
+        self._exists = b.icmp_signed(">", columns, i64(PANEL))
+
+    def fetch(self) -> None:
+        """Fetch the next :data:`_FETCHED` lines, if there is such a panel."""
+        b = self._b
+        with b.if_then(self._exists):
+            for line in range(_FETCHED):
+                prefetch(b, b.gep(self._next.get(), [i64(line * LINE // 4)], source_etype=F32), level=2)
+            self._next.set(b.gep(self._next.get(), [i64(_FETCHED * LINE // 4)], source_etype=F32))
+
+
 def _block(
-    b: Builder, high: int, operands: tuple[Matrix, Value, Value], target: Matrix, sums: _Sums, ahead: Variable
+    b: Builder, high: int, operands: tuple[Matrix, Value, Value], target: Matrix, sums: _Sums, ahead: _Ahead
 ) -> None:
     """``high`` x 2 tiles of the product, to ``target``; ``operands``: the stationary one, a panel, and its groups.
 
-    The sums before are written meanwhile, and lines from ``ahead`` on are fetched to the second-level cache.
+    The sums before are written meanwhile, and lines of the next panel are fetched.
     """
     stationary, panel, groups = operands
     moving = Matrix(panel, i64(PANEL))
@@ -202,9 +219,7 @@ def _block(
         _call(b, "tilezero", [_tile(_ACROSS * i + j)])
     with steps(b, groups, 1) as group:
         word = b.mul(group, i64(_SIDE))
-        for line in range(_FETCHED):
-            prefetch(b, b.gep(ahead.get(), [i64(line * LINE // 4)], source_etype=F32), level=2)
-        ahead.set(b.gep(ahead.get(), [i64(_FETCHED * LINE // 4)], source_etype=F32))
+        ahead.fetch()
         for j in range(_ACROSS):
             _call(b, "tileloadd64", [_tile(_RIGHT + j), moving.at(b, word, i64(_SIDE * j)), right_step])
         for i in range(high):

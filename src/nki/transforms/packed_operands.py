@@ -87,7 +87,7 @@ def pack_operands(
 
 
 def numbers_of(body: Sequence[Statement], number_in: Callable[[Inst], int | None]) -> list[int | None]:
-    """What ``number_in`` gives for each product: the number of an operand that may be packed. None of other statements.
+    """The number of the operand of each product that may be packed, from ``number_in``; None of other statements.
 
     It depends on the form of the product alone.
     """

@@ -3,8 +3,9 @@
 A tile of bfloat16 that products alone read, as their stationary operand, and that copies and transpositions alone
 write, becomes a tile of ``bfloat16_words`` in which the words of a column lie side by side
 (:mod:`nki.numerics.amx_stationary`). Writers pack what they move: all rows of columns in multiples of 32. Products read
-as much. Of other windows that several products read, in tiles or in inputs, a packed copy is made. Partitions of what
-packs are columns of the operand, as partitions of the product's result are, so threads need not meet between them.
+as much. Of other windows with dense rows that several products read, in tiles or in inputs, a packed copy is made.
+Partitions of what packs are columns of the operand, as partitions of the product's result are, so threads need not meet
+between them.
 
 What loops or run-time indices touch is not changed.
 """
@@ -87,7 +88,7 @@ def _stationary(inst: Inst) -> int | None:
 
 
 def _moved(inst: Inst, access: Access) -> Access | None:
-    """What ``inst`` copies or transposes to ``access``, as rows of the same shape; None if it does anything else."""
+    """The source of ``inst``, as rows, if it copies or transposes that to ``access``; None if it does anything else."""
     copy, is_turned = inst.as_copy(), False
     if copy is None:
         copy, is_turned = inst.as_transposition(), True
@@ -109,11 +110,17 @@ def _turned(access: Access) -> Access:
 
 
 def _is_packable(access: Access) -> bool:
-    """True of dense rows or columns of bfloat16, in whole groups."""
+    """True of dense rows of bfloat16, in whole groups; products pack dense columns as fast as they read them packed."""
     if access.dtype is not dt.bfloat16 or access.dynamic is not None or len(access.shape) != 2:
         return False
     rows, columns = access.shape
-    return rows % _GROUP == 0 and columns % _GROUP == 0 and rows <= _MOST_ROWS and _is_dense(access)
+    return (
+        rows % _GROUP == 0
+        and columns % _GROUP == 0
+        and rows <= _MOST_ROWS
+        and access.strides[1] == 1
+        and access.strides[0] > 0
+    )
 
 
 def _packed_copy(access: Access, place: Inst) -> tuple[Access, Inst]:

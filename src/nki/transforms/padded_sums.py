@@ -112,7 +112,7 @@ def _width(tile: Tensor) -> int:
 
 
 def _padded(body: Sequence[Statement], sums: set[Tensor]) -> dict[_Key, Access]:
-    """What replaces each access to a tile of ``sums``; those that cannot be padded leave the set."""
+    """The replacement of each access to a tile of ``sums``; tiles that cannot be padded leave the set."""
     new = {tile: _longer(tile) for tile in sums}
     padded: dict[_Key, Access] = {}
     for inst in body:

@@ -67,7 +67,7 @@ class NarrowProduct:
         self.floats = self.scratch(self.depth * self.width) if self.product else self.left
         """The stationary operand as float32; ``left`` is what the product usually reads."""
         self.words_step = PANEL
-        """What the product of words takes as the step of the moving operand."""
+        """The step of the moving operand that the product of words takes."""
         self.consumed = None if s.consumer is None else ConsumedPanel(r, s)
 
     def words_product(self) -> tuple[int, int]:
