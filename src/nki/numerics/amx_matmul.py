@@ -8,6 +8,7 @@ Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from llvmlite import ir
@@ -70,9 +71,16 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
     out_pointer, ldo, left, lds, right, ldm, rows, columns, groups, accumulate = function.args
     b = ir.IRBuilder(function.append_basic_block())
     stationary, panels = Matrix(left, lds), Matrix(right, ldm)
+
+    def row_of(matrix: Matrix, row: Value) -> Matrix:
+        return Matrix(matrix.at(b, row, i64(0)), matrix.stride)
+
+    with b.if_then(b.icmp_signed("==", accumulate, i64(AS_SUMMED))):
+        for high, row, _ in _blocks(b, rows):
+            _block(b, high, (row_of(stationary, row), right, groups), row_of(Matrix(out_pointer, ldo), row))
+        b.ret_void()
     sums = _Sums(b, b.icmp_signed("!=", accumulate, i64(0)))
-    is_done = b.icmp_signed("==", accumulate, i64(AS_SUMMED))
-    column, row = Variable(b), Variable(b)
+    column = Variable(b)
     column.set(i64(0))
     with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
         number = b.sdiv(column.get(), i64(PANEL))
@@ -80,20 +88,10 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
         columns_left = b.sub(columns, column.get())
         width = smaller(b, columns_left, PANEL)
         ahead = _Ahead(b, panels.at(b, b.add(number, i64(1)), i64(0)), columns_left)
-        row.set(i64(0))
-        with while_(b, lambda: b.icmp_signed("<", row.get(), rows)):
-            here = row.get()
-            rest = b.sub(rows, here)
-            count = smaller(b, rest, 2 * _SIDE)
-            place, words = out.at(b, here, i64(0)), Matrix(stationary.at(b, here, i64(0)), lds)
-            target = Matrix(b.select(is_done, place, sums.pointer), b.select(is_done, ldo, i64(PANEL)))
-            with b.if_else(b.icmp_signed(">", rest, i64(_SIDE))) as (then, otherwise):
-                for case, high in ((then, 2), (otherwise, 1)):
-                    with case:
-                        _block(b, high, (words, panel, groups), target, sums, ahead)
-            with b.if_then(b.not_(is_done)):
-                sums.stored(Matrix(place, ldo), count, width)
-            row.set(b.add(here, count))
+        for high, row, count in _blocks(b, rows):
+            operands = row_of(stationary, row), panel, groups
+            _block(b, high, operands, Matrix(sums.pointer, i64(PANEL)), sums, ahead)
+            sums.stored(row_of(out, row), count, width)
         column.set(b.add(column.get(), i64(PANEL)))
     sums.finish()
     b.ret_void()
@@ -107,6 +105,21 @@ def add_begin_and_end(module: ir.Module) -> None:
         b = ir.IRBuilder(function.append_basic_block())
         _call(b, instruction, [_configuration(module)] if name == "begin" else [])
         b.ret_void()
+
+
+def _blocks(b: Builder, rows: Value) -> Iterator[tuple[int, Value, Value]]:
+    """Emit a loop over blocks of two tiles of ``rows`` and, behind it, one tile if no more is left.
+
+    Each gives the tiles that are one above the other, the first row, and the number of rows.
+    """
+    row = Variable(b)
+    row.set(i64(0))
+    with while_(b, lambda: b.icmp_signed(">", b.sub(rows, row.get()), i64(_SIDE))):
+        here = row.get()
+        yield 2, here, smaller(b, b.sub(rows, here), 2 * _SIDE)
+        row.set(b.add(here, i64(2 * _SIDE)))
+    with b.if_then(b.icmp_signed("<", row.get(), rows)):
+        yield 1, row.get(), b.sub(rows, row.get())
 
 
 class _Sums:
@@ -205,11 +218,16 @@ class _Ahead:
 
 
 def _block(
-    b: Builder, high: int, operands: tuple[Matrix, Value, Value], target: Matrix, sums: _Sums, ahead: _Ahead
+    b: Builder,
+    high: int,
+    operands: tuple[Matrix, Value, Value],
+    target: Matrix,
+    sums: _Sums | None = None,
+    ahead: _Ahead | None = None,
 ) -> None:
     """``high`` x 2 tiles of the product, to ``target``; ``operands``: the stationary one, a panel, and its groups.
 
-    The sums before are written meanwhile, and lines of the next panel are fetched.
+    The ``sums`` before are written meanwhile, and lines of the panel ``ahead`` are fetched.
     """
     stationary, panel, groups = operands
     moving = Matrix(panel, i64(PANEL))
@@ -219,15 +237,18 @@ def _block(
         _call(b, "tilezero", [_tile(_ACROSS * i + j)])
     with steps(b, groups, 1) as group:
         word = b.mul(group, i64(_SIDE))
-        ahead.fetch()
+        if ahead is not None:
+            ahead.fetch()
         for j in range(_ACROSS):
             _call(b, "tileloadd64", [_tile(_RIGHT + j), moving.at(b, word, i64(_SIDE * j)), right_step])
         for i in range(high):
             _call(b, "tileloadd64", [_tile(_LEFT + i), stationary.at(b, i64(_SIDE * i), word), left_step])
         for i, j in places:
             _call(b, "tdpbf16ps", [_tile(_ACROSS * i + j), _tile(_LEFT + i), _tile(_RIGHT + j)])
-        sums.write_part()
-    sums.finish()
+        if sums is not None:
+            sums.write_part()
+    if sums is not None:
+        sums.finish()
     for i, j in places:
         _call(b, "tilestored64", [_tile(_ACROSS * i + j), target.at(b, i64(_SIDE * i), i64(_SIDE * j)), step])
 
