@@ -54,12 +54,15 @@ class PackOperands(CoreStage):
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Packed tiles have writers and readers; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
-        if not knobs.check_stages():
-            return
-        for core in after.cores:
-            written = {a.tensor for inst in core.instructions() for a in inst.writes() if a.dtype is dt.bfloat16_words}
-            read = {a.tensor for inst in core.instructions() for a in inst.reads() if a.dtype is dt.bfloat16_words}
-            assert written == read, "pack_operands left a packed tile without writers or without readers"
+        check_packed(after, self.name)
+
+
+def check_packed(program: Program, stage: str) -> None:
+    """Check, under ``OPEN_NKI_CHECK_STAGES=1``, that every packed tile has writers and readers behind that stage."""
+    for core in program.cores if knobs.check_stages() else ():
+        written = {a.tensor for inst in core.instructions() for a in inst.writes() if a.dtype is dt.bfloat16_words}
+        read = {a.tensor for inst in core.instructions() for a in inst.reads() if a.dtype is dt.bfloat16_words}
+        assert written == read, f"{stage} left a packed tile without writers or without readers"
 
 
 @dataclass(slots=True)

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from nki.base import dtype as dt
-from nki.base import knobs
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program
@@ -25,7 +24,7 @@ from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.build import copy_tile
 from nki.target.model import Target
-from nki.transforms.packed_operands import Uses, candidates, numbers_of, with_copies
+from nki.transforms.packed_operands import Uses, candidates, check_packed, numbers_of, with_copies
 
 _GROUP: Final = 32
 """Rows and columns of such an operand come in multiples of this."""
@@ -53,12 +52,7 @@ class PackStationary(CoreStage):
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Packed tiles have writers and readers; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
-        if not knobs.check_stages():
-            return
-        for core in after.cores:
-            written = {a.tensor for inst in core.instructions() for a in inst.writes() if a.dtype is dt.bfloat16_words}
-            read = {a.tensor for inst in core.instructions() for a in inst.reads() if a.dtype is dt.bfloat16_words}
-            assert written == read, "pack_stationary left a packed tile without writers or without readers"
+        check_packed(after, self.name)
 
 
 def pack_stationary(
