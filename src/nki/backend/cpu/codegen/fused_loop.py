@@ -193,8 +193,7 @@ def _emit_sum_alone(r: FunctionBuilder, assigns: Sequence[Assign], unstored: Abs
     if value is None:
         return False
     alone = replace(total, value=value)
-    nest = row_sums(r, alone)
-    if nest is None:
+    if row_sums(r, alone) is None:
         return False
     emit_reduce(r, alone)
     return True
