@@ -44,10 +44,11 @@ def test_python_error_in_a_kernel(file, nki):
 
 
 def test_exceptions_of_the_users_module_are_shown_at_their_line(tmp_path, nki):
-    (tmp_path / "bad.py").write_text("import math\n\nraise ZeroDivisionError('at import')\n")
-    ran = nki("run", f"{tmp_path / 'bad.py'}:kernel")
-    assert ran.code == 1 and "ZeroDivisionError: at import" in ran.err and "bad.py:3" in ran.err
-    assert "bad" not in sys.modules
+    # A name of its own: modules that other tests of this process import stay.
+    (tmp_path / "fails_at_import.py").write_text("import math\n\nraise ZeroDivisionError('at import')\n")
+    ran = nki("run", f"{tmp_path / 'fails_at_import.py'}:kernel")
+    assert ran.code == 1 and "ZeroDivisionError: at import" in ran.err and "fails_at_import.py:3" in ran.err
+    assert "fails_at_import" not in sys.modules
 
 
 def test_damaged_files(tmp_path, nki):
