@@ -23,7 +23,7 @@ from typing import cast
 from nki.analysis.definite_initialization import upward_exposed_reads
 from nki.ir.access_overlap import covers_tensor
 from nki.ir.instruction import Inst
-from nki.ir.loop import Loop, Statement, instructions, touched
+from nki.ir.loop import Loop, Statement, declared, instructions, touched
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Buffer, Tensor, TileAddress
 from nki.target.memory_spaces import MemorySpace, memory_spaces
@@ -201,6 +201,18 @@ def peak_pressure(ranges: Sequence[LiveRange]) -> tuple[int, int]:
         if live_bytes > peak:
             peak, peak_point = live_bytes, live.first
     return peak, peak_point
+
+
+def pressure_in_loops(core: CoreProgram, ranges: Iterable[LiveRange]) -> dict[int, int]:
+    """By the number of each loop among the statements of ``core``: the most bytes that its own tiles take at once."""
+    local = [live for live in ranges if live.loop_local]
+    result: dict[int, int] = {}
+    for number, statement in enumerate(core.body if local else ()):
+        if not isinstance(statement, Inst):
+            own = {*statement.tensors, *declared(statement.body)}
+            inside = [live for live in local if live.tensor in own]
+            result[number] = peak_pressure(inside)[0] if inside else 0
+    return result
 
 
 def interference(

@@ -25,12 +25,14 @@ from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Dynamic, Tensor, TileAddress
 from nki.ir.verifier import verify
 from nki.isa.tables.enums import engine
+from nki.passes import reordering
 from nki.passes.allocation import diagnostics
 from nki.passes.allocation.bank_rotation import rotated
 from nki.passes.allocation.bank_sharing import with_shared_banks
 from nki.passes.allocation.overwrites import Overwrite, find_overwrite
 from nki.passes.allocation.packing import Pinned, first_fit, pack
-from nki.passes.allocation.spilling import spilled
+from nki.passes.allocation.sinking import sunk
+from nki.passes.allocation.spilling import ROLE, spilled
 from nki.target.memory_spaces import MemorySpace, memory_spaces, start_partitions
 from nki.target.model import Target
 
@@ -47,17 +49,22 @@ class Allocate(CoreStage):
     check_overlap: bool = True
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:
-        """``core`` with an address for every tensor on chip. Raises :class:`MemoryFullError` where there is no room,
-        also with shared banks and spills if the program allows them (:mod:`nki.passes.allocation.bank_sharing`,
+        """``core`` with an address for every tensor on chip. Where there is no room, loads move down to their first
+        use (:mod:`nki.passes.allocation.sinking`). Raises :class:`MemoryFullError` if that is not enough, nor shared
+        banks and spills where the program allows them (:mod:`nki.passes.allocation.bank_sharing`,
         :mod:`nki.passes.allocation.spilling`).
         """
         _check_placement(core)
         try:
             addresses = self._addresses(core, program, target)
         except MemoryFullError:
-            if not program.spills:
+            moved = sunk(core, target)
+            if moved is not None:
+                core, addresses = moved, self._addresses(moved, program, target)
+            elif program.spills:
+                core, addresses = self._with_less(core, program, target)
+            else:
                 raise
-            core, addresses = self._with_less(core, program, target)
         illegal = _first_illegal(core, addresses, target)
         if illegal is not None:
             inst, error = illegal
@@ -83,10 +90,17 @@ class Allocate(CoreStage):
             addresses.update(_allocate(program.name, core, space, in_space, target, self.check_overlap))
         return addresses
 
-    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """Every accessed tensor on chip has an address inside its memory, and no two live tensors overlap."""
-        for core in after.cores:
-            _check_addresses(core, target, self.check_overlap)
+    def check(self, before: Program, after: Program, target: Target) -> None:
+        """Every accessed tensor on chip has an address inside its memory, and no two live tensors overlap.
+
+        Instructions that moved keep the dependences of ``before``; with spills there are others.
+        """
+        for old, new in zip(before.cores, after.cores, strict=True):
+            _check_addresses(new, target, self.check_overlap)
+            if new.body is not old.body and not any(tensor.role == ROLE for tensor in new.tensors):
+                reordering.check_same_instructions(old, new)
+                reordering.check_edges(new)
+                reordering.check_dependences(old, new)
 
 
 def _allocate(

@@ -122,10 +122,13 @@ def _items(value: Any, kind: type[Any]) -> list[Any] | None:
         return [value.func, value.args, value.keywords]
     if kind is type(_KEPT):
         return [value.__wrapped__]
+    if kind is type(_FIELD):
+        return list(value.__reduce__()[1])  # its number and its text
     return None
 
 
 _KEPT: Final = functools.cache(len)
+_FIELD: Final = vars(collections.namedtuple("_Pair", "first"))["first"]  # noqa: PYI024  # for the type of its field
 
 
 def _pairs(value: Mapping[Any, Any]) -> list[Any]:

@@ -22,16 +22,16 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from nki.analysis.byte_sets import ByteSet
-from nki.analysis.liveness import LiveRange, live_ranges, peak_pressure
+from nki.analysis.liveness import LiveRange, live_ranges, pressure_in_loops
 from nki.ir.access_overlap import covers_tensor
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
-from nki.ir.loop import Loop, Statement, changed, declared, instructions, touched
+from nki.ir.loop import Statement, changed, declared, instructions, touched
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Buffer, Dynamic, Tensor
 from nki.isa.build import copy_by_dma, copy_tile
@@ -163,7 +163,7 @@ class _Walk:
                 _note_sums(tile, statement, number)
         for tile in self.tiles.values():
             tile.uses.reverse()
-        self.local = _local_pressure(core, ranges)
+        self.local = pressure_in_loops(core, ranges)
         self.resident: dict[_Tile, None] = {}
         self.farthest: dict[float, list[_Entry]] = {}
         """Resident tiles, the farthest next use first, by the ns that each of their bytes costs."""
@@ -454,19 +454,3 @@ def _with_tensors(inst: Inst, tensors: dict[Tensor, Tensor]) -> Inst:
 def _in(tensor: Tensor, region: Access) -> Access:
     """The same window of another tensor of the same shape."""
     return Access(tensor, region.offset, region.shape, region.strides, region.dtype)
-
-
-def _local_pressure(core: CoreProgram, ranges: Iterable[LiveRange]) -> dict[int, int]:
-    """By the number of each loop among the statements: the most bytes that its own tiles take at once."""
-    local = [live for live in ranges if live.loop_local]
-    result: dict[int, int] = {}
-    for number, statement in enumerate(core.body if local else ()):
-        if not isinstance(statement, Inst):
-            own = _declared_in(statement)
-            inside = [live for live in local if live.tensor in own]
-            result[number] = peak_pressure(inside)[0] if inside else 0
-    return result
-
-
-def _declared_in(loop: Loop) -> set[Tensor]:
-    return {*loop.tensors, *declared(loop.body)}
