@@ -142,21 +142,8 @@ def test_the_bits_of_a_larger_memory(steps: list[tuple[int, int, int, int]], roo
         np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
 
 
-def held_kernel(x):
-    """Loads all rows, then uses them from the last to the first."""
-    tiles = []
-    for i in range(x.shape[0]):
-        tile = nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=tile, src=x[i])
-        tiles.append(tile)
-    out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    for i in reversed(range(x.shape[0])):
-        nisa.dma_copy(dst=out[i], src=tiles[i])
-    return out
-
-
 def changed_kernel(x):
-    """As above, of tiles that are changed before and after they wait."""
+    """Loads all rows, and uses them later; tiles change before and after they wait."""
     tiles = []
     for i in range(x.shape[0]):
         tile = nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.sbuf)
@@ -177,15 +164,27 @@ def copies(program: Program, home: bool) -> int:
     return sum((inst.dst if home else inst.src).tensor.role == ROLE for inst in found)
 
 
+def loaded_kernel(x):
+    """Loads all rows, reads each one at once, and again from the last to the first."""
+    tiles = []
+    out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    for i in range(x.shape[0]):
+        tile = nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[i])
+        nisa.dma_copy(dst=out[x.shape[0] - 1 - i], src=tile)
+        tiles.append(tile)
+    for i in reversed(range(x.shape[0])):
+        nisa.dma_copy(dst=out[i], src=tiles[i])
+    return out
+
+
 def test_what_was_only_loaded_is_loaded_again_and_not_stored() -> None:
     machine, shape = small(4 * COLUMNS * 4), (10, 128, COLUMNS)
-    with pytest.warns(
-        nki.NkiSpillWarning, match=r"keeps no tile elsewhere but loads.*\(0 bytes stored, 0 loaded again\)"
-    ):
-        program = compiled(held_kernel, machine, x=shape)
+    with pytest.warns(nki.NkiSpillWarning, match=r"keeps no tile elsewhere but loads.*\(0 bytes stored, \d+ loaded"):
+        program = compiled(loaded_kernel, machine, x=shape)
     assert not homes(program)
     loads = [i for i in program.core.instructions() if isinstance(i, DmaCopy) and i.dst.buffer is Buffer.sbuf]
-    assert len(loads) == 10  # a load that nobody uses meanwhile moves down to its use
+    assert 16 <= len(loads) <= 17  # three or four of the ten rows are still there
     fits(program, machine)
     x = np.random.default_rng(1).standard_normal(shape, np.float32)
     np.testing.assert_array_equal(outputs(program, x)[0], x.reshape(-1))
