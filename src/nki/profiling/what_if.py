@@ -25,11 +25,12 @@ DELAYS: Final[Mapping[str, tuple[str, ...]]] = {
         "dma_hardware_start_ns",
         "dma_software_start_ns",
         "dma_static_start_ns",
+        "dma_second_load_ns",
         "dma_completion_ns",
         "gpsimd_dma_latency_ns",
     ),
     "dma_issue": ("dma_trigger_ns", "dma_software_trigger_ns"),
-    "semaphore": ("semaphore_ns",),
+    "semaphore": ("semaphore_ns", "remote_semaphore_ns"),
     "table_load": ("activation_table_load_ns", "activation_table_swap_ns"),
     "launch": ("launch_ns",),
 }
