@@ -160,7 +160,7 @@ def _estimate(
     elif origin == OPEN:
         origin, issue, start = _default(target), target.dma_trigger_ns, target.dma_start_ns
     else:
-        issue, start = target.dma_trigger_ns, target.dma_hardware_start_ns
+        issue, start = target.dma_hardware_trigger_ns, target.dma_hardware_start_ns
     latency = issue + start + alone + target.dma_completion_ns
     behind = latency - shared
     return Estimate(

@@ -268,7 +268,7 @@ def _array(target: Target) -> tuple[int, int]:
 
 
 def _activity(rows: float, columns: float, target: Target) -> float:
-    """How busy a product keeps the array that uses these parts of its rows and of its columns."""
+    """The part of the array that counts as busy with a product that uses these parts of its rows and columns."""
     idle_rows, idle_columns = target.tensor_throttle_idle_rows, target.tensor_throttle_idle_columns
     return (1.0 - idle_rows * (1.0 - rows)) * (1.0 - idle_columns * (1.0 - min(1.0, columns)))
 

@@ -238,6 +238,7 @@ GEN2: Final = Target(
     dma_start_ns=Fact(
         214.0, "ns", f"{_TRACES}: instruction to first packet, middle of the medians 188-240", "measured"
     ),
+    dma_hardware_trigger_ns=Fact(565.0, "ns", f"{_AS_TRN2}; it has no hardware generator", "guess"),
     dma_hardware_start_ns=Fact(770.0, "ns", f"{_AS_TRN2}; it has no hardware generator", "guess"),
     dma_software_trigger_ns=Fact(
         648.0,

@@ -201,9 +201,9 @@ class Target(_Row):
 
     # DMA and HBM. A transfer takes trigger + start + bytes over rate + completion. The trigger keeps the queue and the
     # generator of its descriptors: hardware of the Sync or Scalar engine, or software on GpSimd; static descriptors
-    # have none. dma_start_ns holds where the kernel leaves the choice open. The bytes keep the DMA engines, which all
-    # queues of a core share; the descriptors of one transfer reach the engines one after the other (spread).
-    # The data of the second load of a launch stands still at first (second_load).
+    # have none. dma_trigger_ns and dma_start_ns hold where the kernel leaves the choice open. The bytes keep the DMA
+    # engines, which all queues of a core share; the descriptors of one transfer reach the engines one after the other
+    # (spread). The data of the second load of a launch stands still at first (second_load).
     # dma_engine_by_partition is the part of a transfer that the engines of its partitions move alone.
     # A packet takes its bytes, of the wider dtype, at the peak rate and an overhead; one that converts has its own.
     dma_hardware_descriptors: FactField[bool] = FactField()
@@ -218,6 +218,7 @@ class Target(_Row):
     dma_cast_overhead_ns: FactField[float] = FactField()
     dma_trigger_ns: FactField[float] = FactField()
     dma_start_ns: FactField[float] = FactField()
+    dma_hardware_trigger_ns: FactField[float] = FactField()
     dma_hardware_start_ns: FactField[float] = FactField()
     dma_software_trigger_ns: FactField[float] = FactField()
     dma_software_start_ns: FactField[float] = FactField()
