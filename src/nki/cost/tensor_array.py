@@ -41,7 +41,7 @@ class TensorClock:
         """
         while time >= self.window_end:
             self._next_window()
-        rate = self._rate(clocked)
+        rate = self.rate if self.rate == 1.0 else self._rate(clocked)
         end = time + work / rate
         if end <= self.window_end:
             self.busy += (end - time) * activity
