@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from nki.target import GEN2
 from validation.cases import CASES, Case
 from validation.microcases import MICROCASES, Microcase
 from validation.page import instruction_row, kernel_row
@@ -28,6 +30,14 @@ def test_instructions_and_transfers(case: Microcase) -> None:
 def test_kernels(case: Case) -> None:
     times = case.times()
     assert abs(case.error(times.predicted)) <= 0.1
+
+
+def test_a_span_from_the_first_descriptors_leaves_their_generation_out() -> None:
+    case = next(case for case in CASES if case.span == "descriptors")
+    profile = case.profile()
+    assert profile.device_time - case.times().predicted == pytest.approx(GEN2.dma_software_trigger_ns * 1e-9)
+    assert replace(case, span="kernel").times().predicted == profile.device_time
+    assert replace(case, span="benchmark").times().predicted == profile.latency
 
 
 def test_the_readme_tells_the_errors_of_the_page() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from nki.cost.dma import bandwidth
 from nki.profiling.profile import Profile, profile
+
+Span = Literal["benchmark", "kernel", "descriptors"]
+"""The time that a published number includes."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,9 @@ class Times:
 class Case:
     """``measured`` is the published time in seconds: the least and the greatest, where several were published.
 
-    ``launch``: the time includes the launch, as a benchmark on the device does; a profiler's does not.
+    ``span``: a benchmark's time includes the launch; a profiler's is that of the kernel, from its first instruction to
+    its last result, or begins only when the ``descriptors`` of its first transfer are complete, where the profile shows
+    the end of their generation alone.
     """
 
     family: str
@@ -33,7 +38,7 @@ class Case:
     kernel: Callable[..., Any]
     arguments: tuple[Any, ...]
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    launch: bool = False
+    span: Span = "kernel"
 
     def profile(self) -> Profile:
         """The profile of the kernel on the target."""
@@ -42,7 +47,9 @@ class Case:
     def times(self) -> Times:
         """Prediction and roofline."""
         predicted = self.profile()
-        seconds = predicted.latency if self.launch else predicted.device_time
+        seconds = predicted.latency if self.span == "benchmark" else predicted.device_time
+        if self.span == "descriptors":
+            seconds -= first_descriptors(predicted)
         return Times(seconds, roofline(predicted))
 
     def error(self, seconds: float) -> float:
@@ -50,6 +57,13 @@ class Case:
         low, high = self.measured
         nearest = min(max(seconds, low), high)
         return seconds / nearest - 1
+
+
+def first_descriptors(predicted: Profile) -> float:
+    """The seconds until the descriptors of the first transfer with a generator are complete."""
+    core = predicted.timeline.cores[0]
+    records = zip(core.numbers, core.replay.releases, strict=True)
+    return min(release for number, release in records if core.estimates[number].generator) * 1e-9
 
 
 def roofline(predicted: Profile) -> float:

@@ -16,7 +16,7 @@ from nki.isa.tables.enums import engine
 from nki.isa.tables.operators import OPS
 from nki.target.model import Target
 
-Quantity = Literal["duration", "interval", "dependent", "data", "first data", "data to reader", "packet"]
+Quantity = Literal["duration", "interval", "throttled", "dependent", "data", "first data", "data to reader", "packet"]
 INF2 = "npu_profiling_code by AnchovyPark: profiles of fp16 matmuls on inf2"
 TRN2 = "public hardware profiles of ten kernels on trn2, 2026-03"
 GUIDE = "NKI performance guide, profiles on trn1"
@@ -29,9 +29,9 @@ class Microcase:
     """One published time of an instruction, in ns.
 
     ``quantity``: ``duration``, from start to completion; ``interval``, from its start to the start of the next one of
-    its kind; ``dependent``, the same where that one needs its result; of transfers, ``data``, from the first byte to
-    the last, ``first data``, from the trigger, ``data to reader``, and ``packet``, between the packets that one engine
-    moves, of 128 rows.
+    its kind; ``throttled``, the same at the slow clock of the Tensor engine; ``dependent``, the same where that one
+    needs its result; of transfers, ``data``, from the first byte to the last, ``first data``, from the trigger, ``data
+    to reader``, and ``packet``, between the packets that one engine moves, of 128 rows.
     """
 
     name: str
@@ -50,6 +50,8 @@ class Microcase:
                 return estimate.latency - target.semaphore_ns
             case "interval":
                 return estimate.issue or estimate.occupancy - self._held(estimate)
+            case "throttled":
+                return estimate.occupancy * max(1.0, estimate.clocked / target.tensor_throttle_fraction)
             case "dependent":
                 return estimate.occupancy + estimate.dependent
             case "data":
@@ -156,6 +158,9 @@ def _trn2_engines() -> Iterator[Microcase]:
     yield Microcase("matmul, 512 columns, bf16", "trn2", "interval", (217.3, 217.4), source, product(512, bfloat16))
     yield Microcase("matmul, 512 columns, fp32", "trn2", "interval", (858.6, 859), TUTORIAL, product(512, float32))
     yield Microcase("matmul, 128 columns, fp32", "trn2", "interval", (219, 224), TRN2, product(128, float32))
+    for columns, dtype, low, high in ((512, bfloat16, 427, 427), (128, bfloat16, 105, 107), (128, float32, 426, 426)):
+        name = f"matmul, {columns} columns, {'fp32' if dtype is float32 else 'bf16'}"
+        yield Microcase(name, "trn2", "throttled", (low, high), TRN2, product(columns, dtype))
     for columns, low, high in ((128, 265, 265), (512, 585, 585)):
         name = f"Scalar copy from PSUM, {columns} float32"
         yield Microcase(name, "trn2", "duration", (low, high), TRN2, copy(columns, "scalar"))

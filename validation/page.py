@@ -16,8 +16,10 @@ _HEAD = """# Validation of the timing model
 [`nki.profile`](profiling.md). An error is 0 where the prediction lies within what was measured; otherwise it counts
 from the nearer end. Each fact of the [targets](reference/targets.md) has a source of its own. Where a case below is
 that source, it tests the form of the model and not its reach. That is so for all instructions and transfers. Of the
-kernels it is so for "512 products of four shapes": the model takes from it that idle rows of the array keep the clock
-throttled.
+kernels it is so for "512 products of four shapes", from which the model takes that idle rows of the array keep the
+clock throttled, and for the launches on inf2, from which it takes that the second load of a launch stands still at
+first. A time is that of the kernel, from its first instruction to its last result. Those of inf2 begin when the
+descriptors of the first load are complete, because these profiles show a software DMA at that moment: 648 ns later.
 Latencies of other kernels are kept aside to judge the model, and are not shown here.
 """
 

@@ -151,7 +151,7 @@ def test_the_performance_mode_needs_neighbours_and_sbuf() -> None:
 
 def test_two_tiles_take_one_cycle_per_element_in_the_documented_cases() -> None:
     """Reference of release 2.26.1 for trn1 (bfloat16, simple operators, neighbours); architecture guide of trn2 (16-bit
-    floats); and one tile in PSUM.
+    floats, and the width of the engine for others); and one tile in PSUM.
     """
     near, apart, half = tile(2048, bfloat16), strided(2048, 2, bfloat16), tile(2048, float16)
     add, most, integers = OPS["add"], OPS["maximum"], tile(2048, int16)
@@ -164,9 +164,30 @@ def test_two_tiles_take_one_cycle_per_element_in_the_documented_cases() -> None:
         assert pair(target, near, near, most, near) == best
         assert pair(target, near, apart, add, near) == best
         assert pair(target, half, half, add, half) == best
-        assert pair(target, near, near, add, tile(2048)) == 2.0
-        assert pair(target, integers, integers, add, integers) == 2.0
+        assert pair(target, near, near, add, tile(2048)) == best
+        assert pair(target, integers, integers, add, integers) == best
+        assert pair(target, tile(2048), tile(2048), add, tile(2048)) == best
         assert pair(target, psum(2048), tile(2048), add, tile(2048)) == 1.0
+        assert pair(target, psum(2048), psum(2048), add, tile(2048)) == 2.0
+
+
+def test_the_interval_holds_both_readings_of_two_float32_tiles() -> None:
+    """No profile shows two of them: the guide's width of trn2 makes it one cycle, the rule of trn1 two."""
+    pair = {"dst": tile(2048), "data1": tile(2048), "data2": tile(2048), "op": ADD}
+    assert [cycles(GEN3.bound(end), "tensor_tensor", **pair) for end in (0, 1)] == [1.0, 2.0]
+    assert [cycles(GEN2.bound(end), "tensor_tensor", **pair) for end in (0, 1)] == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("dtype", [float32, bfloat16])
+def test_gpsimd_reads_two_tiles_one_after_the_other(dtype: DType) -> None:
+    """It is 128 elements wide for every dtype (architecture guide of trn3), and has no performance mode."""
+
+    def ns(target: Target, columns: int) -> float:
+        pair = {name: tile(columns, dtype) for name in ("dst", "data1", "data2")}
+        return estimate(target, "tensor_tensor", **pair, op=ADD, engine=nisa.engine.gpsimd).occupancy
+
+    for target in GENERATIONS:
+        assert ns(target, 2048) - ns(target, 1024) == pytest.approx(2 * 1024 / target.gpsimd_clock_ghz)
 
 
 def test_a_scalar_operand_before_the_second_tile_costs_nothing() -> None:
@@ -183,7 +204,7 @@ def test_a_scalar_operand_before_the_second_tile_costs_nothing() -> None:
         assert pair(target, near, near, "subtract", "multiply", near) == 1.0
         assert pair(target, near, near, "multiply", "add", near) == other
         assert pair(target, psum(2048), tile(2048), "multiply", "add", tile(2048)) == 1.0
-        assert pair(target, tile(2048), tile(2048), "subtract", "multiply", tile(2048)) == 2.0
+        assert pair(target, tile(2048), tile(2048), "subtract", "multiply", tile(2048)) == other
 
 
 def test_zeros_of_16_bits_are_set_twice_as_fast_on_trn1() -> None:

@@ -115,11 +115,11 @@ def ns(profile: Profile) -> float:
     return profile.timeline.ns
 
 
-def test_a_barrier_costs_an_instruction_and_a_semaphore() -> None:
+def test_a_barrier_costs_an_instruction_and_a_semaphore_of_the_other_core() -> None:
     profile = profiled(exchanged[2], shape(P, 512), "barrier")
     for core in profile.cores:
         barrier = row_of(core, "core_barrier")
-        assert core.release[barrier] - core.start[barrier] == GEN3.sequencer_ns
+        assert core.release[barrier] - core.start[barrier] == GEN3.sequencer_ns + GEN3.remote_semaphore_ns
         assert core.end[barrier] - core.release[barrier] == GEN3.semaphore_ns
         assert core.start[row_of(core, "dma_copy", 1)] == core.end[barrier]
 
@@ -224,8 +224,9 @@ def test_tables_say_which_core_came_last(turns: Profile) -> None:
     assert flows["in_table"][flow] == flows["out_table"][flow] == "Instruction"
     meeting = late.meetings[row_of(late, "core_barrier")]
     waits = columns["CoreBarriers"]["duration_ns"]
-    assert waits[0] == GEN3.sequencer_ns
-    assert waits[1] == pytest.approx(meeting.last.time - meeting.time + GEN3.sequencer_ns, abs=1)
+    itself = GEN3.sequencer_ns + GEN3.remote_semaphore_ns
+    assert waits[0] == itself
+    assert waits[1] == pytest.approx(meeting.last.time - meeting.time + itself, abs=1)
 
 
 def test_a_flow_of_the_trace_leads_from_core_to_core(turns: Profile) -> None:

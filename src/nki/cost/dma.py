@@ -56,7 +56,8 @@ def transfer(
     if own and max(parts) > 1 / target.dma_engines:
         even = (1 - own) / target.dma_engines
         engines = tuple([engine_ns * (own * part + even) / efficiency for part in parts])
-    return _estimate(shared, alone, len(srcs) * _bytes(dst), target, generator, kind, source, engines)
+    fetches = bool(generator) and dst.buffer.on_chip and any(src.buffer.is_hbm for src in srcs)
+    return _estimate(shared, alone, len(srcs) * _bytes(dst), target, generator, kind, source, engines, fetches)
 
 
 def between_cores(dst: Access, target: Target) -> Estimate:
@@ -150,6 +151,7 @@ def _estimate(
     kind: Kind,
     source: str,
     engines: tuple[float, ...] = (),
+    fetches: bool = False,
 ) -> Estimate:
     if not origin:
         issue, start = target.sequencer_ns, target.dma_static_start_ns
@@ -158,10 +160,24 @@ def _estimate(
     elif origin == OPEN:
         origin, issue, start = _default(target), target.dma_trigger_ns, target.dma_start_ns
     else:
-        issue, start = target.dma_trigger_ns, target.dma_hardware_start_ns
+        issue, start = target.dma_hardware_trigger_ns, target.dma_hardware_start_ns
     latency = issue + start + alone + target.dma_completion_ns
     behind = latency - shared
-    return Estimate("dma", shared, latency, behind, moved, kind, source, issue, start, alone, origin, engines=engines)
+    return Estimate(
+        "dma",
+        shared,
+        latency,
+        behind,
+        moved,
+        kind,
+        source,
+        issue,
+        start,
+        alone,
+        origin,
+        engines=engines,
+        fetches=fetches,
+    )
 
 
 def _packets_ns(dst: Access, src: Access, target: Target) -> float:

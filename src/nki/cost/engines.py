@@ -34,17 +34,24 @@ def clock_ghz(engine: str, target: Target) -> float:
 
 
 def streaming(
-    inst: Inst, target: Target, elements: float, entry: str, cycles_per_element: float = 1.0, extra: float = 0.0
+    inst: Inst,
+    target: Target,
+    elements: float,
+    entry: str,
+    cycles_per_element: float = 1.0,
+    extra: float = 0.0,
+    origin: tuple[Kind, str] | None = None,
 ) -> Estimate:
-    """``max(MIN_II, cycles_per_element * elements + extra)`` cycles, by the reference's cost entry ``entry``; more
-    where the memory limits the rate.
+    """``max(MIN_II, cycles_per_element * elements + extra)`` cycles, by the reference's cost entry ``entry`` or of
+    another ``origin``; more where the memory limits the rate.
     """
     cycles = cycles_per_element * elements
     access = _access_ns(inst, target) * clock_ghz(engine_of(inst), target)
     if access > cycles:
         kind, source = target.origin("strided_access_ns")
         return pipelined(inst, target, access + extra, kind, source)
-    return pipelined(inst, target, cycles + extra, "docs", REFERENCE + entry)
+    kind, source = origin or ("docs", REFERENCE + entry)
+    return pipelined(inst, target, cycles + extra, kind, source)
 
 
 def guessed(inst: Inst, target: Target, cycles: float, why: str) -> Estimate:
@@ -93,16 +100,23 @@ def copying(inst: Inst, target: Target, elements: float, entry: str, most: float
 
 
 def combining(inst: Inst, target: Target, inputs: tuple[Access, Access], entry: str, *, simple: bool) -> Estimate:
-    """An instruction that streams two tiles: two cycles per element; one with a tile in PSUM, or in performance mode.
+    """An instruction that streams two tiles: one cycle per element with a tile in PSUM, or in performance mode; else
+    two for two tiles in PSUM, and ``vector_two_tiles_cycles`` in SBUF. GpSimd, 128 elements wide, reads the tiles one
+    after the other.
 
     The mode needs both tiles in SBUF, and its dtypes everywhere. Before trn2 it needs ``simple`` operators and elements
     that lie side by side, too.
     """
+    if engine_of(inst) != "vector":
+        return streaming(inst, target, inputs[0].free_elements, entry, 2.0)
     in_psum = sum(access.buffer is Buffer.psum for access in inputs)
     fast = in_psum == 0 and _has_performance_dtypes(inst, target)
     if fast and target.vector_width_16bit == target.vector_width_32bit:
         fast = simple and all(map(_dense, inputs))
-    return streaming(inst, target, inputs[0].free_elements, entry, 1.0 if fast or in_psum == 1 else 2.0)
+    if fast or in_psum:
+        return streaming(inst, target, inputs[0].free_elements, entry, 1.0 if in_psum < 2 else 2.0)
+    cycles, origin = target.vector_two_tiles_cycles, target.origin("vector_two_tiles_cycles")
+    return streaming(inst, target, inputs[0].free_elements, entry, cycles, origin=origin)
 
 
 def activation(
@@ -208,6 +222,9 @@ def matmul(
     performance guide (Opt #7) has short ones begin every 64 cycles. Sums in PSUM follow each other without delay.
 
     ``columns`` counts those that move for the time that they take; each row has ``pack`` elements of the contraction.
+    A throttled clock issues fewer columns, and what is beside them goes by meanwhile: profiles of trn2 show 427 ns
+    between products of 512 columns at half of the clock, and 105 to 107 for 128.
+
     ``moves``: a transpose. A product in a part of the array, of ``size`` at ``position``, leaves the rest to others
     (:mod:`nki.cost.tensor_array`).
     """
@@ -218,11 +235,12 @@ def matmul(
     interval = max(load, least, multiply + target.stationary_load_cycles)
     clock = target.tensor_clock_ghz
     occupancy = interval / clock
-    part, array_rows, kept, load_ns = 0, target.partitions, 0.0, (interval - max(least, multiply)) / clock
-    if position and size and size[0] * size[1] < target.partitions * target.matmul_stationary_free_max:
-        array_rows, kept, load_ns = size[0], occupancy, 0.0
-        part = blocks((position[0], position[1]), (size[0], size[1]), target)
-        share = size[0] * size[1] / (target.partitions * target.matmul_stationary_free_max)
+    clocked = max(load, least, columns * cycles_per_column) / interval
+    part, array, kept, load_ns = 0, _array(target), 0.0, (interval - max(least, multiply)) / clock
+    if position and size and size[0] * size[1] < array[0] * array[1]:
+        share = size[0] * size[1] / (array[0] * array[1])
+        array, kept, load_ns = (size[0], size[1]), occupancy, 0.0
+        part = blocks((position[0], position[1]), array, target)
         occupancy = max(occupancy * share, least / clock)
     latency = max(columns * cycles_per_column / clock + target.matmul_latency_ns, occupancy) + target.semaphore_ns
     return Estimate(
@@ -233,7 +251,8 @@ def matmul(
         0,
         kind,
         source,
-        activity=rows / array_rows,
+        activity=_activity(rows / array[0], loaded / array[1], target),
+        clocked=clocked,
         flops=2 * rows * pack * loaded * moving,
         passes=cycles_per_column / pack,
         moves=moves,
@@ -243,10 +262,30 @@ def matmul(
     )
 
 
+def _array(target: Target) -> tuple[int, int]:
+    """Rows and columns of the Tensor engine's array."""
+    return target.partitions, target.matmul_stationary_free_max
+
+
+def _activity(rows: float, columns: float, target: Target) -> float:
+    """The part of the array that counts as busy with a product that uses these parts of its rows and columns."""
+    idle_rows, idle_columns = target.tensor_throttle_idle_rows, target.tensor_throttle_idle_columns
+    return (1.0 - idle_rows * (1.0 - rows)) * (1.0 - idle_columns * (1.0 - min(1.0, columns)))
+
+
 def fixed(inst: Inst, target: Target, nanoseconds: float, kind: Kind, source: str) -> Estimate:
     """An instruction whose time does not depend on its operands."""
     engine = engine_of(inst)
     return Estimate(engine, nanoseconds, nanoseconds + target.semaphore_ns, 0.0, 0, kind, source)
+
+
+def barrier(inst: Inst, target: Target) -> Estimate:
+    """One instruction of the sequencer, which goes on when the other core's semaphore has come.
+
+    Each core writes a semaphore of the other one and waits for its own (reference, ``nisa.core_barrier``).
+    """
+    wait = target.sequencer_ns + target.remote_semaphore_ns
+    return Estimate(engine_of(inst), wait, wait + target.semaphore_ns, 0.0, 0, *target.origin("remote_semaphore_ns"))
 
 
 def _ports(inst: Inst, engine: str, target: Target) -> tuple[str, ...]:

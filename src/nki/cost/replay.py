@@ -6,12 +6,13 @@ the resources that it shares are free:
 * the DMA engines of the core, each of which the queues with data share in turns (:mod:`nki.cost.sharing`) and serves
   each queue in order; engines that all transfers keep alike are one resource (:class:`nki.ir.estimate.Estimate`);
 * a generator of DMA descriptors, which serves the transfers of all its rings in the order of the program, as the engine
-  that commands it comes to them: one that waits holds up those behind it;
+  that commands it comes to them: one that waits holds up those behind it. Software generates descriptors on GpSimd, so
+  GpSimd's own instructions take their turns among those transfers;
 * each memory port that two engines cannot use at once: the engine that asks first has it for its whole instruction.
 
 Windows of a fixed length throttle the clock of the Tensor engine: after a window that was busy enough the next one is
 at full rate, after one that was idle enough the next one is throttled again. A matmul that uses a part of the array's
-rows counts as busy by that part (``tensor_throttle_idle_rows``, a guess from one published case). An activation
+rows, or of its columns, may count as busy by that part (``tensor_throttle_idle_rows``, a guess). An activation
 function whose table is not loaded loads it first, while its operands are still awaited.
 """
 
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heappop, heappush
 
+from nki.cost.dma import SOFTWARE
 from nki.cost.sharing import NEVER, DataQueue, EnginesInOrder, SharedBandwidth, SharedEngines, engine_loads
 from nki.cost.tensor_array import ArrayParts, TensorClock
 from nki.ir.estimate import Estimate
@@ -94,6 +96,8 @@ class Replay:
         self.clock = TensorClock(target) if target.tensor_throttle_fraction != 1.0 else None
         self.array = ArrayParts()
         self.table = ""
+        self.fetched = 0
+        """The loads so far whose descriptors were generated."""
         self.table_loads: list[tuple[float, float]] = []
         """Begin and end of each load of an activation table."""
         self.meetings: dict[int, Meeting] = {}
@@ -133,6 +137,11 @@ class Replay:
         self.now += ns
         if self.clock is not None:
             self.clock.window_end += ns
+
+    def stall_of_load(self) -> float:
+        """The time for which the data of the next load that is generated stands still: that of the second one does."""
+        self.fetched += 1
+        return self.target.dma_second_load_ns if self.fetched == 2 else 0.0
 
     def load_table(self, table: str, time: float) -> None:
         """Load an activation table from ``time`` on."""
@@ -195,7 +204,9 @@ class _Block:
         self.runnable = list(range(len(self.threads) - 1, -1, -1))
         self.waiting: dict[int, list[int]] = {}
         """The threads that wait for the result of an instruction, or, by ``~number``, for its issue."""
-        self.before = _before(in_order, estimates) if self.by_events else {}
+        self.on_generator = _on_generator(estimates)
+        """GpSimd's own instructions, if software generates descriptors on GpSimd, too."""
+        self.before = _before(in_order, estimates, self.on_generator) if self.by_events else {}
         self.events: list[tuple[float, int, int]] = []
         """Arrivals of data and requests of ports: time, serial number, and number of the instruction."""
         self.bandwidth = SharedBandwidth()
@@ -223,7 +234,7 @@ class _Block:
         queues, estimates, releases, results = self.queues, self.estimates, self.releases, self.results
         free, last, runnable, waiting, granted = self.free, self.last, self.runnable, self.waiting, self.granted
         predecessors, chained, meetings = self.predecessors, self.chained, self.meetings
-        clock, array, by_events = self.replay.clock, self.replay.array, self.by_events
+        clock, array, by_events, on_generator = self.replay.clock, self.replay.array, self.by_events, self.on_generator
         while runnable:
             thread = runnable.pop()
             instructions, position = self.threads[thread], self.positions[thread]
@@ -251,10 +262,11 @@ class _Block:
                     self._met(number, start, cause, blocker, arrival)
                     if arrival.time > start:
                         start, cause, blocker = arrival.time, 7, -1
-                if estimate.transfer:
-                    idle, other = self.generators.get(estimate.generator, _IDLE)
+                if estimate.generator or number in on_generator:
+                    idle, last_served = self.generators.get(estimate.generator or SOFTWARE, _IDLE)
                     if idle > start:
-                        start, cause, blocker = idle, 4, other
+                        start, cause, blocker = idle, 4, last_served
+                if estimate.transfer:
                     release = start + estimate.issue
                     self._issued(number, estimate, release)
                 else:
@@ -264,8 +276,10 @@ class _Block:
                         start, cause, blocker = kept, 3, last[queue]
                     release = start + estimate.occupancy
                     if clock is not None and estimate.resource == "tensor":
-                        release = clock.run(start, estimate.occupancy, estimate.activity)
+                        release = clock.run(start, estimate.occupancy, estimate.activity, estimate.clocked)
                     results[number] = release + estimate.latency - estimate.occupancy
+                    if number in on_generator:
+                        self.generators[SOFTWARE] = release, number
                     if estimate.part:
                         array.keep(estimate.part, start + estimate.part_ns * (release - start) / estimate.occupancy)
                 free[queue], last[queue] = release, number
@@ -298,13 +312,13 @@ class _Block:
         if start == NEVER:
             self.waiting.setdefault(blocker, []).append(thread)
             return True
-        if estimate.transfer:
-            before = self.before.get(number, -1)
-            if before >= 0 and self.releases[before] == NEVER:
-                self.waiting.setdefault(~before, []).append(thread)
-                return True
-        elif self.shares_ports and estimate.ports and number not in self.granted:
-            self._expect(start, number)
+        before = self.before.get(number, -1)
+        if before >= 0 and self.releases[before] == NEVER:
+            self.waiting.setdefault(~before, []).append(thread)
+            return True
+        if self.shares_ports and estimate.ports and number not in self.granted:
+            idle = self.generators.get(SOFTWARE, _IDLE)[0] if number in self.on_generator else 0.0
+            self._expect(max(start, idle), number)
             return True
         return False
 
@@ -325,6 +339,8 @@ class _Block:
             self.generators[generator] = time, number
         queue, share = _data_queue(estimate, ring), self.loads.busiest(estimate)
         begun, least = time + estimate.start, self.next_begin.get(queue, 0.0)
+        if estimate.fetches:
+            begun += self.replay.stall_of_load()
         if least > begun:
             begun = least
         if self.by_events:
@@ -419,13 +435,20 @@ def _by_queue(order: Iterable[int], queues: Sequence[int], count: int) -> list[S
     return list(threads)
 
 
-def _before(order: Iterable[int], estimates: Sequence[Estimate]) -> dict[int, int]:
-    """Of each transfer: the one that its generator serves before it."""
+def _on_generator(estimates: Sequence[Estimate]) -> Collection[int]:
+    """The instructions of GpSimd that compute, if it generates descriptors beside them."""
+    if not any(estimate.generator == SOFTWARE for estimate in estimates):
+        return ()
+    return frozenset(n for n, each in enumerate(estimates) if each.resource == SOFTWARE and each.occupancy)
+
+
+def _before(order: Iterable[int], estimates: Sequence[Estimate], on_generator: Collection[int]) -> dict[int, int]:
+    """Of each transfer, and of each instruction ``on_generator``: what its generator does before it."""
     result: dict[int, int] = {}
     last: dict[str, int] = {}
     for number in order:
-        generator = estimates[number].generator
-        if generator and estimates[number].transfer:
+        generator = SOFTWARE if number in on_generator else estimates[number].generator
+        if generator:
             result[number] = last.get(generator, -1)
             last[generator] = number
     return result

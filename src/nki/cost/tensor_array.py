@@ -28,43 +28,46 @@ class TensorClock:
         self.length = target.tensor_throttle_window_cycles / target.tensor_clock_ghz
         self.fraction = target.tensor_throttle_fraction
         self.rise, self.fall = target.tensor_throttle_raise, target.tensor_throttle_lower
-        self.idle_rows = target.tensor_throttle_idle_rows
         self.rate = self.fraction
         self.windows = [self.rate]
         self.window_end = self.length
         self.busy = 0.0
 
-    def run(self, time: float, work: float, activity: float) -> float:
+    def run(self, time: float, work: float, activity: float, clocked: float = 1.0) -> float:
         """The end of ``work`` ns at full rate that begins at ``time``; calls are in the order of their times.
 
-        ``activity`` is the part of the array's rows that work: windows count as busy by it.
+        Windows count as busy by ``activity``. ``clocked`` is the part of the work that takes longer with a throttled
+        clock; the rest goes by meanwhile.
         """
-        activity = 1.0 - self.idle_rows * (1.0 - activity)
         while time >= self.window_end:
             self._next_window()
-        end = time + work / self.rate
+        rate = self.rate if self.rate == 1.0 else self._rate(clocked)
+        end = time + work / rate
         if end <= self.window_end:
             self.busy += (end - time) * activity
             return end
         while True:
-            room = (self.window_end - time) * self.rate
+            room = (self.window_end - time) * rate
             if work <= room:
                 break
             self.busy += (self.window_end - time) * activity
             work -= room
             time = self.window_end
             self._next_window()
-        self.busy += work / self.rate * activity
-        return time + work / self.rate
+            rate = self._rate(clocked)
+        self.busy += work / rate * activity
+        return time + work / rate
 
     def wait(self, time: float, end: float, activity: float) -> None:
         """A product waits from ``time`` to ``end`` for others to leave its part of the array, which is busy then."""
-        activity = 1.0 - self.idle_rows * (1.0 - activity)
         while end >= self.window_end:
             self.busy += max(0.0, self.window_end - time) * activity
             time = max(time, self.window_end)
             self._next_window()
         self.busy += (end - time) * activity
+
+    def _rate(self, clocked: float) -> float:
+        return min(1.0, self.rate / clocked) if self.rate < 1.0 else 1.0
 
     def _next_window(self) -> None:
         share = self.busy / self.length

@@ -20,9 +20,11 @@ class Estimate:
     the ``generator`` of its descriptors (an engine's name; empty for static ones); ``start`` goes by before the first
     data; ``transfer`` moves the data if no other DMA does. ``bytes`` counts the bytes that it moves. A transfer of few
     partitions keeps each DMA engine for the time in ``engines``; if that is empty, each is kept for ``occupancy``.
+    ``fetches``: it loads from HBM to the chip, with descriptors that a generator makes.
 
-    ``activity`` is the fraction of the rows of the Tensor engine's array, or of a part of it, that a matmul uses; it
-    throttles the clock. ``part`` is that part as a bit mask (0: the whole), which the matmul keeps for ``part_ns``.
+    ``activity`` tells how busy a matmul keeps the Tensor engine's array, or a part of it, which decides about the
+    throttled clock; ``clocked`` is the part of ``occupancy`` that this clock stretches. ``part`` is that part of the
+    array as a bit mask (0: the whole), which the matmul keeps for ``part_ns``.
     ``table`` names the table that an activation function needs. ``ports`` are the memories that no other engine can
     access meanwhile, of those that engines have in common.
 
@@ -48,6 +50,7 @@ class Estimate:
     table: str = ""
     ports: tuple[str, ...] = ()
     activity: float = 1.0
+    clocked: float = 1.0
     flops: int = 0
     passes: float = 1
     moves: bool = False
@@ -55,3 +58,4 @@ class Estimate:
     part: int = 0
     part_ns: float = 0.0
     engines: tuple[float, ...] = ()
+    fetches: bool = False

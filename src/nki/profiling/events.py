@@ -131,6 +131,18 @@ class CoreEvents:
         full = [estimate.occupancy if estimate.flops else np.inf for estimate in self.estimates]
         return np.maximum(self.release - self.start - np.array(full)[self.number], 0.0)
 
+    @cached_property
+    def clock(self) -> Column:
+        """Mean clock of the Tensor engine while it works on each row, as a part of the full one.
+
+        In a time with a slow clock, a row gets on by the slow clock over its ``clocked`` part in each ns.
+        """
+        slow = self.timeline.replay.target.tensor_throttle_fraction
+        clocked = np.array([max(estimate.clocked, slow) for estimate in self.estimates])[self.number]
+        lost, length = 1.0 - slow / clocked, self.release - self.start
+        throttled = np.divide(self.throttled, lost * length, out=np.zeros(len(self)), where=lost * length > 0)
+        return 1.0 - (1.0 - slow) * np.minimum(throttled, 1.0)
+
     @property
     def meetings(self) -> dict[int, Meeting]:
         """The meetings with other cores, by row."""

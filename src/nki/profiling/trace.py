@@ -261,8 +261,7 @@ class _Core:
         events, full = self.events, self.profile.target.tensor_clock_ghz
         last = None
         for row in self.engine_rows.rows("tensor").tolist():
-            length = float(events.release[row] - events.start[row])
-            clock = full * (1 - float(events.throttled[row]) / length) if length > 0 else full
+            clock = full * float(events.clock[row])
             if last is None or abs(clock - last) > 1e-6 * full:
                 yield float(events.start[row]), clock
             last = clock

@@ -98,15 +98,31 @@ GEN3: Final = Target(
     tensor_throttle_window_cycles=Fact(
         8192, "cycles", f"{_TRACES}: windows of 3413.3 ns; Neuron Explorer: about 3 us", "measured"
     ),
-    tensor_throttle_raise=Fact(0.75, "", f"{_TRACES}: busy part of a slow window, 0.74 was too little", "measured"),
-    tensor_throttle_lower=Fact(0.32, "", f"{_TRACES}: busy part of a fast window, 0.41 was enough to stay", "measured"),
+    tensor_throttle_raise=Fact(
+        0.75,
+        "",
+        f"{_TRACES}: busy part of a slow window, 0.74 was too little; three eighths of the cycles at full rate",
+        "measured",
+    ),
+    tensor_throttle_lower=Fact(
+        0.375,
+        "",
+        f"{_TRACES}: of fast windows, 0.32 was too little and 0.41 enough; three eighths of the cycles, which is what "
+        "raises the clock of a slow one. Neuron Explorer says 50 %, and does not say of what",
+        "measured",
+        (0.32, 0.4),
+    ),
     tensor_throttle_idle_rows=Fact(
         1.0,
         "",
-        "published rate of 512 products of four shapes, 30.8 TFLOPS: one shape took twice its time, and either the 32 "
-        "rows or the 32 columns of another explain it; rows are assumed",
+        "published profile of 512 products each with 32 columns that are loaded, 64 that move, 32 rows, and all: 453 "
+        "us, where a fast clock takes 350 and a slow one for 512 columns adds 111. So either 32 rows or 32 loaded "
+        "columns keep the clock slow, not both. Rows are assumed: what moves along them is known where it enters",
         "guess",
         (0.0, 1.0),
+    ),
+    tensor_throttle_idle_columns=Fact(
+        0.0, "", "the other reading of the profile that tensor_throttle_idle_rows names", "guess", (0.0, 1.0)
     ),
     vector_clock_ghz=Fact(0.96, "GHz", f"{_GUIDE}: table of compute engines"),
     scalar_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
@@ -122,6 +138,14 @@ GEN3: Final = Target(
     performance_dtypes=Fact(frozenset((bfloat16, float16)), "dtypes", f"{_GUIDE}: Vector Engine Performance Mode"),
     vector_width_16bit=Fact(512, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     vector_width_32bit=Fact(256, "elements/cycle", f"{_GUIDE}: table of compute engines"),
+    vector_two_tiles_cycles=Fact(
+        1.0,
+        "cycles",
+        f"{_GUIDE}: the engine reads 256 elements of 32 bits a cycle, as many as two tiles of 16 bits need, and twice "
+        f"those of trn1; {_TRACES}: an element of one float32 tile takes half a cycle. No profile shows two tiles",
+        "guess",
+        (1.0, 2.0),
+    ),
     scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     min_interval_cycles=Fact(64, "cycles", f"{_BETA1}: MIN_II"),
@@ -179,6 +203,14 @@ GEN3: Final = Target(
     register_store_ns=Fact(95.0, "ns", _AS_TRN1, "guess", (48.0, 190.0)),
     sequencer_ns=Fact(50.0, "ns", _AS_TRN1, "guess", (37.0, 91.0)),
     semaphore_ns=Fact(35.0, "ns", f"{_TRACES}: engine done to waiting engine, 34-37 ns", "measured"),
+    remote_semaphore_ns=Fact(
+        240.0,
+        "ns",
+        "as a semaphore that a DMA engine writes: on inf2, 238-250 ns from the last of 16 writes to the reader; "
+        "between a semaphore within a core and the 1300 ns across engines of the guide to DMA bandwidth",
+        "guess",
+        (35.0, 1300.0),
+    ),
     semaphores=Fact(256, "semaphores", f"{_DRIVER}, address map of the third generation; per core"),
     launch_ns=Fact(
         7720.0,
@@ -226,9 +258,10 @@ GEN3: Final = Target(
     dma_trigger_ns=Fact(
         565.0,
         "ns",
-        f"{_TRACES}: a hardware DMA holds its queue 540-550 ns, the next one begins after 576-590; the guide says 600",
+        f"that of hardware descriptors, and about that of software; a profile of {_DMA} has a static queue for inputs "
+        "and outputs, whose trigger takes 50",
         "measured",
-        (540.0, 600.0),
+        (50.0, 600.0),
     ),
     dma_start_ns=Fact(
         441.0,
@@ -237,6 +270,13 @@ GEN3: Final = Target(
         f"({_DMA}), 624-743 after software, 1326-1345 after hardware ({_TRACES}); the middle, less 565",
         "measured",
         (59.0, 780.0),
+    ),
+    dma_hardware_trigger_ns=Fact(
+        565.0,
+        "ns",
+        f"{_TRACES}: a hardware DMA holds its queue 540-550 ns, the next one begins after 576-590; the guide says 600",
+        "measured",
+        (540.0, 600.0),
     ),
     dma_hardware_start_ns=Fact(
         770.0, "ns", f"{_TRACES}: first packet 1326-1345 ns after the trigger, less 565", "measured"
@@ -250,6 +290,13 @@ GEN3: Final = Target(
         f"{_TRACES}: rows of 512 bytes, 417-641 ns from the first data to the last",
         "measured",
         (417.0, 641.0),
+    ),
+    dma_second_load_ns=Fact(
+        0.0,
+        "ns",
+        "no profile of this generation shows the second load of a launch apart; trn1 has 453",
+        "guess",
+        (0.0, 453.0),
     ),
     dma_completion_ns=Fact(
         386.0, "ns", f"{_TRACES}: last data to waiting instruction, 374-398 ns", "measured", (293.0, 450.0)

@@ -138,7 +138,7 @@ class Target(_Row):
 
     # Tensor engine. Its clock is throttled by windows: after one that is busier than ``raise`` it is at full rate,
     # after one that is less busy than ``lower`` at ``fraction`` of it. ``idle_rows`` is the part in which idle rows of
-    # the array, beside rows that work, count as idle.
+    # the array, beside rows that work, count as idle; ``idle_columns`` likewise.
     tensor_clock_ghz: FactField[float] = FactField()
     matmul_min_interval_cycles: FactField[int] = FactField()
     matmul_issue_cycles: FactField[int] = FactField()
@@ -151,11 +151,13 @@ class Target(_Row):
     tensor_throttle_raise: FactField[float] = FactField()
     tensor_throttle_lower: FactField[float] = FactField()
     tensor_throttle_idle_rows: FactField[float] = FactField()
+    tensor_throttle_idle_columns: FactField[float] = FactField()
 
     # Vector, Scalar and GpSimd engines. Widths are elements per cycle over all partitions, for the dtypes of the
-    # performance mode (16bit) and for all others. An element keeps an interface of SBUF or PSUM for
-    # ``strided_access_ns`` if its neighbour is more than ``strided_access_bytes`` away. GpSimd's own DMA moves data in
-    # one direction at ``gpsimd_dma_gbps``, beside the DMA engines; its latency is that of a transfer without bytes.
+    # performance mode (16bit) and for all others; ``two_tiles`` are Vector's cycles per element if it reads two tiles
+    # of those others in SBUF. An element keeps an interface of SBUF or PSUM for ``strided_access_ns`` if its neighbour
+    # is more than ``strided_access_bytes`` away. GpSimd's own DMA moves data in one direction at ``gpsimd_dma_gbps``,
+    # beside the DMA engines; its latency is that of a transfer without bytes.
     vector_clock_ghz: FactField[float] = FactField()
     scalar_clock_ghz: FactField[float] = FactField()
     gpsimd_clock_ghz: FactField[float] = FactField()
@@ -164,6 +166,7 @@ class Target(_Row):
     performance_dtypes: FactField[frozenset[DType]] = FactField()
     vector_width_16bit: FactField[int] = FactField()
     vector_width_32bit: FactField[int] = FactField()
+    vector_two_tiles_cycles: FactField[float] = FactField()
     scalar_width_16bit: FactField[int] = FactField()
     scalar_width_32bit: FactField[int] = FactField()
     min_interval_cycles: FactField[int] = FactField()
@@ -191,14 +194,16 @@ class Target(_Row):
     register_store_ns: FactField[float] = FactField()
     sequencer_ns: FactField[float] = FactField()
     semaphore_ns: FactField[float] = FactField()
+    remote_semaphore_ns: FactField[float] = FactField()
     semaphores: FactField[int] = FactField()
     launch_ns: FactField[float] = FactField()
     unpublished_cost: FactField[float] = FactField()
 
     # DMA and HBM. A transfer takes trigger + start + bytes over rate + completion. The trigger keeps the queue and the
     # generator of its descriptors: hardware of the Sync or Scalar engine, or software on GpSimd; static descriptors
-    # have none. dma_start_ns holds where the kernel leaves the choice open. The bytes keep the DMA engines, which all
-    # queues of a core share; the descriptors of one transfer reach the engines one after the other (spread).
+    # have none. dma_trigger_ns and dma_start_ns hold where the kernel leaves the choice open. The bytes keep the DMA
+    # engines, which all queues of a core share; the descriptors of one transfer reach the engines one after the other
+    # (spread). The data of the second load of a launch stands still at first (second_load).
     # dma_engine_by_partition is the part of a transfer that the engines of its partitions move alone.
     # A packet takes its bytes, of the wider dtype, at the peak rate and an overhead; one that converts has its own.
     dma_hardware_descriptors: FactField[bool] = FactField()
@@ -213,11 +218,13 @@ class Target(_Row):
     dma_cast_overhead_ns: FactField[float] = FactField()
     dma_trigger_ns: FactField[float] = FactField()
     dma_start_ns: FactField[float] = FactField()
+    dma_hardware_trigger_ns: FactField[float] = FactField()
     dma_hardware_start_ns: FactField[float] = FactField()
     dma_software_trigger_ns: FactField[float] = FactField()
     dma_software_start_ns: FactField[float] = FactField()
     dma_static_start_ns: FactField[float] = FactField()
     dma_spread_ns: FactField[float] = FactField()
+    dma_second_load_ns: FactField[float] = FactField()
     dma_completion_ns: FactField[float] = FactField()
     dma_accumulate_efficiency: FactField[float] = FactField()
     dma_transpose_efficiency: FactField[float] = FactField()

@@ -74,9 +74,8 @@ class CoreBarrier(Inst):
         m.barrier(self.together(), self.data.name)
 
     def cost(self, target: Target) -> Estimate:
-        """One instruction of the sequencer; the time of waiting depends on the other core."""
-        why = "one instruction; the time of waiting is the other core's"
-        return cost.fixed(self, target, target.sequencer_ns, "guess", why)
+        """One instruction of the sequencer and a semaphore from the other core, when both have come."""
+        return cost.barrier(self, target)
 
     @classmethod
     def sample(cls, draw: Draw) -> CoreBarrier:

@@ -117,8 +117,8 @@ class TensorTensor(Inst):
             m.store(self.dst, m.cast(m.alu(self.op.name, left, right), self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
-        """``max(64, f N) + issue`` cycles for N elements per partition; f = 2, or 1 for one tile in PSUM and for 16-bit
-        floats in SBUF (trn1: bfloat16 side by side, and only add, subtract and multiply).
+        """``max(64, f N) + issue`` cycles for N elements per partition; f = 2, or on Vector 1 for one tile in PSUM and
+        for two in SBUF (trn1: bfloat16 side by side, and only add, subtract and multiply).
         """
         simple = self.op.name in ("add", "subtract", "multiply")
         return cost.combining(self, target, (self.data1, self.data2), "tensor_tensor", simple=simple)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from nki.analysis.dependence import DependenceGraph
+from nki.cost.dma import SOFTWARE
 from nki.cost.replay import in_order_ns
 from nki.cost.sharing import EnginesInOrder, engine_loads
 from nki.cost.tensor_array import ArrayParts
@@ -89,6 +90,8 @@ def resource_bounds(queues: Sequence[int], estimates: Sequence[Estimate]) -> dic
             add(estimate.generator or queue, estimate.issue, estimate.latency - estimate.issue)
         else:
             add(queue, estimate.occupancy, estimate.latency - estimate.occupancy)
+            if estimate.resource == SOFTWARE:  # the engine makes descriptors, too
+                add(SOFTWARE, estimate.occupancy, estimate.latency - estimate.occupancy)
     if engines.by_estimate:
         loads["dma"] = max(engines.totals(estimates))
     return {resource: heads[resource] + busy + tails[resource] for resource, busy in loads.items()}
