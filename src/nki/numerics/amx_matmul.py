@@ -26,6 +26,7 @@ from nki.numerics.llvm import (
     at_least,
     canonical_nan,
     i64,
+    internal,
     prefetch,
     scratch,
     smaller,
@@ -41,10 +42,8 @@ _ACROSS: Final = PANEL // _SIDE
 _TILES: Final = 8
 _LEFT, _RIGHT = 2 * _ACROSS, 2 * _ACROSS + 2
 """The first registers of the operands; those below are sums, two tiles high and two wide."""
-_PART: Final = 8
-"""Rows of sums that are written while a group is multiplied: a product of 128 partitions has four groups."""
 _FETCHED: Final = 8
-"""Lines of the next panel that are fetched meanwhile: all of them, if the product has four blocks of rows."""
+"""Lines that are fetched at a time, of the :data:`PANEL` lines of each group: all, if there are four blocks of rows."""
 AS_SUMMED: Final = -1
 """For ``accumulate``: the product as the tile registers have it."""
 
@@ -79,7 +78,7 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
         for high, row, _ in _blocks(b, rows):
             _block(b, high, (row_of(stationary, row), right, groups), row_of(Matrix(out_pointer, ldo), row))
         b.ret_void()
-    sums = _Sums(b, b.icmp_signed("!=", accumulate, i64(0)))
+    sums = _Sums(b, ldo, b.icmp_signed("!=", accumulate, i64(0)))
     column = Variable(b)
     column.set(i64(0))
     with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
@@ -87,13 +86,14 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
         panel, out = panels.at(b, number, i64(0)), Matrix(b.gep(out_pointer, [column.get()], source_etype=F32), ldo)
         columns_left = b.sub(columns, column.get())
         width = smaller(b, columns_left, PANEL)
-        ahead = _Ahead(b, panels.at(b, b.add(number, i64(1)), i64(0)), columns_left)
+        exists = b.icmp_signed(">", columns_left, i64(PANEL))
+        ahead = _Ahead(b, panels.at(b, b.add(number, i64(1)), i64(0)), rows, exists)
         for high, row, count in _blocks(b, rows):
             operands = row_of(stationary, row), panel, groups
             _block(b, high, operands, Matrix(sums.pointer, i64(PANEL)), sums, ahead)
-            sums.stored(row_of(out, row), count, width)
+            sums.stored(out.at(b, row, i64(0)), count, width)
         column.set(b.add(column.get(), i64(PANEL)))
-    sums.finish()
+    sums.write()
     b.ret_void()
     return function
 
@@ -123,95 +123,92 @@ def _blocks(b: Builder, rows: Value) -> Iterator[tuple[int, Value, Value]]:
 
 
 class _Sums:
-    """The sums of the last block of tiles, which are written to the result while the next block is multiplied.
+    """The sums of the last block of tiles, at :attr:`pointer`, which are written while the next block is multiplied.
 
-    A part of them has :data:`_PART` rows. Sums of a panel that is not whole do not wait.
+    All go to the result at once, behind the first group: a few with each group cost no less time, but a lower clock.
+    ``ldo``: elements from row to row of the result; ``adds``: true if they are added to it.
     """
 
-    def __init__(self, b: Builder, adds: Value) -> None:
-        self._b, self._adds = b, adds
+    def __init__(self, b: Builder, ldo: Value, adds: Value) -> None:
+        self._b, self._ldo, self._adds = b, ldo, adds
+        self._write = _add_write(b.module)
         self.pointer = scratch(b, 2 * _SIDE * PANEL)
-        self._next, self._rows, self._out, self._step = (
-            Variable(b),
-            Variable(b),
-            Variable(b, POINTER),
-            Variable(b),
-        )
-        self._next.set(i64(0))
+        self._out, self._rows, self._columns = Variable(b, POINTER), Variable(b), Variable(b)
         self._rows.set(i64(0))
 
-    def stored(self, out: Matrix, rows: Value, columns: Value) -> None:
-        """Note that the next block has been stored at :attr:`pointer`; the sums before must be finished."""
-        b = self._b
-        self._next.set(i64(0))
+    def stored(self, out: Value, rows: Value, columns: Value) -> None:
+        """Note that the next block has been stored, whose place in the result is ``out``."""
+        self._out.set(out)
         self._rows.set(rows)
-        self._out.set(out.pointer)
-        self._step.set(out.stride)
-        with b.if_then(b.icmp_signed("<", columns, i64(PANEL))):
-            column = Variable(b)
-            with steps(b, rows, 1) as row:
-                column.set(i64(0))
-                for lanes in (_SIDE, 1):
-                    with steps(b, columns, lanes, column) as here:
-                        self._copy(row, here, lanes)
+        self._columns.set(columns)
+
+    def write(self) -> None:
+        """Write them, if they have not been written."""
+        b, rows = self._b, self._rows.get()
+        with b.if_then(b.icmp_signed(">", rows, i64(0))):
+            b.call(self._write, [self._out.get(), self._ldo, self.pointer, rows, self._columns.get(), self._adds])
             self._rows.set(i64(0))
 
-    def write_part(self) -> None:
-        """Write a part of the sums that wait, if as many rows do."""
-        b = self._b
-        first = self._next.get()
-        with b.if_then(at_least(b, b.sub(self._rows.get(), first), _PART)):
-            with b.if_else(self._adds) as branches:
-                for branch, adds in zip(branches, (True, False), strict=True):
-                    with branch:
-                        self._write([b.add(first, i64(n)) for n in range(_PART)], adds)
-            self._next.set(b.add(first, i64(_PART)))
 
-    def finish(self) -> None:
-        """Write all sums that wait."""
-        b = self._b
-        with while_(b, lambda: at_least(b, b.sub(self._rows.get(), self._next.get()), _PART)):
-            self.write_part()
-        with steps(b, self._rows.get(), 1, self._next) as row, b.if_else(self._adds) as branches:
-            for branch, adds in zip(branches, (True, False), strict=True):
-                with branch:
-                    self._write([row], adds)
+def _add_write(module: ir.Module) -> ir.Function:
+    """Add to ``module`` the function that writes ``rows`` x ``columns`` sums, or adds them; NaN becomes canonical.
 
-    def _write(self, rows: list[Value], adds: bool) -> None:
-        for row in rows:
-            for column in range(0, PANEL, _SIDE):
-                self._copy(row, i64(column), _SIDE, adds)
+    A whole block is written without a loop, which two threads with a half of each product pay for.
+    """
+    flag = ir.IntType(1)
+    function, b = internal(module, "nki_amx_write", [POINTER, I64, POINTER, I64, I64, flag])
+    out_pointer, ldo, sums_pointer, rows, columns, adds = function.args
+    out, sums = Matrix(out_pointer, ldo), Matrix(sums_pointer, i64(PANEL))
 
-    def _copy(self, row: Value, column: Value, lanes: int, adds: bool | None = None) -> None:
-        """Write some sums to the result, or add them to it; a NaN becomes the canonical one."""
-        b, kind = self._b, ir.VectorType(F32, lanes) if lanes > 1 else F32
-        place = Matrix(self._out.get(), self._step.get()).at(b, row, column)
-        value = b.load(Matrix(self.pointer, i64(PANEL)).at(b, row, column), typ=kind, align=4)
-        if adds is None:
-            with b.if_else(self._adds) as (then, otherwise):
-                with then:
-                    total = b.fadd(b.load(place, typ=kind, align=4), value)
-                    b.store(canonical_nan(b, total), place, align=4)
-                with otherwise:
-                    b.store(canonical_nan(b, value), place, align=4)
-            return
+    def copy(row: Value, column: Value, lanes: int, adds: bool) -> None:
+        kind = ir.VectorType(F32, lanes) if lanes > 1 else F32
+        place = out.at(b, row, column)
+        value = b.load(sums.at(b, row, column), typ=kind, align=4)
         if adds:
             value = b.fadd(b.load(place, typ=kind, align=4), value)
         b.store(canonical_nan(b, value), place, align=4)
 
+    def block(adds: bool) -> None:
+        for row in range(2 * _SIDE):
+            for column in range(0, PANEL, _SIDE):
+                copy(i64(row), i64(column), _SIDE, adds)
+
+    def part(adds: bool) -> None:
+        column = Variable(b)
+        with steps(b, rows, 1) as row:
+            column.set(i64(0))
+            for lanes in (_SIDE, 1):
+                with steps(b, columns, lanes, column) as here:
+                    copy(row, here, lanes, adds)
+
+    is_whole = b.and_(at_least(b, rows, 2 * _SIDE), at_least(b, columns, PANEL))
+    with b.if_else(adds) as branches:
+        for branch, adds_here in zip(branches, (True, False), strict=True):
+            with branch, b.if_else(is_whole) as (then, otherwise):
+                with then:
+                    block(adds_here)
+                with otherwise:
+                    part(adds_here)
+    b.ret_void()
+    return function
+
 
 class _Ahead:
-    """The panel behind one, ``columns`` of the result before its end, which is fetched to the second-level cache."""
+    """The panel behind one, if it ``exists``, which is fetched to the second-level cache."""
 
-    def __init__(self, b: Builder, panel: Value, columns: Value) -> None:
+    def __init__(self, b: Builder, panel: Value, rows: Value, exists: Value) -> None:
         self._b, self._next = b, Variable(b, POINTER)
         self._next.set(panel)
-        self._exists = b.icmp_signed(">", columns, i64(PANEL))
+        self._lines: Value = i64(_FETCHED)
+        for blocks in (2, 1):
+            are_few = b.icmp_signed("<=", rows, i64(blocks * 2 * _SIDE))
+            self._lines = b.select(are_few, i64(PANEL // blocks), self._lines)
+        self._lines = b.select(exists, self._lines, i64(0))
 
     def fetch(self) -> None:
-        """Fetch the next :data:`_FETCHED` lines, if there is such a panel."""
+        """Fetch as many of its lines as are due with each group of each block of rows."""
         b = self._b
-        with b.if_then(self._exists):
+        with steps(b, self._lines, _FETCHED):
             for line in range(_FETCHED):
                 prefetch(b, b.gep(self._next.get(), [i64(line * LINE // 4)], source_etype=F32), level=2)
             self._next.set(b.gep(self._next.get(), [i64(_FETCHED * LINE // 4)], source_etype=F32))
@@ -227,7 +224,7 @@ def _block(
 ) -> None:
     """``high`` x 2 tiles of the product, to ``target``; ``operands``: the stationary one, a panel, and its groups.
 
-    The ``sums`` before are written meanwhile, and lines of the panel ``ahead`` are fetched.
+    The ``sums`` before are written meanwhile, and lines of the panel ``ahead`` are fetched. There are groups.
     """
     stationary, panel, groups = operands
     moving = Matrix(panel, i64(PANEL))
@@ -246,9 +243,7 @@ def _block(
         for i, j in places:
             _call(b, "tdpbf16ps", [_tile(_ACROSS * i + j), _tile(_LEFT + i), _tile(_RIGHT + j)])
         if sums is not None:
-            sums.write_part()
-    if sums is not None:
-        sums.finish()
+            sums.write()
     for i, j in places:
         _call(b, "tilestored64", [_tile(_ACROSS * i + j), target.at(b, i64(_SIDE * i), i64(_SIDE * j)), step])
 
