@@ -180,7 +180,7 @@ def log_table() -> tuple[list[float], list[float], list[float]]:
         m: Array = 1 + sixteenth / 16 + np.arange(2**19) / 2**23
         found = (math.inf, 1.0)
         for bits in range(2, 11):
-            c = float(np.round(2 / (m[0] + m[-1]) * 2**bits) / 2**bits)
+            c = round(2 ** (bits + 1) / float(m[0] + m[-1])) / 2**bits
             r: Array = m * c - 1
             if bool((r == r.astype(np.float32)).all()):
                 found = min(found, (max(-float(r[0]), float(r[-1])), c))

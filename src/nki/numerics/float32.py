@@ -1,12 +1,14 @@
 """The functions that networks spend most time in, computed in float32: within 1.5 ulp, faster than in float64.
 
-Each takes and returns float32 values, scalar or vector. Most are polynomials, of which each lane looks up its own: one of
-32 for an interval of |x|. Tails that need an exponential, because their relative error counts, have code of their own,
-which runs if a lane of the vector is there; no lane's bits depend on that. An exponential is kept as (1 + p) 2^n as long as possible, so
-that its rounding error enters a result once. Arguments are clamped first, to a range beyond which the result is 0,
-infinite or constant; clamping keeps NaN. Where a result is 0 no arithmetic leads there: processors take 200 cycles for
-a vector with a result that is too small for a normal number. What masks hide is such: scores of -30000, or -infinity.
-Functions that networks apply to numbers of any size make such results with integers: :meth:`Lanes.scale_low`.
+Each takes and returns float32 values, scalar or vector. Most are polynomials, of which each lane looks up its own: one
+of 32 for an interval of |x|. Tails that need an exponential, because their relative error counts, have code of their
+own, which runs if a lane of the vector is there; no lane's bits depend on that.
+
+An exponential is kept as (1 + p) 2^n as long as possible, so that its rounding error enters a result once. Arguments
+are clamped first, to a range beyond which the result is 0, infinite or constant; clamping keeps NaN. Where a result is 0
+no arithmetic leads there: processors take 200 cycles for a vector with a result that is too small for a normal number.
+What masks hide is such: scores of -30000, or -infinity. Functions that networks apply to numbers of any size make such
+results with integers: :meth:`Lanes.scale_low`.
 """
 
 from __future__ import annotations
