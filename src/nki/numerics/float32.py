@@ -7,8 +7,8 @@ own, which runs if a lane of the vector is there; no lane's bits depend on that.
 An exponential is kept as (1 + p) 2^n as long as possible, so that its rounding error enters a result once. Arguments
 are clamped first, to a range beyond which the result is 0, infinite or constant; clamping keeps NaN. Where a result
 is 0 no arithmetic leads there: processors take 200 cycles for a vector with a result that is too small for a normal
-number. What masks hide is such: scores of -30000, or -infinity. Functions that networks apply to numbers of any size make such
-results with integers: :meth:`Lanes.scale_low`.
+number. What masks hide is such: scores of -30000, or -infinity. Functions that networks apply to numbers of any size
+make such results with integers: :meth:`Lanes.scale_low`.
 """
 
 from __future__ import annotations
