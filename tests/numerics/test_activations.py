@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from nki.isa.tables.activations import ACTIVATIONS, SIN_LIMIT
-from nki.numerics import float32
+from nki.numerics import float32, simd
 from nki.numerics.activations import emit, emit_power
 from nki.numerics.jit import engine
 from nki.numerics.numpy_entry import activate, loop_module, power
@@ -376,6 +376,23 @@ def test_bits_do_not_depend_on_the_other_lanes_of_a_vector(name: str, width: int
     function = loop(name, 1, width)
     np.testing.assert_array_equal(bits(function(mixed)[kept]), bits(function(usual)[kept]))
     np.testing.assert_array_equal(bits(function(mixed)), bits(loop(name, 1, 1)(mixed)))
+
+
+@pytest.mark.parametrize("has_avx2", [False, True])
+@pytest.mark.parametrize("width", [1, 4, 8, 16])
+@pytest.mark.parametrize("name", ["tanh", "erf", "gelu", "log", "rsqrt"])
+def test_processors_without_avx512_give_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, name: str, width: int, has_avx2: bool
+) -> None:
+    if has_avx2 and not simd.has_avx2():
+        pytest.skip("needs AVX2")
+    inputs = np.ascontiguousarray(SAMPLES[::3])
+    expected = bits(activate(name, inputs))
+    monkeypatch.setattr(simd, "has_avx512", lambda: False)
+    monkeypatch.setattr(simd, "has_avx2", lambda: has_avx2)
+    text = str(loop_module("f", 1, lambda b, values: emit(b, name, *values), width))
+    assert ("avx2.permps" in text) == (has_avx2 and name != "rsqrt")  # also of the last elements
+    np.testing.assert_array_equal(bits(loop(name, 1, width)(inputs)), expected)
 
 
 @pytest.mark.parametrize("name", ["tanh", "erf", "sigmoid"])
