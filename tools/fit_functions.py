@@ -109,14 +109,15 @@ def _exp_rest(r: Array) -> Array:
         return np.where(np.abs(r) < 1e-3, series, (np.expm1(r) - r) / r**2)
 
 
-def _erf_ratio(s: Array) -> Array:
-    """erf(x) / x - 1 at s = x^2."""
-    x = np.sqrt(s)
-    return np.vectorize(math.erf)(x) / x - 1
+def _rsqrt_step(e: Array) -> Array:
+    """((1 - e)^(-1/2) - 1) / e; its series near 0."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(np.abs(e) < 1e-4, 1 / 2 + 3 / 8 * e, ((1 - e) ** -0.5 - 1) / e)
 
 
-def _minus_log_erfc(x: Array) -> Array:
-    return -np.log(np.vectorize(math.erfc)(x))
+def _log_rest(r: Array) -> Array:
+    """(log(1 + r) - r + r^2 / 2) / r^3, by its series."""
+    return sum(((-r) ** n / (n + 3) for n in range(12)), np.zeros_like(r))
 
 
 FITS = (
@@ -145,26 +146,48 @@ FITS = (
         single=True,
     ),
     Fit(
-        "ERF_SMALL_SINGLE",
-        "erf(x) / x - 1 in x^2; absolute error",
-        _erf_ratio,
-        0,
-        1,
-        5,
-        weight=np.ones_like,
+        "RSQRT_STEP_SINGLE",
+        "((1 - e)^(-1/2) - 1) / e; error relative to (1 - e)^(-1/2)",
+        _rsqrt_step,
+        -0.0703,
+        0.068,
+        2,
+        weight=lambda e: np.abs(e) * np.sqrt(1 - e),
         single=True,
     ),
     Fit(
-        "ERF_LARGE_SINGLE",
-        "-log(erfc(x)); error is that of erf(x)",
-        _minus_log_erfc,
-        1,
-        4,
-        6,
-        weight=np.vectorize(math.erfc),
+        "LOG_REST_SINGLE",
+        "(log(1 + r) - r + r^2 / 2) / r^3; error relative to r",
+        _log_rest,
+        -0.0356,
+        0.0625,
+        3,
+        weight=lambda r: r**2,
         single=True,
     ),
 )
+
+
+def log_table() -> tuple[list[float], list[float], list[float]]:
+    """For each sixteenth of the mantissas m from 1 to 2: c, and -log(c) as two floats.
+
+    c is near 1 / m, and of so few bits that m c - 1 is a float. At both ends it is exactly 1 and 1 / 2, so that
+    logarithms around 1 start from 0. The first part of -log(c) is a multiple of 2^-17, so that its sum with n times the
+    first part of ln 2 is exact.
+    """
+    inverse: list[float] = []
+    for sixteenth in range(16):
+        m: Array = 1 + sixteenth / 16 + np.arange(2**19) / 2**23
+        found = (math.inf, 1.0)
+        for bits in range(2, 11):
+            c = round(2 ** (bits + 1) / float(m[0] + m[-1])) / 2**bits
+            r: Array = m * c - 1
+            if bool((r == r.astype(np.float32)).all()):
+                found = min(found, (max(-float(r[0]), float(r[-1])), c))
+        inverse.append({0: 1.0, 15: 0.5}.get(sixteenth, found[1]))
+    high = [-round(math.log(c) * 2**17) / 2**17 + 0.0 for c in inverse]
+    low = [float(np.float32(-math.log(c) - first)) + 0.0 for c, first in zip(inverse, high, strict=True)]
+    return inverse, high, low
 
 
 def _show(name: str, numbers: Array) -> str:
@@ -184,6 +207,9 @@ def main() -> None:
             print(_show(f"{fit.name}_UNDER", under), end="")
         else:
             print(_show(fit.name, over), end="")
+    print("\n# For each sixteenth of the numbers m from 1 to 2: c near 1 / m, and -log(c) as two floats")
+    for name, numbers in zip(("LOG_INVERSE", "LOG_HIGH", "LOG_LOW"), log_table(), strict=True):
+        print(_show(name, np.array(numbers)), end="")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 :func:`emit` works on ``float`` and on ``<N x float>`` and gives the same bits for both. Errors and special values are
 those of the rows of ``nki.isa.tables.activations``.
 
-Functions that networks spend their time in have float32 formulas (``single.py``) where those are faster and hold the
-bound. The others go through float64 (``double.py``), where a plain formula leaves little but the result's rounding.
+Functions that networks spend their time in have float32 formulas where those are faster and hold the bound
+(``float32.py``, ``pairs.py``). The others go through float64 (``float64.py``), where a plain formula leaves little but
+the result's rounding.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from nki.numerics import float32, float64
+from nki.numerics import float32, float64, pairs
 from nki.numerics.simd import Lanes, Value
 
 
@@ -69,11 +70,11 @@ _EMITTERS: dict[str, Callable[[Lanes, Value], Value]] = {
     "erf": float32.erf,
     "erf_dx": float64.erf_dx,
     "exp": float32.exp,
-    "log": float64.log,
+    "log": pairs.log,
     "sin": float64.sin,
     "arctan": float64.arctan,
     "sqrt": _sqrt,
-    "rsqrt": float64.rsqrt,
+    "rsqrt": pairs.rsqrt,
     "reciprocal": _reciprocal,
     "sign": _sign,
     "abs": Lanes.abs,

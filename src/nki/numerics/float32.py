@@ -1,18 +1,23 @@
-"""The functions that networks spend most time in, computed in float32: within 2 ulp, faster than in float64.
+"""The functions that networks spend most time in, computed in float32: within 1.5 ulp, faster than in float64.
 
-Each takes and returns float32 values, scalar or vector. An exponential is kept as (1 + p) 2^n as long as possible, so
-that its rounding error enters a result once. Arguments are clamped first, to a range beyond which the result is 0,
-infinite or constant; clamping keeps NaN. Where a result is 0 no arithmetic leads there: processors take 200 cycles for
-a vector with a result that is too small for a normal number. What masks hide is such: scores of -30000, or -infinity.
-Functions that networks apply to numbers of any size make such results with integers: :meth:`Lanes.scale_low`.
+Each takes and returns float32 values, scalar or vector. Most are polynomials, of which each lane looks up its own: one
+of 32 for an interval of |x|. Tails that need an exponential, because their relative error counts, have code of their
+own, which runs if a lane of the vector is there; no lane's bits depend on that.
+
+An exponential is kept as (1 + p) 2^n as long as possible, so that its rounding error enters a result once. Arguments
+are clamped first, to a range beyond which the result is 0, infinite or constant; clamping keeps NaN. Where a result
+is 0 no arithmetic leads there: processors take 200 cycles for a vector with a result that is too small for a normal
+number. What masks hide is such: scores of -30000, or -infinity. Functions that networks apply to numbers of any size
+make such results with integers: :meth:`Lanes.scale_low`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nki.numerics import polynomials as table
+from nki.numerics.pieces import ERF, GELU, GELU_APPRX_SIGMOID, SIGMOID, SILU, TANH, Pieces
 from nki.numerics.simd import F32, LIFT, Lanes, Value, rounded
 
 _LOG2_E = math.log2(math.e)
@@ -25,6 +30,7 @@ _INFINITE_ABOVE = 89.0  # e^89 rounds to infinity
 _LOWEST = -110.0  # e^-110 rounds to 0, also times 110
 _NO_SHARE = 2.0**-60  # 1 + t rounds to 1, and t * t is a normal number
 _LIFTED = 2.0**LIFT
+_ROUNDING = 1.5 * 2.0**23  # added to a number below 2^22, it leaves the nearest integer in the last bits
 _NORMAL = 87.0  # e^x is a normal number from -87 to 87
 
 
@@ -76,19 +82,25 @@ def normal_exp(lanes: Lanes, x: Value) -> Value:
     return lanes.fma(_exp_rest(lanes, x, n), power, power)
 
 
+def _by_pieces(lanes: Lanes, z: Value, pieces: Pieces) -> Value:
+    """The function in ``pieces`` of z from 0 to 31 steps."""
+    shifted = lanes.fma(z, 1.0 / pieces.step, _ROUNDING)  # the last bits are the nearest integer's
+    index = lanes.bits(shifted)
+    n = lanes.sub(shifted, _ROUNDING)
+    distance = lanes.fma(n, -pieces.step, z)
+    first, *others = (lanes.lookup(row, index) for row in pieces.rows)
+    if pieces.starts_as_z:
+        first = lanes.select(lanes.compare("==", n, 0.0), distance, first)
+    return lanes.horner(distance, [first, *others])
+
+
+def _end(pieces: Pieces) -> float:
+    return (len(pieces.rows[0]) - 1) * pieces.step
+
+
 def tanh(lanes: Lanes, x: Value) -> Value:
-    """-q / (2 + q) with q = e^(-2 |x|) - 1, which keeps its relative accuracy for small x."""
-    magnitude = lanes.at_most(lanes.abs(x), 10.0)
-    p, (_, n) = _exp_parts(lanes, lanes.mul(magnitude, -2.0))
-    scale = lanes.power_of_two(F32, n)
-    q = lanes.fma(scale, p, lanes.sub(scale, 1.0))
-    below = lanes.add(q, 2.0)
-    result = lanes.div(q, below)
-    low = lanes.sub(q, lanes.sub(below, 2.0))  # what rounding took from below
-    opposite = lanes.neg(result)
-    rest = lanes.fma(opposite, low, lanes.fma(opposite, below, q))
-    inverse = lanes.fma(opposite, 0.5, 0.5)  # 1 / below, nearly
-    return lanes.copysign(lanes.fma(rest, inverse, result), x)
+    """By pieces; 1 from where they end."""
+    return lanes.copysign(_by_pieces(lanes, lanes.at_most(lanes.abs(x), _end(TANH)), TANH), x)
 
 
 def _quotient(lanes: Lanes, above: Value, below: Value, low: Value, inverse: Value) -> Value:
@@ -113,6 +125,13 @@ def _lifted(lanes: Lanes, exponent: _Exponent) -> _Exponent:
 
 
 def sigmoid(lanes: Lanes, x: Value) -> Value:
+    """By pieces, unless x is a large negative number."""
+    below = _by_pieces(lanes, lanes.at_most(lanes.abs(x), _end(SIGMOID)), SIGMOID)
+    near = lanes.select(lanes.compare("<", x, 0.0), below, lanes.sub(1.0, below))
+    return lanes.mend(lanes.compare("<", x, -_end(SIGMOID)), near, lambda: _sigmoid(lanes, x))
+
+
+def _sigmoid(lanes: Lanes, x: Value) -> Value:
     """t / (1 + t) with t = e^x for negative x, 1 / (1 + t) with t = e^-x for others; below -41 it is t."""
     p, n = _exp_parts(lanes, lanes.at_least(lanes.neg(lanes.abs(x)), _LOWEST))
     t = lanes.scale_low(lanes.fma(p, _LIFTED, _LIFTED), *n)
@@ -132,14 +151,30 @@ def _times_sigmoid(lanes: Lanes, x: Value, negative: Value, parts: tuple[Value, 
     return lanes.select(lanes.compare("<", x, _ONE_ABOVE), lanes.copysign(result, x), x)  # also NaN and infinity
 
 
+def _less_tail(lanes: Lanes, x: Value, pieces: Pieces, rest: Callable[[Lanes, Value], Value]) -> Value:
+    """max(x, 0) less a function of |x|, by pieces; ``rest`` is for large negative numbers."""
+    tail = _by_pieces(lanes, lanes.at_most(lanes.abs(x), _end(pieces)), pieces)
+    near = lanes.copysign(lanes.sub(lanes.select(lanes.compare("<", x, 0.0), 0.0, x), tail), x)
+    return lanes.mend(lanes.compare("<", x, -_end(pieces)), near, lambda: rest(lanes, x))
+
+
 def silu(lanes: Lanes, x: Value) -> Value:
-    """x sigmoid(x)."""
+    """x sigmoid(x) = max(x, 0) - |x| sigmoid(-|x|)."""
+    return _less_tail(lanes, x, SILU, _silu)
+
+
+def _silu(lanes: Lanes, x: Value) -> Value:
     parts = _exp_parts(lanes, lanes.at_least(lanes.neg(lanes.abs(x)), _LOWEST))
     return _times_sigmoid(lanes, lanes.at_least(x, _LOWEST), lanes.compare("<", x, 0.0), parts)
 
 
 def gelu_apprx_sigmoid(lanes: Lanes, x: Value) -> Value:
-    """x sigmoid(1.702 x); the product needs more digits than float32 has."""
+    """x sigmoid(1.702 x) = max(x, 0) - |x| sigmoid(-1.702 |x|)."""
+    return _less_tail(lanes, x, GELU_APPRX_SIGMOID, _gelu_apprx_sigmoid)
+
+
+def _gelu_apprx_sigmoid(lanes: Lanes, x: Value) -> Value:
+    """The product needs more digits than float32 has."""
     bounded = lanes.at_least(x, -65.0)
     magnitude = lanes.at_most(lanes.abs(bounded), 65.0)
     y = lanes.mul(magnitude, -1.702)
@@ -149,6 +184,11 @@ def gelu_apprx_sigmoid(lanes: Lanes, x: Value) -> Value:
 
 
 def gelu(lanes: Lanes, x: Value) -> Value:
+    """max(x, 0) - z Phi(-z) with z = |x|."""
+    return _less_tail(lanes, x, GELU, _gelu)
+
+
+def _gelu(lanes: Lanes, x: Value) -> Value:
     """max(x, 0) - z Phi(-z) with z = |x|.
 
     Phi(-z) is e^(-z^2 / 2) / (z + k) times a polynomial of t = (z - k) / (z + k); k makes that last factor flat.
@@ -172,10 +212,5 @@ def gelu(lanes: Lanes, x: Value) -> Value:
 
 
 def erf(lanes: Lanes, x: Value) -> Value:
-    """x plus x times a polynomial of x^2 up to 1; above, 1 - e^-q with a polynomial q of |x|."""
-    z = lanes.at_most(lanes.abs(x), 4.0)
-    small = lanes.fma(z, lanes.polynomial(lanes.mul(z, z), table.ERF_SMALL_SINGLE), z)
-    p, (_, n) = _exp_parts(lanes, lanes.neg(lanes.polynomial(z, table.ERF_LARGE_SINGLE)))
-    scale = lanes.power_of_two(F32, n)
-    large = lanes.sub(1.0, lanes.fma(scale, p, scale))
-    return lanes.copysign(lanes.select(lanes.compare("<", z, 1.0), small, large), x)
+    """By pieces; 1 from where they end."""
+    return lanes.copysign(_by_pieces(lanes, lanes.at_most(lanes.abs(x), _end(ERF)), ERF), x)

@@ -104,14 +104,6 @@ def mish(lanes: Lanes, x: Value) -> Value:
     return lanes.select(lanes.compare("<", x, 20.0), result, x)
 
 
-def log(lanes: Lanes, x: Value) -> Value:
-    """n ln 2 + log(m) with x = m 2^n, m around 1; zero, infinity and negative numbers apart."""
-    result = lanes.narrow(_log(lanes, lanes.widen(x)))
-    result = lanes.select(lanes.compare("==", x, 0.0), -math.inf, result)
-    result = lanes.select(lanes.compare("==", x, math.inf), math.inf, result)
-    return lanes.select(lanes.compare(">=", x, 0.0), result, math.nan)
-
-
 def sin(lanes: Lanes, x: Value) -> Value:
     """The sine for |x| <= 3.1455, a cubic around pi beyond: see SIN_LIMIT in ``nki.isa.tables.activations``."""
     wide = lanes.widen(x)
@@ -133,16 +125,6 @@ def arctan(lanes: Lanes, x: Value) -> Value:
     t = lanes.select(above, lanes.div(1.0, magnitude), magnitude)
     angle = lanes.mul(t, lanes.polynomial(lanes.mul(t, t), table.ARCTAN))
     return lanes.copysign(lanes.narrow(lanes.select(above, lanes.sub(math.pi / 2, angle), angle)), x)
-
-
-def rsqrt(lanes: Lanes, x: Value) -> Value:
-    """The float32 quotient, and one step of Newton's method in float64 from there where it is a positive number."""
-    seed = lanes.div(1.0, lanes.sqrt(x))
-    y, wide = lanes.widen(seed), lanes.widen(x)
-    error = lanes.fma(lanes.neg(lanes.mul(wide, y)), y, 1.0)
-    better = lanes.narrow(lanes.fma(lanes.mul(y, 0.5), error, y))
-    ordinary = lanes.both(lanes.compare(">", x, 0.0), lanes.compare("<", x, math.inf))
-    return lanes.select(ordinary, better, seed)
 
 
 def power(lanes: Lanes, x: Value, y: Value) -> Value:

@@ -89,6 +89,12 @@ def has_avx512() -> bool:
     return bool(binding.get_host_cpu_features().get("avx512f"))
 
 
+@cache
+def has_avx2() -> bool:
+    """True if code may use AVX2."""
+    return bool(binding.get_host_cpu_features().get("avx2"))
+
+
 def canonical_nan(b: Builder, value: Value) -> Value:
     """``value``, float32, with the canonical NaN for every NaN.
 
@@ -110,13 +116,17 @@ def lanes_of(b: Builder, left: Value, right: Value, first: int, count: int) -> V
 
 
 def _without_nan(b: Builder, value: Value) -> Value:
-    """``VFIXUPIMMPS``: a table has four bits for each class of numbers, 0 for the first operand, 1 for ``value``.
+    return fixed_up(b, constant(value.type, float("nan")), value, 0x11111100)  # the lowest two classes are NaN
 
+
+def fixed_up(b: Builder, value: Value, by: Value, table: int) -> Value:
+    """``value``, or what ``table`` answers for the class of the float in ``by``: ``VFIXUPIMMPS``, for sixteen floats.
+
+    ``table`` has four bits for each class of numbers, 0 for ``value``, 1 for ``by``.
     Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, VFIXUPIMMPS.
     """
     words, bits = ir.VectorType(I32, AVX512), ir.IntType(16)
-    table = constant(words, 0x11111100)  # the lowest two classes are NaN
-    arguments = [constant(value.type, float("nan")), value, table, ir.Constant(I32, 0), ir.Constant(bits, -1)]
+    arguments = [value, by, constant(words, table), ir.Constant(I32, 0), ir.Constant(bits, -1)]
     arguments.append(ir.Constant(I32, 4))  # the current rounding mode
     name = "llvm.x86.avx512.mask.fixupimm.ps.512"
     kind = ir.FunctionType(value.type, [argument.type for argument in arguments])

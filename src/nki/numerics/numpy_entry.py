@@ -111,7 +111,7 @@ def _loop(builder: ir.IRBuilder, start: Any, stop: Any, formula: _Emit, width: i
     values = [builder.load(place(pointer), align=4) for pointer in inputs]
     builder.store(canonical_nan(builder, formula(builder, values)), place(result), align=4)
     following = builder.add(index, I64(width))
-    index.add_incoming(following, body)
+    index.add_incoming(following, builder.block)
     again = builder.cbranch(builder.icmp_signed("<", following, stop), body, after)
     again.set_metadata("llvm.loop", _as_written(builder.module))
     builder.position_at_end(after)

@@ -7,13 +7,14 @@ comparison, conversion, and integer operations on the representation. There is n
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from llvmlite import ir
 
-from nki.numerics.llvm import constant, has_avx512
+from nki.numerics.llvm import constant, fixed_up, has_avx2, has_avx512, lanes_of
 
 F32 = ir.FloatType()
 F64 = ir.DoubleType()
@@ -40,6 +41,17 @@ def rounded(element: ir.Type, number: float) -> float:
 
 LIFT: Final = 64
 """Exponent by which :meth:`Lanes.scale_low` keeps numbers away from the subnormal ones."""
+
+SUBNORMAL_LIFT: Final = 24
+"""Exponent by which :meth:`Lanes.lifted` makes normal numbers of subnormal ones."""
+
+# What VFIXUPIMMPS makes of a class of numbers.
+_FIX_NOTHING: Final = 0
+_FIX_NAN: Final = 3
+_FIX_MINUS_INFINITY: Final = 4
+_FIX_INFINITY: Final = 5
+_FIX_SIGNED_INFINITY: Final = 6
+_FIX_ZERO: Final = 8
 
 _CURRENT_ROUNDING: Final = 4
 """_MM_FROUND_CUR_DIRECTION."""
@@ -91,7 +103,11 @@ class Lanes:
 
     def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
         """c[0] + c[1] x + c[2] x^2 + ..., by Horner's rule with fused steps."""
-        total: Operand = coefficients[-1]
+        return self.horner(x, coefficients)
+
+    def horner(self, x: Value, coefficients: Sequence[Operand]) -> Value:
+        """As :meth:`polynomial`, with a coefficient for each lane."""
+        total = coefficients[-1]
         for coefficient in reversed(coefficients[:-1]):
             total = self.fma(total, x, coefficient)
         return total
@@ -133,6 +149,91 @@ class Lanes:
 
     def select(self, condition: Value, yes: Operand, no: Operand) -> Value:
         return self.builder.select(condition, *self._lift(yes, no))
+
+    # Tables and special values.
+
+    def lookup(self, table: Sequence[float], index: Value) -> Value:
+        """The float in ``table`` (of 16 or 32) that the last bits (4 or 5) of the 32-bit integers ``index`` name."""
+        numbers = [rounded(F32, number) for number in table]
+        lanes = 16 if has_avx512() else 8 if has_avx2() else 0
+        if not (self.count or 1) <= lanes:
+            return self._lookup_one_by_one(numbers, index)
+        kind, wide = ir.VectorType(F32, lanes), self._widened(index, lanes)
+        parts = [ir.Constant(kind, numbers[first : first + lanes]) for first in range(0, len(numbers), lanes)]
+        if lanes == 8:
+            return self._narrowed(self._lookup_in_eights(parts, wide))
+        if len(parts) == 1:
+            return self._narrowed(self._call("llvm.x86.avx512.permvar.sf.512", kind, [parts[0], wide]))
+        return self._narrowed(self._call("llvm.x86.avx512.vpermi2var.ps.512", kind, [parts[0], wide, parts[1]]))
+
+    def _lookup_in_eights(self, parts: list[Value], index: Value) -> Value:
+        """Choices by one bit of the index after the other, among eights that an instruction of AVX2 looks up."""
+        b, bit = self.builder, 8
+        left = [self._call("llvm.x86.avx2.permps", part.type, [part, index]) for part in parts]
+        while len(left) > 1:
+            one = constant(index.type, bit)
+            is_set = b.icmp_signed("==", b.and_(index, one), one)
+            left = [b.select(is_set, high, low) for low, high in zip(left[::2], left[1::2], strict=True)]
+            bit *= 2
+        return left[0]
+
+    def _lookup_one_by_one(self, numbers: list[float], index: Value) -> Value:
+        b, last = self.builder, ir.Constant(I32, len(numbers) - 1)
+        table = ir.Constant(ir.VectorType(F32, len(numbers)), numbers)
+        if self.count is None:
+            return b.extract_element(table, b.and_(index, last))
+        result: Value = ir.Constant(self.type_of(F32), ir.Undefined)
+        for lane in range(self.count):
+            place = ir.Constant(I32, lane)
+            one = b.and_(b.extract_element(index, place), last)
+            result = b.insert_element(result, b.extract_element(table, one), place)
+        return result
+
+    def _widened(self, x: Value, count: int) -> Value:
+        """x in the first of ``count`` lanes."""
+        if self.count == count:
+            return x
+        if self.count is None:
+            kind = ir.VectorType(x.type, count)
+            return self.builder.insert_element(ir.Constant(kind, ir.Undefined), x, ir.Constant(I32, 0))
+        places = ir.Constant(ir.VectorType(I32, count), [lane % self.count for lane in range(count)])
+        return self.builder.shuffle_vector(x, x, places)
+
+    def _narrowed(self, x: Value) -> Value:
+        """The lanes of x that :meth:`_widened` filled."""
+        if self.count is None:
+            return self.builder.extract_element(x, ir.Constant(I32, 0))
+        return x if self.count == x.type.count else lanes_of(self.builder, x, x, 0, self.count)
+
+    def of_positive(self, x: Value, result: Value, zero: float, infinity: float) -> Value:
+        """``result`` where x is a positive number, ``zero`` or ``infinity`` where it is that, and NaN elsewhere.
+
+        ``zero`` is infinite: +inf takes the sign of x, -inf does not. ``infinity`` is 0 or +inf.
+        """
+        if self.count == 16 and has_avx512():
+            classes = [_FIX_NAN] * 8  # quiet and other NaN, 0, 1, -inf, inf, negative, positive
+            classes[2] = _FIX_SIGNED_INFINITY if zero > 0 else _FIX_MINUS_INFINITY
+            classes[3] = classes[7] = _FIX_NOTHING
+            classes[5] = _FIX_INFINITY if infinity > 0 else _FIX_ZERO
+            return fixed_up(self.builder, result, x, sum(answer << 4 * i for i, answer in enumerate(classes)))
+        at_zero = self.copysign(math.inf, x) if zero > 0 else self.constant(F32, zero)
+        result = self.select(self.compare("==", x, 0.0), at_zero, result)
+        result = self.select(self.compare("==", x, math.inf), infinity, result)
+        return self.select(self.compare(">=", x, 0.0), result, math.nan)
+
+    def mend(self, where: Value, usual: Value, rare: Callable[[], Value]) -> Value:
+        """``usual``, with what ``rare`` emits ``where`` that holds; its code runs only if it holds in a lane."""
+        b = self.builder
+        lanes = ir.IntType(self.count or 1)
+        is_any = where if self.count is None else b.icmp_signed("!=", b.bitcast(where, lanes), ir.Constant(lanes, 0))
+        before = b.block
+        with b.if_then(is_any, likely=False):
+            mended = self.select(where, rare(), usual)
+            after = b.block
+        result = b.phi(usual.type)
+        result.add_incoming(usual, before)
+        result.add_incoming(mended, after)
+        return result
 
     # Conversions and representations.
 
@@ -197,6 +298,26 @@ class Lanes:
         bounded = self.from_bits(F32, self.builder.select(self.builder.icmp_unsigned(">", code, least), code, least))
         return self.select(low, self.from_bits(F32, representation), self.mul(bounded, 2.0**-LIFT))
 
+    def lifted(self, x: Value) -> tuple[Value, Value]:
+        """For floats that are not negative: (x is too small for a normal number, x 2^SUBNORMAL_LIFT there, else x)."""
+        small = self.compare("<", x, 2.0**-126)
+        return small, self.select(small, self.mul(x, 2.0**SUBNORMAL_LIFT), x)
+
+    def split(self, x: Value) -> tuple[Value, Value]:
+        """(n, m) with x = m 2^n and m from 1 to 2, both floats, for positive numbers; anything for others."""
+        if self.count == 16 and has_avx512():
+            every, rounding = ir.Constant(ir.IntType(16), -1), ir.Constant(I32, _CURRENT_ROUNDING)
+            number = self._call("llvm.x86.avx512.mask.getexp.ps.512", x.type, [x, x, every, rounding])
+            operands = [x, ir.Constant(I32, 0), x, every, rounding]
+            return number, self._call("llvm.x86.avx512.mask.getmant.ps.512", x.type, operands)
+        small, normal = self.lifted(x)
+        bits, b = self.bits(normal), self.builder
+        biased = b.lshr(bits, self.integer(bits, _MANTISSA_BITS[F32]))
+        number = self.sub(b.sitofp(biased, self.type_of(F32)), float(_EXPONENT_BIAS[F32]))
+        number = self.select(small, self.sub(number, float(SUBNORMAL_LIFT)), number)
+        fraction = b.and_(bits, self.integer(bits, 2 ** _MANTISSA_BITS[F32] - 1))
+        return number, self.from_bits(F32, b.or_(fraction, self.bits(self.constant(F32, 1.0))))
+
     def round(self, x: Value, factor: float) -> tuple[Value, Value]:
         """x * factor rounded to an integer, as a floating-point number and as an integer.
 
@@ -233,21 +354,19 @@ class Lanes:
 
     def _scalef(self, x: Value, exponent: Value, where: Value | None, elsewhere: Operand = 0.0) -> Value:
         """x 2^exponent; ``elsewhere`` in lanes where ``where`` does not hold."""
-        full = "llvm.x86.avx512.mask.scalef.ps.512"
-        module, bits = self.builder.module, ir.IntType(16)
+        bits = ir.IntType(16)
         mask = ir.Constant(bits, -1) if where is None else self.builder.bitcast(where, bits)
         rounding = ir.Constant(I32, _CURRENT_ROUNDING)
-        function = module.globals.get(full)
-        if function is None:
-            function = ir.Function(module, ir.FunctionType(x.type, [x.type] * 3 + [mask.type, I32]), full)
-        return self.builder.call(function, [*self._lift(x, exponent, elsewhere), mask, rounding])
+        operands = [*self._lift(x, exponent, elsewhere), mask, rounding]
+        return self._call("llvm.x86.avx512.mask.scalef.ps.512", x.type, operands)
 
     def _intrinsic(self, name: str, *operands: Value) -> Value:
         lanes = "" if self.count is None else f"v{self.count}"
-        full = f"llvm.{name}.{lanes}{_MANGLED[self._element(operands[0])]}"
+        return self._call(f"llvm.{name}.{lanes}{_MANGLED[self._element(operands[0])]}", operands[0].type, operands)
+
+    def _call(self, name: str, kind: ir.Type, operands: Sequence[Value]) -> Value:
         module = self.builder.module
-        function = module.globals.get(full)
+        function = module.globals.get(name)
         if function is None:
-            signature = ir.FunctionType(operands[0].type, [value.type for value in operands])
-            function = ir.Function(module, signature, full)
+            function = ir.Function(module, ir.FunctionType(kind, [value.type for value in operands]), name)
         return self.builder.call(function, operands)

@@ -180,7 +180,7 @@ def _sign(x: Array) -> Array:
 _ROWS = (
     Activation("copy", "x", _copy, 0.0, "copy(-0) = -0"),
     Activation("square", "x^2", _square, 0.5, "square(-0) = +0; square(+-inf) = inf"),
-    Activation("sigmoid", "1 / (1 + exp(-x))", _sigmoid, 1.6, "sigmoid(-inf) = 0; sigmoid(inf) = 1"),
+    Activation("sigmoid", "1 / (1 + exp(-x))", _sigmoid, 1.4, "sigmoid(-inf) = 0; sigmoid(inf) = 1"),
     Activation("relu", "the larger of x and 0", _relu, 0.0, "relu(-0) = +0; relu(inf) = inf"),
     Activation(
         "prelu",
@@ -193,7 +193,7 @@ _ROWS = (
         source="names and ranges: NKI API reference, Supported Activation Functions for NKI ISA; the slope is "
         "relu_param of activate2, which needs NeuronCore-v4. activation has no operand for it and must refuse prelu",
     ),
-    Activation("gelu", "x Phi(x), Phi the normal distribution function", _gelu, 2.0, "gelu(-inf) = -0, the limit"),
+    Activation("gelu", "x Phi(x), Phi the normal distribution function", _gelu, 1.5, "gelu(-inf) = -0, the limit"),
     Activation(
         "gelu_dx",
         "Phi(x) + x phi(x), the derivative of gelu; phi the normal density",
@@ -211,7 +211,7 @@ _ROWS = (
         "gelu_apprx_tanh(-inf) = -0, the limit",
     ),
     Activation(
-        "gelu_apprx_sigmoid", "x sigmoid(1.702 x)", _gelu_apprx_sigmoid, 1.8, "gelu_apprx_sigmoid(-inf) = -0, the limit"
+        "gelu_apprx_sigmoid", "x sigmoid(1.702 x)", _gelu_apprx_sigmoid, 1.5, "gelu_apprx_sigmoid(-inf) = -0, the limit"
     ),
     Activation(
         "gelu_apprx_sigmoid_dx",
@@ -222,7 +222,7 @@ _ROWS = (
         floor=2.0**-33,
         floor_range=(-1.5, 0.0),
     ),
-    Activation("silu", "x sigmoid(x)", _silu, 1.8, "silu(-inf) = -0, the limit"),
+    Activation("silu", "x sigmoid(x)", _silu, 1.4, "silu(-inf) = -0, the limit"),
     Activation(
         "silu_dx",
         "s (1 + x (1 - s)) with s = sigmoid(x), the derivative of silu",
@@ -232,10 +232,10 @@ _ROWS = (
         floor=2.0**-33,
         floor_range=(-1.5, 0.0),
     ),
-    Activation("tanh", "hyperbolic tangent", np.tanh, 2.0, "tanh(-0) = -0; tanh(+-inf) = +-1"),
+    Activation("tanh", "hyperbolic tangent", np.tanh, 1.1, "tanh(-0) = -0; tanh(+-inf) = +-1"),
     Activation("softplus", "log(1 + exp(x))", _softplus, 0.51, "softplus(-inf) = 0; softplus(inf) = inf"),
     Activation("mish", "x tanh(softplus(x))", _mish, 0.51, "mish(-inf) = -0, the limit"),
-    Activation("erf", "error function", _erf, 1.6, "erf(-0) = -0; erf(+-inf) = +-1"),
+    Activation("erf", "error function", _erf, 1.1, "erf(-0) = -0; erf(+-inf) = +-1"),
     Activation(
         "erf_dx",
         "2 / sqrt(pi) exp(-x^2), the derivative of erf",
