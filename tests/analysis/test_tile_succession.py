@@ -142,7 +142,7 @@ def test_classes_of_two_tiles_meet_where_they_share_a_byte(data):
     last: dict[tuple[int, int], int] = {}
     for each in sorted(places_of):
         olds = {last[place] for place in places_of[each] & last.keys()}
-        assert set(before.get(each, ())) == olds
+        assert set(before.of(each)) == olds
         tile = max(t[5] for t in tiles if t[5] <= each)
         if each + 1 == tile + next(t[0].count for t in tiles if t[5] == tile):
             last.update({place: number for number in range(tile, each + 1) for place in places_of[number]})
@@ -155,4 +155,4 @@ def test_a_tile_in_the_place_of_two_of_its_kind_comes_after_both():
     tiles = [(layout, row, row + 4, 0, 8, 1 + 2 * i, i, i) for i, row in enumerate((0, 4, 2))]
     before = tiles_before(tiles)
     assert before is not None
-    assert {number: set(olds) for number, olds in before.items()} == {5: {1, 3}, 6: {2, 4}}
+    assert {number: set(before.of(number)) for number in range(1, 7) if before.of(number)} == {5: {1, 3}, 6: {2, 4}}

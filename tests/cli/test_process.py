@@ -6,12 +6,15 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from nki.base.version import version
 from nki.cli import main
 from nki.compiler.pipeline import STAGES
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def run_python(*arguments: str, **more) -> subprocess.CompletedProcess[str]:
@@ -40,6 +43,18 @@ finally:
         "info",
     ]
     assert run.stdout.endswith("\n\n")
+
+
+def test_a_profile_loads_neither_executor():
+    script = """
+import sys
+from nki.cli import main
+code = main(["profile", "examples/rms_normalise.py", "--arg", "128x512:float32", "--target", "trn2"])
+print(code, *sorted(name for name in sys.modules if name.startswith(("llvmlite", "nki.backend", "http.server"))))
+"""
+    run = run_python("-c", script, cwd=ROOT)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines()[-1] == "0"
 
 
 def test_module_and_version():

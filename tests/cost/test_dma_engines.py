@@ -69,8 +69,10 @@ def packet_by_packet(coming: list[tuple[float, int, Estimate]], engine: int, ste
     return ends
 
 
-def shared(coming: list[tuple[float, int, Estimate]]) -> list[tuple[float, float]]:
-    """Begin and end of the data of each transfer."""
+def shared(coming: list[tuple[float, int, Estimate]], *, ahead: bool = False) -> list[tuple[float, float]]:
+    """Begin and end of the data of each transfer. ``ahead``: engines run on to the next completion of a transfer, or
+    to the next arrival, at once.
+    """
     loads = engine_loads([estimate for _, _, estimate in coming])
     engines, left, times = SharedEngines(), list(enumerate(coming)), [(0.0, 0.0)] * len(coming)
     while left or engines.next_end < NEVER:
@@ -78,7 +80,8 @@ def shared(coming: list[tuple[float, int, Estimate]]) -> list[tuple[float, float
             number, (time, queue, estimate) = left.pop(0)
             engines.arrive(time, queue, number, loads.of(estimate))
         else:
-            for number, begin, end in engines.complete():
+            latest = 0.0 if not ahead else left[0][1][0] if left else NEVER
+            for number, begin, end in engines.complete(latest):
                 times[number] = begin, end
     return times
 
@@ -94,6 +97,12 @@ def test_engines_that_are_left_out_end_nothing_later(coming: list[tuple[float, i
     exact = [packet_by_packet(coming, engine, step) for engine in range(ENGINES)]
     for (_, end), of_engines in zip(shared(coming), zip(*exact, strict=True), strict=True):
         assert end == pytest.approx(max(of_engines), abs=len(coming) * 5 * step)
+
+
+@given(arrivals)
+def test_engines_that_run_ahead_give_the_same_times(coming: list[tuple[float, int, Estimate]]) -> None:
+    coming.sort(key=lambda each: each[0])
+    assert shared(coming, ahead=True) == shared(coming)
 
 
 @given(arrivals)

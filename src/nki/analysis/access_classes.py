@@ -28,13 +28,16 @@ LARGE_CLASS_COUNT = 12
 """Alias classes of an access, on the average of a memory's accesses, from which arrays are faster than Python ints."""
 LARGE_TILE_CLASS_COUNT = 24
 """The same for a placed tile, where arrays have a price: all tiles of the memory then have common classes."""
+LEAST_RANGE = 8
+"""Alias classes at equal distances from which slices of lists are faster than their members one by one."""
+Classes = tuple[int, ...] | range
 ClassIndex = NDArray[np.int64] | slice
 Use = tuple[Access, int, int]
 """An access, and the dense numbers of the first and the last instruction that has it."""
 _Tile = tuple[Tensor, TileAddress, list[Use]]
 _Window = tuple[int, AccessForm | None, bool]
 """The place in its tile at which an access begins, its form, and whether somebody writes it."""
-NO_CLASSES: tuple[int, ...] = ()
+NO_CLASSES: Classes = ()
 """The classes of an access that has no entry in :attr:`AccessClasses.small`."""
 
 
@@ -48,7 +51,7 @@ class AccessClasses:
     def __init__(self, core: CoreProgram) -> None:
         self.count = 1
         """Number of classes, without those of large memories."""
-        self.small: dict[Access, tuple[int, ...]] = {}
+        self.small: dict[Access, Classes] = {}
         """The classes of each access, without those in large memories. An access without any has no entry: those to
         tensors that nobody writes, and those in large memories."""
         self.large: dict[Access, tuple[int, ClassIndex]] = {}
@@ -58,8 +61,17 @@ class AccessClasses:
         self.before: dict[int, tuple[int, ...]] = {}
         """The classes of earlier tiles that have bytes of a class. Their last accesses are before its first one; who
         comes to the class before somebody has written it depends on them."""
+        self.twins: list[int] = []
+        """Of each class: the only class of earlier tiles that has its bytes, or -1. The classes of a tile have twins
+        side by side, or none; one that has a twin is not in ``before``.
+        """
         self.has_runtime_index = False
         _Numbering(core, self)
+
+    def earlier(self, alias_class: int) -> tuple[int, ...]:
+        """The classes of earlier tiles that have bytes of a class."""
+        twin = self.twins[alias_class]
+        return (twin,) if twin >= 0 else self.before.get(alias_class, ())
 
     def reads(self, inst: Inst) -> list[Access]:
         """The accesses that ``inst`` reads, those that hold its run-time indices included."""
@@ -79,8 +91,10 @@ class _Numbering:
         self.first: list[int] = []
         self.written: set[Access] = set()
         self.written_tensors: set[Tensor] = set()
-        self.layouts: dict[object, tuple[TileLayout, dict[_Window, tuple[int, ...]]]] = {}
+        self.layouts: dict[object, tuple[TileLayout, dict[_Window, Classes]]] = {}
         """Of the windows of a tile, whatever their order: the layout, and the classes of each window."""
+        self.runs: list[tuple[int, int, int]] = []
+        """:attr:`Before.runs` of all memories."""
         self.classes_of: dict[object, tuple[int, list[NDArray[np.int64]]]] = {}
         self._collect()
         if any(access.dynamic is not None for access in self.last):
@@ -138,12 +152,15 @@ class _Numbering:
         for tiles in placed.values():
             if not self._in_succession(tiles):
                 self._overlapping(tiles)
+        twins = self.classes.twins = [-1] * self.classes.count
+        for first, count, earlier in self.runs:
+            twins[first : first + count] = range(earlier, earlier + count)
 
     def _in_succession(self, placed: Sequence[_Tile]) -> bool:
         """Give each tile of a memory classes of its own; False, and no classes, where that does not tell overlaps."""
         classes = self.classes
         tiles: list[PlacedTile] = []
-        small: dict[Access, tuple[int, ...]] = {}
+        small: dict[Access, Classes] = {}
         count = classes.count
         for tensor, (partition, byte), uses in placed:
             layout = self._layout(tensor, uses, small, count)
@@ -158,11 +175,12 @@ class _Numbering:
             return False
         classes.count = count
         classes.small.update(small)
-        classes.before.update(before)
+        classes.before.update(before.by_class)
+        self.runs += before.runs
         return True
 
     def _layout(
-        self, tensor: Tensor, uses: Sequence[Use], small: dict[Access, tuple[int, ...]], first: int
+        self, tensor: Tensor, uses: Sequence[Use], small: dict[Access, Classes], first: int
     ) -> TileLayout | None:
         """The layout of a tile, whose classes, from ``first`` on, are entered; None if they are none or too many."""
         written = self.written
@@ -181,7 +199,7 @@ class _Numbering:
                 pattern = of_window[window] = conservative_pattern(access)
                 patterns[pattern] = patterns.get(pattern, False) or window[2]
             layout = tile_layout(tensor, patterns)
-            own = {window: layout.classes[pattern] for window, pattern in of_window.items()} if layout.classes else {}
+            own = {window: _run(layout.classes[pattern]) for window, pattern in of_window.items() if layout.classes}
             known = self.layouts[key] = (layout, own)
         layout, own = known
         if not own:
@@ -190,12 +208,12 @@ class _Numbering:
             small.update(dict.fromkeys([use[0] for use in uses], (first,)))
             return layout
         if layout.most > LARGE_TILE_CLASS_COUNT:
-            counts = [len(own[window]) for window in windows]
+            counts = [_weight(own[window]) for window in windows]
             if not self._has_few(uses, counts) and self._prefers_arrays(
                 [use[0] for use in uses], counts, LARGE_TILE_CLASS_COUNT
             ):
                 return None
-        shifted = {window: tuple([first + each for each in classes]) for window, classes in own.items()}
+        shifted = {window: _shifted(classes, first) for window, classes in own.items()}
         for use, window in zip(uses, windows, strict=True):
             small[use[0]] = shifted[window]
         return layout
@@ -286,6 +304,26 @@ class _Numbering:
         """The number of instructions that read, and that write, each access; counted when somebody asks."""
         reads = self.classes.reads
         return Counter(chain.from_iterable(chain(reads(inst), inst.changes()) for inst in self.core.numbered))
+
+
+def _run(classes: tuple[int, ...]) -> Classes:
+    """The classes as a range, which takes less time than a tuple, where they are many at equal distances."""
+    if len(classes) < LEAST_RANGE:
+        return classes
+    run = range(classes[0], classes[-1] + 1, classes[1] - classes[0])
+    return run if len(run) == len(classes) and tuple(run) == classes else classes
+
+
+def _shifted(classes: Classes, first: int) -> Classes:
+    """The classes of a layout as those of a tile whose first class is ``first``."""
+    if isinstance(classes, range):
+        return range(first + classes.start, first + classes.stop, classes.step)
+    return tuple([first + each for each in classes])
+
+
+def _weight(classes: Classes) -> int:
+    """The classes of a tuple that take as long as these."""
+    return len(classes) if isinstance(classes, tuple) else LEAST_RANGE + len(classes) // 8
 
 
 def _compact(classes: NDArray[np.int64]) -> ClassIndex:

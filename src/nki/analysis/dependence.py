@@ -71,6 +71,8 @@ class ReachingAccesses:
         """That queue."""
         self._more_readers: dict[int, dict[int, int]] = {}
         """Of classes that several queues have read: the last reader on each other queue. Few have any."""
+        self._users: dict[int, tuple[int, ...]] = {}
+        """By the ``id`` of a tuple of :attr:`AccessClasses.before`: the last users of its classes."""
         self._large = [_LargeMemory(size) for size in classes.large_sizes]
 
     def visit(self, number: int, queue: int, inst: Inst) -> tuple[set[int], set[int]]:
@@ -94,12 +96,15 @@ class ReachingAccesses:
             known = NO_CLASSES
             reads, changes = classes.reads(inst) if has_runtime_index else inst.read_operands(), inst.changes()
             for access in reads:
-                for alias_class in small.get(access, NO_CLASSES):
+                of = small.get(access, NO_CLASSES)
+                if isinstance(of, range) and self._reads_at_once(number, queue, of, results, others):
+                    continue
+                for alias_class in of:
                     producer = writers[alias_class]
                     if producer >= floor:
                         results.add(producer)
-                    elif producer < 0 and alias_class in before:
-                        results.update([p for each in before[alias_class] if (p := writers[each]) >= floor])
+                    elif producer < 0:
+                        results.update([p for each in classes.earlier(alias_class) if (p := writers[each]) >= floor])
                     reader = readers[alias_class]
                     if reader < 0:
                         readers[alias_class], reading_queue[alias_class] = number, queue
@@ -108,20 +113,18 @@ class ReachingAccesses:
                         if reader >= floor:
                             others.add(reader)
                     else:
-                        by_queue = more_readers.setdefault(alias_class, {})
-                        if by_queue.get(queue, -1) >= floor:
-                            others.add(by_queue[queue])
-                        by_queue[queue] = number
-            if inst.effects.external:
-                self._add_users((0,), others)
-                writers[0], readers[0] = number, -1
-                more_readers.pop(0, None)
+                        self._reads_beside(number, queue, alias_class, others)
             for access in changes:
-                for alias_class in small.get(access, NO_CLASSES):
+                of = small.get(access, NO_CLASSES)
+                if isinstance(of, range) and self._writes_at_once(number, of, others):
+                    continue
+                for alias_class in of:
                     producer = writers[alias_class]
-                    if producer < 0 and alias_class in before and before[alias_class] is not known:
-                        known = before[alias_class]  # classes side by side often share one tuple
-                        earlier += known
+                    if producer < 0:
+                        if (olds := before.get(alias_class)) is None:
+                            earlier += classes.earlier(alias_class)
+                        elif olds is not known:  # classes side by side often share one tuple
+                            others.update(self._last_users(known := olds))
                     writers[alias_class] = number
                     reader = readers[alias_class]
                     if reader >= 0:
@@ -132,17 +135,104 @@ class ReachingAccesses:
                             others.update([p for p in more_readers.pop(alias_class).values() if p >= floor])
                     elif producer >= floor:
                         others.add(producer)
-            if earlier:
-                self._add_users(earlier, others)
+            if earlier or inst.effects.external:
+                self._follows(number, earlier, others, outside=inst.effects.external)
             if self._large:
                 self._visit_large(number, queue, reads, changes, results, others)
             others.discard(number)
             results.discard(number)
             yield results, others
 
-    def _add_users(self, classes: Iterable[int], producers: set[int]) -> None:
+    def _reads_beside(self, number: int, queue: int, alias_class: int, others: set[int]) -> None:
+        """Let instruction ``number`` read a class that another queue read first."""
+        by_queue = self._more_readers.setdefault(alias_class, {})
+        if by_queue.get(queue, -1) >= self.floor:
+            others.add(by_queue[queue])
+        by_queue[queue] = number
+
+    def _follows(self, number: int, earlier: list[int], others: set[int], *, outside: bool) -> None:
+        """Let instruction ``number`` follow the users of ``earlier`` classes, and write the world ``outside``."""
+        self._add_users(earlier, others)
+        if outside:
+            self._add_users((0,), others)
+            self._writer[0], self._reader[0] = number, -1
+            self._more_readers.pop(0, None)
+
+    def _reads_at_once(self, number: int, queue: int, classes: range, results: set[int], others: set[int]) -> bool:
+        """Let instruction ``number`` read ``classes``, as :meth:`visit_each` does one by one; False, and nothing, if
+        the classes are not alike.
+        """
+        cut, count = slice(classes.start, classes.stop, classes.step), len(classes)
+        last_readers = self._reader[cut]
+        unread = last_readers.count(-1)
+        writers = set(self._writer[cut])
+        if unread not in (0, count) or -1 in writers:
+            return False
+        if not unread:
+            if self._queue[cut].count(queue) < count:
+                return False
+            self._add(others, set(last_readers))
+        else:
+            self._queue[cut] = [queue] * count
+        self._reader[cut] = [number] * count
+        self._add(results, writers)
+        return True
+
+    def _writes_at_once(self, number: int, classes: range, others: set[int]) -> bool:
+        """Let instruction ``number`` write ``classes``, as :meth:`visit_each` does one by one; False, and nothing, if
+        the classes are not alike.
+        """
+        cut, count = slice(classes.start, classes.stop, classes.step), len(classes)
+        producers = self._writer[cut]
+        unwritten = producers.count(-1)
+        last_readers = self._reader[cut]
+        unread = last_readers.count(-1)
+        if unwritten not in (0, count) or unread not in (0, count):
+            return False
+        if self._more_readers and not self._more_readers.keys().isdisjoint(classes):
+            return False
+        if unwritten:
+            first = self.classes.twins[classes.start]
+            if first >= 0:
+                self._add_users(range(first, first + classes.stop - classes.start, classes.step), others)
+            elif not self.classes.before.keys().isdisjoint(classes):
+                return False
+        if not unread:
+            producers = last_readers
+            self._reader[cut] = [-1] * count
+        self._add(others, set(producers))
+        self._writer[cut] = [number] * count
+        return True
+
+    def _add(self, producers: set[int], found: set[int]) -> None:
+        """Add those that are instructions of this block."""
+        if self.floor:
+            producers.update([each for each in found if each >= self.floor])
+        else:
+            found.discard(-1)
+            producers |= found
+
+    def _last_users(self, classes: tuple[int, ...]) -> Iterable[int]:
+        """:meth:`_add_users` of the classes of earlier tiles, to which nobody comes any more."""
+        users = self._users.get(id(classes))
+        if users is None:
+            found: set[int] = set()
+            self._add_users(classes, found)
+            users = self._users[id(classes)] = tuple(found)
+        return [user for user in users if user >= self.floor] if self.floor else users
+
+    def _add_users(self, classes: Sequence[int], producers: set[int]) -> None:
         """Add the readers of each class since it was written last, or its last writer if there are none."""
         writers, readers, more_readers, floor = self._writer, self._reader, self._more_readers, self.floor
+        if isinstance(classes, range) and not more_readers:
+            cut = slice(classes.start, classes.stop, classes.step)
+            users = readers[cut]
+            if (unread := users.count(-1)) == len(users):
+                users = writers[cut]
+            elif unread:
+                users += [writer for reader, writer in zip(users, writers[cut], strict=True) if reader < 0]
+            self._add(producers, set(users))
+            return
         for alias_class in classes:
             user = readers[alias_class]
             if user < 0:
@@ -231,10 +321,14 @@ class GraphBuilder:
         found = self._reaching.visit_each(first, queues, instructions)
         for queue, (results, producers) in zip(queues, found, strict=True):
             on_queue: tuple[int, ...] = ()
-            for producer in results:
-                if queues[producer - first] == queue:
-                    on_queue = (*on_queue, producer - first)
-                producers.add(producer)
+            if len(results) > 1:
+                on_queue = tuple([producer - first for producer in results if queues[producer - first] == queue])
+                producers |= results
+            else:
+                for producer in results:
+                    producers.add(producer)
+                    if queues[producer - first] == queue:
+                        on_queue = (producer - first,)
             chained.append(on_queue)
             predecessors.append(tuple([p - first for p in producers] if first else producers))
         if self._has_edges:

@@ -123,7 +123,37 @@ _Groups = list[tuple[tuple[int, ...], list[int]]]
 """
 _IDENTITY: Final[_Groups] = []
 """Each class of the new tile shares bytes with the class of its number only: so do tiles in turns of a loop."""
-Before = dict[int, tuple[int, ...]]
+
+
+class Before:
+    """Of each class: the classes of earlier tiles in its bytes that no tile between has overwritten."""
+
+    __slots__ = ("by_class", "runs")
+
+    def __init__(self) -> None:
+        self.by_class: dict[int, tuple[int, ...]] = {}
+        self.runs: list[tuple[int, int, int]] = []
+        """Tiles whose classes have one earlier class each, in the same order: first class, their count, and the first
+        earlier class. None is in ``by_class``.
+        """
+
+    def of(self, alias_class: int) -> tuple[int, ...]:
+        """The earlier classes of one class. Whoever asks often makes a list of the runs."""
+        for first, count, earlier in self.runs:
+            if first <= alias_class < first + count:
+                return (alias_class - first + earlier,)
+        return self.by_class.get(alias_class, ())
+
+    def has_entered(self, first: int) -> bool:
+        """Test if the tile with the class ``first``, which is the last one, has any earlier classes yet."""
+        return (bool(self.runs) and self.runs[-1][0] == first) or next(reversed(self.by_class), 0) >= first
+
+    def take_apart(self, first: int) -> None:
+        """Enter the run of the tile with the class ``first``, if it has one, class by class."""
+        if self.runs and self.runs[-1][0] == first:
+            _, count, earlier = self.runs.pop()
+            olds = zip(range(earlier, earlier + count), strict=True)
+            self.by_class.update(zip(range(first, first + count), olds, strict=True))
 
 
 def tiles_before(tiles: Sequence[PlacedTile]) -> Before | None:
@@ -132,7 +162,7 @@ def tiles_before(tiles: Sequence[PlacedTile]) -> Before | None:
     ``tiles`` come in the order of their first accesses. None if two tiles that share a byte are accessed in turns, or
     if a tile comes upon others of which it overwrites a part only: classes of single tiles then do not tell enough.
     """
-    before: Before = {}
+    before = Before()
     starts: list[int] = [0]
     columns: list[tuple[_Area, ...]] = [()]
     known: dict[object, _Groups] = {}
@@ -176,7 +206,8 @@ def tiles_before(tiles: Sequence[PlacedTile]) -> Before | None:
                 cut_starts.append(starts[k])
                 cut.append(rest)
         if found:
-            before[first_class] = (*before.get(first_class, ()), *found)
+            before.take_apart(first_class)
+            before.by_class[first_class] = (*before.by_class.get(first_class, ()), *found)
         if end == len(starts) or starts[end] > right:
             cut_starts.append(right)
             cut.append(columns[end - 1])
@@ -198,18 +229,17 @@ def _add(
     if groups is None:
         groups = known[key] = _meetings(old_layout, layout, (down, along), rows, columns)
     if groups is _IDENTITY:
-        count = layout.count
-        if next(reversed(before), 0) < first:  # nothing of the new tile is entered: its classes have the last numbers
-            before.update(
-                zip(range(first, first + count), zip(range(first_old, first_old + count), strict=True), strict=True)
-            )
+        if not before.has_entered(first):
+            before.runs.append((first, layout.count, first_old))
             return
-        groups = [((each,), [each]) for each in range(count)]
+        groups = [((each,), [each]) for each in range(layout.count)]
+    before.take_apart(first)
+    by_class = before.by_class
     for olds, news in groups:
         numbers = tuple([first_old + one for one in olds])
         for each in news:
             number = first + each
-            before[number] = before[number] + numbers if number in before else numbers
+            by_class[number] = by_class[number] + numbers if number in by_class else numbers
 
 
 def _meetings(

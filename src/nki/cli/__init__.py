@@ -18,10 +18,11 @@ from typing import Any, Final, NoReturn
 
 from nki import target as targets
 from nki.base.errors import NkiError
+from nki.base.locks import imported
 from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.cli import arguments as argument
-from nki.cli import cache, check, dump, explain, info, load_kernel, migrate, profile, run
+from nki.cli import load_kernel
 from nki.compiler.pipeline import STAGES
 from nki.frontend.errors import KernelErrors
 from nki.language.dialect import NKI
@@ -64,6 +65,17 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message, f"see {self.prog} --help")
 
 
+class _PrintVersion(argparse.Action):
+    """The option ``--version``, whose text takes as long to find as many a command to run."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(f"open-nki {version()}")
+        parser.exit()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command in ``arguments`` (None: those of the process); the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -95,7 +107,7 @@ def _carried_out(words: list[str]) -> int:
     try:
         options = _parser().parse_args(words)
         with _release(getattr(options, "nki", None)):
-            code: int = options.command(options)
+            code: int = imported(options.module).command(options)
         return code
     except UsageError as mistake:
         fix = f"\n  fix: {mistake.fix}" if mistake.fix else ""
@@ -146,11 +158,11 @@ def _complain(words: list[str], values: dict[str, Any], text: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="nki", description="Run, inspect and explain NKI kernels on this machine.")
-    parser.add_argument("--version", action="version", version=f"open-nki {version()}")
+    parser.add_argument("--version", action=_PrintVersion, help="show program's version number and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     running = commands.add_parser("run", help="compile a kernel, run it and time it", description=_RUN)
-    running.set_defaults(command=run.command)
+    running.set_defaults(module="nki.cli.run")
     _add_kernel(running)
     running.add_argument("--seed", type=int, default=0, help="seed of random arguments (default 0)")
     running.add_argument("--simulate", action="store_true", help="run eagerly in NumPy, not as native code")
@@ -161,7 +173,7 @@ def _parser() -> argparse.ArgumentParser:
         "--repeat",
         type=int,
         metavar="N",
-        help=f"number of runs; the median is printed (default {run.RUNS}; 1 with --simulate)",
+        help=f"number of runs; the median is printed (default {argument.RUNS}; 1 with --simulate)",
     )
     running.add_argument(
         "--where", action="store_true", help="print the time on this host by source line and by native routine"
@@ -176,7 +188,7 @@ def _parser() -> argparse.ArgumentParser:
     explaining = commands.add_parser(
         "explain", help="explain an error code, a rule, an instruction, or any public name", description=_EXPLAIN
     )
-    explaining.set_defaults(command=explain.command)
+    explaining.set_defaults(module="nki.cli.explain")
     explaining.add_argument(
         "topic",
         nargs="?",
@@ -185,14 +197,14 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     keeping = commands.add_parser("cache", help="list or remove the compiled kernels on disk", description=_CACHE)
-    keeping.set_defaults(command=cache.command)
+    keeping.set_defaults(module="nki.cli.cache")
     keeping.add_argument(
         "--clear", nargs="?", const="", metavar="KERNEL", help="remove the entries of KERNEL, or all entries"
     )
     keeping.add_argument("--json", action="store_true", help="print a JSON list")
 
     listing = commands.add_parser("info", help="list what a model file holds", description=_INFO)
-    listing.set_defaults(command=info.command)
+    listing.set_defaults(module="nki.cli.info")
     listing.add_argument("file", metavar="FILE.nkix")
     listing.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
     return parser
@@ -202,7 +214,7 @@ def _add_profile(commands: Any) -> None:
     profiling = commands.add_parser(
         "profile", help="predict the time of a kernel on the device, and where it goes", description=_PROFILE
     )
-    profiling.set_defaults(command=profile.command)
+    profiling.set_defaults(module="nki.cli.profile")
     _add_kernel(profiling, targets_action="append")
     profiling.add_argument("--seed", type=int, default=0, help="seed of random arguments (default 0)")
     profiling.add_argument("--compare", metavar="KERNEL", help="show another kernel with the same arguments beside it")
@@ -229,7 +241,7 @@ def _add_check(commands: Any) -> None:
     checking = commands.add_parser(
         "check", help="report errors and warnings in kernels of Python files", description=_CHECK
     )
-    checking.set_defaults(command=check.command)
+    checking.set_defaults(module="nki.cli.check")
     checking.add_argument("files", nargs="+", metavar="FILE.py|FILE.py:NAME|FOLDER")
     checking.add_argument(
         "--run", action="store_true", help="then run the kernel FILE.py:NAME in the simulator, which finds hazards"
@@ -249,7 +261,7 @@ def _add_check(commands: Any) -> None:
 
 def _add_migrate(commands: Any) -> None:
     migrating = commands.add_parser("migrate", help="rewrite kernels of older NKI", description=_MIGRATE)
-    migrating.set_defaults(command=migrate.command)
+    migrating.set_defaults(module="nki.cli.migrate")
     migrating.add_argument("files", nargs="+", metavar="FILE.py|FILE.py:NAME")
     migrating.add_argument("--diff", action="store_true", help="print the difference, not the new file")
     migrating.add_argument("--write", action="store_true", help="replace the file")
@@ -272,7 +284,7 @@ def _add_migrate(commands: Any) -> None:
 
 def _add_dump(commands: Any) -> None:
     dumping = commands.add_parser("dump", help="print a kernel after a stage, or its native code", description=_DUMP)
-    dumping.set_defaults(command=dump.command)
+    dumping.set_defaults(module="nki.cli.dump")
     _add_kernel(dumping)
     forms = dumping.add_mutually_exclusive_group()
     stages = ["specialise", *(stage.name for stage in STAGES)]

@@ -28,6 +28,8 @@ FORMS: Final = (
     "SHAPE:DTYPE (256x1024:float32), SHAPE:DTYPE:FILL (FILL: random, zeros, ones, arange), FILE.npy, FILE.npy:DTYPE, "
     "a Python constant (0.5, 3, True, None, \"'text'\", '(1, 2)') or nl.NAME; NAME=… before any of them"
 )
+RUNS: Final = 5
+"""Native runs to take the median of, unless the command says otherwise."""
 _NAMED: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _RANDOM: Final = re.compile(r"(\d+(?:x\d+)*):(\w+)(?::(\w+))?")
 _SHAPE: Final = re.compile(r"\d+(?:x\d+)+")

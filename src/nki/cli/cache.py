@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from nki.base.usage import UsageError, nearest
-from nki.cli.run import plural
+from nki.cli.wording import plural
 from nki.compiler.cache import store
 from nki.compiler.cache.store import Entry
 

@@ -27,7 +27,7 @@ from nki.cli.kernel_check import Compilations, Finding, Skipped, place_of
 from nki.cli.kernel_files import kernel_files
 from nki.cli.load_kernel import code_of, find, imported, root_of, split
 from nki.cli.progress import files_bar
-from nki.cli.run import plural
+from nki.cli.wording import plural
 from nki.compiler.pipeline import NATIVE_STOP
 from nki.frontend.ast_spans import parsed
 from nki.frontend.capture import capture, functions_of, source_lines

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from nki.cli.run import plural
+from nki.cli.wording import plural
 from nki.compiler import model_file
 from nki.compiler.model_file import ModelFile
 

@@ -10,11 +10,12 @@ from typing import Any
 
 from nki import target as targets
 from nki.base.errors import GridError, KernelArgumentError, UnknownTargetError
+from nki.base.locks import imported
 from nki.base.usage import UsageError, nearest
 from nki.cli import arguments as argument
 from nki.cli.arguments import Array, TensorArgument
 from nki.cli.load_kernel import opened
-from nki.compiler import eager, pipeline, simulated_run
+from nki.compiler import pipeline
 from nki.compiler.float_arguments import for_values
 from nki.ir.program import Program
 from nki.ir.stage import Stage
@@ -59,9 +60,9 @@ class Work:
         """Run instruction by instruction, without native code; the kernel that ran, and its outputs."""
         if isinstance(self.kernel, Program):
             program = self.compile(pipeline.NATIVE_STOP)
-            return program, simulated_run.run(program, arrays)
+            return program, imported("nki.compiler.simulated_run").run(program, arrays)
         kernel = self.kernel
-        return eager.run(
+        return imported("nki.compiler.eager").run(
             kernel.func, self._specs(), arrays, self.target, self._grid(kernel), kernel.schedule, kernel.spills
         )
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nki.base.locks import imported
 from nki.base.profile_errors import ProfileFileError, TripCountError, WhatIfError
 from nki.base.usage import UsageError
 from nki.cli.arguments import TensorArgument
 from nki.cli.job import Work, prepared
-from nki.cli.profile_page import serve
 from nki.cli.progress import step
 from nki.ir.loop import Loop
 from nki.ir.program import Program
@@ -220,4 +220,4 @@ def _page(profile: Profile, path: Path) -> Path:
 def _open(profile: Profile) -> None:
     with tempfile.TemporaryDirectory(prefix="open-nki-") as folder:
         page = _page(profile, Path(folder, "profile.html"))
-        serve(page.read_bytes())
+        imported("nki.cli.profile_page").serve(page.read_bytes())

@@ -12,7 +12,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -21,16 +21,14 @@ from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.base.warning import collecting
 from nki.cli import where_time
-from nki.cli.arguments import Array
+from nki.cli.arguments import RUNS, Array
 from nki.cli.job import Work, prepared
 from nki.cli.progress import bar
+from nki.cli.wording import plural
 from nki.compiler import simulated_run
 from nki.compiler.executable import Executable
 from nki.compiler.pipeline import NATIVE_STOP
 from nki.ir.program import Program
-
-RUNS: Final = 5
-"""Native runs to take the median of, unless the command says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +193,6 @@ def _text(report: dict[str, Any]) -> str:
     if "where" in report:
         lines += where_time.text(report["where"])
     return "\n".join(lines)
-
-
-def plural(count: int, noun: str) -> str:
-    """``count`` and ``noun``, with an s unless it is one."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _duration(seconds: float) -> str:

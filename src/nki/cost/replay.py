@@ -183,6 +183,8 @@ class _Block:
         """The time from which each generator is free again, and the number that it served last."""
         self.next_begin: dict[DataQueue, float] = {}
         """The time before which the next transfer of each data queue does not arrive, or on one engine, begin."""
+        self.data_queues: dict[int, DataQueue] = {}
+        """The data queue of each transfer that has its descriptors, where data is in several queues."""
         self.queue_ends: dict[DataQueue, float] = {}
         """The end of the last transfer of each data queue."""
         self.ring_ends = [begin] * queue_count
@@ -220,12 +222,14 @@ class _Block:
         while True:
             if self.runnable:
                 yield from self._go_on()
-            if events and events[0][0] < bandwidth.next_end:
+            time = events[0][0] if events else NEVER
+            if time < bandwidth.next_end:
                 self._event()
             elif bandwidth.next_end < NEVER:
-                for number, begun, end in bandwidth.complete():
+                for number, begun, end in bandwidth.complete(time):
                     estimate = self.estimates[number]
-                    self._moved(number, begun, end + max(0.0, estimate.transfer - self.loads.busiest(estimate)))
+                    behind = estimate.transfer - self.loads.busiest(estimate)
+                    self._moved(number, begun, end + behind if behind > 0.0 else end)
             else:
                 return
 
@@ -337,7 +341,7 @@ class _Block:
         ring, generator = self.queues[number], estimate.generator
         if generator:
             self.generators[generator] = time, number
-        queue, share = _data_queue(estimate, ring), self.loads.busiest(estimate)
+        queue = _data_queue(estimate, ring)
         begun, least = time + estimate.start, self.next_begin.get(queue, 0.0)
         if estimate.fetches:
             begun += self.replay.stall_of_load()
@@ -345,9 +349,11 @@ class _Block:
             begun = least
         if self.by_events:
             self.next_begin[queue] = begun
+            self.data_queues[number] = queue
             self.in_line[ring].append(number)
             self._expect(begun, number)
             return
+        share = self.loads.busiest(estimate)
         if self.engines is None:
             end = self.next_begin[queue] = begun + share
         else:
@@ -362,8 +368,7 @@ class _Block:
         """The data of a transfer is through, but not before those in front of it in its data queue. It is complete when
         those in front of it on its ring are: semaphores count them.
         """
-        ring = self.queues[number]
-        queue = _data_queue(self.estimates[number], ring)
+        ring, queue = self.queues[number], self.data_queues[number]
         end = self.queue_ends[queue] = max(end, self.queue_ends.get(queue, 0.0))
         self.held_back[number] = begin, end
         line = self.in_line[ring]
@@ -396,7 +401,7 @@ class _Block:
                 self.ports[port] = time + estimate.occupancy
             self.runnable.append(self.queues[number])
         elif estimate.occupancy:
-            queue = _data_queue(estimate, self.queues[number])
+            queue = self.data_queues[number]
             if self.engines:
                 self.engines.arrive(time, queue, number, self.loads.of(estimate))
             else:

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 
 from nki.ir.estimate import Estimate
 
@@ -32,6 +31,8 @@ class SharedBandwidth:
     """Transfers under processor sharing, in the order of events: :meth:`arrive` and :meth:`complete` at times that do
     not go back, and the next completion comes at ``next_end`` if nothing arrives before. Times are ns.
     """
+
+    __slots__ = ("_behind", "_served", "_time", "_virtual", "next_end")
 
     def __init__(self) -> None:
         self.next_end = NEVER
@@ -48,42 +49,38 @@ class SharedBandwidth:
             behind.append((number, share))
             return
         self._behind[queue] = deque()
-        self._pass(time)
-        heappush(self._served, (self._virtual + share, number, queue, time))
-        self._plan()
+        served = self._served
+        virtual = self._virtual + (time - self._time) / len(served) if served else 0.0
+        self._time, self._virtual = time, virtual
+        heappush(served, (virtual + share, number, queue, time))
+        self.next_end = time + (served[0][0] - virtual) * len(served)
 
-    def complete(self) -> Sequence[tuple[int, float, float]]:
+    def complete(self, latest: float = 0.0) -> Sequence[tuple[int, float, float]]:  # noqa: ARG002  # as SharedEngines
         """The transfer that completes at ``next_end``: its number, and the time in which its data moved."""
-        end = self.next_end
-        virtual, number, queue, begin = heappop(self._served)
+        return (self.served(),)
+
+    def served(self) -> tuple[int, float, float]:
+        """Let the transfer at ``next_end`` complete: its number, and the time in which its data moved."""
+        end, served = self.next_end, self._served
+        virtual, number, queue, begin = served[0]
         self._time, self._virtual = end, virtual
         behind = self._behind[queue]
         if behind:
             following, share = behind.popleft()
-            heappush(self._served, (virtual + share, following, queue, end))
+            heapreplace(served, (virtual + share, following, queue, end))
         else:
             del self._behind[queue]
-        self._plan()
-        return ((number, begin, end),)
+            heappop(served)
+        self.next_end = end + (served[0][0] - virtual) * len(served) if served else NEVER
+        return number, begin, end
 
     def copy(self) -> SharedBandwidth:
         """Another engine with the same data."""
-        other = copy(self)
+        other = SharedBandwidth()
+        other.next_end, other._time, other._virtual = self.next_end, self._time, self._virtual
         other._served = self._served.copy()
         other._behind = {queue: behind.copy() for queue, behind in self._behind.items()}
         return other
-
-    def _pass(self, time: float) -> None:
-        """Let time pass until ``time``, before which nothing completes."""
-        if self._served:
-            self._virtual += (time - self._time) / len(self._served)
-        else:
-            self._virtual = 0.0
-        self._time = time
-
-    def _plan(self) -> None:
-        served = self._served
-        self.next_end = self._time + (served[0][0] - self._virtual) * len(served) if served else NEVER
 
 
 Loads = tuple[tuple[int, float], ...]
@@ -189,6 +186,15 @@ class _Group:
     bandwidth: SharedBandwidth
 
 
+@dataclass(slots=True, eq=False)
+class _Moving:
+    """A transfer that has data: the engines that move it yet, since when, and those of its queue in their order."""
+
+    engines: int
+    begin: float
+    line: deque[int]
+
+
 class SharedEngines:
     """DMA engines each of which shares its time as :class:`SharedBandwidth` does, with the same methods.
 
@@ -202,77 +208,106 @@ class SharedEngines:
         self._ends: list[tuple[float, int, _Group]] = []
         """The next end of each group, with a serial number, and ends that are no more; a heap."""
         self._serial = 0
-        self._left: dict[int, tuple[int, float, DataQueue]] = {}
-        """Of each transfer that has data: the engines that move it yet, since when it moves, and its queue."""
+        self._moving: dict[int, _Moving] = {}
+        """The transfers that have data."""
         self._lines: dict[DataQueue, deque[int]] = {}
         """Of each queue the transfers that are not complete."""
         self._through: dict[int, tuple[float, float]] = {}
         """The time in which the data of a transfer moved, while one in front of it is not complete."""
-        self._by_load: dict[int, tuple[list[tuple[float, int]], Loads]] = {}
-        """The engines that a transfer keeps for the same time, by the ``id`` of its loads, which it keeps alive."""
+        self._by_load: dict[int, tuple[list[tuple[float, int]], int, Loads]] = {}
+        """The engines that a transfer keeps for the same time, and all of them, by the ``id`` of its loads, which are
+        kept alive.
+        """
 
     def arrive(self, time: float, queue: DataQueue, number: int, loads: Loads) -> None:
         """Transfer ``number``, which keeps engines as ``loads`` says, comes to ``queue`` at ``time``."""
-        everyone = 0
-        for load, engines in (self._by_load.get(id(loads)) or self._alike(loads))[0]:
+        by_load, everyone, _ = self._by_load.get(id(loads)) or self._alike(loads)
+        groups = self._groups
+        for load, engines in by_load:
             idle = engines
-            for group in tuple(self._groups):
-                if both := group.engines & engines:
-                    if both != group.engines:
-                        self._expect(_Group(group.engines - both, group.bandwidth.copy()), NEVER)
-                        group.engines = both
-                    before = group.bandwidth.next_end
-                    group.bandwidth.arrive(time, queue, number, load)
-                    self._expect(group, before)
-                    idle -= both
+            for group in tuple(groups):
+                both = group.engines & idle
+                if not both:
+                    continue
+                bandwidth = group.bandwidth
+                if both != group.engines:
+                    self._add(_Group(group.engines - both, bandwidth.copy()))
+                    group.engines = both
+                before = bandwidth.next_end
+                bandwidth.arrive(time, queue, number, load)
+                if bandwidth.next_end != before:
+                    self._note(group)
+                idle -= both
+                if not idle:
+                    break
             if idle:
                 group = _Group(idle, SharedBandwidth())
                 group.bandwidth.arrive(time, queue, number, load)
-                self._expect(group, NEVER)
-            everyone |= engines
-        self._left[number] = everyone, NEVER, queue
-        self._lines.setdefault(queue, deque()).append(number)
+                self._add(group)
+        line = self._lines.get(queue)
+        if line is None:
+            line = self._lines[queue] = deque()
+        line.append(number)
+        self._moving[number] = _Moving(everyone, NEVER, line)
         self._plan()
 
-    def complete(self) -> Sequence[tuple[int, float, float]]:
+    def complete(self, latest: float = 0.0) -> Sequence[tuple[int, float, float]]:
         """The transfers that complete at ``next_end``, if any, in the order of their queue: their numbers, and the time
-        in which their data moved.
+        in which their data moved. If there are none: those that complete first, up to the time ``latest``.
         """
-        group = heappop(self._ends)[2]
-        ((number, begin, end),) = group.bandwidth.complete()
-        if group.bandwidth.next_end == NEVER:
-            self._groups.remove(group)
-        else:
-            self._note(group)
-        self._plan()
-        left, first, queue = self._left.pop(number)
-        left, first = left - group.engines, min(begin, first)
-        if left:
-            self._left[number] = left, first, queue
-            return ()
-        self._through[number] = first, end
-        line = self._lines[queue]
+        ends = self._ends
+        complete: Sequence[tuple[int, float, float]] = ()
+        while True:
+            group = ends[0][2]
+            bandwidth = group.bandwidth
+            number, begin, end = bandwidth.served()
+            if bandwidth.next_end == NEVER:
+                heappop(ends)
+                self._groups.remove(group)
+            else:
+                self._serial += 1
+                heapreplace(ends, (bandwidth.next_end, self._serial, group))
+            while ends and ends[0][0] != ends[0][2].bandwidth.next_end:
+                heappop(ends)  # as _plan, without the call
+            moving = self._moving[number]
+            moving.engines -= group.engines
+            if begin < moving.begin:
+                moving.begin = begin
+            if not moving.engines:
+                complete = self._in_order(number, end)
+            if complete or not ends or ends[0][0] > latest:
+                break
+        self.next_end = ends[0][0] if ends else NEVER
+        return complete
+
+    def _in_order(self, number: int, end: float) -> Sequence[tuple[int, float, float]]:
+        """The transfers that are complete with ``number``, whose data is through, in the order of their queue."""
+        moving = self._moving.pop(number)
+        line, begin = moving.line, moving.begin
+        if line[0] == number and (len(line) == 1 or line[1] not in self._through):
+            line.popleft()
+            return ((number, begin, end),)
+        self._through[number] = begin, end
         complete: list[tuple[int, float, float]] = []
         while line and line[0] in self._through:
             number = line.popleft()
             complete.append((number, *self._through.pop(number)))
         return complete
 
-    def _alike(self, loads: Loads) -> tuple[list[tuple[float, int]], Loads]:
+    def _alike(self, loads: Loads) -> tuple[list[tuple[float, int]], int, Loads]:
         engines: dict[float, int] = {}
         for engine, load in loads:
             engines[load] = engines.get(load, 0) | 1 << engine
-        known = self._by_load[id(loads)] = list(engines.items()), loads
+        known = self._by_load[id(loads)] = list(engines.items()), sum(engines.values()), loads
         return known
 
-    def _expect(self, group: _Group, before: float) -> None:
-        """Note the next end of a group, which was ``before``; of a new one never."""
-        if before == NEVER:
-            self._groups.append(group)
-        if group.bandwidth.next_end != before:
-            self._note(group)
+    def _add(self, group: _Group) -> None:
+        """Note a group that is new."""
+        self._groups.append(group)
+        self._note(group)
 
     def _note(self, group: _Group) -> None:
+        """Note the next end of a group, which has changed."""
         self._serial += 1
         heappush(self._ends, (group.bandwidth.next_end, self._serial, group))
 

@@ -142,7 +142,7 @@ class _Visitor:
                 self._loop(number, statement, loop)
 
     def _instruction(self, number: int, inst: Inst, loop: int) -> None:
-        large_classes, before, writer = self.classes.large, self.classes.before, self.writer
+        large_classes, writer = self.classes.large, self.writer
         small = self.classes.small
         changes = inst.changes()
         accesses = [*self.classes.reads(inst), *changes]
@@ -151,7 +151,7 @@ class _Visitor:
         outside = [0] if inst.effects.external else []
         accessed = [*outside, *(alias_class for access in accesses for alias_class in small.get(access, ()))]
         writers = [writer[alias_class] for alias_class in accessed]
-        writers += [self.accesses[earlier] for each in accessed for earlier in before.get(each, ())]
+        writers += [self.accesses[earlier] for each in accessed for earlier in self.classes.earlier(each)]
         written = _registers(inst.writes())
         writers += self._register_writers([*_registers(inst.reads()), *written])
         self.events[number, "run"] = _Event(inst, loop, writers, large)

@@ -88,14 +88,14 @@ class Listing:
 
     def markup(self) -> Markup:
         """The sections as tables, one row for each line."""
-        blocks = [self._section(section) for section in self.sections]
+        coloured = {file: _highlighted(file) for file in self.names}
+        blocks = [self._section(section, coloured[section.file]) for section in self.sections]
         unknown = self.profile.lines.get(None)
         if unknown is not None:
             blocks.append(tag("p", f"Instructions without a line: {quantities.time(unknown.busy)}.", class_="note"))
         return joined(*blocks)
 
-    def _section(self, section: Section) -> Markup:
-        coloured = _highlighted(section.file)
+    def _section(self, section: Section, coloured: dict[int, Markup]) -> Markup:
         rows = [self._row(section.file, line, coloured) for line in range(section.first, section.last + 1)]
         numbers = [self._numbers.get((section.file, line), -1) for line in section.lines()]
         part = sum(self.costs[number].critical for number in numbers if number >= 0)
