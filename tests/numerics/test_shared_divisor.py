@@ -97,8 +97,9 @@ def test_near_ties(lanes: int) -> None:
     for divisor in (*ends, *random.integers(1 << 22, 1 << 23, 200) * 2 + 1):
         numerators = near_ties(int(divisor))
         count += numerators.size
-        for scale in (2.0**-24, 2.0**-40, 2.0**8):
-            same(np.concatenate([numerators, -numerators]) * np.float32(2.0**-20), np.float32(divisor * scale), lanes)
+        for scale, power in ((2.0**-24, -20), (2.0**-40, 0), (2.0**8, -20), (2.0**-24, -135), (2.0**-24, -145)):
+            numbers = np.ldexp(np.concatenate([numerators, -numerators]), power).astype(np.float32)
+            same(numbers, np.float32(divisor * scale), lanes)
     assert count > 800
 
 

@@ -144,6 +144,8 @@ class InnerLoop:
             case _:
                 args = [self._get(a, index, width, computed) for a in expr.args]
         match expr.kind:
+            case "cast" if expr.args[0].op in TRUTHS and expr.args[0].kind == "alu":
+                return _truth(b, args[0], expr.dtype)
             case "cast":
                 return encode_mostly_normal(b, decode(b, args[0], expr.args[0].dtype), expr.dtype)
             case "narrow":
@@ -322,6 +324,13 @@ def _may_be_nan(expr: Expr) -> bool:
     if expr.kind == "cast":
         return not (expr.args[0].dtype.is_integer or expr.args[0].dtype is dt.bool_)
     return expr.kind != "alu" or expr.op not in TRUTHS
+
+
+def _truth(b: Builder, value: Value, dtype: dt.DType) -> Value:
+    """``value``, 1.0 or 0.0 in each lane, as an element of ``dtype``: LLVM sees the comparison through this choice."""
+    zero = constant(value.type, 0.0)
+    ways = [encode(b, constant(value.type, number), dtype) for number in (1.0, 0.0)]
+    return b.select(b.fcmp_unordered("!=", value, zero), *ways)
 
 
 def _narrow(b: Builder, value: Value, dtype: dt.DType) -> Value:
