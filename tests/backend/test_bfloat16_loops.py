@@ -11,8 +11,11 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.backend.cpu.codegen.fused_loop import inlined
 from nki.backend.cpu.fusion.chain import Chain
 from nki.backend.cpu.fusion.fuse import fuse
+from nki.backend.cpu.fusion.lowering import lower_chain
+from nki.backend.cpu.loop_ir.nodes import Assign, Reduce, subexpressions
 from nki.compiler.executable import lower
 from tests.support.both_executors import both, numbers
 
@@ -88,25 +91,68 @@ def only_scaled(x, column):
     return out
 
 
-def mixed(x, column):
-    """float32 beside bfloat16 in one loop, [p, f]: elements then lie in order."""
+def scaled_and_chosen(x, column):
+    """x * column where x is less than 0.5, else x, [p, f]: a choice moves the products to the result."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     tile = nl.load(x)
-    wide, total = nl.ndarray(tile.shape, dtype=nl.float32, buffer=nl.sbuf), tile_like(tile)
-    nisa.tensor_copy(wide, tile)
-    nisa.nc_transpose(nl.ndarray((32, 32), dtype=nl.float32, buffer=nl.psum), wide[0:32, 0:32])
-    nisa.tensor_tensor(total, wide, tile, nl.multiply)
-    nisa.tensor_scalar(total, total, nl.add, nl.load(column))
-    nl.store(out, total)
+    where, product = nl.ndarray(x.shape, dtype=nl.uint8, buffer=nl.sbuf), tile_like(tile)
+    nisa.tensor_scalar(product, tile, nl.multiply, nl.load(column))
+    nisa.tensor_scalar(where, tile, nl.less, 0.5)
+    nisa.tensor_copy_predicated(tile, product, where)
+    nl.store(out, tile)
     return out
 
 
 @pytest.mark.parametrize("columns", COLUMNS)
-@pytest.mark.parametrize("kernel", [scaled_and_added, scaled_and_moved, deviations, only_scaled, mixed])
+@pytest.mark.parametrize("kernel", [scaled_and_added, scaled_and_moved, scaled_and_chosen, deviations, only_scaled])
 def test_special_numbers(kernel: Any, columns: int) -> None:
     with np.errstate(all="ignore"):
         both(kernel, special(64, columns), payloads(64))
         both(kernel, special(64, columns), numbers(64, 1))
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_float32_beside_bfloat16(columns: int) -> None:
+    """Elements of float32 lie in order, so those of bfloat16 must do so too."""
+
+    def mixed(x, wide):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile, other = nl.load(x), nl.load(wide)
+        product, total = tile_like(tile), tile_like(tile)
+        nisa.tensor_tensor(product, other, tile, nl.multiply)
+        nisa.tensor_tensor(total, product, other, nl.add)
+        nl.store(out, total)
+        return out
+
+    with np.errstate(all="ignore"):
+        both(mixed, special(64, columns), numbers(64, columns))
+
+
+def test_a_square_has_one_operand() -> None:
+    """The loads and casts of a product with itself are one, so that lanes follow the rows of pairs."""
+
+    def squares(x):
+        out = nl.ndarray((x.shape[0], 1), dtype=nl.float32, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        square, total = tile_like(tile), nl.ndarray((x.shape[0], 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_tensor(square, tile, tile, nl.multiply)
+        nisa.tensor_reduce(total, nl.add, square, axis=1)
+        nl.store(out, total)
+        return out
+
+    x = special(64, 300)
+    with np.errstate(all="ignore"):
+        both(squares, x)
+    (chain,) = fuse(lower(nki.jit(squares).compile(x).kernel)).instructions()
+    statements = lower_chain(chain).statements
+    (product,) = (s for s in statements if isinstance(s, Assign) and s.value.kind == "cast")
+    (total,) = (s for s in statements if isinstance(s, Reduce))
+    summed = inlined([product], total.value)
+    assert summed is not None
+    assert len({id(part) for part in subexpressions(summed) if part.kind == "load"}) == 1
+    assert (
+        len({id(part) for part in subexpressions(summed) if part.kind == "cast" and part.args[0].kind == "load"}) == 1
+    )
 
 
 @pytest.mark.filterwarnings("ignore:nl.divide")

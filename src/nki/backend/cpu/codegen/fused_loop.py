@@ -19,6 +19,7 @@ from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pat
 from nki.backend.cpu.codegen.summed_rows import Keep, emit_exponentials, emit_groups, emit_row, row_sums
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, Expr, LoopStatement, MemRef, Reduce, subexpressions
 from nki.base import dtype as dt
+from nki.base.dtype import DType
 from nki.isa.tables.alu import BITS
 from nki.numerics.llvm import F32, canonical_nan, i64, lanes_of
 
@@ -209,7 +210,7 @@ def _emit_sum_alone(r: FunctionBuilder, assigns: Sequence[Assign], unstored: Abs
 
     False and no code if lanes that follow a row each cannot compute the expression.
     """
-    value = _inlined(assigns, total.value) if len(unstored) == len(assigns) else None
+    value = inlined(assigns, total.value) if len(unstored) == len(assigns) else None
     if value is None:
         return False
     alone = replace(total, value=value)
@@ -219,12 +220,13 @@ def _emit_sum_alone(r: FunctionBuilder, assigns: Sequence[Assign], unstored: Abs
     return True
 
 
-def _inlined(assigns: Sequence[Assign], wanted: Expr) -> Expr | None:
+def inlined(assigns: Sequence[Assign], wanted: Expr) -> Expr | None:
     """``wanted`` as an expression of what ``assigns`` only read; None if it is long.
 
-    Each memory has one load in it.
+    Each memory has one load in it, and that one cast to each dtype.
     """
     values: dict[MemRef, Expr] = {}
+    casts: dict[tuple[int, DType], Expr] = {}
     sizes: dict[int, int] = {}
 
     def expression(expr: Expr) -> Expr:
@@ -232,6 +234,8 @@ def _inlined(assigns: Sequence[Assign], wanted: Expr) -> Expr | None:
             sizes.setdefault(id(values.setdefault(expr.memref, expr)), 1)
             return values[expr.memref]
         result = replace(expr, args=tuple(map(expression, expr.args)))
+        if expr.kind == "cast":
+            result = casts.setdefault((id(result.args[0]), expr.dtype), result)
         sizes[id(result)] = 1 + sum(sizes[id(arg)] for arg in result.args)
         return result
 
