@@ -92,13 +92,13 @@ def only_scaled(x, column):
 
 
 def scaled_and_chosen(x, column):
-    """x * column where x is less than 0.5, else x, [p, f]: a choice moves the products to the result."""
+    """x * column where x is not greater than 0.5, else x, [p, f]: a choice moves the products, NaN too."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     tile = nl.load(x)
     where, product = nl.ndarray(x.shape, dtype=nl.uint8, buffer=nl.sbuf), tile_like(tile)
     nisa.tensor_scalar(product, tile, nl.multiply, nl.load(column))
-    nisa.tensor_scalar(where, tile, nl.less, 0.5)
-    nisa.tensor_copy_predicated(tile, product, where)
+    nisa.tensor_scalar(where, tile, nl.greater, 0.5)
+    nisa.tensor_copy_predicated(tile, product, where, reverse_pred=True)
     nl.store(out, tile)
     return out
 

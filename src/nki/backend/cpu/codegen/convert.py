@@ -272,7 +272,8 @@ def _rounded(b: Builder, value: Value, drop: int) -> Value:
     """
     bits = b.bitcast(value, like(value, I32))
     kind = bits.type
-    if has_avx512() and isinstance(kind, ir.VectorType) and kind.count % AVX512 == 0:
+    if has_avx512() and isinstance(kind, ir.VectorType) and kind.count == 2 * AVX512:
+        # One operation less; in loops of single vectors, exponentials with their sums took 1.2 of the time with it.
         is_odd = b.icmp_unsigned("!=", b.and_(bits, constant(kind, 1 << drop)), constant(kind, 0))
         half = 1 << (drop - 1)
         return b.select(is_odd, b.add(bits, constant(kind, half)), b.add(bits, constant(kind, half - 1)))
