@@ -32,10 +32,12 @@ EXAMPLES = int(os.environ.get("NKI_TEST_EXAMPLES", "50"))
 TILES, WIDTH = 4, 40
 DTYPES = {"float32": nl.float32, "bfloat16": nl.bfloat16, "float16": nl.float16, "int32": nl.int32}
 VIEWS = ("whole", "left", "right", "shifted", "unshifted", "even", "odd", "blocks")
-OPERATORS = (nl.add, nl.subtract, nl.multiply, nl.maximum, nl.minimum, nl.greater, nl.logical_xor)
+OPERATORS = (nl.add, nl.subtract, nl.multiply, nl.maximum, nl.minimum, nl.greater, nl.logical_xor, nl.divide)
 FUNCTIONS = (nl.exp, nl.tanh, nl.gelu, nl.silu, nl.relu, nl.sign, nl.copy, nl.abs)
 KINDS = ("both", "number", "two", "column", "repeated", "activation", "three", "copy", "reciprocal", "select", "fill")
 KINDS += ("positions", "sum", "sum", "extreme", "extreme")
+SPECIAL = np.array([0x7FC00000, 0x7F800000, 0xFF800000, 0x80000000, 0x000116C2, 0xFFC00000, 0x7FFFFFFF], np.uint32)
+"""NaN of several payloads, infinities, -0 and a subnormal number."""
 
 
 class Step(nl.NKIObject):
@@ -170,9 +172,13 @@ steps_of_one = st.builds(
     source_view=st.sampled_from(("whole",) * 6 + VIEWS),
     number=st.integers(0, 20),
 )
-dtypes_of_tiles = st.lists(st.sampled_from(("float32", "float32", *DTYPES)), min_size=TILES, max_size=TILES).map(tuple)
+dtypes_of_tiles = st.one_of(
+    st.lists(st.sampled_from(("float32", "float32", *DTYPES)), min_size=TILES, max_size=TILES).map(tuple),
+    st.just(("bfloat16",) * TILES),
+)
 
 
+@pytest.mark.filterwarnings("ignore:nl.divide")
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     steps=st.lists(steps_of_one, min_size=2, max_size=14).map(tuple),
@@ -195,7 +201,9 @@ def test_random_programs(
     random = np.random.default_rng(seed)
     x, y = (random.normal(size=(rows, count)).astype(np.float32) for count in (TILES * WIDTH, 2))
     if seed % 3 == 0:
-        x.flat[random.integers(0, x.size, 60)] = np.resize([np.nan, np.inf, -np.inf, -0.0, 1e-40, -np.nan], 60)
+        x.flat[random.integers(0, x.size, 60)] = np.resize(SPECIAL.view(np.float32), 60)
+    if seed % 4 == 0:
+        y.flat[random.integers(0, y.size, 4)] = random.choice(SPECIAL, 4).view(np.float32)
     kernel = nki.jit(program).compile(x, y, steps, dtypes, stored, rounds).kernel
     with np.errstate(all="ignore"):
         expected = [np.ascontiguousarray(output).tobytes() for output in executor.run(kernel, [x, y])]

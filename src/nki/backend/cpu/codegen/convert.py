@@ -1,8 +1,8 @@
 """Between stored elements and float32 values, as LLVM IR.
 
-Every function takes scalars and vectors alike and emits straight-line code without calls, so that a loop around it
-vectorises. Rounding, saturation and special values are those of :mod:`nki.base.convert`, bit for bit, with one freedom:
-the float32 value that a NaN is decoded to may be any NaN, since nobody writes it as it is.
+Every function takes scalars and vectors alike and emits code without calls, which is straight but for a branch of
+:func:`encode_mostly_normal`. Rounding, saturation and special values are those of :mod:`nki.base.convert`, bit for bit,
+with one freedom: the float32 value that a NaN is decoded to may be any NaN, since nobody writes it as it is.
 
 float16 uses the ``half`` type; on an x86 processor without F16C, for which LLVM would call a library that nobody has,
 it is converted with integers like the smaller floats.
@@ -23,7 +23,22 @@ from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.base.errors import DTypeError
 from nki.numerics.jit import engine
-from nki.numerics.llvm import AVX512, F32, I32, Builder, Value, canonical_nan, constant, intrinsic, like
+from nki.numerics.llvm import (
+    AVX512,
+    F32,
+    I32,
+    NAN,
+    SUBNORMAL,
+    Builder,
+    Value,
+    canonical_nan,
+    constant,
+    has_avx512,
+    in_classes,
+    intrinsic,
+    lanes_of,
+    like,
+)
 
 F16: Final = ir.HalfType()
 I8: Final = ir.IntType(8)
@@ -163,6 +178,14 @@ def encode(b: Builder, value: Value, dtype: DType, has_canonical_nan: bool = Fal
     raise DTypeError(f"{dtype} has no native conversion: its elements are four numbers each")
 
 
+def encode_unseen(b: Builder, value: Value) -> Value:
+    """``value``, float32, rounded to bfloat16 for further arithmetic: any NaN stands for any other one.
+
+    The low half of each NaN in ``value`` is 0, as of those that come from bfloat16: rounding leaves it a NaN.
+    """
+    return _upper_halves(b, _rounded(b, value, 16))
+
+
 def encode_parts(b: Builder, values: Sequence[Value], dtype: DType) -> Value:
     """Packed elements of the float32 ``values``, each rounded to the 8-bit float of ``dtype``; lowest bits first."""
     small = _PARTS[dtype]
@@ -176,8 +199,40 @@ def encode_parts(b: Builder, values: Sequence[Value], dtype: DType) -> Value:
 
 def encode_normal(b: Builder, low: Value, high: Value, dtype: DType) -> Value:
     """:func:`encode` of two vectors side by side, of normal numbers and zeros that do not become infinite."""
-    if dtype is not dt.bfloat16 or low.type.count != AVX512 or not engine().has_bfloat16:
-        return encode(b, side_by_side(b, low, high), dtype, has_canonical_nan=True)
+    both = side_by_side(b, low, high)
+    if dtype is not dt.bfloat16 or not _rounds_pairs(both):
+        return encode(b, both, dtype, has_canonical_nan=True)
+    return _rounded_pair(b, low, high)
+
+
+def _rounds_pairs(value: Value) -> bool:
+    """True of two vectors side by side that the processor rounds to bfloat16 in one instruction."""
+    return isinstance(value.type, ir.VectorType) and value.type.count == 2 * AVX512 and engine().has_bfloat16
+
+
+def encode_mostly_normal(b: Builder, value: Value, dtype: DType) -> Value:
+    """:func:`encode` with a branch for two vectors side by side: the processor rounds them to bfloat16 if it may.
+
+    It may if none of the numbers is NaN or subnormal.
+    """
+    if dtype is not dt.bfloat16 or not _rounds_pairs(value):
+        return encode(b, value, dtype)
+    low, high = (lanes_of(b, value, value, first, AVX512) for first in (0, AVX512))
+    special = b.bitcast(b.or_(*(in_classes(b, vector, NAN | SUBNORMAL) for vector in (low, high))), I16)
+    ways: list[tuple[Value, Value]] = []
+    with b.if_else(b.icmp_unsigned("==", special, ir.Constant(I16, 0)), likely=True) as (then, otherwise):
+        with then:
+            ways.append((_rounded_pair(b, low, high), b.block))
+        with otherwise:
+            ways.append((encode(b, value, dtype), b.block))
+    result = b.phi(ways[0][0].type)
+    for way, block in ways:
+        result.add_incoming(way, block)
+    return result
+
+
+def _rounded_pair(b: Builder, low: Value, high: Value) -> Value:
+    """Two vectors of normal numbers, zeros and infinities, rounded to bfloat16, side by side."""
     name = "llvm.x86.avx512bf16.cvtne2ps2bf16.512"
     kind = ir.FunctionType(ir.VectorType(_BFloat16(), 2 * AVX512), [low.type, low.type])
     function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
@@ -217,6 +272,11 @@ def _rounded(b: Builder, value: Value, drop: int) -> Value:
     """
     bits = b.bitcast(value, like(value, I32))
     kind = bits.type
+    if has_avx512() and isinstance(kind, ir.VectorType) and kind.count == 2 * AVX512:
+        # One operation less; in loops of single vectors, exponentials with their sums took 1.2 of the time with it.
+        is_odd = b.icmp_unsigned("!=", b.and_(bits, constant(kind, 1 << drop)), constant(kind, 0))
+        half = 1 << (drop - 1)
+        return b.select(is_odd, b.add(bits, constant(kind, half)), b.add(bits, constant(kind, half - 1)))
     odd = b.and_(b.lshr(bits, constant(kind, drop)), constant(kind, 1))
     return b.add(b.add(bits, constant(kind, (1 << (drop - 1)) - 1)), odd)
 

@@ -9,18 +9,21 @@ from functools import partial
 from itertools import takewhile
 from typing import Final, cast
 
+from nki.backend.cpu.codegen.convert import encode_unseen
 from nki.backend.cpu.codegen.elementwise import vectorized_last
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
-from nki.backend.cpu.codegen.inner_loop import InnerLoop
+from nki.backend.cpu.codegen.inner_loop import InnerLoop, packs_pairs
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, loop_nest
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of
 from nki.backend.cpu.codegen.summed_rows import Keep, emit_exponentials, emit_groups, emit_row, row_sums
-from nki.backend.cpu.loop_ir.nodes import GRANULE, SCRATCH, Assign, Expr, LoopStatement, MemRef, Reduce, subexpressions
+from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, Expr, LoopStatement, MemRef, Reduce, subexpressions
 from nki.base import dtype as dt
+from nki.base.dtype import DType
 from nki.isa.tables.alu import BITS
-from nki.numerics.llvm import i64, lanes_of
+from nki.numerics.llvm import F32, canonical_nan, i64, lanes_of
 
+_ARITHMETIC: Final = frozenset({"add", "subtract", "multiply", "divide", "square"})
 _MOST_PARTS: Final = 24
 """Parts of an expression that a sum computes for itself."""
 
@@ -59,6 +62,10 @@ class _Fused:
         """The stream of each result; -1 if it stays in a register."""
         self.moved: set[MemRef] = set()
         """Memory of results that a statement moves on without arithmetic: their NaN must be the canonical one."""
+        self.unseen: set[int] = set()
+        """The ids of roundings to bfloat16 whose results only arithmetic reads; see :func:`_has_short_nan`."""
+        self.operands: set[int] = set()
+        """The ids of what the operators in such roundings read."""
         known: dict[MemRef, int] = {}
         written: set[MemRef] = set()
         for number, assign in enumerate(assigns):
@@ -68,6 +75,14 @@ class _Fused:
             _note_moved(assign.value, True, self.moved)
             self.targets.append(-1 if number in unstored else self._target(assign.target, known))
             written.add(assign.target)
+        for assign, stream in zip(assigns, self.targets, strict=True):
+            value = assign.value
+            is_rounding = value.kind == "cast" and value.dtype is dt.bfloat16 and value.args[0].dtype is dt.float32
+            if stream < 0 and assign.target not in self.moved and is_rounding and _has_short_nan(value.args[0]):
+                self.unseen.add(id(value))
+                self.operands.update(
+                    id(arg) for part in subexpressions(value) for arg in part.args if part is not value
+                )
 
     def _stream(self, part: Expr, known: dict[MemRef, int]) -> int:
         if part.memref is None or part.memref not in known:
@@ -88,8 +103,7 @@ class _Fused:
         inner = _InnerLoop(r, self, loop, cursors)
         for assign in self.assigns:
             inner.hoist(assign.value)
-        splits_pairs = GRANULE * loop.per_partition % (2 * r.lanes) > 0  # by ranges of partitions
-        done, width = 0, 2 * r.lanes if self.packs_pairs and not splits_pairs else r.lanes
+        done, width = 0, 2 * r.lanes if self.packs_pairs(r, loop) else r.lanes
         while width >= 1:
             whole = (loop.count - done) // width * width
             if whole:
@@ -108,16 +122,10 @@ class _Fused:
         """True if one of the results is an exponential, which two vectors at a time compute faster."""
         return any(_exponential(assign) is not None for assign in self.assigns)
 
-    @property
-    def packs_pairs(self) -> bool:
-        """True if two vectors at a time are rounded to bfloat16, as one shuffle packs both.
-
-        Functions keep their constants in registers, of which two vectors leave too few.
-        """
+    def packs_pairs(self, r: FunctionBuilder, loop: CountedLoop) -> bool:
+        """True if ``loop`` takes two vectors at a time."""
         targets = [assign.target for assign, stream in zip(self.assigns, self.targets, strict=True) if stream >= 0]
-        parts = [part for assign in self.assigns for part in subexpressions(assign.value)]
-        plain = all(part.kind in ("load", "value", "cast", "alu") or part.op in ("copy", "square") for part in parts)
-        return plain and any(target.dtype is dt.bfloat16 for target in targets)
+        return packs_pairs(r, [assign.value for assign in self.assigns], targets, loop)
 
 
 class _InnerLoop(InnerLoop):
@@ -172,6 +180,19 @@ class _InnerLoop(InnerLoop):
             vectors.append(value(expr, column, self.r.lanes))
         return vectors
 
+    def hoist(self, expr: Expr) -> None:
+        """Compute the loop invariants of ``expr``. Those of operators whose NaN must be short get the canonical one."""
+        was_known = id(expr) in self.invariants
+        super().hoist(expr)
+        value = self.invariants.get(id(expr))
+        if value is not None and not was_known and id(expr) in self.fused.operands and value.type == F32:
+            self.invariants[id(expr)] = canonical_nan(self.b, value)
+
+    def _compute(self, expr: Expr, index: Value, width: int, computed: dict[int, Value]) -> Value:
+        if id(expr) in self.fused.unseen:
+            return encode_unseen(self.b, self._get(expr.args[0], index, width, computed))
+        return super()._compute(expr, index, width, computed)
+
     def _is_invariant(self, expr: Expr) -> bool:
         return (expr.kind != "load" or id(expr) in self.stream_of) and super()._is_invariant(expr)
 
@@ -189,7 +210,7 @@ def _emit_sum_alone(r: FunctionBuilder, assigns: Sequence[Assign], unstored: Abs
 
     False and no code if lanes that follow a row each cannot compute the expression.
     """
-    value = _inlined(assigns, total.value) if len(unstored) == len(assigns) else None
+    value = inlined(assigns, total.value) if len(unstored) == len(assigns) else None
     if value is None:
         return False
     alone = replace(total, value=value)
@@ -199,12 +220,13 @@ def _emit_sum_alone(r: FunctionBuilder, assigns: Sequence[Assign], unstored: Abs
     return True
 
 
-def _inlined(assigns: Sequence[Assign], wanted: Expr) -> Expr | None:
+def inlined(assigns: Sequence[Assign], wanted: Expr) -> Expr | None:
     """``wanted`` as an expression of what ``assigns`` only read; None if it is long.
 
-    Each memory has one load in it.
+    Each memory has one load in it, and that one cast to each dtype.
     """
     values: dict[MemRef, Expr] = {}
+    casts: dict[tuple[int, DType], Expr] = {}
     sizes: dict[int, int] = {}
 
     def expression(expr: Expr) -> Expr:
@@ -212,6 +234,8 @@ def _inlined(assigns: Sequence[Assign], wanted: Expr) -> Expr | None:
             sizes.setdefault(id(values.setdefault(expr.memref, expr)), 1)
             return values[expr.memref]
         result = replace(expr, args=tuple(map(expression, expr.args)))
+        if expr.kind == "cast":
+            result = casts.setdefault((id(result.args[0]), expr.dtype), result)
         sizes[id(result)] = 1 + sum(sizes[id(arg)] for arg in result.args)
         return result
 
@@ -249,9 +273,10 @@ class _Summed:
         def row(number: Value, keep: Keep, column: Value, width: int) -> None:
             cursors = self.r.advanced(self.fused.streams, starts, self.rows, number)
             loop = _InnerLoop(self.r, self.fused, self.elements, cursors)
+            loop.by_words = False  # sums go in order
             for assign in self.fused.assigns:
                 loop.hoist(assign.value)
-            by_pairs = self.fused.packs_pairs or self.fused.has_exponentials
+            by_pairs = self.fused.packs_pairs(self.r, self.elements) or self.fused.has_exponentials
             most = 2 * self.r.lanes if by_pairs else self.r.lanes
             emit_row(self.r, width, most, partial(self._elements, loop, keep, column))
 
@@ -280,6 +305,25 @@ def _exponential(assign: Assign) -> Expr | None:
     return value if value.kind == "act" and value.op == "exp" else None
 
 
+def _has_short_nan(expr: Expr) -> bool:
+    """True of arithmetic on bfloat16, and on what all elements of a row share, whose NaN is canonical.
+
+    Processors pass on the payload of one of the operands' NaN, or make one without payload. So the low half of each NaN
+    in ``expr`` is 0.
+    """
+    if expr.kind == "cast":
+        return expr.dtype is dt.float32 and expr.args[0].kind == "load" and expr.args[0].dtype is dt.bfloat16
+    if expr.kind not in ("alu", "act") or expr.op not in _ARITHMETIC:
+        return False
+    return all(_has_short_nan(arg) or _is_shared(arg) for arg in expr.args)
+
+
+def _is_shared(expr: Expr) -> bool:
+    """True of float32 that is the same for all elements of a row."""
+    is_repeated = expr.memref is not None and all(step == 0 or count == 1 for step, count in expr.memref.dims)
+    return expr.dtype is dt.float32 and (expr.kind == "value" or (expr.kind == "load" and is_repeated))
+
+
 def _note_moved(expr: Expr, moves: bool, moved: set[MemRef]) -> None:
     """Note the memory that ``expr`` loads and whose NaN are seen; ``moves``: its own value is."""
     if expr.kind == "load" and moves and expr.memref is not None:
@@ -287,4 +331,4 @@ def _note_moved(expr: Expr, moves: bool, moved: set[MemRef]) -> None:
     is_arithmetic = (expr.kind == "alu" and expr.op not in BITS) or expr.kind == "act"
     is_arithmetic |= expr.kind == "cast" and expr.dtype not in (dt.float32, dt.tfloat32)  # each has one NaN
     for number, arg in enumerate(expr.args):
-        _note_moved(arg, not (is_arithmetic or (expr.kind == "select" and number == 0)), moved)
+        _note_moved(arg, moves and not (is_arithmetic or (expr.kind == "select" and number == 0)), moved)

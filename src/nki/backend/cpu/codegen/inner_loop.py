@@ -6,12 +6,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, cast
 
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.alu import TRUTHS, emit_alu, emit_bits, emit_integer
-from nki.backend.cpu.codegen.convert import decode, decode_part, encode, encode_parts, storage_type
+from nki.backend.cpu.codegen.convert import (
+    decode,
+    decode_part,
+    encode,
+    encode_mostly_normal,
+    encode_parts,
+    storage_type,
+)
 from nki.backend.cpu.codegen.function import I8, I32, I64, Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.streams import Cursors, Stream
@@ -19,7 +27,8 @@ from nki.backend.cpu.loop_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpr
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
 from nki.numerics.activations import emit
-from nki.numerics.llvm import canonical_nan, constant, prefetch
+from nki.numerics.llvm import AVX512, canonical_nan, constant, lanes_of, prefetch
+from nki.numerics.shared_divisor import SharedDivisor, may_share, quotient, shared
 
 _LARGEST_SHUFFLED: Final = 4
 """The largest step of which vectors are shuffled out of vectors of neighbours; others are loaded one by one."""
@@ -41,6 +50,12 @@ class InnerLoop:
         self.loop = loop
         self.cursors = cursors
         self.invariants: dict[int, Value] = {}
+        self.divisors: dict[int, SharedDivisor] = {}
+        """The invariants by which vectors are divided, by the id of their expressions."""
+        self.by_words = routine.lanes == AVX512 and all(
+            step == 0 or (step == 1 and _is_bfloat16(s)) for step, s in zip(loop.steps, streams, strict=True)
+        )
+        """True if two vectors at a time are words of two bfloat16 each: first all low halves, then all high ones."""
 
     def hoist(self, expr: Expr) -> None:
         """Compute the loop invariants of ``expr``."""
@@ -50,6 +65,10 @@ class InnerLoop:
             return
         for arg in expr.args:
             self.hoist(arg)
+        if expr.kind == "alu" and expr.op == "divide" and may_share(self.r.lanes):
+            divisor = self.invariants.get(id(expr.args[1]))
+            if divisor is not None:
+                self.divisors[id(expr)] = shared(self.b, divisor)
 
     def _is_invariant(self, expr: Expr) -> bool:
         if id(expr) in self.stream_of and self.loop.steps[self.stream_of[id(expr)]] != 0:
@@ -125,12 +144,16 @@ class InnerLoop:
             case _:
                 args = [self._get(a, index, width, computed) for a in expr.args]
         match expr.kind:
+            case "cast" if expr.args[0].op in TRUTHS and expr.args[0].kind == "alu":
+                return _truth(b, args[0], expr.dtype)
             case "cast":
-                return encode(b, decode(b, args[0], expr.args[0].dtype), expr.dtype)
+                return encode_mostly_normal(b, decode(b, args[0], expr.args[0].dtype), expr.dtype)
             case "narrow":
                 return _narrow(b, args[0], expr.dtype)
             case "alu" if expr.op in BITS:
                 return emit_bits(b, expr.op, args[0], args[1] if len(args) > 1 else None)
+            case "alu" if id(expr) in self.divisors and may_share(width):
+                return quotient(b, args[0], self.divisors[id(expr)])
             case "alu":
                 return emit_alu(b, expr.op, args[0], args[1] if len(args) > 1 else None)
             case "integer":
@@ -174,6 +197,8 @@ class InnerLoop:
             return self._splat(self.b.load(self._address(stream, memref, index), align=size, typ=kind), width)
         if step == 1:
             wide = storage_type(memref.dtype, width)
+            if self.by_words and width == 2 * self.r.lanes:
+                return self._halves(self._address(stream, memref, index))
             return self.b.load(self._address(stream, memref, index), align=size, typ=wide)
         if step is not None and 1 < step <= _LARGEST_SHUFFLED:
             return load_every(self.b, self._address(stream, memref, index), memref.dtype, step, width)
@@ -183,6 +208,14 @@ class InnerLoop:
             element = self.b.load(at, align=size, typ=kind)
             result = self.b.insert_element(result, element, ir.Constant(I32, lane))
         return result
+
+    def _halves(self, pointer: Value) -> Value:
+        """Two vectors of bfloat16: the low halves of words, then the high ones."""
+        b, lanes = self.b, self.r.lanes
+        words = b.load(pointer, align=2, typ=ir.VectorType(I32, lanes))
+        upper = b.lshr(words, constant(words.type, 16))
+        low, high = (b.trunc(half, storage_type(dt.bfloat16, lanes)) for half in (words, upper))
+        return lanes_of(b, low, high, 0, 2 * lanes)
 
     def _gather(self, expr: Expr, index: Value, gathered: Value) -> Value:
         """Element number ``gathered`` of a row; a number outside reads the row's first element and gives poison."""
@@ -201,7 +234,10 @@ class InnerLoop:
 
     def store(self, target: MemRef, value: Value, index: Value, width: int, stream: int = 0) -> None:
         """Write ``width`` elements of the target, which is that stream."""
-        step, size = self.loop.steps[stream], target.dtype.itemsize
+        step, size, lanes = self.loop.steps[stream], target.dtype.itemsize, self.r.lanes
+        if self.by_words and width == 2 * lanes:
+            order = [number // 2 + lanes * (number % 2) for number in range(width)]
+            value = self.b.shuffle_vector(value, value, ir.Constant(ir.VectorType(I32, width), order))
         if step == 1 or width == 1:
             self.b.store(value, self._address(stream, target, index), align=size)
             return
@@ -247,7 +283,7 @@ def emit_inner_loop(r: FunctionBuilder, s: Assign, streams: list[Stream], loop: 
     done = 0
     # Gathers come element by element anyway, and much shorter code does so in a plain loop.
     gathers = any(part.kind == "gather" for part in subexpressions(s.value))
-    width = 1 if gathers else 2 * r.lanes if _packs_pairs(s, loop, r.lanes) else r.lanes
+    width = 1 if gathers else 2 * r.lanes if packs_pairs(r, [s.value], [s.target], loop) else r.lanes
     while width >= 1:
         whole = (loop.count - done) // width * width
         if whole:
@@ -262,12 +298,19 @@ def emit_inner_loop(r: FunctionBuilder, s: Assign, streams: list[Stream], loop: 
         width //= 2
 
 
-def _packs_pairs(s: Assign, loop: CountedLoop, lanes: int) -> bool:
-    """True of a copy that rounds float32 to bfloat16, which is faster two vectors at a time; no range may split two."""
-    value, source = s.value, s.value.args[0] if s.value.args else None
-    rounds = value.kind == "cast" and source is not None and source.kind == "load" and source.dtype is dt.float32
-    whole = GRANULE * loop.per_partition % (2 * lanes) == 0
-    return rounds and value.dtype is dt.bfloat16 and all(step == 1 for step in loop.steps) and whole
+def packs_pairs(r: FunctionBuilder, values: Sequence[Expr], targets: Sequence[MemRef], loop: CountedLoop) -> bool:
+    """True if two vectors at a time are rounded to bfloat16, as one instruction packs both; no range may split them.
+
+    Functions keep their constants in registers, of which two vectors leave too few.
+    """
+    parts = [part for value in values for part in subexpressions(value)]
+    plain = all(part.kind in ("load", "value", "cast", "alu") or part.op in ("copy", "square") for part in parts)
+    whole = GRANULE * loop.per_partition % (2 * r.lanes) == 0
+    return plain and whole and any(target.dtype is dt.bfloat16 for target in targets)
+
+
+def _is_bfloat16(stream: Stream) -> bool:
+    return stream.memref is not None and stream.memref.dtype is dt.bfloat16
 
 
 def _goes_on(memref: MemRef) -> bool:
@@ -281,6 +324,13 @@ def _may_be_nan(expr: Expr) -> bool:
     if expr.kind == "cast":
         return not (expr.args[0].dtype.is_integer or expr.args[0].dtype is dt.bool_)
     return expr.kind != "alu" or expr.op not in TRUTHS
+
+
+def _truth(b: Builder, value: Value, dtype: dt.DType) -> Value:
+    """``value``, 1.0 or 0.0 in each lane, as an element of ``dtype``: LLVM sees the comparison through this choice."""
+    zero = constant(value.type, 0.0)
+    ways = [encode(b, constant(value.type, number), dtype) for number in (1.0, 0.0)]
+    return b.select(b.fcmp_unordered("!=", value, zero), *ways)
 
 
 def _narrow(b: Builder, value: Value, dtype: dt.DType) -> Value:

@@ -121,9 +121,12 @@ def _size_of(inst: Inst) -> Size | None:
 
 
 def _is_plain(inst: Inst) -> bool:
-    """True if an instruction reads its operands and writes all of its result, wherever these are, and does no more."""
+    """True if an instruction reads its operands and writes all of its result, wherever these are, and does no more.
+
+    One with a predicate reads its result, too, and writes again what it leaves as it is.
+    """
     effects, form = inst.effects, inst.form()
-    if effects.external or effects.accumulation is not None or effects.predicate is not None or form.has_runtime_index:
+    if effects.external or effects.accumulation is not None or form.has_runtime_index:
         return False
     return inst.expansion is None and not inst.may_leave_unwritten() and not isinstance(inst, Chain)
 
