@@ -50,7 +50,7 @@ class Buffer(Enum):
 
 MOST_DIMENSIONS = 30
 """Dimensions of a tensor or of an access; NumPy, which adds one for bytes, has 32."""
-LARGE = 1 << 24  # bytes from which on a tensor in HBM fits no cache that its readers share with its writer
+LARGE = 1 << 24  # bytes from which on a tensor in HBM is too large to wait in a cache for its readers
 MOST_ELEMENTS = 1 << 40
 """Elements of an access, those that it repeats included, and of a step: more bytes than any memory has."""
 
