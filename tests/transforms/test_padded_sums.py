@@ -1,4 +1,4 @@
-"""Rows of sums in PSUM are padded where products in tile registers write them; bits stay those of the simulator."""
+"""Rows of sums in PSUM are padded where products write them; bits stay those of the simulator."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.compiler.executable import lower
 from nki.ir.types import Buffer
-from nki.numerics.matmul_entry import tile_routines
-from nki.transforms import padded_sums
 from tests.support.both_executors import both, numbers
 from tests.support.kernel_parts import stored
 from tests.support.shared_launches import launched, shared
 
 __all__ = ["shared"]
-
-pytestmark = pytest.mark.skipif(tile_routines() is None, reason="the processor has no tile registers")
 
 
 def summed(left, right):
@@ -107,9 +103,12 @@ def bfloat16(*shape: int) -> Any:
 @pytest.mark.parametrize(
     ("kernel", "count"), [(summed, 1), (several_banks, 1), (short, 0), (few, 0), (as_bits, 0), (in_a_loop, 0)]
 )
+@pytest.mark.parametrize("operand", [numbers, bfloat16])
 @pytest.mark.parametrize(("depth", "rows"), [(96, 128), (50, 77)])
-def test_rows_of_sums(kernel: Any, count: int, depth: int, rows: int, shared: pytest.MonkeyPatch) -> None:
-    left, right = bfloat16(depth, rows), bfloat16(depth, 512)
+def test_rows_of_sums(
+    kernel: Any, count: int, operand: Any, depth: int, rows: int, shared: pytest.MonkeyPatch
+) -> None:
+    left, right = operand(depth, rows), operand(depth, 512)
     assert padded(kernel, left, right) == count
     results = both(kernel, left, right)
     expected = [result.tobytes() for result in (results if isinstance(results, tuple) else (results,))]
@@ -117,13 +116,13 @@ def test_rows_of_sums(kernel: Any, count: int, depth: int, rows: int, shared: py
         assert outputs == expected
 
 
-def test_sums_of_float32_stay() -> None:
-    assert padded(summed, numbers(96, 128), numbers(96, 512)) == 0
+def test_without_products_nothing_is_padded() -> None:
+    def kernel(left, right):
+        total = nl.ndarray((left.shape[1], 512), dtype=nl.float32, buffer=nl.psum)
+        nisa.tensor_copy(total, nl.load(right))
+        return stored(total)
 
-
-def test_nothing_is_padded_without_tile_registers() -> None:
-    program = nki.jit(summed).compile(bfloat16(96, 128), bfloat16(96, 512)).kernel
-    assert padded_sums.pad_sums(program.core.body, lambda: False) is None
+    assert padded(kernel, numbers(128, 128), numbers(128, 512)) == 0
 
 
 def test_sums_of_the_longest_rows() -> None:

@@ -51,7 +51,7 @@ NATIVE_STAGES: tuple[Stage, ...] = (
     PackOperands(_has_tiles),
     PackStationary(_has_tiles),
     BlockOperands(_has_blocks),
-    PadSums(_has_tiles),
+    PadSums(),
     ExpandIndirect(),
 )
 """The stages after ``NATIVE_STOP`` that prepare a program for linking."""

@@ -50,6 +50,7 @@ class Buffer(Enum):
 
 MOST_DIMENSIONS = 30
 """Dimensions of a tensor or of an access; NumPy, which adds one for bytes, has 32."""
+LARGE = 1 << 24  # bytes from which on a tensor in HBM is too large to wait in a cache for its readers
 MOST_ELEMENTS = 1 << 40
 """Elements of an access, those that it repeats included, and of a step: more bytes than any memory has."""
 
@@ -61,10 +62,9 @@ TileAddress = tuple[int, int]
 class Tensor:
     """One allocation. Tensors compare by identity; names are unique within a kernel.
 
-    ``address`` is set when the user placed it. ``role`` says how the
-    kernel's caller sees it: ``"input"``, ``"output"`` or ``""`` (internal). ``"constant"`` is the role of a tensor that
-    holds ``data`` from the beginning, and that nothing writes; ``"spill"`` that of one in HBM in which a tile waits
-    (:mod:`nki.passes.allocation.spilling`).
+    ``address`` is set when the user placed it. ``role`` says how the kernel's caller sees it: ``"input"``, ``"output"``
+    or ``""`` (internal). ``"constant"`` is the role of a tensor that holds ``data`` from the beginning and is never
+    written; ``"spill"`` that of one in HBM in which a tile waits (:mod:`nki.passes.allocation.spilling`).
     """
 
     name: str
@@ -350,7 +350,7 @@ class Access:
     def signature(self) -> tuple[Any, ...]:
         """All that rules and code depend on: everything but which tensor it is and where in it the window starts.
 
-        The start partition stays in for tiles on chip, because several rules restrict it.
+        The start partition stays in for tiles on chip, because several rules restrict it; in HBM, if a tensor is large.
         """
         return self.form.signature
 
@@ -363,7 +363,7 @@ class Access:
             buffer = tensor.buffer
             # As partition_step has it: this runs for most operands of the instructions that a kernel records.
             step = tensor.free_size if tensor.dtype is dtype else tensor.bytes_per_partition // dtype.itemsize
-            start = self.offset // step if buffer.on_chip and step else 0
+            start = self.offset // step if buffer.on_chip and step else int(tensor.nbytes >= LARGE)
             signature = (dtype.name, self.shape, self.strides, buffer.word, start, step)
             if self.dynamic is not None:
                 signature = (*signature, self.dynamic.signature)

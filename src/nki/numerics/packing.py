@@ -25,6 +25,7 @@ from nki.numerics.llvm import (
     Variable,
     at_least,
     i64,
+    prefetch,
     scratch,
     steps,
 )
@@ -71,7 +72,7 @@ class Stationary:
         """Make a copy with :func:`add_blocks_of_rows` for a product of so many rows; it is read from now on."""
         target = scratch(b, -(-_COLUMNS // self._block) * (self._block * _DEPTH + _APART))
         size = b.add(b.mul(depth, i64(self._block)), i64(_APART))
-        b.call(copy, [target, size, self._source.pointer, self._source.stride, depth, rows])
+        b.call(copy, [target, size, self._source.pointer, self._source.stride, depth, rows, i64(0), i64(0)])
         self._set(target, i64(self._block), size)
 
 
@@ -80,14 +81,16 @@ def add_blocks_of_rows(module: ir.Module, block: int) -> ir.Function:
 
     ::
 
-        void nki_blocks_of_rows(float *blocks, i64 size, const float *source, i64 step, i64 rows, i64 columns)
+        void nki_blocks_of_rows(float *blocks, i64 size, const float *source, i64 step, i64 rows, i64 columns,
+                                i64 ahead, i64 between)
 
     ``rows`` dense rows of ``columns`` numbers, ``step`` elements from one to the next, become blocks of ``block``
     columns, ``size`` elements from one to the next. Where blocks have :data:`_LANES` columns, as many rows are copied
-    at a time as fill a line of memory.
+    at a time as fill a line of memory. The second-level cache is asked for what lies ``ahead`` rows behind those that
+    are copied; 0: for nothing. Behind the last of ``rows``, so many rows ``between`` are left out.
     """
-    function, b = _function(module, "nki_blocks_of_rows")
-    target_pointer, size, source_pointer, step, rows, columns = function.args
+    function, b = _function(module, "nki_blocks_of_rows", [I64, I64])
+    target_pointer, size, source_pointer, step, rows, columns, ahead, between = function.args
     target, source = Matrix(target_pointer, size), Matrix(source_pointer, step)
     row, column = Variable(b), Variable(b)
     row.set(i64(0))
@@ -97,15 +100,21 @@ def add_blocks_of_rows(module: ir.Module, block: int) -> ir.Function:
             for width in (_LANES * _LANES, _LANES, 1) if block == _LANES else (block, 1):
                 kind = ir.VectorType(F32, width) if width > 1 else F32
                 with steps(b, columns, width, column) as start:
+                    if height * width * 4 == _LANES * LINE:
+                        with b.if_then(b.icmp_signed("!=", ahead, i64(0))):
+                            later = b.add(here, ahead)
+                            later = b.add(later, b.select(at_least(b, later, rows), between, i64(0)))
+                            for n in range(height):
+                                prefetch(b, source.at(b, b.add(later, i64(n)), start), level=2)
                     parts = [b.load(source.at(b, b.add(here, i64(n)), start), typ=kind, align=4) for n in range(height)]
                     _store(b, target, parts, here, start, block)
     b.ret_void()
     return function
 
 
-def _function(module: ir.Module, name: str) -> tuple[ir.Function, Builder]:
-    """A function of two matrices, each a pointer and a step, and of two sizes."""
-    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64, POINTER, I64, I64, I64]), name)
+def _function(module: ir.Module, name: str, others: Sequence[ir.Type] = ()) -> tuple[ir.Function, Builder]:
+    """A function of two matrices, each a pointer and a step, of two sizes, and of ``others``."""
+    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64, POINTER, I64, I64, I64, *others]), name)
     return function, ir.IRBuilder(function.append_basic_block())
 
 

@@ -1,15 +1,15 @@
 """Pad the rows of sums of products, whose rows else fight for few sets of the cache.
 
 A bank of PSUM has 2 KiB in each partition, and a product fills it. Memory of a CPU is dense: rows of such a tile are
-2 KiB apart, and a line of all rows lies in two of 64 sets of the first-level cache. Products in tile registers go
-through the rows of 32 columns at a time, so most of what they bring to that cache leaves it before they come to the
-next columns. Rows of a tile in PSUM that such products write get a line more if their size is a multiple of 1 KiB. What
-loops or run-time indices touch, and what is read as another dtype, is not changed.
+2 KiB apart, and a line of all rows lies in two of 64 sets of the first-level cache. Products go through the rows of 32
+columns at a time, so what they bring to that cache drives each other out of it, and parts of their operands as well.
+Rows of a tile in PSUM that products write get a line more if their size is a multiple of 1 KiB. What loops or run-time
+indices touch, and what is read as another dtype, is not changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar, Final
@@ -33,15 +33,13 @@ _LEAST_ROWS: Final = 32
 
 @dataclass(frozen=True)
 class PadSums(CoreStage):
-    """Pad the rows of sums in PSUM for a processor with tile registers."""
+    """Pad the rows of sums in PSUM."""
 
     name: ClassVar[str] = "pad_sums"
-    has_tiles: Callable[[], bool] = lambda: False
-    """True if the processor multiplies bfloat16 in tile registers."""
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with longer rows of sums."""
-        body = pad_sums(core.body, self.has_tiles)
+        body = pad_sums(core.body)
         return core if body is None else core.with_body(body)
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
@@ -53,10 +51,10 @@ class PadSums(CoreStage):
                 assert [a.shape for a in one.accesses()] == [a.shape for a in other.accesses()], "pad_sums"
 
 
-def pad_sums(body: Sequence[Statement], has_tiles: Callable[[], bool]) -> list[Statement] | None:
+def pad_sums(body: Sequence[Statement]) -> list[Statement] | None:
     """The statements with longer rows of sums; None if there are none."""
     sums = _sums(body)
-    if not sums or not has_tiles():
+    if not sums:
         return None
     padded = _padded(body, sums)
     changed = list(body)
@@ -81,20 +79,13 @@ def _key(access: Access) -> _Key:
 
 
 def _sums(body: Sequence[Statement]) -> set[Tensor]:
-    """The tiles to which products in tile registers add, and whose rows share few sets of the cache."""
+    """The tiles that products write, and whose rows share few sets of the cache."""
     kinds = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.moving}
     sums: set[Tensor] = set()
     for inst in body if kinds else ():
-        if type(inst) in kinds and isinstance(inst, Inst) and _is_in_tiles(inst):
+        if type(inst) in kinds and isinstance(inst, Inst):
             sums.update(access.tensor for access in inst.writes() if _is_crowded(access.tensor))
     return sums
-
-
-def _is_in_tiles(inst: Inst) -> bool:
-    """True of a product whose operands tile registers take."""
-    names = inst.effects.stationary, inst.effects.moving
-    operands = [access.dtype for parameter, access in inst.operands() if parameter.name in names]
-    return all(dtype.itemsize == 1 or dtype in (dt.bfloat16, dt.bfloat16_words) for dtype in operands)
 
 
 def _is_crowded(tile: Tensor) -> bool:

@@ -6,6 +6,8 @@ each other.
 
 from __future__ import annotations
 
+from typing import Final
+
 from nki.backend.cpu.codegen.function import FunctionBuilder
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.narrow_product import moved
@@ -13,6 +15,9 @@ from nki.backend.cpu.loop_ir.nodes import Assign, MemRef
 from nki.numerics import matmul_entry
 from nki.numerics.llvm import i64
 from nki.numerics.matmul import BLOCK
+
+_AHEAD: Final = 32
+"""Rows ahead of a copy at which memory outside of tiles is asked for; loads of the rows below come next as a rule."""
 
 
 def emit_blocks(r: FunctionBuilder, s: Assign) -> bool:
@@ -39,7 +44,8 @@ def _emit_rows(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:
         moved(r, r.address(source), first, 4 * step),
         i64(step),
     )
-    r.call(matmul_entry.blocks_of_rows_address(), [*places, count, i64(target.columns)])
+    ahead = i64(_AHEAD if r.is_far(source) else 0), r.b.sub(i64(target.rows), count)
+    r.call(matmul_entry.blocks_of_rows_address(), [*places, count, i64(target.columns), *ahead])
 
 
 def _emit_columns(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:

@@ -26,8 +26,8 @@ from nki.backend.cpu.loop_ir.nodes import GRANULE, SCRATCH, Expr, MemRef, Param
 from nki.backend.cpu.runtime import dispatch, frame
 from nki.backend.cpu.runtime.interpreter import call_compiled
 from nki.ir.instruction import Inst
-from nki.ir.types import is_row_indexed
-from nki.numerics.llvm import smaller
+from nki.ir.types import LARGE, Buffer, is_row_indexed
+from nki.numerics.llvm import AVX512, has_avx512, smaller
 
 I8: Final = ir.IntType(8)
 I32: Final = ir.IntType(32)
@@ -89,6 +89,8 @@ class FunctionBuilder:
         """True if the range is one of the columns of a product's result instead."""
         self.for_all = False
         """True while a statement is emitted that every call runs for all partitions."""
+        self.has_passed_caches = False
+        """A result has been written around the caches."""
         self.first: Value = self._boundary(first) if partitions else None
         self.last: Value = self._boundary(last) if partitions else None
         self.arguments = ArgumentLayout(inst)
@@ -242,6 +244,27 @@ class FunctionBuilder:
     def is_far(self, memref: MemRef) -> bool:
         """True of memory in HBM, which for native code is an array of the caller or as large as one."""
         return memref.base != SCRATCH and self.operands[memref.base][0].buffer.is_hbm
+
+    def passes_caches(self, memref: MemRef) -> bool:
+        """True of a result whose whole lines are written around the caches, as their readers come too late.
+
+        Then a line need not be read before it is written. Only AVX-512 writes a line at once. :meth:`end_writes` must
+        follow such writes.
+        """
+        if not (self.lanes == AVX512 and has_avx512()) or memref.base == SCRATCH:
+            return False
+        tensor = self.operands[memref.base][0].tensor
+        return tensor.buffer is Buffer.shared_hbm and tensor.nbytes >= LARGE
+
+    def end_writes(self) -> None:
+        """Order what was written around the caches before all that follows, as other stores are by themselves.
+
+        Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, non-temporal stores.
+        """
+        if self.has_passed_caches:
+            name = "llvm.x86.sse.sfence"
+            fence = self.b.module.globals.get(name)
+            self.b.call(fence or ir.Function(self.b.module, ir.FunctionType(ir.VoidType(), []), name), [])
 
     def scratch_like(self, like: MemRef) -> MemRef:
         """A new dense tile in scratch memory, of the size and dtype of ``like``."""

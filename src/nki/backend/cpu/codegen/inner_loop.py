@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Final, cast
 
 from llvmlite import ir
@@ -27,7 +28,7 @@ from nki.backend.cpu.loop_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpr
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
 from nki.numerics.activations import emit
-from nki.numerics.llvm import AVX512, canonical_nan, constant, lanes_of, prefetch
+from nki.numerics.llvm import AVX512, LINE, canonical_nan, constant, lanes_of, prefetch
 from nki.numerics.shared_divisor import SharedDivisor, may_share, quotient, shared
 
 _LARGEST_SHUFFLED: Final = 4
@@ -37,6 +38,8 @@ _AHEAD: Final = 2048
 """Bytes ahead of a load at which memory is asked for: about a microsecond of a loop with a few functions."""
 _LONG: Final = 8 * _AHEAD
 """Bytes of a row at whose end a request ahead is seldom in vain."""
+_LEAST_AROUND: Final = 128
+"""Elements of a loop whose results are worth a second loop."""
 
 
 class InnerLoop:
@@ -56,6 +59,8 @@ class InnerLoop:
             step == 0 or (step == 1 and _is_bfloat16(s)) for step, s in zip(loop.steps, streams, strict=True)
         )
         """True if two vectors at a time are words of two bfloat16 each: first all low halves, then all high ones."""
+        self.around: set[int] = set()
+        """The streams whose whole lines are written around the caches."""
 
     def hoist(self, expr: Expr) -> None:
         """Compute the loop invariants of ``expr``."""
@@ -239,11 +244,42 @@ class InnerLoop:
             order = [number // 2 + lanes * (number % 2) for number in range(width)]
             value = self.b.shuffle_vector(value, value, ir.Constant(ir.VectorType(I32, width), order))
         if step == 1 or width == 1:
-            self.b.store(value, self._address(stream, target, index), align=size)
+            is_around = stream in self.around and width * size % LINE == 0
+            store = self.b.store(value, self._address(stream, target, index), align=LINE if is_around else size)
+            if is_around:
+                store.set_metadata("nontemporal", self.b.module.add_metadata([ir.Constant(I32, 1)]))
             return
         for lane in range(width):
             at = self._address(stream, target, self.b.add(index, ir.Constant(I64, lane)))
             self.b.store(self.b.extract_element(value, ir.Constant(I32, lane)), at, align=size)
+
+    def vector_loop(self, stop: int, width: int, start: int, chunk: Callable[[Value], None]) -> None:
+        """Emit ``chunk`` for every ``width`` elements from ``start`` up to ``stop``, in the routine's range.
+
+        Large results, if they begin where lines of memory do, get whole lines around the caches: in a loop of its own,
+        as such a store must be aligned.
+        """
+        r, targets = self.r, [n for n, stream in enumerate(self.streams) if self._passes_caches(n, stream, width)]
+        if start or not targets or stop < _LEAST_AROUND:
+            r.counted_loop(stop, width, chunk, start, self.loop.per_partition)
+            return
+        first = [self.b.and_(self.b.ptrtoint(self.cursors[n], I64), ir.Constant(I64, LINE - 1)) for n in targets]
+        rest = reduce(self.b.or_, first)
+        with self.b.if_else(self.b.icmp_signed("==", rest, ir.Constant(I64, 0))) as (then, otherwise):
+            with then:
+                self.around = set(targets)
+                r.has_passed_caches = True
+                r.counted_loop(stop, width, chunk, start, self.loop.per_partition)
+                self.around = set()
+            with otherwise:
+                r.counted_loop(stop, width, chunk, start, self.loop.per_partition)
+
+    def _passes_caches(self, number: int, stream: Stream, width: int) -> bool:
+        """True of a dense result of which ``width`` elements are whole lines, and that is written around the caches."""
+        memref = stream.memref
+        if stream.expr is not None or memref is None or self.loop.steps[number] != 1:
+            return False
+        return width * memref.dtype.itemsize % LINE == 0 and self.r.passes_caches(memref)
 
     def _iota(self, expr: Expr, index: Value, width: int) -> Value:
         b = self.b
@@ -293,7 +329,7 @@ def emit_inner_loop(r: FunctionBuilder, s: Assign, streams: list[Stream], loop: 
                     row.fetch_ahead(index)
                 row.store(s.target, row.written(s.value, index, width), index, width)
 
-            r.counted_loop(done + whole, width, chunk, done, loop.per_partition)
+            row.vector_loop(done + whole, width, done, chunk)
             done += whole
         width //= 2
 

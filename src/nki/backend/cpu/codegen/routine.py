@@ -89,6 +89,7 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
         if loop_ir.unstored is not None:
             number = emit_fused(routine, loop_ir.statements, loop_ir.unstored)
         _emit_from(routine, loop_ir.statements, number)
+    routine.end_writes()
     routine.b.ret_void()
     if not partitions and not columns:
         return EmittedRoutine(loop_ir.scratch_bytes, 0)
