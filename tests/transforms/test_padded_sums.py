@@ -105,9 +105,7 @@ def bfloat16(*shape: int) -> Any:
 )
 @pytest.mark.parametrize("operand", [numbers, bfloat16])
 @pytest.mark.parametrize(("depth", "rows"), [(96, 128), (50, 77)])
-def test_rows_of_sums(
-    kernel: Any, count: int, operand: Any, depth: int, rows: int, shared: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_sums(kernel: Any, count: int, operand: Any, depth: int, rows: int, shared: pytest.MonkeyPatch) -> None:
     left, right = operand(depth, rows), operand(depth, 512)
     assert padded(kernel, left, right) == count
     results = both(kernel, left, right)
