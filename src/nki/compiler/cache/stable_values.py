@@ -7,7 +7,7 @@ import functools
 import hashlib
 import types
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -128,7 +128,13 @@ def _items(value: Any, kind: type[Any]) -> list[Any] | None:
 
 
 _KEPT: Final = functools.cache(len)
-_FIELD: Final = vars(collections.namedtuple("_Pair", "first"))["first"]  # noqa: PYI024  # for the type of its field
+
+
+class _Named(NamedTuple):
+    field: int
+
+
+_FIELD: Final = vars(_Named)["field"]
 
 
 def _pairs(value: Mapping[Any, Any]) -> list[Any]:
