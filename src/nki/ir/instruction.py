@@ -256,7 +256,7 @@ class Inst(NkiInstruction):
         fresh = self._copied()
         values = fresh.__dict__
         values[self.effects.accumulation.flag] = adds
-        values["known_form"] = self._variant_form(fresh, adds, {})
+        values["known_form"] = self._variant_form(fresh, adds)
         return fresh
 
     def as_barrier(self) -> Barrier | None:
@@ -358,12 +358,7 @@ class Inst(NkiInstruction):
                 values[names[number]] = access
         else:
             values |= self._fields_with(changes)
-        if form is None:
-            key: list[int] = []
-            for number, access in changes.items():
-                key += number, id(access.signature)
-            form = self._variant_form(fresh, tuple(key), changes)
-        values["known_form"] = form
+        values["known_form"] = form or self._variant_form(fresh, _change(changes))
         return fresh
 
     def _fields_with(self, changes: Mapping[int, Access]) -> dict[str, Any]:
@@ -382,16 +377,13 @@ class Inst(NkiInstruction):
                 number += len(tiles)
         return fresh
 
-    def _variant_form(self, fresh: Inst, key: object, changes: Mapping[int, Access]) -> Form:
-        """The form of ``fresh``, a changed copy; copies of one form with one ``key`` have one, which is found once.
-
-        ``key`` may have ids of the signatures of ``changes``.
-        """
+    def _variant_form(self, fresh: Inst, change: object) -> Form:
+        """The form of ``fresh``, a changed copy; copies of one form with one ``change`` have one, which is found once."""
         variants = (self.known_form or self.form()).variants
-        known = variants.get(key)
+        known = variants.get(change)
         if known is None:
-            known = variants[key] = fresh.form(), [access.signature for access in changes.values()]
-        return known[0]
+            known = variants[change] = fresh.form()
+        return known
 
     def __repr__(self) -> str:
         operands = ", ".join(f"{a.name}{list(a.shape)}" for a in self.accesses())
@@ -405,6 +397,14 @@ class Inst(NkiInstruction):
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in self.fields)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _change(operands: Mapping[int, Access]) -> tuple[object, ...]:
+    """All that the form of an instruction takes of these operands: their numbers and forms."""
+    if len(operands) == 1:  # as of most
+        for number, access in operands.items():
+            return number, access.known_form or access.form
+    return tuple([part for number, access in operands.items() for part in (number, access.known_form or access.form)])
 
 
 def _same(left: Any, right: Any) -> bool:

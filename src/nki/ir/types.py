@@ -434,8 +434,8 @@ class Form:
         self.signature = signature
         self.has_runtime_index = has_runtime_index
         """An operand has a run-time index."""
-        self.variants: dict[object, tuple[Form, object]] = {}
-        """The forms of changed copies by the change, with the objects whose ids tell it, which so stay alive."""
+        self.variants: dict[object, Form] = {}
+        """The forms of changed copies by the change."""
         self.fields: tuple[Any, ...] | None = None
         """The field of each operand that instructions of the form have; like the next ones, made when asked for."""
         # Functions that list these operands, and the numbers.

@@ -20,7 +20,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
-from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.types import Access, AccessForm, Buffer, Tensor
 from nki.target.model import Target
 
 _CROWDED: Final = 256
@@ -51,41 +51,47 @@ class PadSums(CoreStage):
                 assert [a.shape for a in one.accesses()] == [a.shape for a in other.accesses()], "pad_sums"
 
 
+class _Sum:
+    """A tile that products write, the tile with longer rows, and who uses it."""
+
+    __slots__ = ("accesses", "new", "uses")
+
+    def __init__(self, tile: Tensor) -> None:
+        self.new = Tensor(tile.name, (tile.shape[0], _width(tile) + _APART), tile.dtype, tile.buffer, span=tile.span)
+        self.accesses: dict[tuple[int, AccessForm], Access] = {}
+        """What replaces an access, by its offset and form."""
+        self.uses: list[tuple[int, int, Access]] = []
+        """Position of each instruction, the number of its operand, and what replaces it."""
+
+
 def pad_sums(body: Sequence[Statement]) -> list[Statement] | None:
     """The statements with longer rows of sums; None if there are none."""
     sums = _sums(body)
     if not sums:
         return None
-    padded = _padded(body, sums)
+    _find_uses(body, sums)
+    operands: dict[int, dict[int, Access]] = {}
+    for each in sums.values():
+        for position, number, access in each.uses:
+            operands.setdefault(position, {})[number] = access
     changed = list(body)
-    for position, inst in enumerate(body):
-        if not isinstance(inst, Inst):
-            continue
-        operands = {
-            number: new
-            for number, access in enumerate(inst.accesses())
-            if access.tensor in sums and (new := padded.get(_key(access))) is not None
-        }
-        if operands:
-            changed[position] = inst.with_operands(operands)
+    for position, replaced in operands.items():
+        inst = body[position]
+        assert isinstance(inst, Inst)
+        changed[position] = inst.with_operands(replaced)
     return changed
 
 
-_Key = tuple[Tensor, int, tuple[int, ...], tuple[int, ...]]
-
-
-def _key(access: Access) -> _Key:
-    return access.tensor, access.offset, access.shape, access.strides
-
-
-def _sums(body: Sequence[Statement]) -> set[Tensor]:
+def _sums(body: Sequence[Statement]) -> dict[Tensor, _Sum]:
     """The tiles that products write, and whose rows share few sets of the cache."""
     kinds = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.moving}
-    sums: set[Tensor] = set()
-    for inst in body if kinds else ():
-        if type(inst) in kinds and isinstance(inst, Inst):
-            sums.update(access.tensor for access in inst.writes() if _is_crowded(access.tensor))
-    return sums
+    written = {
+        access.tensor: None
+        for inst in (body if kinds else ())
+        if inst.__class__ in kinds and isinstance(inst, Inst)
+        for access in inst.writes()
+    }
+    return {tile: _Sum(tile) for tile in written if _is_crowded(tile)}
 
 
 def _is_crowded(tile: Tensor) -> bool:
@@ -102,32 +108,28 @@ def _width(tile: Tensor) -> int:
     return prod(tile.shape[1:])
 
 
-def _padded(body: Sequence[Statement], sums: set[Tensor]) -> dict[_Key, Access]:
-    """The replacement of each access to a tile of ``sums``; tiles that cannot be padded leave the set."""
-    new = {tile: _longer(tile) for tile in sums}
-    padded: dict[_Key, Access] = {}
-    for inst in body:
+def _find_uses(body: Sequence[Statement], sums: dict[Tensor, _Sum]) -> None:
+    """Note who uses the tiles of ``sums``, and what in place of them; tiles that cannot be padded are left out of it."""
+    for position, inst in enumerate(body):
         if not isinstance(inst, Inst):
-            sums.difference_update(access.tensor for access in touched(inst))
+            for access in touched(inst):
+                sums.pop(access.tensor, None)
             continue
-        if inst.form().has_runtime_index:
-            sums.difference_update(access.tensor for access in (*inst.indexed_by(), *inst.accesses()))
+        if (inst.known_form or inst.form()).has_runtime_index:
+            for access in (*inst.indexed_by(), *inst.accesses()):
+                sums.pop(access.tensor, None)
             continue
-        for access in inst.accesses():
-            tile = access.tensor
-            if tile not in sums or (_key(access) in padded and access.dtype is tile.dtype):
+        for number, access in enumerate(inst.accesses()):
+            each = sums.get(access.tensor)
+            if each is None:
                 continue
-            replacement = _with_pitch(access, new[tile])
+            place = access.offset, access.known_form or access.form
+            replacement = each.accesses.get(place) or _with_pitch(access, each.new)
             if replacement is None:
-                sums.discard(tile)
+                del sums[access.tensor]
             else:
-                padded[_key(access)] = replacement
-    return padded
-
-
-def _longer(tile: Tensor) -> Tensor:
-    """A new tile in place of ``tile``."""
-    return Tensor(tile.name, (tile.shape[0], _width(tile) + _APART), tile.dtype, tile.buffer, span=tile.span)
+                each.accesses[place] = replacement
+                each.uses.append((position, number, replacement))
 
 
 def _with_pitch(access: Access, new: Tensor) -> Access | None:
