@@ -67,9 +67,12 @@ def test_changed_copies_have_the_form_of_their_arguments(name: str) -> None:
                 access.tensor, access.offset, access.shape, (*access.strides[:-1], 7), access.dtype, access.dynamic
             )
             for _ in range(2):  # found, then found again
-                changed = inst.with_operands({number: wider})
-                assert changed.form().signature == changed.signature() != inst.signature()
+                for changed in (inst.with_operands({number: wider}), inst.with_operand(number, wider)):
+                    assert changed.form().signature == changed.signature() != inst.signature()
+                    assert changed.accesses()[number] is wider
+                    assert changed.with_operand(number, access).accesses() == inst.accesses()
                 assert inst.with_operands({number: access}).form().signature == inst.signature()
+                assert inst.with_operand(number, access).form().signature == inst.signature()
         if inst.effects.accumulation is not None:
             for adds in (True, False, True):
                 assert inst.with_accumulation(adds).form().signature == inst.with_accumulation(adds).signature()

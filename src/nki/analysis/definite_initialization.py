@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from nki.analysis.access_pattern import ByteRanges, pattern_of
+from nki.analysis.access_pattern import ByteRanges
 from nki.analysis.byte_sets import ByteSet
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
@@ -58,11 +58,12 @@ class _Analysis:
             return
         if inst.accumulates:  # it reads what it adds to (Inst.reads)
             for access in inst.writes():
-                self.visit_read(access)
+                if access not in defined:
+                    self.visit_read(access)
         if inst.may_leave_unwritten():
             return
         for access, _, writes in uses:
-            if writes and access.tensor not in ignored:
+            if writes and access.tensor not in ignored and access not in defined:
                 self.visit_write(access)
 
     def visit_loop(self, loop: Loop) -> None:
@@ -86,6 +87,9 @@ class _Analysis:
             self.defined.add(access)
 
     def is_written(self, access: Access) -> bool:
+        if len(self.written) == 1:
+            written = self.written[0].get(access.tensor)
+            return written is not None and self.has_bytes(written, access)
         parts = [layer[access.tensor] for layer in self.written if access.tensor in layer]
         if any(self.has_bytes(written, access) for written in parts):
             return True
@@ -102,7 +106,10 @@ class _Analysis:
         if len(written.patterns) > _FEW_WRITES:
             return written.contains(access)
         tensor = written.tensor
-        key = (tensor.shape, tensor.dtype.itemsize, tensor.buffer.on_chip, pattern_of(access), *written.patterns)
+        parts: list[object] = [tensor.form, access.offset, access.known_form or access.form]
+        for part in written.patterns.values():
+            parts += part.offset, part.known_form or part.form
+        key = tuple(parts)
         known = self.known.get(key)
         if known is None:
             known = self.known[key] = written.contains(access)
@@ -121,6 +128,8 @@ class _Analysis:
         if written is None:
             written = self.written[-1][tensor] = ByteSet(tensor)
         written.add(access)
+        if outermost:
+            self.defined.add(access)
 
     def is_decided(self, tensor: Tensor) -> bool:
         """True if no further access changes the result for ``tensor``."""

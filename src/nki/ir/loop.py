@@ -180,6 +180,7 @@ def _is_instruction(statement: Statement) -> bool:
 def touched(statement: Statement) -> list[Access]:
     """Every access of a statement, including those in the body of a loop."""
     if isinstance(statement, Inst):
-        return [*statement.accesses(), *statement.indexed_by()]
+        accesses, indices = statement.accesses(), statement.indexed_by()
+        return accesses + indices if indices else accesses
     own = [statement.register, *statement.reads()]
     return [*own, *(access for inner in statement.body for access in touched(inner))]

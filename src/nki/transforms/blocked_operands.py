@@ -168,4 +168,4 @@ def _lay_out(body: list[Statement], tile: Tensor, uses: _Uses) -> None:
         assert isinstance(inst, Inst)
         shape = rows, access.shape[1] // _BLOCK, _BLOCK
         place = Access(blocks, access.offset // _BLOCK * step, shape, (_BLOCK, step, 1), tile.dtype)
-        body[position] = inst.with_operands({number: place})
+        body[position] = inst.with_operand(number, place)

@@ -86,6 +86,7 @@ def pack_operands(
     for tile, each in candidates(body, moving, _copied).items():
         if each.writes and each.reads:
             _pack(changed, tile, each)
+            leave_out(moving, each)
     return with_copies(changed, moving, fixed, _is_packable, _packed_copy)
 
 
@@ -98,8 +99,8 @@ def numbers_of(body: Sequence[Statement], number_in: Callable[[Inst], int | None
     of_form: dict[Form, int | None] = {}
     numbers: list[int | None] = [None] * len(body)
     for position, inst in enumerate(body) if products else ():
-        if type(inst) in products and isinstance(inst, Inst):
-            form = inst.form()
+        if inst.__class__ in products and isinstance(inst, Inst):
+            form = inst.known_form or inst.form()
             if form not in of_form:
                 of_form[form] = number_in(inst)
             numbers[position] = of_form[form]
@@ -136,7 +137,7 @@ def candidates(
         if not isinstance(inst, Inst):
             unfit.update(access.tensor for access in touched(inst))
             continue
-        if inst.form().has_runtime_index:
+        if (inst.known_form or inst.form()).has_runtime_index:
             unfit.update(access.tensor for access in (*inst.indexed_by(), *inst.accesses()))
             continue
         own = numbers[position]
@@ -230,7 +231,7 @@ def _pack(body: list[Statement], tile: Tensor, uses: Uses) -> None:
         place = access.offset, access.shape[1]
         if place not in panels:
             panels[place] = packed.panels(*place)
-        body[position] = inst.with_operands({number: panels[place]})
+        body[position] = inst.with_operand(number, panels[place])
 
 
 def _copy(target: Access, source: Access, place: Inst) -> Inst:
@@ -238,7 +239,15 @@ def _copy(target: Access, source: Access, place: Inst) -> Inst:
     rows, columns = source.shape
     strides = source.strides[0], _PANEL, 1
     panels = Access(source.tensor, source.offset, (rows, columns // _PANEL, _PANEL), strides, source.dtype)
-    return copy_tile(target, panels).replace(where=place.where)
+    copy = copy_tile(target, panels)
+    copy.where = place.where
+    return copy
+
+
+def leave_out(numbers: list[int | None], uses: Uses) -> None:
+    """Forget the operands of products that read a tile with these uses."""
+    for position, _, _ in uses.reads:
+        numbers[position] = None
 
 
 @dataclass(slots=True)
@@ -262,6 +271,8 @@ def with_copies(
     ``numbers`` tell the operands of products, ``fits`` the windows that can be packed. ``packed_copy`` gives what
     products read in place of a window, and the instruction that writes it, at the line of another one.
     """
+    if all(number is None for number in numbers):
+        return body
     windows = [window for window in _windows(body, numbers, fixed, fits) if len(window.reads) > 1]
     windows.sort(key=lambda window: window.reads[-1][0] - window.reads[0][0])
     spans = [(window.reads[0][0], window.reads[-1][0], window.access.nbytes) for window in windows]
@@ -275,7 +286,7 @@ def with_copies(
         for position, number in window.reads:
             inst = body[position]
             assert isinstance(inst, Inst)
-            body[position] = inst.with_operands({number: packed})
+            body[position] = inst.with_operand(number, packed)
     if not copies:
         return body
     return [each for position, inst in enumerate(body) for each in (*copies.get(position, ()), inst)]

@@ -24,7 +24,7 @@ from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.build import copy_tile
 from nki.target.model import Target
-from nki.transforms.packed_operands import Uses, candidates, check_packed, numbers_of, with_copies
+from nki.transforms.packed_operands import Uses, candidates, check_packed, leave_out, numbers_of, with_copies
 
 _GROUP: Final = 32
 """Rows and columns of such an operand come in multiples of this."""
@@ -66,6 +66,7 @@ def pack_stationary(
     for tile, each in candidates(body, numbers, _moved).items():
         if each.writes and each.reads:
             _pack(changed, tile, each)
+            leave_out(numbers, each)
     return with_copies(changed, numbers, fixed, _is_packable, _packed_copy)
 
 
@@ -137,7 +138,9 @@ def _columns(packed: Tensor, rows: int, first: int, count: int) -> Access:
 
 def _copy(packed: Access, source: Access, place: Inst) -> Inst:
     """Pack ``source``; partitions are columns. The copy is at the line of ``place``."""
-    return copy_tile(_turned(packed), _turned(source)).replace(where=place.where)
+    copy = copy_tile(_turned(packed), _turned(source))
+    copy.where = place.where
+    return copy
 
 
 def _pack(body: list[Statement], tile: Tensor, uses: Uses) -> None:
@@ -155,4 +158,4 @@ def _pack(body: list[Statement], tile: Tensor, uses: Uses) -> None:
         place = access.offset, access.shape[1]
         if place not in places:
             places[place] = _columns(packed, rows, *place)
-        body[position] = inst.with_operands({number: places[place]})
+        body[position] = inst.with_operand(number, places[place])

@@ -70,15 +70,12 @@ def pad_sums(body: Sequence[Statement]) -> list[Statement] | None:
     if not sums:
         return None
     _find_uses(body, sums)
-    operands: dict[int, dict[int, Access]] = {}
+    changed = list(body)
     for each in sums.values():
         for position, number, access in each.uses:
-            operands.setdefault(position, {})[number] = access
-    changed = list(body)
-    for position, replaced in operands.items():
-        inst = body[position]
-        assert isinstance(inst, Inst)
-        changed[position] = inst.with_operands(replaced)
+            inst = changed[position]
+            assert isinstance(inst, Inst)
+            changed[position] = inst.with_operand(number, access)
     return changed
 
 
@@ -109,7 +106,7 @@ def _width(tile: Tensor) -> int:
 
 
 def _find_uses(body: Sequence[Statement], sums: dict[Tensor, _Sum]) -> None:
-    """Note who uses the tiles of ``sums``, and what in place of them; tiles that cannot be padded are left out of it."""
+    """Note who uses the tiles of ``sums``, and what instead; tiles that cannot be padded are left out of it."""
     for position, inst in enumerate(body):
         if not isinstance(inst, Inst):
             for access in touched(inst):

@@ -29,7 +29,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.stage import CoreStage
-from nki.ir.types import Access, Buffer, Form, Tensor, coalesced, row_major
+from nki.ir.types import Access, AccessForm, Buffer, Form, Tensor, coalesced, row_major
 from nki.target.model import Target
 from nki.transforms.copy_elimination import copies_of, moves_all, plain_copies
 from nki.transforms.partial_loads import read_parts_in_place
@@ -280,40 +280,36 @@ class _Readers:
 
     def redirect(self) -> None:
         """Let every reader use what replaces its operands."""
-        tiles, body = self.shared.keys() | self.replaced.keys(), self.body
+        replaced, body = self.replaced, self.body
+        tiles = {tile: (tile, places) for tile, places in replaced.items()}
+        tiles |= {tile: (shared, replaced.setdefault(shared, {})) for tile, shared in self.shared.items()}
         kinds = {kind for kind in set(map(type, body)) if _is_product(kind)}
         for position, inst in enumerate(body) if tiles else ():
             if inst.__class__ in kinds and isinstance(inst, Inst):
                 operands: dict[int, Access] = {}
                 has_same_form = True
                 for number, access in enumerate(inst.accesses()):
-                    if access.tensor in tiles:
-                        new = operands[number] = self._new(access)
-                        has_same_form = has_same_form and new.signature is access.signature
+                    of_tile = tiles.get(access.tensor)
+                    if of_tile is None:
+                        continue
+                    tile, places = of_tile
+                    form = access.known_form or access.form
+                    new = places.get((access.offset, form))
+                    if new is None:
+                        new = Access(tile, access.offset, access.shape, access.strides, access.dtype)
+                        places[access.offset, form] = new
+                    operands[number] = new
+                    has_same_form = has_same_form and (new.known_form or new.form) is form
                 if operands:
                     body[position] = inst.with_operands(operands, inst.form() if has_same_form else None)
 
-    def _new(self, access: Access) -> Access:
-        tile = self.shared.get(access.tensor, access.tensor)
-        replaced = self.replaced.get(tile)
-        if replaced is None:
-            replaced = self.replaced[tile] = {}
-        place = _place(access)
-        new = replaced.get(place)
-        if new is None:
-            new = replaced[place] = Access(tile, access.offset, access.shape, access.strides, access.dtype)
-        return new
 
-
-_Place = tuple[int, int]
+_Place = tuple[int, AccessForm]
 
 
 def _place(access: Access) -> _Place:
-    """Key of what an access takes of its tile, quick to hash: the offset, and the id of the signature.
-
-    The instructions of the core, from before the transform, keep the signature alive.
-    """
-    return access.offset, id(access.signature)
+    """Key of what an access takes of its tile, quick to hash: the offset, and the form."""
+    return access.offset, access.form
 
 
 def _read_in_place(body: list[Statement | None], load: _Load) -> bool:

@@ -69,8 +69,10 @@ _Bytes = tuple[int, int, int, int, int, int, bool]
 """Bytes that a row uses of one memory, or all rows of the open region: ``step``, ``pitch``, ``low``, ``high`` and
 ``writes`` as in :class:`Use`, and before ``writes`` the first byte of all partitions and the one behind the last.
 """
-_Uses = tuple[tuple[int, int, int, int, int, int, int, bool], ...]
-"""The uses of a routine: of each the number of the operand, then :data:`_Bytes` counted from its first element."""
+_Uses = tuple[tuple[int, int, int, int, int, int, int, bool, bool], ...]
+"""The uses of a routine: of each the number of the operand, then :data:`_Bytes` counted from its first element, and
+whether rows that use the same bytes in the same way may be in one region.
+"""
 _NEW: Final = -1
 """Stands for the number of an entry that there is not yet."""
 
@@ -180,7 +182,7 @@ class RegionBuilder:
             uses = self._uses[routine] = _uses_of(routine)
         taking: list[tuple[tuple[int, int], _Bytes, int]] = []
         base, never_written, all_entries = self._storage.bases, self._never_written, self._entries
-        for memory, step, pitch, low, high, first, end, writes in uses[0]:
+        for memory, step, pitch, low, high, first, end, writes, repeats in uses[0]:
             access = operands[memory]
             tensor = access.tensor
             if access.dynamic is not None:
@@ -193,6 +195,8 @@ class RegionBuilder:
                 at, key = places[2 * memory + 1], base[tensor]
                 used = (step, pitch, at + low, at + high, at + first, at + end, writes)
                 entries = all_entries.get(key)
+                if repeats and entries and len(entries) == 1 and entries[0] == used:
+                    continue  # as most of a product do, so without the call
                 into = _taking(entries, used) if entries else _NEW
                 if into is None:
                     return None
@@ -229,7 +233,10 @@ class RegionBuilder:
 
 def _uses_of(routine: Routine) -> tuple[_Uses, int]:
     """The uses of ``routine``, and the bytes of a partition that it uses."""
-    uses = [(u.memory, u.step, u.pitch, u.low, u.high, *u.span(), u.writes) for u in routine.uses]
+    uses: list[tuple[int, int, int, int, int, int, int, bool, bool]] = []
+    for u in routine.uses:
+        repeats = not u.writes or (u.step != 0 and u.high - u.low <= abs(u.step))
+        uses.append((u.memory, u.step, u.pitch, u.low, u.high, *u.span(), u.writes, repeats))
     return tuple(uses), sum(use.high - use.low for use in routine.uses if use.step)
 
 
