@@ -31,7 +31,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, instructions, touched
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.stage import CoreStage
-from nki.ir.types import Access, Buffer, Form, Role, Tensor, coalesced, row_major
+from nki.ir.types import Access, AccessForm, Buffer, Form, Role, Tensor, coalesced, row_major
 from nki.isa.tables.enums import engine
 from nki.target.model import Target
 
@@ -142,14 +142,10 @@ class _Elimination:
         self.pinned: set[Tensor] = set()
         """Tensors that loops or run-time indices touch."""
         self._plans: dict[tuple[object, ...], _Plan | None] = {}
-        """The result of :meth:`_plan_of` by form of the instruction, and by what else it depends on; the ids in these
-        keys are those of signatures in :attr:`_targets`.
-        """
-        self._targets: dict[int, object] = {}
-        """The signatures of the targets, by id."""
-        self._refused: dict[tuple[Form, int], list[tuple[str, int]]] = {}
-        """Operands that cannot follow a tile to the source of its load, by form and by id of the source's signature:
-        their names, and their offsets in the tile. Most loads of products are refused, so these are found at once.
+        """The result of :meth:`_plan_of` by form of the instruction, and by what else it depends on."""
+        self._refused: dict[tuple[Form, AccessForm], list[tuple[str, int]]] = {}
+        """Operands that cannot follow a tile to the source of its load, by form and by the source's form: their names,
+        and their offsets in the tile. Most loads of products are refused, so these are found at once.
         """
         self.meetings: list[int] = []
         """Positions at which cores wait for others."""
@@ -274,7 +270,7 @@ class _Elimination:
 
     def _refuses(self, inst: Inst, tile: Tensor, target: Access) -> bool:
         """True if an operand of ``inst`` cannot use ``target`` in place of ``tile``."""
-        key = inst.form(), id(target.signature)
+        key = inst.known_form or inst.form(), target.known_form or target.form
         for name, offset in self._refused.get(key, ()):
             access = inst.__dict__[name]
             if access.tensor is tile and access.offset == offset:
@@ -284,7 +280,6 @@ class _Elimination:
         for number, access in enumerate(inst.accesses() if inst.has_simple_operands else ()):
             if access.tensor is tile and access.dtype is tile.dtype and _followed(inst, number, access, target) is None:
                 self._refused.setdefault(key, []).append((inst.operand_names[number], access.offset))
-                self._targets[key[1]] = target.signature
         return True
 
     def _redirected(self, inst: Inst, tile: Tensor, target: Access, only: Role | None) -> Inst | None:
@@ -292,18 +287,17 @@ class _Elimination:
 
         ``only``: operands of this role, the others stay.
         """
-        accesses, signature = inst.accesses(), target.signature
+        accesses = inst.accesses()
         numbers: list[int] = []
         for number, access in enumerate(accesses):
             if access.tensor is tile:
                 if access.dtype is not tile.dtype and only is None:
                     return None
                 numbers += number, access.offset
-        key = (inst.form(), id(signature), only, id(tile.dtype), *numbers)
+        key = (inst.form(), target.form, only, id(tile.dtype), *numbers)
         try:
             plan = self._plans[key]
         except KeyError:
-            self._targets[id(signature)] = signature
             plan = self._plans[key] = _plan_of(inst, tile, target, only)
         if plan is None:
             return None

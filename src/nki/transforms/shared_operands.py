@@ -29,7 +29,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.stage import CoreStage
-from nki.ir.types import Access, AccessForm, Buffer, Form, Tensor, coalesced, row_major
+from nki.ir.types import Access, AccessForm, Buffer, Form, Tensor, TensorForm, coalesced, row_major
 from nki.target.model import Target
 from nki.transforms.copy_elimination import copies_of, moves_all, plain_copies
 from nki.transforms.partial_loads import read_parts_in_place
@@ -156,15 +156,15 @@ def _by_window(loads: Sequence[_Load]) -> list[list[_Load]]:
     """The loads of each window into tiles of one shape and dtype, in the order of first loads."""
     windows: dict[tuple[Tensor, int, int], list[_Load]] = {}
     numbers: dict[tuple[object, ...], int] = {}
-    number_of: dict[tuple[int, int, str], int] = {}
-    """Number of the steps with the tile's shape and dtype, by the ids of signature and shape, which stay alive."""
+    number_of: dict[tuple[AccessForm, TensorForm], int] = {}
+    """Number of the steps with the tile's shape and dtype, by the forms of source and tile."""
     for load in loads:
         source, tile = load.source, load.tile
-        form = id(source.signature), id(tile.shape), tile.dtype.name
+        form = source.known_form or source.form, tile.form
         number = number_of.get(form)
         if number is None:
             steps = coalesced(zip(source.strides, source.shape, strict=True))
-            number = number_of[form] = numbers.setdefault((steps, *form[2:], *tile.shape), len(numbers))
+            number = number_of[form] = numbers.setdefault((steps, tile.dtype.name, *tile.shape), len(numbers))
         of_window = windows.get((source.tensor, source.offset, number))
         if of_window is None:
             windows[source.tensor, source.offset, number] = [load]
