@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
 
 from nki.backend.cpu.fusion.chain import form_of_signature
@@ -191,12 +192,14 @@ def _consumed(core: CoreProgram) -> CoreProgram | None:
     kinds = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.moving}
     if not kinds:
         return None
+    accumulating = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.accumulation}
     fits: dict[object, bool] = {}
     pairs: dict[Tensor, int] = {}
     """The position of the last product in each tile that may be consumed."""
-    for position in range(len(body) - 1):
-        product, consumer = body[position], body[position + 1]
-        if type(product) not in kinds or not isinstance(product, Inst) or not isinstance(consumer, Inst):
+    for position, (product, consumer) in enumerate(pairwise(body)):
+        if product.__class__ not in kinds or consumer.__class__ in accumulating:  # as most are
+            continue
+        if not isinstance(product, Inst) or not isinstance(consumer, Inst):
             continue
         result = _result(product, consumer)
         if result is None:
@@ -228,8 +231,11 @@ def _replaced(core: CoreProgram, pairs: dict[int, Tensor]) -> CoreProgram | None
 
 
 def _result(product: Inst, consumer: Inst) -> Tensor | None:
-    """The tile in PSUM that ``product`` fills, or adds to, and ``consumer`` reads once; None if there is none."""
-    if product.accumulates is None or consumer.effects.accumulation is not None:
+    """The tile in PSUM that ``product`` fills, or adds to, and ``consumer`` reads once; None if there is none.
+
+    ``consumer`` adds to no result.
+    """
+    if product.accumulates is None:
         return None
     (written, *others) = product.writes()
     tensor = written.tensor
