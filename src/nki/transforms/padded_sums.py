@@ -59,7 +59,7 @@ class _Sum:
     def __init__(self, tile: Tensor) -> None:
         self.new = Tensor(tile.name, (tile.shape[0], _width(tile) + _APART), tile.dtype, tile.buffer, span=tile.span)
         self.accesses: dict[tuple[int, AccessForm], Access] = {}
-        """What replaces an access, by its offset and form."""
+        """The replacements of accesses, by offset and form."""
         self.uses: list[tuple[int, int, Access]] = []
         """Position of each instruction, the number of its operand, and what replaces it."""
 
