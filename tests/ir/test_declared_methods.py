@@ -84,7 +84,7 @@ def test_a_scheduled_copy_shares_the_names_of_its_attributes(name: str) -> None:
     inst.form(), inst.identity()
     copy = inst.with_schedule(queue="vector", waits=(("tensor", 1),))
     alone = dict(vars(copy))  # which shares nothing
-    # CPython counts the values alone of a dictionary with shared names: 0.38 to 0.71 of all, as the class has more names.
+    # CPython counts the values alone of a dictionary with shared names: 0.38 to 0.71 of all.
     assert sys.getsizeof(vars(copy)) < 0.75 * sys.getsizeof(alone)
     if inst.accesses():
         changed = inst.with_operands({0: inst.accesses()[0]})
