@@ -113,7 +113,7 @@ class _Fused:
                         inner.fetch_ahead(index)
                     inner.emit(index, width)
 
-                inner.vector_loop(done + whole, width, done, chunk)
+                r.counted_loop(done + whole, width, chunk, done, loop.per_partition)
                 done += whole
             width //= 2
 
