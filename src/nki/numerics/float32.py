@@ -91,7 +91,7 @@ def _by_pieces(lanes: Lanes, z: Value, pieces: Pieces) -> Value:
     first, *others = (lanes.lookup(row, index) for row in pieces.rows)
     if pieces.starts_as_z:
         first = lanes.select(lanes.compare("==", n, 0.0), distance, first)
-    return lanes.horner(distance, [first, *others])
+    return lanes.polynomial(distance, [first, *others])
 
 
 def _end(pieces: Pieces) -> float:

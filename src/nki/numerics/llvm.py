@@ -67,6 +67,29 @@ def constant(kind: Any, number: float) -> ir.Constant:
     return ir.Constant(kind, number)
 
 
+def splat(b: Builder, scalar: Value, kind: ir.VectorType) -> Value:
+    """``scalar`` in every lane of a vector of type ``kind``."""
+    first = b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(I32, 0))
+    mask = ir.Constant(ir.VectorType(I32, kind.count), [ir.Constant(I32, 0)] * kind.count)
+    return b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), mask)
+
+
+def either(b: Builder, condition: Value, usual: Callable[[], Value], otherwise: Callable[[], Value]) -> Value:
+    """The value that ``usual`` emits where ``condition``, one truth value, holds, else that of ``otherwise``.
+
+    Only one of them runs; ``condition`` is expected to hold.
+    """
+    ways: list[tuple[Value, Value]] = []
+    with b.if_else(condition, likely=True) as branches:
+        for branch, emit in zip(branches, (usual, otherwise), strict=True):
+            with branch:
+                ways.append((emit(), b.block))
+    result = b.phi(ways[0][0].type)
+    for way, block in ways:
+        result.add_incoming(way, block)
+    return result
+
+
 def like(value: Value, element: ir.Type) -> ir.Type:
     """``element`` with as many lanes as ``value``."""
     return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element

@@ -22,10 +22,12 @@ from nki.numerics.llvm import (
     Builder,
     Value,
     constant,
+    either,
     has_classes,
     in_classes,
     intrinsic,
     like,
+    splat,
 )
 
 _DIVISORS: Final = (2.0**-32, 2.0**32)
@@ -69,19 +71,14 @@ def quotient(b: Builder, numerator: Value, by: SharedDivisor) -> Value:
     kind, flags = numerator.type, ir.IntType(numerator.type.count)
     unusual = b.bitcast(_unusual(b, numerator), flags)
     is_usual = b.and_(b.icmp_unsigned("==", unusual, ir.Constant(flags, 0)), by.is_usual)
-    divisor, reciprocal, rest = (_splat(b, value, kind) for value in (by.divisor, by.reciprocal, by.rest))
-    ways: list[tuple[Value, Value]] = []
-    with b.if_else(is_usual, likely=True) as (then, otherwise):
-        with then:
-            nearly = intrinsic(b, "fma", kind, [numerator, reciprocal, b.fmul(numerator, rest)])
-            left = intrinsic(b, "fma", kind, [b.fneg(divisor), nearly, numerator])
-            ways.append((intrinsic(b, "fma", kind, [left, reciprocal, nearly]), b.block))
-        with otherwise:
-            ways.append((b.fdiv(numerator, divisor), b.block))
-    result = b.phi(kind)
-    for way, block in ways:
-        result.add_incoming(way, block)
-    return result
+    divisor, reciprocal, rest = (splat(b, value, kind) for value in (by.divisor, by.reciprocal, by.rest))
+
+    def multiplied() -> Value:
+        nearly = intrinsic(b, "fma", kind, [numerator, reciprocal, b.fmul(numerator, rest)])
+        left = intrinsic(b, "fma", kind, [b.fneg(divisor), nearly, numerator])
+        return intrinsic(b, "fma", kind, [left, reciprocal, nearly])
+
+    return either(b, is_usual, multiplied, lambda: b.fdiv(numerator, divisor))
 
 
 def _unusual(b: Builder, numerator: Value) -> Value:
@@ -91,12 +88,6 @@ def _unusual(b: Builder, numerator: Value) -> Value:
     size = b.shl(bits, constant(kind, 1))
     outside = b.icmp_unsigned(">=", b.sub(size, constant(kind, _LEAST)), constant(kind, _MOST - _LEAST))
     return b.and_(outside, b.not_(in_classes(b, numerator, POSITIVE_ZERO)))
-
-
-def _splat(b: Builder, scalar: Value, kind: ir.VectorType) -> Value:
-    first = b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(I32, 0))
-    mask = ir.Constant(ir.VectorType(I32, kind.count), [ir.Constant(I32, 0)] * kind.count)
-    return b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), mask)
 
 
 __all__ = ["SharedDivisor", "may_share", "quotient", "shared"]

@@ -101,12 +101,8 @@ class Lanes:
     def copysign(self, magnitude: Operand, sign: Value) -> Value:
         return self._intrinsic("copysign", *self._lift(magnitude, sign))
 
-    def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
-        """c[0] + c[1] x + c[2] x^2 + ..., by Horner's rule with fused steps."""
-        return self.horner(x, coefficients)
-
-    def horner(self, x: Value, coefficients: Sequence[Operand]) -> Value:
-        """As :meth:`polynomial`, with a coefficient for each lane."""
+    def polynomial(self, x: Value, coefficients: Sequence[Operand]) -> Value:
+        """c[0] + c[1] x + c[2] x^2 + ..., by Horner's rule with fused steps; a coefficient may differ by lane."""
         total = coefficients[-1]
         for coefficient in reversed(coefficients[:-1]):
             total = self.fma(total, x, coefficient)

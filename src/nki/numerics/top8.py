@@ -25,6 +25,7 @@ from nki.numerics.llvm import (
     constant,
     i64,
     like,
+    splat,
     steps,
     while_,
 )
@@ -72,7 +73,7 @@ def add_top8(module: ir.Module, lanes: int) -> ir.Function:
             vector = b.load(source.at(b, row, start), typ=ir.VectorType(F32, lanes), align=4)
             keys = _key(b, vector)
             over = Variable(b)
-            over.set(_mask(b, b.icmp_signed(">", keys, _splat(b, best[-1].get(), keys.type)), lanes))
+            over.set(_mask(b, b.icmp_signed(">", keys, splat(b, best[-1].get(), keys.type)), lanes))
             with while_(b, lambda over=over: b.icmp_signed("!=", over.get(), i64(0))):
                 insert(row, b.add(start, _lowest(b, over.get())))
                 over.set(b.and_(over.get(), b.sub(over.get(), i64(1))))
@@ -95,12 +96,6 @@ def _key(b: Builder, value: Value) -> Value:
     """An integer of the order of numbers, -0 below +0, NaN at the top."""
     word = b.bitcast(value, like(value, I32))
     return b.select(b.fcmp_unordered("uno", value, value), constant(word.type, _NAN), _flipped(b, word))
-
-
-def _splat(b: Builder, scalar: Value, kind: ir.VectorType) -> Value:
-    first = b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(I32, 0))
-    mask = ir.Constant(ir.VectorType(I32, kind.count), [ir.Constant(I32, 0)] * kind.count)
-    return b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), mask)
 
 
 def _mask(b: Builder, flags: Value, lanes: int) -> Value:
@@ -165,7 +160,7 @@ def _add_search(module: ir.Module, lanes: int) -> ir.Function:
     vector = ir.VectorType(F32, lanes)
     column = Variable(b)
     column.set(start)
-    everywhere = _splat(b, wanted, vector)
+    everywhere = splat(b, wanted, vector)
     with steps(b, columns, lanes, column) as at:
         element = b.load(row.at(b, i64(0), at), typ=vector, align=4)
         same = _mask(b, b.fcmp_ordered("==", element, everywhere), lanes)

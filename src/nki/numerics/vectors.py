@@ -7,7 +7,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from nki.numerics.llvm import F32, I32, VOID, Builder, Value
+from nki.numerics.llvm import F32, I32, VOID, Builder, Value, splat
 
 
 def _intrinsic(module: ir.Module, name: str, result: ir.Type, operands: list[Any]) -> ir.Function:
@@ -71,9 +71,7 @@ class Vectors:
         return self.b.call(_intrinsic(self.b.module, name, self.type, [self.type] * 3), [x, y, z])
 
     def splat(self, scalar: Value) -> Value:
-        one = self.b.insert_element(ir.Constant(self.type, ir.Undefined), scalar, ir.Constant(I32, 0))
-        lanes = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
-        return self.b.shuffle_vector(one, ir.Constant(self.type, ir.Undefined), lanes)
+        return splat(self.b, scalar, self.type)
 
 
 def mask(b: Builder, lanes: int, count: Value) -> Value:

@@ -120,8 +120,12 @@ def _limit(statement: Statement, number: int, writes: Mapping[Tensor, Sequence[i
     """
     reads = statement.reads()
     of_reads = [writes.get(access.tensor, ()) for access in reads]
-    later = [numbers[bisect_right(numbers, number) :] for numbers in (*of_reads, meetings if reads else ())]
-    return min((numbers[0] for numbers in later if numbers), default=_NEVER)
+    limit = _NEVER
+    for numbers in (*of_reads, meetings if reads else ()):
+        later = bisect_right(numbers, number)
+        if later < len(numbers):
+            limit = min(limit, numbers[later])
+    return limit
 
 
 def _sinks(

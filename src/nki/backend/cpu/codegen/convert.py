@@ -33,6 +33,7 @@ from nki.numerics.llvm import (
     Value,
     canonical_nan,
     constant,
+    either,
     has_avx512,
     in_classes,
     intrinsic,
@@ -219,16 +220,8 @@ def encode_mostly_normal(b: Builder, value: Value, dtype: DType) -> Value:
         return encode(b, value, dtype)
     low, high = (lanes_of(b, value, value, first, AVX512) for first in (0, AVX512))
     special = b.bitcast(b.or_(*(in_classes(b, vector, NAN | SUBNORMAL) for vector in (low, high))), I16)
-    ways: list[tuple[Value, Value]] = []
-    with b.if_else(b.icmp_unsigned("==", special, ir.Constant(I16, 0)), likely=True) as (then, otherwise):
-        with then:
-            ways.append((_rounded_pair(b, low, high), b.block))
-        with otherwise:
-            ways.append((encode(b, value, dtype), b.block))
-    result = b.phi(ways[0][0].type)
-    for way, block in ways:
-        result.add_incoming(way, block)
-    return result
+    is_usual = b.icmp_unsigned("==", special, ir.Constant(I16, 0))
+    return either(b, is_usual, lambda: _rounded_pair(b, low, high), lambda: encode(b, value, dtype))
 
 
 def _rounded_pair(b: Builder, low: Value, high: Value) -> Value:

@@ -15,10 +15,10 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import decode, storage_type
 from nki.backend.cpu.codegen.elementwise import emit_assign
-from nki.backend.cpu.codegen.function import I32, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.loop_ir.nodes import Assign, Expr, Gemm, MemRef
 from nki.base import dtype as dt
-from nki.numerics.llvm import F32, LINE, Variable, canonical_nan, constant, i64, intrinsic, prefetch, steps
+from nki.numerics.llvm import F32, LINE, Variable, canonical_nan, constant, i64, intrinsic, prefetch, splat, steps
 from nki.numerics.matmul import CHAIN
 
 _SUMS: Final = {4: 24, 8: 10, 16: 24}
@@ -167,8 +167,4 @@ class _Block:
 
 
 def _splat(b: ir.IRBuilder, scalar: Value, width: int) -> Value:
-    if width == 1:
-        return scalar
-    kind = ir.VectorType(F32, width)
-    one = b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(I32, 0))
-    return b.shuffle_vector(one, ir.Constant(kind, ir.Undefined), ir.Constant(ir.VectorType(I32, width), [0] * width))
+    return scalar if width == 1 else splat(b, scalar, ir.VectorType(F32, width))

@@ -27,7 +27,7 @@ from nki.backend.cpu.loop_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpr
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
 from nki.numerics.activations import emit
-from nki.numerics.llvm import AVX512, LINE, canonical_nan, constant, lanes_of, prefetch
+from nki.numerics.llvm import AVX512, LINE, canonical_nan, constant, lanes_of, prefetch, splat
 from nki.numerics.shared_divisor import SharedDivisor, may_share, quotient, shared
 
 _LARGEST_SHUFFLED: Final = 4
@@ -126,12 +126,7 @@ class InnerLoop:
         return value
 
     def _splat(self, scalar: Value, width: int) -> Value:
-        if width == 1:
-            return scalar
-        kind = ir.VectorType(scalar.type, width)
-        first = self.b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(I32, 0))
-        mask = ir.Constant(ir.VectorType(I32, width), [ir.Constant(I32, 0)] * width)
-        return self.b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), mask)
+        return scalar if width == 1 else splat(self.b, scalar, ir.VectorType(scalar.type, width))
 
     def _compute(self, expr: Expr, index: Value, width: int, computed: dict[int, Value]) -> Value:
         b = self.b
