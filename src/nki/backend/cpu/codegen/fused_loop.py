@@ -259,7 +259,7 @@ class _Summed:
         chunks = MemRef(SCRATCH, 0, rows, columns, ((1, columns),), dt.float32)  # each row is at its place in a chunk
         self.total = replace(total, value=Expr("load", dt.float32, rows, columns, memref=chunks))
         patterns = [pattern_of(stream, columns) for stream in fused.streams]
-        (self.elements,) = loop_nest(patterns, [1, columns])
+        self.by_group, self.elements = loop_nest(patterns, [1, columns // total.groups, columns])
         steps = tuple(partition_step(stream, rows) for stream in fused.streams)
         self.rows = CountedLoop(rows, steps, r.per_partition(rows))
 
@@ -270,8 +270,9 @@ class _Summed:
         assert nest is not None, "sums of dense rows have loops"
         starts = self.r.start(self.fused.streams)
 
-        def row(number: Value, keep: Keep, column: Value, width: int) -> None:
+        def row(number: Value, group: Value, keep: Keep, column: Value, width: int) -> None:
             cursors = self.r.advanced(self.fused.streams, starts, self.rows, number)
+            cursors = self.r.advanced(self.fused.streams, cursors, self.by_group, group)
             loop = _InnerLoop(self.r, self.fused, self.elements, cursors)
             loop.by_words = False  # sums go in order
             for assign in self.fused.assigns:

@@ -50,8 +50,11 @@ _COLUMN: Final = 4 * GROUP
 _PIECE_BITS: Final = PIECE.bit_length() - 1
 Keep = Callable[[Value, Value, int], None]
 """Stores elements of a row of a chunk: the first one's number, a multiple of how many, and they, of float32."""
-Compute = Callable[[Value, Keep, Value, int], None]
-"""Emits the elements of a row: its number, what keeps them for the sum, the first column, and how many columns."""
+Compute = Callable[[Value, Value, Keep, Value, int], None]
+"""Emits elements of a row: its number, that of the sum, what keeps them for it, the first column, and how many columns.
+
+Rows with several sums have as many groups of columns, which are counted in each from 0.
+"""
 _KINDS: Final = frozenset({"load", "value", "alu", "act", "cast"})
 
 
@@ -173,7 +176,7 @@ class _SummedRows:
         """Emit the loop for the rows in the routine's range."""
         emit_groups(self.r, self.found.total, self.nest, self._row)
 
-    def _row(self, row: Value, keep: Keep, column: Value, width: int) -> None:
+    def _row(self, row: Value, _group: Value, keep: Keep, column: Value, width: int) -> None:
         """``width`` elements of a row from ``column`` on: for their sum, and where they go."""
         r = self.r
         loop = InnerLoop(r, self.streams, self.elements, r.advanced(self.streams, self.starts, self.rows, row))
@@ -236,11 +239,9 @@ def emit_exponentials(
 
 
 def row_sums(r: FunctionBuilder, s: Reduce) -> Nest | None:
-    """The loops of ``s``, if it is a sum of whole rows that :func:`emit_groups` can emit."""
+    """The loops of ``s``, if it is a sum of rows, or of groups of columns, that :func:`emit_groups` can emit."""
     nest = nest_of(r, s)
-    if nest is None or len(nest.outer) != 1 or len(nest.inner) != 1 or not vector_stream(s, nest):
-        return None
-    return nest
+    return nest if nest is not None and len(nest.inner) == 1 and vector_stream(s, nest) else None
 
 
 def emit_groups(r: FunctionBuilder, s: Reduce, nest: Nest, compute: Compute) -> None:
@@ -319,7 +320,7 @@ class _Chunks:
 
 
 class _Groups:
-    """The groups of one reduction."""
+    """The groups of rows of one reduction, each with the sums of all groups of columns."""
 
     def __init__(self, r: FunctionBuilder, s: Reduce, nest: Nest, compute: Compute) -> None:
         self.r, self.s, self.nest, self.compute = r, s, nest, compute
@@ -328,17 +329,56 @@ class _Groups:
         self.chunks = _Chunks(r)
         self.main = vector_stream(s, nest)
         self.starts = r.start(nest.streams)
+        rows, others = s.value.rows, nest.streams[1:]
+        self.by_row = CountedLoop(rows, (s.target.row_step, *(partition_step(stream, rows) for stream in others)))
+        self.by_sum = CountedLoop(s.groups, (1, *(0 for _ in others)))
 
     def emit(self, row: Value) -> None:
         """A group of rows from number ``row`` on."""
+        share = -(-self.width // PIECE // GROUP) * PIECE
+        if self.s.groups > 1 and self.columns == self.width and self.width % share == 0:
+            self._short_sums(row, share)
+        else:
+            self.r.counted_loop(self.s.groups, 1, partial(self._long_sum, row))
+
+    def _short_sums(self, row: Value, share: int) -> None:
+        """Sums of one chunk each, of which ``share`` columns are added with each row of the next sum's chunk."""
+        r, groups, width = self.r, self.s.groups, self.width
+
+        def chunk(group: Value) -> None:
+            place = r.b.mul(group, i64(_CHUNK))
+            before, totals = r.b.sub(place, i64(_CHUNK)), self._totals(row, r.b.sub(group, i64(1)))
+            has_sum = r.b.icmp_signed(">", group, i64(0))
+
+            def one(number: Value) -> None:
+                self._row(row, number, group, (place, i64(0)), width)
+                first = r.b.mul(number, i64(share))
+                is_inside = r.b.and_(has_sum, r.b.icmp_signed("<", first, i64(width)))
+                with r.b.if_then(is_inside):
+                    for at in range(0, share, PIECE):
+                        self._sum(totals, before, r.b.add(first, i64(at)))
+
+            r.counted_loop(GROUP, 1, one)
+            with r.b.if_then(has_sum):
+                for total in totals:
+                    total.store()
+
+        r.counted_loop(groups, 1, chunk)
+        totals = self._totals(row, i64(groups - 1))
+        self._sum_chunk(totals, (groups - 1) * _CHUNK, width)
+        for total in totals:
+            total.store()
+
+    def _long_sum(self, row: Value, group: Value) -> None:
+        """The sum of group ``group`` of columns, whose chunks are added while the next ones are computed."""
         r, width = self.r, self.width
-        totals, whole = self._totals(row), self.columns // width * width
+        totals, whole = self._totals(row, group), self.columns // width * width
 
         def chunk(column: Value) -> None:
             r.counted_loop(GROUP, 1, partial(one, column))
 
         def one(column: Value, number: Value) -> None:
-            self._row(row, number, column, width)
+            self._row(row, number, group, (column, column), width)
             if whole > width:
                 before = r.b.sub(column, i64(width))
                 with r.b.if_then(r.b.icmp_signed(">=", before, i64(0))):
@@ -349,22 +389,26 @@ class _Groups:
         r.counted_loop(whole, width, chunk)
         self._sum_chunk(totals, whole - width, width)
         if rest := self.columns - whole:
-            r.counted_loop(GROUP, 1, lambda number: self._row(row, number, i64(whole), rest))
+            columns = i64(whole), i64(whole)
+            r.counted_loop(GROUP, 1, lambda number: self._row(row, number, group, columns, rest))
             self._sum_chunk(totals, whole, rest)
         for total in totals:
             total.store()
 
-    def _row(self, first: Value, number: Value, column: Value, width: int) -> None:
-        """``width`` elements from ``column`` on of row ``number`` of the group that begins with row ``first``."""
-        place = self.chunks.row(column, number)
-        self.compute(self.r.b.add(first, number), partial(self.chunks.keep, place), column, width)
+    def _row(self, first: Value, number: Value, group: Value, columns: tuple[Value, Value], width: int) -> None:
+        """Elements of row ``number`` of the group of rows that begins with ``first``, in group ``group`` of columns.
 
-    def _totals(self, row: Value) -> list[VectorTotals]:
-        """The sums of the rows from ``row`` on."""
+        There are ``width`` from a column on; ``columns`` are that at which their chunk begins, and that.
+        """
+        place = self.chunks.row(columns[0], number)
+        self.compute(self.r.b.add(first, number), group, partial(self.chunks.keep, place), columns[1], width)
+
+    def _totals(self, row: Value, group: Value) -> list[VectorTotals]:
+        """Sums ``group`` of the rows from ``row`` on."""
         r, nest, memory = self.r, self.nest, self.chunks.pieces(i64(0))
+        starts = r.advanced(nest.streams, self.starts, self.by_sum, group)
         chains: list[Cursors] = [
-            {**r.advanced(nest.streams, self.starts, nest.outer[0], at), self.main: memory}
-            for at in r.following(row, GROUP)
+            {**r.advanced(nest.streams, starts, self.by_row, at), self.main: memory} for at in r.following(row, GROUP)
         ]
         totals: list[VectorTotals] = []
         for first in range(0, GROUP, r.lanes):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from nki.ir.declaration.fields import Field
 from nki.ir.instruction import Inst
-from nki.ir.types import FORMS, Access, Form, Role, new_form
+from nki.ir.types import FORMS, Access, Form, Role, coalesced, new_form
 
 _Numbers = tuple[int, ...]
 
@@ -72,6 +73,22 @@ class Chain(Inst):
         names = " + ".join(part.mnemonic for part in self.parts)
         operands = ", ".join(f"{a.name}{list(a.shape)}" for a in (*self.written, *self.changed))
         return f"<{names} {operands}>"
+
+
+def is_same_window(one: Access, two: Access) -> bool:
+    """True if two accesses that begin at one place have the same elements in the same order, in each partition.
+
+    Their shapes may differ: a tile of [p, g, c] is one of [p, g * c].
+    """
+    if one.signature is two.signature:
+        return True
+    return one.dtype is two.dtype and _elements(one.shape, one.strides) == _elements(two.shape, two.strides)
+
+
+@lru_cache(maxsize=1 << 12)
+def _elements(shape: _Numbers, strides: _Numbers) -> tuple[Any, ...]:
+    """Partitions and their step, then steps and counts of the elements of each."""
+    return shape[0], strides[0], coalesced(zip(strides[1:], shape[1:], strict=True))
 
 
 def form_of(keys: Sequence[tuple[Any, ...]], numbers: tuple[_Numbers, ...], windows: tuple[_Numbers, ...]) -> Form:

@@ -101,11 +101,11 @@ def _close(starts: Sequence[int], end: int, found: list[Range], has_sum: bool) -
 
 
 def _may_sum(statement: Statement, writers: Collection[Place], size: Size | None) -> bool:
-    """True if ``statement`` may reduce all of a window that is written, to one element of each partition."""
+    """True if ``statement`` may reduce all of a window that is written, to fewer elements of each partition."""
     if not isinstance(statement, Inst) or not _is_plain(statement):
         return False
     reads, writes = statement.reads(), statement.writes()
-    if len(reads) != 1 or len(writes) != 1 or writes[0].free_elements != 1:
+    if len(reads) != 1 or len(writes) != 1 or writes[0].free_elements >= reads[0].free_elements:
         return False
     source = reads[0]
     return (source.tensor, source.offset) in writers and (source.partitions, source.free_elements) == size
@@ -116,6 +116,8 @@ def _size_of(inst: Inst) -> Size | None:
         return None
     writes = inst.writes()
     if len(writes) != 1 or writes[0].free_elements == 1:
+        return None
+    if any(access.size > writes[0].size for access in inst.reads()):  # a reduction, or a choice
         return None
     return writes[0].partitions, writes[0].free_elements
 

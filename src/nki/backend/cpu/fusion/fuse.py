@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import cast
 
-from nki.backend.cpu.fusion.chain import Chain
+from nki.backend.cpu.fusion.chain import Chain, is_same_window
 from nki.backend.cpu.fusion.components import Sizes, components
 from nki.backend.cpu.fusion.dead_windows import DeadWindows, Path
 from nki.backend.cpu.fusion.repeated import Repetition
@@ -67,7 +67,7 @@ class Windows:
         accesses, numbers = self.accesses, self._numbers
         for access, _, writes in inst.uses():
             number = numbers.get((access.tensor, access.offset))
-            if number is None or accesses[number].signature is not access.signature:
+            if number is None or not is_same_window(accesses[number], access):
                 number = self._add(access)
                 if not self._is_apart(number, writes):
                     return None

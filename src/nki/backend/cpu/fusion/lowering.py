@@ -40,6 +40,8 @@ _APART: Final = 1 << 40
 """Bytes in scratch memory between windows without memory, of which nothing is ever stored or loaded."""
 _LARGEST_STEP: Final = 4
 """Elements between neighbours that are still loaded as vectors."""
+_LEAST_GROUP: Final = 64
+"""Bytes of a group in the result, all of which share one element of an operand: a vector."""
 _MOST_STREAMS: Final = 16
 """Windows that one loop follows: each that is in memory takes a register for its address."""
 _MOST_PARTS: Final = 96
@@ -76,12 +78,13 @@ def part_of(inst: Inst) -> Assign | None:
     if value.rows not in (1, target.rows) or value.columns not in (1, target.columns):
         return None
     sources = [load.memref for load in loads(value) if load.memref is not None]
-    return statement if all(_is_repeated(source) or _is_vector(source) for source in sources) else None
+    return statement if all(_is_repeated(source, target) or _is_vector(source) for source in sources) else None
 
 
-def _is_repeated(memref: MemRef) -> bool:
-    """True if all elements of a partition are the same one, as of a column that a view repeats."""
-    return all(step == 0 or count == 1 for step, count in memref.dims)
+def _is_repeated(memref: MemRef, target: MemRef) -> bool:
+    """True if many neighbours are the same element, as of a column, or of one of each group, that a view repeats."""
+    step, count = memref.dims[-1]
+    return step == 0 and (len(memref.dims) == 1 or count * target.dtype.itemsize >= _LEAST_GROUP)
 
 
 def _is_vector(memref: MemRef) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from nki.backend.cpu.fusion.chain import Chain
+from nki.backend.cpu.fusion.chain import Chain, is_same_window
 from nki.backend.cpu.fusion.components import Past, Place, Range, Size, Sizes, components
 from nki.backend.cpu.fusion.lowering import part_of
 from nki.backend.cpu.fusion.riding_sum import sum_of
@@ -146,7 +146,7 @@ class _Repeats:
         inst = self._body[position]
         assert isinstance(inst, Inst)
         (target,) = inst.writes()
-        if target.signature is not access.signature or self._size_of(inst) != size or len(found) == _MOST:
+        if not is_same_window(target, access) or self._size_of(inst) != size or len(found) == _MOST:
             return False
         tensor = target.tensor
         if tensor in self._seen or tensor.buffer not in (Buffer.sbuf, Buffer.psum) or not covers_tensor(target):
@@ -198,8 +198,9 @@ class _Repeats:
         form = inst.form()
         rides = self._rides.get(form)
         if rides is None:
-            is_column = [access.free_elements for access in inst.writes()] == [1]
-            rides = self._rides[form] = is_column and sum_of(inst) is not None
+            accesses = *inst.writes(), *inst.reads()
+            is_sum = len(accesses) == 2 and accesses[0].free_elements < accesses[1].free_elements
+            rides = self._rides[form] = is_sum and sum_of(inst) is not None
         return rides
 
     def _is_cheap(self, inst: Inst) -> bool:
@@ -221,7 +222,7 @@ def _is_cheap(statement: Assign) -> bool:
     """True if ``statement`` moves the elements of one tile at most, or has few operators on them, in float32."""
     parts = subexpressions(statement.value)
     sources = {load.memref for load in loads(statement.value) if load.memref is not None}
-    if len([source for source in sources if any(step and count > 1 for step, count in source.dims)]) > 1:
+    if len([source for source in sources if source.dims[-1][0] and source.dims[-1][1] > 1]) > 1:
         return False
     if statement.value.kind in ("load", "value") and not statement.value.args:
         return True

@@ -1,7 +1,8 @@
 """Sums by row that ride along with a chain: the last part of a chain may be a reduction of what the chain computes.
 
-Only sequential sums do, over all elements of a partition: a sum of elements that lie in the first-level cache is nearly
-free. What it reads is then written only if somebody else reads it, too.
+Only sequential sums do, over all elements of a partition, or over each of several equal groups of them: a sum of
+elements that lie in the first-level cache is nearly free. What it reads is then written only if somebody else reads it,
+too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nki.backend.cpu.codegen.alu import ANY_ORDER, IDENTITIES
+from nki.backend.cpu.codegen.loop_nest import boundaries
 from nki.backend.cpu.codegen.summed_rows import GROUP
 from nki.backend.cpu.loop_ir.lower import lower
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, LoopStatement, MemRef, Reduce, loads, subexpressions
@@ -18,7 +20,7 @@ from nki.backend.cpu.loop_ir.partitions import parallel_partitions
 from nki.ir.instruction import Inst
 
 _FEWEST: Final = 32
-"""Elements of a partition from which on a sum is worth its place in a chain."""
+"""Elements from which on a sum is worth its place in a chain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,12 @@ def sum_of(inst: Inst) -> RidingSum | None:
     total, result = lowered.statements
     if not isinstance(total, Reduce) or not isinstance(result, Assign):
         return None
-    if total.cross_partition or total.groups != 1 or total.init is not None:
+    if total.cross_partition or total.init is not None:
         return None
     if total.op in ANY_ORDER or total.op not in IDENTITIES:
         return None
     value = total.value.args[0] if total.value.kind == "cast" else total.value
-    if value.kind != "load" or total.value.rows % GROUP or total.value.columns < _FEWEST:
+    if value.kind != "load" or total.value.rows % GROUP or total.value.columns // total.groups < _FEWEST:
         return None
     if total.target.base != SCRATCH or result.target.base == SCRATCH:
         return None
@@ -62,7 +64,10 @@ def may_ride(statements: Sequence[Assign], total: Reduce, result: Assign) -> boo
     if any(part.kind == "iota" for statement in statements for part in subexpressions(statement.value)):
         return False
     sources = [load.memref for s in statements for load in loads(s.value) if load.memref is not None]
+    length = total.value.columns // total.groups
     if not all(map(_is_plain, (*targets, *sources))):
+        return False
+    if boundaries([memref.dims for memref in (*targets, *sources)], length) != sorted({1, length, total.value.columns}):
         return False
     every: list[LoopStatement] = [*statements, total, result]
     rows = total.value.rows
@@ -70,8 +75,9 @@ def may_ride(statements: Sequence[Assign], total: Reduce, result: Assign) -> boo
 
 
 def _is_plain(memref: MemRef) -> bool:
-    """True of neighbours, and of one element that is repeated."""
-    return not memref.dtype.is_packed and (memref.dense_rows or (len(memref.dims) == 1 and memref.dims[0][0] == 0))
+    """True if elements are neighbours or one that is repeated, as far as the pattern goes without a jump."""
+    step, count = memref.dims[-1]
+    return not memref.dtype.is_packed and (step in (0, 1) or count == 1)
 
 
 __all__ = ["RidingSum", "may_ride", "sum_of"]
