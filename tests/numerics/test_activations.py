@@ -269,6 +269,7 @@ def test_no_function_calls_a_library(name: str) -> None:
         "llvm.x86.avx512.mask.getmant.ps.512",
         "llvm.x86.avx512.permvar.sf.512",
         "llvm.x86.avx512.vpermi2var.ps.512",
+        "llvm.x86.avx512.rsqrt14.ps.512",
         "llvm.x86.avx2.permps",
     }
     assert " fast " not in text
@@ -381,7 +382,7 @@ def test_bits_do_not_depend_on_the_other_lanes_of_a_vector(name: str, width: int
 
 @pytest.mark.parametrize("has_avx2", [False, True])
 @pytest.mark.parametrize("width", [1, 4, 8, 16])
-@pytest.mark.parametrize("name", ["tanh", "erf", "gelu", "log", "rsqrt"])
+@pytest.mark.parametrize("name", ["tanh", "erf", "gelu", "log", "rsqrt", "sqrt", "sin"])
 def test_processors_without_avx512_give_the_same_bits(
     monkeypatch: pytest.MonkeyPatch, name: str, width: int, has_avx2: bool
 ) -> None:
@@ -392,8 +393,48 @@ def test_processors_without_avx512_give_the_same_bits(
     monkeypatch.setattr(simd, "has_avx512", lambda: False)
     monkeypatch.setattr(simd, "has_avx2", lambda: has_avx2)
     text = str(loop_module("f", 1, lambda b, values: emit(b, name, *values), width))
-    assert ("avx2.permps" in text) == (has_avx2 and name != "rsqrt")  # also of the last elements
+    assert ("avx2.permps" in text) == (has_avx2 and name not in ("rsqrt", "sqrt", "sin"))  # also of the last elements
     np.testing.assert_array_equal(bits(loop(name, 1, width)(inputs)), expected)
+
+
+@pytest.mark.parametrize("exponent", [0, 1, -101, -100, -99, -98, -126, 126])
+def test_square_roots_are_rounded(exponent: int) -> None:
+    """All numbers from a power of two to the next one: from 2^-100 on roots are computed, below by an instruction."""
+    x = np.ldexp(np.arange(2**23, 2**24).astype(np.float32), exponent - 23)
+    np.testing.assert_array_equal(bits(activate("sqrt", x)), bits(np.sqrt(x)))
+
+
+def test_square_roots_of_subnormals_zeros_and_negative_numbers_beside_others() -> None:
+    x = np.concatenate([SAMPLES, around(np.array([2.0**-100, 2.0**-126, 2.0**-149, 2.0**127]))])
+    np.random.default_rng(2).shuffle(x)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(bits(activate("sqrt", x)), bits(np.sqrt(x)))
+
+
+@pytest.mark.skipif(not simd.has_avx512(), reason="only AVX-512 estimates")
+@pytest.mark.parametrize("error", [-(2.0**-14), -(2.0**-15), -(2.0**-20), 0.0, 2.0**-17, 2.0**-14])
+def test_square_roots_do_not_depend_on_the_estimate(monkeypatch: pytest.MonkeyPatch, error: float) -> None:
+    """Processors give other estimates, within 2^-14 of the inverse root."""
+
+    def formula(builder: Any, values: list[Any]) -> Any:
+        monkeypatch.setattr(Lanes, "estimated_inverse_root", lambda _, x: values[1])
+        return emit(builder, "sqrt", values[0])
+
+    draw = np.random.default_rng(3)
+    x = np.ldexp(draw.integers(2**23, 2**24, 400_000).astype(np.float32), draw.integers(-120, 100, 400_000))
+    estimate = ((1 + error) / np.sqrt(x.astype(np.float64))).astype(np.float32)
+    np.testing.assert_array_equal(bits(loop("root", 2, 16, formula)(x, estimate)), bits(np.sqrt(x)))
+
+
+@pytest.mark.parametrize("width", [1, 4, 8, 16])
+def test_sines_do_not_depend_on_the_other_lanes_of_a_vector(width: int) -> None:
+    """A cubic is computed where one number is beyond pi."""
+    usual = np.linspace(-3.14, 3.14, 8_000).astype(np.float32)
+    mixed = usual.copy()
+    mixed[::5] = np.linspace(-20, 20, len(mixed[::5]))
+    function, kept = loop("sin", 1, width), np.arange(len(mixed)) % 5 != 0
+    np.testing.assert_array_equal(bits(function(mixed)[kept]), bits(function(usual)[kept]))
+    np.testing.assert_array_equal(bits(function(mixed)), bits(loop("sin", 1, 1)(mixed)))
 
 
 @pytest.mark.parametrize("name", ["tanh", "erf", "sigmoid"])

@@ -10,7 +10,6 @@ the result's rounding.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from llvmlite import ir
@@ -40,14 +39,6 @@ def _sign(lanes: Lanes, x: Value) -> Value:
     return lanes.select(lanes.compare("==", x, 0.0), 0.0, nonzero)
 
 
-def _sqrt(lanes: Lanes, x: Value) -> Value:
-    """The root of what has one, and of the canonical NaN for all else.
-
-    LLVM (22) takes ``NaN if isnan(sqrt(x)) else sqrt(x)`` for ``sqrt(x)``, whatever the NaN that a processor gives.
-    """
-    return lanes.sqrt(lanes.select(lanes.compare(">=", x, 0.0), x, math.nan))
-
-
 def _reciprocal(lanes: Lanes, x: Value) -> Value:
     return lanes.div(1.0, x)
 
@@ -73,7 +64,7 @@ _EMITTERS: dict[str, Callable[[Lanes, Value], Value]] = {
     "log": pairs.log,
     "sin": float64.sin,
     "arctan": float64.arctan,
-    "sqrt": _sqrt,
+    "sqrt": pairs.sqrt,
     "rsqrt": pairs.rsqrt,
     "reciprocal": _reciprocal,
     "sign": _sign,

@@ -106,16 +106,20 @@ def mish(lanes: Lanes, x: Value) -> Value:
 
 def sin(lanes: Lanes, x: Value) -> Value:
     """The sine for |x| <= 3.1455, a cubic around pi beyond: see SIN_LIMIT in ``nki.isa.tables.activations``."""
-    wide = lanes.widen(x)
-    n, whole = lanes.round(wide, 1.0 / math.pi)
-    r = lanes.fma(n, -_PI_LOW, lanes.fma(n, -math.pi, wide))
-    positive = lanes.mul(r, lanes.polynomial(lanes.mul(r, r), table.SIN))
-    flip = lanes.builder.shl(whole, lanes.integer(whole, 63))
-    result = lanes.from_bits(F64, lanes.builder.xor(lanes.bits(positive), flip))
-    past = lanes.sub(lanes.abs(wide), math.pi)
-    cubic = lanes.mul(past, lanes.fma(lanes.mul(past, past), 1.0 / 6.0, -1.0))
-    beyond = lanes.select(lanes.compare("<", wide, 0.0), lanes.neg(cubic), cubic)
-    return lanes.narrow(lanes.select(lanes.compare("<=", lanes.abs(wide), SIN_LIMIT), result, beyond))
+    magnitude = lanes.abs(x)
+    wide = lanes.widen(magnitude)
+    mirrored = lanes.add(lanes.sub(math.pi, wide), _PI_LOW)
+    r = lanes.select(lanes.compare("<=", magnitude, math.pi / 2), wide, mirrored)
+    positive = lanes.narrow(lanes.mul(r, lanes.polynomial(lanes.mul(r, r), table.SIN)))
+
+    def cubic() -> Value:
+        past = lanes.sub(wide, math.pi)
+        return lanes.narrow(lanes.mul(past, lanes.fma(lanes.mul(past, past), 1.0 / 6.0, -1.0)))
+
+    result = lanes.mend(lanes.compare(">", magnitude, SIN_LIMIT), positive, cubic)
+    b, sign = lanes.builder, lanes.bits(x)
+    sign = b.and_(sign, lanes.integer(sign, 0x80000000))
+    return lanes.from_bits(F32, b.xor(lanes.bits(result), sign))
 
 
 def arctan(lanes: Lanes, x: Value) -> Value:

@@ -1,6 +1,7 @@
 """Functions within 0.51 ulp of float32, without float64: their last sums are of two floats, the second one small.
 
-Each takes and returns float32 values, scalar or vector. There is no division and no square root.
+Each takes and returns float32 values, scalar or vector. There is no division; only the square root has the processor's,
+where that is not slower.
 """
 
 from __future__ import annotations
@@ -15,6 +16,31 @@ _LN2_HIGH: Final = table.LOG_HIGH[15]  # of so few bits that products with expon
 _LN2_LOW: Final = table.LOG_LOW[15]
 _RSQRT_SEED: Final = 0x5F3759DF
 """This less half of a representation is an inverse square root to 3.5 %: representations are much like logarithms."""
+
+
+_TINY: Final = 2.0**-100
+"""From here on the square of a root is exact to the last bit of its 48."""
+
+
+def sqrt(lanes: Lanes, x: Value) -> Value:
+    """The root of what has one, and NaN for all else.
+
+    An estimate of 1 / sqrt(x) within 2^-14, Goldschmidt's step for root and half inverse, and a last step with the
+    exact remainder give the rounded root, whatever the estimate: tried with all numbers from 1 to 4 and all estimates
+    of each. So the bits are those of the processor's root, which takes longer where such vectors are.
+    """
+    if not lanes.estimates_roots:
+        # LLVM (22) takes "NaN if isnan(sqrt(x)) else sqrt(x)" for "sqrt(x)", whatever the NaN that a processor gives.
+        return lanes.sqrt(lanes.select(lanes.compare(">=", x, 0.0), x, math.nan))
+    estimate = lanes.estimated_inverse_root(x)
+    root, half = lanes.mul(x, estimate), lanes.mul(estimate, 0.5)
+    rest = lanes.fma(lanes.neg(root), half, 0.5)
+    root, half = lanes.fma(root, rest, root), lanes.fma(half, rest, half)
+    usual = lanes.fma(lanes.fma(lanes.neg(root), root, x), half, root)
+    bits, b = lanes.bits(x), lanes.builder
+    code = b.sub(bits, lanes.integer(bits, 1))  # zeros and negative numbers are large
+    tiny = b.icmp_unsigned("<", code, lanes.bits(lanes.constant(F32, _TINY)))
+    return lanes.of_positive(x, lanes.mend(tiny, usual, lambda: lanes.sqrt(x)), None, math.inf)
 
 
 def rsqrt(lanes: Lanes, x: Value) -> Value:
