@@ -117,6 +117,16 @@ class _Fused:
                 done += whole
             width //= 2
 
+    def packs(self, wanted: Expr) -> bool:
+        """True if ``wanted`` is a result in bfloat16 and no arithmetic that is rounded for it alone.
+
+        To pack what that gives takes longer than to keep it as float32.
+        """
+        if wanted.kind != "cast" or wanted.args[0].dtype is not dt.bfloat16:
+            return False
+        values = [assign.value for assign in self.assigns if assign.target == wanted.args[0].memref]
+        return id(values[-1]) not in self.unseen
+
     @property
     def has_exponentials(self) -> bool:
         """True if one of the results is an exponential, which two vectors at a time compute faster."""
@@ -208,8 +218,10 @@ class _InnerLoop(InnerLoop):
 def _emit_sum_alone(r: FunctionBuilder, assigns: Sequence[Assign], unstored: AbstractSet[int], total: Reduce) -> bool:
     """Emit ``total`` as the sum of an expression, if nothing else that ``assigns`` compute is wanted.
 
-    False and no code if lanes that follow a row each cannot compute the expression.
+    False and no code if lanes that follow a row each cannot compute the expression, or have no quick exponentials.
     """
+    if any(_exponential(assign) is not None for assign in assigns):
+        return False
     value = inlined(assigns, total.value) if len(unstored) == len(assigns) else None
     if value is None:
         return False
@@ -255,6 +267,10 @@ class _Summed:
 
     def __init__(self, r: FunctionBuilder, fused: _Fused, total: Reduce) -> None:
         self.r, self.fused, self.wanted = r, fused, total.value
+        self.paired = fused.packs(total.value)
+        """True if bfloat16 is kept as it is stored, and decoded where it is added."""
+        if self.paired:
+            self.wanted = total.value.args[0]
         rows, columns = total.value.rows, total.value.columns
         chunks = MemRef(SCRATCH, 0, rows, columns, ((1, columns),), dt.float32)  # each row is at its place in a chunk
         self.total = replace(total, value=Expr("load", dt.float32, rows, columns, memref=chunks))
@@ -274,14 +290,14 @@ class _Summed:
             cursors = self.r.advanced(self.fused.streams, starts, self.rows, number)
             cursors = self.r.advanced(self.fused.streams, cursors, self.by_group, group)
             loop = _InnerLoop(self.r, self.fused, self.elements, cursors)
-            loop.by_words = False  # sums go in order
+            loop.by_words &= self.paired  # what is kept goes in order
             for assign in self.fused.assigns:
                 loop.hoist(assign.value)
             by_pairs = self.fused.packs_pairs(self.r, self.elements) or self.fused.has_exponentials
             most = 2 * self.r.lanes if by_pairs else self.r.lanes
             emit_row(self.r, width, most, partial(self._elements, loop, keep, column))
 
-        emit_groups(self.r, self.total, nest, row)
+        emit_groups(self.r, self.total, nest, row, self.paired)
 
     def _elements(self, loop: _InnerLoop, keep: Keep, column: Value, index: Value, size: int) -> None:
         """``size`` elements from ``index`` on, counted from ``column``."""
@@ -295,7 +311,7 @@ class _Summed:
                 keep(place, loop.value(self.wanted, here, lanes), lanes)
             return
         loop.emit(at, size)
-        keep(index, loop.value(self.wanted, at, size), size)
+        keep(index, loop.in_order(loop.value(self.wanted, at, size), size), size)
 
 
 def _exponential(assign: Assign) -> Expr | None:

@@ -233,10 +233,8 @@ class InnerLoop:
 
     def store(self, target: MemRef, value: Value, index: Value, width: int, stream: int = 0) -> None:
         """Write ``width`` elements of the target, which is that stream."""
-        step, size, lanes = self.loop.steps[stream], target.dtype.itemsize, self.r.lanes
-        if self.by_words and width == 2 * lanes:
-            order = [number // 2 + lanes * (number % 2) for number in range(width)]
-            value = self.b.shuffle_vector(value, value, ir.Constant(ir.VectorType(I32, width), order))
+        step, size = self.loop.steps[stream], target.dtype.itemsize
+        value = self.in_order(value, width)
         if step == 1 or width == 1:
             is_around = stream == self.around and width * size % LINE == 0
             store = self.b.store(value, self._address(stream, target, index), align=LINE if is_around else size)
@@ -246,6 +244,14 @@ class InnerLoop:
         for lane in range(width):
             at = self._address(stream, target, self.b.add(index, ir.Constant(I64, lane)))
             self.b.store(self.b.extract_element(value, ir.Constant(I32, lane)), at, align=size)
+
+    def in_order(self, value: Value, width: int) -> Value:
+        """``width`` elements as they lie in memory."""
+        lanes = self.r.lanes
+        if not self.by_words or width != 2 * lanes:
+            return value
+        order = [number // 2 + lanes * (number % 2) for number in range(width)]
+        return self.b.shuffle_vector(value, value, ir.Constant(ir.VectorType(I32, width), order))
 
     def copying_loop(self, stop: int, width: int, start: int, chunk: Callable[[Value], None]) -> None:
         """Emit ``chunk`` of a copy for every ``width`` elements from ``start`` up to ``stop``, in the routine's range.

@@ -108,17 +108,10 @@ class RowVectors:
         for n in range(block.pieces):
             vectors = [_side_by_side(self.b, [row[n] for row in loaded[first::PIECE]]) for first in range(PIECE)]
             if block.paired:
-                columns += [half for vector in transposed(self.b, vectors, PIECE) for half in self._halves(vector)]
+                columns += [half for vector in transposed(self.b, vectors, PIECE) for half in halves_of(self.b, vector)]
             else:
                 columns += transposed(self.b, [self._decoded(vector) for vector in vectors], PIECE)
         return columns
-
-    def _halves(self, pairs: Value) -> tuple[Value, Value]:
-        """Both columns of pairs of bfloat16, as float32: the first one is in the low half of each word."""
-        b, words = self.b, self.b.bitcast(pairs, ir.VectorType(I32, self.lanes))
-        low = b.shl(words, constant(words.type, 16))
-        high = b.and_(words, constant(words.type, 0xFFFF0000))
-        return b.bitcast(low, pairs.type), b.bitcast(high, pairs.type)
 
     def column(self, cursors: list[Cursors], index: Value) -> Value:
         """One vector: the elements of all rows in column ``index``."""
@@ -163,6 +156,14 @@ class RowVectors:
         flat = CountedLoop(1, tuple(1 for _ in self.streams))
         loop = InnerLoop(self.r, self.streams, flat, self.starts[0])
         return loop.converted(self.leaf, stored)
+
+
+def halves_of(b: Builder, pairs: Value) -> tuple[Value, Value]:
+    """Both columns of pairs of bfloat16, as float32: the first one is in the low half of each word."""
+    words = b.bitcast(pairs, ir.VectorType(I32, pairs.type.count))
+    low = b.shl(words, constant(words.type, 16))
+    high = b.and_(words, constant(words.type, 0xFFFF0000))
+    return b.bitcast(low, pairs.type), b.bitcast(high, pairs.type)
 
 
 def _side_by_side(b: Builder, pieces: list[Value]) -> Value:

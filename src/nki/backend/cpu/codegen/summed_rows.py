@@ -21,7 +21,7 @@ from nki.backend.cpu.codegen.function import I32, Builder, FunctionBuilder, Valu
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, loop_nest
 from nki.backend.cpu.codegen.reduce import CHAINS, Nest, VectorTotals, nest_of, vector_stream
-from nki.backend.cpu.codegen.row_vectors import PIECE, RowVectors
+from nki.backend.cpu.codegen.row_vectors import PIECE, RowVectors, halves_of
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of, streams_of
 from nki.backend.cpu.loop_ir.lower import reads_of
 from nki.backend.cpu.loop_ir.nodes import (
@@ -45,11 +45,10 @@ GROUP: Final = CHAINS[0]
 """Rows of a group."""
 _CHUNK: Final = 128
 """Columns of a chunk, a power of two: with the rows of a group, 8 KiB."""
-_COLUMN: Final = 4 * GROUP
-"""Bytes of a column of a group."""
-_PIECE_BITS: Final = PIECE.bit_length() - 1
+_PIECES: Final = 4 * PIECE * GROUP
+"""Bytes of a piece of each row of a group."""
 Keep = Callable[[Value, Value, int], None]
-"""Stores elements of a row of a chunk: the first one's number, a multiple of how many, and they, of float32."""
+"""Stores elements of a row of a chunk: the first one's number, a multiple of how many, and they, as they are kept."""
 Compute = Callable[[Value, Value, Keep, Value, int], None]
 """Emits elements of a row: its number, that of the sum, what keeps them for it, the first column, and how many columns.
 
@@ -244,9 +243,12 @@ def row_sums(r: FunctionBuilder, s: Reduce) -> Nest | None:
     return nest if nest is not None and len(nest.inner) == 1 and vector_stream(s, nest) else None
 
 
-def emit_groups(r: FunctionBuilder, s: Reduce, nest: Nest, compute: Compute) -> None:
-    """Emit ``s`` with what it loads, which ``compute`` computes row by row, for the rows in the routine's range."""
-    groups = _Groups(r, s, nest, compute)
+def emit_groups(r: FunctionBuilder, s: Reduce, nest: Nest, compute: Compute, paired: bool = False) -> None:
+    """Emit ``s`` with what it loads, which ``compute`` computes row by row, for the rows in the routine's range.
+
+    ``paired``: what is kept for a sum is bfloat16.
+    """
+    groups = _Groups(r, s, nest, compute, paired)
     r.counted_loop(s.value.rows, GROUP, groups.emit, 0, r.per_partition(s.value.rows))
 
 
@@ -270,14 +272,17 @@ def _sized(compute: Callable[[Value, int], None], size: int, index: Value) -> No
 class _Chunks:
     """Two chunks of a group of rows in scratch memory.
 
-    Four elements side by side in a row are a *piece*. The pieces of all rows that begin in one column lie one behind
-    the other, those of rows k, k + 4, ... of a vector's lanes together: they are loaded as one vector. Four vectors,
-    transposed by squares of 4 x 4 elements, are columns, whose lanes follow the rows.
+    Four words side by side in a row are a *piece*: as many elements of float32, or pairs of bfloat16 if ``paired``. The
+    pieces of all rows that begin in one column lie one behind the other, those of rows k, k + 4, ... of a vector's lanes
+    together: they are loaded as one vector. Four vectors, transposed by squares of 4 x 4 words, are columns of words,
+    whose lanes follow the rows.
     """
 
-    def __init__(self, r: FunctionBuilder) -> None:
-        self.r, self.b = r, r.b
-        self.memory = r.loop_ir.new_scratch(GROUP, 2 * _CHUNK, dt.float32)
+    def __init__(self, r: FunctionBuilder, paired: bool) -> None:
+        self.r, self.b, self.paired = r, r.b, paired
+        self.memory = r.loop_ir.new_scratch(GROUP, 2 * _CHUNK, dt.bfloat16 if paired else dt.float32)
+        self.piece = 2 * PIECE if paired else PIECE
+        """Columns of a piece."""
         r.need_scratch()
 
     def pieces(self, column: Value, index: Value | None = None) -> Value:
@@ -286,47 +291,49 @@ class _Chunks:
         # An addition's last number may differ between routines that share a body.
         start = i64(column.constant & _CHUNK) if constant else self.b.and_(column, i64(_CHUNK))
         start = start if index is None else self.b.add(index, start)
-        return self.r.move(self.r.address(self.memory), self.b.mul(start, i64(_COLUMN)))
+        return self.r.move(self.r.address(self.memory), self.b.mul(start, i64(_PIECES // self.piece)))
 
     def row(self, column: Value, number: Value) -> Value:
         """The first piece of row ``number`` of the chunk that begins at ``column``."""
         b, parts = self.b, self.r.lanes // PIECE
         vector, lane = b.and_(number, i64(-self.r.lanes)), b.and_(number, i64(self.r.lanes - 1))
         together = b.mul(b.and_(lane, i64(PIECE - 1)), i64(parts))
-        slot = b.add(vector, b.add(together, b.lshr(lane, i64(_PIECE_BITS))))
+        slot = b.add(vector, b.add(together, b.lshr(lane, i64(PIECE.bit_length() - 1))))
         return self.r.move(self.pieces(column), b.mul(slot, i64(4 * PIECE)))
 
     def keep(self, row: Value, index: Value, elements: Value, count: int) -> None:
         """Store ``count`` elements of a row, which begin at ``index``, a multiple of ``count``."""
-        b = self.b
-        at = self.r.move(row, b.mul(b.lshr(index, i64(_PIECE_BITS)), i64(PIECE * _COLUMN)))
-        if count < PIECE:
-            b.store(elements, self.r.move(at, b.mul(b.and_(index, i64(PIECE - 1)), i64(4))), align=4)
+        b, piece = self.b, self.piece
+        size = self.memory.dtype.itemsize
+        at = self.r.move(row, b.mul(b.lshr(index, i64(piece.bit_length() - 1)), i64(_PIECES)))
+        if count < piece:
+            b.store(elements, self.r.move(at, b.mul(b.and_(index, i64(piece - 1)), i64(size))), align=size)
             return
-        for first in range(0, count, PIECE):
-            mask = ir.Constant(ir.VectorType(I32, PIECE), list(range(first, first + PIECE)))
-            piece = b.shuffle_vector(elements, elements, mask)
-            b.store(piece, self.r.move(at, i64(first * _COLUMN)), align=4)
+        for first in range(0, count, piece):
+            mask = ir.Constant(ir.VectorType(I32, piece), list(range(first, first + piece)))
+            part = b.shuffle_vector(elements, elements, mask)
+            b.store(part, self.r.move(at, i64(first // piece * _PIECES)), align=size)
 
     def columns(self, pieces: Value) -> list[list[Value]]:
-        """The four columns of ``pieces``: the vectors of each, one behind the other."""
+        """The columns of ``pieces``: the vectors of each, one behind the other."""
         b, size = self.b, 4 * self.r.lanes
         kind = ir.VectorType(ir.FloatType(), self.r.lanes)
         squares: list[list[Value]] = []
-        for part in range(0, PIECE * _COLUMN, PIECE * size):
+        for part in range(0, _PIECES, PIECE * size):
             places = [self.r.move(pieces, i64(part + at)) for at in range(0, PIECE * size, size)]
-            squares.append(transposed(b, [b.load(place, typ=kind, align=4) for place in places], PIECE))
+            words = transposed(b, [b.load(place, typ=kind, align=4) for place in places], PIECE)
+            squares.append([half for word in words for half in halves_of(b, word)] if self.paired else words)
         return [list(column) for column in zip(*squares, strict=True)]
 
 
 class _Groups:
     """The groups of rows of one reduction, each with the sums of all groups of columns."""
 
-    def __init__(self, r: FunctionBuilder, s: Reduce, nest: Nest, compute: Compute) -> None:
+    def __init__(self, r: FunctionBuilder, s: Reduce, nest: Nest, compute: Compute, paired: bool) -> None:
         self.r, self.s, self.nest, self.compute = r, s, nest, compute
         self.columns = nest.inner[0].count
         self.width = min(_CHUNK, self.columns)
-        self.chunks = _Chunks(r)
+        self.chunks = _Chunks(r, paired)
         self.main = vector_stream(s, nest)
         self.starts = r.start(nest.streams)
         rows, others = s.value.rows, nest.streams[1:]
@@ -335,7 +342,8 @@ class _Groups:
 
     def emit(self, row: Value) -> None:
         """A group of rows from number ``row`` on."""
-        share = -(-self.width // PIECE // GROUP) * PIECE
+        piece = self.chunks.piece
+        share = -(-self.width // piece // GROUP) * piece
         if self.s.groups > 1 and self.columns == self.width and self.width % share == 0:
             self._short_sums(row, share)
         else:
@@ -355,7 +363,7 @@ class _Groups:
                 first = r.b.mul(number, i64(share))
                 is_inside = r.b.and_(has_sum, r.b.icmp_signed("<", first, i64(width)))
                 with r.b.if_then(is_inside):
-                    for at in range(0, share, PIECE):
+                    for at in range(0, share, self.chunks.piece):
                         self._sum(totals, before, r.b.add(first, i64(at)))
 
             r.counted_loop(GROUP, 1, one)
@@ -383,7 +391,7 @@ class _Groups:
                 before = r.b.sub(column, i64(width))
                 with r.b.if_then(r.b.icmp_signed(">=", before, i64(0))):
                     share = width // GROUP
-                    for at in range(0, share, PIECE):
+                    for at in range(0, share, self.chunks.piece):
                         self._sum(totals, before, r.b.add(r.b.mul(number, i64(share)), i64(at)))
 
         r.counted_loop(whole, width, chunk)
@@ -418,12 +426,13 @@ class _Groups:
 
     def _sum_chunk(self, totals: list[VectorTotals], column: int, width: int) -> None:
         """Add the ``width`` elements of all rows from ``column`` on, where a chunk begins."""
-        done = width // PIECE * PIECE
-        self.r.counted_loop(done, PIECE, partial(self._sum, totals, i64(column)))
+        piece = self.chunks.piece
+        done = width // piece * piece
+        self.r.counted_loop(done, piece, partial(self._sum, totals, i64(column)))
         if done < width:
             self._sum(totals, i64(column), i64(done), width - done)
 
-    def _sum(self, totals: list[VectorTotals], column: Value, index: Value, count: int = PIECE) -> None:
+    def _sum(self, totals: list[VectorTotals], column: Value, index: Value, count: int | None = None) -> None:
         """Add the first ``count`` elements of each row's piece number ``index`` of the chunk from ``column`` on."""
         for vectors in self.chunks.columns(self.chunks.pieces(column, index))[:count]:
             for total, vector in zip(totals, vectors, strict=True):
