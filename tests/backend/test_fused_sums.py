@@ -192,6 +192,47 @@ def test_a_sum_that_alone_wants_what_a_chain_computes_needs_no_chunks(columns: i
         both(softmax, x)
 
 
+def sum_of_exponentials(x):
+    """[p, 1]: the logarithm of the sum of exponentials, which are rounded to the dtype of x and nobody else reads."""
+    out = nl.ndarray((x.shape[0], 1), dtype=nl.float32, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    difference, powers, total = tile_like(tile, x.shape[1]), tile_like(tile, x.shape[1], x.dtype), tile_like(tile, 1)
+    nisa.tensor_scalar(difference, tile, nl.subtract, 0.25)
+    nisa.activation(powers, nl.exp, difference)
+    nisa.tensor_reduce(total, nl.add, powers, axis=1)
+    nisa.activation(total, nl.log, total)
+    nl.store(out, total)
+    return out
+
+
+def sum_of_choice(x):
+    """[p, 1]: the sum of the positive elements, as they are."""
+    out = nl.ndarray((x.shape[0], 1), dtype=nl.float32, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    chosen, positive = tile_like(tile, x.shape[1], x.dtype), tile_like(tile, x.shape[1], nl.uint8)
+    total = tile_like(tile, 1)
+    nisa.tensor_scalar(positive, tile, nl.greater, 0.0)
+    nisa.memset(chosen, 0.0)
+    nisa.tensor_copy_predicated(chosen, tile, positive)
+    nisa.tensor_reduce(total, nl.add, chosen, axis=1)
+    nl.store(out, total)
+    return out
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("columns", [32, 33, 39, 40, 63, 71, 136, 200, 263, 333])
+def test_sums_of_exponentials_and_of_choices_have_chunks(columns: int, dtype: Any) -> None:
+    """Chunks of bfloat16 are pairs of columns; what is left over may be half of one."""
+    x = numbers(64, columns).astype(dtype)
+    x[0, -1], x[1, 0], x[2, 3], x[3], x[4, 1], x[5, -1] = np.inf, np.nan, -np.inf, -0.0, -87.6, 88.9
+    for kernel in (sum_of_exponentials, sum_of_choice):
+        (chain,) = riding(kernel, x)
+        # Two chunks of 16 rows and 128 columns, and the sums.
+        assert scratch_of(chain) == 4 * 64 + 2 * 16 * 128 * (2 if dtype is ml_dtypes.bfloat16 else 4)
+        with np.errstate(all="ignore"):
+            both(kernel, x)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 def test_sums_of_what_is_read_as_it_is_and_rounded(dtype: Any) -> None:
     """The tile is read twice, once through a cast; products with two tiles keep their chunks."""
