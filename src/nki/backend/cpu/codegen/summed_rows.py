@@ -272,10 +272,10 @@ def _sized(compute: Callable[[Value, int], None], size: int, index: Value) -> No
 class _Chunks:
     """Two chunks of a group of rows in scratch memory.
 
-    Four words side by side in a row are a *piece*: as many elements of float32, or pairs of bfloat16 if ``paired``. The
-    pieces of all rows that begin in one column lie one behind the other, those of rows k, k + 4, ... of a vector's lanes
-    together: they are loaded as one vector. Four vectors, transposed by squares of 4 x 4 words, are columns of words,
-    whose lanes follow the rows.
+    Four words side by side in a row are a *piece*: as many elements of float32, or pairs of bfloat16 if ``paired``.
+    The pieces of all rows that begin in one column lie one behind the other, those of rows k, k + 4, ... of a vector's
+    lanes together: they are loaded as one vector. Four vectors, transposed by squares of 4 x 4 words, are columns of
+    words, whose lanes follow the rows.
     """
 
     def __init__(self, r: FunctionBuilder, paired: bool) -> None:
