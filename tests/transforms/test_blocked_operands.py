@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.runtime.link import listing
+from nki.backend.cpu.runtime import parallel_region
+from nki.backend.cpu.runtime.link import link, listing
 from nki.compiler.executable import lower
 from nki.ir.instruction import Inst
 from nki.numerics import matmul_entry
@@ -121,6 +122,27 @@ def test_tiles_lie_in_blocks(
     assert in_blocks(kernel, left, right) == expected
     results = [result.tobytes() for result in both(kernel, left, right)]
     for outputs in launched(nki.jit(kernel).compile(left, right).kernel, [left, right], shared):
+        assert outputs == results
+
+
+def one_by_one(left, right):
+    """Loads of stationary tiles, each before its product, which adds to the one before and reads an input."""
+    b = nl.load(right)
+    total = nl.ndarray((44, right.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    for start in range(0, left.shape[1], 44):
+        nisa.nc_matmul(total, nl.load(left[:, start : start + 44]), b)
+    return stored(total)
+
+
+def test_threads_do_not_meet_between_loads_and_products(shared: pytest.MonkeyPatch) -> None:
+    """A thread loads the columns that its partitions of the product read: all run in one region."""
+    left, right = numbers(100, 4 * 44), numbers(100, 96)
+    assert in_blocks(one_by_one, left, right) == (4, 4)
+    program = nki.jit(one_by_one).compile(left, right).kernel
+    routines = link(lower(program)).cores[0].table[:, 0]
+    assert np.count_nonzero(routines == parallel_region.address()) == 1
+    results = [both(one_by_one, left, right).tobytes()]
+    for outputs in launched(program, [left, right], shared):
         assert outputs == results
 
 

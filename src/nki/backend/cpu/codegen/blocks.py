@@ -35,17 +35,21 @@ def emit_blocks(r: FunctionBuilder, s: Assign) -> bool:
 
 
 def _emit_rows(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:
-    """Copy the rows of the routine's range."""
-    size, step = i64(target.dims[0][0]), source.row_step
-    first, count = r.rounds(CountedLoop(target.rows, (), r.per_partition(target.rows)))
+    """Copy the rows of the routine's range, or the columns of it, which has whole blocks."""
+    size, step = target.dims[0][0], source.row_step
+    if r.by_columns:
+        (first, count), columns, per_number = (r.first, i64(target.rows)), r.b.sub(r.last, r.first), (size, 4)
+    else:
+        first, count = r.rounds(CountedLoop(target.rows, (), r.per_partition(target.rows)))
+        columns, per_number = i64(target.columns), (4 * BLOCK, 4 * step)
     places = (
-        moved(r, r.address(target), first, 4 * BLOCK),
-        size,
-        moved(r, r.address(source), first, 4 * step),
+        moved(r, r.address(target), first, per_number[0]),
+        i64(size),
+        moved(r, r.address(source), first, per_number[1]),
         i64(step),
     )
     ahead = i64(_AHEAD if r.is_far(source) else 0), r.b.sub(i64(target.rows), count)
-    r.call(matmul_entry.blocks_of_rows_address(), [*places, count, i64(target.columns), *ahead])
+    r.call(matmul_entry.blocks_of_rows_address(), [*places, count, columns, *ahead])
 
 
 def _emit_columns(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:

@@ -82,7 +82,7 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
     loop_ir = lower_any(next(split_rows(inst)), aliases)
     may_split = _same_in_ranges(inst)
     partitions = parallel_partitions(loop_ir.statements, aliases) if may_split else 0
-    columns = parallel_columns(loop_ir.statements, aliases, _turns(inst)) if may_split else 0
+    columns = parallel_columns(loop_ir.statements, aliases, _turns(inst), _loads(inst)) if may_split else 0
     routine = FunctionBuilder(module, name, loop_ir, inst, lanes, columns or partitions, columns > 0)
     with routine.for_each_row(), routine.in_blocks(_block(loop_ir, partitions)):
         number = 0
@@ -106,6 +106,15 @@ def _turns(inst: Inst) -> bool:
     """
     turn = inst.as_transposition()
     return turn is not None and turn.dst.buffer is not Buffer.psum
+
+
+def _loads(inst: Inst) -> bool:
+    """True of a copy from HBM. One of a stationary operand is split by columns, which are partitions of its products.
+
+    What it reads was written in no particular partitions.
+    """
+    copy = inst.as_copy()
+    return copy is not None and copy.src.buffer.is_hbm
 
 
 def _block(loop_ir: LoopIRBuilder, partitions: int) -> int:

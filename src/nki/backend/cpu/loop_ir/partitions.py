@@ -25,6 +25,7 @@ from nki.backend.cpu.loop_ir.nodes import (
     RowOp,
     loads,
 )
+from nki.numerics import matmul_entry
 from nki.numerics.matmul import BLOCK
 
 
@@ -74,19 +75,20 @@ def _share(target: MemRef, factor: MemRef) -> bool:
     return target.base == SCRATCH and target.offset == factor.offset
 
 
-def parallel_columns(statements: list[LoopStatement], aliases: Aliases, turns: bool) -> int:
+def parallel_columns(statements: list[LoopStatement], aliases: Aliases, turns: bool, is_load: bool) -> int:
     """The number of columns of the result that ``statements`` may be split over, instead of partitions; 0 if none.
 
-    That is so for a product of few rows and, if ``turns``, for a transposition: a range of its columns reads a range of
-    partitions.
+    That is so for a product of few rows, for a transposition if ``turns``, of which a range of columns reads a range of
+    partitions, and for a copy into blocks if ``is_load``.
     """
     if len(statements) != 1 or aliases:
         return 0
     (statement,) = statements
     if isinstance(statement, Gemm) and statement.has_few_rows:
         columns = statement.target.columns
-    elif turns and isinstance(statement, Assign) and (source := _turned(statement)) is not None:
-        columns = source.columns
+    elif isinstance(statement, Assign):
+        source = (turns and _turned(statement)) or (is_load and _into_blocks(statement))
+        columns = source.columns if source else 0
     else:
         return 0
     target = statement.target
@@ -101,6 +103,17 @@ def _turned(statement: Assign) -> MemRef | None:
     return source if source.row_step == 1 and len(source.dims) == 1 and source.rows == target.rows else None
 
 
+def _into_blocks(statement: Assign) -> MemRef | None:
+    """The source of a copy of dense rows into blocks."""
+    source, target = statement.value.memref, statement.target
+    if statement.value.kind != "load" or source is None or not target.in_blocks:
+        return None
+    if matmul_entry.columns_of_block() != BLOCK:  # else the copy has other blocks
+        return None
+    is_whole = (source.rows, source.columns) == (target.rows, target.columns)
+    return source if is_whole and source.dense_rows and _columns_apart(source) else None
+
+
 def _columns_apart(memref: MemRef) -> bool:
     """True if the bytes of a column of dense rows lie between those of no other one in another row, or of blocks."""
     return memref.in_blocks or (memref.dense_rows and (memref.rows == 1 or abs(memref.row_step) >= memref.columns))
@@ -113,12 +126,14 @@ def uses_of_columns(statements: list[LoopStatement], columns: int) -> tuple[Use,
     uses = [_column_use(statement.target, True)]
     if isinstance(statement, Gemm):
         uses += [replace(use, partitions=columns) for use in _uses(statement, 0, {}) if not use.writes]
-    else:
-        source = _turned(statement)
-        assert source is not None
+    elif source := _turned(statement):
         size = source.dtype.itemsize
         high = source.offset + source.rows * size
         uses.append(Use(source.base, False, source.offset, high, source.dims[0][0] * size, columns))
+    else:
+        source = _into_blocks(statement)
+        assert source is not None
+        uses.append(_column_use(source, False))
     return tuple(dict.fromkeys(use for use in uses if use.memory != SCRATCH))
 
 
