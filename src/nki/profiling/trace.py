@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _SEQUENCE: Final = 1
 _PIECE: Final = 4096
-"""Packets that are serialised at once: as messages of the package, those of a large kernel take ten times the memory of
-the trace."""
+"""Packets that are serialised at once: as messages of the package, all those of a large kernel take ten times the
+memory of the trace."""
 _Arguments = tuple[tuple[str, Any], ...]
 _DATA_FLOW: Final = 1 << 32
 """Flows from triggers to data have identifiers from here on; those of semaphores are below."""
