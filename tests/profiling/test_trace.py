@@ -177,3 +177,10 @@ def test_the_reader_notices_what_is_wrong(product, change, words):
     message.ParseFromString(trace(product))
     change(message)
     assert any(words in error for error in DecodedTrace(message.SerializeToString()).errors)
+
+
+def test_pieces_of_a_trace_are_the_trace(product, monkeypatch):
+    """The writer serialises packets in pieces; where it cuts them does not show."""
+    whole = trace(product)
+    monkeypatch.setattr("nki.profiling.trace._PIECE", 7)
+    assert trace(product) == whole

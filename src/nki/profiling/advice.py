@@ -47,8 +47,8 @@ class Advice:
 def advise(profile: Profile) -> list[Advice]:
     """The changes that are worth at least :data:`LEAST_WORTH` of the latency, the greatest worth first."""
     advice: list[Advice] = []
-    for change in changes(profile):
-        seconds = (profile.timeline.ns - profile.timed.run(profile.target, change).ns) * 1e-9
+    for change, revised in changes(profile):
+        seconds = (profile.timeline.ns - profile.timed.run(profile.target, revised).ns) * 1e-9
         advice.append(Advice(change.title, change.evidence(), change.remedy, seconds, _lines(change.found)))
     waiting = sum(each.seconds for each in advice if each.title == NoDoubleBuffers.title)
     advice += [*_about_the_clock(profile), *_about_balance(profile), *_about_overlap(profile, waiting)]

@@ -26,6 +26,19 @@ GOOD_ROW = 2048
 """Bytes of a row from which on a transfer is efficient (NKI DMA bandwidth guide: 2 KiB at least, 4 KiB to saturate)."""
 
 
+class _Revised(Revision):
+    """A revision whose estimates and unbound transfers of each core are known."""
+
+    def __init__(self) -> None:
+        self.by_core: dict[TimedCore, tuple[list[Estimate], Collection[int]]] = {}
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:  # noqa: ARG002
+        return self.by_core[core][0]
+
+    def unbound(self, core: TimedCore) -> Collection[int]:
+        return self.by_core[core][1]
+
+
 class Change(Revision):
     """A change of some instructions, chosen and re-estimated one by one."""
 
@@ -40,13 +53,12 @@ class Change(Revision):
         """The finding in numbers."""
         raise NotImplementedError
 
-    def applies(self, profile: Profile) -> bool:
-        """Test if the kernel has an instruction that the change is about, without a replay."""
-        probe = type(self)(self.target)
+    def revised(self, profile: Profile) -> Revision:
+        """The change of the instructions of ``profile``, which are asked about once: here, and in no replay."""
+        revised = _Revised()
         for core, times in zip(profile.timed.cores, profile.timeline.cores, strict=True):
-            probe.estimates(core, times.estimates)
-            probe.unbound(core)
-        return bool(probe.found)
+            revised.by_core[core] = self.estimates(core, times.estimates), self.unbound(core)
+        return revised
 
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
         result = list(estimates)
@@ -72,12 +84,18 @@ class Change(Revision):
 
 def _hbm_side(inst: Inst) -> tuple[Access, Access] | None:
     """The HBM and the SBUF operand of a transfer between the two."""
-    accesses = inst.accesses()
-    outside = [a for a in accesses if a.buffer.is_hbm]
-    if len(outside) != 1:
-        return None
-    inside = [a for a in accesses if a.buffer is Buffer.sbuf]
-    return (outside[0], inside[0]) if len(outside) == len(inside) == 1 else None
+    outside = inside = None
+    for access in inst.accesses():
+        buffer = access.tensor.buffer
+        if buffer.is_hbm:
+            if outside is not None:
+                return None
+            outside = access
+        elif buffer is Buffer.sbuf:
+            if inside is not None:
+                return None
+            inside = access
+    return None if outside is None or inside is None else (outside, inside)
 
 
 def _run(inst: Inst) -> int:
@@ -248,10 +266,20 @@ class _Descriptors(_OneByOne):
         issue = self.target.dma_trigger_ns
         return f"{len(self.found)} transfers follow each other at {issue:.0f} ns or more, however small they are"
 
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.moved: dict[tuple[int, int], tuple[Estimate, Estimate]] = {}
+        """By the ``id`` of an estimate, which is kept alive, and the generator: that estimate, and its new one."""
+
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
         if not estimate.transfer or not estimate.generator:
             return None
-        return replace(estimate, generator=f"{estimate.generator} {len(self.found) % 2}")
+        turn = len(self.found) % 2
+        known = self.moved.get((id(estimate), turn))
+        if known is None:
+            known = estimate, replace(estimate, generator=f"{estimate.generator} {turn}")
+            self.moved[id(estimate), turn] = known
+        return known[1]
 
 
 class _Chains(Change):
@@ -387,9 +415,6 @@ class _Eviction(Change):
         if copies:
             yield cls(profile.target, busiest, busy[busiest] - min(busy.values()), copies)
 
-    def applies(self, profile: Profile) -> bool:  # noqa: ARG002
-        return True
-
     def evidence(self) -> str:
         return (
             f"{len(self.found)} copies from PSUM run on {self.busiest}, which works {self.surplus / 1e3:.1f} us longer "
@@ -424,8 +449,9 @@ _CHANGES: tuple[Callable[[Target], Change], ...] = (
 )
 
 
-def changes(profile: Profile) -> Iterator[Change]:
-    """The changes that ``profile`` has instructions for."""
+def changes(profile: Profile) -> Iterator[tuple[Change, Revision]]:
+    """The changes that ``profile`` has instructions for, each with what it makes of them."""
     for change in (*(kind(profile.target) for kind in _CHANGES), *_Eviction.of(profile)):
-        if change.applies(profile):
-            yield change
+        revised = change.revised(profile)
+        if change.found:
+            yield change, revised

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -183,9 +183,14 @@ def operands(inst: Inst, estimate: Estimate) -> str:
 
 def _window(access: Access) -> str:
     """Type, tensor, and the steps and counts of a window behind its partitions."""
-    steps = ",".join(map(str, access.strides[1:] or (1,)))
-    counts = ",".join(map(str, access.shape[1:] or (1,)))
-    return f"{access.dtype}:{access.name}[{steps}][{counts}]"
+    return f"{access.dtype}:{access.name}{_extents(access.shape, access.strides)}"
+
+
+@lru_cache(maxsize=4096)
+def _extents(shape: tuple[int, ...], strides: tuple[int, ...]) -> str:
+    steps = ",".join([f"{step:d}" for step in strides[1:] or (1,)])
+    counts = ",".join([f"{count:d}" for count in shape[1:] or (1,)])
+    return f"[{steps}][{counts}]"
 
 
 def transfers(rows: Rows) -> Columns:

@@ -8,7 +8,7 @@ core that comes last to a meeting to one that waited there. Times are whole ns f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from nki.profiling.profile import Profile
 
 _SEQUENCE: Final = 1
+_PIECE: Final = 4096
+"""Packets that are serialised at once: as messages of the package, all those of a large kernel take ten times the
+memory of the trace."""
+_Arguments = tuple[tuple[str, Any], ...]
 _DATA_FLOW: Final = 1 << 32
 """Flows from triggers to data have identifiers from here on; those of semaphores are below."""
 _MEETING_FLOW: Final = 1 << 33
@@ -40,9 +44,10 @@ def write(profile: Profile, path: Path) -> Path:
 
     Raises :class:`MissingPackageError` without ``perfetto``, :class:`ProfileFileError` if the file cannot be written.
     """
-    data = trace(profile)
+    pieces = _pieces(profile)
     try:
-        path.write_bytes(data)
+        with path.open("wb") as file:
+            file.writelines(pieces)
     except OSError as error:
         raise ProfileFileError(f"{path}: {error.strerror or error}", fix="choose a file that can be written") from None
     return path
@@ -50,23 +55,31 @@ def write(profile: Profile, path: Path) -> Path:
 
 def trace(profile: Profile) -> bytes:
     """The trace as a serialised ``perfetto.protos.Trace``."""
-    builder = needed("perfetto.trace_builder.proto_builder", "perfetto", "to_trace").TraceProtoBuilder()
+    return b"".join(_pieces(profile))
+
+
+def _pieces(profile: Profile) -> list[bytes]:
+    """The trace in pieces, each of which is a serialised trace; one behind the other they are the whole."""
+    builder = needed("perfetto.trace_builder.proto_builder", "perfetto", "to_trace").TraceProtoBuilder
     protos = needed("perfetto.protos.perfetto.trace.perfetto_trace_pb2", "perfetto", "to_trace")
-    writer = _Writer(builder, protos.TrackEvent)
+    writer = _Writer(builder, protos.TracePacket, protos.TrackEvent)
     rows = Rows.of(profile)
     for index in range(len(rows.cores)):
         _Core(writer, rows, index).write()
-    data: bytes = builder.serialize()
-    return data
+    return writer.serialized()
 
 
 @dataclass
 class Slice:
-    """An event on a track: its name, begin and end in ns, arguments, and the flows that it belongs to."""
+    """An event on a track: its name, begin and end in ns, arguments, and the flows that it belongs to.
+
+    ``common`` are arguments that many slices share, so that their messages are made once.
+    """
 
     name: str
     begin: float
     end: float
+    common: _Arguments
     arguments: dict[str, Any]
     flows: Sequence[int] = ()
 
@@ -74,10 +87,27 @@ class Slice:
 class _Writer:
     """Packets of one trace. Slices and samples of a track come in the order of their times."""
 
-    def __init__(self, builder: Any, event: Any) -> None:
-        self.builder = builder
+    def __init__(self, builder: Callable[[], Any], packet: Callable[[], Any], event: Any) -> None:
+        self.new_builder = builder
+        self.new_packet = packet
         self.event = event
         self.tracks = 0
+        self.builder = builder()
+        self.packets = 0
+        """Packets in ``builder``."""
+        self.pieces: list[bytes] = []
+        self.starts: dict[tuple[int, str, _Arguments], bytes] = {}
+        """The serialised packet with which slices of a track begin, by name and common arguments."""
+
+    def serialized(self) -> list[bytes]:
+        """The trace in pieces; the writer is empty then."""
+        self._cut()
+        pieces, self.pieces = self.pieces, []
+        return pieces
+
+    def _cut(self) -> None:
+        self.pieces.append(self.builder.serialize())
+        self.builder, self.packets = self.new_builder(), 0
 
     def process(self, number: int, name: str) -> int:
         """A track for a core; its identifier."""
@@ -96,42 +126,70 @@ class _Writer:
         descriptor = self._track(name)
         descriptor.parent_uuid = parent
         descriptor.counter.unit_name = unit
+        kind = self._event(self.event.TYPE_COUNTER, self.tracks)
         for time, value in samples:
-            event = self._event(time, self.event.TYPE_COUNTER, self.tracks)
-            event.double_counter_value = value
+            self._packet(kind, time).track_event.double_counter_value = value
 
     def slices(self, track: int, slices: Iterable[Slice]) -> None:
         """Write slices of one track, none of which overlaps another."""
+        starts, stop = self.starts, self._event(self.event.TYPE_SLICE_END, track)
         for each in slices:
-            event = self._event(each.begin, self.event.TYPE_SLICE_BEGIN, track)
-            event.name = each.name
-            event.flow_ids.extend(each.flows)
-            for name, value in each.arguments.items():
-                annotation = event.debug_annotations.add()
-                annotation.name = name
-                if isinstance(value, int):
-                    annotation.int_value = value
-                elif isinstance(value, float):
-                    annotation.double_value = value
-                else:
-                    annotation.string_value = value
-            self._event(each.end, self.event.TYPE_SLICE_END, track)
+            key = track, each.name, each.common
+            start = starts.get(key)
+            if start is None:
+                start = starts[key] = self._event(self.event.TYPE_SLICE_BEGIN, track, each.name, each.common)
+            event = self._packet(start, each.begin).track_event
+            if each.flows:
+                event.flow_ids.extend(each.flows)
+            _annotate(event, each.arguments.items())
+            self._packet(stop, each.end)
 
     def _track(self, name: str) -> Any:
         self.tracks += 1
-        packet = self.builder.add_packet()
+        packet = self._add()
         packet.trusted_packet_sequence_id = _SEQUENCE
         packet.track_descriptor.uuid = self.tracks
         packet.track_descriptor.name = name
         return packet.track_descriptor
 
-    def _event(self, time: float, kind: int, track: int) -> Any:
-        packet = self.builder.add_packet()
+    def _event(self, kind: int, track: int, name: str = "", arguments: _Arguments = ()) -> bytes:
+        """A serialised packet with all that events of a kind have in common."""
+        packet = self.new_packet()
         packet.trusted_packet_sequence_id = _SEQUENCE
+        event = packet.track_event
+        event.type = kind
+        event.track_uuid = track
+        if name:
+            event.name = name
+        _annotate(event, arguments)
+        data: bytes = packet.SerializeToString()
+        return data
+
+    def _packet(self, kind: bytes, time: float) -> Any:
+        """A packet of the trace that begins as ``kind``."""
+        packet = self._add()
+        packet.MergeFromString(kind)
         packet.timestamp = round(time)
-        packet.track_event.type = kind
-        packet.track_event.track_uuid = track
-        return packet.track_event
+        return packet
+
+    def _add(self) -> Any:
+        if self.packets == _PIECE:
+            self._cut()
+        self.packets += 1
+        return self.builder.add_packet()
+
+
+def _annotate(event: Any, arguments: Iterable[tuple[str, Any]]) -> None:
+    add = event.debug_annotations.add
+    for name, value in arguments:
+        annotation = add()
+        annotation.name = name
+        if isinstance(value, int):
+            annotation.int_value = value
+        elif isinstance(value, float):
+            annotation.double_value = value
+        else:
+            annotation.string_value = value
 
 
 class _Core:
@@ -145,10 +203,13 @@ class _Core:
         self.events = self.engine_rows.events
         self.first = rows.first[index]
         self.transfers = rows.transfers[index].tolist()
-        by_number = [estimate.generator for estimate in self.events.estimates]
+        self.instructions, self.estimates = self.events.instructions, self.events.estimates
         self.numbers: list[int] = self.events.number.tolist()
-        self.generators = [by_number[number] for number in self.numbers]
-        self.places = {span: place(span) for span in {inst.where.span for inst in self.events.instructions}}
+        self.weights: list[int] = self.events.weight.tolist()
+        self.causes: list[int] = self.events.cause.tolist()
+        self.gaps: list[float] = self.engine_rows.gaps.tolist()
+        self.generators = [self.estimates[number].generator for number in self.numbers]
+        self.places = {span: place(span) for span in {inst.where.span for inst in self.instructions}}
         self.flows = self._flows()
 
     def write(self) -> None:
@@ -180,9 +241,8 @@ class _Core:
         flows: dict[tuple[int, bool], list[int]] = {}
         causes = (int(Cause.dependence), int(Cause.generator), int(Cause.chain))
         waiting = np.flatnonzero(np.isin(events.cause, causes) & (events.blocker >= 0))
-        for row in waiting.tolist():
-            blocker = int(events.blocker[row])
-            gives_data = self.transfers[blocker] >= 0 and int(events.cause[row]) != int(Cause.generator)
+        for row, blocker in zip(waiting.tolist(), events.blocker[waiting].tolist(), strict=True):
+            gives_data = self.transfers[blocker] >= 0 and self.causes[row] != Cause.generator
             number = self.first + row + 1
             flows.setdefault((blocker, gives_data), []).append(number)
             flows.setdefault((row, self._is_static(row)), []).append(number)
@@ -208,40 +268,40 @@ class _Core:
         return self.transfers[row] >= 0 and not self.generators[row]
 
     def _instructions(self, rows: Sequence[int]) -> Iterator[Slice]:
-        events = self.events
+        starts, releases = self.events.start.tolist(), self.events.release.tolist()
         for row in rows:
             flows = self.flows.get((row, False), ())
-            yield Slice(self._name(row), events.start[row], events.release[row], self._arguments(row), flows)
+            yield self._slice(row, starts[row], releases[row], flows)
 
     def _data(self, rows: Sequence[int]) -> Iterator[Slice]:
         """The data of a ring, whose transfers complete in order; slices of a track cannot overlap as they can."""
-        events, last = self.events, 0.0
+        starts, ends = self.events.data_start.tolist(), self.events.data_end.tolist()
+        last = 0.0
         for row in rows:
-            begin, last = max(events.data_start[row], last), events.data_end[row]
-            arguments = self._arguments(row)
-            arguments["bytes"] = events.estimates[self.numbers[row]].bytes
+            begin, last = max(starts[row], last), ends[row]
             flows = self.flows.get((row, True), ())
-            yield Slice(self._name(row), begin, last, arguments, flows)
+            each = self._slice(row, begin, last, flows)
+            each.arguments["bytes"] = self.estimates[self.numbers[row]].bytes
+            yield each
 
-    def _name(self, row: int) -> str:
-        return self.events.instructions[self.numbers[row]].mnemonic
-
-    def _arguments(self, row: int) -> dict[str, Any]:
-        events, number = self.events, self.numbers[row]
-        inst, estimate = events.instructions[number], events.estimates[number]
+    def _slice(self, row: int, begin: float, end: float, flows: Sequence[int]) -> Slice:
+        number = self.numbers[row]
+        inst, estimate = self.instructions[number], self.estimates[number]
+        common: _Arguments = (
+            ("line", self.places[inst.where.span]),
+            ("cause", Cause(self.causes[row]).name),
+            ("opcode", self.engine_rows.opcodes[number]),
+        )
+        if estimate.flops:
+            common = (*common, ("flops", estimate.flops))
         arguments: dict[str, Any] = {
-            "line": self.places[events.span(number)],
-            "cause": events.cause_of(row).name,
-            "waited_ns": float(self.engine_rows.gaps[row]),
+            "waited_ns": self.gaps[row],
             "operands": operands(inst, estimate),
-            "opcode": self.engine_rows.opcodes[number],
             "id": self.first + row,
         }
-        if estimate.flops:
-            arguments["flops"] = estimate.flops
-        if events.weight[row] > 1:
-            arguments["executions"] = int(events.weight[row])
-        return arguments
+        if self.weights[row] > 1:
+            arguments["executions"] = self.weights[row]
+        return Slice(inst.mnemonic, begin, end, common, arguments, flows)
 
     def _counters(self, process: int) -> None:
         events, writer = self.events, self.writer
