@@ -301,6 +301,7 @@ def test_columns_far_apart_halve_the_rate_of_products(target: Target, clock: flo
         far = product(target, moving, near, dst)
         assert far.occupancy == pytest.approx((2 * 512 + issue) / clock)
         assert far.latency - dense.latency == pytest.approx(512 / clock)
+        assert far.kind == "guess" and far.source == target.source("strided_matmul_cycles")
         # At half of the clock the array keeps pace with the memory.
         assert far.occupancy * far.clocked == pytest.approx(512 / clock)
 
@@ -368,6 +369,10 @@ def test_an_offset_from_a_tile_takes_600_cycles() -> None:
         assert by_register.occupancy == plain.occupancy and by_register.latency == plain.latency
         assert by_tile.occupancy == pytest.approx((600 + issue) / clock)
         assert by_tile.latency > plain.latency + 500 / clock
+    weights, sums = tile(64), psum(64)  # whatever the clock of the products
+    by_tile = estimate(GEN3, "nc_matmul", dst=sums, stationary=weights, moving=moved_by(loaded))
+    assert by_tile.occupancy == pytest.approx(600 / 0.96)
+    assert by_tile.occupancy * by_tile.clocked == pytest.approx(64 * 4 / 2.4)
     long = estimate(GEN3, "tensor_copy", dst=tile(2048), src=psum(2048), engine=nisa.engine.vector)
     assert long.occupancy == pytest.approx((2048 + 62) / 0.96)
 

@@ -258,13 +258,15 @@ def matmul(
     result, stationary, moved = (_memory_factor(access, target) for access in operands)
     load = loaded * max(cycles_per_column, stationary) / target.stationary_load_speedup
     offset = _offset_cycles(filter(None, operands), target) / target.vector_clock_ghz * target.tensor_clock_ghz
+    clocked = max(load, target.matmul_min_interval_cycles * cycles_per_column, columns * cycles_per_column)
     least = max(target.matmul_min_interval_cycles * cycles_per_column, offset)
     streamed = columns * max(cycles_per_column, result, moved)
+    if streamed > columns * cycles_per_column:
+        kind, source = target.origin("strided_matmul_cycles")
     multiply = streamed + target.matmul_issue_cycles
     interval = max(load, least, multiply + target.stationary_load_cycles)
     clock = target.tensor_clock_ghz
     occupancy = interval / clock
-    clocked = max(load, least, columns * cycles_per_column) / interval
     part, array, kept, load_ns = 0, _array(target), 0.0, (interval - max(least, multiply)) / clock
     if position and size and size[0] * size[1] < array[0] * array[1]:
         share = size[0] * size[1] / (array[0] * array[1])
@@ -281,7 +283,7 @@ def matmul(
         kind,
         source,
         activity=_activity(rows / array[0], loaded / array[1], target),
-        clocked=clocked,
+        clocked=clocked / interval,
         flops=2 * rows * pack * loaded * moving,
         passes=cycles_per_column / pack,
         moves=moves,

@@ -96,6 +96,9 @@ class _Eviction(_Moved):
     def could(self, inst: Inst, estimate: Estimate) -> bool:  # noqa: ARG002
         return inst.as_copy() is not None and any(access.buffer is Buffer.psum for access in inst.reads())
 
+    def _on_goal(self, inst: Inst, estimate: Estimate) -> Estimate | None:
+        return super()._on_goal(inst, estimate) or replace(estimate, resource=self.goal)  # as another instruction
+
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
         """Each copy keeps its engine for a part of its time, and its result is there as late as before: where the other
         engine has time for which of them, the scheduler will know.
