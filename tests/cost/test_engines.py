@@ -178,6 +178,14 @@ def test_the_interval_holds_both_readings_of_two_float32_tiles() -> None:
     assert [cycles(GEN2.bound(end), "tensor_tensor", **pair) for end in (0, 1)] == [2.0, 2.0]
 
 
+def test_the_interval_holds_both_readings_of_the_mode_for_two_tiles() -> None:
+    """ "2x ... compared to NeuronCore-v2": of two cycles (its guide) or of one (its cost table)."""
+    near = tile(2048, bfloat16)
+    for target, expected in ((GEN2, [1.0, 1.0]), (GEN3, [0.5, 1.0]), (GEN4, [0.5, 1.0])):
+        pair = {"dst": near, "data1": near, "data2": near, "op": ADD}
+        assert [cycles(target.bound(end), "tensor_tensor", **pair) for end in (0, 1)] == expected
+
+
 @pytest.mark.parametrize("dtype", [float32, bfloat16])
 def test_gpsimd_reads_two_tiles_one_after_the_other(dtype: DType) -> None:
     """It is 128 elements wide for every dtype (architecture guide of trn3), and has no performance mode."""

@@ -171,6 +171,14 @@ GEN3: Final = Target(
         "guess",
         (1.0, 2.0),
     ),
+    vector_two_narrow_tiles_cycles=Fact(
+        1.0,
+        "cycles",
+        f"{_GUIDE}, Vector Engine Performance Mode: twice the rate of NeuronCore-v2, whose guide has two cycles for "
+        f"two tiles. {_BETA1} have one cycle for bfloat16, whose half is what the width of 512 elements allows",
+        "guess",
+        (0.5, 1.0),
+    ),
     scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     min_interval_cycles=Fact(64, "cycles", f"{_BETA1}: MIN_II"),

@@ -157,12 +157,13 @@ class Target(_Row):
 
     # Vector, Scalar and GpSimd engines. Widths are elements per cycle over all partitions, for the dtypes of the
     # performance mode (16bit) and for all others; ``two_tiles`` are Vector's cycles per element if it reads two tiles
-    # of those others in SBUF. An element keeps an interface of SBUF or PSUM for ``strided_access_ns`` if its neighbour
-    # is more than ``strided_access_bytes`` away, and an operand of a product takes ``strided_matmul_cycles`` of the
-    # Tensor engine for each column of it. GpSimd's own DMA moves data in one direction at ``gpsimd_dma_gbps``,
-    # beside the DMA engines; its latency is that of a transfer without bytes. Vector's performance mode and GpSimd have
-    # a bus in common, which an instruction keeps for ``vector_gpsimd_bus_part`` of its time. One that reads the offset
-    # of an operand from a tile takes at least ``dynamic_offset_cycles``.
+    # of those others in SBUF, and ``two_narrow_tiles`` those of the mode. An element keeps an interface of SBUF or PSUM
+    # for ``strided_access_ns`` if its neighbour is more than ``strided_access_bytes`` away, and an operand of a product
+    # takes ``strided_matmul_cycles`` of the Tensor engine for each column of it. GpSimd's own DMA moves data in one
+    # direction at ``gpsimd_dma_gbps``, beside the DMA engines; its latency is that of a transfer without bytes.
+    # Vector's performance mode and GpSimd have a bus in common, which an instruction keeps for
+    # ``vector_gpsimd_bus_part`` of its time. One that reads the offset of an operand from a tile takes at least
+    # ``dynamic_offset_cycles``.
     vector_clock_ghz: FactField[float] = FactField()
     scalar_clock_ghz: FactField[float] = FactField()
     gpsimd_clock_ghz: FactField[float] = FactField()
@@ -175,6 +176,7 @@ class Target(_Row):
     vector_width_16bit: FactField[int] = FactField()
     vector_width_32bit: FactField[int] = FactField()
     vector_two_tiles_cycles: FactField[float] = FactField()
+    vector_two_narrow_tiles_cycles: FactField[float] = FactField()
     scalar_width_16bit: FactField[int] = FactField()
     scalar_width_32bit: FactField[int] = FactField()
     min_interval_cycles: FactField[int] = FactField()
