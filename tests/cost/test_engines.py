@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import nki.isa as nisa
-from nki.base.dtype import DType, bfloat16, float8_e5m2, float16, float32, int16, uint8, uint16
+from nki.base.dtype import DType, bfloat16, float8_e5m2, float16, float32, int16, int32, uint8, uint16
 from nki.cost import engines
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import REGISTRY, Inst
-from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.types import Access, Buffer, Dynamic, Tensor
 from nki.isa.tables.operators import OPS
 from nki.target import GEN2, GEN3, GEN4, GENERATIONS, Target
 
@@ -178,6 +178,14 @@ def test_the_interval_holds_both_readings_of_two_float32_tiles() -> None:
     assert [cycles(GEN2.bound(end), "tensor_tensor", **pair) for end in (0, 1)] == [2.0, 2.0]
 
 
+def test_the_interval_holds_both_readings_of_the_mode_for_two_tiles() -> None:
+    """ "2x ... compared to NeuronCore-v2": of two cycles (its guide) or of one (its cost table)."""
+    near = tile(2048, bfloat16)
+    for target, expected in ((GEN2, [1.0, 1.0]), (GEN3, [0.5, 1.0]), (GEN4, [0.5, 1.0])):
+        pair = {"dst": near, "data1": near, "data2": near, "op": ADD}
+        assert [cycles(target.bound(end), "tensor_tensor", **pair) for end in (0, 1)] == expected
+
+
 @pytest.mark.parametrize("dtype", [float32, bfloat16])
 def test_gpsimd_reads_two_tiles_one_after_the_other(dtype: DType) -> None:
     """It is 128 elements wide for every dtype (architecture guide of trn3), and has no performance mode."""
@@ -285,3 +293,126 @@ def test_two_strided_inputs_share_an_interface() -> None:
     dense, apart = tile(2048), strided(2048, 8)
     assert added(dense, dense) < added(dense, apart) < added(apart, apart)
     assert added(apart, apart) == pytest.approx(2 * copied(GEN2, apart), rel=0.02)
+
+
+def product(target: Target, moving: Access, stationary: Access, dst: Access) -> Estimate:
+    return estimate(target, "nc_matmul", dst=dst, stationary=stationary, moving=moving)
+
+
+@pytest.mark.parametrize(("target", "clock", "issue"), [(GEN2, 2.8, 84), (GEN3, 2.4, 10), (GEN4, 2.4, 10)], ids=str)
+def test_columns_far_apart_halve_the_rate_of_products(target: Target, clock: float, issue: int) -> None:
+    """Architecture guide of NeuronCore-v2: beyond 16 bytes, half of the rate of each interface for tensors."""
+    near, sums = tile(128, bfloat16), psum(512)
+    dense = product(target, tile(512, bfloat16), near, sums)
+    assert product(target, strided(512, 8, bfloat16), near, sums).occupancy == dense.occupancy
+    for moving, dst in ((strided(512, 9, bfloat16), sums), (tile(512, bfloat16), apart_in_psum(512, 5))):
+        far = product(target, moving, near, dst)
+        assert far.occupancy == pytest.approx((2 * 512 + issue) / clock)
+        assert far.latency - dense.latency == pytest.approx(512 / clock)
+        assert far.kind == "guess" and far.source == target.source("strided_matmul_cycles")
+        # At half of the clock the array keeps pace with the memory.
+        assert far.occupancy * far.clocked == pytest.approx(512 / clock)
+
+
+def apart_in_psum(columns: int, step: int) -> Access:
+    whole = Tensor("sums", (128, columns * step), float32, Buffer.psum)
+    return Access(whole, 0, (128, columns), (columns * step, step), float32)
+
+
+def test_loads_of_far_columns_are_hidden_unless_products_are_short() -> None:
+    """A load takes 32 cycles of 128 columns, 64 of far ones: as many as the shortest product."""
+    near, far = tile(128, bfloat16), strided(128, 9, bfloat16)
+    for columns in (16, 512):
+        moving, sums = tile(columns, bfloat16), psum(columns)
+        assert product(GEN3, moving, far, sums).occupancy == product(GEN3, moving, near, sums).occupancy
+    slow = GEN3.bound(1)  # a quarter of the rate, in the slower reading
+    assert product(slow, tile(16, bfloat16), far, psum(16)).occupancy == pytest.approx(128 / 2.4)
+
+
+def test_float32_products_have_time_for_far_columns() -> None:
+    """Their columns take four cycles."""
+    near, sums = tile(128), psum(512)
+    for target in GENERATIONS:
+        far, dense = (product(target, moving, near, sums) for moving in (strided(512, 8), tile(512)))
+        assert far.occupancy == dense.occupancy
+
+
+def test_selections_read_two_tiles() -> None:
+    """Reference of release 2.26.1, tensor_copy_predicated: N cycles with one of both in PSUM, 2 N with both in SBUF.
+    The width of Vector on trn2 makes that N, as for tensor_tensor.
+    """
+    for target, both in ((GEN2, 2.0), (GEN3, 1.0), (GEN4, 1.0), (GEN3.bound(1), 2.0)):
+        for where, expected in ((tile(2048), both), (psum(2048), 1.0)):
+            copied = {"dst": tile(2048), "src": where, "predicate": tile(2048, uint8)}
+            assert cycles(target, "tensor_copy_predicated", **copied) == expected
+            chosen = {"dst": tile(2048), "on_true": where, "on_false": 0.0, "predicate": tile(2048, uint8)}
+            assert cycles(target, "select_reduce", **chosen) == expected * target.unpublished_cost
+
+
+def test_reverse_square_roots_take_gpsimd_four_times_as_long_as_scalar() -> None:
+    """NKI ISA API Common Fields: "4x lower" throughput."""
+
+    def ns(target: Target, columns: int) -> float:
+        root = {"op0": OPS["rsqrt"], "operand0": 0.0, "engine": nisa.engine.gpsimd}
+        return estimate(target, "tensor_scalar", dst=tile(columns), data=tile(columns), **root).occupancy
+
+    for target, clock in ((GEN2, 1.4), (GEN3, 1.2), (GEN4, 1.2)):
+        assert ns(target, 2048) - ns(target, 1024) == pytest.approx(4 * 1024 / clock)
+
+
+def moved_by(index: Tensor) -> Access:
+    """64 columns of a tile, from one on that ``index`` knows."""
+    whole = Tensor("x", (128, 4096), float32, Buffer.sbuf)
+    return Access(whole, 0, (128, 64), (4096, 1), float32, Dynamic(Access.whole(index), 1))
+
+
+def test_an_offset_from_a_tile_takes_600_cycles() -> None:
+    """Reference of release 2.26.1, tensor_copy_dynamic_src: max(~600, N). A register has been loaded before."""
+    held, loaded = (Tensor("i", (1, 1), int32, buffer) for buffer in (Buffer.register, Buffer.sbuf))
+    for engine, clock, issue in ((nisa.engine.vector, 0.96, 62), (nisa.engine.scalar, 1.2, 55)):
+        plain, by_register, by_tile = (
+            estimate(GEN3, "tensor_copy", dst=tile(64), src=src, engine=engine)
+            for src in (tile(64), moved_by(held), moved_by(loaded))
+        )
+        assert by_register.occupancy == plain.occupancy and by_register.latency == plain.latency
+        assert by_tile.occupancy == pytest.approx((600 + issue) / clock)
+        assert by_tile.latency > plain.latency + 500 / clock
+    weights, sums = tile(64), psum(64)  # whatever the clock of the products
+    by_tile = estimate(GEN3, "nc_matmul", dst=sums, stationary=weights, moving=moved_by(loaded))
+    assert by_tile.occupancy == pytest.approx(600 / 0.96)
+    assert by_tile.occupancy * by_tile.clocked == pytest.approx(64 * 4 / 2.4)
+    long = estimate(GEN3, "tensor_copy", dst=tile(2048), src=psum(2048), engine=nisa.engine.vector)
+    assert long.occupancy == pytest.approx((2048 + 62) / 0.96)
+
+
+def test_the_performance_mode_of_vector_and_gpsimd_share_a_bus() -> None:
+    """Architecture guide of trn2: "VectorE's performance mode leverages a shared memory bus"; it does not say how."""
+
+    def bus(target: Target, dst: Access, src: Access, engine: str = "vector") -> float:
+        copy = estimate(target, "tensor_copy", dst=dst, src=src, engine=getattr(nisa.engine, engine))
+        assert copy.ports == (("bus",) if copy.ports_ns else ())
+        return copy.ports_ns
+
+    near = tile(2048, bfloat16)
+    for target, clock in ((GEN3, 0.96), (GEN4, 1.2)):
+        whole = 2048 / 4 / clock
+        assert bus(target, near, near) == pytest.approx(whole / 2)
+        assert [bus(target.bound(end), near, near) for end in (0, 1)] == [0.0, pytest.approx(whole)]
+        assert bus(target, tile(2048), psum(2048)) == 0.0  # one element a cycle, as before trn2
+        assert bus(target, near, near, "scalar") == 0.0
+        assert bus(target, near, near, "gpsimd") == pytest.approx(2048 / 1.2 / 2)
+    first = estimate(GEN2, "tensor_copy", dst=near, src=near, engine=nisa.engine.gpsimd)
+    assert first.ports == ("sbuf",) and first.ports_ns == first.occupancy
+
+
+def test_both_ways_to_transpose_take_the_same_time() -> None:
+    """Trainium2 guide: the transpose mode, which both instructions use, makes float32 twice as fast."""
+    for target, halved in ((GEN2, 1), (GEN3, 2), (GEN4, 2)):
+        for dtype, passes in ((bfloat16, 1), (float32, 4 // halved)):
+            operands = {"dst": psum(128, dtype), "stationary": tile(128, dtype), "moving": tile(128, dtype)}
+            product = estimate(target, "nc_matmul", **operands, is_transpose=True)
+            engine = nisa.engine.tensor
+            turned = estimate(target, "nc_transpose", dst=psum(128, dtype), data=tile(128, dtype), engine=engine)
+            assert (product.occupancy, product.latency) == (turned.occupancy, turned.latency)
+            issue = target.matmul_issue_cycles + target.stationary_load_cycles
+            assert turned.occupancy == pytest.approx((passes * 128 + issue) / target.tensor_clock_ghz)

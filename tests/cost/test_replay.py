@@ -115,7 +115,8 @@ def test_a_transfer_that_waits_holds_up_those_behind_it() -> None:
 
 
 def test_ports_exclude_each_other_on_trn1() -> None:
-    vector, gpsimd = plain("vector", 100, 100, ports=("sbuf",)), plain("gpsimd", 60, 60, ports=("sbuf",))
+    vector = plain("vector", 100, 100, ports=("sbuf",), ports_ns=100)
+    gpsimd = plain("gpsimd", 60, 60, ports=("sbuf",), ports_ns=60)
     replay = replayed([0, 1], [vector, gpsimd], target=GEN2)
     assert replay.starts == [0, 100] and replay.causes[1] == Cause.port
     late = replayed([2, 0, 1], [plain("scalar", 30, 30), vector, gpsimd], {1: (0,)}, target=GEN2)
@@ -334,3 +335,41 @@ def test_the_dma_of_gpsimd_serves_one_transfer_after_the_other_beside_the_engine
     """Transfers that take nothing of the DMA engines, on two rings; a third one keeps these meanwhile."""
     replay = replayed([0, 1, 2], [moved(0, 500, ""), moved(0, 500, ""), moved(300, 300, "")])
     assert replay.data == [(150, 650), (650, 1150), (150, 450)]
+
+
+def test_scalar_commands_a_transfer_while_it_computes() -> None:
+    """Its sequencer is held for 100 ns; the instruction before goes on, and the one behind waits."""
+    act, load = plain("scalar", 300, 300), moved(10, 10, generator="scalar")
+    assert replayed([0, 1, 0], [act, load, act]).starts == [0, 0, 300]
+    short = plain("scalar", 40, 40)
+    after = replayed([0, 1, 0, 2, 0], [short, load, short, load, short])
+    assert after.starts == [0, 0, 100, 100, 200] and after.causes[2] == Cause.generator
+    other = replace(load, generator="sync")
+    assert replayed([0, 1, 0, 2, 0], [short, other, short, other, short]).starts == [0, 0, 40, 100, 80]
+
+
+def test_a_transfer_that_waits_holds_up_the_engine_that_commands_it() -> None:
+    act, load = plain("scalar", 40, 40), moved(10, 10, generator="scalar")
+    waits = replayed([2, 1, 0], [plain("vector", 500, 500), load, act], {1: (0,)})
+    assert waits.starts == [0, 500, 600]
+    ahead = replayed([2, 0, 1], [plain("vector", 500, 500), act, load], {2: (0,)})
+    assert ahead.starts == [0, 0, 500]
+
+
+def test_a_port_is_kept_as_long_as_its_instruction_needs_it() -> None:
+    vector = plain("vector", 100, 100, ports=("bus",), ports_ns=30)
+    gpsimd = plain("gpsimd", 60, 60, ports=("bus",), ports_ns=60)
+    assert replayed([0, 1], [vector, gpsimd]).starts == [0, 30]
+    first = plain("scalar", 10, 10)
+    assert replayed([2, 0, 1], [first, vector, gpsimd], {1: (0,)}).starts == [0, 60, 0]
+
+
+def test_a_short_wait_for_a_port_leaves_the_cause() -> None:
+    """Most of the stall is due to the result of another engine, and the chain of causes goes on there."""
+    estimates = [
+        plain("scalar", 90, 90),
+        plain("vector", 100, 100, ports=("bus",), ports_ns=100),
+        plain("gpsimd", 60, 60, ports=("bus",), ports_ns=60),
+    ]
+    replay = replayed([2, 0, 1], estimates, {2: (0,)})
+    assert replay.starts[2] == 100 and replay.causes[2] == Cause.dependence and replay.blockers[2] == 0

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from nki.base.dtype import DType, bfloat16, float32
+from nki.base.dtype import DType, bfloat16, float32, uint32
 from nki.cost import dma
 from nki.cost.replay import in_order_ns
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import REGISTRY, Inst
-from nki.ir.types import Access, Buffer, Tensor
-from nki.target import GEN2, GEN3, GENERATIONS, Target
+from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
+from nki.isa.tables.operators import OPS
+from nki.target import GEN2, GEN3, GEN4, GENERATIONS, Target
 
 
 def load(target: Target, rows: int, columns: int, dtype: DType = float32) -> Estimate:
@@ -187,3 +189,47 @@ def test_descriptors_are_generated_for_arguments_alone(target: Target) -> None:
     assert {role for role, estimate in found.items() if estimate.generator} == {"input", "output"}
     assert found[""].issue == found["spill"].issue == target.sequencer_ns < found["input"].issue
     assert found[""].occupancy == found["input"].occupancy
+
+
+def added(target: Target, dst: Access, srcs: tuple[Access, ...]) -> Estimate:
+    declaration: Any = REGISTRY["dma_compute"]
+    return declaration(dst=dst, srcs=srcs, reduce_op=OPS["add"]).cost(target)
+
+
+def test_sums_by_dma_have_half_of_the_rate() -> None:
+    """Trainium3 guide: 50 % of the DMA throughput where DMA engines compute, as all generations do through nki.isa; the
+    new way of trn3 has all of it, which is the fast end of the interval.
+    """
+    tile = Access.whole(Tensor("t", (128, 2048), float32, Buffer.sbuf))
+    source = Access.whole(Tensor("x", (128, 2048), float32, Buffer.hbm))
+    bytes_moved = 128 * 2048 * 4
+    for target, rate in ((GEN2, 272), (GEN3, 368), (GEN4, 528)):
+        plain = load(target, 128, 2048)
+        total = added(target, tile, (tile, source))
+        assert total.occupancy == pytest.approx(2 * plain.occupancy) == pytest.approx(2 * bytes_moved / rate, rel=0.1)
+        three = added(target, tile, (tile, source, source))
+        assert three.occupancy == pytest.approx(3 * plain.occupancy)
+        assert added(target, tile, (source,)).occupancy == pytest.approx(plain.occupancy)
+    fast = GEN4.bound(0)
+    assert added(fast, tile, (tile, source)).occupancy == pytest.approx(load(fast, 128, 2048).occupancy)
+
+
+def test_sums_by_dma_have_descriptors_in_hbm() -> None:
+    """Reference, dma_compute: without indices "the only supported DGE mode is None (static DMA)", else software."""
+    tile = Access.whole(Tensor("t", (128, 64), float32, Buffer.sbuf))
+    table = Tensor("x", (512, 64), float32, Buffer.hbm, role="input")
+    assert added(GEN3, tile, (tile, Access(table, 0, (128, 64), (64, 1), float32))).generator == ""
+    rows = Access.whole(Tensor("i", (128, 1), uint32, Buffer.sbuf))
+    gathered = Access(table, 0, (128, 64), (64, 1), float32, Dynamic(rows, 64, IndexKind.rows))
+    assert added(GEN3, tile, (tile, gathered)).generator == "gpsimd"
+
+
+def test_an_exchange_waits_for_a_barrier() -> None:
+    """Reference, sendrecv: "the standard DMA engine with CoreBarrier synchronization"."""
+    tile = Access.whole(Tensor("t", (128, 512), float32, Buffer.sbuf))
+    for target in (GEN3, GEN4):
+        sent, copied = dma.exchanged(tile, tile, target), dma.transfer(tile, (tile,), target, generator="")
+        barrier = target.sequencer_ns + target.remote_semaphore_ns
+        assert sent.latency - copied.latency == pytest.approx(barrier)
+        assert sent.start - copied.start == pytest.approx(barrier)
+        assert (sent.occupancy, sent.issue, sent.transfer) == (copied.occupancy, copied.issue, copied.transfer)

@@ -6,7 +6,7 @@ import nki.isa as nisa
 import nki.language as nl
 
 ROWS = 128
-VECTOR, SCALAR = nisa.engine.vector, nisa.engine.scalar
+VECTOR, SCALAR, GPSIMD = nisa.engine.vector, nisa.engine.scalar, nisa.engine.gpsimd
 BOTH = (VECTOR, SCALAR)
 """The engines that take sums out of PSUM, in turn."""
 
@@ -215,4 +215,72 @@ def activations(x, groups):
                 nisa.activation(dst=tile[:, width // 2 :], op=nl.tanh, data=tile[:, width // 2 :])
     for number, tile in enumerate(tiles):
         nisa.dma_copy(dst=y[:, number * width : number * width + width], src=tile)
+    return y
+
+
+def squared_beside(x, engines):
+    """x ** 2 of each tile in turn on ``engines``."""
+    y = _output(x.shape, x.dtype)
+    for number, first in enumerate(range(0, x.shape[1], 1024)):
+        tile = _tile(1024, x.dtype)
+        nisa.dma_copy(dst=tile, src=x[:, first : first + 1024])
+        nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=nl.multiply, engine=engines[number % len(engines)])
+        nisa.dma_copy(dst=y[:, first : first + 1024], src=tile)
+    return y
+
+
+def gathered(table, rows):
+    """Rows of ``table``, 128 at once, as ``rows`` says."""
+    y = _output((rows.shape[1] * ROWS, table.shape[1]), table.dtype)
+    index = _tile(rows.shape[1], rows.dtype)
+    nisa.dma_copy(dst=index, src=rows)
+    width = table.shape[1]
+    for number in range(rows.shape[1]):
+        tile, column = _tile(width, table.dtype), index[:, number : number + 1]
+        nisa.dma_copy(dst=tile, src=table.ap([[width, ROWS], [1, width]], 0, vector_offset=column, indirect_dim=0))
+        nisa.dma_copy(dst=y[number * ROWS : number * ROWS + ROWS], src=tile, dge_mode=nisa.dge_mode.none)
+    return y
+
+
+def product_in_a_loop(x, rounds):
+    """A load, a product, a copy out of PSUM by Vector, and a store, one after the other in a loop."""
+    y = _output((ROWS, 512), nl.bfloat16)
+    tile, result = _tile(512, x.dtype), _tile(512, nl.bfloat16)
+
+    def body(_):
+        total = _tile(512, nl.float32, nl.psum)
+        nisa.dma_copy(dst=tile, src=x)
+        nisa.nc_matmul(dst=total, stationary=tile[:, :ROWS], moving=tile)
+        nisa.tensor_copy(dst=result, src=total, engine=VECTOR)
+        nisa.dma_copy(dst=y, src=result)
+
+    nl.fori_loop(0, rounds, body)
+    return y
+
+
+def copies_within_hbm(x):
+    """A copy that never comes to the chip, in eight parts."""
+    y = _output(x.shape, x.dtype)
+    rows = x.shape[0] // 8
+    for first in range(0, x.shape[0], rows):
+        nisa.dma_copy(dst=y[first : first + rows], src=x[first : first + rows])
+    return y
+
+
+def products_of_half(x, w, parts):
+    """128 products of 64 rows each, one after the other, or (``parts``) in both halves of the array."""
+    y = _output((ROWS, 512), nl.float32)
+    tile, weights = _tile(ROWS, x.dtype), _tile(512, w.dtype)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.dma_copy(dst=weights, src=w)
+    sums = [_tile(512, nl.float32, nl.psum) for _ in range(2)]
+    for _ in range(64):
+        for half, total in enumerate(sums):
+            rows = slice(half * 64, half * 64 + 64)
+            more = {"tile_position": (half * 64, 0), "tile_size": (64, 128)} if parts else {}
+            nisa.nc_matmul(dst=total, stationary=tile[rows], moving=weights[rows], **more)
+    result = _tile(512, nl.float32)
+    nisa.tensor_copy(dst=result, src=sums[0], engine=VECTOR)
+    nisa.tensor_tensor(dst=result, data1=result, data2=sums[1], op=nl.add, engine=VECTOR)
+    nisa.dma_copy(dst=y, src=result)
     return y

@@ -49,6 +49,7 @@ class Flaw:
 
 LONG = shape(128, 8192)
 WIDE = shape(128, 4096)
+WIDE8 = shape(128, 32768)
 BALANCED = (*(kernels.SCALAR,) * 3, kernels.VECTOR)
 FLAWS = {
     SHORT: Flaw(kernels.scale, (LONG, 64), (LONG, 2048), also=(GENERATOR,), targets=("trn1", "trn2", "trn3")),
@@ -88,6 +89,12 @@ FLAWS = {
         (WIDE, shape(128, 512), (kernels.VECTOR,)),
         (WIDE, shape(128, 512), BALANCED),
         also=(OVERLAP,),
+    ),
+    "GpSimd computes what Vector could": Flaw(
+        kernels.squared_beside,
+        (WIDE8, (kernels.GPSIMD,)),
+        (WIDE8, (kernels.VECTOR, kernels.VECTOR, kernels.GPSIMD)),
+        targets=("trn2", "trn3"),
     ),
     "Loads wait for their memory": Flaw(
         kernels.buffered,
@@ -182,3 +189,38 @@ def test_a_load_whose_memory_is_free_waits_for_its_index_all_the_same() -> None:
     profile = nki.profile(row_of_an_index, target="trn2")(shape(128, 512), shape(1, 1, dtype="int32"))
     change = NoDoubleBuffers(profile.target)
     assert profile.timed.run(profile.target, change).ns == profile.timeline.ns and len(change.found) == 2
+
+
+@pytest.mark.parametrize("target", ["trn2", "trn3"])
+def test_gathered_rows_cannot_be_longer_and_have_one_generator(target: str) -> None:
+    """A row of the table is all that an index names, and only software follows indices (descriptor guide)."""
+    profile = profiled(kernels.gathered, shape(4096, 128), shape(128, 16, dtype="uint32"), target=target)
+    assert profile.lower_bound.resource == "descriptors (gpsimd)"
+    assert GENERATOR not in titles(profile)
+    short = [advice for advice in profile.advice if advice.title == SHORT]
+    assert all(advice.evidence.startswith("16 transfers") for advice in short)  # the stores
+
+
+def test_copies_that_others_wait_for_do_not_gain_by_another_engine() -> None:
+    """Each step of the loop needs the one before: Scalar takes about as long as Vector for the same copy."""
+    profile = profiled(kernels.product_in_a_loop, shape(128, 512), 50)
+    assert "Sums leave PSUM through the busiest engine" not in titles(profile)
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_bytes_within_hbm_are_moved_once(target: str) -> None:
+    """The DMA engines read and write each byte, and have no more than their rate."""
+    profile = profiled(kernels.copies_within_hbm, shape(8192, 2048), target=target)
+    assert profile.bytes["hbm_read"] == profile.bytes["hbm_write"] == 8192 * 2048 * 2
+    assert 0.9 < profile.mbu < 1
+
+
+def test_a_clock_that_idle_rows_keep_slow() -> None:
+    """Products of 64 rows keep half of the array busy; those in both halves of it, side by side, the whole."""
+    arguments = shape(128, 128), shape(128, 512)
+    half, tiled = (profiled(kernels.products_of_half, *arguments, parts) for parts in (False, True))
+    advice = next(advice for advice in half.advice if advice.title == CLOCK)
+    assert "products use 50% of it" in advice.evidence and "tile_position" in advice.remedy
+    assert CLOCK not in titles(tiled)
+    gain = half.latency - tiled.latency
+    assert gain / 2 <= advice.seconds <= gain * 2

@@ -17,7 +17,7 @@ from nki.cost.replay import Cause
 from nki.passes.schedule import Schedule
 from nki.profiling.profile import Profile, of_program
 from nki.sim.timing import TimedProgram
-from nki.target import GEN3
+from nki.target import GEN3, GEN4
 
 X = nki.ShapeDtype((128, 512), "float32")
 
@@ -215,3 +215,53 @@ def test_events_keep_the_dependences_and_the_order_of_queues() -> None:
         for producer in producers:
             if core.queue[producer] != core.queue[row]:
                 assert core.start[row] >= core.end[producer] - 1e-6
+
+
+@nki.jit
+def turned(x, products=0):
+    """16 transposes of a tile on the Tensor engine, with products between them."""
+    result = nl.ndarray((128, 128), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, 128), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x[:, :128])
+    moving = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=moving, src=x)
+    results = nl.ndarray((128, 16, 128), dtype=x.dtype, buffer=nl.psum)
+    total = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+    with nl.no_reorder():
+        for i in range(16):
+            nisa.nc_transpose(dst=results[:, i], data=tile, engine=nisa.engine.tensor)
+            for _ in range(products):
+                nisa.nc_matmul(dst=total, stationary=tile, moving=moving)
+    nisa.tensor_copy(dst=tile, src=results[:, 15])
+    nisa.dma_copy(dst=result, src=tile)
+    return result
+
+
+def tensor_ns(products: int, target: str, part: float) -> float:
+    """Time of the Tensor engine at its full clock, if ``part`` of a transpose is hidden."""
+    profile = profiled(turned, nki.ShapeDtype((128, 512), "bfloat16"), products, target=target)
+    profile = profile.what_if(tensor_throttle_fraction=1.0, tensor_background_transpose=part)
+    return next(use.busy for use in profile.engines if use.engine == "tensor")
+
+
+def test_transposes_run_in_the_background_on_trn3() -> None:
+    """Trainium3 guide: chains of transposes at almost twice the rate, or beside larger products."""
+    turn, product = (128 + 10) / 2.4, (512 + 10) / 2.4
+    for part in (0.0, 0.5, 0.9):
+        assert tensor_ns(0, "trn3", part) == pytest.approx(16 * turn * (1 - part / 2), rel=1e-6)
+        assert tensor_ns(1, "trn3", part) == pytest.approx(16 * (product + turn * (1 - part)), rel=1e-6)
+        assert tensor_ns(2, "trn3", part) == pytest.approx(16 * (2 * product + turn * (1 - part)), rel=1e-6)
+    assert GEN3.tensor_background_transpose == 0.0 and 0.5 < GEN4.tensor_background_transpose < 1.0
+
+
+def test_a_transpose_in_the_background_is_complete_no_sooner() -> None:
+    """Its result takes as long, so a product that needs it waits as long."""
+    x = nki.ShapeDtype((128, 512), "bfloat16")
+    alone, hidden = (
+        profiled(turned, x, target="trn3").what_if(tensor_background_transpose=part) for part in (0.0, 0.9)
+    )
+    for profile in (alone, hidden):
+        core = profile.cores[0]
+        rows = [row for row, inst in enumerate(core.instructions) if inst.mnemonic == "nc_transpose"]
+        took = core.end[rows[0]] - core.start[rows[0]]
+        assert 128 / 2.4 + 160 + 35 <= took < 2 * 128 / 2.4 + 160 + 35  # the clock is slow at first

@@ -28,12 +28,14 @@ resource changes (Graham's anomaly).
 MEMORY = {Buffer.hbm: "hbm", Buffer.shared_hbm: "hbm", Buffer.sbuf: "sbuf", Buffer.psum: "psum"}
 
 
-def violations(profile: Profile, *, deep: bool = True) -> list[str]:
-    """One sentence for each property that ``profile`` does not have; ``deep``: also those that replay it again."""
+def violations(profile: Profile, *, deep: bool = True, anomaly: float = ANOMALY) -> list[str]:
+    """One sentence for each property that ``profile`` does not have; ``deep``: also those that replay it again, of
+    which a faster resource may slow the kernel by the part ``anomaly``.
+    """
     found = [*_times(profile), *_engines(profile), *_bandwidth(profile), *_parts(profile), *_counts(profile)]
     found += _output(profile)
     if deep:
-        found += [*_advice(profile), *_trace(profile), *_what_ifs(profile)]
+        found += [*_advice(profile), *_trace(profile), *_what_ifs(profile, anomaly)]
     return found
 
 
@@ -217,7 +219,7 @@ def _trace(profile: Profile) -> Iterator[str]:
         yield "the trace goes on behind the end"
 
 
-def _what_ifs(profile: Profile) -> Iterator[str]:
+def _what_ifs(profile: Profile, anomaly: float) -> Iterator[str]:
     total = profile.timeline.ns
     if profile.what_if(dma_bandwidth=1.0).timeline.ns != total:
         yield "a what-if that changes nothing changes the time"
@@ -229,7 +231,7 @@ def _what_ifs(profile: Profile) -> Iterator[str]:
         for value, sign in ((factor, -1), (1 / factor, 1)):
             changed = profile.what_if(**{name: value})
             worse = sign * (total - changed.timeline.ns) / total if total else 0.0
-            if worse > ANOMALY:
+            if worse > anomaly:
                 yield f"{name}={value} {'slows' if sign < 0 else 'speeds'} the kernel by {worse:.2%}"
             one, two = profile.compare(changed).speedup, changed.compare(profile).speedup
             if abs(one * two - 1) > 1e-9:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 from nki.ir.estimate import Estimate
@@ -58,6 +59,20 @@ def transfer(
         engines = tuple([engine_ns * (own * part + even) / efficiency for part in parts])
     fetches = bool(generator) and dst.buffer.on_chip and any(src.buffer.is_hbm for src in srcs)
     return _estimate(shared, alone, len(srcs) * _bytes(dst), target, generator, kind, source, engines, fetches)
+
+
+def exchanged(dst: Access, src: Access, target: Target) -> Estimate:
+    """A tile to another core through the DMA engines, behind a barrier, so that the memory that each writes is free
+    (reference, ``nisa.sendrecv``: "the standard DMA engine with CoreBarrier synchronization").
+    """
+    estimate = transfer(dst, (src,), target, generator="")
+    wait = target.sequencer_ns + target.remote_semaphore_ns
+    return replace(
+        estimate,
+        start=estimate.start + wait,
+        latency=estimate.latency + wait,
+        dependent=estimate.dependent + wait,
+    )
 
 
 def between_cores(dst: Access, target: Target) -> Estimate:

@@ -9,16 +9,18 @@ needs for them (:func:`_access_ns`), which may be longer than the engine's own c
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from nki.cost.tensor_array import blocks
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
-from nki.ir.types import Access, Buffer
+from nki.ir.types import Access, Buffer, IndexKind
 from nki.target.model import Kind, Target
 
 REFERENCE: Final = "NKI reference of release 2.26.1, nki.isa."
 """Source of the cost entries; the name of an entry follows it."""
+_TILES: Final = (Buffer.sbuf, Buffer.psum)
 
 
 def engine_of(inst: Inst) -> str:
@@ -71,6 +73,9 @@ def pipelined(inst: Inst, target: Target, cycles: float, kind: Kind, source: str
     """
     engine = engine_of(inst)
     least = target.min_interval_cycles
+    if (offset := _offset_cycles(inst.accesses(), target)) > cycles:
+        cycles = offset
+        kind, source = target.origin("dynamic_offset_cycles")
     if engine == "vector":
         column = target.vector_column_operand_cycles if _has_column(inst) else 0
         issue, dependent = target.vector_issue_cycles + column, target.vector_dependent_cycles
@@ -89,7 +94,8 @@ def pipelined(inst: Inst, target: Target, cycles: float, kind: Kind, source: str
     latency = cycles / clock + fill + target.semaphore_ns
     interval = (max(least, cycles) + issue) / clock
     chained = (cycles + issue + dependent) / clock - interval
-    return Estimate(engine, interval, latency, chained, 0, kind, source, ports=_ports(inst, engine, target))
+    ports, ports_ns = _ports(inst, engine, cycles / clock, interval, target)
+    return Estimate(engine, interval, latency, chained, 0, kind, source, ports=ports, ports_ns=ports_ns)
 
 
 def copying(inst: Inst, target: Target, elements: float, entry: str, most: float = 1.0) -> Estimate:
@@ -100,9 +106,9 @@ def copying(inst: Inst, target: Target, elements: float, entry: str, most: float
 
 
 def combining(inst: Inst, target: Target, inputs: tuple[Access, Access], entry: str, *, simple: bool) -> Estimate:
-    """An instruction that streams two tiles: one cycle per element with a tile in PSUM, or in performance mode; else
-    two for two tiles in PSUM, and ``vector_two_tiles_cycles`` in SBUF. GpSimd, 128 elements wide, reads the tiles one
-    after the other.
+    """An instruction that streams two tiles: one cycle per element with a tile in PSUM, two for two tiles in PSUM; for
+    two in SBUF ``vector_two_narrow_tiles_cycles`` in performance mode, else ``vector_two_tiles_cycles``. GpSimd, 128
+    elements wide, reads the tiles one after the other.
 
     The mode needs both tiles in SBUF, and its dtypes everywhere. Before trn2 it needs ``simple`` operators and elements
     that lie side by side, too.
@@ -113,10 +119,23 @@ def combining(inst: Inst, target: Target, inputs: tuple[Access, Access], entry: 
     fast = in_psum == 0 and _has_performance_dtypes(inst, target)
     if fast and target.vector_width_16bit == target.vector_width_32bit:
         fast = simple and all(map(_dense, inputs))
-    if fast or in_psum:
+    if in_psum:
         return streaming(inst, target, inputs[0].free_elements, entry, 1.0 if in_psum < 2 else 2.0)
     cycles, origin = target.vector_two_tiles_cycles, target.origin("vector_two_tiles_cycles")
+    if fast:
+        cycles, origin = target.vector_two_narrow_tiles_cycles, target.origin("vector_two_narrow_tiles_cycles")
     return streaming(inst, target, inputs[0].free_elements, entry, cycles, origin=origin)
+
+
+def selecting_cycles(first: Access | None, second: Access, target: Target) -> tuple[float, tuple[Kind, str] | None]:
+    """Vector cycles per element of an instruction that picks elements of a tile, or a number (None), by those of
+    another: one if one of both is in PSUM and the other in SBUF, two if both are in SBUF (entry
+    ``tensor_copy_predicated``), or what a wider engine needs for two tiles. With the origin of that last number.
+    """
+    if first is not None and (first.buffer is Buffer.psum) != (second.buffer is Buffer.psum):
+        return 1.0, None
+    cycles = target.vector_two_tiles_cycles
+    return cycles, None if cycles == 2.0 else target.origin("vector_two_tiles_cycles")
 
 
 def activation(
@@ -131,14 +150,18 @@ def activation(
     if access > elements:
         elements = access
         kind, source = target.origin("strided_access_ns")
+    if (offset := _offset_cycles(inst.accesses(), target)) > elements:
+        elements = offset
+        kind, source = target.origin("dynamic_offset_cycles")
     cycles = elements + (target.scalar_read_accumulator_cycles if reduces else 0)
     plain = not table and not _has_column(inst)
     issue = target.scalar_issue_cycles if plain else target.activation_issue_cycles
     fill = target.scalar_latency_ns if plain else target.activation_latency_ns
     interval = (max(target.min_interval_cycles, cycles) + issue) / clock
     latency = cycles / clock + fill + target.semaphore_ns
-    ports = _ports(inst, "scalar", target)
-    return Estimate("scalar", interval, latency, latency - interval, 0, kind, source, table=table, ports=ports)
+    ports, ports_ns = _ports(inst, "scalar", cycles / clock, interval, target)
+    behind = latency - interval
+    return Estimate("scalar", interval, latency, behind, 0, kind, source, table=table, ports=ports, ports_ns=ports_ns)
 
 
 def _cycles_per_element(inst: Inst, target: Target) -> float:
@@ -210,6 +233,7 @@ def matmul(
     kind: Kind,
     source: str,
     *,
+    operands: tuple[Access, Access, Access | None],
     pack: int = 1,
     moves: bool = False,
     position: tuple[int, ...] | None = None,
@@ -225,24 +249,33 @@ def matmul(
     A throttled clock issues fewer columns, and what is beside them goes by meanwhile: profiles of trn2 show 427 ns
     between products of 512 columns at half of the clock, and 105 to 107 for 128.
 
+    ``operands`` are the result, what is loaded, and what moves (None: an identity). Columns that are far apart in
+    memory come, and go, at a part of the engine's rate (``strided_matmul_cycles``). That is the memory's time: a
+    throttled clock does not stretch it, and the passes of float32 leave room for it.
+
     ``moves``: a transpose. A product in a part of the array, of ``size`` at ``position``, leaves the rest to others
     (:mod:`nki.cost.tensor_array`).
     """
     rows, loaded, moving = shape
-    load = loaded * cycles_per_column / target.stationary_load_speedup
-    least = target.matmul_min_interval_cycles * cycles_per_column
-    multiply = columns * cycles_per_column + target.matmul_issue_cycles
+    result, stationary, moved = (_memory_factor(access, target) for access in operands)
+    load = loaded * max(cycles_per_column, stationary) / target.stationary_load_speedup
+    offset = _offset_cycles(filter(None, operands), target) / target.vector_clock_ghz * target.tensor_clock_ghz
+    clocked = max(load, target.matmul_min_interval_cycles * cycles_per_column, columns * cycles_per_column)
+    least = max(target.matmul_min_interval_cycles * cycles_per_column, offset)
+    streamed = columns * max(cycles_per_column, result, moved)
+    if streamed > columns * cycles_per_column:
+        kind, source = target.origin("strided_matmul_cycles")
+    multiply = streamed + target.matmul_issue_cycles
     interval = max(load, least, multiply + target.stationary_load_cycles)
     clock = target.tensor_clock_ghz
     occupancy = interval / clock
-    clocked = max(load, least, columns * cycles_per_column) / interval
     part, array, kept, load_ns = 0, _array(target), 0.0, (interval - max(least, multiply)) / clock
     if position and size and size[0] * size[1] < array[0] * array[1]:
         share = size[0] * size[1] / (array[0] * array[1])
         array, kept, load_ns = (size[0], size[1]), occupancy, 0.0
         part = blocks((position[0], position[1]), array, target)
         occupancy = max(occupancy * share, least / clock)
-    latency = max(columns * cycles_per_column / clock + target.matmul_latency_ns, occupancy) + target.semaphore_ns
+    latency = max(streamed / clock + target.matmul_latency_ns, occupancy) + target.semaphore_ns
     return Estimate(
         "tensor",
         occupancy,
@@ -252,7 +285,7 @@ def matmul(
         kind,
         source,
         activity=_activity(rows / array[0], loaded / array[1], target),
-        clocked=clocked,
+        clocked=clocked / interval,
         flops=2 * rows * pack * loaded * moving,
         passes=cycles_per_column / pack,
         moves=moves,
@@ -260,6 +293,22 @@ def matmul(
         part=part,
         part_ns=kept,
     )
+
+
+def _offset_cycles(accesses: Iterable[Access], target: Target) -> float:
+    """The least cycles of an instruction that reads the offset of an operand on chip from a tile; else 0. Offsets in
+    registers were loaded before.
+    """
+    for access in accesses:
+        dynamic = access.dynamic
+        if dynamic is not None and dynamic.kind is IndexKind.whole and dynamic.source.buffer in _TILES:
+            return target.dynamic_offset_cycles
+    return 0.0
+
+
+def _memory_factor(access: Access | None, target: Target) -> float:
+    """Tensor cycles that memory takes for a column of an operand of 16 bits, or a result."""
+    return target.strided_matmul_cycles if access is not None and _strided(access, target) else 1.0
 
 
 def _array(target: Target) -> tuple[int, int]:
@@ -288,13 +337,31 @@ def barrier(inst: Inst, target: Target) -> Estimate:
     return Estimate(engine_of(inst), wait, wait + target.semaphore_ns, 0.0, 0, *target.origin("remote_semaphore_ns"))
 
 
-def _ports(inst: Inst, engine: str, target: Target) -> tuple[str, ...]:
-    """The memories that ``inst`` on ``engine`` keeps from an engine that cannot share them with it."""
+def _ports(inst: Inst, engine: str, data_ns: float, interval: float, target: Target) -> tuple[tuple[str, ...], float]:
+    """The ways to memory that ``inst`` on ``engine`` keeps from other engines, and for how long (ns): before trn2 those
+    memories that they cannot share, for its whole ``interval``.
+
+    Since then Vector and GpSimd have a bus in common, which Vector needs where it moves more than one element per cycle
+    and partition between itself and SBUF (Trainium2 Architecture Guide for NKI, Data Movement Updates: "VectorE's
+    performance mode leverages a shared memory bus"), and both need for a part of ``data_ns``.
+    """
     if target.vector_gpsimd_share_sbuf and target.vector_scalar_share_psum:
-        return ()
+        part = target.vector_gpsimd_bus_part
+        if not part or engine == "scalar":
+            return (), 0.0
+        written = inst.writes()
+        moved = [0, 0]
+        for access in inst.accesses():
+            if access.buffer is Buffer.sbuf:
+                moved[any(access is other for other in written)] += access.free_elements
+        # Columns as operands make up no half.
+        if engine == "vector" and max(moved) <= 1.5 * data_ns * target.vector_clock_ghz:
+            return (), 0.0
+        return ("bus",) if any(moved) else (), part * data_ns
     buffers = dict.fromkeys(access.buffer for access in inst.accesses() if access.buffer.on_chip)
     others = ("vector", "scalar", "gpsimd")
-    return tuple(b.value for b in buffers if not all(share_memory(engine, other, b, target) for other in others))
+    ports = tuple(b.value for b in buffers if not all(share_memory(engine, other, b, target) for other in others))
+    return ports, interval
 
 
 def share_memory(first: str, second: str, buffer: Buffer, target: Target) -> bool:
@@ -310,7 +377,7 @@ def share_memory(first: str, second: str, buffer: Buffer, target: Target) -> boo
 def _has_column(inst: Inst) -> bool:
     """Test if an operand has one element per partition and another one has more."""
     sizes = [access.free_elements for access in inst.accesses()]
-    return bool(sizes) and max(sizes) > 1 and any(a.free_elements == 1 for a in inst.reads())
+    return bool(sizes) and max(sizes) > 1 and any(a.free_elements == 1 for a in inst.read_operands())
 
 
 def _dense(access: Access) -> bool:

@@ -6,9 +6,9 @@ the resources that it shares are free:
 * the DMA engines of the core, each of which the queues with data share in turns (:mod:`nki.cost.sharing`) and serves
   each queue in order; engines that all transfers keep alike are one resource (:class:`nki.ir.estimate.Estimate`);
 * a generator of DMA descriptors, which serves the transfers of all its rings in the order of the program, as the engine
-  that commands it comes to them: one that waits holds up those behind it. Software generates descriptors on GpSimd, so
-  GpSimd's own instructions take their turns among those transfers;
-* each memory port that two engines cannot use at once: the engine that asks first has it for its whole instruction.
+  that commands it comes to them: one that waits holds up those behind it. The instructions of the engine that generates
+  or commands take their turns among those transfers (:mod:`nki.cost.turns`);
+* each memory port that two engines cannot use at once: the engine that asks first has it as long as it needs it.
 
 Windows of a fixed length throttle the clock of the Tensor engine: after a window that was busy enough the next one is
 at full rate, after one that was idle enough the next one is throttled again. A matmul that uses a part of the array's
@@ -19,7 +19,7 @@ function whose table is not loaded loads it first, while its operands are still 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heappop, heappush
@@ -27,6 +27,7 @@ from heapq import heappop, heappush
 from nki.cost.dma import SOFTWARE
 from nki.cost.sharing import NEVER, DataQueue, EnginesInOrder, SharedBandwidth, SharedEngines, engine_loads
 from nki.cost.tensor_array import ArrayParts, TensorClock
+from nki.cost.turns import before, by_queue, contention, data_queue, on_generator
 from nki.ir.estimate import Estimate
 from nki.target.activation_sets import differ
 from nki.target.model import Target
@@ -198,17 +199,17 @@ class _Block:
         """The time at which an instruction has its ports."""
         in_order = range(count) if order is None else order
         self.loads = engine_loads(estimates)
-        shares_bandwidth, self.shares_ports = _contention(queues, estimates)
+        shares_bandwidth, self.shares_ports = contention(queues, estimates)
         self.by_events = shares_bandwidth or self.shares_ports
-        self.threads = [in_order] if not self.by_events else _by_queue(in_order, queues, queue_count)
+        self.threads = [in_order] if not self.by_events else by_queue(in_order, queues, queue_count)
         """Instructions that run one after the other."""
         self.positions = [0] * len(self.threads)
         self.runnable = list(range(len(self.threads) - 1, -1, -1))
         self.waiting: dict[int, list[int]] = {}
         """The threads that wait for the result of an instruction, or, by ``~number``, for its issue."""
-        self.on_generator = _on_generator(estimates)
-        """GpSimd's own instructions, if software generates descriptors on GpSimd, too."""
-        self.before = _before(in_order, estimates, self.on_generator) if self.by_events else {}
+        self.on_generator = on_generator(estimates)
+        """The generator that an instruction takes turns with, by the number of the instruction."""
+        self.before = before(in_order, estimates, self.on_generator) if self.by_events else {}
         self.events: list[tuple[float, int, int]] = []
         """Arrivals of data and requests of ports: time, serial number, and number of the instruction."""
         self.bandwidth = SharedBandwidth()
@@ -237,8 +238,8 @@ class _Block:
         """Run each runnable thread to its end or to an instruction that has to wait for an event."""
         queues, estimates, releases, results = self.queues, self.estimates, self.releases, self.results
         free, last, runnable, waiting, granted = self.free, self.last, self.runnable, self.waiting, self.granted
-        predecessors, chained, meetings = self.predecessors, self.chained, self.meetings
-        clock, array, by_events, on_generator = self.replay.clock, self.replay.array, self.by_events, self.on_generator
+        predecessors, chained, meetings, turns = self.predecessors, self.chained, self.meetings, self.on_generator
+        clock, array, by_events = self.replay.clock, self.replay.array, self.by_events
         while runnable:
             thread = runnable.pop()
             instructions, position = self.threads[thread], self.positions[thread]
@@ -263,27 +264,28 @@ class _Block:
                     break
                 if number in meetings:
                     arrival = yield number, start
-                    self._met(number, start, cause, blocker, arrival)
-                    if arrival.time > start:
+                    if self._met(number, start, cause, blocker, arrival):
                         start, cause, blocker = arrival.time, 7, -1
-                if estimate.generator or number in on_generator:
-                    idle, last_served = self.generators.get(estimate.generator or SOFTWARE, _IDLE)
+                if generator := estimate.generator or turns.get(number):
+                    idle, last_served = self.generators.get(generator, _IDLE)
                     if idle > start:
                         start, cause, blocker = idle, 4, last_served
                 if estimate.transfer:
                     release = start + estimate.issue
                     self._issued(number, estimate, release)
                 else:
-                    if granted and granted.get(number, start) > start:
-                        start, cause, blocker = granted[number], 5, -1
+                    if granted and (grant := granted.get(number, start)) > start:
+                        if 2 * start - free[queue] <= grant:  # most of the stall is due to the port
+                            cause, blocker = 5, -1
+                        start = grant
                     if array.until and (kept := self._part_free(estimate, start)) > start:
                         start, cause, blocker = kept, 3, last[queue]
                     release = start + estimate.occupancy
                     if clock is not None and estimate.resource == "tensor":
                         release = clock.run(start, estimate.occupancy, estimate.activity, estimate.clocked)
                     results[number] = release + estimate.latency - estimate.occupancy
-                    if number in on_generator:
-                        self.generators[SOFTWARE] = release, number
+                    if generator:  # Scalar commands the next transfer while it computes
+                        self.generators[generator] = release if generator == SOFTWARE else start, number
                     if estimate.part:
                         array.keep(estimate.part, start + estimate.part_ns * (release - start) / estimate.occupancy)
                 free[queue], last[queue] = release, number
@@ -321,7 +323,7 @@ class _Block:
             self.waiting.setdefault(~before, []).append(thread)
             return True
         if self.shares_ports and estimate.ports and number not in self.granted:
-            idle = self.generators.get(SOFTWARE, _IDLE)[0] if number in self.on_generator else 0.0
+            idle = self.generators.get(self.on_generator.get(number, ""), _IDLE)[0]
             self._expect(max(start, idle), number)
             return True
         return False
@@ -332,16 +334,18 @@ class _Block:
             if known in self.waiting and (known < 0 or self.results[number] < NEVER):
                 self.runnable += self.waiting.pop(known)
 
-    def _met(self, number: int, time: float, cause: int, blocker: int, last: Arrival) -> None:
+    def _met(self, number: int, time: float, cause: int, blocker: int, last: Arrival) -> bool:
+        """Note a meeting; test if another core came later."""
         first = len(self.replay.starts)
         self.replay.meetings[first + number] = Meeting(time, cause, blocker if blocker < 0 else first + blocker, last)
+        return last.time > time
 
     def _issued(self, number: int, estimate: Estimate, time: float) -> None:
         """A transfer has its descriptors at ``time``: its data begins when its queue comes to it."""
         ring, generator = self.queues[number], estimate.generator
         if generator:
             self.generators[generator] = time, number
-        queue = _data_queue(estimate, ring)
+        queue = data_queue(estimate, ring)
         begun, least = time + estimate.start, self.next_begin.get(queue, 0.0)
         if estimate.fetches:
             begun += self.replay.stall_of_load()
@@ -398,7 +402,7 @@ class _Block:
                 time = max(time, self.ports.get(port, 0.0))
             self.granted[number] = time
             for port in estimate.ports:
-                self.ports[port] = time + estimate.occupancy
+                self.ports[port] = time + estimate.ports_ns
             self.runnable.append(self.queues[number])
         elif estimate.occupancy:
             queue = self.data_queues[number]
@@ -410,55 +414,6 @@ class _Block:
             self._moved(number, *self.own_dma.move(time, self.loads.of(estimate)))
 
 
-def _data_queue(estimate: Estimate, ring: int) -> DataQueue:
-    """The queue of the DMA engines in which a transfer waits: that of its generator, else its ring."""
-    if not estimate.occupancy:
-        return _OWN_DMA
-    return estimate.generator or ring
-
-
-def _contention(queues: Sequence[int], estimates: Sequence[Estimate]) -> tuple[bool, bool]:
-    """Test if several data queues share the bandwidth, and if engines share a port."""
-    data_queues: set[DataQueue] = set()
-    users: dict[str, int] = {}
-    shares_ports = False
-    for queue, estimate in zip(queues, estimates, strict=True):
-        if estimate.transfer:
-            data_queues.add(_data_queue(estimate, queue))
-        else:
-            for port in estimate.ports:
-                if users.setdefault(port, queue) != queue:
-                    shares_ports = True
-    return len(data_queues) > 1, shares_ports
-
-
-def _by_queue(order: Iterable[int], queues: Sequence[int], count: int) -> list[Sequence[int]]:
-    """The instructions of each queue."""
-    threads: list[list[int]] = [[] for _ in range(count)]
-    for number in order:
-        threads[queues[number]].append(number)
-    return list(threads)
-
-
-def _on_generator(estimates: Sequence[Estimate]) -> Collection[int]:
-    """The instructions of GpSimd that compute, if it generates descriptors beside them."""
-    if not any(estimate.generator == SOFTWARE for estimate in estimates):
-        return ()
-    return frozenset(n for n, each in enumerate(estimates) if each.resource == SOFTWARE and each.occupancy)
-
-
-def _before(order: Iterable[int], estimates: Sequence[Estimate], on_generator: Collection[int]) -> dict[int, int]:
-    """Of each transfer, and of each instruction ``on_generator``: what its generator does before it."""
-    result: dict[int, int] = {}
-    last: dict[str, int] = {}
-    for number in order:
-        generator = SOFTWARE if number in on_generator else estimates[number].generator
-        if generator:
-            result[number] = last.get(generator, -1)
-            last[generator] = number
-    return result
-
-
 def table_ns(loaded: str, table: str, target: Target) -> float:
     """The time until ``table`` is there where ``loaded`` is (empty: none): known for tables of different sets."""
     if not loaded or differ(loaded, table):
@@ -468,8 +423,6 @@ def table_ns(loaded: str, table: str, target: Target) -> float:
 
 _NO_DATA = (0.0, 0.0)
 _IDLE = (0.0, -1)
-_OWN_DMA = "own DMA"
-"""The data queue of GpSimd's own DMA, which does not use the DMA engines."""
 
 
 def run(arrivals: Arrivals) -> None:

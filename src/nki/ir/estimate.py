@@ -25,8 +25,8 @@ class Estimate:
     ``activity`` tells how busy a matmul keeps the Tensor engine's array, or a part of it, which decides about the
     throttled clock; ``clocked`` is the part of ``occupancy`` that this clock stretches. ``part`` is that part of the
     array as a bit mask (0: the whole), which the matmul keeps for ``part_ns``.
-    ``table`` names the table that an activation function needs. ``ports`` are the memories that no other engine can
-    access meanwhile, of those that engines have in common.
+    ``table`` names the table that an activation function needs. ``ports`` are the ways to memory that engines have in
+    common and that this instruction keeps from the others for ``ports_ns``.
 
     ``load`` is the part of ``occupancy`` that a matmul saves if the one before it has loaded the same columns.
     ``flops`` counts two operations for each product of the Tensor engine, each of which takes ``passes`` times the
@@ -49,6 +49,7 @@ class Estimate:
     generator: str = ""
     table: str = ""
     ports: tuple[str, ...] = ()
+    ports_ns: float = 0.0
     activity: float = 1.0
     clocked: float = 1.0
     flops: int = 0

@@ -1,7 +1,7 @@
 """Advice: changes of a kernel, each with its evidence and its worth.
 
 The worth of a change is the difference of two runs of the model: the kernel as it is, and with the estimates that the
-change would give its instructions (:mod:`nki.profiling.changes`).
+change would give its instructions (:mod:`nki.profiling.changes`, :mod:`nki.profiling.moves`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from nki.base.source import Span
 from nki.cost.tensor_array import TensorClock
 from nki.ir.instruction import Inst
-from nki.profiling.changes import NoDoubleBuffers, changes
+from nki.profiling.changes import NoDoubleBuffers
 from nki.profiling.measures import waits_for_others
+from nki.profiling.moves import changes
 from nki.target.model import Target
 
 if TYPE_CHECKING:
@@ -66,14 +67,30 @@ def _about_the_clock(profile: Profile) -> Iterator[Advice]:
     cold = TensorClock(profile.target).run(0.0, work, 1.0) - work
     share = sum(use.throttled for use in throttled) / sum(use.busy for use in throttled)
     window = profile.target.tensor_throttle_window_cycles / profile.target.tensor_clock_ghz
-    yield Advice(
-        "The Tensor engine runs at a throttled clock",
+    evidence = (
         f"{share:.0%} of its busy time is due to the clock, which rises after a window of {window / 1e3:.1f} us with "
-        "few gaps",
-        "close the gaps between products: load ahead, so that the engine always has work",
-        (gain - cold) * 1e-9,
-        (),
     )
+    if (activity := _activity(profile)) < profile.target.tensor_throttle_raise:
+        evidence += f"most of the array at work; products use {activity:.0%} of it"
+        remedy = (
+            "give products 128 rows to contract, or let several run side by side: tile_position= and tile_size= of "
+            "nisa.nc_matmul"
+        )
+    else:
+        evidence += "few gaps"
+        remedy = "close the gaps between products: load ahead, so that the engine always has work"
+    yield Advice("The Tensor engine runs at a throttled clock", evidence, remedy, (gain - cold) * 1e-9, ())
+
+
+def _activity(profile: Profile) -> float:
+    """The part of the array that is at work while the Tensor engine is, in the mean."""
+    busy = active = 0.0
+    for core in profile.cores:
+        for estimate, runs in zip(core.estimates, core.runs.tolist(), strict=True):
+            if estimate.resource == "tensor":
+                busy += estimate.occupancy * runs
+                active += estimate.occupancy * runs * estimate.activity
+    return active / busy if busy else 1.0
 
 
 def _about_balance(profile: Profile) -> Iterator[Advice]:

@@ -6,7 +6,7 @@ Remedies are those of the public NKI performance and DMA guides.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,8 @@ from nki.cost.dma import bandwidth, contiguous_bytes
 from nki.cost.replay import table_ns
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
-from nki.ir.types import Access, Buffer, Tensor
-from nki.sim.timing import Revision, TimedCore
+from nki.ir.types import Access, Buffer, Tensor, is_row_indexed
+from nki.sim.timing import NO_QUEUE, Revision, TimedCore
 from nki.target.model import Target
 
 if TYPE_CHECKING:
@@ -27,16 +27,19 @@ GOOD_ROW = 2048
 
 
 class _Revised(Revision):
-    """A revision whose estimates and unbound transfers of each core are known."""
+    """A revision whose answers for each core are known."""
 
     def __init__(self) -> None:
-        self.by_core: dict[TimedCore, tuple[list[Estimate], Collection[int]]] = {}
+        self.by_core: dict[TimedCore, tuple[list[Estimate], Collection[int], Mapping[int, int]]] = {}
 
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:  # noqa: ARG002
         return self.by_core[core][0]
 
     def unbound(self, core: TimedCore) -> Collection[int]:
         return self.by_core[core][1]
+
+    def queues(self, core: TimedCore) -> Mapping[int, int]:
+        return self.by_core[core][2]
 
 
 class Change(Revision):
@@ -57,7 +60,8 @@ class Change(Revision):
         """The change of the instructions of ``profile``, which are asked about once: here, and in no replay."""
         revised = _Revised()
         for core, times in zip(profile.timed.cores, profile.timeline.cores, strict=True):
-            revised.by_core[core] = self.estimates(core, times.estimates), self.unbound(core)
+            estimates = self.estimates(core, times.estimates)
+            revised.by_core[core] = estimates, self.unbound(core), self.queues(core)
         return revised
 
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
@@ -83,9 +87,11 @@ class Change(Revision):
 
 
 def _hbm_side(inst: Inst) -> tuple[Access, Access] | None:
-    """The HBM and the SBUF operand of a transfer between the two."""
+    """The HBM and the SBUF operand of a transfer between the two, of whole rows that lie at known places."""
     outside = inside = None
     for access in inst.accesses():
+        if is_row_indexed(access):
+            return None
         buffer = access.tensor.buffer
         if buffer.is_hbm:
             if outside is not None:
@@ -272,8 +278,8 @@ class _Descriptors(_OneByOne):
         """By the ``id`` of an estimate, which is kept alive, and the generator: that estimate, and its new one."""
 
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
-        if not estimate.transfer or not estimate.generator:
-            return None
+        if not estimate.transfer or not estimate.generator or any(map(is_row_indexed, inst.accesses())):
+            return None  # descriptors by indices, software alone can generate
         turn = len(self.found) % 2
         known = self.moved.get((id(estimate), turn))
         if known is None:
@@ -309,7 +315,8 @@ class _FewLanes(Change):
             return None
         share = lanes / self.target.partitions
         saved = estimate.occupancy * (1 - share)
-        return replace(estimate, occupancy=estimate.occupancy - saved, latency=estimate.latency - saved)
+        shorter = replace(estimate, occupancy=estimate.occupancy - saved, latency=estimate.latency - saved)
+        return replace(shorter, ports_ns=min(estimate.ports_ns, shorter.occupancy))
 
 
 class _Transposes(_OneByOne):
@@ -323,19 +330,38 @@ class _Transposes(_OneByOne):
         super().__init__(target)
         self.turned: set[Tensor] = set()
         self.copies = 0
+        self.gone: set[int] = set()
+        """The transposes and copies of the core that was asked about last."""
 
     def evidence(self) -> str:
         copies = f", and {self.copies} copies take the results out of PSUM" if self.copies else ""
         return f"{len(self.found) - self.copies} instructions of the Tensor engine only move data{copies}"
 
-    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
-        if estimate.moves and estimate.flops:
-            self.turned.update(access.tensor for access in inst.writes())
-        elif (copy := inst.as_copy()) is not None and copy.src.tensor in self.turned and not estimate.transfer:
-            self.copies += 1
-        else:
-            return None
-        return replace(estimate, occupancy=0.0, latency=0.0, dependent=0.0, load=0.0, ports=())
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+        self.gone.clear()
+        nothing: dict[int, Estimate] = {}
+        result = list(estimates)
+        for number, inst in enumerate(core.core.numbered):
+            estimate = estimates[number]
+            if estimate.moves and estimate.flops:
+                self.turned.update(access.tensor for access in inst.writes())
+            elif (copy := inst.as_copy()) is not None and copy.src.tensor in self.turned and not estimate.transfer:
+                self.copies += 1
+            else:
+                continue
+            self.found.append(inst)
+            self.gone.add(number)
+            if id(estimate) not in nothing:
+                nothing[id(estimate)] = replace(estimate, occupancy=0.0, latency=0.0, dependent=0.0, load=0.0, ports=())
+            result[number] = nothing[id(estimate)]
+        return result
+
+    def queues(self, core: TimedCore) -> Mapping[int, int]:  # noqa: ARG002
+        return dict.fromkeys(self.gone, NO_QUEUE)
+
+    def unbound(self, core: TimedCore) -> Collection[int]:
+        """The products, which get the banks of PSUM that the transposes had."""
+        return {n for n, inst in enumerate(core.core.numbered) if inst.on_tensor_engine and n not in self.gone}
 
 
 class _Float32Products(Change):
@@ -386,56 +412,7 @@ class _Tables(_OneByOne):
         return result
 
 
-class _Eviction(Change):
-    title = "Sums leave PSUM through the busiest engine"
-    remedy = (
-        "give a part of the copies from PSUM to the other engine: nisa.tensor_copy for Vector, nisa.activation with "
-        "op=nl.copy for Scalar"
-    )
-
-    def __init__(self, target: Target, busiest: str, surplus: float, copies: float) -> None:
-        """``busiest``: the engine that works ``surplus`` ns longer than the other one, of which ``copies`` ns for
-        copies from PSUM.
-        """
-        super().__init__(target)
-        self.busiest, self.surplus = busiest, surplus
-        self.share = min(1.0, surplus / (2 * copies))
-        """The part of the copies that the other engine takes, so that both work equally long."""
-
-    @classmethod
-    def of(cls, profile: Profile) -> Iterator[_Eviction]:
-        """The change of ``profile``, if its busier engine copies from PSUM."""
-        busy = {engine: sum(u.busy for u in profile.engines if u.engine == engine) for engine in ("vector", "scalar")}
-        busiest = max(busy, key=busy.__getitem__)
-        copies = 0.0
-        for core in profile.cores:
-            for inst, estimate, runs in zip(core.instructions, core.estimates, core.runs.tolist(), strict=True):
-                if _evicts(inst, estimate, busiest):
-                    copies += estimate.occupancy * runs
-        if copies:
-            yield cls(profile.target, busiest, busy[busiest] - min(busy.values()), copies)
-
-    def evidence(self) -> str:
-        return (
-            f"{len(self.found)} copies from PSUM run on {self.busiest}, which works {self.surplus / 1e3:.1f} us longer "
-            f"than {'scalar' if self.busiest == 'vector' else 'vector'}"
-        )
-
-    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
-        if not _evicts(inst, estimate, self.busiest):
-            return None
-        saved = estimate.occupancy * self.share
-        return replace(estimate, occupancy=estimate.occupancy - saved, latency=estimate.latency - saved)
-
-
-def _evicts(inst: Inst, estimate: Estimate, engine: str) -> bool:
-    """Test if ``inst`` is a copy from PSUM on ``engine``."""
-    if estimate.resource != engine or inst.as_copy() is None:
-        return False
-    return any(access.buffer is Buffer.psum for access in inst.reads())
-
-
-_CHANGES: tuple[Callable[[Target], Change], ...] = (
+KINDS: tuple[Callable[[Target], Change], ...] = (
     _ShortRows,
     _FewPartitions,
     _Reloads,
@@ -447,11 +424,4 @@ _CHANGES: tuple[Callable[[Target], Change], ...] = (
     _Float32Products,
     _Tables,
 )
-
-
-def changes(profile: Profile) -> Iterator[tuple[Change, Revision]]:
-    """The changes that ``profile`` has instructions for, each with what it makes of them."""
-    for change in (*(kind(profile.target) for kind in _CHANGES), *_Eviction.of(profile)):
-        revised = change.revised(profile)
-        if change.found:
-            yield change, revised
+"""The changes of single instructions; those of engines are in :mod:`nki.profiling.moves`."""

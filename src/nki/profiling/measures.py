@@ -192,6 +192,15 @@ def memory_bytes(cores: Sequence[CoreEvents]) -> dict[str, int]:
     return result
 
 
+def hbm_moved(cores: Sequence[CoreEvents]) -> int:
+    """Bytes that transfers move to, from and within HBM; those within HBM, which are read and written, count once."""
+    return sum(
+        max(traffic.reads[0], traffic.writes[0]) * runs
+        for core in cores
+        for traffic, runs in zip(core.traffic, core.runs.tolist(), strict=True)
+    )
+
+
 def flops(cores: Sequence[CoreEvents], *, moves: bool) -> int:
     """Operations of the Tensor engine; ``moves``: of transposes."""
     each = [

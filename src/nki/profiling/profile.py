@@ -147,8 +147,9 @@ class Profile:
 
     @property
     def mbu(self) -> float:
-        """Part of the bandwidth that transfers with HBM use over the device time."""
-        return self.hbm_bytes / (self.peak_bandwidth * self.device_time) if self.device_time else 0.0
+        """Part of the bandwidth that transfers with HBM use over the device time; a byte within HBM is moved once."""
+        moved = measures.hbm_moved(self.cores)
+        return moved / (self.peak_bandwidth * self.device_time) if self.device_time else 0.0
 
     @property
     def intensity(self) -> float:

@@ -41,7 +41,7 @@ def changed(target: Target, changes: Mapping[str, Any]) -> Target:
     """``target`` with ``changes``: a factor for a resource or delay, a value for a fact (``semaphore_ns=20``).
 
     Raises :class:`WhatIfError` for a name that is none of them, and for a value that is no positive number (facts that
-    are times may be 0).
+    are times, or have 0 in their range, may be 0).
     """
     facts = target.facts()
     result: dict[str, Fact[Any]] = {}
@@ -52,7 +52,7 @@ def changed(target: Target, changes: Mapping[str, Any]) -> Target:
             fields = (name,)
         if fields is None:
             raise _unknown(name, target)
-        least_is_zero = name in DELAYS or name.endswith("_ns")
+        least_is_zero = name in DELAYS or name.endswith("_ns") or (not factor and _may_be_zero(facts[name]))
         _check(name, value, least_is_zero)
         for field in fields:
             fact = result.get(field, facts[field])
@@ -60,6 +60,10 @@ def changed(target: Target, changes: Mapping[str, Any]) -> Target:
             fresh = max(1, round(fresh)) if isinstance(fact.value, int) and fact.value > 0 else float(fresh)
             result[field] = replace(fact, value=fresh, source=f"what if: {name}={value:g}", range=None)
     return target.with_facts(result)
+
+
+def _may_be_zero(fact: Fact[Any]) -> bool:
+    return fact.value == 0 or (fact.range is not None and 0 in fact.range)
 
 
 def _check(name: str, value: Any, least_is_zero: bool) -> None:

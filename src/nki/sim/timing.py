@@ -10,6 +10,7 @@ repetitions of the last one. So times of long loops are those of their steady st
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,8 @@ Trips = Mapping[int, Sequence[int]]
 """By ``id`` of a loop: its number of iterations, each time that it was entered; the last one holds from there on."""
 _STEADY = 1e-4
 """Relative difference of two iterations that count as equal."""
+NO_QUEUE = -1
+"""The queue of an instruction that keeps nobody waiting, and waits for no queue."""
 _SAMPLES = 64
 """Most iterations of a loop that are replayed one by one; the average of the last half stands for the others."""
 
@@ -125,6 +128,8 @@ class TimedCore:
         """The first target that was asked about, which most runs have, and the estimates."""
         self._graphs = iter(dependence_graphs(core))
         self._count = 0
+        self._spans: list[tuple[int, int]] = []
+        """The dense numbers of each block: the first, and one behind the last."""
         self.parts = self._parts(core.body)
 
     def _parts(self, body: Iterable[Statement]) -> list[Part]:
@@ -140,6 +145,7 @@ class TimedCore:
     def _block(self, instructions: list[Inst]) -> Block:
         first = self._count
         self._count += len(instructions)
+        self._spans.append((first, self._count))
         queues = self.queue_of[first : self._count]
         meetings = [n for n, i in enumerate(instructions) if self.meets and i.effects.external and meeting(i)]
         return Block(first, queues, next(self._graphs), frozenset(meetings))
@@ -154,9 +160,33 @@ class TimedCore:
         shorter = [each if not each.load else replace(each, occupancy=each.occupancy - each.load) for each in of_kind]
         for number in self.held:
             result[number] = shorter[self.kinds[number]]
+        if target.tensor_background_transpose:
+            self._transpose_in_background(result, target.tensor_background_transpose)
         if self._known is None:
             self._known = target, result
         return result
+
+    def _transpose_in_background(self, estimates: list[Estimate], part: float) -> None:
+        """Let each transpose on the Tensor engine take ``part`` of the shorter time less, of its own and of a neighbour
+        in the order of the engine: each instruction runs beside one other at most. Results come no sooner.
+        """
+        shared: dict[tuple[int, float], Estimate] = {}
+        for first, end in self._spans:
+            alone = -1
+            for number in range(first, end):
+                estimate = estimates[number]
+                if estimate.resource != "tensor":
+                    continue
+                if alone < 0 or not (estimate.moves or estimates[alone].moves):
+                    alone = number
+                    continue
+                hidden = number if estimate.moves else alone
+                less = part * min(estimate.occupancy, estimates[alone].occupancy)
+                key = id(estimates[hidden]), less
+                if key not in shared:
+                    shared[key] = replace(estimates[hidden], occupancy=estimates[hidden].occupancy - less)
+                estimates[hidden] = shared[key]
+                alone = -1
 
     def _held(self) -> list[int]:
         """The instructions whose stationary operand the Tensor engine still holds.
@@ -187,10 +217,16 @@ class Revision:
         return estimates
 
     def unbound(self, core: TimedCore) -> Collection[int]:  # noqa: ARG002
-        """The transfers that no longer wait until engines have used the memory that they write. What they read, and
+        """The instructions that no longer wait until engines have used the memory that they write. What they read, and
         the meetings of cores, they wait for all the same.
         """
         return ()
+
+    def queues(self, core: TimedCore) -> Mapping[int, int]:  # noqa: ARG002
+        """Instructions that are on another queue in the changed kernel: its number in ``core.queues``, or behind them,
+        or :data:`NO_QUEUE`.
+        """
+        return {}
 
 
 class TimedProgram:
@@ -222,11 +258,13 @@ class TimedProgram:
         for core in self.cores:
             estimates = core.estimates(target)
             unbound: Collection[int] = ()
+            moved: Mapping[int, int] = {}
             if revision is not None:
-                estimates, unbound = revision.estimates(core, estimates), revision.unbound(core)
+                estimates = revision.estimates(core, estimates)
+                unbound, moved = revision.unbound(core), revision.queues(core)
             timeline = CoreTimeline(core.core, core.queues, core.queue_of, estimates, Replay(target))
             cores.append(timeline)
-            walks.append(_CoreRun(timeline, self.trips, unbound).walk(core.parts))
+            walks.append(_CoreRun(timeline, self.trips, unbound, moved).walk(core.parts))
         with gc_pause.paused():
             _meet(walks, cores)
         return Timeline(target, cores)
@@ -242,9 +280,12 @@ def loop_count(loop: Loop) -> int | None:
 class _CoreRun:
     """One replay of one core."""
 
-    def __init__(self, timeline: CoreTimeline, trips: Trips, unbound: Collection[int] = ()) -> None:
+    def __init__(
+        self, timeline: CoreTimeline, trips: Trips, unbound: Collection[int], moved: Mapping[int, int]
+    ) -> None:
         self.timeline = timeline
         self.unbound = unbound
+        self.moved = moved
         self.replay = timeline.replay
         self.trips = trips
         self.entered: dict[int, int] = {}
@@ -269,9 +310,12 @@ class _CoreRun:
                 self._needed(block, number, waits) if first + number in self.unbound else waits
                 for number, waits in enumerate(predecessors)
             ]
-        arrivals: Arrivals = self.replay.block(
-            block.queues, estimates, predecessors, block.graph.chained, block.meetings
-        )
+        queues = block.queues
+        if self.moved:
+            own = itertools.count(len(timeline.queues) + 1)
+            queues = [self.moved.get(first + n, queue) for n, queue in enumerate(queues)]
+            queues = [next(own) if queue == NO_QUEUE else queue for queue in queues]
+        arrivals: Arrivals = self.replay.block(queues, estimates, predecessors, block.graph.chained, block.meetings)
         if not block.meetings:
             run(arrivals)
             return
@@ -284,7 +328,7 @@ class _CoreRun:
             last = yield first + number, time, record + number
 
     def _needed(self, block: Block, number: int, waits: Iterable[int]) -> tuple[int, ...]:
-        """Predecessors of a transfer whose memory is free: transfers, meetings, and those that write what it reads."""
+        """Predecessors of an instruction whose memory is free: transfers, meetings, writers of what it reads."""
         numbered, first = self.timeline.core.numbered, block.first
         inst = numbered[first + number]
         read = {access.tensor for access in (*inst.reads(), *inst.indexed_by())}

@@ -97,6 +97,7 @@ GEN2: Final = Target(
     tensor_throttle_lower=Fact(0.375, "", _AS_TRN2, "guess"),
     tensor_throttle_idle_rows=Fact(1.0, "", _AS_TRN2, "guess", (0.0, 1.0)),
     tensor_throttle_idle_columns=Fact(0.0, "", _AS_TRN2, "guess", (0.0, 1.0)),
+    tensor_background_transpose=Fact(0.0, "", "Trainium3 Architecture Guide for NKI: new on trn3"),
     vector_clock_ghz=Fact(1.12, "GHz", f"{_GUIDE}: table of compute engines"),
     scalar_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
     gpsimd_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
@@ -104,12 +105,24 @@ GEN2: Final = Target(
     strided_access_ns=Fact(
         1.43, "ns", f"{_GUIDE}: Performance Consideration, Access pattern; half of an element per cycle at 1.4 GHz"
     ),
+    strided_matmul_cycles=Fact(
+        2.0,
+        "cycles",
+        f"{_GUIDE}: Performance Consideration, Access pattern: half of the rate of each interface. "
+        "The peak that it names, 128 elements per cycle of 1.4 GHz, is below what operands of 16 bits need, so they "
+        "may be slower; or have more to spare",
+        "guess",
+        (1.0, 4.0),
+    ),
+    vector_gpsimd_bus_part=Fact(1.0, "", f"{_GUIDE}: Concurrent SBUF/PSUM accesses by engines: never both"),
+    dynamic_offset_cycles=Fact(600.0, "cycles", f"{_BETA1}: tensor_copy_dynamic_src, tensor_copy_dynamic_dst"),
     performance_dtypes=Fact(frozenset((bfloat16,)), "dtypes", f"{_BETA1}: tensor_tensor, tensor_reduce"),
     vector_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     vector_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     vector_two_tiles_cycles=Fact(
         2.0, "cycles", f"{_GUIDE}: Vector Engine, Cost Model; {_BETA1}: tensor_tensor, scalar_tensor_tensor"
     ),
+    vector_two_narrow_tiles_cycles=Fact(1.0, "cycles", f"{_BETA1}: tensor_tensor, scalar_tensor_tensor"),
     scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     min_interval_cycles=Fact(64, "cycles", f"{_BETA1}: MIN_II"),

@@ -124,6 +124,7 @@ GEN3: Final = Target(
     tensor_throttle_idle_columns=Fact(
         0.0, "", "the other reading of the profile that tensor_throttle_idle_rows names", "guess", (0.0, 1.0)
     ),
+    tensor_background_transpose=Fact(0.0, "", "Trainium3 Architecture Guide for NKI: new on trn3"),
     vector_clock_ghz=Fact(0.96, "GHz", f"{_GUIDE}: table of compute engines"),
     scalar_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
     gpsimd_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
@@ -135,6 +136,30 @@ GEN3: Final = Target(
         "guess",
         (0.83, 1.67),
     ),
+    strided_matmul_cycles=Fact(
+        2.0,
+        "cycles",
+        f"{_GUIDE2}: Performance Consideration, Access pattern: half of the rate of each interface; assumed unchanged. "
+        "The peak that it names, 128 elements per cycle of 1.4 GHz, is below what operands of 16 bits need, so they "
+        "may be slower; or have more to spare",
+        "guess",
+        (1.0, 4.0),
+    ),
+    vector_gpsimd_bus_part=Fact(
+        0.5,
+        "",
+        f"{_GUIDE}: Data Movement Updates: Vector's performance mode uses a bus that GpSimd has too, between which the "
+        "hardware arbitrates. Not said: how. Between no conflict at all and one instruction at a time",
+        "guess",
+        (0.0, 1.0),
+    ),
+    dynamic_offset_cycles=Fact(
+        600.0,
+        "cycles",
+        f"{_BETA1}: tensor_copy_dynamic_src, tensor_copy_dynamic_dst; assumed unchanged",
+        "guess",
+        (370, 650),
+    ),
     performance_dtypes=Fact(frozenset((bfloat16, float16)), "dtypes", f"{_GUIDE}: Vector Engine Performance Mode"),
     vector_width_16bit=Fact(512, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     vector_width_32bit=Fact(256, "elements/cycle", f"{_GUIDE}: table of compute engines"),
@@ -145,6 +170,14 @@ GEN3: Final = Target(
         f"those of trn1; {_TRACES}: an element of one float32 tile takes half a cycle. No profile shows two tiles",
         "guess",
         (1.0, 2.0),
+    ),
+    vector_two_narrow_tiles_cycles=Fact(
+        1.0,
+        "cycles",
+        f"{_GUIDE}, Vector Engine Performance Mode: twice the rate of NeuronCore-v2, whose guide has two cycles for "
+        f"two tiles. {_BETA1} have one cycle for bfloat16, whose half is what the width of 512 elements allows",
+        "guess",
+        (0.5, 1.0),
     ),
     scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),

@@ -92,6 +92,13 @@ GEN4: Final = Target(
     tensor_throttle_lower=Fact(0.375, "", _AS_TRN2, "guess", (0.32, 0.4)),
     tensor_throttle_idle_rows=Fact(1.0, "", _AS_TRN2, "guess", (0.0, 1.0)),
     tensor_throttle_idle_columns=Fact(0.0, "", _AS_TRN2, "guess", (0.0, 1.0)),
+    tensor_background_transpose=Fact(
+        0.9,
+        "",
+        f"{_GUIDE}: Background Transpose, beside a product or another transpose: close to twice the rate of chains",
+        "guess",
+        (1.0, 0.0),
+    ),
     vector_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
     scalar_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
     gpsimd_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
@@ -103,6 +110,17 @@ GEN4: Final = Target(
         "guess",
         (0.83, 1.67),
     ),
+    strided_matmul_cycles=Fact(
+        2.0,
+        "cycles",
+        f"{_GUIDE2}: Performance Consideration, Access pattern: half of the rate of each interface; assumed unchanged. "
+        "The peak that it names, 128 elements per cycle of 1.4 GHz, is below what operands of 16 bits need, so they "
+        "may be slower; or have more to spare",
+        "guess",
+        (1.0, 4.0),
+    ),
+    vector_gpsimd_bus_part=Fact(0.5, "", _AS_TRN2, "guess", (0.0, 1.0)),
+    dynamic_offset_cycles=Fact(600.0, "cycles", _AS_TRN2, "guess", (300, 900)),
     performance_dtypes=Fact(
         frozenset((bfloat16, float16, float8_e4m3, float8_e4m3fn, float8_e5m2)),
         "dtypes",
@@ -117,6 +135,7 @@ GEN4: Final = Target(
         "guess",
         (1.0, 2.0),
     ),
+    vector_two_narrow_tiles_cycles=Fact(1.0, "cycles", _AS_TRN2, "guess", (0.5, 1.0)),
     scalar_width_16bit=Fact(256, "elements/cycle", f"{_GUIDE}: table of compute engines; 8-bit floats too"),
     scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     min_interval_cycles=Fact(64, "cycles", _AS_TRN2, "guess"),
@@ -202,7 +221,14 @@ GEN4: Final = Target(
         (0.0, 453.0),
     ),
     dma_completion_ns=Fact(386.0, "ns", _AS_TRN2, "guess", (193.0, 579.0)),
-    dma_accumulate_efficiency=Fact(1.0, "", f"{_GUIDE}: SBUF Read-Add-Write"),
+    dma_accumulate_efficiency=Fact(
+        0.5,
+        "",
+        f"{_GUIDE}: SBUF Read-Add-Write: half of the rate where DMA engines compute, as before this generation; "
+        "the new way has all of it, and no nki.isa instruction yet",
+        "guess",
+        (1.0, 0.5),
+    ),
     dma_transpose_efficiency=Fact(0.9, "", f"{_GUIDE3}: DMA Transpose; unchanged"),
     dma_transpose_sbuf_efficiency=Fact(0.5, "", f"{_GUIDE3}: DMA Transpose; unchanged"),
     hbm_chip_gbps=Fact(4700.0, "GB/s", f"{_GUIDE}: introduction; the hardware page of trn3 says 4900"),

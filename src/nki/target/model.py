@@ -138,7 +138,8 @@ class Target(_Row):
 
     # Tensor engine. Its clock is throttled by windows: after one that is busier than ``raise`` it is at full rate,
     # after one that is less busy than ``lower`` at ``fraction`` of it. ``idle_rows`` is the part in which idle rows of
-    # the array, beside rows that work, count as idle; ``idle_columns`` likewise.
+    # the array, beside rows that work, count as idle; ``idle_columns`` likewise. A transpose beside another instruction
+    # costs ``background_transpose`` of the shorter time less.
     tensor_clock_ghz: FactField[float] = FactField()
     matmul_min_interval_cycles: FactField[int] = FactField()
     matmul_issue_cycles: FactField[int] = FactField()
@@ -152,21 +153,30 @@ class Target(_Row):
     tensor_throttle_lower: FactField[float] = FactField()
     tensor_throttle_idle_rows: FactField[float] = FactField()
     tensor_throttle_idle_columns: FactField[float] = FactField()
+    tensor_background_transpose: FactField[float] = FactField()
 
     # Vector, Scalar and GpSimd engines. Widths are elements per cycle over all partitions, for the dtypes of the
     # performance mode (16bit) and for all others; ``two_tiles`` are Vector's cycles per element if it reads two tiles
-    # of those others in SBUF. An element keeps an interface of SBUF or PSUM for ``strided_access_ns`` if its neighbour
-    # is more than ``strided_access_bytes`` away. GpSimd's own DMA moves data in one direction at ``gpsimd_dma_gbps``,
-    # beside the DMA engines; its latency is that of a transfer without bytes.
+    # of those others in SBUF, and ``two_narrow_tiles`` those of the mode. An element keeps an interface of SBUF or PSUM
+    # for ``strided_access_ns`` if its neighbour is more than ``strided_access_bytes`` away, and an operand of a product
+    # takes ``strided_matmul_cycles`` of the Tensor engine for each column of it. GpSimd's own DMA moves data in one
+    # direction at ``gpsimd_dma_gbps``, beside the DMA engines; its latency is that of a transfer without bytes.
+    # Vector's performance mode and GpSimd have a bus in common, which an instruction keeps for
+    # ``vector_gpsimd_bus_part`` of its time. One that reads the offset of an operand from a tile takes at least
+    # ``dynamic_offset_cycles``.
     vector_clock_ghz: FactField[float] = FactField()
     scalar_clock_ghz: FactField[float] = FactField()
     gpsimd_clock_ghz: FactField[float] = FactField()
     strided_access_bytes: FactField[int] = FactField()
     strided_access_ns: FactField[float] = FactField()
+    strided_matmul_cycles: FactField[float] = FactField()
+    vector_gpsimd_bus_part: FactField[float] = FactField()
+    dynamic_offset_cycles: FactField[float] = FactField()
     performance_dtypes: FactField[frozenset[DType]] = FactField()
     vector_width_16bit: FactField[int] = FactField()
     vector_width_32bit: FactField[int] = FactField()
     vector_two_tiles_cycles: FactField[float] = FactField()
+    vector_two_narrow_tiles_cycles: FactField[float] = FactField()
     scalar_width_16bit: FactField[int] = FactField()
     scalar_width_32bit: FactField[int] = FactField()
     min_interval_cycles: FactField[int] = FactField()

@@ -175,11 +175,15 @@ class DmaCompute(Inst):
         m.store(self.dst, m.cast(total, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
-        """``bytes / (efficiency * bandwidth)`` for each source; the DMA engines of the core share the bandwidth."""
-        indirect = row_indexed(self)
-        generator = dma.generator("unknown", "unknown", target, indirect=indirect, accesses=self.accesses())
-        efficiency = target.dma_accumulate_efficiency
-        return dma.transfer(self.dst, self.srcs, target, generator=generator, efficiency=efficiency)
+        """Half of the bandwidth for a sum of two, in which the DMA engines read twice what they write; each source
+        takes its part of that time. Descriptors lie in HBM; those by indices, GpSimd writes.
+        """
+        generator = dma.generator("swdge" if row_indexed(self) else "none", "unknown", target)
+        efficiency = min(2 * target.dma_accumulate_efficiency, len(self.srcs))
+        kind, source = target.origin("dma_accumulate_efficiency")
+        return dma.transfer(
+            self.dst, self.srcs, target, generator=generator, efficiency=efficiency, kind=kind, source=source
+        )
 
     @classmethod
     def sample(cls, draw: Draw) -> DmaCompute:

@@ -288,13 +288,15 @@ class NcMatmul(Inst):
     def cost(self, target: Target) -> Estimate:
         """``max(p M / 4, 64 p, p N + issue)`` Tensor cycles: M and N columns of ``stationary`` and ``moving``;
         p = 1, for float32 several passes, of which an operand of ones and zeros takes half ("could lead to 2x better
-        performance", the reference says of both hints). Products in other parts of the array run beside it.
+        performance", the reference says of both hints), as does a transpose on trn2 and later. Products in other parts
+        of the array run beside it.
         """
         double = self.perf_mode is _PERF.double_row
         columns, factor = _free(self.moving, double), 1
         if self.moving.dtype is float32:
-            hinted = self.is_stationary_onezero or self.is_moving_onezero
-            factor = target.matmul_fp32_factor // (2 if hinted else 1)
+            moves = self.is_transpose and target.matmul_transpose_mode
+            halved = moves or self.is_stationary_onezero or self.is_moving_onezero
+            factor = target.matmul_fp32_factor // (2 if halved else 1)
         shape = (self.moving.partitions, _free(self.stationary, double), columns)
         origin = target.origin("matmul_issue_cycles")
         return cost.matmul(
@@ -303,6 +305,7 @@ class NcMatmul(Inst):
             columns,
             factor,
             *origin,
+            operands=(self.dst, self.stationary, self.moving),
             pack=2 if double else 1,
             moves=self.is_transpose,
             position=self.tile_position,

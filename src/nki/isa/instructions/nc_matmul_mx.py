@@ -182,7 +182,10 @@ class NcMatmulMx(Inst):
         columns = self.moving.free_elements
         shape = (self.moving.partitions, self.stationary.free_elements, columns)
         position, size = self.tile_position, self.tile_size
-        return cost.matmul(target, shape, columns, 1, "docs", why, pack=4, position=position, size=size)
+        operands = self.dst, self.stationary, self.moving
+        return cost.matmul(
+            target, shape, columns, 1, "docs", why, operands=operands, pack=4, position=position, size=size
+        )
 
     @classmethod
     def sample(cls, draw: Draw) -> NcMatmulMx:

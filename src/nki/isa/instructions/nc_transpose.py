@@ -124,7 +124,8 @@ class NcTranspose(Inst):
         columns = max(self.data.partitions, min(target.matmul_min_interval_cycles, self.data.free_elements))
         shape = (self.data.partitions, self.data.free_elements, self.data.partitions)
         source = f"{cost.REFERENCE}nc_transpose"
-        return cost.matmul(target, shape, columns, cycles, "docs", source, moves=True)
+        operands = self.dst, self.data, None
+        return cost.matmul(target, shape, columns, cycles, "docs", source, operands=operands, moves=True)
 
     @classmethod
     def sample(cls, draw: Draw) -> NcTranspose:

@@ -107,9 +107,12 @@ class SelectReduce(Inst):
         accumulators.keep(self, m, held)
 
     def cost(self, target: Target) -> Estimate:
-        """``max(64, 2 N) + issue`` Vector cycles for N elements per partition."""
+        """``max(64, f N) + issue`` Vector cycles for N elements per partition; f = 1 if one of ``on_true`` and
+        ``predicate`` is in PSUM, else as for two tiles of 32 bits in SBUF.
+        """
         why = "like tensor_copy_predicated, which reads as much"
-        return cost.guessed(self, target, 2.0 * self.dst.free_elements, why)
+        cycles, _ = cost.selecting_cycles(self.on_true, self.predicate, target)
+        return cost.guessed(self, target, cycles * self.dst.free_elements, why)
 
     @classmethod
     def sample(cls, draw: Draw) -> SelectReduce:

@@ -122,10 +122,10 @@ class Sendrecv(Inst):
         m.store(self.dst, m.exchange(m.load(self.src), self.send_to_rank, self.recv_from_rank, self.pipe_id))
 
     def cost(self, target: Target) -> Estimate:
-        """As ``nisa.dma_copy`` with static descriptors; or GpSimd's own DMA, at its rate and latency."""
+        """A barrier and a ``nisa.dma_copy`` with static descriptors; or GpSimd's own DMA, at its rate and latency."""
         if self.dma_engine is enums.dma_engine.gpsimd_dma:
             return dma.between_cores(self.dst, target)
-        return dma.transfer(self.dst, (self.src,), target, generator="")
+        return dma.exchanged(self.dst, self.src, target)
 
     @classmethod
     def sample(cls, draw: Draw) -> Sendrecv:

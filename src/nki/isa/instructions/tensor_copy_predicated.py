@@ -12,7 +12,7 @@ from nki.ir.effects import Effects, Predicate
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, INTEGERS, Draw
-from nki.ir.types import Buffer, In, InOut, Scalar, Tile
+from nki.ir.types import In, InOut, Scalar, Tile
 from nki.isa.rules.indirection import indirection
 from nki.isa.rules.operands import holds, not_both_psum, rule, same_elements, same_partitions, tiles
 from nki.isa.tables import enums
@@ -81,12 +81,13 @@ class TensorCopyPredicated(Inst):
         m.store(as_moved(self.dst), m.select(selected, new, m.load(as_moved(self.dst))))
 
     def cost(self, target: Target) -> Estimate:
-        """``max(64, f N) + issue`` Vector cycles for N elements per partition; f = 2, or 1 if one
-        source is in PSUM.
+        """``max(64, f N) + issue`` Vector cycles for N elements per partition; f = 1 if one source is in PSUM, else as
+        for two tiles of 32 bits in SBUF.
         """
-        psum = isinstance(self.src, Tile) and (self.src.buffer is Buffer.psum) != (self.predicate.buffer is Buffer.psum)
-        cycles = 1.0 if psum else 2.0
-        return cost.streaming(self, target, self.dst.free_elements, "tensor_copy_predicated", cycles)
+        src = self.src if isinstance(self.src, Tile) else None
+        cycles, origin = cost.selecting_cycles(src, self.predicate, target)
+        elements = self.dst.free_elements
+        return cost.streaming(self, target, elements, "tensor_copy_predicated", cycles, origin=origin)
 
     @classmethod
     def sample(cls, draw: Draw) -> TensorCopyPredicated:

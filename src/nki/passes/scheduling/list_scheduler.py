@@ -2,8 +2,9 @@
 
 Times are nanoseconds from the beginning of the block; instructions are their dense numbers in it. Every queue issues
 in order, each generator of DMA descriptors one transfer after the other, and the DMA engines are one resource that all
-rings share. An instruction is ready when the results that it needs are visible to its queue. The order that results is
-accepted if :mod:`nki.cost.replay`, which the timing model uses too, ends sooner with it than with program order.
+rings share. Ports of memory keep engines from each other that have them in common. An instruction is ready when the
+results that it needs are visible to its queue. The order that results is accepted if :mod:`nki.cost.replay`, which the
+timing model uses too, ends sooner with it than with program order.
 """
 
 from __future__ import annotations
@@ -175,6 +176,8 @@ class _ListScheduler:
         self.dma_engines = EnginesInOrder(self.loads.count) if self.loads.by_estimate else None
         self.bandwidth_free = 0.0
         self.array = ArrayParts()
+        self.port_free: dict[str, tuple[float, int]] = {}
+        """The time until which a port is kept, and by which queue."""
         self.generator_free: dict[str, float] = {}
         self.pending: list[list[tuple[float, int]]] = [[] for _ in range(queue_count)]
         """Of each queue: instructions whose predecessors have been issued, by the time at which they become ready."""
@@ -208,8 +211,8 @@ class _ListScheduler:
                 while pending and pending[0][0] <= time:
                     heappush(ready_list, ranks[heappop(pending)[1]])
                 number = by_rank[heappop(ready_list)]
-            if self.array.until:
-                number = self._past_kept_parts(number, queue, time)
+            if self.array.until or self.port_free:
+                number = self._past_kept(number, queue, time)
                 if number < 0:
                     continue
             order.append(number)
@@ -232,6 +235,8 @@ class _ListScheduler:
             self.free[queue] = time + estimate.occupancy
             if estimate.part:
                 self.array.keep(estimate.part, time + estimate.part_ns)
+            for port in estimate.ports:
+                self.port_free[port] = time + estimate.ports_ns, queue
         self.issued[number] = True
         ready, unissued = self.ready, self.unissued
         for successor, delay in self.successors[number]:
@@ -242,12 +247,13 @@ class _ListScheduler:
             if not left and successor < entered:
                 self._await(successor)
 
-    def _past_kept_parts(self, number: int, queue: int, time: float) -> int:
-        """``number``, or the next best instruction that is ready and whose part of the array is free; -1: none is."""
+    def _past_kept(self, number: int, queue: int, time: float) -> int:
+        """``number``, or the next best instruction that is ready and for which nobody keeps what it shares: its part of
+        the array, and its ports; -1: there is none.
+        """
         pending, ready_list = self.pending[queue], self.ready_list[queue]
         while True:
-            estimate = self.estimates[number]
-            kept = self.array.free(estimate.part, time) if estimate.resource == "tensor" else time
+            kept = self._kept_until(number, queue, time)
             if kept <= time:
                 return number
             heappush(pending, (kept, number))
@@ -255,6 +261,19 @@ class _ListScheduler:
                 self._schedule_event(pending[0][0], self.ranks[pending[0][1]], queue)
                 return -1
             number = self.by_rank[heappop(ready_list)]
+
+    def _kept_until(self, number: int, queue: int, time: float) -> float:
+        """The time, ``time`` or later, from which on an instruction has what it shares with others."""
+        estimate = self.estimates[number]
+        if estimate.transfer:
+            return time
+        if estimate.resource == "tensor":
+            time = self.array.free(estimate.part, time)
+        for port in estimate.ports:
+            until, keeper = self.port_free.get(port, (0.0, queue))
+            if keeper != queue and until > time:
+                time = until
+        return time
 
     def _transfer(self, estimate: Estimate, time: float, queue: int) -> float:
         """Start a transfer as soon as its generator is free; the start of one that meets no other transfers."""

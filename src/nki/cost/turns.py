@@ -1,0 +1,72 @@
+"""Queues and instructions that share a resource in a basic block, and the order in which they come to it.
+
+Software generates descriptors on GpSimd, so GpSimd's instructions and those transfers take turns. Scalar commands one
+of the hardware generators: its sequencer is held until the descriptors are made (profiles of trn2: 540-550 ns), while
+the instruction before may still compute (Trainium2 Architecture Guide for NKI, DGE: "hidden behind earlier compute
+instructions"). So a transfer that Scalar commands begins once the instruction before it has begun, and the instruction
+behind it begins when the descriptors are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from nki.cost.dma import SOFTWARE
+from nki.cost.sharing import DataQueue
+from nki.ir.estimate import Estimate
+
+SCALAR: Final = "scalar"
+"""The compute engine that commands a hardware generator; the other one is Sync's, which computes nothing."""
+OWN_DMA: Final = "own DMA"
+"""The data queue of GpSimd's own DMA, which does not use the DMA engines."""
+
+
+def data_queue(estimate: Estimate, ring: int) -> DataQueue:
+    """The queue of the DMA engines in which a transfer waits: that of its generator, else its ring."""
+    if not estimate.occupancy:
+        return OWN_DMA
+    return estimate.generator or ring
+
+
+def contention(queues: Sequence[int], estimates: Sequence[Estimate]) -> tuple[bool, bool]:
+    """Test if several data queues share the bandwidth, and if engines share a port."""
+    data_queues: set[DataQueue] = set()
+    users: dict[str, int] = {}
+    shares_ports = False
+    for queue, estimate in zip(queues, estimates, strict=True):
+        if estimate.transfer:
+            data_queues.add(data_queue(estimate, queue))
+        else:
+            for port in estimate.ports:
+                if users.setdefault(port, queue) != queue:
+                    shares_ports = True
+    return len(data_queues) > 1, shares_ports
+
+
+def by_queue(order: Iterable[int], queues: Sequence[int], count: int) -> list[Sequence[int]]:
+    """The instructions of each queue."""
+    threads: list[list[int]] = [[] for _ in range(count)]
+    for number in order:
+        threads[queues[number]].append(number)
+    return list(threads)
+
+
+def on_generator(estimates: Sequence[Estimate]) -> Mapping[int, str]:
+    """The instructions of GpSimd and of Scalar, with the engine's name, if it generates descriptors beside them."""
+    names = {estimate.generator for estimate in estimates} & {SOFTWARE, SCALAR}
+    if not names:
+        return {}
+    return {n: each.resource for n, each in enumerate(estimates) if each.resource in names and each.occupancy}
+
+
+def before(order: Iterable[int], estimates: Sequence[Estimate], taking_turns: Mapping[int, str]) -> dict[int, int]:
+    """Of each transfer, and of each instruction ``taking_turns``: what its generator does before it."""
+    result: dict[int, int] = {}
+    last: dict[str, int] = {}
+    for number in order:
+        generator = estimates[number].generator or taking_turns.get(number)
+        if generator:
+            result[number] = last.get(generator, -1)
+            last[generator] = number
+    return result
