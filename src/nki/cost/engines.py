@@ -100,23 +100,27 @@ def copying(inst: Inst, target: Target, elements: float, entry: str, most: float
 
 
 def combining(inst: Inst, target: Target, inputs: tuple[Access, Access], entry: str, *, simple: bool) -> Estimate:
-    """An instruction that streams two tiles: one cycle per element with a tile in PSUM, or in performance mode; else
-    two for two tiles in PSUM, and ``vector_two_tiles_cycles`` in SBUF. GpSimd, 128 elements wide, reads the tiles one
-    after the other.
+    """An instruction that streams two tiles: one cycle per element with a tile in PSUM, two with both there. In SBUF
+    ``vector_two_narrow_tiles_cycles`` in performance mode, else ``vector_two_tiles_cycles``. GpSimd, 128 elements wide,
+    reads the tiles one after the other.
 
     The mode needs both tiles in SBUF, and its dtypes everywhere. Before trn2 it needs ``simple`` operators and elements
     that lie side by side, too.
     """
+    elements = inputs[0].free_elements
     if engine_of(inst) != "vector":
-        return streaming(inst, target, inputs[0].free_elements, entry, 2.0)
+        return streaming(inst, target, elements, entry, 2.0)
     in_psum = sum(access.buffer is Buffer.psum for access in inputs)
-    fast = in_psum == 0 and _has_performance_dtypes(inst, target)
+    if in_psum:
+        return streaming(inst, target, elements, entry, float(in_psum))
+    fast = _has_performance_dtypes(inst, target)
     if fast and target.vector_width_16bit == target.vector_width_32bit:
         fast = simple and all(map(_dense, inputs))
-    if fast or in_psum:
-        return streaming(inst, target, inputs[0].free_elements, entry, 1.0 if in_psum < 2 else 2.0)
-    cycles, origin = target.vector_two_tiles_cycles, target.origin("vector_two_tiles_cycles")
-    return streaming(inst, target, inputs[0].free_elements, entry, cycles, origin=origin)
+    if fast:
+        cycles, origin = target.vector_two_narrow_tiles_cycles, target.origin("vector_two_narrow_tiles_cycles")
+    else:
+        cycles, origin = target.vector_two_tiles_cycles, target.origin("vector_two_tiles_cycles")
+    return streaming(inst, target, elements, entry, cycles, origin=origin)
 
 
 def activation(

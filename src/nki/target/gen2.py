@@ -110,6 +110,7 @@ GEN2: Final = Target(
     vector_two_tiles_cycles=Fact(
         2.0, "cycles", f"{_GUIDE}: Vector Engine, Cost Model; {_BETA1}: tensor_tensor, scalar_tensor_tensor"
     ),
+    vector_two_narrow_tiles_cycles=Fact(1.0, "cycles", f"{_BETA1}: tensor_tensor, scalar_tensor_tensor of bfloat16"),
     scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     min_interval_cycles=Fact(64, "cycles", f"{_BETA1}: MIN_II"),

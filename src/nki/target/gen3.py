@@ -146,6 +146,15 @@ GEN3: Final = Target(
         "guess",
         (1.0, 2.0),
     ),
+    vector_two_narrow_tiles_cycles=Fact(
+        0.5,
+        "cycles",
+        f"{_GUIDE}, Vector Engine Performance Mode: twice the throughput of NeuronCore-v2, which takes one cycle "
+        f"({_BETA1}); and 512 elements a cycle are two pairs for each lane. One cycle if twice means the general rule "
+        "of that engine, two cycles for two tiles. No profile shows two tiles",
+        "guess",
+        (0.5, 1.0),
+    ),
     scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     min_interval_cycles=Fact(64, "cycles", f"{_BETA1}: MIN_II"),

@@ -117,6 +117,7 @@ GEN4: Final = Target(
         "guess",
         (1.0, 2.0),
     ),
+    vector_two_narrow_tiles_cycles=Fact(0.5, "cycles", _AS_TRN2, "guess", (0.5, 1.0)),
     scalar_width_16bit=Fact(256, "elements/cycle", f"{_GUIDE}: table of compute engines; 8-bit floats too"),
     scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     min_interval_cycles=Fact(64, "cycles", _AS_TRN2, "guess"),

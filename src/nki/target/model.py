@@ -167,6 +167,7 @@ class Target(_Row):
     vector_width_16bit: FactField[int] = FactField()
     vector_width_32bit: FactField[int] = FactField()
     vector_two_tiles_cycles: FactField[float] = FactField()
+    vector_two_narrow_tiles_cycles: FactField[float] = FactField()
     scalar_width_16bit: FactField[int] = FactField()
     scalar_width_32bit: FactField[int] = FactField()
     min_interval_cycles: FactField[int] = FactField()
