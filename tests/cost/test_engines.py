@@ -175,7 +175,9 @@ def test_two_tiles_take_the_cycles_of_the_documents() -> None:
         assert pair(target, psum(2048), psum(2048), add, tile(2048)) == 2.0
 
 
-@pytest.mark.parametrize(("dtype", "trn1", "trn2"), [(float32, [2.0, 2.0], [1.0, 2.0]), (bfloat16, [1.0] * 2, [0.5, 1.0])])
+@pytest.mark.parametrize(
+    ("dtype", "trn1", "trn2"), [(float32, [2.0, 2.0], [1.0, 2.0]), (bfloat16, [1.0, 1.0], [0.5, 1.0])]
+)
 def test_the_interval_holds_both_readings_of_two_tiles(dtype: DType, trn1: list[float], trn2: list[float]) -> None:
     """No profile of trn2 shows two of them. Its width makes float32 one cycle, the rule of trn1 two; "twice the
     throughput" for 16 bits is that of the special case of trn1, or of its rule.

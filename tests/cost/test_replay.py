@@ -124,6 +124,20 @@ def test_ports_exclude_each_other_on_trn1() -> None:
     assert replayed([0, 1], [vector, other], target=GEN2).starts == [0, 0]
 
 
+@pytest.mark.parametrize(("part", "taken_over"), [(0.0, 100), (0.5, 140), (1.0, 180)])
+def test_an_engine_takes_a_memory_over_when_it_knows_of_the_result(part: float, taken_over: float) -> None:
+    """The compiler serializes such instructions (architecture guide of trn1), which takes a semaphore. An engine does
+    not wait for the end of its own instruction before, nor one that uses another memory.
+    """
+    target = GEN2.with_facts({"memory_handover": Fact(part, "", "a test")})
+    vector, scalar = plain("vector", 100, 180, ports=("psum",)), plain("scalar", 60, 90, ports=("psum",))
+    replay = replayed([0, 0, 1], [vector, vector, scalar], target=target)
+    assert replay.starts == [0, taken_over + 60 + part * 30, taken_over] and replay.causes[2] == Cause.port
+    assert replayed([0, 0], [vector, vector], target=target).starts == [0, 100]
+    apart = replace(scalar, ports=("sbuf",))
+    assert replayed([0, 0, 1], [vector, vector, apart], target=target).starts == [0, 100, 0]
+
+
 def test_tables_are_loaded_while_operands_are_awaited() -> None:
     load = GEN3.activation_table_load_ns
     act = plain("scalar", 10, 20, table="exp")

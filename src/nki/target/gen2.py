@@ -73,6 +73,15 @@ GEN2: Final = Target(
     gpsimd_dma_elements=Fact(256, "elements", "the value of trn2, the first that has nki.isa.sendrecv", "guess"),
     vector_gpsimd_share_sbuf=Fact(False, "", f"{_GUIDE}: Concurrent SBUF/PSUM accesses by engines"),
     vector_scalar_share_psum=Fact(False, "", f"{_GUIDE}: Concurrent SBUF/PSUM accesses by engines"),
+    memory_handover=Fact(
+        1.0,
+        "",
+        f"{_GUIDE}, Data Movement: the compiler serializes instructions of two engines that cannot share a memory. The "
+        "only documented means of an order between engines is a semaphore at the end of an instruction. Not said: if "
+        "the next one may begin as soon as the engine is free",
+        "guess",
+        (0.0, 1.0),
+    ),
     tensor_clock_ghz=Fact(2.8, "GHz", f"{_GUIDE}: table of compute engines"),
     matmul_min_interval_cycles=Fact(64, "cycles", f"{_GUIDE}: Tensor Engine, Cost Model (MM_INIT_LATENCY)"),
     matmul_issue_cycles=Fact(20, "cycles", f"{_TRACES}: 190 ns between matmuls of 512 columns", "measured"),

@@ -75,6 +75,7 @@ GEN3: Final = Target(
     gpsimd_dma_elements=Fact(256, "elements", "NKI reference, nki.isa.sendrecv: 1024 bytes of a 32-bit dtype"),
     vector_gpsimd_share_sbuf=Fact(True, "", f"{_GUIDE}: Data Movement Updates"),
     vector_scalar_share_psum=Fact(True, "", f"{_GUIDE}: Data Movement Updates; full rate on different banks only"),
+    memory_handover=Fact(0.0, "", f"{_GUIDE}: Data Movement Updates; engines share both memories"),
     tensor_clock_ghz=Fact(2.4, "GHz", f"{_GUIDE}: table of compute engines"),
     matmul_min_interval_cycles=Fact(64, "cycles", f"{_GUIDE2}: Tensor Engine, Cost Model; assumed unchanged", "guess"),
     matmul_issue_cycles=Fact(

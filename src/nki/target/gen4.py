@@ -79,6 +79,7 @@ GEN4: Final = Target(
     gpsimd_dma_elements=Fact(256, "elements", "NKI reference, nki.isa.sendrecv: 1024 bytes of a 32-bit dtype"),
     vector_gpsimd_share_sbuf=Fact(True, "", f"{_GUIDE3}: Data Movement Updates; unchanged"),
     vector_scalar_share_psum=Fact(True, "", f"{_GUIDE3}: Data Movement Updates; unchanged"),
+    memory_handover=Fact(0.0, "", f"{_GUIDE3}: Data Movement Updates; engines share both memories"),
     tensor_clock_ghz=Fact(2.4, "GHz", f"{_GUIDE}: table of compute engines"),
     matmul_min_interval_cycles=Fact(64, "cycles", _AS_TRN2, "guess"),
     matmul_issue_cycles=Fact(10, "cycles", _AS_TRN2, "guess", (5, 15)),
