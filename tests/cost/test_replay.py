@@ -125,6 +125,20 @@ def test_ports_exclude_each_other_on_trn1() -> None:
     assert replayed([0, 1], [vector, other], target=GEN2).starts == [0, 0]
 
 
+@pytest.mark.parametrize("kept", [100, 140, 180])
+def test_an_engine_takes_a_memory_over_when_it_knows_of_the_result(kept: float) -> None:
+    """The compiler serializes such instructions (architecture guide of trn1), which takes a semaphore. An engine does
+    not wait for the end of its own instruction before, nor one that uses another memory.
+    """
+    vector = plain("vector", 100, 180, ports=("psum",), ports_ns=kept)
+    scalar = plain("scalar", 60, 90, ports=("psum",), ports_ns=90)
+    replay = replayed([0, 0, 1], [vector, vector, scalar], target=GEN2)
+    assert replay.starts == [0, kept + 90, kept] and replay.causes[2] == Cause.port
+    assert replayed([0, 0], [vector, vector], target=GEN2).starts == [0, 100]
+    apart = replace(scalar, ports=("sbuf",))
+    assert replayed([0, 0, 1], [vector, vector, apart], target=GEN2).starts == [0, 100, 0]
+
+
 def test_tables_are_loaded_while_operands_are_awaited() -> None:
     load = GEN3.activation_table_load_ns
     act = plain("scalar", 10, 20, table="exp")

@@ -404,3 +404,34 @@ def test_gpsimd_takes_copies_alone_and_only_where_it_does_not_stop_the_vector_en
     assert {inst.queue for inst in core.instructions() if inst.mnemonic == "tensor_tensor"} == {"vector"}
     queues = Counter(inst.queue for inst in core.instructions() if inst.mnemonic == "tensor_copy")
     assert (queues["gpsimd"] > 0) is helps
+
+
+@nki.jit
+def products_and_copies(x, in_psum):
+    """Work for the Vector engine alone, in PSUM or SBUF, and copies of products that Scalar could do beside it."""
+    tile, total = nl.load(x), nl.ndarray((64, 64), dtype=x.dtype)
+    nisa.memset(total, 0.0)
+    for _ in range(8):
+        product = nl.ndarray((64, 64), dtype=nl.float32, buffer=nl.psum)
+        copy, double = (nl.ndarray((64, 64), dtype=x.dtype) for _ in range(2))
+        nisa.nc_matmul(product, tile, tile)
+        nisa.tensor_copy(copy, product)
+        source = product if in_psum else tile
+        nisa.tensor_tensor(double, source, copy, op=nl.add)
+        nisa.tensor_tensor(total, double, source, op=nl.add)
+    out = nl.ndarray((64, 64), dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, total)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("name", "in_psum", "helps"), [("trn1", True, False), ("trn1", False, True), ("trn2", True, True)]
+)
+def test_scalar_takes_copies_from_psum_where_it_does_not_stop_the_vector_engine(
+    name: str, in_psum: bool, helps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On trn1 the two cannot use PSUM at the same time (architecture guide)."""
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", name)
+    core = compiled(products_and_copies, np.zeros((64, 64), np.float32), in_psum)
+    queues = Counter(inst.queue for inst in core.instructions() if inst.mnemonic == "tensor_copy")
+    assert (queues["scalar"] > 0) is helps

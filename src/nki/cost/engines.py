@@ -94,7 +94,7 @@ def pipelined(inst: Inst, target: Target, cycles: float, kind: Kind, source: str
     latency = cycles / clock + fill + target.semaphore_ns
     interval = (max(least, cycles) + issue) / clock
     chained = (cycles + issue + dependent) / clock - interval
-    ports, ports_ns = _ports(inst, engine, cycles / clock, interval, target)
+    ports, ports_ns = _ports(inst, engine, cycles / clock, (interval, latency), target)
     return Estimate(engine, interval, latency, chained, 0, kind, source, ports=ports, ports_ns=ports_ns)
 
 
@@ -106,25 +106,27 @@ def copying(inst: Inst, target: Target, elements: float, entry: str, most: float
 
 
 def combining(inst: Inst, target: Target, inputs: tuple[Access, Access], entry: str, *, simple: bool) -> Estimate:
-    """An instruction that streams two tiles: one cycle per element with a tile in PSUM, two for two tiles in PSUM; for
-    two in SBUF ``vector_two_narrow_tiles_cycles`` in performance mode, else ``vector_two_tiles_cycles``. GpSimd, 128
-    elements wide, reads the tiles one after the other.
+    """An instruction that streams two tiles: one cycle per element with a tile in PSUM, two with both there. In SBUF
+    ``vector_two_narrow_tiles_cycles`` in performance mode, else ``vector_two_tiles_cycles``. GpSimd, 128 elements wide,
+    reads the tiles one after the other.
 
     The mode needs both tiles in SBUF, and its dtypes everywhere. Before trn2 it needs ``simple`` operators and elements
     that lie side by side, too.
     """
+    elements = inputs[0].free_elements
     if engine_of(inst) != "vector":
-        return streaming(inst, target, inputs[0].free_elements, entry, 2.0)
+        return streaming(inst, target, elements, entry, 2.0)
     in_psum = sum(access.buffer is Buffer.psum for access in inputs)
-    fast = in_psum == 0 and _has_performance_dtypes(inst, target)
+    if in_psum:
+        return streaming(inst, target, elements, entry, float(in_psum))
+    fast = _has_performance_dtypes(inst, target)
     if fast and target.vector_width_16bit == target.vector_width_32bit:
         fast = simple and all(map(_dense, inputs))
-    if in_psum:
-        return streaming(inst, target, inputs[0].free_elements, entry, 1.0 if in_psum < 2 else 2.0)
-    cycles, origin = target.vector_two_tiles_cycles, target.origin("vector_two_tiles_cycles")
     if fast:
         cycles, origin = target.vector_two_narrow_tiles_cycles, target.origin("vector_two_narrow_tiles_cycles")
-    return streaming(inst, target, inputs[0].free_elements, entry, cycles, origin=origin)
+    else:
+        cycles, origin = target.vector_two_tiles_cycles, target.origin("vector_two_tiles_cycles")
+    return streaming(inst, target, elements, entry, cycles, origin=origin)
 
 
 def selecting_cycles(first: Access | None, second: Access, target: Target) -> tuple[float, tuple[Kind, str] | None]:
@@ -159,7 +161,7 @@ def activation(
     fill = target.scalar_latency_ns if plain else target.activation_latency_ns
     interval = (max(target.min_interval_cycles, cycles) + issue) / clock
     latency = cycles / clock + fill + target.semaphore_ns
-    ports, ports_ns = _ports(inst, "scalar", cycles / clock, interval, target)
+    ports, ports_ns = _ports(inst, "scalar", cycles / clock, (interval, latency), target)
     behind = latency - interval
     return Estimate("scalar", interval, latency, behind, 0, kind, source, table=table, ports=ports, ports_ns=ports_ns)
 
@@ -337,9 +339,12 @@ def barrier(inst: Inst, target: Target) -> Estimate:
     return Estimate(engine_of(inst), wait, wait + target.semaphore_ns, 0.0, 0, *target.origin("remote_semaphore_ns"))
 
 
-def _ports(inst: Inst, engine: str, data_ns: float, interval: float, target: Target) -> tuple[tuple[str, ...], float]:
+def _ports(
+    inst: Inst, engine: str, data_ns: float, times: tuple[float, float], target: Target
+) -> tuple[tuple[str, ...], float]:
     """The ways to memory that ``inst`` on ``engine`` keeps from other engines, and for how long (ns): before trn2 those
-    memories that they cannot share, for its whole ``interval``.
+    memories that they cannot share, from its start to the end of ``times``, its interval and its latency: then another
+    engine knows of its result (``memory_handover``).
 
     Since then Vector and GpSimd have a bus in common, which Vector needs where it moves more than one element per cycle
     and partition between itself and SBUF (Trainium2 Architecture Guide for NKI, Data Movement Updates: "VectorE's
@@ -361,7 +366,8 @@ def _ports(inst: Inst, engine: str, data_ns: float, interval: float, target: Tar
     buffers = dict.fromkeys(access.buffer for access in inst.accesses() if access.buffer.on_chip)
     others = ("vector", "scalar", "gpsimd")
     ports = tuple(b.value for b in buffers if not all(share_memory(engine, other, b, target) for other in others))
-    return ports, interval
+    interval, latency = times
+    return ports, interval + target.memory_handover * (latency - interval)
 
 
 def share_memory(first: str, second: str, buffer: Buffer, target: Target) -> bool:

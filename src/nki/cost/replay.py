@@ -8,7 +8,8 @@ the resources that it shares are free:
 * a generator of DMA descriptors, which serves the transfers of all its rings in the order of the program, as the engine
   that commands it comes to them: one that waits holds up those behind it. The instructions of the engine that generates
   or commands take their turns among those transfers (:mod:`nki.cost.turns`);
-* each memory port that two engines cannot use at once: the engine that asks first has it as long as it needs it.
+* each memory port that two engines cannot use at once: the engine that asks first has it as long as it needs it, and
+  another one, where only an order of instructions keeps them apart, from the time on at which it knows of the result.
 
 Windows of a fixed length throttle the clock of the Tensor engine: after a window that was busy enough the next one is
 at full rate, after one that was idle enough the next one is throttled again. A matmul that uses a part of the array's
@@ -194,7 +195,8 @@ class _Block:
         """Of each ring the transfers whose end is not known yet."""
         self.held_back: dict[int, tuple[float, float]] = {}
         """The data of transfers that were through before one in front of them on their ring."""
-        self.ports: dict[str, float] = {}
+        self.ports: dict[str, tuple[int, float]] = {}
+        """The queue that had each port last, and the time from which another one may have it."""
         self.granted: dict[int, float] = {}
         """The time at which an instruction has its ports."""
         in_order = range(count) if order is None else order
@@ -398,12 +400,12 @@ class _Block:
         time, _, number = heappop(self.events)
         estimate = self.estimates[number]
         if not estimate.transfer:
-            for port in estimate.ports:
-                time = max(time, self.ports.get(port, 0.0))
+            own = self.queues[number]
+            held = [self.ports[port] for port in estimate.ports if port in self.ports]
+            time = max([time, *(until for holder, until in held if holder != own)])
             self.granted[number] = time
-            for port in estimate.ports:
-                self.ports[port] = time + estimate.ports_ns
-            self.runnable.append(self.queues[number])
+            self.ports |= dict.fromkeys(estimate.ports, (own, time + estimate.ports_ns))
+            self.runnable.append(own)
         elif estimate.occupancy:
             queue = self.data_queues[number]
             if self.engines:

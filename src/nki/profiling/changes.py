@@ -316,7 +316,7 @@ class _FewLanes(Change):
         share = lanes / self.target.partitions
         saved = estimate.occupancy * (1 - share)
         shorter = replace(estimate, occupancy=estimate.occupancy - saved, latency=estimate.latency - saved)
-        return replace(shorter, ports_ns=min(estimate.ports_ns, shorter.occupancy))
+        return replace(shorter, ports_ns=max(0.0, estimate.ports_ns - saved))
 
 
 class _Transposes(_OneByOne):

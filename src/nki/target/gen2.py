@@ -73,6 +73,15 @@ GEN2: Final = Target(
     gpsimd_dma_elements=Fact(256, "elements", "the value of trn2, the first that has nki.isa.sendrecv", "guess"),
     vector_gpsimd_share_sbuf=Fact(False, "", f"{_GUIDE}: Concurrent SBUF/PSUM accesses by engines"),
     vector_scalar_share_psum=Fact(False, "", f"{_GUIDE}: Concurrent SBUF/PSUM accesses by engines"),
+    memory_handover=Fact(
+        1.0,
+        "",
+        f"{_GUIDE}, Data Movement: the compiler serializes instructions of two engines that cannot share a memory. The "
+        "only documented means of an order between engines is a semaphore at the end of an instruction. Not said: if "
+        "the next one may begin as soon as the engine is free",
+        "guess",
+        (0.0, 1.0),
+    ),
     tensor_clock_ghz=Fact(2.8, "GHz", f"{_GUIDE}: table of compute engines"),
     matmul_min_interval_cycles=Fact(64, "cycles", f"{_GUIDE}: Tensor Engine, Cost Model (MM_INIT_LATENCY)"),
     matmul_issue_cycles=Fact(20, "cycles", f"{_TRACES}: 190 ns between matmuls of 512 columns", "measured"),
@@ -122,7 +131,7 @@ GEN2: Final = Target(
     vector_two_tiles_cycles=Fact(
         2.0, "cycles", f"{_GUIDE}: Vector Engine, Cost Model; {_BETA1}: tensor_tensor, scalar_tensor_tensor"
     ),
-    vector_two_narrow_tiles_cycles=Fact(1.0, "cycles", f"{_BETA1}: tensor_tensor, scalar_tensor_tensor"),
+    vector_two_narrow_tiles_cycles=Fact(1.0, "cycles", f"{_BETA1}: tensor_tensor, scalar_tensor_tensor of bfloat16"),
     scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     min_interval_cycles=Fact(64, "cycles", f"{_BETA1}: MIN_II"),
@@ -243,8 +252,9 @@ GEN2: Final = Target(
     dma_trigger_ns=Fact(
         648.0,
         "ns",
-        f"{_TRACES}: GpSimd writes the descriptors of inputs and outputs, one transfer after the other; a profile in "
-        "the NKI performance guide, of an older compiler, has a static queue for them",
+        f"{_TRACES}: GpSimd writes the descriptors of inputs and outputs, one transfer after the other. So does a "
+        "compilation for trn1 in the RMSNorm tutorial (its log: DGE is on for io). A profile in the NKI performance "
+        "guide has a static queue for them; the page on profiles recommends to switch DGE off (--disable-dge)",
         "measured",
         (50.0, 648.0),
     ),

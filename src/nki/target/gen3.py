@@ -75,6 +75,7 @@ GEN3: Final = Target(
     gpsimd_dma_elements=Fact(256, "elements", "NKI reference, nki.isa.sendrecv: 1024 bytes of a 32-bit dtype"),
     vector_gpsimd_share_sbuf=Fact(True, "", f"{_GUIDE}: Data Movement Updates"),
     vector_scalar_share_psum=Fact(True, "", f"{_GUIDE}: Data Movement Updates; full rate on different banks only"),
+    memory_handover=Fact(0.0, "", f"{_GUIDE}: Data Movement Updates; engines share both memories"),
     tensor_clock_ghz=Fact(2.4, "GHz", f"{_GUIDE}: table of compute engines"),
     matmul_min_interval_cycles=Fact(64, "cycles", f"{_GUIDE2}: Tensor Engine, Cost Model; assumed unchanged", "guess"),
     matmul_issue_cycles=Fact(
@@ -172,10 +173,11 @@ GEN3: Final = Target(
         (1.0, 2.0),
     ),
     vector_two_narrow_tiles_cycles=Fact(
-        1.0,
+        0.5,
         "cycles",
-        f"{_GUIDE}, Vector Engine Performance Mode: twice the rate of NeuronCore-v2, whose guide has two cycles for "
-        f"two tiles. {_BETA1} have one cycle for bfloat16, whose half is what the width of 512 elements allows",
+        f"{_GUIDE}, Vector Engine Performance Mode: twice the throughput of NeuronCore-v2, which takes one cycle "
+        f"({_BETA1}); and 512 elements a cycle are two pairs for each lane. One cycle if twice means the general rule "
+        "of that engine, two cycles for two tiles. No profile shows two tiles",
         "guess",
         (0.5, 1.0),
     ),

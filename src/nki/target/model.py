@@ -135,6 +135,7 @@ class Target(_Row):
     gpsimd_dma_elements: FactField[int] = FactField()
     vector_gpsimd_share_sbuf: FactField[bool] = FactField()
     vector_scalar_share_psum: FactField[bool] = FactField()
+    memory_handover: FactField[float] = FactField()
 
     # Tensor engine. Its clock is throttled by windows: after one that is busier than ``raise`` it is at full rate,
     # after one that is less busy than ``lower`` at ``fraction`` of it. ``idle_rows`` is the part in which idle rows of

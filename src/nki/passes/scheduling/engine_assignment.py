@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from nki.base.errors import QueueError
 from nki.cost.dma import needs_descriptors
-from nki.cost.engines import share_memory
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.ordering import display_name
@@ -29,19 +28,21 @@ from nki.target.model import Target
 
 DMA = "dma"
 """Queue of a candidate that may go to any ring."""
+_MEMORIES: Final = tuple(buffer.value for buffer in Buffer if buffer.on_chip)
+"""Resources of some instructions beside their engines."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Candidate:
     """A queue that can run an instruction, with the instruction's estimate there.
 
-    The queue is free again after ``occupancy`` ns. Engines in ``blocked`` cannot use SBUF meanwhile.
+    The queue is free again after ``occupancy`` ns, its exclusive memories for other engines after ``kept`` ns.
     """
 
     queue: str
     occupancy: float
     estimate: Estimate
-    blocked: tuple[str, ...] = ()
+    kept: float = 0.0
 
 
 def candidates(inst: Inst, target: Target) -> tuple[Candidate, ...]:
@@ -58,11 +59,8 @@ def candidates(inst: Inst, target: Target) -> tuple[Candidate, ...]:
 
 def _candidate(inst: Inst, on: Any, target: Target) -> Candidate:
     estimate = inst.cost(target)
-    in_sbuf = any(access.buffer is Buffer.sbuf for access in inst.accesses())
-    blocked = tuple(
-        other.name for other in engine if in_sbuf and not share_memory(on.name, other.name, Buffer.sbuf, target)
-    )
-    return Candidate(on.name, estimate.occupancy, estimate, blocked)
+    kept = estimate.occupancy + target.memory_handover * (estimate.latency - estimate.occupancy)
+    return Candidate(on.name, estimate.occupancy, estimate, kept if estimate.ports else 0.0)
 
 
 def _obeys(inst: Inst, target: Target) -> bool:
@@ -202,18 +200,24 @@ def _loads(offers: Sequence[Sequence[Candidate]], movable: Sequence[bool]) -> tu
     balanced: set[str] = set()
     transfers |= {f"{DMA} {name}": busy for name, busy in generated.items()}
     for queue, busy in extra.items():
-        others = [work for name, work in (load | transfers).items() if name != queue]
+        others = [work for name, work in (load | transfers).items() if name not in (queue, *_MEMORIES)]
         if load.get(queue, 0.0) + busy <= max(others, default=0.0):
             balanced.add(queue)
     return load, balanced
 
 
 def _soonest(offer: Sequence[Candidate], load: Mapping[str, float], detour: float) -> Candidate:
-    """The candidate whose engine is through with it first."""
+    """The candidate whose engine is through with it first, of those that gain anything.
+
+    None gains where it keeps a memory from the preferred engine, and both together have as much to do there as that
+    engine at all.
+    """
     preferred = chosen = offer[0]
-    soonest = load.get(preferred.queue, 0.0) + preferred.occupancy
+    before = load.get(preferred.queue, 0.0)
+    contested = {port for port in preferred.estimate.ports if load.get(port, 0.0) >= before}
+    soonest = before + preferred.occupancy
     for other in offer[1:]:
-        if preferred.queue in other.blocked:
+        if not contested.isdisjoint(other.estimate.ports):
             continue
         end = load.get(other.queue, 0.0) + other.occupancy + detour
         if end < soonest:
@@ -222,7 +226,7 @@ def _soonest(offer: Sequence[Candidate], load: Mapping[str, float], detour: floa
 
 
 def _add(load: dict[str, float], candidate: Candidate) -> None:
-    """Count the occupancy of ``candidate`` for its engine, and for those that stand still meanwhile."""
+    """Count the occupancy of ``candidate`` for its engine, and the time for which it keeps memories from others."""
     load[candidate.queue] = load.get(candidate.queue, 0.0) + candidate.occupancy
-    for queue in candidate.blocked:
-        load[queue] = load.get(queue, 0.0) + candidate.occupancy
+    for port in candidate.estimate.ports:
+        load[port] = load.get(port, 0.0) + candidate.kept
