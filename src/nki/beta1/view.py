@@ -474,9 +474,8 @@ def strides_of(shape: Shape, strides: Shape, sizes: Shape) -> Shape | None:
     backing = np.empty(span, np.int8)
     array: Any = np.ndarray(shape, np.int8, backing, 0, strides)
     try:
-        result = array.view()
-        result.shape = sizes
-    except AttributeError:
+        result = array.reshape(sizes, copy=False)
+    except ValueError:
         return None
     return tuple(int(s) for s in result.strides)
 

@@ -44,7 +44,10 @@ def emit_object(machine: Any, module: Any) -> bytes:
 
 
 class Workers(Generic[T]):
-    """Threads that call ``work``, which must not raise, with each item: one for each CPU, as items come."""
+    """Threads that call ``work``, which must not raise, with each item: one for each CPU, as items come.
+
+    Where the system gives no thread, as under a limit of processes or of memory, :meth:`finish` does the work.
+    """
 
     def __init__(self, work: Callable[[T], None]) -> None:
         self._work = work
@@ -57,13 +60,19 @@ class Workers(Generic[T]):
         self._items.put(item)
         if len(self._threads) < self._most:
             thread = threading.Thread(target=self._run, name="nki compiles", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError:  # no thread is to be had; those that there are suffice
+                self._most = len(self._threads)
+            else:
+                self._threads.append(thread)
 
     def finish(self) -> None:
         """Wait until all items are done."""
-        for _ in self._threads:
+        for _ in self._threads or (None,):
             self._items.put(None)
+        if not self._threads:
+            self._run()
         for thread in self._threads:
             thread.join()
 
