@@ -2,7 +2,7 @@
 
 from nki.harness.vendor_modules import refuse
 
-# Release notes of NKI, 2.24: the documentation and the source of these kernels are those of nki-samples.
+# Release notes of NKI 2.22: documentation and source of these kernels have moved to nki-samples.
 refuse(
     __name__,
     "a collection of kernels of the vendor",
