@@ -55,6 +55,47 @@ def which(x):
     return out
 
 
+@nki.jit
+def numbered(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    rows = nl.ds(nl.program_id(0) * 4, 4)
+    nl.store(out[rows], nl.load(x[rows]) + nl.program_id(0))
+    return out
+
+
+@pytest.mark.parametrize(
+    "launched",
+    [
+        lambda x: numbered[2](x),
+        lambda x: numbered[[x.shape[0] // 4]](x),
+        lambda x: numbered[(nl.nc(2),)](x),
+        lambda x: numbered[nl.spmd_dim(2)](x),
+        lambda x: numbered[2, 1](x),
+    ],
+)
+def test_grids_in_a_graph_of_pytorch(launched: Any) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.arange(48.0).reshape(8, 6)
+    want = x + torch.tensor([0.0, 1.0]).repeat_interleave(4)[:, None]
+    compiled = torch.compile(launched, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(x), want)
+    assert torch.equal(compiled(x), want)
+    assert torch.equal(launched(x), want)
+
+
+@pytest.mark.parametrize("grid", [((1, 2, 3),), ("4", 2), (2.0,), None, (True,)])
+def test_a_grid_of_other_things_is_an_error(grid: Any) -> None:
+    with pytest.raises(NkiError, match="an axis is no positive number"):
+        numbered[grid]
+
+
+def test_a_kernel_on_a_grid_keeps_its_mode_and_is_kept() -> None:
+    simulated = nki.jit(numbered, mode="simulation")
+    assert simulated[2].mode == "simulation"
+    assert simulated[2] is simulated[(2,)]
+    assert simulated[2] is not simulated[nl.nc(2)]
+
+
 @pytest.mark.parametrize("grid", [(3, 2), (nl.spmd_dim(3, nl.nc(1)), 2), (nl.nc(1) * 3, 2)])
 def test_every_program_of_a_grid_runs(both: Any, grid: Any) -> None:
     want = [[[[0]], [[1]]], [[[10]], [[11]]], [[[20]], [[21]]]]

@@ -201,6 +201,35 @@ def test_a_file_that_cannot_be_imported(nki, files: Path, text: str, line: int, 
     assert shown in json.loads(ran.out)["findings"][0]["message"]
 
 
+def test_a_package_that_cannot_be_imported_around_a_file(nki, tmp_path: Path) -> None:
+    inner = tmp_path / "outer" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "outer" / "__init__.py").write_text("\nfrom .absent import anything\n")
+    (inner / "__init__.py").write_text("")
+    (inner / "file.py").write_text("import nki\n")
+    ran = nki("check", str(inner / "file.py"), "--json")
+    assert ran.code == 1
+    assert findings(ran) == [("__init__.py", 2, "NKI-KN008")]
+    ran = nki("dump", f"{inner / 'file.py'}:kernel")
+    assert ran.code == 1
+    assert "NKI-KN008" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("from torch_neuronx_absent import nki_op", "run the command in the folder that holds it"),
+        ("from torch_neuronx import nki_op, wrap_nki", "leave wrap_nki out"),
+        ("import jax_neuronx.experimental", "call the kernel without nki_call"),
+    ],
+)
+def test_packages_of_the_vendor_that_are_not_installed(nki, tmp_path: Path, line: str, advice: str) -> None:
+    (tmp_path / "file.py").write_text(line + "\n")
+    ran = nki("check", str(tmp_path / "file.py"), "--json")
+    assert findings(ran) == [("file.py", 1, "NKI-KN008")]
+    assert advice in json.loads(ran.out)["findings"][0]["fix"]
+
+
 def test_an_error_of_ours_at_import_is_that_error(nki, files: Path) -> None:
     (files / "decorated.py").write_text("import nki\n\n@nki.jit\nclass Kernel:\n    pass\n")
     ran = nki("check", "decorated.py", "--json")

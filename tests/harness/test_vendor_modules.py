@@ -14,7 +14,8 @@ from nki.compiler.target import resolve_target, target_to_nc_version
 
 ABSENT = (
     "nki._internal", "nki.compiler._internal", "nki.compiler._internal.dialects", "nki.compiler.kernel_builder",
-    "nki.compiler.kernel_builder.isa",
+    "nki.compiler.kernel_builder.isa", "neuronxcc.nki.kernels", "neuronxcc.nki.kernels.attention",
+    "neuronxcc.nki._private_kernels.mlp", "neuronxcc.nki._pre_prod_kernels", "neuronxcc.nki._private.private_api",
 )  # fmt: skip
 
 

@@ -338,10 +338,13 @@ class Axis(int):
 
     cores: int
     stride: int
+    parts: tuple[str, int, int, int]
+    """``"nl.nc"``, size, cores and stride: the axis as constants of Python."""
 
     def __new__(cls, size: int, cores: int, stride: int = 1) -> Self:
         axis = super().__new__(cls, size)
         axis.cores, axis.stride = cores, stride
+        axis.parts = ("nl.nc", size, cores, stride)
         return axis
 
     def __mul__(self, inner: Any) -> Axis:

@@ -14,7 +14,7 @@ from nki import target as targets
 from nki.base import knobs
 from nki.base.beta1_errors import Beta1LaunchError
 from nki.beta1.dialect import BETA1, BETA1_STATIC
-from nki.beta1.functions import Axis
+from nki.beta1.functions import Axis, nc, spmd_dim
 from nki.frontend.dialect import assigned_dialect, under_dialect
 from nki.frontend.python.containers import separated
 from nki.frontend.specialise import sharded
@@ -27,6 +27,8 @@ MODES: Final = ("auto", "jax", "torchxla", "baremetal", "benchmark", "profile", 
 _STATIC: Final = frozenset({"--disable-internal-io-dge", "--disable-dge"})
 """Options of the compiler (release 2.26.1: examples of attention; "Profiling NKI kernels") without which it generates
 the descriptors of inputs and outputs while the kernel runs."""
+_SEVERAL: Any = (tuple, list)
+"""The types of a grid of several axes, for code that the compiler of PyTorch traces (it knows no ``cast``)."""
 DEFAULT_TARGET: Final = "trn2"
 """The newest target of release 2.26.1, for which Beta 1 kernels are written."""
 
@@ -37,10 +39,8 @@ class Beta1Kernel(Kernel):
     mode = "auto"
 
     def __getitem__(self, grid: Any) -> Beta1Kernel:
-        launched = Beta1Kernel(self.func, grid_of(grid), self.target, self.schedule, self.check, self.configs)
-        launched.mode = self.mode
-        kept = self.__dict__.setdefault("_grids", {})
-        return kept.setdefault(launched.grid, launched)
+        axes: Any = grid if isinstance(grid, _SEVERAL) else (grid,)
+        return getattr(self, _launched(self, tuple([axis.parts if isinstance(axis, Axis) else axis for axis in axes])))
 
     def chosen_target(self) -> Target:
         return self.target or (targets.default() if targets.is_chosen() else targets.find(DEFAULT_TARGET))
@@ -64,6 +64,24 @@ class Beta1Kernel(Kernel):
         return super().__call__(*args, **kwargs)
 
 
+def _launched(kernel: Beta1Kernel, axes: tuple[Any, ...]) -> str:
+    """The name of the attribute of ``kernel`` that is itself on the grid of ``axes``, kept with all that it compiled.
+
+    Of ``nl.nc`` and ``nl.spmd_dim`` it takes ``Axis.parts``, as the compiler of PyTorch knows constants of Python only.
+    """
+    sizes = grid_of(tuple(Axis(*axis[1:]) if _is_parts(axis) else axis for axis in axes))
+    name = f"_grid_{sizes}"
+    if name not in kernel.__dict__:
+        launched = Beta1Kernel(kernel.func, sizes, kernel.target, kernel.schedule, kernel.check, kernel.configs)
+        launched.mode = kernel.mode
+        kernel.__dict__.setdefault(name, launched)
+    return name
+
+
+def _is_parts(axis: Any) -> bool:
+    return isinstance(axis, tuple) and cast("tuple[Any, ...]", axis)[:1] == ("nl.nc",)
+
+
 def grid_of(grid: Any) -> tuple[int, ...]:
     """The launch grid of ``kernel[grid]``: ``nl.nc(n)`` alone is cores; cores share the programs of a grid that has
     it as a part; one core runs those of any other.
@@ -83,6 +101,11 @@ def grid_of(grid: Any) -> tuple[int, ...]:
         axis = axes[shared[0]]
         return sizes if sizes == (axis.cores,) else sharded(sizes, shared[0], axis.cores, axis.stride)
     return sizes if len(axes) == 1 and isinstance(axes[0], Axis) and sizes == (1,) else (*sizes, 1)
+
+
+# As in nki.jit: the compiler of PyTorch runs these functions as they are.
+for _opaque in (_launched, nc, spmd_dim):
+    setattr(_opaque, "_dynamo_marked_constant", True)  # noqa: B010
 
 
 def jit(func: Callable[..., Any] | None = None, mode: str = "auto", **options: Any) -> Any:

@@ -402,7 +402,7 @@ def _reshaped(storage: Storage, view: View, sizes: Shape) -> View:
     if storage.buffer.on_chip and sizes[:1] != view.shape[:1]:
         raise Beta1TensorError(
             f"reshape of the tile '{storage.name}' {old} to {sizes} would change its partitions",
-            fix="keep the first dimension",
+            fix="keep the first dimension; nl.transpose copies a column into a row, and a row into a column",
         )
     strides = strides_of(view.shape, view.strides, sizes)
     if strides is None:

@@ -14,10 +14,26 @@ from nki.base.toolchain import is_toolchain
 _HOST: Final = ("<frozen ", *{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
 
+_VENDORS: Final = {
+    "torch_neuronx": "which is the vendor's. Kernels of nki.jit take PyTorch tensors as they are: leave wrap_nki out, "
+    "and write `from neuronxcc.nki import jit as nki_jit` for nki_jit",
+    "jax_neuronx": "which is the vendor's. Kernels of nki.jit take JAX arrays as they are: call the kernel without "
+    "nki_call",
+}
+"""Packages that have no stand-in here (``docs/beta1.md``), and what to write instead of their names."""
+
+
 def is_of(failure: BaseException, path: Path) -> bool:
-    """True if the file's own code was running, or being parsed, when ``failure`` was raised; else False."""
-    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(failure.__traceback__)]
-    return str(path.resolve()) in files or isinstance(failure, SyntaxError | UnicodeDecodeError)
+    """True if the file's own code was running, or being parsed, when ``failure`` was raised, or the code of a package
+    around it, which Python imports first; else False.
+    """
+    own = {str(path.resolve())}
+    for folder in path.resolve().parents:
+        if not (folder / "__init__.py").is_file():
+            break
+        own.add(str(folder / "__init__.py"))
+    files = {frame.f_code.co_filename for frame, _ in traceback.walk_tb(failure.__traceback__)}
+    return not own.isdisjoint(files) or isinstance(failure, SyntaxError | UnicodeDecodeError)
 
 
 def not_imported(failure: BaseException, path: Path) -> NkiError:
@@ -30,7 +46,9 @@ def not_imported(failure: BaseException, path: Path) -> NkiError:
     shown = f"{kind}: {text}" if text else kind
     fix = "correct that first"
     if isinstance(failure, ModuleNotFoundError) and failure.name:
-        fix = f"install {failure.name}, or run the command in the folder that holds it"
+        package = failure.name.partition(".")[0]
+        otherwise = _VENDORS.get(package, "or run the command in the folder that holds it")
+        fix = f"install {failure.name}, {otherwise}"
     return FileImportError(f"the file cannot be imported: {shown}", fix=fix, span=span)
 
 

@@ -134,11 +134,14 @@ def _pairs(t: Access, pattern: Any) -> list[tuple[int, int]]:
             raise ViewError(
                 f"ap on '{t.name}' {t.shape}: [{step}, {count}] in pattern {_shown(pairs)} "
                 + (f"steps backwards by {-step}" if step < 0 else f"has {count} elements"),
-                fix="use steps of at least 0 and counts of at least 1",
+                fix=_REVERSED if step < 0 else "use steps of at least 0 and counts of at least 1",
             )
     return pairs
 
 
+_REVERSED = (
+    "use steps of at least 0, and reverse by one copy for each element, or by a product with a reversed identity"
+)
 _EXAMPLE = "pass a list of pairs, outermost dimension first, such as [[64, 128], [1, 64]]"
 
 

@@ -90,7 +90,7 @@ def reshape(t: Access, requested: Any) -> Access:
     if on_chip and (len(wanted) < 2 or wanted[0] != t.shape[0]):
         raise ViewError(
             f"reshape of '{t.name}' from {t.shape} to {wanted} would change its partitions",
-            fix=f"keep dimension 0 at {t.shape[0]} and at least two dimensions",
+            fix=_moved(t, wanted),
         )
     if is_row_indexed(t) and wanted[0] != t.shape[0]:
         raise DynamicIndexError(
@@ -158,6 +158,13 @@ def flatten_dims(t: Access, start_dim: int, end_dim: int) -> Access:
             fix="flatten before slicing or permuting, or copy to a tile of its own",
         )
     return _seen(t, (*t.shape[:start], merged, *t.shape[last:]), (*t.strides[:start], *step, *t.strides[last:]))
+
+
+def _moved(t: Access, wanted: tuple[int, ...]) -> str:
+    """Advice for elements that must change their partition, which no view does."""
+    if t.ndim == 2 and t.shape[1] == 1 and wanted == (1, t.shape[0]):
+        return f"write nl.transpose({t.name}), or nisa.nc_transpose: it copies the column into a row"
+    return f"keep dimension 0 at {t.shape[0]} and at least two dimensions, or reshape the tensor in HBM before the load"
 
 
 def _sizes(t: Access, what: str, requested: Any, least: int = 1) -> tuple[int, ...]:
