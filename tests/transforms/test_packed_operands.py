@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import ml_dtypes
@@ -11,10 +12,13 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.backend.cpu.runtime import region_builder
+from nki.backend.cpu.runtime.region_builder import RegionBuilder
 from nki.base import dtype as dt
-from nki.compiler.executable import lower
+from nki.compiler.executable import Executable, lower
 from nki.ir.instruction import Inst
 from nki.ir.types import Access
+from nki.numerics.amx_operands import GROUP
 from nki.numerics.matmul_entry import tile_routines
 from nki.transforms import packed_operands
 from tests.support.both_executors import both, numbers
@@ -74,6 +78,13 @@ def an_input(left, right):
     return _product(a, nl.load(right)), _product(a[:, 0:64], nl.load(right))
 
 
+def two_windows(left, right):
+    """Two windows of an input; each is read by two products in place."""
+    a = nl.load(left[0:64])
+    windows = [nl.load(right[0:64]), nl.load(right[32:96])]
+    return tuple(_product(part, window) for window in windows for part in (a, a[:, 0:32]))
+
+
 def few_rows(left, right):
     """A product of 16 rows reads its moving operand where it lies."""
     tile = nl.ndarray(right.shape, dtype=right.dtype, buffer=nl.sbuf)
@@ -107,7 +118,7 @@ def bfloat16(*shape: int) -> Any:
 
 @pytest.mark.parametrize(
     ("kernel", "expected"),
-    [(part_by_part, (2, 2)), (computed, (1, 2)), (written_between, (2, 4)), (an_input, (1, 2))],
+    [(part_by_part, (2, 2)), (computed, (1, 2)), (written_between, (2, 4)), (an_input, (1, 2)), (two_windows, (2, 4))],
 )
 def test_each_window_is_packed_once(kernel: Any, expected: tuple[int, int], shared: pytest.MonkeyPatch) -> None:
     left, right = bfloat16(96, 64), bfloat16(96, 128)
@@ -115,6 +126,48 @@ def test_each_window_is_packed_once(kernel: Any, expected: tuple[int, int], shar
     results = [result.tobytes() for result in both(kernel, left, right)]
     for outputs in launched(nki.jit(kernel).compile(left, right).kernel, [left, right], shared):
         assert outputs == results
+
+
+@pytest.mark.parametrize(("nbytes", "distances"), [(1 << 20, [1]), (64 * 128 * 2, [3])])
+def test_copies_of_inputs_follow_each_other(nbytes: int, distances: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as they fit: else each stands before the first product that reads it."""
+    monkeypatch.setattr(packed_operands, "_MOST_TOGETHER", nbytes)
+    assert distances_of_packings(two_windows) == distances
+
+
+def test_copies_of_tiles_stay_behind_what_writes_the_tile() -> None:
+    (distance,) = distances_of_packings(written_between)
+    assert distance > 1
+
+
+def distances_of_packings(kernel: Any) -> list[int]:
+    """Products and copies from each copy that packs a moving operand to the next one."""
+    insts = lower(nki.jit(kernel).compile(bfloat16(96, 64), bfloat16(96, 128)).kernel).instructions()
+    seen = [is_packing for inst in insts if (is_packing := packs(inst)) or inst.effects.accumulation is not None]
+    places = [place for place, is_packing in enumerate(seen) if is_packing]
+    return [after - place for place, after in itertools.pairwise(places)]
+
+
+def packs(inst: Inst) -> bool:
+    """True of a copy that packs a moving operand."""
+    return any(is_panels(access) for access in inst.writes())
+
+
+def test_chunks_of_packing_have_whole_words(shared: pytest.MonkeyPatch) -> None:
+    """However small the cache is, a chunk has both rows of each word that it packs."""
+    blocks: list[tuple[int, int]] = []
+    begin = RegionBuilder.start
+
+    def start(builder: RegionBuilder) -> None:
+        region = builder.region
+        if region.rows and not region.has_product:
+            blocks.append((len(region.rows) // 2, region.block))
+        begin(builder)
+
+    shared.setattr(region_builder, "_CACHE", 1)
+    shared.setattr(RegionBuilder, "start", start)
+    Executable(nki.jit(two_windows).compile(bfloat16(96, 64), bfloat16(96, 128)).kernel)
+    assert (3, GROUP) in blocks, "a region of copies, of at most 64 partitions"
 
 
 @pytest.mark.parametrize("kernel", [few_rows, once])

@@ -9,7 +9,7 @@ What loops or run-time indices touch is not changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -36,6 +36,8 @@ _NARROW: Final = frozenset({dt.bfloat16, dt.float8_e4m3, dt.float8_e4m3fn, dt.fl
 """Dtypes of stationary operands in tile registers."""
 _MOST_BYTES: Final = 8 << 20
 """Bytes of packed copies that live at one time, beside the tiles of the program."""
+_MOST_TOGETHER: Final = 1 << 20
+"""Bytes of copies that follow each other; all but the first stand earlier than they must."""
 
 
 @dataclass(frozen=True)
@@ -277,9 +279,9 @@ def with_copies(
     windows.sort(key=lambda window: window.reads[-1][0] - window.reads[0][0])
     spans = [(window.reads[0][0], window.reads[-1][0], window.access.nbytes) for window in windows]
     copies: dict[int, list[Inst]] = {}
-    for window in windows[: most_that_fit(spans, len(body), _MOST_BYTES)] if windows else ():
-        begin = window.reads[0][0]
-        first = body[begin]
+    chosen = windows[: most_that_fit(spans, len(body), _MOST_BYTES)] if windows else []
+    for begin, window in _gathered(chosen, fixed):
+        first = body[window.reads[0][0]]
         assert isinstance(first, Inst)
         packed, copy = packed_copy(window.access, first)
         copies.setdefault(begin, []).append(copy)
@@ -290,6 +292,24 @@ def with_copies(
     if not copies:
         return body
     return [each for position, inst in enumerate(body) for each in (*copies.get(position, ()), inst)]
+
+
+def _gathered(windows: Sequence[_Window], fixed: Collection[Tensor]) -> Iterator[tuple[int, _Window]]:
+    """The windows in order, each with the position before which its copy stands: that of the first product.
+
+    Copies of what nobody writes follow each other, up to :data:`_MOST_TOGETHER`: threads meet between a copy and a
+    product, and not between copies.
+    """
+    first, nbytes = -1, 0
+    for window in sorted(windows, key=lambda window: window.reads[0][0]):
+        position = window.reads[0][0]
+        if window.access.tensor not in fixed:
+            yield position, window
+            continue
+        nbytes += window.access.nbytes
+        if first < 0 or nbytes > _MOST_TOGETHER:
+            first, nbytes = position, window.access.nbytes
+        yield first, window
 
 
 def _packed_copy(access: Access, place: Inst) -> tuple[Access, Inst]:

@@ -14,6 +14,7 @@ from typing import Final
 from nki.backend.cpu.loop_ir.nodes import GRANULE
 from nki.backend.cpu.runtime.routines import Routine
 from nki.backend.cpu.runtime.storage import Storage
+from nki.base import dtype as dt
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
 from nki.ir.program import CoreProgram, Signature
@@ -29,6 +30,8 @@ _CACHE: Final = 512 * 1024
 """Bytes that the rows of a chunk may use: half of the second-level cache of a present core."""
 _ROWS_IN_CACHE: Final = 3
 """Rows in turn whose bytes are to be in the cache together."""
+_PACKED_ROWS: Final = 2 * GRANULE
+"""Partitions whose numbers share words of packed operands: half of them would write each word by itself."""
 
 
 LEAST_WORK: Final = 30_000.0
@@ -87,6 +90,8 @@ class Region:
     has_product: bool = False
     bytes_of_row: int = 0
     """The most bytes that a row uses of one partition."""
+    granule: int = GRANULE
+    """The fewest partitions of a chunk."""
 
     @property
     def is_worthwhile(self) -> bool:
@@ -101,8 +106,8 @@ class Region:
         every = -(-self.partitions // GRANULE) * GRANULE
         if self.has_product or len(self.rows) == 2 or self.bytes_of_row == 0:
             return every
-        fitting = _CACHE // (_ROWS_IN_CACHE * self.bytes_of_row) // GRANULE * GRANULE
-        return min(every, max(GRANULE, fitting))
+        fitting = _CACHE // (_ROWS_IN_CACHE * self.bytes_of_row) // self.granule * self.granule
+        return min(every, max(self.granule, fitting))
 
 
 class RegionBuilder:
@@ -163,6 +168,8 @@ class RegionBuilder:
             region.partitions = max(region.partitions, routine.partitions)
             region.bytes_of_row = max(region.bytes_of_row, self._uses[routine][1])
             region.has_product = region.has_product or inst.effects.accumulation is not None
+            if any(access.dtype is dt.bfloat16_words for access in inst.writes()):
+                region.granule = _PACKED_ROWS
         return True
 
     def _suits(self, routine: Routine) -> bool:
