@@ -20,6 +20,8 @@ from nki.target.model import Kind, Target
 
 REFERENCE: Final = "NKI reference of release 2.26.1, nki.isa."
 """Source of the cost entries; the name of an entry follows it."""
+BUS: Final = "bus"
+"""The way to memory that Vector and GpSimd have in common since trn2."""
 _TILES: Final = (Buffer.sbuf, Buffer.psum)
 
 
@@ -362,7 +364,7 @@ def _ports(
         # Columns as operands make up no half.
         if engine == "vector" and max(moved) <= 1.5 * data_ns * target.vector_clock_ghz:
             return (), 0.0
-        return ("bus",) if any(moved) else (), part * data_ns
+        return (BUS,) if any(moved) else (), part * data_ns
     buffers = dict.fromkeys(access.buffer for access in inst.accesses() if access.buffer.on_chip)
     others = ("vector", "scalar", "gpsimd")
     ports = tuple(b.value for b in buffers if not all(share_memory(engine, other, b, target) for other in others))

@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 
 from nki.base.errors import QueueError
 from nki.cost.dma import needs_descriptors
+from nki.cost.engines import BUS
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.ordering import display_name
@@ -28,7 +29,7 @@ from nki.target.model import Target
 
 DMA = "dma"
 """Queue of a candidate that may go to any ring."""
-_MEMORIES: Final = tuple(buffer.value for buffer in Buffer if buffer.on_chip)
+_PORTS: Final = (*(buffer.value for buffer in Buffer if buffer.on_chip), BUS)
 """Resources of some instructions beside their engines."""
 
 
@@ -36,13 +37,12 @@ _MEMORIES: Final = tuple(buffer.value for buffer in Buffer if buffer.on_chip)
 class Candidate:
     """A queue that can run an instruction, with the instruction's estimate there.
 
-    The queue is free again after ``occupancy`` ns, its exclusive memories for other engines after ``kept`` ns.
+    The queue is free again after ``occupancy`` ns.
     """
 
     queue: str
     occupancy: float
     estimate: Estimate
-    kept: float = 0.0
 
 
 def candidates(inst: Inst, target: Target) -> tuple[Candidate, ...]:
@@ -59,8 +59,7 @@ def candidates(inst: Inst, target: Target) -> tuple[Candidate, ...]:
 
 def _candidate(inst: Inst, on: Any, target: Target) -> Candidate:
     estimate = inst.cost(target)
-    kept = estimate.occupancy + target.memory_handover * (estimate.latency - estimate.occupancy)
-    return Candidate(on.name, estimate.occupancy, estimate, kept if estimate.ports else 0.0)
+    return Candidate(on.name, estimate.occupancy, estimate)
 
 
 def _obeys(inst: Inst, target: Target) -> bool:
@@ -200,7 +199,7 @@ def _loads(offers: Sequence[Sequence[Candidate]], movable: Sequence[bool]) -> tu
     balanced: set[str] = set()
     transfers |= {f"{DMA} {name}": busy for name, busy in generated.items()}
     for queue, busy in extra.items():
-        others = [work for name, work in (load | transfers).items() if name not in (queue, *_MEMORIES)]
+        others = [work for name, work in (load | transfers).items() if name not in (queue, *_PORTS)]
         if load.get(queue, 0.0) + busy <= max(others, default=0.0):
             balanced.add(queue)
     return load, balanced
@@ -229,4 +228,4 @@ def _add(load: dict[str, float], candidate: Candidate) -> None:
     """Count the occupancy of ``candidate`` for its engine, and the time for which it keeps memories from others."""
     load[candidate.queue] = load.get(candidate.queue, 0.0) + candidate.occupancy
     for port in candidate.estimate.ports:
-        load[port] = load.get(port, 0.0) + candidate.kept
+        load[port] = load.get(port, 0.0) + candidate.estimate.ports_ns
