@@ -148,7 +148,8 @@ class Dialect:
     ``imports`` are the customary names of modules and the statements that import them. ``advise`` makes a better error
     of an exception and the :class:`nki.frontend.site.Site` that raised it, or gives None. ``newer`` is the Python that
     runs though a syntax rule reports it, because a newer release of the language takes it; ``later`` are
-    names that only newer releases have. ``spills``: kernels may hold more tiles than fit, as compilers of the language
+    names that only newer releases have. ``others`` says what to write for functions of other libraries, by bare name.
+    ``spills``: kernels may hold more tiles than fit, as compilers of the language
     spill. ``results`` takes the builder and what the kernel returned, when its Python has run, and gives what counts as
     returned. ``hints``: keywords that functions with further options ignore in silence; they warn of others, except in
     dialects without hints. ``carries``: undefined elements may be read (``Program.carries``).
@@ -168,6 +169,7 @@ class Dialect:
     advise: Callable[[Exception, Any], NkiError | None] | None = None
     newer: NewerPython = field(default_factory=NewerPython)
     later: LaterNames = field(default_factory=LaterNames)
+    others: Mapping[str, str] = field(default_factory=dict[str, str])
     results: Callable[[Any, Any], Any] | None = None
     hints: frozenset[str] = frozenset()
     carries: bool = False

@@ -94,7 +94,8 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
         report.error(RemovedApiError, node, message, exact or removed)
     else:
         prefix = ast.unparse(node.value)
-        fix = did_you_mean(node.attr, dir(owner), f"{prefix}.", "see the API reference for what there is")
+        other = dialect.others.get(node.attr, "") if home.partition(".")[0] in dialect.namespaces else ""
+        fix = other or did_you_mean(node.attr, dir(owner), f"{prefix}.", "see the API reference for what there is")
         report.doubtful_error(UnknownApiError, node, f"{where} has no `{node.attr}`", fix)
     return True
 

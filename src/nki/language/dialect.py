@@ -16,6 +16,7 @@ from nki.frontend.rewrite import CALL, WHILE
 from nki.frontend.syntax_rules import RULES, kernel_signature, newer_syntax
 from nki.language.advice import advise
 from nki.language.advice.beta1 import advise_removed
+from nki.language.advice.other_libraries import OTHERS
 from nki.language.releases.names import INSTEAD, RELEASES, later_than
 from nki.language.releases.removed_names import (
     NAMESPACE,
@@ -84,6 +85,7 @@ NKI_0_6: Final = Dialect(
         "np": "import numpy as np",
     },
     advise=advise,
+    others=OTHERS,
     later=LaterNames(later_than("0.6"), INSTEAD),
 )
 
