@@ -111,15 +111,7 @@ GEN4: Final = Target(
         "guess",
         (0.83, 1.67),
     ),
-    strided_matmul_cycles=Fact(
-        2.0,
-        "cycles",
-        f"{_GUIDE2}: Performance Consideration, Access pattern: half of the rate of each interface; assumed unchanged. "
-        "The peak that it names, 128 elements per cycle of 1.4 GHz, is below what operands of 16 bits need, so they "
-        "may be slower; or have more to spare",
-        "guess",
-        (1.0, 4.0),
-    ),
+    strided_matmul_cycles=Fact(2.0, "cycles", _AS_TRN2, "guess", (1.0, 4.0)),
     vector_gpsimd_bus_part=Fact(0.5, "", _AS_TRN2, "guess", (0.0, 1.0)),
     dynamic_offset_cycles=Fact(600.0, "cycles", _AS_TRN2, "guess", (300, 900)),
     performance_dtypes=Fact(
@@ -129,13 +121,7 @@ GEN4: Final = Target(
     ),
     vector_width_16bit=Fact(512, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     vector_width_32bit=Fact(256, "elements/cycle", f"{_GUIDE}: table of compute engines"),
-    vector_two_tiles_cycles=Fact(
-        1.0,
-        "cycles",
-        _AS_TRN2,
-        "guess",
-        (1.0, 2.0),
-    ),
+    vector_two_tiles_cycles=Fact(1.0, "cycles", _AS_TRN2, "guess", (1.0, 2.0)),
     vector_two_narrow_tiles_cycles=Fact(0.5, "cycles", _AS_TRN2, "guess", (0.5, 1.0)),
     scalar_width_16bit=Fact(256, "elements/cycle", f"{_GUIDE}: table of compute engines; 8-bit floats too"),
     scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
