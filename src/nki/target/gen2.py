@@ -74,11 +74,11 @@ GEN2: Final = Target(
     vector_gpsimd_share_sbuf=Fact(False, "", f"{_GUIDE}: Concurrent SBUF/PSUM accesses by engines"),
     vector_scalar_share_psum=Fact(False, "", f"{_GUIDE}: Concurrent SBUF/PSUM accesses by engines"),
     memory_handover=Fact(
-        1.0,
+        0.5,
         "",
         f"{_GUIDE}, Data Movement: the compiler serializes instructions of two engines that cannot share a memory. The "
         "only documented means of an order between engines is a semaphore at the end of an instruction. Not said: if "
-        "the next one may begin as soon as the engine is free",
+        "the next one may begin as soon as the engine is free. The middle of both",
         "guess",
         (0.0, 1.0),
     ),
