@@ -3,11 +3,15 @@
 Each time is the shortest of interleaved runs, because other work on the machine only adds to it; a run of both that is
 not timed comes first where the number of threads has changed. The CPU time beside
 ours is that of all threads: it stays about the same if two threads share the work and do not wait.
+
+What two threads gain is the ratio of the shortest times and, since these may be of two clocks, the median of runs that
+follow each other. Beside it stands the clock straight after the runs, as a part of the highest one among them.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,12 +20,23 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from benchmarks import clock
 from benchmarks import tutorial_kernels as kernels
 from benchmarks.timing import Row
 from examples.minilm import encoder, main, reference
 from examples.minilm.model import load_model, make_batch
 
 THREADS = (1, 2)
+
+
+@dataclass(frozen=True)
+class _Times:
+    """Seconds of one run of ours, in all and of all threads' CPU time, and of theirs; the clock straight after ours."""
+
+    ours: float
+    cpu: float
+    theirs: float
+    clock: float
 
 
 @dataclass(frozen=True)
@@ -88,24 +103,37 @@ def _rows_of(work: Work, runs: int) -> Iterator[Row]:
     result, expected = (torch.as_tensor(f()).float().reshape(-1) for f in (work.ours, work.theirs))
     error = (result - expected).abs().max() / expected.abs().max()
     assert error <= work.bound, f"{work.name}: {error:.1e} relative"
-    best: dict[int, tuple[float, float, float]] = dict.fromkeys(THREADS, (float("inf"),) * 3)
+    rounds: list[dict[int, _Times]] = []
     for _ in range(runs):
+        rounds.append({})
         for threads in THREADS:
             os.environ["NKI_NUM_THREADS"] = str(threads)
             torch.set_num_threads(threads)
             for either in (work.ours, work.theirs):  # OpenMP starts and ends threads as their number changes
                 either()
-            times = (*_times(work.ours), _times(work.theirs)[0])
-            best[threads] = tuple(map(min, best[threads], times))  # type: ignore[assignment]
-    for threads, (ours, cpu, theirs) in best.items():
-        name = f"{work.name}, {threads} thread{'s' * (threads > 1)}"
-        gain = "" if threads == 1 else f", {best[1][0] / ours:.2f} x of 1"
+            ours, speed = _times(work.ours), clock.speed()
+            rounds[-1][threads] = _Times(*ours, _times(work.theirs)[0], speed)
+    highest = max(times.clock for each in rounds for times in each.values())
+    shortest = min(each[1].ours for each in rounds)
+    for threads in THREADS:
+        own = [each[threads] for each in rounds]
+        ours, cpu, theirs = (min(times) for times in zip(*((t.ours, t.cpu, t.theirs) for t in own), strict=True))
+        clocks = [times.clock / highest for times in own]
+        gain = "" if threads == 1 else f", {shortest / ours:.2f} x of 1, in turns {_gain(rounds, threads):.2f} x"
         yield Row(
-            name,
+            f"{work.name}, {threads} thread{'s' * (threads > 1)}",
             f"{ours * 1e3:.1f} ms",
             f"{theirs * 1e3:.1f} ms PyTorch",
-            f"{theirs / ours:.2f} x; CPU {cpu * 1e3:.1f} ms{gain}",
+            f"{theirs / ours:.2f} x; CPU {cpu * 1e3:.1f} ms{gain}; clock {min(clocks):.2f} to {max(clocks):.2f}",
         )
+
+
+def _gain(rounds: list[dict[int, _Times]], threads: int) -> float:
+    """The median over the rounds of the time of one thread over that of ``threads``.
+
+    Other work on the machine makes it smaller than the ratio of the shortest times.
+    """
+    return statistics.median(each[1].ours / each[threads].ours for each in rounds)
 
 
 def _times(work: Callable[[], Any]) -> tuple[float, float]:
