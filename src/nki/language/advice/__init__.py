@@ -9,6 +9,7 @@ from __future__ import annotations
 from nki.base.errors import IndexRangeError, NkiError
 from nki.frontend.site import Site
 from nki.language.advice.calls import advise_call
+from nki.language.advice.local_names import advise_local
 from nki.language.advice.operands import advise_operand
 from nki.language.advice.quotients import advise_quotient
 from nki.language.advice.slices import advise_slice
@@ -23,7 +24,7 @@ def advise(exc: Exception, site: Site) -> NkiError | None:
         if isinstance(exc, IndexRangeError):
             return advise_slice(exc, site)
         return advise_operand(exc, site) or advise_call(exc, site) or advise_python(exc, site)
-    return advise_python(exc, site)
+    return advise_local(exc, site) or advise_python(exc, site)
 
 
 __all__ = ["advise"]
