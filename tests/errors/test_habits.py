@@ -14,7 +14,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import NkiError
 from nki.target import ENVIRONMENT
-from tests.errors.test_advice import COLUMN, OPERATOR, WIDE, Case, X, Y, check, load, simple
+from tests.errors.test_advice import COLUMN, OPERATOR, THREE, WIDE, Case, X, Y, check, load, simple
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::nki.base.warning.NkiPortabilityWarning"),
@@ -174,6 +174,84 @@ def test_loops_as_jax_has_them(kernel: Any, text: str) -> None:
     assert text in report
     assert "[NKI-RG003]" in report
     assert "fix: " in report
+
+
+ROUNDS = [
+    Case("slices at a scalar", """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+
+    def body(i):
+        nisa.dma_copy(out[i * 2 : (i + 1) * 2, :], x[6 - i * 2 : 8 - i * 2])  # wrong
+
+    nl.fori_loop(0, 4, body)
+    return out
+""", r"\[NKI-RG001\] slice `i \* 2:\(i \+ 1\) \* 2`: its bounds exist only when",
+         lambda x: x.reshape(4, 2, 8)[::-1], (X,)),
+    Case("a slice at a register", """
+@nki.jit
+def kernel(x, n):
+    count = nisa.register_alloc(nl.load(n))
+    out = nl.zeros(x.shape, x.dtype, buffer=nl.shared_hbm)
+
+    def body(i):
+        t = nl.load(x[i : i + 1])  # wrong
+        nl.store(out[nl.ds(i, 1)], t)
+
+    nl.fori_loop(0, count, body)
+    return out
+""", r"\[NKI-RG001\] slice `i:i \+ 1`", lambda x, n: np.where(np.arange(8)[:, None] < 3, x, 0), (X, THREE)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ROUNDS, ids=[case.name for case in ROUNDS])
+def test_slices_that_a_loop_on_the_device_moves(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+def _slice_computed_with_a_register(x: Any) -> Any:
+    tile = nl.load(x[0:2])
+
+    def body(i: Any) -> None:
+        nl.store(x[i * 2 : i * 2 + 2], tile)
+
+    nl.fori_loop(0, nisa.register_alloc(4), body)
+    return x
+
+
+def _slice_of_any_size(x: Any) -> Any:
+    def body(i: Any) -> None:
+        nl.load(x[0:i])
+
+    nl.fori_loop(0, 4, body)
+    return x
+
+
+def _tile_of_a_list(x: Any) -> Any:
+    tiles = [nl.load(x[k : k + 1]) for k in range(8)]
+
+    def body(i: Any) -> None:
+        nl.store(x[nl.ds(i, 1)], tiles[i])
+
+    nl.fori_loop(0, 8, body)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text"),
+    [
+        (
+            _slice_computed_with_a_register,
+            "fix: count with nl.fori_loop, its bounds integers or scalars of nisa.scalar_load, and write "
+            "`nl.store(x[nl.ds(i * 2, 2)], tile)`",
+        ),
+        (_slice_of_any_size, "register 'i' used as a number that is needed when the kernel is compiled"),
+        (_tile_of_a_list, "`tiles[i]`: an item of a list is chosen when the kernel is compiled"),
+    ],
+)
+def test_what_a_loop_on_the_device_cannot_choose(kernel: Any, text: str) -> None:
+    assert text in refused(kernel, X)
 
 
 def test_a_number_that_a_function_inside_assigns() -> None:
