@@ -228,6 +228,14 @@ def _slice_of_any_size(x: Any) -> Any:
     return x
 
 
+def _slice_between_two_counters(x: Any) -> Any:
+    def outer(i: Any) -> None:
+        nl.fori_loop(0, 4, lambda j: nl.load(x[i : j + 2]))
+
+    nl.fori_loop(0, 4, outer)
+    return x
+
+
 def _tile_of_a_list(x: Any) -> Any:
     tiles = [nl.load(x[k : k + 1]) for k in range(8)]
 
@@ -247,6 +255,7 @@ def _tile_of_a_list(x: Any) -> Any:
             "`nl.store(x[nl.ds(i * 2, 2)], tile)`",
         ),
         (_slice_of_any_size, "register 'i' used as a number that is needed when the kernel is compiled"),
+        (_slice_between_two_counters, "used as a number that is needed when the kernel is compiled"),
         (_tile_of_a_list, "`tiles[i]`: an item of a list is chosen when the kernel is compiled"),
     ],
 )

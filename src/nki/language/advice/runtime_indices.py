@@ -89,7 +89,8 @@ def _size(site: Site, node: ast.Slice, late: dict[str, Any]) -> int | None:
     if node.lower is None or node.upper is None:
         return None
     for number in _TRIED:
-        tried = Site(node, site.statement, {**site.variables, **dict.fromkeys(late, number)}, site.file)
+        numbers = {name: number * 7**k + k for k, name in enumerate(late)}  # no two move together
+        tried = Site(node, site.statement, {**site.variables, **numbers}, site.file)
         start, stop = tried.value(node.lower), tried.value(node.upper)
         sizes.add(stop - start if type(start) is type(stop) is int else None)
     size = sizes.pop()
