@@ -203,7 +203,6 @@ OPERATORS = [
     Case("scalar_tensor_tensor", "OP02", {}, {"op0": nl.abs_max}, "trn2", "trn3", says="nl.abs_max"),
     Case("scalar_tensor_tensor", "OP02", {}, {"op1": nl.abs_max}, "trn1", "trn3", says="nl.abs_max"),
     Case("tensor_reduce", "OP01", {"op": nl.tanh}, says="nl.tanh"),
-    Case("tensor_reduce", "OP02", {"op": nl.abs_max}, {"op": nl.maximum}, "trn2", says="nl.abs_max"),
     Case("tensor_reduce", "DT01", {"data": tile(4, 8)}, {"op": nl.bitwise_or, "dst": ints(4, 1), "data": ints(4, 8)}),
     Case(
         "tensor_partition_reduce",

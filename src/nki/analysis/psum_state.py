@@ -146,7 +146,8 @@ class PsumState:
             _warn(
                 inst,
                 f"{inst.mnemonic}: adds to dst '{dst.name}' {dst.shape}, which another engine wrote; on "
-                f"{self._target.name} that is undefined, only what matmuls wrote can be added to",
+                f"{self._target.name} that is undefined, only what matmuls wrote can be added to; zeros need not be "
+                "written, as the first matmul of a sum overwrites where accumulate is None or False",
             )
 
     def _check_paths(self, inst: Inst, dst: Access) -> None:

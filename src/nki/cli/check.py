@@ -144,10 +144,11 @@ def check(subjects: Sequence[Subject], *, everything: bool = False, compiling: b
     modules and kernels goes to stderr.
     """
     checked = Checked()
+    roots: set[Path] = set()
     with contextlib.redirect_stdout(sys.stderr):
         for number, subject in enumerate(subjects):
             files_bar(number, len(subjects), str(subject.path))
-            with _alone(subject.path):
+            with _alone(subject.path, roots):
                 try:
                     with _noted(checked.survey), imported(subject.path) as module:
                         _file(module, subject, checked, everything=everything, compiling=compiling)
@@ -199,11 +200,18 @@ def _noted(survey: Survey) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Generator[None]:
+def _alone(path: Path, roots: set[Path]) -> Generator[None]:
     """Context manager: forgets the modules beside the file that its import loaded, because files in other folders may
-    import others under the same names. Modules of packages stay.
+    import others under the same names. Modules of packages stay, until a file comes whose folder has other packages of
+    their names. ``roots``, to which it adds, are the folders that the files before were imported from.
     """
-    root, before = root_of(path), set(sys.modules)
+    root = root_of(path)
+    folders = {entry.name for entry in root.iterdir() if entry.is_dir()}
+    others = {name for name in folders & sys.modules.keys() if _is_elsewhere(name, root, roots)}
+    for name in [name for name in sys.modules if name.partition(".")[0] in others]:
+        del sys.modules[name]
+    roots.add(root)
+    before = set(sys.modules)
     try:
         yield
     finally:
@@ -211,6 +219,12 @@ def _alone(path: Path) -> Generator[None]:
             file = getattr(sys.modules[name], "__file__", None)
             if file is not None and Path(file).parent == root and Path(file).name != "__init__.py":
                 del sys.modules[name]
+
+
+def _is_elsewhere(name: str, root: Path, roots: set[Path]) -> bool:
+    """True for a package that an earlier file loaded from one of ``roots``, which is not ``root``."""
+    folders = {Path(place).resolve().parent for place in getattr(sys.modules[name], "__path__", ())}
+    return root not in folders and not folders.isdisjoint(roots)
 
 
 def _in_order(findings: list[Finding], files: list[str]) -> list[Finding]:

@@ -7,6 +7,7 @@ import builtins
 import difflib
 import functools
 import inspect
+import itertools
 import os
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -204,8 +205,8 @@ def _check_arguments(
             fix = dialect.removed.exact(report.captured, node) or style.result_fix.format(written)
             report.error(RemovedApiError, node, message, fix)
         elif accepted == node.keywords:
-            form = f"{written}{_shown(signature)}"
-            report.error(CallArgumentError, node, f"`{written}`: {misfit}", f"it is called as `{form}`")
+            fix = _sizes_in_a_tuple(report, node, signature, bound) or f"it is called as `{written}{_shown(signature)}`"
+            report.error(CallArgumentError, node, f"`{written}`: {misfit}", fix)
         return
     older_form = style.older_order(node, full, list(parameters), lambda value: report.resolve(value, bound))
     if older_form:
@@ -218,6 +219,21 @@ def _check_arguments(
             f"`{written}` takes the destination first; in NKI Beta 1 it took the source first. Swap them? Then write "
         )
         report.warn(node, f"{message}`{ast.unparse(swapped)}`", NkiDeprecationWarning)
+
+
+def _sizes_in_a_tuple(
+    report: Report, node: ast.Call, signature: inspect.Signature, bound: frozenset[str]
+) -> str | None:
+    """The fix of a call whose first parameter is a ``shape``, and which passes its sizes one by one."""
+
+    def is_size(arg: ast.expr) -> bool:
+        return type(arg.value if isinstance(arg, ast.Constant) else report.resolve(arg, bound)) is int
+
+    sizes = list(itertools.takewhile(is_size, node.args))
+    if next(iter(signature.parameters), "") != "shape" or len(sizes) < 2:
+        return None
+    code = ast.Call(node.func, [ast.Tuple(sizes, ast.Load()), *node.args[len(sizes) :]], node.keywords)
+    return f"the sizes are one tuple: write `{ast.unparse(code)}`"
 
 
 def _shown(signature: inspect.Signature) -> inspect.Signature:

@@ -56,6 +56,15 @@ class Site:
             for node in _nodes(self.file)
         )
 
+    def functions(self) -> list[ast.FunctionDef]:
+        """The functions that hold the statement, from the outermost on."""
+        line = self.statement.lineno
+        return [
+            node
+            for node in _nodes(self.file)  # breadth first
+            if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or node.lineno)
+        ]
+
     def assignment(self, line: int, name: str) -> ast.Assign | None:
         """The statement on ``line`` that assigns to ``name`` alone."""
         for node in _nodes(self.file):

@@ -4,9 +4,10 @@ which is unrolled like any range.
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any, overload
+from typing import Any, Final, overload
 
 from nki.base.assigned_name import assigned_name
 from nki.base.errors import DynamicLoopError, keep_report
@@ -109,6 +110,7 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[NkiScalar], None],
     where = here()
     builder = current("nl.fori_loop")
     _check_free(builder, "nl.fori_loop")
+    _check_body("nl.fori_loop", body_fun)
     low, high, pace = _bound("lower", lower), _bound("upper", upper), _step(step)
     registers = any(isinstance(b, VirtualRegister) and not isinstance(b, NkiScalar) for b in (low, high))
     early = "nki.isa.NkiScalar" in builder.dialect.later.first  # before NKI 0.7 the counter was a register
@@ -139,6 +141,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], Virt
         )
     condition = builder.register("condition", where)
     builder.emit(move_register(condition, init))
+    _check_body("nl.while_loop", body_fun)
     with body_of(builder, While(condition, where=where)):
         value = builder.register(_parameter(body_fun), where)
         builder.emit(move_register(value, condition))
@@ -159,6 +162,31 @@ def _generator(what: str, result: Any) -> DynamicLoopError | None:
         f"{what}: the body has a `yield`, so its call makes a generator and records nothing",
         fix="leave `yield` out of the body; a generator that the body runs may have it",
     )
+
+
+_CARRIED: Final = (
+    "the loop carries no values from round to round: write results into tensors that were made before it, such as "
+    "`nisa.tensor_tensor(dst=total, data1=total, data2=part, op=nl.add)`"
+)
+
+
+def _check_body(what: str, body: Any) -> None:
+    """The loop calls its body with one argument; in JAX bodies take what a round passes to the next as well."""
+    if not callable(body):
+        raise DynamicLoopError(
+            f"{what}: the body is {_shown(body)}, not a function", fix="define `def body(i):` and pass `body`"
+        )
+    try:
+        signature = inspect.signature(body)
+    except (TypeError, ValueError):  # a built-in without a signature
+        return
+    try:
+        signature.bind(None)
+    except TypeError as misfit:
+        name = getattr(body, "__name__", "body")
+        raise DynamicLoopError(
+            f"{what} calls its body with one argument, and it is {name}{signature}: {misfit}", fix=_CARRIED
+        ) from None
 
 
 def _bound(name: str, value: Any) -> Bound:
@@ -191,6 +219,11 @@ def _step(value: Any) -> int:
     except TypeError as misfit:
         keep_report(misfit)
         step = 0
+    if step < 1 and isinstance(value, NkiTensor | tuple | list):
+        raise DynamicLoopError(
+            f"the fourth argument of a run-time loop is its step, and is {_shown(value)}",
+            fix=f"leave it out; {_CARRIED}",
+        )
     if step < 1:
         raise DynamicLoopError(
             f"a run-time loop has step={_shown(value)}: the step is an integer of at least 1, part of the loop's "

@@ -82,7 +82,7 @@ class TensorReduce(Inst):
             fix="reduce trailing dimensions; for the partition axis use nisa.nc_transpose or a matmul with ones",
         ),
         same_partitions("dst", "data"),
-        *alu_op("op"),
+        alu_op("op")[0],  # without OP02: no target reduces with an operator that only some targets have
         rule(
             "TR01",
             "op={i.op} is not a reduction operator",

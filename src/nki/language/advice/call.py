@@ -5,12 +5,20 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from nki.base.toolchain import is_toolchain
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
 from nki.language.tensor import NkiTensor
+
+_ALLOCATED: Final = ("shape", "dtype", "buffer")
+"""The first parameters of ``nl.ndarray``."""
+
+
+def _is_given(made: ast.Call, keyword: str) -> bool:
+    """True if a call of ``nl.ndarray`` passes ``keyword``, by name or by position."""
+    return len(made.args) > _ALLOCATED.index(keyword) or any(k.arg == keyword for k in made.keywords)
 
 
 class Call:
@@ -79,22 +87,35 @@ class Call:
 
     def allocated_otherwise(self, parameter: str, keyword: str, value: str) -> str | None:
         """The allocation of a tensor argument with another ``shape``, ``dtype`` or ``buffer``, as a fix."""
+        allocation = self.allocation(parameter)
+        if allocation is None:
+            return None
+        assignment, made = allocation
+        position = _ALLOCATED.index(keyword)
+        new = ast.parse(value, mode="eval").body
+        args = [new if index == position else arg for index, arg in enumerate(made.args)]
+        others = [k for k in made.keywords if k.arg != keyword]
+        keywords = others if position < len(made.args) else [*others, ast.keyword(keyword, new)]
+        code = ast.unparse(ast.Assign(assignment.targets, ast.Call(made.func, args, keywords), lineno=0))
+        return f"in line {made.lineno} write `{code}`"
+
+    def allocation(self, parameter: str) -> tuple[ast.Assign, ast.Call] | None:
+        """The statement ``name = nl.ndarray(…)`` that made a tensor argument, and its call."""
         tensor = self.tensors().get(parameter)
         span = tensor.access.tensor.span if tensor is not None else None
         if tensor is None or span is None:
             return None
         statement = self.site.assignment(span.line, tensor.name)
         match statement:
-            case ast.Assign(value=ast.Call(func=ast.Attribute(attr="ndarray") as function) as made) as assignment:
-                position = ("shape", "dtype", "buffer").index(keyword)
-                new = ast.parse(value, mode="eval").body
-                args = [new if index == position else arg for index, arg in enumerate(made.args)]
-                others = [k for k in made.keywords if k.arg != keyword]
-                keywords = others if position < len(made.args) else [*others, ast.keyword(keyword, new)]
-                code = ast.unparse(ast.Assign(assignment.targets, ast.Call(function, args, keywords), lineno=0))
-                return f"in line {span.line} write `{code}`"
+            case ast.Assign(value=ast.Call(func=ast.Attribute(attr="ndarray")) as made) as assignment:
+                return assignment, made
             case _:
                 return None
+
+    def names_memory(self, parameter: str) -> bool:
+        """True if the allocation of a tensor argument names a ``buffer``, or is not found."""
+        allocation = self.allocation(parameter)
+        return allocation is None or _is_given(allocation[1], "buffer")
 
 
 def substituted(node: ast.AST, old: ast.AST, new: ast.AST) -> ast.AST:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, cast
 
 from nki.base.errors import EngineError, NkiError, PartitionError, ShapeError
 from nki.frontend.site import Site
@@ -267,6 +267,17 @@ def _product_shape(call: Call) -> str | None:
     return call.allocated_otherwise("dst", "shape", str(shape))
 
 
+def _reduced_shape(call: Call) -> str | None:
+    """The allocation of a reduction's destination in the shape that stays."""
+    data, axis = call.tensors().get("data"), call.value("axis")
+    axes = cast("tuple[Any, ...]", axis) if isinstance(axis, tuple) else (axis,)
+    if data is None or any(type(a) is not int for a in axes):
+        return None
+    reduced = {a % data.ndim for a in axes}
+    kept = tuple(size for dim, size in enumerate(data.shape) if dim not in reduced)
+    return call.allocated_otherwise("dst", "shape", str(kept if len(kept) > 1 else (*kept, 1)))
+
+
 _ADVICE: Final[dict[str, Callable[[Call], str | None]]] = {
     "AC01": alu_operators.alu_as_activation,
     "CP01": _predicate,
@@ -287,6 +298,7 @@ _ADVICE: Final[dict[str, Callable[[Call], str | None]]] = {
     "TL01": memory_regions.on_hbm,
     "TL03": memory_regions.start_partition,
     "TR01": alu_operators.fold_of_magnitudes,
+    "TR03": _reduced_shape,
     "TS01": alu_operators.two_instructions,
 }
 """The advice for a call, by the rule that it breaks."""

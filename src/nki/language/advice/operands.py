@@ -111,6 +111,8 @@ def _elsewhere(call: Call, parameter: str, value: NkiTensor, nl: str) -> str | N
         to, _, source = code.partition(" = ")
         return "it is a tile already: leave the call out" if to == source else f"it is a tile already: write `{code}`"
     if call.name == "store" and parameter == "dst" and value.buffer.on_chip:
+        if not call.names_memory("dst"):  # a store is meant for HBM; nl.ndarray without a buffer is in SBUF
+            return call.allocated_otherwise("dst", "buffer", f"{nl}.shared_hbm")
         return (
             f"copy within the chip: write `{call.nisa}.tensor_copy(dst={call.text('dst')}, src={call.text('value')})`"
         )
@@ -152,6 +154,10 @@ def _expression(code: str) -> Any:
 def _array(call: Call, parameter: str, node: ast.expr, value: Any, nl: str) -> str:
     """The fix for an array that the kernel reads from outside."""
     name = ast.unparse(node)
+    if parameter == "dst":
+        dtype = dtype_name(value.dtype) or "float32"
+        code = f"{name} = {nl}.ndarray({tuple(value.shape)}, dtype={nl}.{dtype}, buffer={nl}.sbuf)"
+        return f"allocate it in the kernel: write `{code}`"
     by_argument = f"pass it as an argument: `def kernel(…, {name})`"
     if isinstance(value, np.ndarray) and value.ndim and dtype_name(cast("Any", value).dtype):
         constant = f"{nl}.shared_constant({name})"

@@ -10,8 +10,10 @@ from nki.base.errors import NkiError, RegisterUseError, TensorOperatorError
 from nki.frontend.errors import KernelPythonError, UnknownApiError
 from nki.frontend.site import Site
 from nki.ir.register import VirtualRegister
+from nki.ir.types import Buffer as MemoryRegion
 from nki.language.advice.beta1 import advise_at
 from nki.language.advice.expressions import OPERATORS, Translator
+from nki.language.advice.host_functions import instead_of_host_function, refuses_tensors, values_as_text
 from nki.language.tensor import NkiTensor
 
 _LATE: Final = "whose values exist only when the kernel runs"
@@ -24,14 +26,15 @@ _HOST: Final = (
 def advise_python(exc: Exception, site: Site) -> NkiError | None:
     """The error for a statement that treats a tensor as Python's numbers or another framework's tensors."""
     if isinstance(exc, NkiError) and not isinstance(exc, TensorOperatorError | UnknownApiError | RegisterUseError):
-        return _assigned_from_psum(exc, site)
+        return _assigned_otherwise(exc, site)
     if not isinstance(exc, NkiError | TypeError | AttributeError | ValueError):
         return None
     error = _conversion(site) or _control_flow(site) or _attribute_assignment(site) or _no_tensor(exc, site)
+    error = error or values_as_text(exc, site)
     if error is not None:
         return error
     code = replacement(site)
-    fix = f"write `{code}`" if code is not None else ""
+    fix = f"write `{code}`" if code is not None else instead_of_host_function(exc, site)
     older = advise_at(site) if _is_of_beta1(exc) else ""
     error = exc if isinstance(exc, NkiError) else _refusal(exc, site)
     if error is None and older:
@@ -52,14 +55,24 @@ def _is_of_beta1(exc: Exception) -> bool:
 _MEMBERS: Final = frozenset({"broadcast_to", "assert_shape", "itemsize", "as_tile", "astype", "type"})
 
 
-def _assigned_from_psum(exc: NkiError, site: Site) -> NkiError | None:
-    """The error for ``t[…] = bank`` that a DMA would have to copy."""
-    assigned = isinstance(site.statement, ast.Assign) and isinstance(site.statement.targets[0], ast.Subscript)
-    code = replacement(site) if assigned and exc.rule == "DM01" else None
+def _assigned_otherwise(exc: NkiError, site: Site) -> NkiError | None:
+    """The error for ``t[…] = bank`` that a DMA would have to copy, and for ``t[3] = u[5]`` that only a DMA copies."""
+    match site.statement:
+        case ast.Assign(targets=[ast.Subscript() as target], value=value) if exc.rule in ("DM01", "TL03"):
+            code = replacement(site) if exc.rule == "DM01" else _moved_by_dma(site, target, value)
+        case _:
+            return None
     if code is None:
         return None
     exc.fix = f"write `{code}`"
     return exc
+
+
+def _moved_by_dma(site: Site, target: ast.expr, value: ast.expr) -> str | None:
+    """An assignment between partitions at which no engine can start, as a DMA."""
+    if any(getattr(site.value(part), "buffer", None) is not MemoryRegion.sbuf for part in (target, value)):
+        return None
+    return f"{_nisa(site)}.dma_copy(dst={ast.unparse(target)}, src={ast.unparse(value)})"
 
 
 def _refusal(exc: Exception, site: Site) -> NkiError | None:
@@ -67,9 +80,11 @@ def _refusal(exc: Exception, site: Site) -> NkiError | None:
     match site.node:
         case ast.Call(func=function, args=args):
             tensor = next((v for a in args if isinstance(v := site.value(a), NkiTensor)), None)
+            called = ast.unparse(function)
             if tensor is not None:
-                called = ast.unparse(function)
                 return TensorOperatorError(f"{called} on tensor '{tensor.name}' {tensor.shape}, {_LATE}")
+            if refuses_tensors(exc, site):
+                return TensorOperatorError(f"{called} on a tensor, {_LATE}")
         case _:
             pass
     return _attribute(exc)
@@ -145,6 +160,8 @@ def _control_flow(site: Site) -> NkiError | None:
             code = _function(loop.body, "body", index.id, f"{_nl(site)}.fori_loop(0, {bound}, body)")
             late = "whose value exists only when the kernel runs" if register else _LATE
             return kind(f"range of {what}, {late}", fix=f"count on the device: {code}")
+        case ast.While(test=test, orelse=[]) if _inside(site.node, test):
+            return _while_on_tile(site, test)
         case ast.If(test=test, body=body, orelse=[]) if _inside(site.node, test):
             translator = Translator(site)
             code = translator.translate(test)
@@ -159,6 +176,21 @@ def _control_flow(site: Site) -> NkiError | None:
             return TensorOperatorError(f"`if` on tensor '{value.name}' {value.shape}, {_LATE}", fix=fix)
         case _:
             return None
+
+
+def _while_on_tile(site: Site, test: ast.expr) -> NkiError | None:
+    translator = Translator(site)
+    code = translator.translate(test)
+    if not translator.changed or not isinstance(code, ast.Call):
+        return None
+    flag = ast.unparse(translator.call(_name(code), code.args, dtype=translator.dtype("int32")))
+    nisa = _nisa(site)
+    fix = (
+        f"repeat on the device: put the block into `def body(again):`, with results written into tensors that were "
+        f"made before the loop, end it with `{nisa}.register_load(again, {flag})` and `return again`, and call "
+        f"`{_nl(site)}.while_loop({nisa}.register_alloc({flag}), body)`"
+    )
+    return TensorOperatorError(f"`while` on a tensor, {_LATE}", fix=fix)
 
 
 def _branch_on_tile(value: Any, condition: ast.expr) -> NkiError:
@@ -227,6 +259,9 @@ def _write(translator: Translator, target: ast.expr, value: ast.expr) -> str:
     to, source = ast.unparse(target), ast.unparse(translator.translate(value))
     destination, kind = translator.kind(target), translator.kind(value)
     nisa, nl = translator.nisa, translator.nl
+    mask = _chosen(translator, target) if "hbm" not in destination else None
+    if mask is not None and isinstance(target, ast.Subscript):
+        return f"{nisa}.tensor_copy_predicated(dst={ast.unparse(target.value)}, src={source}, predicate={mask})"
     if not kind:  # a number
         if "hbm" in destination:
             filled = f"{nl}.full({to}.shape, {source}, {to}.dtype)"
@@ -241,6 +276,16 @@ def _write(translator: Translator, target: ast.expr, value: ast.expr) -> str:
         staged = f"{nl}.copy({source})" if kind == "psum" else source
         return f"{nisa}.dma_copy(dst={to}, src={staged})"
     return f"{nisa}.tensor_copy(dst={to}, src={source})"
+
+
+def _chosen(translator: Translator, target: ast.expr) -> str | None:
+    """The predicate of ``t[u > 0] = value``."""
+    if not isinstance(target, ast.Subscript) or not isinstance(target.slice, ast.Compare):
+        return None
+    code = translator.translate(target.slice)
+    if not isinstance(code, ast.Call):
+        return None
+    return ast.unparse(translator.call(_name(code), code.args, dtype=translator.dtype("uint8")))
 
 
 def _whole(target: ast.expr) -> ast.expr:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import zlib
 from dataclasses import dataclass, field
 
 
@@ -222,6 +223,27 @@ def times(one: str, other: str) -> str:
     return f"{_factor(one)} * {_atom(other)}"
 
 
+def same(one: str, other: str) -> bool:
+    """True if two pieces of code have one value, whatever their names stand for: tried with three sets of numbers."""
+    return all(_tried(one, seed) == _tried(other, seed) is not None for seed in (1, 2, 3))
+
+
+def _tried(text: str, seed: int) -> int | None:
+    """The value of code with a number for each name; None for code other than ``+``, ``-`` and ``*``."""
+    match ast.parse(text, mode="eval").body:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() as op, right=right):
+            one, other = _tried(ast.unparse(left), seed), _tried(ast.unparse(right), seed)
+            if one is None or other is None:
+                return None
+            return one * other if isinstance(op, ast.Mult) else one + (other if isinstance(op, ast.Add) else -other)
+        case ast.Name() | ast.Attribute() | ast.Subscript():
+            return zlib.crc32(f"{seed} {text}".encode())
+        case _:
+            return None
+
+
 def _is_number(text: str) -> bool:
     return re.fullmatch(r"-?\d+", text) is not None
 
@@ -269,6 +291,7 @@ __all__ = [
     "bounds_of",
     "minus",
     "plus",
+    "same",
     "sliced",
     "times",
 ]

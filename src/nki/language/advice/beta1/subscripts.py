@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from nki.language.advice.beta1.formulas import Bounds, Index, Variable, plus, sliced, times
+from nki.language.advice.beta1.formulas import Bounds, Index, UnknownFormError, Variable, plus, same, sliced, times
 
 if TYPE_CHECKING:
     from nki.language.advice.beta1.rewriting import Rewriter
@@ -25,7 +25,7 @@ def indexed(rewriter: Rewriter, node: ast.Subscript) -> ast.expr | None:
     tiles = [key for key in keys if scope.is_index(key)]
     gathered = next((k for k, key in enumerate(keys) if scope.memory(key) is not None), None)
     if not tiles and gathered is None and not (blocks and len(keys) > 1):
-        return None
+        return _limited(owner, keys, rewriter.bounds)
     for key in keys[:blocks]:
         owner = ast.Subscript(owner, key, ast.Load())
     keys = keys[blocks:]
@@ -42,6 +42,31 @@ def indexed(rewriter: Rewriter, node: ast.Subscript) -> ast.expr | None:
         return owner if full or not keys else _subscript(owner, [ast.unparse(key) for key in keys])
     texts = _slices(rewriter, keys)
     return _subscript(owner, texts) if texts is not None else _pattern(rewriter, owner, keys)
+
+
+def _limited(owner: ast.expr, keys: list[ast.expr], bounds: Bounds) -> ast.expr | None:
+    """Slices with the limits that a mask has on their axes; None without a mask, and where it limits other axes.
+
+    Raises :class:`UnknownFormError` for a slice of another size than the axis of the mask.
+    """
+    limits = {variable.axis: variable for variable in {**bounds.lower, **bounds.upper}}
+    axes = range(-len(keys), 0)
+    if limits.keys().isdisjoint(axes) or not all(isinstance(key, ast.Slice) for key in keys):
+        return None
+    texts: list[str] = []
+    for axis, key in zip(axes, keys, strict=True):
+        variable = limits.get(axis)
+        if variable is None or not isinstance(key, ast.Slice):
+            texts.append(ast.unparse(key))
+            continue
+        start = ast.unparse(key.lower) if key.lower is not None else "0"
+        stop = ast.unparse(key.upper) if key.upper is not None else ""
+        whole = not stop and start == "0"
+        text = sliced(Index(start, steps={variable: "1"}), bounds)
+        if text is None or key.step is not None or not (whole or same(stop or "0", plus(start, variable.size))):
+            raise UnknownFormError
+        texts.append(text)
+    return _subscript(owner, texts)
 
 
 def _slice(index: Index, bounds: Bounds) -> str | None:
