@@ -70,6 +70,15 @@ def blocks_of(stationary: np.ndarray, block: int) -> np.ndarray:
     return blocks
 
 
+def panels_of(moving: np.ndarray) -> np.ndarray:
+    """Rows by panels; what no column fills is a NaN that would show."""
+    depth, columns = moving.shape
+    panels = np.full((-(-columns // PANEL), depth, PANEL), np.nan, np.float32)
+    for column in range(columns):
+        panels[column // PANEL, :, column % PANEL] = moving[:, column]
+    return panels
+
+
 def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     """float32 fused multiply-add, exactly, in float64.
 
@@ -248,16 +257,34 @@ def test_signed_zeros_and_subnormals(lanes: int) -> None:
 def test_moving_operand_in_panels(lanes: int, size: str, accumulate: bool) -> None:
     rows, columns, depth = map(int, size.split("x"))
     left, right = draw(depth, rows, columns)
-    count = -(-columns // PANEL)
-    panels = np.full((count, depth, PANEL), np.nan, np.float32)
-    for number in range(count):
-        part = right[:, number * PANEL : (number + 1) * PANEL]
-        panels[number, :, : part.shape[1]] = part
+    panels = panels_of(right)
     out = np.random.default_rng(1).normal(size=(rows, columns)).astype(np.float32)
     product = sequential(left, right)
     want = out + product if accumulate else product
     compiled(lanes)(
         out.ctypes.data, columns, left.ctypes.data, rows, columns_of_block(lanes),
+        panels.ctypes.data, PANEL, depth * PANEL, rows, columns, depth, int(accumulate),
+    )  # fmt: skip
+    assert same_bits(out, want)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("size", ["128x512x128", "48x96x7", "25x64x130", "12x32x3", "36x40x1", "13x65x300"])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_blocks_and_panels(lanes: int, size: str, accumulate: bool) -> None:
+    """Both operands without gaps, of depths that are no multiple of the unrolled steps, too."""
+    rows, columns, depth = map(int, size.split("x"))
+    left, right = draw(depth, rows, columns)
+    right[depth - 1, 0] = np.nan
+    block = columns_of_block(lanes)
+    blocks, panels = blocks_of(left, block), panels_of(right)
+    out = np.random.default_rng(1).normal(size=(rows, columns + 3)).astype(np.float32)
+    product = sequential(left, right)
+    want = out.copy()
+    want[:, :columns] = out[:, :columns] + product if accumulate else product
+    want[np.isnan(want)] = np.nan  # the canonical one
+    compiled(lanes)(
+        out.ctypes.data, columns + 3, blocks.ctypes.data, block, blocks.strides[0] // 4,
         panels.ctypes.data, PANEL, depth * PANEL, rows, columns, depth, int(accumulate),
     )  # fmt: skip
     assert same_bits(out, want)

@@ -116,6 +116,14 @@ class _Arithmetic:
     chain: int = 0
 
 
+def _has_dense_tile(kind: _Arithmetic) -> bool:
+    """True if the largest tile has a version for rows of one block and of one panel, without gaps.
+
+    Its steps are constants, so that no address of its loop waits in memory. A panel must be as wide as the tile.
+    """
+    return kind.chain == 0 and not kind.pairs and 2 * kind.lanes == PANEL
+
+
 def _chain(
     b: Builder,
     v: Vectors,
@@ -136,8 +144,10 @@ def _chain(
     for slot in slots:
         slot.set(v.zero)
     stationary, lds, moving, ldm = operands
-    k, left, right, copy = Variable(b), *(Variable(b, POINTER) for _ in range(3))
+    k, left, right, copy, ahead = Variable(b), *(Variable(b, POINTER) for _ in range(4))
     k.set(i64(0))
+    if fetched is not None:
+        ahead.set(fetched.pointer)
     left.set(stationary)
     right.set(moving)
     copy.set(moving if copied is None else copied)
@@ -156,10 +166,11 @@ def _chain(
         copy.set(b.gep(copy.get(), [i64(size[1] * v.lanes)], source_etype=F32))
 
     for rounds in (1,) if fetched is None else (_UNROLLED, 1):
-        with steps(b, depth, rounds, k) as here:
+        with steps(b, depth, rounds, k):
             if fetched is not None and rounds > 1:
                 for column in (*range(0, PANEL, LINE // 4), PANEL - 1):  # a row may begin within a line
-                    prefetch(b, fetched.at(b, b.sdiv(here, i64(_UNROLLED)), i64(column)))
+                    prefetch(b, b.gep(ahead.get(), [i64(column)], source_etype=F32))
+                ahead.set(b.gep(ahead.get(), [fetched.stride], source_etype=F32))
             for _ in range(rounds):
                 step()
     return [slot.get() for slot in slots]
@@ -208,26 +219,35 @@ def _groups(
 
 
 def _tile(
-    module: ir.Module, kind: _Arithmetic, rows: int, vectors: int, masked: bool, copies: bool = False
+    module: ir.Module,
+    kind: _Arithmetic,
+    rows: int,
+    vectors: int,
+    masked: bool,
+    copies: bool = False,
+    is_dense: bool = False,
 ) -> ir.Function:
     """``void tile(out, ldo, stationary, lds, blocks, moving, ldm, depth, accumulate, count, ahead, lda)``.
 
     It computes ``rows`` x ``vectors`` vectors. If ``masked``, only the first ``count`` columns exist, in memory as
-    well. The largest tile fetches a row of ``ahead`` for each :data:`_UNROLLED` rows that it multiplies. If it
-    ``copies``, it has one argument more: where it writes the rows of ``moving``, one behind the other.
+    well. The largest tile fetches a row of ``ahead`` for each :data:`_UNROLLED` rows that it multiplies; if it has a
+    version that ``is_dense``, which takes :data:`BLOCK` for ``lds`` and :data:`PANEL` for ``ldm``, few products need
+    another one, and only that and the one that ``copies`` do so. A tile that ``copies`` has one argument more: where it
+    writes the rows of ``moving``, one behind the other.
     """
-    name = f"nki_matmul_tile_{rows}x{vectors}{'_copying' if copies else ''}"
+    name = f"nki_matmul_tile_{rows}x{vectors}{'_copying' if copies else '_dense' if is_dense else ''}"
     function, b = internal(module, name, [*_TILE, *([POINTER] if copies else [])])
     out_pointer, ldo, left, lds, blocks, right, ldm, depth, accumulate, count, ahead, lda = function.args[:12]
-    operands, block = [left, lds, right, ldm], (_TILING[kind.lanes].block, blocks)
+    block = _TILING[kind.lanes].block, blocks
+    operands = [left, i64(block[0]), right, i64(PANEL)] if is_dense else [left, lds, right, ldm]
     out, size = Matrix(out_pointer, ldo), (rows, vectors)
     v = Vectors(b, kind.lanes, mask(b, kind.lanes, count) if masked else None, kind.pairs)
     copied = function.args[12] if copies else None
     if kind.chain:
         totals = _groups(b, v, size, operands, block, depth, copied, kind.chain)
     else:
-        largest = size == (_TILING[kind.lanes].rows, 2)
-        totals = _chain(b, v, size, operands, block, depth, copied, Matrix(ahead, lda) if largest else None)
+        fetches = size == (_TILING[kind.lanes].rows, 2) and (copies or is_dense or not _has_dense_tile(kind))
+        totals = _chain(b, v, size, operands, block, depth, copied, Matrix(ahead, lda) if fetches else None)
     places = [out.at(b, i64(i), i64(j * kind.lanes)) for i in range(rows) for j in range(vectors)]
     with b.if_else(b.icmp_signed("!=", accumulate, i64(0))) as (then, otherwise):
         with then:
@@ -279,6 +299,10 @@ def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool, cop
                     _copy(b, Vectors(b, kind.lanes), vectors, Matrix(target, width), Matrix(source, step), depth)
             panel.set(target)
             stride.set(width)
+    if vectors == 2 and _has_dense_tile(kind):
+        is_dense = b.and_(b.icmp_signed("==", lds, i64(tiling.block)), b.icmp_signed("==", stride.get(), i64(PANEL)))
+        with b.if_then(is_dense), steps(b, rows, highest, row):
+            call(_tile(module, kind, highest, vectors, masked, is_dense=True))
     for height in heights:
         with steps(b, rows, height, row):
             call(_tile(module, kind, height, vectors, masked))
