@@ -38,7 +38,7 @@ def fuse_core(core: CoreProgram, seen: Collection[Tensor], fixed: Collection[Ten
     """``core`` with chains; others than the core read the tensors in ``seen``, those in ``fixed`` never change."""
     sizes = Sizes()
     refused: set[int] | None = set()
-    gathered = gather_sums(core.body, sizes, {})
+    gathered = gather_sums(core.body, sizes)
     core = core if gathered is core.body else core.with_body(gathered)
     while True:
         repetition = Repetition(sizes, seen, {*fixed, *core.constants()}, refused)
