@@ -15,10 +15,11 @@ import pytest
 from numpy.typing import NDArray
 
 from nki.isa.tables.activations import ACTIVATIONS, SIN_LIMIT
-from nki.numerics import float32, simd
+from nki.numerics import float32, float64, simd
 from nki.numerics.activations import emit, emit_power
 from nki.numerics.jit import engine
 from nki.numerics.numpy_entry import activate, loop_module, power
+from nki.numerics.pieces import GELU_DX
 from nki.numerics.simd import F32 as FLOAT
 from nki.numerics.simd import Lanes
 
@@ -366,6 +367,34 @@ def test_bits_are_those_of_arithmetic_with_subnormals(name: str) -> None:
     assert hashlib.sha256(bits(activate(name, small)).tobytes()).hexdigest()[:16] == expected
 
 
+def test_the_derivative_of_gelu_is_within_its_bound_near_its_zero_and_where_its_pieces_end() -> None:
+    row = ACTIVATIONS["gelu_dx"]
+    step = GELU_DX.step
+    ends = around((np.arange(32) + 0.5) * step)
+    near = np.arange(np.float32(2 * step).view(np.int32), np.float32(6 * step).view(np.int32), 7, np.int32)
+    x = np.concatenate([ends, -ends, -near.view(np.float32), around(np.array([-3.75, -0.7517915, 5.9]))])
+    low, high = row.floor_range
+    floor = np.where((low <= x) & (high >= x), row.floor, 0.0)
+    assert_within(activate("gelu_dx", x), row.reference(x.astype(np.float64)), x, row.ulp, floor)
+    large = np.array([GELU_DX.step * 31.5, 6.0, 7.0, 1e30], np.float32)
+    np.testing.assert_array_equal(activate("gelu_dx", large), np.ones(4, np.float32))
+
+
+@pytest.mark.parametrize("width", [4, 8, 16])
+def test_the_derivative_of_gelu_has_the_bits_of_float64_below_its_pieces(width: int) -> None:
+    """Beside numbers that are not there, too, whose bits do not depend on their neighbours."""
+    x = np.random.default_rng(4).uniform(-20, 6, 40_000).astype(np.float32)
+    below = x < -3.75
+    got, single = loop("gelu_dx", 1, width)(x), loop("gelu_dx", 1, 1)(x)
+    np.testing.assert_array_equal(bits(got), bits(single))
+
+    def formula(builder: Any, values: list[Any]) -> Any:
+        return float64.gelu_dx(Lanes(builder, values[0]), values[0])
+
+    np.testing.assert_array_equal(bits(got[below]), bits(loop("gelu_dx_64", 1, width, formula)(x)[below]))
+    assert below.sum() > 20_000 and (got[~below] != loop("gelu_dx_64", 1, width, formula)(x)[~below]).any()
+
+
 @pytest.mark.parametrize("width", [4, 8, 16])
 @pytest.mark.parametrize("name", list(EARLIER_BITS))
 def test_bits_do_not_depend_on_the_other_lanes_of_a_vector(name: str, width: int) -> None:
@@ -382,7 +411,7 @@ def test_bits_do_not_depend_on_the_other_lanes_of_a_vector(name: str, width: int
 
 @pytest.mark.parametrize("has_avx2", [False, True])
 @pytest.mark.parametrize("width", [1, 4, 8, 16])
-@pytest.mark.parametrize("name", ["tanh", "erf", "gelu", "log", "rsqrt", "sqrt", "sin"])
+@pytest.mark.parametrize("name", ["tanh", "erf", "gelu", "gelu_dx", "log", "rsqrt", "sqrt", "sin"])
 def test_processors_without_avx512_give_the_same_bits(
     monkeypatch: pytest.MonkeyPatch, name: str, width: int, has_avx2: bool
 ) -> None:

@@ -49,7 +49,7 @@ _EMITTERS: dict[str, Callable[[Lanes, Value], Value]] = {
     "sigmoid": float32.sigmoid,
     "relu": _relu,
     "gelu": float32.gelu,
-    "gelu_dx": float64.gelu_dx,
+    "gelu_dx": float32.gelu_dx,
     "gelu_apprx_tanh": float64.gelu_apprx_tanh,
     "gelu_apprx_sigmoid": float32.gelu_apprx_sigmoid,
     "gelu_apprx_sigmoid_dx": float64.gelu_apprx_sigmoid_dx,

@@ -16,8 +16,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from nki.numerics import float64
 from nki.numerics import polynomials as table
-from nki.numerics.pieces import ERF, GELU, GELU_APPRX_SIGMOID, SIGMOID, SILU, TANH, Pieces
+from nki.numerics.pieces import ERF, GELU, GELU_APPRX_SIGMOID, GELU_DX, SIGMOID, SILU, TANH, Pieces
 from nki.numerics.simd import F32, LIFT, Lanes, Value, rounded
 
 _LOG2_E = math.log2(math.e)
@@ -31,6 +32,8 @@ _LOWEST = -110.0  # e^-110 rounds to 0, also times 110
 _NO_SHARE = 2.0**-60  # 1 + t rounds to 1, and t * t is a normal number
 _LIFTED = 2.0**LIFT
 _ROUNDING = 1.5 * 2.0**23  # added to a number below 2^22, it leaves the nearest integer in the last bits
+_LAST_HALF = 0.49  # of a step: the last piece ends a little less than that beyond its multiple
+_GELU_DX_LOWEST = -3.75  # further below, relative errors of the pieces exceed 1 ulp
 _NORMAL = 87.0  # e^x is a normal number from -87 to 87
 
 
@@ -87,11 +90,24 @@ def _by_pieces(lanes: Lanes, z: Value, pieces: Pieces) -> Value:
     shifted = lanes.fma(z, 1.0 / pieces.step, _ROUNDING)  # the last bits are the nearest integer's
     index = lanes.bits(shifted)
     n = lanes.sub(shifted, _ROUNDING)
-    distance = lanes.fma(n, -pieces.step, z)
     first, *others = (lanes.lookup(row, index) for row in pieces.rows)
+    if pieces.zero:
+        return _around_zero(lanes, z, n, [first, *others], pieces)
+    distance = lanes.fma(n, -pieces.step, z)
     if pieces.starts_as_z:
         first = lanes.select(lanes.compare("==", n, 0.0), distance, first)
     return lanes.polynomial(distance, [first, *others])
+
+
+def _around_zero(lanes: Lanes, z: Value, n: Value, coefficients: Sequence[Value], pieces: Pieces) -> Value:
+    """The polynomials of multiple ``n``; near the zero the linear coefficient, which alone counts, is two floats."""
+    first, linear, *others = coefficients
+    near = lanes.compare("<", lanes.abs(lanes.sub(n, float(pieces.zero))), 1.5)
+    distance = lanes.fma(lanes.select(near, float(pieces.zero), n), -pieces.step, z)
+    rest = lanes.polynomial(distance, others)
+    slope = lanes.fma(rest, distance, linear)
+    low = lanes.add(lanes.fma(rest, distance, lanes.sub(linear, slope)), pieces.low)
+    return lanes.fma(slope, distance, lanes.select(near, lanes.fma(low, distance, first), first))
 
 
 def _end(pieces: Pieces) -> float:
@@ -209,6 +225,14 @@ def _gelu(lanes: Lanes, x: Value) -> Value:
     tail = lanes.scale_low(lanes.add(tail, lanes.fma(tail, p, rest)), *_lifted(lanes, n))
     positive = lanes.select(lanes.compare("<", x, 0.0), 0.0, x)
     return lanes.copysign(lanes.sub(positive, tail), x)
+
+
+def gelu_dx(lanes: Lanes, x: Value) -> Value:
+    """Phi(-z) - z phi(z) at z = |x|, by pieces; for positive x, 1 less that, which is 1 from where they end."""
+    z = lanes.at_most(lanes.abs(x), _end(GELU_DX) + _LAST_HALF * GELU_DX.step)
+    below = _by_pieces(lanes, z, GELU_DX)
+    near = lanes.select(lanes.compare("<", x, 0.0), below, lanes.sub(1.0, below))
+    return lanes.mend(lanes.compare("<", x, _GELU_DX_LOWEST), near, lambda: float64.gelu_dx(lanes, x))
 
 
 def erf(lanes: Lanes, x: Value) -> Value:

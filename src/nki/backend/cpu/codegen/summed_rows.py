@@ -17,11 +17,11 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.alu import ANY_ORDER
 from nki.backend.cpu.codegen.convert import encode, encode_normal, side_by_side
-from nki.backend.cpu.codegen.function import I32, Builder, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, loop_nest
 from nki.backend.cpu.codegen.reduce import CHAINS, Nest, VectorTotals, nest_of, vector_stream
-from nki.backend.cpu.codegen.row_vectors import PIECE, RowVectors, halves_of
+from nki.backend.cpu.codegen.row_vectors import Chunks, RowVectors
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of, streams_of
 from nki.backend.cpu.loop_ir.lower import reads_of
 from nki.backend.cpu.loop_ir.nodes import (
@@ -39,21 +39,21 @@ from nki.base.dtype import DType
 from nki.numerics.float32 import has_normal_exp, normal_exp
 from nki.numerics.llvm import i64
 from nki.numerics.simd import Lanes
-from nki.numerics.transpose import transposed
 
 GROUP: Final = CHAINS[0]
 """Rows of a group."""
 _CHUNK: Final = 128
-"""Columns of a chunk, a power of two: with the rows of a group, 8 KiB."""
-_PIECES: Final = 4 * PIECE * GROUP
-"""Bytes of a piece of each row of a group."""
+"""Columns of the chunks of all sums of a loop, a power of two: with the rows of a group, 8 KiB."""
 Keep = Callable[[Value, Value, int], None]
 """Stores elements of a row of a chunk: the first one's number, a multiple of how many, and they, as they are kept."""
-Compute = Callable[[Value, Value, Keep, Value, int], None]
-"""Emits elements of a row: its number, that of the sum, what keeps them for it, the first column, and how many columns.
+Compute = Callable[[Value, Value, Sequence[Keep], Value, int], None]
+"""Emits elements of a row: its number, that of its group of columns, what keeps them for each reduction, the first
+column, and how many columns.
 
-Rows with several sums have as many groups of columns, which are counted in each from 0.
+A reduction gives rows with several groups of columns, which are counted in each from 0, as many sums.
 """
+MOST_SUMS: Final = 4
+"""Reductions of one loop: with more their chunks would be too narrow."""
 _KINDS: Final = frozenset({"load", "value", "alu", "act", "cast"})
 
 
@@ -173,15 +173,15 @@ class _SummedRows:
 
     def emit(self) -> None:
         """Emit the loop for the rows in the routine's range."""
-        emit_groups(self.r, self.found.total, self.nest, self._row)
+        emit_groups(self.r, [(self.found.total, self.nest)], self._row)
 
-    def _row(self, row: Value, _group: Value, keep: Keep, column: Value, width: int) -> None:
+    def _row(self, row: Value, _group: Value, keeps: Sequence[Keep], column: Value, width: int) -> None:
         """``width`` elements of a row from ``column`` on: for their sum, and where they go."""
         r = self.r
         loop = InnerLoop(r, self.streams, self.elements, r.advanced(self.streams, self.starts, self.rows, row))
         loop.invariants.update(self.constants)
         loop.hoist(self.found.values.value)
-        emit_row(r, width, 2 * r.lanes, partial(self._elements, loop, keep, column))
+        emit_row(r, width, 2 * r.lanes, partial(self._elements, loop, keeps[0], column))
 
     def _elements(self, loop: InnerLoop, keep: Keep, column: Value, index: Value, size: int) -> None:
         """``size`` elements from ``index`` on, counted from ``column``."""
@@ -243,13 +243,17 @@ def row_sums(r: FunctionBuilder, s: Reduce) -> Nest | None:
     return nest if nest is not None and len(nest.inner) == 1 and vector_stream(s, nest) else None
 
 
-def emit_groups(r: FunctionBuilder, s: Reduce, nest: Nest, compute: Compute, paired: bool = False) -> None:
-    """Emit ``s`` with what it loads, which ``compute`` computes row by row, for the rows in the routine's range.
+def emit_groups(
+    r: FunctionBuilder, sums: Sequence[tuple[Reduce, Nest]], compute: Compute, kind: type[Chunks] = Chunks
+) -> None:
+    """Emit reductions of one size with what they load, which ``compute`` computes row by row, in the routine's range.
 
-    ``paired``: what is kept for a sum is bfloat16.
+    ``kind``: the chunks that hold what is added.
     """
-    groups = _Groups(r, s, nest, compute, paired)
-    r.counted_loop(s.value.rows, GROUP, groups.emit, 0, r.per_partition(s.value.rows))
+    chunk = _CHUNK >> (len(sums) - 1).bit_length()
+    groups = _Groups(r, [_Sum(r, s, nest, kind(r, GROUP, chunk)) for s, nest in sums], compute, chunk)
+    rows = sums[0][0].value.rows
+    r.counted_loop(rows, GROUP, groups.emit, 0, r.per_partition(rows))
 
 
 def emit_row(r: FunctionBuilder, width: int, most: int, compute: Callable[[Value, int], None]) -> None:
@@ -269,149 +273,22 @@ def _sized(compute: Callable[[Value, int], None], size: int, index: Value) -> No
     compute(index, size)
 
 
-class _Chunks:
-    """Two chunks of a group of rows in scratch memory.
+class _Sum:
+    """One of the reductions that share a loop, and the chunks that hold what it adds."""
 
-    Four words side by side in a row are a *piece*: as many elements of float32, or pairs of bfloat16 if ``paired``.
-    The pieces of all rows that begin in one column lie one behind the other, those of rows k, k + 4, ... of a vector's
-    lanes together: they are loaded as one vector. Four vectors, transposed by squares of 4 x 4 words, are columns of
-    words, whose lanes follow the rows.
-    """
-
-    def __init__(self, r: FunctionBuilder, paired: bool) -> None:
-        self.r, self.b, self.paired = r, r.b, paired
-        self.memory = r.loop_ir.new_scratch(GROUP, 2 * _CHUNK, dt.bfloat16 if paired else dt.float32)
-        self.piece = 2 * PIECE if paired else PIECE
-        """Columns of a piece."""
-        r.need_scratch()
-
-    def pieces(self, column: Value, index: Value | None = None) -> Value:
-        """The pieces that begin ``index`` columns from ``column`` on, where a chunk begins."""
-        constant = isinstance(column, ir.Constant)
-        # An addition's last number may differ between routines that share a body.
-        start = i64(column.constant & _CHUNK) if constant else self.b.and_(column, i64(_CHUNK))
-        start = start if index is None else self.b.add(index, start)
-        return self.r.move(self.r.address(self.memory), self.b.mul(start, i64(_PIECES // self.piece)))
-
-    def row(self, column: Value, number: Value) -> Value:
-        """The first piece of row ``number`` of the chunk that begins at ``column``."""
-        b, parts = self.b, self.r.lanes // PIECE
-        vector, lane = b.and_(number, i64(-self.r.lanes)), b.and_(number, i64(self.r.lanes - 1))
-        together = b.mul(b.and_(lane, i64(PIECE - 1)), i64(parts))
-        slot = b.add(vector, b.add(together, b.lshr(lane, i64(PIECE.bit_length() - 1))))
-        return self.r.move(self.pieces(column), b.mul(slot, i64(4 * PIECE)))
-
-    def keep(self, row: Value, index: Value, elements: Value, count: int) -> None:
-        """Store ``count`` elements of a row, which begin at ``index``, a multiple of ``count``."""
-        b, piece = self.b, self.piece
-        size = self.memory.dtype.itemsize
-        at = self.r.move(row, b.mul(b.lshr(index, i64(piece.bit_length() - 1)), i64(_PIECES)))
-        if count < piece:
-            b.store(elements, self.r.move(at, b.mul(b.and_(index, i64(piece - 1)), i64(size))), align=size)
-            return
-        for first in range(0, count, piece):
-            mask = ir.Constant(ir.VectorType(I32, piece), list(range(first, first + piece)))
-            part = b.shuffle_vector(elements, elements, mask)
-            b.store(part, self.r.move(at, i64(first // piece * _PIECES)), align=size)
-
-    def columns(self, pieces: Value) -> list[list[Value]]:
-        """The columns of ``pieces``: the vectors of each, one behind the other."""
-        b, size = self.b, 4 * self.r.lanes
-        kind = ir.VectorType(ir.FloatType(), self.r.lanes)
-        squares: list[list[Value]] = []
-        for part in range(0, _PIECES, PIECE * size):
-            places = [self.r.move(pieces, i64(part + at)) for at in range(0, PIECE * size, size)]
-            words = transposed(b, [b.load(place, typ=kind, align=4) for place in places], PIECE)
-            squares.append([half for word in words for half in halves_of(b, word)] if self.paired else words)
-        return [list(column) for column in zip(*squares, strict=True)]
-
-
-class _Groups:
-    """The groups of rows of one reduction, each with the sums of all groups of columns."""
-
-    def __init__(self, r: FunctionBuilder, s: Reduce, nest: Nest, compute: Compute, paired: bool) -> None:
-        self.r, self.s, self.nest, self.compute = r, s, nest, compute
-        self.columns = nest.inner[0].count
-        self.width = min(_CHUNK, self.columns)
-        self.chunks = _Chunks(r, paired)
+    def __init__(self, r: FunctionBuilder, s: Reduce, nest: Nest, chunks: Chunks) -> None:
+        self.r, self.s, self.nest, self.chunks = r, s, nest, chunks
         self.main = vector_stream(s, nest)
         self.starts = r.start(nest.streams)
         rows, others = s.value.rows, nest.streams[1:]
         self.by_row = CountedLoop(rows, (s.target.row_step, *(partition_step(stream, rows) for stream in others)))
         self.by_sum = CountedLoop(s.groups, (1, *(0 for _ in others)))
 
-    def emit(self, row: Value) -> None:
-        """A group of rows from number ``row`` on."""
-        piece = self.chunks.piece
-        share = -(-self.width // piece // GROUP) * piece
-        if self.s.groups > 1 and self.columns == self.width and self.width % share == 0:
-            self._short_sums(row, share)
-        else:
-            self.r.counted_loop(self.s.groups, 1, partial(self._long_sum, row))
+    def keep(self, column: Value, number: Value) -> Keep:
+        """A function that stores elements of row ``number`` of the chunk that begins at ``column``."""
+        return partial(self.chunks.keep, self.chunks.row(column, number))
 
-    def _short_sums(self, row: Value, share: int) -> None:
-        """Sums of one chunk each, of which ``share`` columns are added with each row of the next sum's chunk."""
-        r, groups, width = self.r, self.s.groups, self.width
-
-        def chunk(group: Value) -> None:
-            place = r.b.mul(group, i64(_CHUNK))
-            before, totals = r.b.sub(place, i64(_CHUNK)), self._totals(row, r.b.sub(group, i64(1)))
-            has_sum = r.b.icmp_signed(">", group, i64(0))
-
-            def one(number: Value) -> None:
-                self._row(row, number, group, (place, i64(0)), width)
-                first = r.b.mul(number, i64(share))
-                is_inside = r.b.and_(has_sum, r.b.icmp_signed("<", first, i64(width)))
-                with r.b.if_then(is_inside):
-                    for at in range(0, share, self.chunks.piece):
-                        self._sum(totals, before, r.b.add(first, i64(at)))
-
-            r.counted_loop(GROUP, 1, one)
-            with r.b.if_then(has_sum):
-                for total in totals:
-                    total.store()
-
-        r.counted_loop(groups, 1, chunk)
-        totals = self._totals(row, i64(groups - 1))
-        self._sum_chunk(totals, (groups - 1) * _CHUNK, width)
-        for total in totals:
-            total.store()
-
-    def _long_sum(self, row: Value, group: Value) -> None:
-        """The sum of group ``group`` of columns, whose chunks are added while the next ones are computed."""
-        r, width = self.r, self.width
-        totals, whole = self._totals(row, group), self.columns // width * width
-
-        def chunk(column: Value) -> None:
-            r.counted_loop(GROUP, 1, partial(one, column))
-
-        def one(column: Value, number: Value) -> None:
-            self._row(row, number, group, (column, column), width)
-            if whole > width:
-                before = r.b.sub(column, i64(width))
-                with r.b.if_then(r.b.icmp_signed(">=", before, i64(0))):
-                    share = width // GROUP
-                    for at in range(0, share, self.chunks.piece):
-                        self._sum(totals, before, r.b.add(r.b.mul(number, i64(share)), i64(at)))
-
-        r.counted_loop(whole, width, chunk)
-        self._sum_chunk(totals, whole - width, width)
-        if rest := self.columns - whole:
-            columns = i64(whole), i64(whole)
-            r.counted_loop(GROUP, 1, lambda number: self._row(row, number, group, columns, rest))
-            self._sum_chunk(totals, whole, rest)
-        for total in totals:
-            total.store()
-
-    def _row(self, first: Value, number: Value, group: Value, columns: tuple[Value, Value], width: int) -> None:
-        """Elements of row ``number`` of the group of rows that begins with ``first``, in group ``group`` of columns.
-
-        There are ``width`` from a column on; ``columns`` are that at which their chunk begins, and that.
-        """
-        place = self.chunks.row(columns[0], number)
-        self.compute(self.r.b.add(first, number), group, partial(self.chunks.keep, place), columns[1], width)
-
-    def _totals(self, row: Value, group: Value) -> list[VectorTotals]:
+    def totals(self, row: Value, group: Value) -> list[VectorTotals]:
         """Sums ``group`` of the rows from ``row`` on."""
         r, nest, memory = self.r, self.nest, self.chunks.pieces(i64(0))
         starts = r.advanced(nest.streams, self.starts, self.by_sum, group)
@@ -424,23 +301,128 @@ class _Groups:
             totals.append(VectorTotals(r, self.s, nest, rows, r.lanes))
         return totals
 
-    def _sum_chunk(self, totals: list[VectorTotals], column: int, width: int) -> None:
-        """Add the ``width`` elements of all rows from ``column`` on, where a chunk begins."""
-        piece = self.chunks.piece
-        done = width // piece * piece
-        self.r.counted_loop(done, piece, partial(self._sum, totals, i64(column)))
-        if done < width:
-            self._sum(totals, i64(column), i64(done), width - done)
-
-    def _sum(self, totals: list[VectorTotals], column: Value, index: Value, count: int | None = None) -> None:
+    def add(self, totals: list[VectorTotals], column: Value, index: Value, count: int | None = None) -> None:
         """Add the first ``count`` elements of each row's piece number ``index`` of the chunk from ``column`` on."""
         for vectors in self.chunks.columns(self.chunks.pieces(column, index))[:count]:
             for total, vector in zip(totals, vectors, strict=True):
                 total.add(vector)
 
 
+class _Groups:
+    """The groups of rows of reductions, each with the sums of all groups of columns."""
+
+    def __init__(self, r: FunctionBuilder, sums: Sequence[_Sum], compute: Compute, chunk: int) -> None:
+        self.r, self.sums, self.compute, self.chunk = r, sums, compute, chunk
+        self.groups = sums[0].s.groups
+        self.columns = sums[0].nest.inner[0].count
+        self.width = min(chunk, self.columns)
+        self.piece = sums[0].chunks.piece
+        self.share = -(-self.width // self.piece // GROUP) * self.piece
+        """Columns of a chunk that are added with each row of the next one, as long as there are some left."""
+
+    def emit(self, row: Value) -> None:
+        """A group of rows from number ``row`` on."""
+        if self.groups > 1 and self.columns == self.width and self.width % self.share == 0:
+            self._short_sums(row)
+        else:
+            self.r.counted_loop(self.groups, 1, partial(self._long_sum, row))
+
+    def _short_sums(self, row: Value) -> None:
+        """Sums of one chunk each, which are added while the next one is computed."""
+        r, groups, width = self.r, self.groups, self.width
+
+        def chunk(group: Value) -> None:
+            place = r.b.mul(group, i64(self.chunk))
+            before, totals = r.b.sub(place, i64(self.chunk)), self._totals(row, r.b.sub(group, i64(1)))
+            has_sum = r.b.icmp_signed(">", group, i64(0))
+
+            def one(number: Value) -> None:
+                self._row(row, number, group, (place, i64(0)), width)
+                first = r.b.mul(number, i64(self.share))
+                is_inside = r.b.and_(has_sum, r.b.icmp_signed("<", first, i64(width)))
+                with r.b.if_then(is_inside):
+                    self._add_share(totals, before, first)
+
+            r.counted_loop(GROUP, 1, one)
+            with r.b.if_then(has_sum):
+                _store(totals)
+
+        r.counted_loop(groups, 1, chunk)
+        totals = self._totals(row, i64(groups - 1))
+        self._add_chunk(totals, (groups - 1) * self.chunk, width)
+        _store(totals)
+
+    def _long_sum(self, row: Value, group: Value) -> None:
+        """The sums of group ``group`` of columns, whose chunks are added while the next ones are computed."""
+        r, width = self.r, self.width
+        totals, whole = self._totals(row, group), self.columns // width * width
+
+        def chunk(column: Value) -> None:
+            r.counted_loop(GROUP, 1, partial(one, column))
+
+        def one(column: Value, number: Value) -> None:
+            self._row(row, number, group, (column, column), width)
+            if whole > width:
+                before, first = r.b.sub(column, i64(width)), r.b.mul(number, i64(self.share))
+                has_share = r.b.icmp_signed(">=", before, i64(0))
+                if self.share * GROUP > width:
+                    has_share = r.b.and_(has_share, r.b.icmp_signed("<", first, i64(width)))
+                with r.b.if_then(has_share):
+                    self._add_share(totals, before, first)
+
+        r.counted_loop(whole, width, chunk)
+        self._add_chunk(totals, whole - width, width)
+        if rest := self.columns - whole:
+            columns = i64(whole), i64(whole)
+            r.counted_loop(GROUP, 1, lambda number: self._row(row, number, group, columns, rest))
+            self._add_chunk(totals, whole, rest)
+        _store(totals)
+
+    def _row(self, first: Value, number: Value, group: Value, columns: tuple[Value, Value], width: int) -> None:
+        """Elements of row ``number`` of the group of rows that begins with ``first``, in group ``group`` of columns.
+
+        There are ``width`` from a column on; ``columns`` are that at which their chunk begins, and that.
+        """
+        keeps = [one.keep(columns[0], number) for one in self.sums]
+        self.compute(self.r.b.add(first, number), group, keeps, columns[1], width)
+
+    def _totals(self, row: Value, group: Value) -> _Totals:
+        return [(one, one.totals(row, group)) for one in self.sums]
+
+    def _add_share(self, totals: _Totals, before: Value, first: Value) -> None:
+        """Add the share of columns from ``first`` on of the chunk that begins at ``before``."""
+        for at in range(0, self.share, self.piece):
+            index = self.r.b.add(first, i64(at))
+            for one, own in totals:
+                one.add(own, before, index)
+
+    def _add_chunk(self, totals: _Totals, column: int, width: int) -> None:
+        """Add the ``width`` elements of all rows from ``column`` on, where a chunk begins."""
+        piece = self.piece
+        done = width // piece * piece
+
+        def add(index: Value, count: int | None = None) -> None:
+            for one, own in totals:
+                one.add(own, i64(column), index, count)
+
+        self.r.counted_loop(done, piece, add)
+        if done < width:
+            add(i64(done), width - done)
+
+
+_Totals = list[tuple[_Sum, list[VectorTotals]]]
+"""Reductions, each with the totals of a group of rows."""
+
+
+def _store(totals: _Totals) -> None:
+    for _, own in totals:
+        for total in own:
+            total.store()
+
+
 __all__ = [
     "GROUP",
+    "MOST_SUMS",
     "Keep",
     "emit_exponentials",
     "emit_groups",

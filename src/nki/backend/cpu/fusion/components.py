@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+from nki.backend.cpu.codegen.summed_rows import MOST_SUMS
 from nki.backend.cpu.fusion.chain import Chain
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
@@ -60,7 +61,10 @@ def components(body: Sequence[Statement], sizes: Sizes, past: Past | None = None
             own = known[form] if form in known else sizes(inst)
         if own is None or own != size:
             if starts:
-                _close(starts, position, found, _may_sum(inst, writers, size))
+                sums = _sums(body, position, writers, size)
+                while len(sums) > 1 and starts[-1] > min(sums):
+                    starts.pop()
+                _close(starts, position, found, len(sums))
                 if past is not None:
                     before.update(writers)
                 starts, writers = [], {}
@@ -86,23 +90,35 @@ def components(body: Sequence[Statement], sizes: Sizes, past: Past | None = None
                 target = place
         if target is not None:
             writers[target] = position
-    _close(starts, len(body), found, False)
+    _close(starts, len(body), found, 0)
     return found
 
 
-def _close(starts: Sequence[int], end: int, found: list[Range], has_sum: bool) -> None:
+def _close(starts: Sequence[int], end: int, found: list[Range], sums: int) -> None:
     """Add the ranges that begin at ``starts`` and have at least two instructions.
 
-    ``has_sum``: the instruction at ``end`` may be a sum of what the last range computes, which then has it, too.
+    So many instructions from ``end`` on may be ``sums`` of what the last range computes, which then has them, too.
     """
-    for start, stop in zip(starts, (*starts[1:], end + has_sum), strict=False):
+    for start, stop in zip(starts, (*starts[1:], end + sums), strict=False):
         if stop - start > 1:
             found.append((start, stop))
 
 
-def _may_sum(statement: Statement, writers: Collection[Place], size: Size | None) -> bool:
+def _sums(body: Sequence[Statement], position: int, writers: Mapping[Place, int], size: Size | None) -> list[int]:
+    """The positions of the writers of windows of which neighbours from ``position`` on may be sums."""
+    found: list[int] = []
+    for statement in body[position : position + MOST_SUMS]:
+        if not may_sum(statement, writers, size):
+            break
+        assert isinstance(statement, Inst)
+        (source,) = statement.reads()
+        found.append(writers[source.tensor, source.offset])
+    return found
+
+
+def may_sum(statement: Statement, writers: Collection[Place], size: Size | None) -> bool:
     """True if ``statement`` may reduce all of a window that is written, to fewer elements of each partition."""
-    if not isinstance(statement, Inst) or not _is_plain(statement):
+    if not isinstance(statement, Inst) or not is_plain(statement):
         return False
     reads, writes = statement.reads(), statement.writes()
     if len(reads) != 1 or len(writes) != 1 or writes[0].free_elements >= reads[0].free_elements:
@@ -112,7 +128,7 @@ def _may_sum(statement: Statement, writers: Collection[Place], size: Size | None
 
 
 def _size_of(inst: Inst) -> Size | None:
-    if not _is_plain(inst):
+    if not is_plain(inst):
         return None
     writes = inst.writes()
     if len(writes) != 1 or writes[0].free_elements == 1:
@@ -122,7 +138,7 @@ def _size_of(inst: Inst) -> Size | None:
     return writes[0].partitions, writes[0].free_elements
 
 
-def _is_plain(inst: Inst) -> bool:
+def is_plain(inst: Inst) -> bool:
     """True if an instruction reads its operands and writes all of its result, wherever these are, and does no more.
 
     One with a predicate reads its result, too, and writes again what it leaves as it is.
@@ -133,4 +149,4 @@ def _is_plain(inst: Inst) -> bool:
     return inst.expansion is None and not inst.may_leave_unwritten() and not isinstance(inst, Chain)
 
 
-__all__ = ["Past", "Place", "Range", "Size", "Sizes", "components"]
+__all__ = ["Past", "Place", "Range", "Size", "Sizes", "components", "is_plain", "may_sum"]

@@ -1,8 +1,8 @@
 """Finds chains in a program, and puts each as one instruction in place of its parts.
 
 Neighbours join that compute the same number of elements of the same partitions, one from the results of another one.
-Their windows are the same or share no memory, so that one loop may run them element by element. A sum by row of what
-they compute may be the last one: it rides along.
+Their windows are the same or share no memory, so that one loop may run them element by element. Sums by row of what
+they compute may be the last ones: they ride along.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import cast
 from nki.backend.cpu.fusion.chain import Chain, is_same_window
 from nki.backend.cpu.fusion.components import Sizes, components
 from nki.backend.cpu.fusion.dead_windows import DeadWindows, Path
+from nki.backend.cpu.fusion.gathered_sums import gather_sums
 from nki.backend.cpu.fusion.repeated import Repetition
 from nki.backend.cpu.fusion.states import Edge, State, root
 from nki.ir.access_overlap import may_overlap
@@ -37,6 +38,8 @@ def fuse_core(core: CoreProgram, seen: Collection[Tensor], fixed: Collection[Ten
     """``core`` with chains; others than the core read the tensors in ``seen``, those in ``fixed`` never change."""
     sizes = Sizes()
     refused: set[int] | None = set()
+    gathered = gather_sums(core.body, sizes)
+    core = core if gathered is core.body else core.with_body(gathered)
     while True:
         repetition = Repetition(sizes, seen, {*fixed, *core.constants()}, refused)
         repeated = repetition.of(core.body)
@@ -125,7 +128,7 @@ class _Fusion:
         edits: list[tuple[int, int, Chain | None]] = []
         known = self._repetition.components.get(id(body))
         for first, end in components(body, self._sizes) if known is None else known:
-            for start, stop, state, windows in _chains(body, first, end):
+            for start, stop, state, windows in _chains(body, first, end, self._sizes):
                 chain = self._chain(body, (start, stop), state, windows, around)
                 edits.append((start, stop, chain if chain.written or chain.changed else None))
         if sources := self._repetition.sources:
@@ -174,7 +177,7 @@ class _Fusion:
         return Chain(state.plan(unread), cast("Sequence[Inst]", body[start:stop]), accesses)
 
 
-def _chains(body: Sequence[Statement], first: int, end: int) -> list[tuple[int, int, State, Windows]]:
+def _chains(body: Sequence[Statement], first: int, end: int, sizes: Sizes) -> list[tuple[int, int, State, Windows]]:
     """The chains in a range of ``body``, each with its state and its windows."""
     chains: list[tuple[int, int, State, Windows]] = []
     start, state, windows = first, root(), Windows()
@@ -183,8 +186,10 @@ def _chains(body: Sequence[Statement], first: int, end: int) -> list[tuple[int, 
         inst = body[position]
         assert isinstance(inst, Inst)
         edge = None if state.is_full else windows.edge(inst)
-        following = None if edge is None else state.following(edge, inst)
-        if following is None and edge is not None and position == end - 1 and all(map(windows.is_alone, inst.writes())):
+        following = None
+        if edge is not None and sizes(inst) is not None:
+            following = state.following(edge, inst)
+        elif edge is not None and all(map(windows.is_alone, inst.writes())):
             following = state.with_sum(edge, inst)
         if following is not None:
             state = following

@@ -1,6 +1,6 @@
 """Loop IR of a chain: one assignment for each part, which share a loop; and the test that they may.
 
-The last part may be a sum of what another one computes, which rides along.
+The last parts may be sums of what others compute, which ride along.
 """
 
 from __future__ import annotations
@@ -104,48 +104,51 @@ def lower_chain(chain: Chain) -> LoopIRBuilder:
     operands = {window: operand for operand, window in enumerate(plan.operands())}
     builder = LoopIRBuilder()
     statements: list[Assign] = []
+    totals: list[Reduce] = []
+    results: list[Assign] = []
     first_number = 0
     for part, windows in zip(chain.parts, plan.numbers, strict=True):
         places = [(operands[w], 0) if w in operands else (SCRATCH, (w + 1) * _APART) for w in windows]
         statement = part_of(part)
-        if statement is None:  # the last one
+        if statement is None:  # it is one of the last ones
             riding = sum_of(part)
             assert riding is not None
-            builder.scratch_bytes = riding.scratch_bytes
-            builder.statements = [
-                placed_sum(riding.total, places, first_number),
-                placed(riding.result, places, first_number),
-            ]
-            break
-        statements.append(placed(statement, places, first_number))
+            scratch = builder.scratch_bytes
+            builder.scratch_bytes += riding.scratch_bytes
+            totals.append(placed_sum(riding.total, places, first_number, scratch))
+            results.append(placed(riding.result, places, first_number, scratch))
+        else:
+            statements.append(placed(statement, places, first_number))
         first_number += len(part.immediates()) if part.immediate_names else 0
     targets = [(statement.target.base, statement.target.offset) for statement in statements]
     last = {target: number for number, target in enumerate(targets)}
-    builder.statements = [*statements, *builder.statements]
+    builder.statements = [*statements, *totals, *results]
     builder.unstored = frozenset(n for n, t in enumerate(targets) if t[0] == SCRATCH or last[t] != n)
     return builder
 
 
-def placed(statement: Assign, places: Sequence[tuple[int, int]], first_number: int) -> Assign:
-    """``statement`` with its operands at ``places``, each a base and an offset in bytes, and later immediates."""
-    return Assign(_moved(statement.target, places), _placed(statement.value, places, first_number))
+def placed(statement: Assign, places: Sequence[tuple[int, int]], first_number: int, scratch: int = 0) -> Assign:
+    """``statement`` with its operands at ``places``, each a base and an offset in bytes, and later immediates.
+
+    Scratch memory moves by ``scratch`` bytes.
+    """
+    return Assign(_moved(statement.target, places, scratch), _placed(statement.value, places, first_number, scratch))
 
 
-def placed_sum(total: Reduce, places: Sequence[tuple[int, int]], first_number: int) -> Reduce:
-    """``total``, which is in scratch memory, with its operands at ``places``."""
-    return replace(total, value=_placed(total.value, places, first_number))
+def placed_sum(total: Reduce, places: Sequence[tuple[int, int]], first_number: int, scratch: int = 0) -> Reduce:
+    """``total``, which is in scratch memory, moved by ``scratch`` bytes, with its operands at ``places``."""
+    target = _moved(total.target, places, scratch)
+    return replace(total, target=target, value=_placed(total.value, places, first_number, scratch))
 
 
-def _moved(memref: MemRef, places: Sequence[tuple[int, int]]) -> MemRef:
-    """``memref`` of an operand at its place; scratch memory stays."""
-    if memref.base == SCRATCH:
-        return memref
-    base, offset = places[memref.base]
+def _moved(memref: MemRef, places: Sequence[tuple[int, int]], scratch: int) -> MemRef:
+    """``memref`` of an operand at its place; scratch memory moves by ``scratch`` bytes."""
+    base, offset = (SCRATCH, scratch) if memref.base == SCRATCH else places[memref.base]
     return replace(memref, base=base, offset=memref.offset + offset)
 
 
-def _placed(value: Expr, places: Sequence[tuple[int, int]], first_number: int) -> Expr:
-    """``value`` with its operands at ``places``, and later immediates."""
+def _placed(value: Expr, places: Sequence[tuple[int, int]], first_number: int, scratch: int) -> Expr:
+    """``value`` with its operands at ``places``, later immediates, and scratch memory moved by ``scratch`` bytes."""
 
     def number_of(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -156,7 +159,7 @@ def _placed(value: Expr, places: Sequence[tuple[int, int]], first_number: int) -
 
     def expression(expr: Expr) -> Expr:
         if id(expr) not in known:
-            memref = None if expr.memref is None else _moved(expr.memref, places)
+            memref = None if expr.memref is None else _moved(expr.memref, places, scratch)
             args = tuple(map(expression, expr.args))
             known[id(expr)] = replace(expr, args=args, memref=memref, value=number_of(expr.value))
         return known[id(expr)]

@@ -179,16 +179,18 @@ class _Repeats:
         """The uses of tensors, found when they are first asked for."""
         if self._found_uses is None:
             found = self._found_uses = _Uses({}, set())
-            start, size = 0, None
+            start, size, is_summed = 0, None, False
             for position, statement in enumerate(self._body):
                 own = self._size_of(statement)
                 is_inst = isinstance(statement, Inst)
+                rides = False
                 if own is None:
                     reads = [access.tensor for access in (statement.reads() if is_inst else touched(statement))]
                     rides = size is not None and is_inst and self._may_ride(statement)
                     found.kept.update(tensor for tensor in reads if not (rides and found.was_written(tensor, start)))
-                if own != size:
+                if not rides and (is_summed or own != size):
                     start, size = position, own
+                is_summed = rides
                 for access in statement.writes() if is_inst else touched(statement):
                     found.writes.setdefault(access.tensor, []).append(position)
         return self._found_uses
@@ -219,10 +221,13 @@ def _target(statement: Statement) -> Place:
 
 
 def _is_cheap(statement: Assign) -> bool:
-    """True if ``statement`` moves the elements of one tile at most, or has few operators on them, in float32."""
+    """True if ``statement`` moves the elements of one tile at most, or has few operators on them, in float32.
+
+    A row that all partitions share stays in the first-level cache, so it counts as no tile.
+    """
     parts = subexpressions(statement.value)
     sources = {load.memref for load in loads(statement.value) if load.memref is not None}
-    if len([source for source in sources if source.dims[-1][0] and source.dims[-1][1] > 1]) > 1:
+    if len([source for source in sources if source.dims[-1][0] and source.dims[-1][1] > 1 and source.row_step]) > 1:
         return False
     if statement.value.kind in ("load", "value") and not statement.value.args:
         return True

@@ -1,4 +1,4 @@
-"""Sums by row that ride along with a chain: the last part of a chain may be a reduction of what the chain computes.
+"""Sums by row that ride along with a chain: the last parts of a chain may be reductions of what the chain computes.
 
 Only sequential sums do, over all elements of a partition, or over each of several equal groups of them: a sum of
 elements that lie in the first-level cache is nearly free. What it reads is then written only if somebody else reads it,
@@ -55,8 +55,13 @@ def sum_of(inst: Inst) -> RidingSum | None:
     return RidingSum(total, result, lowered.scratch_bytes)
 
 
-def may_ride(statements: Sequence[Assign], total: Reduce, result: Assign) -> bool:
-    """True if the sum of what one of ``statements``, a chain on windows, computes may ride along with it."""
+def may_ride(statements: Sequence[Assign], total: Reduce, result: Assign, others: Sequence[Reduce]) -> bool:
+    """True if the sum of what one of ``statements``, a chain on windows, computes may ride along with it.
+
+    So do ``others``, which must be of as many groups.
+    """
+    if any(other.groups != total.groups for other in others):
+        return False
     wanted = {load.memref for load in loads(total.value)}
     targets = [statement.target for statement in statements]
     if not wanted <= set(targets):

@@ -8,14 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from nki.backend.cpu.codegen.summed_rows import MOST_SUMS
 from nki.backend.cpu.fusion.chain import ChainPlan, form_of
 from nki.backend.cpu.fusion.lowering import is_linked, may_share_loop, part_of, placed, placed_sum
 from nki.backend.cpu.fusion.riding_sum import may_ride, sum_of
-from nki.backend.cpu.loop_ir.nodes import Assign
+from nki.backend.cpu.loop_ir.nodes import Assign, Reduce
 from nki.ir.instruction import Inst
 
 MOST_PARTS: Final = 12
-"""Instructions of a chain."""
+"""Instructions of a chain, but for sums that ride along."""
 _MOST_EDGES: Final = 1 << 10
 """Edges from the empty chain: as many forms of instructions that begin chains."""
 Edge = tuple[Any, ...]
@@ -31,40 +32,56 @@ class _Part:
     uses: tuple[tuple[bool, bool], ...]
     statement: Assign | None
     """Its statement, on windows; None of a sum that rides along."""
+    total: Reduce | None = None
+    """The sum, on windows, of one that rides along."""
 
     def written(self) -> tuple[int, ...]:
         """The windows that it writes."""
         return tuple([number for number, (_, writes) in zip(self.numbers, self.uses, strict=True) if writes])
 
 
-def _part(inst: Inst, numbers: tuple[int, ...], statement: Assign | None) -> _Part:
+def _part(inst: Inst, numbers: tuple[int, ...], statement: Assign | None, total: Reduce | None = None) -> _Part:
     uses = tuple([(reads, writes) for _, reads, writes in inst.uses()])
-    return _Part(inst.key(), numbers, uses, statement)
+    return _Part(inst.key(), numbers, uses, statement, total)
 
 
 class State:
     """A legal chain, or the empty one."""
 
-    __slots__ = ("_following", "_parts", "_plans", "_statements", "_with_sum", "begun", "is_chain", "is_full", "sums")
+    __slots__ = (
+        "_following",
+        "_has_room",
+        "_parts",
+        "_plans",
+        "_statements",
+        "_with_sum",
+        "begun",
+        "is_chain",
+        "is_full",
+        "sums",
+    )
 
     def __init__(self, parts: tuple[_Part, ...] = ()) -> None:
         self._parts = parts
         statements = self._statements = [part.statement for part in parts if part.statement is not None]
-        has_sum = len(statements) < len(parts)
-        self.is_full = has_sum or len(parts) == MOST_PARTS
-        self.is_chain = has_sum or any(is_linked(statements[:n]) for n in range(2, len(parts) + 1))
+        sums = parts[len(statements) :]
+        self._has_room = not sums and len(parts) < MOST_PARTS
+        self.is_full = len(sums) == MOST_SUMS if sums else not self._has_room
+        self.is_chain = bool(sums) or any(is_linked(statements[:n]) for n in range(2, len(parts) + 1))
         """True if parts read what others have written, so that it pays to fuse them."""
         read, written = self._uses()
         self.begun = tuple(number for number in written if number not in read)
         """The windows that the chain writes before it reads them."""
-        self.sums = parts[-1].written() if has_sum else ()
-        """The windows of a sum that rides along, which are always in memory."""
+        self.sums = tuple(number for part in sums for number in part.written())
+        """The windows of sums that ride along, which are always in memory."""
         self._following: dict[Edge, State | None] = {}
         self._with_sum: dict[Edge, State | None] = {}
         self._plans: dict[tuple[int, ...], ChainPlan] = {}
 
     def following(self, edge: Edge, inst: Inst) -> State | None:
         """The state after ``inst``, to which ``edge`` leads; None if it must not join."""
+        if not self._has_room:
+            return None
         try:
             return self._following[edge]
         except KeyError:
@@ -87,9 +104,10 @@ class State:
             return None
         places = [(number, 0) for number in numbers]
         total, result = placed_sum(own.total, places, 0), placed(own.result, places, 0)
-        if not may_ride(self._statements, total, result):
+        others = [part.total for part in self._parts if part.total is not None]
+        if not may_ride(self._statements, total, result, others):
             return None
-        return State((*self._parts, _part(inst, numbers, None)))
+        return State((*self._parts, _part(inst, numbers, None, total)))
 
     def edges(self) -> int:
         """The number of edges from here."""
