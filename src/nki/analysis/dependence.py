@@ -349,8 +349,7 @@ class GraphBuilder:
 def dependence_graphs(core: CoreProgram) -> list[DependenceGraph]:
     """The graphs of the basic blocks of a core whose instructions have queues, in program order; kept with ``core``."""
     if core.dependences is None:
-        numbers: dict[str, int] = {}
-        queues = [numbers.setdefault(inst.queue, len(numbers)) for inst in core.numbered]
+        _, queues = queue_numbers(core)
         builder = GraphBuilder(core)
         first = 0
         graphs: list[DependenceGraph] = []
@@ -359,3 +358,12 @@ def dependence_graphs(core: CoreProgram) -> list[DependenceGraph]:
             first += len(block)
         core.dependences = graphs
     return core.dependences
+
+
+def queue_numbers(core: CoreProgram) -> tuple[list[str], list[int]]:
+    """The queues of a core in the order of their first instructions, and the number in that list of every
+    instruction's queue, by its dense number.
+    """
+    of_each = [inst.queue for inst in core.numbered]
+    numbers = {queue: number for number, queue in enumerate(dict.fromkeys(of_each))}
+    return list(numbers), [numbers[queue] for queue in of_each]
