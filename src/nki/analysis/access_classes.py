@@ -35,8 +35,9 @@ ClassIndex = NDArray[np.int64] | slice
 Uses = dict[Access, bool]
 """The accesses to a tensor in the order in which instructions come to them, each with True if somebody writes it."""
 _Tile = tuple[Tensor, TileAddress, Uses]
-_Window = tuple[int, AccessForm | None, bool]
-"""The place in its tile at which an access begins, its form, and whether somebody writes it."""
+_Window = tuple[int, AccessForm | None, bool, int]
+"""The place in its tile at which an access begins, its form, whether somebody writes it, and the tile's bytes in each
+partition."""
 _Layout = tuple[TileLayout, dict[int, Classes], bool]
 """The layout of a tile, the classes of each window by its number, and if one has so many that arrays may be faster."""
 NO_CLASSES: Classes = ()
@@ -193,14 +194,14 @@ class _Numbering:
 
     def _layout(self, tensor: Tensor, uses: Uses, small: dict[Access, Classes], first: int) -> TileLayout | None:
         """The layout of a tile, whose classes, from ``first`` on, are entered; None if they are none or too many."""
-        numbers, windows = self.windows, list[int]()
+        numbers, windows, length = self.windows, list[int](), tensor.bytes_per_partition
         for access, written in uses.items():
             if access.dynamic is None:
-                window = access.offset, access.known_form or access.form, written
+                window = access.offset, access.known_form or access.form, written, length
             else:
-                window = tensor.nbytes, None, written  # all of the tile; no window starts behind it
+                window = tensor.nbytes, None, written, length  # all of the tile; no window starts behind it
             windows.append(numbers.setdefault(window, len(numbers)))
-        key = (tensor.bytes_per_partition, frozenset(windows) if len(windows) > 1 else windows[0])
+        key = frozenset(windows) if len(windows) > 1 else windows[0]
         known = self.layouts.get(key)
         if known is None:
             known = self.layouts[key] = self._new_layout(tensor, uses, windows)
@@ -208,7 +209,9 @@ class _Numbering:
         if not own:
             return None
         if layout.count == 1:
-            small.update(dict.fromkeys(uses, (first,)))
+            classes = (first,)
+            for access in uses:
+                small[access] = classes
             return layout
         if is_large:
             counts = [_weight(own[window]) for window in windows]

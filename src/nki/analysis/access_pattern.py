@@ -72,7 +72,7 @@ class ByteRanges(NamedTuple):
         return found and (AxisPattern(first, *found[0]), found[1])
 
 
-# A kernel has windows of few shapes in many places, so most of the work is kept by shape, however many places there are.
+# A kernel has windows of few shapes in many places, so most of the work is kept by shape, for however many places.
 
 
 @lru_cache(maxsize=_MOST_KEPT)

@@ -256,7 +256,8 @@ class _Block:
                     cause = 1 if blocker >= 0 else 0
                     if estimate.table and (loaded := self._load_table(estimate.table, start)) > start:
                         start, cause = loaded, 6
-                    for producer in predecessors[number]:
+                    waits = predecessors[number]
+                    for producer in () if blocker >= 0 and predecessors[blocker] is waits else waits:
                         if queues[producer] != queue:
                             visible = results[producer]
                             if visible > start:
@@ -294,7 +295,7 @@ class _Block:
                 self.starts[number], releases[number] = start, release
                 self.causes[number], self.blockers[number] = cause, blocker
                 position += 1
-                if waiting:
+                if waiting and (number in waiting or ~number in waiting):
                     self._wake(number)
             self.positions[thread] = position
 
@@ -332,8 +333,10 @@ class _Block:
             return True
         if self.shares_ports and self.estimates[number].ports:
             self.asked[number] = start, cause, blocker
-            idle = self.generators.get(self.on_generator.get(number, ""), _IDLE)[0]
-            self._expect(start if start > idle else idle, number)
+            generator = self.on_generator.get(number)
+            idle = self.generators.get(generator, _IDLE)[0] if generator else 0.0
+            self.serial += 1  # as _expect
+            heappush(self.events, (start if start > idle else idle, self.serial, number))
             return True
         return False
 
