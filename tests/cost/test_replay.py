@@ -67,7 +67,7 @@ def test_dependences_that_instructions_share_are_those_that_they_have_alone() ->
         shared: dict[int, tuple[int, ...]] = {}
         for number in range(20, 200):
             before = shared.get(number - random.randrange(1, 4), ())
-            fresh = tuple(sorted({random.randrange(number) for _ in range(5)}))
+            fresh = tuple(sorted({random.randrange(number) for _ in range(12)}))
             shared[number] = before if before and random.random() < 0.8 else fresh
         alone = {number: (*numbers,) for number, numbers in shared.items()}
         one, other = (replayed(queues, kinds, each) for each in (shared, alone))

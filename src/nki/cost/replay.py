@@ -218,12 +218,13 @@ class _Block:
         """Arrivals of data and requests of ports: time, serial number, and number of the instruction."""
         self.bandwidth = SharedBandwidth()
         self.engines = SharedEngines() if self.loads.count > 1 else None
+        self.data_engines = self.engines or self.bandwidth
         self.in_order, self.own_dma = EnginesInOrder(self.loads.count), EnginesInOrder(1)
         self.serial = 0
 
     def _advance(self) -> bool:
         """Let events happen until a thread is runnable; False if there are no more."""
-        events, runnable, bandwidth = self.events, self.runnable, self.engines or self.bandwidth
+        events, runnable, bandwidth = self.events, self.runnable, self.data_engines
         while not runnable:
             time = events[0][0] if events else NEVER
             if time < bandwidth.next_end:
@@ -249,7 +250,7 @@ class _Block:
             while position < len(instructions):
                 number = instructions[position]
                 queue, estimate = queues[number], estimates[number]
-                if number in granted:
+                if granted and number in granted:
                     start, cause, blocker, grant = granted.pop(number)
                 else:
                     start, blocker, grant = free[queue], last[queue], 0.0
@@ -257,7 +258,9 @@ class _Block:
                     if estimate.table and (loaded := self._load_table(estimate.table, start)) > start:
                         start, cause = loaded, 6
                     waits = predecessors[number]
-                    for producer in () if blocker >= 0 and predecessors[blocker] is waits else waits:
+                    for producer in (
+                        waits if len(waits) < 8 or blocker < 0 or predecessors[blocker] is not waits else ()
+                    ):
                         if queues[producer] != queue:
                             visible = results[producer]
                             if visible > start:
@@ -267,7 +270,7 @@ class _Block:
                         visible = results[producer] if other.transfer else releases[producer] + other.dependent
                         if visible > start:
                             start, cause, blocker = visible, 3, producer
-                    if by_events and self._has_to_wait(number, start, cause, blocker):
+                    if by_events and (grant := self._ready(number, start, cause, blocker)) < 0.0:
                         break
                 if number in meetings:
                     start, cause, blocker = yield from self._meet(number, start, cause, blocker)
@@ -282,12 +285,11 @@ class _Block:
                         if 2 * start - free[queue] <= grant:  # most of the stall is due to the port
                             cause, blocker = 5, -1
                         start = grant
-                    if estimate.resource != "tensor":
-                        release = start + estimate.occupancy
-                    else:
-                        free_from, release = self._on_array(estimate, start)
-                        if free_from > start:
-                            start, cause, blocker = free_from, 3, last[queue]
+                    release = start + estimate.occupancy
+                    if estimate.resource == "tensor":
+                        begin, release = self._on_array(estimate, start)
+                        if begin > start:
+                            start, cause, blocker = begin, 3, last[queue]
                     results[number] = release + estimate.latency - estimate.occupancy
                     if generator:  # Scalar commands the next transfer while it computes
                         self.generators[generator] = release if generator == SOFTWARE else start, number
@@ -322,23 +324,39 @@ class _Block:
             array.keep(estimate.part, time + estimate.part_ns * (end - time) / estimate.occupancy)
         return time, end
 
-    def _has_to_wait(self, number: int, start: float, cause: int, blocker: int) -> bool:
-        """Test if an instruction has to wait for an event before the replay can say when it begins."""
+    def _ready(self, number: int, start: float, cause: int, blocker: int) -> float:
+        """The time at which an instruction has its ports, 0 if it needs none; -1 if it has to wait for an event before
+        the replay can say when it begins.
+        """
         if start == NEVER:
             self.waiting.setdefault(blocker, []).append(self.queues[number])
-            return True
+            return -1.0
         before = self.before.get(number, -1)
         if before >= 0 and self.releases[before] == NEVER:
             self.waiting.setdefault(~before, []).append(self.queues[number])
-            return True
-        if self.shares_ports and self.estimates[number].ports:
-            self.asked[number] = start, cause, blocker
-            generator = self.on_generator.get(number)
-            idle = self.generators.get(generator, _IDLE)[0] if generator else 0.0
-            self.serial += 1  # as _expect
-            heappush(self.events, (start if start > idle else idle, self.serial, number))
-            return True
-        return False
+            return -1.0
+        if not self.shares_ports or not self.estimates[number].ports:
+            return 0.0
+        generator = self.on_generator.get(number)
+        idle = self.generators.get(generator, _IDLE)[0] if generator else 0.0
+        time, events = start if start > idle else idle, self.events
+        if not self.runnable and (not events or time < events[0][0]) and time < self.data_engines.next_end:
+            return self._grant(number, time)  # the request is the next event
+        self.asked[number] = start, cause, blocker
+        self._expect(time, number)
+        return -1.0
+
+    def _grant(self, number: int, time: float) -> float:
+        """Give an instruction that asks at ``time`` its ports; the time at which it has them."""
+        own, ports, estimate = self.queues[number], self.ports, self.estimates[number]
+        for port in estimate.ports:
+            holder, until = ports.get(port, _NOT_HELD)
+            if until > time and holder != own:
+                time = until
+        held = own, time + estimate.ports_ns
+        for port in estimate.ports:
+            ports[port] = held
+        return time
 
     def _wake(self, number: int) -> None:
         """Let those go on that wait for what is known of an instruction."""
@@ -416,16 +434,8 @@ class _Block:
         time, _, number = heappop(self.events)
         estimate = self.estimates[number]
         if not estimate.transfer:
-            own, ports = self.queues[number], self.ports
-            for port in estimate.ports:
-                holder, until = ports.get(port, _NOT_HELD)
-                if until > time and holder != own:
-                    time = until
-            self.granted[number] = *self.asked.pop(number), time
-            held = own, time + estimate.ports_ns
-            for port in estimate.ports:
-                ports[port] = held
-            self.runnable.append(own)
+            self.granted[number] = *self.asked.pop(number), self._grant(number, time)
+            self.runnable.append(self.queues[number])
         elif estimate.occupancy:
             queue = self.data_queues[number]
             if self.engines:
