@@ -243,7 +243,6 @@ class _Block:
         queues, estimates, releases, results = self.queues, self.estimates, self.releases, self.results
         free, last, runnable, waiting, granted = self.free, self.last, self.runnable, self.waiting, self.granted
         predecessors, chained, meetings, turns = self.predecessors, self.chained, self.meetings, self.on_generator
-        by_events = self.by_events
         while runnable or self._advance():
             thread = runnable.pop()
             instructions, position = self.threads[thread], self.positions[thread]
@@ -258,9 +257,9 @@ class _Block:
                     if estimate.table and (loaded := self._load_table(estimate.table, start)) > start:
                         start, cause = loaded, 6
                     waits = predecessors[number]
-                    for producer in (
-                        waits if len(waits) < 8 or blocker < 0 or predecessors[blocker] is not waits else ()
-                    ):
+                    if len(waits) >= _MANY and blocker >= 0 and predecessors[blocker] is waits:
+                        waits = ()  # the instruction before has waited for all
+                    for producer in waits:
                         if queues[producer] != queue:
                             visible = results[producer]
                             if visible > start:
@@ -270,7 +269,7 @@ class _Block:
                         visible = results[producer] if other.transfer else releases[producer] + other.dependent
                         if visible > start:
                             start, cause, blocker = visible, 3, producer
-                    if by_events and (grant := self._ready(number, start, cause, blocker)) < 0.0:
+                    if self.by_events and (grant := self._ready(number, start, cause, blocker)) < 0.0:
                         break
                 if number in meetings:
                     start, cause, blocker = yield from self._meet(number, start, cause, blocker)
@@ -455,6 +454,8 @@ def table_ns(loaded: str, table: str, target: Target) -> float:
 
 _NO_DATA = (0.0, 0.0)
 _IDLE = (0.0, -1)
+_MANY = 8
+"""Dependences from which on it pays to ask if the instruction before on the queue has the same ones."""
 _NOT_HELD = (-1, 0.0)
 
 
