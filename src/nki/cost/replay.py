@@ -292,9 +292,8 @@ class _Block:
                     results[number] = release + estimate.latency - estimate.occupancy
                     if generator:  # Scalar commands the next transfer while it computes
                         self.generators[generator] = release if generator == SOFTWARE else start, number
-                free[queue], last[queue] = release, number
-                self.starts[number], releases[number] = start, release
-                self.causes[number], self.blockers[number] = cause, blocker
+                free[queue], last[queue], releases[number] = release, number, release
+                self.starts[number], self.causes[number], self.blockers[number] = start, cause, blocker
                 position += 1
                 if waiting and (number in waiting or ~number in waiting):
                     self._wake(number)
