@@ -110,7 +110,7 @@ class ReachingAccesses:
             for access in reads:
                 of = small.get(access, NO_CLASSES)
                 if type(of) is range and (found := self._reads_at_once(number, queue, of, others)) is not None:
-                    results, is_shared = _joined(results, found, _is_last(access, reads)), True
+                    results, is_shared = _joined(results, (found,), number, access, reads), True
                     continue
                 for alias_class in of:
                     producer = writers[alias_class]
@@ -130,9 +130,7 @@ class ReachingAccesses:
             for access in changes:
                 of = small.get(access, NO_CLASSES)
                 if type(of) is range and (several := self._writes_at_once(number, of)) is not None:
-                    is_shared = True
-                    for found in several:
-                        others = _joined(others, found, _is_last(access, changes) and number not in found)
+                    others, is_shared = _joined(others, several, number, access, changes), True
                     continue
                 for alias_class in of:
                     producer = writers[alias_class]
@@ -151,18 +149,10 @@ class ReachingAccesses:
                             others.update([p for p in more_readers.pop(alias_class).values() if p >= floor])
                     elif producer >= floor:
                         others.add(producer)
-            if is_shared and (earlier or self._large or inst.effects.external):
-                others = set(others)
-                if self._large:
-                    results, is_shared = set(results), False
-            if earlier or inst.effects.external:
-                self._follows(number, earlier, others, outside=inst.effects.external)
-            if self._large:
-                self._visit_large(number, queue, reads, changes, results, others)
-            if not is_shared:
+            if earlier or self._large or inst.effects.external:
+                results, others = self._follows(number, queue, inst, earlier, results, others)
+            if number in others:
                 others.discard(number)
-            elif number in others:
-                others = set(others) - {number}
             yield results, others, is_shared
 
     def _reads_beside(self, number: int, queue: int, alias_class: int, others: set[int]) -> None:
@@ -172,13 +162,27 @@ class ReachingAccesses:
             others.add(by_queue[queue])
         by_queue[queue] = number
 
-    def _follows(self, number: int, earlier: list[int], others: set[int], *, outside: bool) -> None:
-        """Let instruction ``number`` follow the users of ``earlier`` classes, and write the world ``outside``."""
+    def _follows(
+        self,
+        number: int,
+        queue: int,
+        inst: Inst,
+        earlier: list[int],
+        results: AbstractSet[int],
+        others: AbstractSet[int],
+    ) -> tuple[set[int], set[int]]:
+        """Let instruction ``number`` follow the users of ``earlier`` classes, access large memories, and write the
+        world outside, as far as it does; the results that it reads, and the others, with these.
+        """
+        results, others = _changeable(results), _changeable(others)
         self._add_users(earlier, others)
-        if outside:
+        if inst.effects.external:
             self._add_users((0,), others)
             self._writer[0], self._reader[0] = number, -1
             self._more_readers.pop(0, None)
+        if self._large:
+            self._visit_large(number, queue, inst, results, others)
+        return results, others
 
     def _reads_at_once(self, number: int, queue: int, classes: range, others: set[int]) -> frozenset[int] | None:
         """Let instruction ``number`` read ``classes``, as :meth:`visit_each` does one by one; their writers. None, and
@@ -292,38 +296,49 @@ class ReachingAccesses:
         self,
         number: int,
         queue: int,
-        reads: Sequence[Access],
-        changes: Sequence[Access],
+        inst: Inst,
         results: set[int],
         others: set[int],
     ) -> None:
         floor, large = self.floor, self.classes.large
-        for access in reads:
+        for access in self.classes.reads(inst):
             if access in large:
                 memory, classes = large[access]
                 for ids, producers in zip(
                     self._large[memory].read(number, queue, classes), (results, others), strict=True
                 ):
                     producers.update(ids[ids >= floor].tolist())
-        for access in changes:
+        for access in inst.changes():
             if access in large:
                 memory, classes = large[access]
                 for ids in self._large[memory].write(number, classes):
                     others.update(ids[ids >= floor].tolist())
 
 
-def _is_last(access: Access, accesses: Sequence[Access]) -> bool:
-    """Test if no access comes behind ``access``."""
-    return accesses.index(access) == len(accesses) - 1
+def _joined(
+    numbers: AbstractSet[int],
+    several: Iterable[frozenset[int]],
+    number: int,
+    access: Access,
+    accesses: Sequence[Access],
+) -> Any:
+    """``numbers`` and ``several`` sets as one: a frozen one if there is no other, instruction ``number`` is not in it,
+    and nobody adds to it, since no access comes behind ``access``.
+    """
+    is_last = accesses.index(access) == len(accesses) - 1
+    for more in several:
+        if is_last and not numbers and number not in more:
+            numbers = more
+        else:
+            joined = _changeable(numbers)
+            joined |= more
+            numbers = joined
+    return numbers
 
 
-def _joined(numbers: AbstractSet[int], more: frozenset[int], is_last: bool) -> Any:
-    """Both sets as one; ``more`` itself where that is all, and nobody adds to it since it ``is_last``."""
-    if is_last and not numbers:
-        return more
-    joined = numbers if isinstance(numbers, set) else set(numbers)
-    joined |= more
-    return joined
+def _changeable(numbers: AbstractSet[int]) -> set[int]:
+    """The set itself, or a copy of a frozen one."""
+    return numbers if isinstance(numbers, set) else set(numbers)
 
 
 class DependenceGraph:
