@@ -110,9 +110,9 @@ class _Numbering:
     def _collect(self) -> None:
         """Find all accesses, those that are written, and the first and last instruction of each tensor."""
         tensors, first, last = self.tensors, self.first, self.last
-        with_indices = self.classes.has_runtime_index
+        classes, with_indices = self.classes, self.classes.has_runtime_index
         for number, inst in enumerate(self.core.numbered):
-            for access in inst.read_operands():
+            for access in classes.reads(inst) if with_indices else inst.read_operands():
                 tensor = access.tensor
                 uses = tensors.get(tensor)
                 if uses is None:
@@ -130,16 +130,6 @@ class _Numbering:
                 else:
                     uses[access] = True
                 last[tensor] = number
-            if with_indices:
-                for access in inst.indexed_by():
-                    tensor = access.tensor
-                    uses = tensors.get(tensor)
-                    if uses is None:
-                        tensors[tensor] = {access: False}
-                        first.append(number)
-                    elif access not in uses:
-                        uses[access] = False
-                    last[tensor] = number
 
     def _number(self) -> None:
         addresses = self.addresses
