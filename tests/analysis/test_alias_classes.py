@@ -82,6 +82,31 @@ def test_fewer_pieces_are_not_bought_with_too_many_classes():
     assert not set(found[-1].tolist()) & {each for own in found[:-1] for each in own.tolist()}
 
 
+@given(
+    sizes=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), min_size=1, max_size=24),
+    overlap=st.booleans(),
+    order=st.randoms(use_true_random=False),
+)
+def test_blocks_that_lie_apart_have_the_classes_of_any_pieces(sizes, overlap, order):
+    """Blocks with gaps between them, in any order; and one more that overlaps the last one."""
+    patterns: list[AxisPattern] = []
+    end = 0
+    for gap, run in sizes:
+        patterns.append(AxisPattern(end + gap, run))
+        end += gap + run
+    if overlap:
+        patterns.append(AxisPattern(end - 1, 2))
+    order.shuffle(patterns)
+    count, _ = axis_classes(patterns)
+    found, members = alias_classes([(AxisPattern(0, 1), pattern) for pattern in patterns])
+    assert found == count
+    sets = [set(its.tolist()) for its in members]
+    assert all(max(its) < count for its in sets)
+    for i, j in combinations(range(len(patterns)), 2):
+        (start, run, _), (other, length, _) = patterns[i], patterns[j]
+        assert bool(sets[i] & sets[j]) == (start < other + length and other < start + run)
+
+
 def test_a_pattern_of_too_many_pieces_counts_as_all_between_its_ends():
     comb = AxisPattern(0, 1, ((MAX_RUNS + 1, 2),))
     assert comb.bounded() == AxisPattern(0, 2 * MAX_RUNS + 1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nki.analysis import access_classes, tile_succession
 from nki.analysis.access_classes import AccessClasses
-from nki.analysis.dependence import DependenceGraph, ReachingAccesses
+from nki.analysis.dependence import DependenceGraph, GraphBuilder, ReachingAccesses
 from nki.base.dtype import uint8
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
@@ -124,6 +124,71 @@ def compare(core: CoreProgram, queues: list[int]) -> None:
         assert producers <= possible[0] | possible[1]
         before.append(producers.union(*(before[producer] for producer in producers)))
         assert needed[0] | needed[1] <= before[number]
+
+
+VIEWS = 16
+"""Strided columns of a tile, and rows of columns side by side, of which each meets all of the others."""
+
+
+def viewed(tile: Tensor, number: int) -> Access:
+    """A view of a tile of 4 x 256 bytes: strided columns, columns side by side, or all of it."""
+    if number < VIEWS:
+        return Access(tile, number, (4, VIEWS), (256, VIEWS), uint8)
+    if number < 2 * VIEWS:
+        return Access(tile, (number - VIEWS) * VIEWS, (4, VIEWS), (256, 1), uint8)
+    return Access.whole(tile)
+
+
+def graphs_of(core: CoreProgram, queues: list[int], first: int) -> list[DependenceGraph]:
+    """The graphs of two blocks, of which one begins with instruction ``first``."""
+    builder = GraphBuilder(core)
+    cuts = slice(0, first), slice(first, None)
+    return [builder.graph(core.numbered[cut], queues[cut]) for cut in cuts]
+
+
+@settings(max_examples=60)
+@given(
+    copies=st.lists(st.tuples(*[st.integers(0, 3), st.integers(0, 2 * VIEWS)] * 2, st.integers(0, 2)), min_size=8),
+    again=st.integers(1, 12),
+    cut=st.integers(0, 100),
+)
+def test_dependences_found_at_once_are_those_found_one_by_one(copies, again, cut):
+    """Copies between views of tiles, two of which take the places of the others; some do the same several times."""
+    tiles = [Tensor(f"tile{number}", (4, 256), uint8, Buffer.sbuf) for number in range(4)]
+    placement = {tile: (0, 256 * (number % 2)) for number, tile in enumerate(tiles)}
+    ordered = sorted(copies, key=lambda copy: max(copy[0], copy[2]) // 2) if again % 2 else copies
+    body: list[Inst] = []
+    queues: list[int] = []
+    for target, view, source, other, queue in ordered:
+        for _ in range(again if view == other else 1):
+            body.append(TensorCopy(viewed(tiles[target], view), viewed(tiles[source], other)))
+            queues.append(queue)
+    core = CoreProgram(0, tuple(body), tuple(tiles), placement)
+    at_once = graphs_of(core, queues, cut * len(body) // 100)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(access_classes, "LEAST_RANGE", 1 << 20)
+        one_by_one = graphs_of(core, queues, cut * len(body) // 100)
+    for graph, other in zip(at_once, one_by_one, strict=True):
+        assert list(map(sorted, graph.predecessors)) == list(map(sorted, other.predecessors))
+        assert list(map(sorted, graph.chained)) == list(map(sorted, other.chained))
+
+
+def test_instructions_with_the_same_dependences_share_them():
+    """Strided copies to a tile follow all readers of the columns that lie side by side in it."""
+    hbm = Tensor("hbm", (4, 256), uint8, Buffer.private_hbm)
+    tile, other = (Tensor(name, (4, 256), uint8, Buffer.sbuf) for name in ("tile", "other"))
+    strided = [TensorCopy(viewed(tile, n), viewed(hbm, VIEWS + n)) for n in range(VIEWS)]
+    columns = [TensorCopy(viewed(other, n), viewed(tile, VIEWS + n)) for n in range(VIEWS)]
+    body = (*strided, *columns, *strided)
+    core = CoreProgram(0, body, (hbm, tile, other), {tile: (0, 0), other: (0, 256)})
+    graph = GraphBuilder(core).graph(body, [number // VIEWS % 2 for number in range(len(body))])
+    again = graph.predecessors[2 * VIEWS :]
+    assert set(again[0]) == set(range(VIEWS, 2 * VIEWS))
+    assert len({id(numbers) for numbers in again}) == 1
+    order = [*range(VIEWS), *reversed(range(VIEWS, 2 * VIEWS)), *range(2 * VIEWS, 3 * VIEWS)]
+    moved = graph.permuted(order).predecessors[2 * VIEWS :]
+    assert set(moved[0]) == set(again[0])
+    assert len({id(numbers) for numbers in moved}) == 1
 
 
 def test_classes_of_a_tile_do_not_depend_on_what_was_there_before():

@@ -58,6 +58,24 @@ def test_results_of_other_queues_come_with_their_latency() -> None:
     assert replay.causes[1] == Cause.dependence and replay.blockers[1] == 0
 
 
+def test_dependences_that_instructions_share_are_those_that_they_have_alone() -> None:
+    """An instruction with the dependences of the one before it on its queue begins when a replay of its own would."""
+    random = Random(3)
+    for ports in ((), ("sbuf",)):
+        queues = [random.randrange(4) for _ in range(200)]
+        kinds = [plain(str(q), random.choice((5, 20, 60)), 80, ports=ports, ports_ns=4) for q in queues]
+        shared: dict[int, tuple[int, ...]] = {}
+        for number in range(20, 200):
+            before = shared.get(number - random.randrange(1, 4), ())
+            fresh = tuple(sorted({random.randrange(number) for _ in range(12)}))
+            shared[number] = before if before and random.random() < 0.8 else fresh
+        alone = {number: (*numbers,) for number, numbers in shared.items()}
+        one, other = (replayed(queues, kinds, each) for each in (shared, alone))
+        assert one.starts == other.starts and one.now == other.now
+        assert (one.causes, one.blockers) == (other.causes, other.blockers)
+        assert sum(cause == Cause.dependence for cause in one.causes) > 20
+
+
 def test_a_chain_on_one_engine_leaves_its_pipeline_first() -> None:
     first = replace(plain("vector", 10, 30), dependent=12.0)
     replay = replayed([0, 0], [first, first], {1: (0,)}, {1: (0,)})

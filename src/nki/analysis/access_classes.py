@@ -32,11 +32,14 @@ LEAST_RANGE = 8
 """Alias classes at equal distances from which slices of lists are faster than their members one by one."""
 Classes = tuple[int, ...] | range
 ClassIndex = NDArray[np.int64] | slice
-Use = tuple[Access, int, int]
-"""An access, and the dense numbers of the first and the last instruction that has it."""
-_Tile = tuple[Tensor, TileAddress, list[Use]]
-_Window = tuple[int, AccessForm | None, bool]
-"""The place in its tile at which an access begins, its form, and whether somebody writes it."""
+Uses = dict[Access, bool]
+"""The accesses to a tensor in the order in which instructions come to them, each with True if somebody writes it."""
+_Tile = tuple[Tensor, TileAddress, Uses]
+_Window = tuple[int, AccessForm | None, bool, int]
+"""The place in its tile at which an access begins, its form, whether somebody writes it, and the tile's bytes in each
+partition."""
+_Layout = tuple[TileLayout, dict[int, Classes], bool]
+"""The layout of a tile, the classes of each window by its number, and if one has so many that arrays may be faster."""
 NO_CLASSES: Classes = ()
 """The classes of an access that has no entry in :attr:`AccessClasses.small`."""
 
@@ -86,87 +89,87 @@ class _Numbering:
         self.core = core
         self.classes = classes
         self.addresses: Mapping[Tensor, TileAddress] = core.placement
-        self.last: dict[Access, int] = {}
-        """The last instruction that has each access, in the order of first ones."""
+        self.tensors: dict[Tensor, Uses] = {}
+        """The accesses to each tensor, which come in the order of their first ones."""
         self.first: list[int] = []
-        self.written: set[Access] = set()
-        self.written_tensors: set[Tensor] = set()
-        self.layouts: dict[object, tuple[TileLayout, dict[_Window, Classes]]] = {}
-        """Of the windows of a tile, whatever their order: the layout, and the classes of each window."""
+        """The first instruction that has each tensor, in that order."""
+        self.last: dict[Tensor, int] = {}
+        """The last instruction that has each tensor."""
+        self.windows: dict[_Window, int] = {}
+        """A number for each window."""
+        self.layouts: dict[object, _Layout] = {}
+        """The layout of a tile and the classes of each window, by the numbers of these, whatever their order."""
         self.runs: list[tuple[int, int, int]] = []
         """:attr:`Before.runs` of all memories."""
         self.classes_of: dict[object, tuple[int, list[NDArray[np.int64]]]] = {}
+        forms = {inst.known_form or inst.form() for inst in core.numbered}
+        classes.has_runtime_index = any(form.has_runtime_index for form in forms)
         self._collect()
-        if any(access.dynamic is not None for access in self.last):
-            classes.has_runtime_index = True
-            self._collect()
         self._number()
 
     def _collect(self) -> None:
-        """Find all accesses, those that are written, and the first and last instruction of each."""
-        self.last, self.first, self.written = {}, [], set()
-        last, first, update = self.last, self.first, self.written.update
-        with_indices = self.classes.has_runtime_index
+        """Find all accesses, those that are written, and the first and last instruction of each tensor."""
+        tensors, first, last = self.tensors, self.first, self.last
+        classes, with_indices = self.classes, self.classes.has_runtime_index
         for number, inst in enumerate(self.core.numbered):
-            for access in inst.read_operands():
-                if access not in last:
+            for access in classes.reads(inst) if with_indices else inst.read_operands():
+                tensor = access.tensor
+                uses = tensors.get(tensor)
+                if uses is None:
+                    tensors[tensor] = {access: False}
                     first.append(number)
-                last[access] = number
-            changed = inst.changes()
-            update(changed)
-            for access in changed:
-                if access not in last:
+                elif access not in uses:
+                    uses[access] = False
+                last[tensor] = number
+            for access in inst.changes():
+                tensor = access.tensor
+                uses = tensors.get(tensor)
+                if uses is None:
+                    tensors[tensor] = {access: True}
                     first.append(number)
-                last[access] = number
-            if with_indices:
-                for access in inst.indexed_by():
-                    if access not in last:
-                        first.append(number)
-                    last[access] = number
-        self.written_tensors = {access.tensor for access in self.written}
+                else:
+                    uses[access] = True
+                last[tensor] = number
 
     def _number(self) -> None:
-        written, addresses = self.written_tensors, self.addresses
-        uses: dict[Tensor, list[Use]] = {}
-        for use in zip(self.last, self.first, self.last.values(), strict=True):
-            tensor = use[0].tensor
-            if tensor not in written and not tensor.buffer.on_chip:
-                continue  # who reads it depends on nobody for that
-            known = uses.get(tensor)
-            if known is None:
-                uses[tensor] = [use]
-            else:
-                known.append(use)
+        addresses = self.addresses
         placed: dict[str, list[_Tile]] = {}
-        for tensor, of_tensor in uses.items():
+        spans: dict[str, list[tuple[int, int]]] = {}
+        last = self.last
+        for (tensor, uses), first in zip(self.tensors.items(), self.first, strict=True):
             buffer = tensor.buffer
             address = (addresses.get(tensor) or tensor.address) if buffer.on_chip else None
             if address is not None:
-                tiles = placed.get(buffer.word)
+                word = buffer.word
+                tiles = placed.get(word)
                 if tiles is None:
-                    tiles = placed[buffer.word] = []
-                tiles.append((tensor, address, of_tensor))
-            elif tensor in written:
-                accesses = [use[0] for use in of_tensor]
+                    tiles = placed[word] = []
+                    spans[word] = []
+                tiles.append((tensor, address, uses))
+                spans[word].append((first, last[tensor]))
+            elif True in uses.values():  # else who reads it depends on nobody for that
+                accesses = list(uses)
                 self._memory(accesses, *self._alone(tensor, accesses))
-        for tiles in placed.values():
-            if not self._in_succession(tiles):
+        for word, tiles in placed.items():
+            if not self._in_succession(tiles, spans[word]):
                 self._overlapping(tiles)
         twins = self.classes.twins = [-1] * self.classes.count
         for first, count, earlier in self.runs:
             twins[first : first + count] = range(earlier, earlier + count)
 
-    def _in_succession(self, placed: Sequence[_Tile]) -> bool:
-        """Give each tile of a memory classes of its own; False, and no classes, where that does not tell overlaps."""
+    def _in_succession(self, placed: Sequence[_Tile], spans: Iterable[tuple[int, int]]) -> bool:
+        """Give each tile of a memory classes of its own; False, and no classes, where that does not tell overlaps.
+
+        ``spans``: the first and the last instruction that has each tile.
+        """
         classes = self.classes
         tiles: list[PlacedTile] = []
         small: dict[Access, Classes] = {}
         count = classes.count
-        for tensor, (partition, byte), uses in placed:
+        for (tensor, (partition, byte), uses), (first, last) in zip(placed, spans, strict=True):
             layout = self._layout(tensor, uses, small, count)
             if layout is None:
                 return False
-            first, last = uses[0][1], uses[0][2] if len(uses) == 1 else max([use[2] for use in uses])
             (top, bottom), (left, right) = layout.rows, layout.columns
             tiles.append((layout, partition + top, partition + bottom, byte + left, byte + right, count, first, last))
             count += layout.count
@@ -179,44 +182,45 @@ class _Numbering:
         self.runs += before.runs
         return True
 
-    def _layout(
-        self, tensor: Tensor, uses: Sequence[Use], small: dict[Access, Classes], first: int
-    ) -> TileLayout | None:
+    def _layout(self, tensor: Tensor, uses: Uses, small: dict[Access, Classes], first: int) -> TileLayout | None:
         """The layout of a tile, whose classes, from ``first`` on, are entered; None if they are none or too many."""
-        written = self.written
-        windows = [
-            (access.offset, access.known_form or access.form, access in written)
-            if access.dynamic is None
-            else (tensor.nbytes, None, access in written)  # all of the tile; no window starts behind it
-            for access, _, _ in uses
-        ]
-        key = (tensor.bytes_per_partition, frozenset(windows) if len(windows) > 1 else windows[0])
+        numbers, windows, length = self.windows, list[int](), tensor.bytes_per_partition
+        for access, written in uses.items():
+            if access.dynamic is None:
+                window = access.offset, access.known_form or access.form, written, length
+            else:
+                window = tensor.nbytes, None, written, length  # all of the tile; no window starts behind it
+            windows.append(numbers.setdefault(window, len(numbers)))
+        key = frozenset(windows) if len(windows) > 1 else windows[0]
         known = self.layouts.get(key)
         if known is None:
-            patterns: dict[AccessPattern, bool] = {}
-            of_window: dict[_Window, AccessPattern] = {}
-            for (access, _, _), window in zip(uses, windows, strict=True):
-                pattern = of_window[window] = conservative_pattern(access)
-                patterns[pattern] = patterns.get(pattern, False) or window[2]
-            layout = tile_layout(tensor, patterns)
-            own = {window: _run(layout.classes[pattern]) for window, pattern in of_window.items() if layout.classes}
-            known = self.layouts[key] = (layout, own)
-        layout, own = known
+            known = self.layouts[key] = self._new_layout(tensor, uses, windows)
+        layout, own, is_large = known
         if not own:
             return None
         if layout.count == 1:
-            small.update(dict.fromkeys([use[0] for use in uses], (first,)))
+            classes = (first,)
+            for access in uses:
+                small[access] = classes
             return layout
-        if layout.most > LARGE_TILE_CLASS_COUNT:
+        if is_large:
             counts = [_weight(own[window]) for window in windows]
-            if not self._has_few(uses, counts) and self._prefers_arrays(
-                [use[0] for use in uses], counts, LARGE_TILE_CLASS_COUNT
-            ):
+            if self._prefers_arrays(uses, counts, LARGE_TILE_CLASS_COUNT):
                 return None
-        shifted = {window: _shifted(classes, first) for window, classes in own.items()}
-        for use, window in zip(uses, windows, strict=True):
-            small[use[0]] = shifted[window]
+        shifted = {window: (first + one[0],) if len(one) == 1 else _shifted(one, first) for window, one in own.items()}
+        small.update(zip(uses, [shifted[window] for window in windows], strict=True))
         return layout
+
+    def _new_layout(self, tensor: Tensor, uses: Uses, windows: Iterable[int]) -> _Layout:
+        """The layout of a tile whose accesses are ``windows``."""
+        patterns: dict[AccessPattern, bool] = {}
+        of_window: dict[int, AccessPattern] = {}
+        for (access, written), window in zip(uses.items(), windows, strict=True):
+            pattern = of_window[window] = conservative_pattern(access)
+            patterns[pattern] = patterns.get(pattern, False) or written
+        layout = tile_layout(tensor, patterns)
+        own = {window: _run(layout.classes[pattern]) for window, pattern in of_window.items() if layout.classes}
+        return layout, own, any(_weight(classes) > LARGE_TILE_CLASS_COUNT for classes in own.values())
 
     def _alone(self, tensor: Tensor, accesses: Sequence[Access]) -> tuple[int, list[NDArray[np.int64]]]:
         """Class count and classes of each access to a tensor that shares no memory; one result for equal tensors."""
@@ -242,16 +246,16 @@ class _Numbering:
             groups[-1].append(tile)
             end = max(end, byte + tensor.bytes_per_partition)
         for group in groups:
-            if not any(tensor in self.written_tensors for tensor, _, _ in group):
+            if not any(True in uses.values() for _, _, uses in group):
                 continue
-            accesses = [use[0] for _, _, uses in group for use in uses]
+            accesses = [access for _, _, uses in group for access in uses]
             at: dict[tuple[int, TileAddress], tuple[Tensor, dict[AccessPattern, int]]] = {}
             numbers: list[int] = []
             count = 0
             for tensor, address, uses in group:
                 _, patterns = at.setdefault((tensor.bytes_per_partition, address), (tensor, {}))
-                for use in uses:
-                    number = patterns.setdefault(conservative_pattern(use[0]), count)
+                for access in uses:
+                    number = patterns.setdefault(conservative_pattern(access), count)
                     count += number == count
                     numbers.append(number)
             boxes: dict[int, Box] = {}
@@ -282,22 +286,6 @@ class _Numbering:
             return False
         uses = self.uses
         return sum(uses[access] * (count - least) for access, count in zip(accesses, counts, strict=True)) > 0
-
-    def _has_few(self, uses: Sequence[Use], counts: Sequence[int]) -> bool:
-        """True only if accesses of that many classes certainly have few on the average, whoever else uses them.
-
-        Those with many have to belong to one instruction each; the others count as used once.
-        """
-        excess = 0
-        for (access, first, last), count in zip(uses, counts, strict=True):
-            more = count - LARGE_TILE_CLASS_COUNT
-            if more > 0:
-                if first < last:
-                    return False
-                inst = self.core.numbered[first]
-                more *= [*self.classes.reads(inst), *inst.changes()].count(access)
-            excess += more
-        return excess <= 0
 
     @cached_property
     def uses(self) -> Counter[Access]:

@@ -61,37 +61,57 @@ class ByteRanges(NamedTuple):
     def of(pattern: AccessPattern) -> ByteRanges:
         """The bytes of an access with that pattern."""
         offset, shape, strides, size = pattern
-        start, dims = offset * size, list[tuple[int, int]]()
-        for count, step in zip(shape, strides, strict=True):
-            if count > 1 and step:
-                if step < 0:
-                    start += step * (count - 1) * size
-                dims.append((count, abs(step) * size))
-        dims.sort(key=_step, reverse=True)
-        while dims and dims[-1][1] <= size:
-            count, step = dims.pop()
-            size += (count - 1) * step
-        return ByteRanges(start, size, tuple(dims))
+        first, run, dims = _bytes_of_window(shape, strides, size)
+        return ByteRanges(offset * size + first, run, dims)
 
     @lru_cache(maxsize=_MOST_KEPT)  # noqa: B019  # of a tuple of numbers
     def box(self, row_bytes: int) -> Box | None:
         """The same bytes as rows by columns; None if the access does not keep to rows of ``row_bytes``."""
         first, column = divmod(self.start, row_bytes)
-        outer = [(count, step // row_bytes) for count, step in self.dims if step >= row_bytes]
-        inner = tuple((count, step) for count, step in self.dims if step < row_bytes)
-        if any(step % row_bytes for _, step in self.dims if step >= row_bytes):
-            return None
-        run = self.size
-        if run > row_bytes and not inner and column == 0 and run % row_bytes == 0:
-            outer.append((run // row_bytes, 1))
-            run = row_bytes
-        if column + run + sum((count - 1) * step for count, step in inner) > row_bytes:
-            return None
-        rows = 1
-        while outer and outer[-1][1] <= rows:
-            count, step = outer.pop()
-            rows += (count - 1) * step
-        return AxisPattern(first, rows, tuple(outer)), AxisPattern(column, run, inner)
+        found = _box_of_window(column, self.size, self.dims, row_bytes)
+        return found and (AxisPattern(first, *found[0]), found[1])
+
+
+# A kernel has windows of few shapes in many places, so most of the work is kept by shape, for however many places.
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _bytes_of_window(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> ByteRanges:
+    """The bytes of a window at offset 0, of elements of ``size`` bytes."""
+    start, dims = 0, list[tuple[int, int]]()
+    for count, step in zip(shape, strides, strict=True):
+        if count > 1 and step:
+            if step < 0:
+                start += step * (count - 1) * size
+            dims.append((count, abs(step) * size))
+    dims.sort(key=_step, reverse=True)
+    while dims and dims[-1][1] <= size:
+        count, step = dims.pop()
+        size += (count - 1) * step
+    return ByteRanges(start, size, tuple(dims))
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _box_of_window(
+    column: int, run: int, dims: tuple[tuple[int, int], ...], row_bytes: int
+) -> tuple[tuple[int, tuple[tuple[int, int], ...]], AxisPattern] | None:
+    """Rows, without the first one, and columns of runs of bytes that begin at ``column``; None as
+    :meth:`ByteRanges.box`.
+    """
+    outer = [(count, step // row_bytes) for count, step in dims if step >= row_bytes]
+    inner = tuple((count, step) for count, step in dims if step < row_bytes)
+    if any(step % row_bytes for _, step in dims if step >= row_bytes):
+        return None
+    if run > row_bytes and not inner and column == 0 and run % row_bytes == 0:
+        outer.append((run // row_bytes, 1))
+        run = row_bytes
+    if column + run + sum((count - 1) * step for count, step in inner) > row_bytes:
+        return None
+    rows = 1
+    while outer and outer[-1][1] <= rows:
+        count, step = outer.pop()
+        rows += (count - 1) * step
+    return (rows, tuple(outer)), AxisPattern(column, run, inner)
 
 
 def sorted_unique(values: Ints) -> Ints:

@@ -11,7 +11,7 @@ overlap that do not, never the other way round.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -85,6 +85,21 @@ def axis_classes(patterns: Sequence[AxisPattern]) -> tuple[int, list[Ints]]:
     return count, np.split(pairs % count, bounds)
 
 
+def _ranges_apart(patterns: Collection[AxisPattern]) -> int:
+    """Number of classes of :func:`axis_classes` if each pattern is one range that no other one overlaps, and so is a
+    class; else 0.
+    """
+    if any(pattern.dims for pattern in patterns):
+        return 0
+    gaps = end = 0
+    for start, run, _ in sorted(patterns):
+        if start < end or run <= 0:
+            return 0
+        gaps += start > end > 0
+        end = start + run
+    return len(patterns) + (gaps if len(patterns) <= MAX_SIMPLE_PATTERNS else gaps > 0)
+
+
 def _runs(patterns: Sequence[AxisPattern]) -> tuple[Ints, Ints, Ints]:
     """Start, number of the pattern, and length of every run."""
     alike: dict[tuple[object, ...], list[tuple[int, int]]] = {}
@@ -105,6 +120,12 @@ def alias_classes(boxes: Sequence[Box]) -> tuple[int, list[Ints]]:
     """Number of alias classes that the accesses of one memory need, and the classes of each access."""
     rows, columns = dict[AxisPattern, int](), dict[AxisPattern, int]()
     pairs = [(rows.setdefault(r.bounded(), len(rows)), columns.setdefault(c.bounded(), len(columns))) for r, c in boxes]
+    row_count, column_count = _ranges_apart(rows), _ranges_apart(columns)
+    if row_count and column_count:
+        if row_count * column_count > MAX_CLASSES:
+            row_count, pairs = 1, [(0, c) for _, c in pairs]
+        numbers = np.array([r * column_count + c for r, c in pairs], np.int64)
+        return row_count * column_count, list(numbers.reshape(-1, 1))
     row_count, row_classes = axis_classes(list(rows))
     column_count, column_classes = axis_classes(list(columns))
     if row_count == 1 or row_count * column_count > MAX_CLASSES:

@@ -11,6 +11,8 @@ keeps every reader. Who comes to a class that nobody has written yet depends on 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,10 @@ from nki.ir.program import CoreProgram
 from nki.ir.types import Access
 
 Ids = NDArray[np.int64]
+_MOST_SETS = 256
+"""Sets of instructions that are kept, to be found again."""
+_FEW = 4
+"""Dependences of an instruction up to which it is no use to look for others with the same ones."""
 
 
 class _LargeMemory:
@@ -73,6 +79,8 @@ class ReachingAccesses:
         """Of classes that several queues have read: the last reader on each other queue. Few have any."""
         self._users: dict[int, tuple[int, ...]] = {}
         """By the ``id`` of a tuple of :attr:`AccessClasses.before`: the last users of its classes."""
+        self._sets: dict[tuple[int, ...], tuple[frozenset[int], bool]] = {}
+        """Results of :meth:`_distinct` in this block."""
         self._large = [_LargeMemory(size) for size in classes.large_sizes]
 
     def visit(self, number: int, queue: int, inst: Inst) -> tuple[set[int], set[int]]:
@@ -80,24 +88,29 @@ class ReachingAccesses:
         results it reads, and others. A producer may be in both sets; one that another producer depends on may be left
         out.
         """
-        return next(self.visit_each(number, (queue,), (inst,)))
+        results, others, _ = next(self.visit_each(number, (queue,), (inst,)))
+        return results, others
 
     def visit_each(
         self, first: int, queues: Iterable[int], instructions: Iterable[Inst]
-    ) -> Iterator[tuple[set[int], set[int]]]:
-        """:meth:`visit` instructions one after the other, whose numbers begin with ``first``."""
+    ) -> Iterator[tuple[set[int], set[int], bool]]:
+        """:meth:`visit` instructions one after the other, whose numbers begin with ``first``; True with sets that may
+        be frozen, because other instructions have them too.
+        """
         classes, floor, writers, readers = self.classes, self.floor, self._writer, self._reader
+        self._sets.clear()
         small, before, has_runtime_index = classes.small, classes.before, classes.has_runtime_index
         reading_queue, more_readers = self._queue, self._more_readers
         for number, (queue, inst) in enumerate(zip(queues, instructions, strict=True), first):
             results: set[int] = set()
             others: set[int] = set()
             earlier: list[int] = []
-            known = NO_CLASSES
+            known, is_shared = NO_CLASSES, False
             reads, changes = classes.reads(inst) if has_runtime_index else inst.read_operands(), inst.changes()
             for access in reads:
                 of = small.get(access, NO_CLASSES)
-                if isinstance(of, range) and self._reads_at_once(number, queue, of, results, others):
+                if type(of) is range and (found := self._reads_at_once(number, queue, of, others)) is not None:
+                    results, is_shared = _joined(results, (found,), number, access, reads), True
                     continue
                 for alias_class in of:
                     producer = writers[alias_class]
@@ -116,7 +129,8 @@ class ReachingAccesses:
                         self._reads_beside(number, queue, alias_class, others)
             for access in changes:
                 of = small.get(access, NO_CLASSES)
-                if isinstance(of, range) and self._writes_at_once(number, of, others):
+                if type(of) is range and (several := self._writes_at_once(number, of)) is not None:
+                    others, is_shared = _joined(others, several, number, access, changes), True
                     continue
                 for alias_class in of:
                     producer = writers[alias_class]
@@ -135,13 +149,11 @@ class ReachingAccesses:
                             others.update([p for p in more_readers.pop(alias_class).values() if p >= floor])
                     elif producer >= floor:
                         others.add(producer)
-            if earlier or inst.effects.external:
-                self._follows(number, earlier, others, outside=inst.effects.external)
-            if self._large:
-                self._visit_large(number, queue, reads, changes, results, others)
-            others.discard(number)
-            results.discard(number)
-            yield results, others
+            if earlier or self._large or inst.effects.external:
+                results, others = self._follows(number, queue, inst, earlier, results, others)
+            if number in others:
+                others.discard(number)
+            yield results, others, is_shared
 
     def _reads_beside(self, number: int, queue: int, alias_class: int, others: set[int]) -> None:
         """Let instruction ``number`` read a class that another queue read first."""
@@ -150,37 +162,52 @@ class ReachingAccesses:
             others.add(by_queue[queue])
         by_queue[queue] = number
 
-    def _follows(self, number: int, earlier: list[int], others: set[int], *, outside: bool) -> None:
-        """Let instruction ``number`` follow the users of ``earlier`` classes, and write the world ``outside``."""
+    def _follows(
+        self,
+        number: int,
+        queue: int,
+        inst: Inst,
+        earlier: list[int],
+        results: AbstractSet[int],
+        others: AbstractSet[int],
+    ) -> tuple[set[int], set[int]]:
+        """Let instruction ``number`` follow the users of ``earlier`` classes, access large memories, and write the
+        world outside, as far as it does; the results that it reads, and the others, with these.
+        """
+        results, others = _changeable(results), _changeable(others)
         self._add_users(earlier, others)
-        if outside:
+        if inst.effects.external:
             self._add_users((0,), others)
             self._writer[0], self._reader[0] = number, -1
             self._more_readers.pop(0, None)
+        if self._large:
+            self._visit_large(number, queue, inst, results, others)
+        return results, others
 
-    def _reads_at_once(self, number: int, queue: int, classes: range, results: set[int], others: set[int]) -> bool:
-        """Let instruction ``number`` read ``classes``, as :meth:`visit_each` does one by one; False, and nothing, if
-        the classes are not alike.
+    def _reads_at_once(self, number: int, queue: int, classes: range, others: set[int]) -> frozenset[int] | None:
+        """Let instruction ``number`` read ``classes``, as :meth:`visit_each` does one by one; their writers. None, and
+        nothing, if the classes are not alike.
         """
         cut, count = slice(classes.start, classes.stop, classes.step), len(classes)
         last_readers = self._reader[cut]
         unread = last_readers.count(-1)
-        writers = set(self._writer[cut])
-        if unread not in (0, count) or -1 in writers:
-            return False
+        if unread not in (0, count):
+            return None
+        writers, all_written = self._distinct(self._writer[cut])
+        if not all_written:
+            return None
         if not unread:
             if self._queue[cut].count(queue) < count:
-                return False
+                return None
             self._add(others, set(last_readers))
         else:
             self._queue[cut] = [queue] * count
         self._reader[cut] = [number] * count
-        self._add(results, writers)
-        return True
+        return writers
 
-    def _writes_at_once(self, number: int, classes: range, others: set[int]) -> bool:
-        """Let instruction ``number`` write ``classes``, as :meth:`visit_each` does one by one; False, and nothing, if
-        the classes are not alike.
+    def _writes_at_once(self, number: int, classes: range) -> list[frozenset[int]] | None:
+        """Let instruction ``number`` write ``classes``, as :meth:`visit_each` does one by one; whom it follows. None,
+        and nothing, if the classes are not alike.
         """
         cut, count = slice(classes.start, classes.stop, classes.step), len(classes)
         producers = self._writer[cut]
@@ -188,21 +215,39 @@ class ReachingAccesses:
         last_readers = self._reader[cut]
         unread = last_readers.count(-1)
         if unwritten not in (0, count) or unread not in (0, count):
-            return False
+            return None
         if self._more_readers and not self._more_readers.keys().isdisjoint(classes):
-            return False
+            return None
+        found: list[frozenset[int]] = []
         if unwritten:
             first = self.classes.twins[classes.start]
             if first >= 0:
-                self._add_users(range(first, first + classes.stop - classes.start, classes.step), others)
+                found.append(self._users_of(range(first, first + classes.stop - classes.start, classes.step)))
             elif not self.classes.before.keys().isdisjoint(classes):
-                return False
+                return None
         if not unread:
-            producers = last_readers
+            found.append(self._distinct(last_readers)[0])
             self._reader[cut] = [-1] * count
-        self._add(others, set(producers))
+        elif not unwritten:
+            found.append(self._distinct(producers)[0])
         self._writer[cut] = [number] * count
-        return True
+        return found
+
+    def _distinct(self, numbers: list[int]) -> tuple[frozenset[int], bool]:
+        """The instructions of this block among ``numbers``, and if no number is -1.
+
+        Accesses in turns to the views of a tile find the same ones again and again.
+        """
+        key = tuple(numbers)
+        known = self._sets.get(key)
+        if known is None:
+            if len(self._sets) >= _MOST_SETS:
+                self._sets.clear()
+            members, found = set(numbers), set[int]()
+            all_known = -1 not in members
+            self._add(found, members)
+            known = self._sets[key] = frozenset(found), all_known
+        return known
 
     def _add(self, producers: set[int], found: set[int]) -> None:
         """Add those that are instructions of this block."""
@@ -221,18 +266,23 @@ class ReachingAccesses:
             users = self._users[id(classes)] = tuple(found)
         return [user for user in users if user >= self.floor] if self.floor else users
 
+    def _users_of(self, classes: range) -> frozenset[int]:
+        """Those that :meth:`_add_users` adds."""
+        if self._more_readers:
+            found: set[int] = set()
+            self._add_users(classes, found)
+            return frozenset(found)
+        cut = slice(classes.start, classes.stop, classes.step)
+        users = self._reader[cut]
+        if (unread := users.count(-1)) == len(users):
+            users = self._writer[cut]
+        elif unread:
+            users += [writer for reader, writer in zip(users, self._writer[cut], strict=True) if reader < 0]
+        return self._distinct(users)[0]
+
     def _add_users(self, classes: Sequence[int], producers: set[int]) -> None:
         """Add the readers of each class since it was written last, or its last writer if there are none."""
         writers, readers, more_readers, floor = self._writer, self._reader, self._more_readers, self.floor
-        if isinstance(classes, range) and not more_readers:
-            cut = slice(classes.start, classes.stop, classes.step)
-            users = readers[cut]
-            if (unread := users.count(-1)) == len(users):
-                users = writers[cut]
-            elif unread:
-                users += [writer for reader, writer in zip(users, writers[cut], strict=True) if reader < 0]
-            self._add(producers, set(users))
-            return
         for alias_class in classes:
             user = readers[alias_class]
             if user < 0:
@@ -246,24 +296,49 @@ class ReachingAccesses:
         self,
         number: int,
         queue: int,
-        reads: Sequence[Access],
-        changes: Sequence[Access],
+        inst: Inst,
         results: set[int],
         others: set[int],
     ) -> None:
         floor, large = self.floor, self.classes.large
-        for access in reads:
+        for access in self.classes.reads(inst):
             if access in large:
                 memory, classes = large[access]
                 for ids, producers in zip(
                     self._large[memory].read(number, queue, classes), (results, others), strict=True
                 ):
                     producers.update(ids[ids >= floor].tolist())
-        for access in changes:
+        for access in inst.changes():
             if access in large:
                 memory, classes = large[access]
                 for ids in self._large[memory].write(number, classes):
                     others.update(ids[ids >= floor].tolist())
+
+
+def _joined(
+    numbers: AbstractSet[int],
+    several: Iterable[frozenset[int]],
+    number: int,
+    access: Access,
+    accesses: Sequence[Access],
+) -> Any:
+    """``numbers`` and ``several`` sets as one: a frozen one if there is no other, instruction ``number`` is not in it,
+    and nobody adds to it, since no access comes behind ``access``.
+    """
+    is_last = accesses.index(access) == len(accesses) - 1
+    for more in several:
+        if is_last and not numbers and number not in more:
+            numbers = more
+        else:
+            joined = _changeable(numbers)
+            joined |= more
+            numbers = joined
+    return numbers
+
+
+def _changeable(numbers: AbstractSet[int]) -> set[int]:
+    """The set itself, or a copy of a frozen one."""
+    return numbers if isinstance(numbers, set) else set(numbers)
 
 
 class DependenceGraph:
@@ -298,7 +373,16 @@ class DependenceGraph:
         for new, old in enumerate(order):
             position[old] = new
         graph = DependenceGraph()
-        graph.predecessors = [tuple([position[p] for p in self.predecessors[old]]) for old in order]
+        moved: dict[int, tuple[int, ...]] = {}
+        for old in order:
+            numbers = self.predecessors[old]
+            if len(numbers) <= _FEW:
+                graph.predecessors.append(tuple([position[p] for p in numbers]))
+                continue
+            at = id(numbers)  # instructions with the same ones share a tuple
+            if at not in moved:
+                moved[at] = tuple([position[p] for p in numbers])
+            graph.predecessors.append(moved[at])
         chained = self.chained
         graph.chained = [tuple([position[p] for p in chained[old]]) if chained[old] else () for old in order]
         return graph
@@ -319,8 +403,20 @@ class GraphBuilder:
         predecessors, chained = graph.predecessors, graph.chained
         first = self._reaching.floor = self._first
         found = self._reaching.visit_each(first, queues, instructions)
-        for queue, (results, producers) in zip(queues, found, strict=True):
+        known: dict[object, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        for queue, (results, producers, is_shared) in zip(queues, found, strict=True):
             on_queue: tuple[int, ...] = ()
+            if is_shared:
+                # Accesses in turns to the views of a tile have the same dependences, and get the same tuples.
+                key = queue, frozenset(results), frozenset(producers)
+                both = known.get(key)
+                if both is None:
+                    if len(known) >= _MOST_SETS:
+                        known.clear()
+                    both = known[key] = self._numbers(results, producers, queue, queues)
+                chained.append(both[0])
+                predecessors.append(both[1])
+                continue
             if len(results) > 1:
                 on_queue = tuple([producer - first for producer in results if queues[producer - first] == queue])
                 producers |= results
@@ -336,6 +432,15 @@ class GraphBuilder:
         self._first += len(instructions)
         return graph
 
+    def _numbers(
+        self, results: AbstractSet[int], others: AbstractSet[int], queue: int, queues: Sequence[int]
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The numbers in the block of those ``results`` that are on ``queue``, and of all producers."""
+        first, producers = self._first, set(others)
+        producers |= results
+        on_queue = tuple([p - first for p in results if queues[p - first] == queue])
+        return on_queue, tuple([p - first for p in producers] if first else producers)
+
     def _add_edges(self, graph: DependenceGraph, instructions: Sequence[Inst]) -> None:
         """Add the edges that the program requests in the next block."""
         first, labels = self._first, self._labels
@@ -349,8 +454,7 @@ class GraphBuilder:
 def dependence_graphs(core: CoreProgram) -> list[DependenceGraph]:
     """The graphs of the basic blocks of a core whose instructions have queues, in program order; kept with ``core``."""
     if core.dependences is None:
-        numbers: dict[str, int] = {}
-        queues = [numbers.setdefault(inst.queue, len(numbers)) for inst in core.numbered]
+        _, queues = queue_numbers(core)
         builder = GraphBuilder(core)
         first = 0
         graphs: list[DependenceGraph] = []
@@ -359,3 +463,12 @@ def dependence_graphs(core: CoreProgram) -> list[DependenceGraph]:
             first += len(block)
         core.dependences = graphs
     return core.dependences
+
+
+def queue_numbers(core: CoreProgram) -> tuple[list[str], list[int]]:
+    """The queues of a core in the order of their first instructions, and the number in that list of every
+    instruction's queue, by its dense number.
+    """
+    of_each = [inst.queue for inst in core.numbered]
+    numbers = {queue: number for number, queue in enumerate(dict.fromkeys(of_each))}
+    return list(numbers), [numbers[queue] for queue in of_each]

@@ -197,8 +197,10 @@ class _Block:
         """The data of transfers that were through before one in front of them on their ring."""
         self.ports: dict[str, tuple[int, float]] = {}
         """The queue that had each port last, and the time from which another one may have it."""
-        self.granted: dict[int, float] = {}
-        """The time at which an instruction has its ports."""
+        self.asked: dict[int, tuple[float, int, int]] = {}
+        """Start, cause and blocker, but for the ports, of the instructions that have asked for them."""
+        self.granted: dict[int, tuple[float, int, int, float]] = {}
+        """The same of those that have their ports, with the time at which."""
         in_order = range(count) if order is None else order
         self.loads = engine_loads(estimates)
         shares_bandwidth, self.shares_ports = contention(queues, estimates)
@@ -216,15 +218,14 @@ class _Block:
         """Arrivals of data and requests of ports: time, serial number, and number of the instruction."""
         self.bandwidth = SharedBandwidth()
         self.engines = SharedEngines() if self.loads.count > 1 else None
+        self.data_engines = self.engines or self.bandwidth
         self.in_order, self.own_dma = EnginesInOrder(self.loads.count), EnginesInOrder(1)
         self.serial = 0
 
-    def run(self) -> Arrivals:
-        """Replay to the end."""
-        events, bandwidth = self.events, self.engines or self.bandwidth
-        while True:
-            if self.runnable:
-                yield from self._go_on()
+    def _advance(self) -> bool:
+        """Let events happen until a thread is runnable; False if there are no more."""
+        events, runnable, bandwidth = self.events, self.runnable, self.data_engines
+        while not runnable:
             time = events[0][0] if events else NEVER
             if time < bandwidth.next_end:
                 self._event()
@@ -234,67 +235,67 @@ class _Block:
                     behind = estimate.transfer - self.loads.busiest(estimate)
                     self._moved(number, begun, end + behind if behind > 0.0 else end)
             else:
-                return
+                return False
+        return True
 
-    def _go_on(self) -> Arrivals:
-        """Run each runnable thread to its end or to an instruction that has to wait for an event."""
+    def run(self) -> Arrivals:
+        """Replay to the end: each thread to its own end or to an instruction that has to wait for an event."""
         queues, estimates, releases, results = self.queues, self.estimates, self.releases, self.results
         free, last, runnable, waiting, granted = self.free, self.last, self.runnable, self.waiting, self.granted
         predecessors, chained, meetings, turns = self.predecessors, self.chained, self.meetings, self.on_generator
-        clock, array, by_events = self.replay.clock, self.replay.array, self.by_events
-        while runnable:
+        while runnable or self._advance():
             thread = runnable.pop()
             instructions, position = self.threads[thread], self.positions[thread]
             while position < len(instructions):
                 number = instructions[position]
                 queue, estimate = queues[number], estimates[number]
-                start, blocker = free[queue], last[queue]
-                cause = 1 if blocker >= 0 else 0
-                if estimate.table and (loaded := self._load_table(estimate.table, start)) > start:
-                    start, cause = loaded, 6
-                for producer in predecessors[number]:
-                    if queues[producer] != queue:
-                        visible = results[producer]
+                if granted and number in granted:
+                    start, cause, blocker, grant = granted.pop(number)
+                else:
+                    start, blocker, grant = free[queue], last[queue], 0.0
+                    cause = 1 if blocker >= 0 else 0
+                    if estimate.table and (loaded := self._load_table(estimate.table, start)) > start:
+                        start, cause = loaded, 6
+                    waits = predecessors[number]
+                    if len(waits) >= _MANY and blocker >= 0 and predecessors[blocker] is waits:
+                        waits = ()  # the instruction before has waited for all
+                    for producer in waits:
+                        if queues[producer] != queue:
+                            visible = results[producer]
+                            if visible > start:
+                                start, cause, blocker = visible, 2, producer
+                    for producer in chained[number]:
+                        other = estimates[producer]
+                        visible = results[producer] if other.transfer else releases[producer] + other.dependent
                         if visible > start:
-                            start, cause, blocker = visible, 2, producer
-                for producer in chained[number]:
-                    other = estimates[producer]
-                    visible = results[producer] if other.transfer else releases[producer] + other.dependent
-                    if visible > start:
-                        start, cause, blocker = visible, 3, producer
-                if by_events and self._has_to_wait(number, start, blocker, thread):
-                    break
+                            start, cause, blocker = visible, 3, producer
+                    if self.by_events and (grant := self._ready(number, start, cause, blocker)) < 0.0:
+                        break
                 if number in meetings:
-                    arrival = yield number, start
-                    if self._met(number, start, cause, blocker, arrival):
-                        start, cause, blocker = arrival.time, 7, -1
+                    start, cause, blocker = yield from self._meet(number, start, cause, blocker)
                 if generator := estimate.generator or turns.get(number):
                     idle, last_served = self.generators.get(generator, _IDLE)
                     if idle > start:
                         start, cause, blocker = idle, 4, last_served
                 if estimate.transfer:
-                    release = start + estimate.issue
-                    self._issued(number, estimate, release)
+                    release = self._issue(number, estimate, start)
                 else:
-                    if granted and (grant := granted.get(number, start)) > start:
+                    if grant > start:
                         if 2 * start - free[queue] <= grant:  # most of the stall is due to the port
                             cause, blocker = 5, -1
                         start = grant
-                    if array.until and (kept := self._part_free(estimate, start)) > start:
-                        start, cause, blocker = kept, 3, last[queue]
                     release = start + estimate.occupancy
-                    if clock is not None and estimate.resource == "tensor":
-                        release = clock.run(start, estimate.occupancy, estimate.activity, estimate.clocked)
+                    if estimate.resource == "tensor":
+                        begin, release = self._on_array(estimate, start)
+                        if begin > start:
+                            start, cause, blocker = begin, 3, last[queue]
                     results[number] = release + estimate.latency - estimate.occupancy
                     if generator:  # Scalar commands the next transfer while it computes
                         self.generators[generator] = release if generator == SOFTWARE else start, number
-                    if estimate.part:
-                        array.keep(estimate.part, start + estimate.part_ns * (release - start) / estimate.occupancy)
-                free[queue], last[queue] = release, number
-                self.starts[number], releases[number] = start, release
-                self.causes[number], self.blockers[number] = cause, blocker
+                free[queue], last[queue], releases[number] = release, number, release
+                self.starts[number], self.causes[number], self.blockers[number] = start, cause, blocker
                 position += 1
-                if waiting:
+                if waiting and (number in waiting or ~number in waiting):
                     self._wake(number)
             self.positions[thread] = position
 
@@ -305,30 +306,55 @@ class _Block:
             replay.load_table(table, time)
         return replay.table_loads[-1][1] if replay.table_loads else 0.0
 
-    def _part_free(self, estimate: Estimate, time: float) -> float:
-        """Time from which on no other product is in the part of the array that an instruction uses, if it uses any."""
-        if estimate.resource != "tensor":
-            return time
-        free = self.replay.array.free(estimate.part, time)
-        if self.replay.clock is not None and free > time:
-            self.replay.clock.wait(time, free, estimate.activity)
-        return free
+    def _on_array(self, estimate: Estimate, time: float) -> tuple[float, float]:
+        """Begin and end of an instruction of the Tensor engine that may begin at ``time``: no other product is in the
+        part of the array that it uses.
+        """
+        array, clock = self.replay.array, self.replay.clock
+        if array.until and (free := array.free(estimate.part, time)) > time:
+            if clock is not None:
+                clock.wait(time, free, estimate.activity)
+            time = free
+        end = time + estimate.occupancy
+        if clock is not None:
+            end = clock.run(time, estimate.occupancy, estimate.activity, estimate.clocked)
+        if estimate.part:
+            array.keep(estimate.part, time + estimate.part_ns * (end - time) / estimate.occupancy)
+        return time, end
 
-    def _has_to_wait(self, number: int, start: float, blocker: int, thread: int) -> bool:
-        """Test if an instruction has to wait for an event before the replay can say when it begins."""
-        estimate = self.estimates[number]
+    def _ready(self, number: int, start: float, cause: int, blocker: int) -> float:
+        """The time at which an instruction has its ports, 0 if it needs none; -1 if it has to wait for an event before
+        the replay can say when it begins.
+        """
         if start == NEVER:
-            self.waiting.setdefault(blocker, []).append(thread)
-            return True
+            self.waiting.setdefault(blocker, []).append(self.queues[number])
+            return -1.0
         before = self.before.get(number, -1)
         if before >= 0 and self.releases[before] == NEVER:
-            self.waiting.setdefault(~before, []).append(thread)
-            return True
-        if self.shares_ports and estimate.ports and number not in self.granted:
-            idle = self.generators.get(self.on_generator.get(number, ""), _IDLE)[0]
-            self._expect(max(start, idle), number)
-            return True
-        return False
+            self.waiting.setdefault(~before, []).append(self.queues[number])
+            return -1.0
+        if not self.shares_ports or not self.estimates[number].ports:
+            return 0.0
+        generator = self.on_generator.get(number)
+        idle = self.generators.get(generator, _IDLE)[0] if generator else 0.0
+        time, events = start if start > idle else idle, self.events
+        if not self.runnable and (not events or time < events[0][0]) and time < self.data_engines.next_end:
+            return self._grant(number, time)  # the request is the next event
+        self.asked[number] = start, cause, blocker
+        self._expect(time, number)
+        return -1.0
+
+    def _grant(self, number: int, time: float) -> float:
+        """Give an instruction that asks at ``time`` its ports; the time at which it has them."""
+        own, ports, estimate = self.queues[number], self.ports, self.estimates[number]
+        for port in estimate.ports:
+            holder, until = ports.get(port, _NOT_HELD)
+            if until > time and holder != own:
+                time = until
+        held = own, time + estimate.ports_ns
+        for port in estimate.ports:
+            ports[port] = held
+        return time
 
     def _wake(self, number: int) -> None:
         """Let those go on that wait for what is known of an instruction."""
@@ -336,15 +362,20 @@ class _Block:
             if known in self.waiting and (known < 0 or self.results[number] < NEVER):
                 self.runnable += self.waiting.pop(known)
 
-    def _met(self, number: int, time: float, cause: int, blocker: int, last: Arrival) -> bool:
-        """Note a meeting; test if another core came later."""
+    def _meet(
+        self, number: int, time: float, cause: int, blocker: int
+    ) -> Generator[tuple[int, float], Arrival, tuple[float, int, int]]:
+        """Note a meeting to which an instruction comes at ``time``; start, cause and blocker of the instruction."""
+        last = yield number, time
         first = len(self.replay.starts)
         self.replay.meetings[first + number] = Meeting(time, cause, blocker if blocker < 0 else first + blocker, last)
-        return last.time > time
+        return (last.time, 7, -1) if last.time > time else (time, cause, blocker)
 
-    def _issued(self, number: int, estimate: Estimate, time: float) -> None:
-        """A transfer has its descriptors at ``time``: its data begins when its queue comes to it."""
-        ring, generator = self.queues[number], estimate.generator
+    def _issue(self, number: int, estimate: Estimate, start: float) -> float:
+        """Begin to generate the descriptors of a transfer; the time at which it has them. Its data begins when its
+        queue comes to it.
+        """
+        ring, generator, time = self.queues[number], estimate.generator, start + estimate.issue
         if generator:
             self.generators[generator] = time, number
         queue = data_queue(estimate, ring)
@@ -358,7 +389,7 @@ class _Block:
             self.data_queues[number] = queue
             self.in_line[ring].append(number)
             self._expect(begun, number)
-            return
+            return time
         share = self.loads.busiest(estimate)
         if self.engines is None:
             end = self.next_begin[queue] = begun + share
@@ -369,6 +400,7 @@ class _Block:
             end += estimate.transfer - share
         end = self.queue_ends[queue] = max(end, self.queue_ends.get(queue, 0.0))
         self._complete(number, begun, end)
+        return time
 
     def _moved(self, number: int, begin: float, end: float) -> None:
         """The data of a transfer is through, but not before those in front of it in its data queue. It is complete when
@@ -400,12 +432,8 @@ class _Block:
         time, _, number = heappop(self.events)
         estimate = self.estimates[number]
         if not estimate.transfer:
-            own = self.queues[number]
-            held = [self.ports[port] for port in estimate.ports if port in self.ports]
-            time = max([time, *(until for holder, until in held if holder != own)])
-            self.granted[number] = time
-            self.ports |= dict.fromkeys(estimate.ports, (own, time + estimate.ports_ns))
-            self.runnable.append(own)
+            self.granted[number] = *self.asked.pop(number), self._grant(number, time)
+            self.runnable.append(self.queues[number])
         elif estimate.occupancy:
             queue = self.data_queues[number]
             if self.engines:
@@ -425,6 +453,9 @@ def table_ns(loaded: str, table: str, target: Target) -> float:
 
 _NO_DATA = (0.0, 0.0)
 _IDLE = (0.0, -1)
+_MANY = 8
+"""Dependences from which on it pays to ask if the instruction before on the queue has the same ones."""
+_NOT_HELD = (-1, 0.0)
 
 
 def run(arrivals: Arrivals) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 
-from nki.analysis.dependence import DependenceGraph, dependence_graphs
+from nki.analysis.dependence import DependenceGraph, dependence_graphs, queue_numbers
 from nki.base import gc_pause
 from nki.base.profile_errors import TripCountError
 from nki.cost.dma import needs_descriptors
@@ -108,21 +108,11 @@ class TimedCore:
     def __init__(self, core: CoreProgram, meets: bool) -> None:
         self.core = core
         self.meets = meets
-        numbers: dict[str, int] = {}
-        self.queue_of = [numbers.setdefault(inst.queue, len(numbers)) for inst in core.numbered]
-        self.queues = list(numbers)
-        numbers_of_kinds: dict[tuple[object, str, bool], int] = {}
-        distinct: list[Inst] = []
-        self.kinds: list[int] = []
+        self.queues, self.queue_of = queue_numbers(core)
+        self.distinct: list[Inst]
+        self.kinds: list[int]
         """Of every instruction: the number in ``distinct`` of the first with its signature, queue and descriptors."""
-        for inst in core.numbered:
-            queue = inst.queue.partition(".")[0]
-            generates = queue == DMA and needs_descriptors(inst.accesses())
-            kind = numbers_of_kinds.setdefault((inst.form(), queue, generates), len(distinct))
-            if kind == len(distinct):
-                distinct.append(inst)
-            self.kinds.append(kind)
-        self.distinct = distinct
+        self.distinct, self.kinds = self._kinds()
         self.held = self._held()
         self._known: tuple[Target, list[Estimate]] | None = None
         """The first target that was asked about, which most runs have, and the estimates."""
@@ -147,8 +137,27 @@ class TimedCore:
         self._count += len(instructions)
         self._spans.append((first, self._count))
         queues = self.queue_of[first : self._count]
-        meetings = [n for n, i in enumerate(instructions) if self.meets and i.effects.external and meeting(i)]
-        return Block(first, queues, next(self._graphs), frozenset(meetings))
+        meetings: frozenset[int] = frozenset()
+        if self.meets:
+            meetings = frozenset([n for n, i in enumerate(instructions) if i.effects.external and meeting(i)])
+        return Block(first, queues, next(self._graphs), meetings)
+
+    def _kinds(self) -> tuple[list[Inst], list[int]]:
+        """The first instruction of each signature, queue and need of descriptors, and the number of every instruction's
+        own in that list. Rings count as one queue.
+        """
+        numbered, queue_of = self.core.numbered, self.queue_of
+        engines = [queue.partition(".")[0] for queue in self.queues]
+        forms = [inst.known_form or inst.form() for inst in numbered]
+        keys: list[tuple[object, object]] = list(zip(forms, [engines[queue] for queue in queue_of], strict=True))
+        rings = {number for number, engine in enumerate(engines) if engine == DMA}
+        for number in [number for number, queue in enumerate(queue_of) if queue in rings]:
+            if needs_descriptors(numbered[number].accesses()):
+                keys[number] = forms[number], True
+        number_of = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        kinds = [number_of[key] for key in keys]
+        first = dict(zip(reversed(kinds), reversed(numbered), strict=True))
+        return [first[kind] for kind in range(len(first))], kinds
 
     def estimates(self, target: Target) -> list[Estimate]:
         """The estimate of every instruction on its queue. Nobody changes the list."""
@@ -195,10 +204,12 @@ class TimedCore:
         """
         held: list[int] = []
         numbered = self.core.numbered
+        on_tensor_engine = [inst.on_tensor_engine for inst in self.distinct]
+        if not any(on_tensor_engine):
+            return held
         last, since = None, 0
-        for number, inst in enumerate(numbered):
-            if not inst.on_tensor_engine:
-                continue
+        for number in [number for number, kind in enumerate(self.kinds) if on_tensor_engine[kind]]:
+            inst = numbered[number]
             name = inst.effects.stationary
             operand: Access | None = inst.__dict__[name] if name else None
             if operand is not None and last is not None and operand.equals(last):

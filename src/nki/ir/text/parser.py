@@ -26,7 +26,7 @@ from nki.ir.loop import For, Loop, Statement, While, declared
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.text import grammar, schedule_attributes
 from nki.ir.text.formula import parse_formula
-from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
+from nki.ir.types import Access, AccessForm, Buffer, Dynamic, IndexKind, Tensor, TensorForm
 
 _DIGITS = 20
 """Characters of the longest whole number."""
@@ -60,6 +60,8 @@ class _Parser:
         self.placement: dict[Tensor, tuple[int, int]] = {}  # where tensors lie
         # Unrolled loops say the same again and again; what has been read is looked up by its text.
         self.windows: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self.forms: dict[tuple[str, TensorForm, int], AccessForm] = {}
+        """Of windows of tensors of a form, by the partition in which they start."""
         self.values: dict[str, Any] = {}
         self.places: dict[str, Noted] = {}
         self.data_bytes = 0
@@ -353,7 +355,15 @@ class _Parser:
         at, dynamic = match.end(), None
         if line[at - 1] != "]":
             dynamic, at = self.index(line, at, depth)
-        return Access(tensor, self.whole(match[2]), counts, steps, dtype, dynamic), at
+        offset = self.whole(match[2])
+        access = Access(tensor, offset, counts, steps, dtype, dynamic)
+        if dynamic is None and dtype is tensor.dtype:
+            start = offset // (tensor.free_size or 1) if tensor.buffer.on_chip else 0
+            key = match[3], tensor.form, start
+            access.known_form = self.forms.get(key)
+            if access.known_form is None:
+                self.forms[key] = access.form
+        return access, at
 
     def index(self, line: str, at: int, depth: int) -> tuple[Dynamic, int]:
         """The run-time index of an operand, up to and with the operand's closing bracket."""
