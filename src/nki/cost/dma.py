@@ -89,9 +89,7 @@ def between_cores(dst: Access, target: Target) -> Estimate:
     return Estimate("dma", 0.0, latency, latency, _bytes(dst), kind, source, issue, 0.0, moved, SOFTWARE)
 
 
-def transposed(
-    dst: Access, target: Target, efficiency: float, generator: str, *, by_rows: bool = False
-) -> Estimate:
+def transposed(dst: Access, target: Target, efficiency: float, generator: str, *, by_rows: bool = False) -> Estimate:
     """A transpose of 2-byte or 4-byte elements into ``dst``, at ``efficiency`` of the rate of a plain copy;
     ``by_rows``: of rows that indices name.
 
