@@ -1,6 +1,7 @@
-"""Loads, stores and sums by indices on every generation: Beta 1 documents them for NeuronCore-v2 alone (release 2.20.0:
-the FAQ names the chips, the reference of ``nl.load``, ``nl.store`` and ``nl.atomic_rmw`` the indices); of present NKI the
-descriptor guide says "indirect: v3+".
+"""Loads, stores and sums by indices on every generation.
+
+Beta 1 documents them for NeuronCore-v2 alone (release 2.20.0: the FAQ names the chips, the reference of ``nl.load``,
+``nl.store`` and ``nl.atomic_rmw`` the indices); of present NKI the descriptor guide says "indirect: v3+".
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import nki as present
-import nki.isa as present_isa
-import nki.language as present_language
 import neuronxcc.nki.compiler as ncc
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
+import nki as present
+import nki.isa as present_isa
+import nki.language as present_language
 from neuronxcc import nki
 from nki import target as targets
 from nki.base.errors import GenerationError

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from nki.base.errors import DynamicIndexError, IndexRangeError, keep_report
 from nki.ir.types import Access, Dynamic, access_of, is_element_indexed, is_row_indexed
-from nki.language.reversal import reversal
 from nki.language.deferred_error import defer_error
 from nki.language.dynamic import keep_elements, one_index, second_index
+from nki.language.reversal import reversal
 
 Index = int | slice | Any
 Run = tuple[int, int, int, Access | None]

@@ -15,12 +15,11 @@ from nki.base.errors import DynamicIndexError, IndexRangeError, NkiError, ViewEr
 from nki.base.source import here
 from nki.base.warning import warn_at
 from nki.ir.types import Access, Dynamic, IndexKind, access_of
-from nki.language.reversal import reversal
 from nki.language.deferred_error import defer_error
 from nki.language.dynamic import column_index, one_index
 from nki.language.indexing import dimension
+from nki.language.reversal import reversal
 from nki.target.memory_spaces import ACCESS_PATTERN_DIMS
-
 
 _Pairs = Sequence[tuple[int, int]]
 

@@ -25,8 +25,8 @@ def reversal(name: str, buffer: Buffer, dim: int, pattern: Sequence[tuple[int, i
     shape = (rows, math.prod(count for _, count in free))
     verb = {Buffer.sbuf: "", Buffer.psum: "copy it to SBUF as `tile`; "}.get(buffer, "load it as `tile`; ")
     return (
-        f"reverse elements of a partition by their numbers: {verb}`index` is a {shape} tile of uint32, `nisa.iota(index, "
-        f"pattern=[{steps}], offset={start})`; then `nisa.nc_n_gather(dst, {'tile' if verb else name}, index)`"
+        f"reverse elements of a partition by their numbers: {verb}`index` is a {shape} tile of uint32, "
+        f"`nisa.iota(index, pattern=[{steps}], offset={start})`; then `nisa.nc_n_gather(dst, {'tile' if verb else name}, index)`"
     )
 
 

@@ -321,8 +321,8 @@ GEN3: Final = Target(
     dma_row_indices_ns=Fact(
         0.0,
         "ns",
-        "no profile of loads or stores by indices is published: between nothing (the descriptors of other transfers are "
-        "one for each row, too) and as long as their descriptors take",
+        "no profile of loads or stores by indices is published: between nothing (other transfers have a descriptor for "
+        "each row, too) and as long as their descriptors take",
         "guess",
         (0.0, 587.0),
     ),

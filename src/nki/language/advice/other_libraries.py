@@ -12,8 +12,8 @@ _EIGHT: Final = (
     "places, and the next eight"
 )
 _TOP: Final = (
-    "use `nisa.topk`: the greatest of the numbers in each group of 16 partitions, in bfloat16, and their places; of rows, "
-    + _EIGHT
+    "use `nisa.topk`: the greatest of the numbers in each group of 16 partitions, in bfloat16, and their places; of "
+    "rows, " + _EIGHT
 )
 _CAST: Final = "write `nl.copy(x, dtype=…)`, or give the destination of an instruction the dtype"
 _PRODUCT: Final = "write `nl.matmul(x, y)`, or `nisa.nc_matmul` into a tile of PSUM"
