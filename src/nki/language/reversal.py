@@ -24,9 +24,10 @@ def reversal(name: str, buffer: Buffer, dim: int, pattern: Sequence[tuple[int, i
     steps = ", ".join(f"[{step}, {count}]" for step, count in free)
     shape = (rows, math.prod(count for _, count in free))
     verb = {Buffer.sbuf: "", Buffer.psum: "copy it to SBUF as `tile`; "}.get(buffer, "load it as `tile`; ")
+    tile = "tile" if verb else name
     return (
         f"reverse elements of a partition by their numbers: {verb}`index` is a {shape} tile of uint32, "
-        f"`nisa.iota(index, pattern=[{steps}], offset={start})`; then `nisa.nc_n_gather(dst, {'tile' if verb else name}, index)`"
+        f"`nisa.iota(index, pattern=[{steps}], offset={start})`; then `nisa.nc_n_gather(dst, {tile}, index)`"
     )
 
 
