@@ -30,7 +30,7 @@ class _NoWholeNumbersError(Exception):
 def exact_results(executor: Reference, inst: Inst) -> list[tuple[Access, Array]] | None:
     """What ``inst`` would store, as (partitions, elements); integers where the result is one, else float64.
 
-    Nothing is written. None where this cannot be told.
+    Nothing is written. None where this cannot be told, and where the engine does not compute: it moves or joins bits.
     """
     if inst.indexed_by():
         return None
@@ -39,7 +39,7 @@ def exact_results(executor: Reference, inst: Inst) -> list[tuple[Access, Array]]
         inst.semantics(wide)
     except _NoWholeNumbersError:
         return None
-    return wide.results
+    return wide.results if wide.computes else None
 
 
 class _Wide(Reference):
@@ -48,11 +48,13 @@ class _Wide(Reference):
     def __init__(self, executor: Reference) -> None:
         super().__init__(executor.memory)
         self.results: list[tuple[Access, Array]] = []
+        self.computes = False
         self._stored: set[Tensor] = set()
 
     def numbers(self, value: Value) -> Array:
         if value.dtype.is_packed:
             raise _NoWholeNumbersError
+        self.computes = True
         with np.errstate(invalid="ignore"):
             return value.array.astype(np.float64)
 

@@ -38,7 +38,7 @@ class IntegerRounding:
         self._candidates: dict[object, bool] = {}
         self._warned: set[Span] = set()
         self._reads: list[Access] = []
-        self._before: list[tuple[Access, Array]] = []
+        self._before: list[tuple[Access, Array | None]] = []
         self._is_large = False
         self.active = False
         """The running instruction may be one; its reads and writes are wanted."""
@@ -51,7 +51,8 @@ class IntegerRounding:
         form = inst.known_form or inst.form()
         is_candidate = self._candidates.get(form)
         if is_candidate is None:
-            is_candidate = self._candidates[form] = _is_candidate(inst)
+            is_candidate = _is_candidate(inst) and self._exact(self._executor, inst) is not None
+            self._candidates[form] = is_candidate
         if is_candidate and inst.where.span is not None and inst.where.span not in self._warned:
             self.active = True
             self._is_large, self._reads, self._before = False, [], []
@@ -62,8 +63,9 @@ class IntegerRounding:
         self._is_large = self._is_large or _is_large(self._executor.memory.window(access))
 
     def writes(self, access: Access) -> None:
-        """The running instruction is about to write ``access``."""
-        self._before.append((access, self._executor.memory.window(access).copy()))
+        """The running instruction is about to write ``access``; what it reads there too is kept."""
+        in_place = any(read.tensor is access.tensor for read in self._reads)
+        self._before.append((access, self._executor.memory.window(access).copy() if in_place else None))
 
     def end(self, inst: Inst) -> None:
         """``inst`` is complete."""
@@ -71,12 +73,12 @@ class IntegerRounding:
         window = self._executor.memory.window
         if self._exact is None or not (self._is_large or any(_is_large(window(a)) for a, _ in self._before)):
             return
-        after = [(access, window(access).copy()) for access, _ in self._before]
-        for access, words in reversed(self._before):
+        kept = [(access, words, window(access).copy()) for access, words in self._before if words is not None]
+        for access, words, _ in reversed(kept):
             window(access)[...] = words
         results = self._exact(self._executor, inst)
         operands = [(access, window(access).copy()) for access in self._reads]
-        for access, words in after:
+        for access, _, words in kept:
             window(access)[...] = words
         for access, wanted in results or ():
             self._compare(inst, access, wanted, operands)
