@@ -28,7 +28,7 @@ class _NoWholeNumbersError(Exception):
 
 
 def exact_results(executor: Reference, inst: Inst) -> list[tuple[Access, Array]] | None:
-    """What ``inst`` would store, as (partitions, elements); integers where the result is one, else float64.
+    """The results that ``inst`` would store, as (partitions, elements); integers where a result is one, else float64.
 
     Nothing is written. None where this cannot be told, and where the engine does not compute: it moves or joins bits.
     """

@@ -21,7 +21,7 @@ from nki.sim.hazards.undefined_values import Executor
 
 Array = NDArray[Any]
 Exact = Callable[[Any, Inst], list[tuple[Access, Array]] | None]
-"""What an instruction would store in float64 (:mod:`nki.backend.numpy.whole_numbers`), from the executor."""
+"""The results of an instruction in float64 (:mod:`nki.backend.numpy.whole_numbers`), from the executor."""
 _EXACT_TO: Final = 1 << 24
 _FIX: Final = (
     "int32 is exact up to 2**24; beyond it in copies, operators on bits, and sums, differences and products of "
