@@ -18,8 +18,9 @@ def reversal(name: str, buffer: Buffer, dim: int, pattern: Sequence[tuple[int, i
     if dim == 0:
         place = "" if buffer.is_hbm else "copy it to HBM, and "
         return (
-            f"{place}load rows by their numbers, up to 128 at a time: `index` is a ({rows}, 1) tile of uint32, `nisa.iota(index, "
-            f"pattern=[[0, 1]], offset={rows - 1}, channel_multiplier=-1)`; then `{name}.vector_select(0, index)`"
+            f"{place}load rows by their numbers, up to 128 at a time: `index` is a ({rows}, 1) tile of uint32, "
+            f"`nisa.iota(index, pattern=[[0, 1]], offset={rows - 1}, channel_multiplier=-1)`; then "
+            f"`{name}.vector_select(0, index)`"
         )
     steps = ", ".join(f"[{step}, {count}]" for step, count in free)
     shape = (rows, math.prod(count for _, count in free))
