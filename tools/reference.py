@@ -219,7 +219,8 @@ def _rule(r: Grouped) -> str:
 
 
 def _applies(r: Grouped) -> str:
-    return ", ".join(t.name for t in target.GENERATIONS if r.rule.since <= t.generation <= r.rule.until)
+    on = ", ".join(t.name for t in target.GENERATIONS if r.rule.since <= t.generation <= r.rule.until)
+    return f"{on}, from NKI {r.rule.release} on" if r.rule.release else on
 
 
 # Operators and targets

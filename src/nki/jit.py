@@ -20,7 +20,7 @@ from nki.base.locks import Lock, imported
 from nki.base.source import Where
 from nki.base.warning import collecting, warn_at
 from nki.compiler import bridges, jit_options, launch_grid, pipeline
-from nki.compiler.bridges import TensorMap
+from nki.compiler.bridges import TensorMap, untraced
 from nki.compiler.cache import float_entries
 from nki.compiler.cache.captured_values import constant_key, seen, unchanged
 from nki.compiler.cache.fingerprint import fingerprint
@@ -344,6 +344,7 @@ class Kernel(PickledByName):
         return executable
 
 
+@untraced
 def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> None:
     """Give ``kernel`` the attribute ``name``: itself on ``grid``, kept with all that it compiled."""
     degrees = launch_grid.of_brackets(grid, kernel.chosen_target())
@@ -375,6 +376,7 @@ def adapter_for(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Adapter:
     return _adapters[_bridge_of(*kinds)]
 
 
+@untraced
 def _bridge_of(*kinds: type[Any]) -> str:
     """The bridge for arguments of these types, imported."""
     module = _bridges.get(kinds)
@@ -383,12 +385,6 @@ def _bridge_of(*kinds: type[Any]) -> str:
         _adapters[module] = imported(module).ADAPTER
         _bridges[kinds] = module
     return module
-
-
-# What torch.compiler.assume_constant_result sets, without an import of torch: the compiler of PyTorch, which traces the
-# call of a kernel, runs these functions as they are and takes their results as given.
-for _opaque in (_bridge_of, _make_launched):
-    setattr(_opaque, "_dynamo_marked_constant", True)  # noqa: B010
 
 
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:

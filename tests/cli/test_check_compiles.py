@@ -250,6 +250,61 @@ def kernel(x, y):
     assert found(check("", kernels=kernels.format("y * 2 if t is None else t @ nl.load(y[y.a])"))) == []
 
 
+DIMENSIONS = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+@nki.jit
+def kernel({parameters}):
+    {lines}
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "lines", "shapes", "words"),
+    [
+        ("x", "b, h, d = x.shape", ["2x128x512"], "x (b, h, d)"),
+        ("x", "n, c, h, w = x.shape", ["2x2x128x512"], "x (n, c, h, w)"),
+        ("x", "n, = x.shape", ["512"], "x (n)"),
+        ("x", "n, *rest = x.shape", ["128x512"], "x"),
+        ("x, y", "assert x.ndim == 3 and len(y.shape) == 4", ["2x128x512", "2x2x128x512"], "x, y"),
+        ("x, y", "n = x.shape[2] + y.shape[-3]", ["2x128x512", "2x128x512"], "x, y"),
+        ("x, y", "t = nl.load(x[0, 0:128, :]) + y[1, 2, 0:3, 4]", ["2x128x512", "2x2x128x512"], "x, y"),
+        ("x, y", "for i in range(4): nl.load(x[i]), nl.load(y[i % 2, 0:4])", ["2x128x512", "2x128x512"], "x, y"),
+        ("x, y", "for i in range(4): nl.load(x[i:i + 1]), nl.load(y[nl.ds(i, 4)])", ["128x512", "128x512"], "x, y"),
+        ("x", "return x[..., 0], x[None]", ["128x512"], "x"),
+    ],
+)
+def test_options_have_as_many_dimensions_as_the_kernel_uses(
+    check: Callable[..., Any], parameters: str, lines: str, shapes: list[str], words: str
+) -> None:
+    kernels = DIMENSIONS.format(parameters=parameters, lines=lines)
+    (skipped,) = check("", kernels=kernels)["not_compiled"]
+    assert skipped["reason"] == f"nothing in the file shows the shape of {words}"
+    given = zip(parameters.split(", "), shapes, strict=True)
+    assert skipped["arguments"] == " ".join(f"--arg {name}={shape}:float32" for name, shape in given)
+
+
+def test_errors_that_no_shape_of_three_dimensions_changes(check: Callable[..., Any]) -> None:
+    kernels = """
+import nki
+import nki.language as nl
+
+@nki.jit
+def kernel(x, w):
+    b, p, f = x.shape
+    scale = nl.load(w)
+    for i in range(b):
+        t = nl.load(x[i])
+        u = t + scale
+    return u
+"""
+    (finding,) = check("", kernels=kernels)["findings"]
+    assert finding["code"] == "NKI-TN003"
+    assert "(with x assumed as 2x128x512:float32, w assumed as 128x512:float32)" in finding["message"]
+
+
 def test_a_kernel_without_end_is_given_up(check: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_check, "SECONDS", 0.5)
     kernels = KERNELS.replace("    return out", "    while x.shape[0]:\n        pass\n    return out")

@@ -28,6 +28,11 @@ def joins(x):
 
 
 @nki.jit
+def greatest(x):
+    return nl.topk(x, 8)
+
+
+@nki.jit
 def misspells(x):
     return nl.sigmiod(x)
 
@@ -42,6 +47,8 @@ def asks_numpy(x):
     [
         (casts, "write `nl.copy(x, dtype=…)`"),
         (joins, "`nisa.tensor_copy(dst=whole[:, 0:n], src=part)`"),
+        (greatest, "use `nisa.topk`: the greatest of the numbers in each group of 16 partitions"),
+        (greatest, "of rows, use `nisa.max8`"),
         (misspells, "did you mean `nl.sigmoid`"),
     ],
 )

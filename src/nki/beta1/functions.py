@@ -24,6 +24,7 @@ from nki.beta1.loops import Rounds
 from nki.beta1.lowering import converted, in_sbuf, operand_of, record, scratch, tile_of
 from nki.beta1.operators import operator_of
 from nki.beta1.tensor import Pending, Tensor, flush
+from nki.compiler.bridges import untraced
 from nki.frontend.builder import current
 from nki.ir.types import Buffer
 from nki.isa.build import device_print as print_instruction
@@ -366,11 +367,13 @@ def _joined(outer: Any, inner: Any) -> Axis:
     return Axis(size, 1)
 
 
+@untraced
 def nc(count: Any) -> Axis:
     """``count`` physical cores as an axis of a launch grid."""
     return Axis(int(count), int(count))
 
 
+@untraced
 def spmd_dim(*sizes: Any) -> Axis:
     """An axis of a launch grid that is split between cores and programs, the outer ones first."""
     return functools.reduce(_joined, sizes, Axis(1, 1))

@@ -14,7 +14,8 @@ from nki import target as targets
 from nki.base import knobs
 from nki.base.beta1_errors import Beta1LaunchError
 from nki.beta1.dialect import BETA1, BETA1_STATIC
-from nki.beta1.functions import Axis, nc, spmd_dim
+from nki.beta1.functions import Axis
+from nki.compiler.bridges import untraced
 from nki.frontend.dialect import assigned_dialect, under_dialect
 from nki.frontend.python.containers import separated
 from nki.frontend.specialise import sharded
@@ -64,6 +65,7 @@ class Beta1Kernel(Kernel):
         return super().__call__(*args, **kwargs)
 
 
+@untraced
 def _launched(kernel: Beta1Kernel, axes: tuple[Any, ...]) -> str:
     """The name of the attribute of ``kernel`` that is itself on the grid of ``axes``, kept with all that it compiled.
 
@@ -101,11 +103,6 @@ def grid_of(grid: Any) -> tuple[int, ...]:
         axis = axes[shared[0]]
         return sizes if sizes == (axis.cores,) else sharded(sizes, shared[0], axis.cores, axis.stride)
     return sizes if len(axes) == 1 and isinstance(axes[0], Axis) and sizes == (1,) else (*sizes, 1)
-
-
-# As in nki.jit: the compiler of PyTorch runs these functions as they are.
-for _opaque in (_launched, nc, spmd_dim):
-    setattr(_opaque, "_dynamo_marked_constant", True)  # noqa: B010
 
 
 def jit(func: Callable[..., Any] | None = None, mode: str = "auto", **options: Any) -> Any:

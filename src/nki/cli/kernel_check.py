@@ -17,6 +17,7 @@ from nki.base.source import Span
 from nki.base.warning import NkiWarning, Warned, collecting
 from nki.cli.host import annotations, arrays
 from nki.cli.host.expressions import Example
+from nki.cli.host.ranks import Dimensions, as_text, dimensions
 from nki.cli.host.suspicion import is_suspicious
 from nki.compiler import pipeline
 from nki.frontend.capture import Captured, unwrap
@@ -31,7 +32,7 @@ EXAMPLES: Final = 16
 SECONDS: Final = 20.0
 """Time after which the compilation of one set of arguments is given up."""
 _ASSUMED: Final = (((128, 512), dtypes.float32), ((64, 96), dtypes.bfloat16), ((32, 128), dtypes.float32))
-"""Arguments of a kernel about which nothing is known and that looks wrong whatever they are."""
+"""The last two dimensions of arguments about which nothing is known, of a kernel that looks wrong whatever they are."""
 _WHATEVER: Final = ("NKI-TN003", "NKI-KN004", "NKI-BU001", "NKI-FE032")
 """Errors that do not depend on shapes."""
 
@@ -81,7 +82,7 @@ class Compilations:
             self.findings += _common([self._compiled(kernel, arguments) for arguments in rounds])
             return
         if kernel is not None and is_suspicious(captured):
-            self.findings += _whatever(kernel, known, self._compiled)
+            self.findings += _whatever(captured, kernel, known, self._compiled)
             self.compiled.discard(place_of(kernel))
         self.skipped.append(_skipped(captured, kernel, known, examples))
 
@@ -229,41 +230,54 @@ def _same(one: Finding, other: Finding) -> bool:
 
 
 def _whatever(
-    kernel: Kernel, known: dict[str, list[Any]], compiled: Callable[[Kernel, Mapping[str, Any]], list[Finding]]
+    captured: Captured,
+    kernel: Kernel,
+    known: dict[str, list[Any]],
+    compiled: Callable[[Kernel, Mapping[str, Any]], list[Finding]],
 ) -> list[Finding]:
     """The errors of a kernel that are there whatever its arguments are, found with several assumed ones.
 
     An error about an assumed argument itself does not count, for that may be no tensor at all.
     """
     rounds: list[list[Finding]] = []
-    for shape, dtype in _ASSUMED:
-        assumed = {n: values[0] if values else TensorSpec(n, shape, dtype) for n, values in known.items()}
+    told = dimensions(captured, list(known))
+    for base, dtype in _ASSUMED:
+        assumed = {n: values[0] if values else TensorSpec(n, told[n].shape(base), dtype) for n, values in known.items()}
         rounds.append(compiled(kernel, assumed))
     names = [f"'{name}'" for name, values in known.items() if not values]
+    shapes: dict[str, str] = {}
+    for name in known:
+        if not known[name]:
+            shape = as_text(told[name].shape())
+            shapes[shape] = f"{shapes[shape]}, {name}" if shape in shapes else name
+    words = ", ".join(f"{several} assumed as {shape}:float32" for shape, several in shapes.items())
     findings: list[Finding] = []
     for one in _common(rounds):
         if isinstance(one, NkiError) and one.code in _WHATEVER and not any(name in one.message for name in names):
-            one.message += f" (with {_listed(known)} assumed as 128x512:float32)"
+            one.message += f" (with {words})"
             findings.append(one)
     return findings
 
 
-def _listed(known: dict[str, list[Any]]) -> str:
-    return ", ".join(name for name, values in known.items() if not values)
+def _listed(known: dict[str, list[Any]], told: Mapping[str, Dimensions]) -> str:
+    """The parameters of which nothing is known, each with the names that the kernel gives its dimensions."""
+    shown = {name: f"({', '.join(told[name].names)})" if told[name].names else "" for name in told}
+    return ", ".join(f"{name} {shown[name]}".rstrip() for name, values in known.items() if not values)
 
 
 def _skipped(
     captured: Captured, kernel: Kernel | None, known: dict[str, list[Any]], examples: list[Example]
 ) -> Skipped:
     missing = [name for name, values in known.items() if not values]
+    told = dimensions(captured, list(known))
     if kernel is None:
         reason = "it exists only when the function around it runs"
     elif examples:
         reason = f"the arguments of its call in line {examples[0].span.line} are not known before the file runs"
     else:
-        reason = f"nothing in the file shows the shape of {_listed(known)}"
+        reason = f"nothing in the file shows the shape of {_listed(known, told)}"
     by_name = not missing or not missing[-1].startswith("*")
-    shown = " ".join(f"--arg {f'{name}=' if by_name else ''}128x512:float32" for name in missing)
+    shown = " ".join(f"--arg {f'{name}=' if by_name else ''}{as_text(told[name].shape())}:float32" for name in missing)
     shown = shown if kernel is not None else ""
     return Skipped(captured.name, captured.span(captured.node), reason, shown)
 

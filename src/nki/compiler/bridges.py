@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from nki.base.dtype import DType
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class TensorMap(Protocol):
@@ -46,4 +49,13 @@ def module_for(kinds: Iterable[type[Any]]) -> str:
     return max(candidates, key=lambda bridge: bridge.rank, default=_by_root[""]).module
 
 
-__all__ = ["Bridge", "TensorMap", "module_for", "register_bridges"]
+def untraced(function: Callable[P, R]) -> Callable[P, R]:
+    """``function``, which the compiler of PyTorch runs as it is where it traces a call; it takes the result as given.
+
+    The mark is that of ``torch.compiler.assume_constant_result``, set without an import of PyTorch.
+    """
+    setattr(function, "_dynamo_marked_constant", True)  # noqa: B010
+    return function
+
+
+__all__ = ["Bridge", "TensorMap", "module_for", "register_bridges", "untraced"]

@@ -15,6 +15,7 @@ from nki.analysis.psum_state import PsumState
 from nki.backend.numpy.executor import Reference
 from nki.backend.numpy.gather_scatter import gathered
 from nki.backend.numpy.memory import Memory
+from nki.backend.numpy.whole_numbers import exact_results
 from nki.base import knobs
 from nki.base.device_print import text_of
 from nki.base.source import Where
@@ -74,7 +75,9 @@ class _Execution(Observer):
         self.core = 0 if participant is None else participant.rank
         self.memory = memory
         self.executor = Reference(memory, participant)
-        self.hazards = None if launch is None else Hazards(launch, self.executor, multicore=participant is not None)
+        self.hazards = None
+        if launch is not None:
+            self.hazards = Hazards(launch, self.executor, multicore=participant is not None, exact=exact_results)
         self.executor.observer = self.hazards
         self.psum = PsumState(target, warns=launch is None)  # they know more, and stop the kernel
         self.wide = wide

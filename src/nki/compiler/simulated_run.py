@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from nki import target as targets
 from nki.backend.numpy import executor as reference
+from nki.backend.numpy.whole_numbers import exact_results
 from nki.base import knobs
 from nki.ir.program import Program
 from nki.numerics.floating_point import default_environment
@@ -30,7 +31,9 @@ def _run(kernel: Program, inputs: list[Array]) -> list[Array]:
         return reference.run(kernel, inputs)
     launch = Launch(targets.find(kernel.target), carries=kernel.carries)
     outputs = reference.run(
-        kernel, inputs, lambda core, executor: Hazards(launch, executor, core, multicore=len(kernel.cores) > 1)
+        kernel,
+        inputs,
+        lambda core, executor: Hazards(launch, executor, core, multicore=len(kernel.cores) > 1, exact=exact_results),
     )
     launch.finish(kernel.outputs)
     return outputs

@@ -12,7 +12,7 @@ transfers in that order (:mod:`nki.cost.sharing`). Where the kernel leaves the c
 are generated for the kernel's inputs and outputs and for offsets known at run time alone ("DGE ON Levels: {'io',
 'scalar_dynamic_offset'}", log of the compiler in the RMSNorm tutorial of release 2.26.1); those of spills, of tensors
 that the kernel makes in HBM, and within SBUF lie in HBM. Sync then commands the hardware; before trn2, and for indices
-in SBUF, GpSimd writes them.
+in SBUF, GpSimd writes them: one for each row that an index names, behind the time in which it reads the indices.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from nki.ir.estimate import Estimate
-from nki.ir.types import Access
+from nki.ir.types import Access, is_row_indexed
 from nki.target.model import Kind, Target
 
 SOFTWARE = "gpsimd"
@@ -58,7 +58,8 @@ def transfer(
         even = (1 - own) / target.dma_engines
         engines = tuple([engine_ns * (own * part + even) / efficiency for part in parts])
     fetches = bool(generator) and dst.buffer.on_chip and any(src.buffer.is_hbm for src in srcs)
-    return _estimate(shared, alone, len(srcs) * _bytes(dst), target, generator, kind, source, engines, fetches)
+    by_rows = generator == SOFTWARE and any(map(is_row_indexed, (dst, *srcs)))
+    return _estimate(shared, alone, len(srcs) * _bytes(dst), target, generator, kind, source, engines, fetches, by_rows)
 
 
 def exchanged(dst: Access, src: Access, target: Target) -> Estimate:
@@ -88,8 +89,9 @@ def between_cores(dst: Access, target: Target) -> Estimate:
     return Estimate("dma", 0.0, latency, latency, _bytes(dst), kind, source, issue, 0.0, moved, SOFTWARE)
 
 
-def transposed(dst: Access, target: Target, efficiency: float, generator: str) -> Estimate:
-    """A transpose of 2-byte or 4-byte elements into ``dst``, at ``efficiency`` of the rate of a plain copy.
+def transposed(dst: Access, target: Target, efficiency: float, generator: str, *, by_rows: bool = False) -> Estimate:
+    """A transpose of 2-byte or 4-byte elements into ``dst``, at ``efficiency`` of the rate of a plain copy;
+    ``by_rows``: of rows that indices name.
 
     All DMA engines together write blocks of 128 partitions and 16 elements (Trainium2 Architecture Guide for NKI, DMA
     Transpose). A smaller block is assumed to take the time of a whole one.
@@ -100,7 +102,8 @@ def transposed(dst: Access, target: Target, efficiency: float, generator: str) -
     shared = moved / (efficiency * bandwidth(target))
     source = "documented part of the rate that the DMA engines sustain, in whole blocks of 128 partitions"
     kind = "docs" if moved == _bytes(dst) else "guess"
-    return _estimate(shared, max(shared, target.dma_spread_ns), _bytes(dst), target, generator, kind, source)
+    alone = max(shared, target.dma_spread_ns)
+    return _estimate(shared, alone, _bytes(dst), target, generator, kind, source, by_rows=by_rows)
 
 
 def generator(
@@ -167,11 +170,13 @@ def _estimate(
     source: str,
     engines: tuple[float, ...] = (),
     fetches: bool = False,
+    by_rows: bool = False,
 ) -> Estimate:
     if not origin:
         issue, start = target.sequencer_ns, target.dma_static_start_ns
     elif origin == SOFTWARE:
         issue, start = target.dma_software_trigger_ns, target.dma_software_start_ns
+        issue += target.dma_row_indices_ns if by_rows else 0.0
     elif origin == OPEN:
         origin, issue, start = _default(target), target.dma_trigger_ns, target.dma_start_ns
     else:

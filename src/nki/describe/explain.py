@@ -171,6 +171,7 @@ def _shown(r: Grouped) -> Iterator[str]:
     rule = r.rule
     limited = (rule.since, rule.until) != (2, 99)
     on = f", on {_targets(range(rule.since, rule.until + 1))}" if limited else ""
+    on += f", from NKI {rule.release} on" if rule.release else ""
     yield _wrapped(f"{rule.code}  {r.text} [{rule.error.code}{on}]")
     if r.operands:
         yield _wrapped(f"operand: {', '.join(r.operands)}", "      ")

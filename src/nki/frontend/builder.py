@@ -219,7 +219,7 @@ class Builder:
         inst.where = self.at or where or here(2)  # this function is the toolchain's
         rules = self._verified.get(inst.known_form)
         if rules is None or rules:  # else :func:`verify` has nothing to do
-            verify(inst, self.target, self._verified)
+            verify(inst, self.target, self._verified, self.dialect.release or "")
         inst.verified_for = self.target
         if self.failed is not None:
             raise self.failed
@@ -337,6 +337,7 @@ class Builder:
                 shapes if shapes != tuple(tensor.shape for tensor in outputs) else (),
             ),
             (CoreProgram(self.program, tuple(self.body), (*self.tensors, *declared(self.body))),),
+            release=self.dialect.release or "",
             carries=self.dialect.carries,
             spills=self.dialect.spills,
         )

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from nki.base.errors import NkiError, ShapeError
 from nki.base.source import Where
+from nki.base.warning import number_of
 from nki.ir import deprecation
 from nki.ir import effects as _effects
 from nki.ir.algebra import Algebra
@@ -46,7 +47,7 @@ class Rule:
     in the signature (immediate values, which tensor it is, where in it a window starts), and so are checked for every
     instruction rather than once per signature; a function of an instruction tells by its signature if the rule does.
     ``unless``: the compiler may choose an engine against the rule where this holds, since it has another instruction
-    there that does the same.
+    there that does the same. ``release``: the first release of NKI with the rule, if not all have it.
     """
 
     code: str
@@ -59,10 +60,12 @@ class Rule:
     until: int = 99
     by_value: bool | Callable[[Any], bool] = False
     unless: Callable[[Any], bool] | None = None
+    release: str = ""
 
-    def applies_to(self, target: Target) -> bool:
-        """True if instructions for ``target`` have to obey the rule."""
-        return self.since <= target.generation <= self.until
+    def applies_to(self, target: Target, release: str = "") -> bool:
+        """True if instructions for ``target`` have to obey the rule in kernels for ``release`` ("": for the newest)."""
+        older = self.release and release and number_of(release) < number_of(self.release)
+        return self.since <= target.generation <= self.until and not older
 
     def looks_at_values(self, inst: Inst) -> bool:
         """True if the rule may hold for ``inst`` and not for another instruction of its signature."""

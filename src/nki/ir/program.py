@@ -136,6 +136,8 @@ class Program:
     version: str = field(default_factory=version)
     carries: bool = False
     """Undefined elements may be read, and are an error only where they reach an output: the dialect says so."""
+    release: str = ""
+    """The release of NKI for which the kernel is, where rules of newer ones do not hold; "": the newest."""
     spills: bool = False
     """Stage ``allocate`` may spill tiles. No part of the text form: a compiled kernel has its spills."""
 
@@ -199,5 +201,5 @@ class Program:
         s = self.signature
         names = [t.name for t in s.inputs], [t.name for t in s.outputs]
         floats = [(spec.name, exact_text(spec.value)) for spec in s.floats]  # NaN is NaN
-        head = (self.name, self.target, self.grid, self.version, self.carries)
+        head = (self.name, self.target, self.grid, self.version, self.carries, self.release)
         return (*head, s.sequence, s.shapes, floats, names, self.cores)

@@ -120,8 +120,8 @@ def _check_written(inst: Inst) -> None:
             )
 
 
-def verify(inst: Inst, target: Target, known: dict[object, Sequence[Rule]]) -> None:
-    """Check types, generation and rules of ``inst``.
+def verify(inst: Inst, target: Target, known: dict[object, Sequence[Rule]], release: str = "") -> None:
+    """Check types, generation and rules of ``inst`` in a kernel for ``release`` ("": for the newest).
 
     Forms in ``known`` (which grows) passed before: of these, it holds the rules that each instruction has to pass.
     Raises the broken rule's error.
@@ -139,7 +139,7 @@ def verify(inst: Inst, target: Target, known: dict[object, Sequence[Rule]]) -> N
         check_types(inst)
         check_indexed(inst)
         _check_written(inst)
-        rules = [rule for rule in inst.rules if rule.applies_to(target)]
+        rules = [rule for rule in inst.rules if rule.applies_to(target, release)]
     for rule in rules:
         if not rule.ok(inst, target):
             raise rule.broken(inst, target)

@@ -5,6 +5,7 @@ A view without elements may be made, as a kernel does that finds no work for its
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from nki.base.errors import DynamicIndexError, IndexRangeError, keep_report
 from nki.ir.types import Access, Dynamic, access_of, is_element_indexed, is_row_indexed
 from nki.language.deferred_error import defer_error
 from nki.language.dynamic import keep_elements, one_index, second_index
+from nki.language.reversal import reversal
 
 Index = int | slice | Any
 Run = tuple[int, int, int, Access | None]
@@ -157,6 +159,14 @@ def _no_elements(t: Access, dim: int, item: Any) -> IndexRangeError:
     )
 
 
+def _reversal_of(t: Access, dim: int, taken: range) -> str:
+    """The fix for a slice that steps backwards through the elements ``taken`` of a dimension."""
+    steps = [math.prod(t.shape[at + 1 :]) for at in range(t.ndim)]
+    pattern = list(zip(steps, t.shape, strict=True))
+    pattern[dim] = steps[dim] * taken.step, len(taken)
+    return reversal(t.name, t.buffer, dim, pattern, taken.start * steps[dim] if dim else 0)
+
+
 def _spread(keys: tuple[Index, ...], dimensions: int) -> tuple[Index, ...]:
     """``keys`` with whole slices in place of the first ``…``."""
     at = next(i for i, item in enumerate(keys) if item is Ellipsis)
@@ -295,10 +305,13 @@ def _slice(t: Access, dim: int, item: slice) -> tuple[int, int, int]:
         ) from None
     start, stop = (start + size if start < 0 else start), (stop + size if stop < 0 else stop)
     if step < 1 or not (0 <= start <= stop <= size):
+        backwards = step < 0 and len(range(*item.indices(size)))
         raise IndexRangeError(
             f"slice {_shown(item)} of dimension {dim} of '{t.name}' {t.shape} "
             + (f"has step {step}" if step < 1 else f"leaves the dimension, which has size {size}"),
-            fix=f"keep 0 <= start <= stop <= {size}, for example with min(stop, {size}), and a positive step",
+            fix=_reversal_of(t, dim, range(size)[item])
+            if backwards
+            else f"keep 0 <= start <= stop <= {size}, for example with min(stop, {size}), and a positive step",
         )
     return start, -(-(stop - start) // step) or _NONE, step
 

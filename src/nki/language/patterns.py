@@ -18,7 +18,10 @@ from nki.ir.types import Access, Dynamic, IndexKind, access_of
 from nki.language.deferred_error import defer_error
 from nki.language.dynamic import column_index, one_index
 from nki.language.indexing import dimension
+from nki.language.reversal import reversal
 from nki.target.memory_spaces import ACCESS_PATTERN_DIMS
+
+_Pairs = Sequence[tuple[int, int]]
 
 
 def ap(
@@ -35,6 +38,7 @@ def ap(
             fix="call ap on the tensor itself, with scalar_offset= or vector_offset=",
         )
     start = _start(t, offset, kind)
+    _check_forwards(t, given, start, kind)
     dynamic = None
     if scalar_offset is not None and vector_offset is not None:
         raise DynamicIndexError(
@@ -130,18 +134,27 @@ def _pairs(t: Access, pattern: Any) -> list[tuple[int, int]]:
     if not pairs:
         raise ViewError(f"ap on '{t.name}' {t.shape}: pattern {pattern!r:.60} is no list of pairs", fix=_EXAMPLE)
     for step, count in pairs:
-        if step < 0 or count < 1:
+        if count < 1:
             raise ViewError(
-                f"ap on '{t.name}' {t.shape}: [{step}, {count}] in pattern {_shown(pairs)} "
-                + (f"steps backwards by {-step}" if step < 0 else f"has {count} elements"),
-                fix=_REVERSED if step < 0 else "use steps of at least 0 and counts of at least 1",
+                f"ap on '{t.name}' {t.shape}: [{step}, {count}] in pattern {_shown(pairs)} has {count} elements",
+                fix="use steps of at least 0 and counts of at least 1",
             )
     return pairs
 
 
-_REVERSED = (
-    "use steps of at least 0, and reverse by one copy for each element, or by a product with a reversed identity"
-)
+def _check_forwards(t: Access, pairs: _Pairs, start: int, kind: DType) -> None:
+    """Raise unless all steps are forwards. No document says that engines step backwards, and the release notes of the
+    runtime (2.31, 2.32) say that DMA with such steps moved wrong data before.
+    """
+    row = max(1, t.tensor.nbytes // t.tensor.shape[0] // kind.itemsize)
+    for dim, (step, count) in enumerate(pairs):
+        if step < 0:
+            raise ViewError(
+                f"ap on '{t.name}' {t.shape}: [{step}, {count}] in pattern {_shown(pairs)} steps backwards by {-step}",
+                fix=reversal(t.name, t.buffer, dim, pairs, start % row),
+            )
+
+
 _EXAMPLE = "pass a list of pairs, outermost dimension first, such as [[64, 128], [1, 64]]"
 
 
@@ -200,9 +213,6 @@ def _check_storage(t: Access, kind: DType) -> None:
             f"which is no multiple of {kind.itemsize}",
             fix=f"allocate its partitions with a multiple of {kind.itemsize} bytes",
         )
-
-
-_Pairs = Sequence[tuple[int, int]]
 
 
 def _partition_problem(

@@ -65,7 +65,7 @@ class Allocate(CoreStage):
                 core, addresses = self._with_less(core, program, target)
             else:
                 raise
-        illegal = _first_illegal(core, addresses, target)
+        illegal = _first_illegal(core, addresses, target, program.release)
         if illegal is not None:
             inst, error = illegal
             raise error.at(inst.where.span, inst.where.stack)
@@ -87,7 +87,7 @@ class Allocate(CoreStage):
         ranges = live_ranges(core, target)
         for space in memory_spaces(target):
             in_space = ranges[Buffer[space.name]]
-            addresses.update(_allocate(program.name, core, space, in_space, target, self.check_overlap))
+            addresses.update(_allocate(program, core, space, in_space, target, self.check_overlap))
         return addresses
 
     def check(self, before: Program, after: Program, target: Target) -> None:
@@ -104,7 +104,12 @@ class Allocate(CoreStage):
 
 
 def _allocate(
-    name: str, core: CoreProgram, space: MemorySpace, ranges: list[LiveRange], target: Target, check_overlap: bool
+    program: Program,
+    core: CoreProgram,
+    space: MemorySpace,
+    ranges: list[LiveRange],
+    target: Target,
+    check_overlap: bool,
 ) -> dict[Tensor, TileAddress]:
     """The addresses of the tensors of one memory, in the order in which their live ranges begin."""
     placement = core.placement
@@ -118,9 +123,9 @@ def _allocate(
         offsets = rotated(free, space.align, space.usable // space.align)
         plan = plan if offsets is None else [(0, offset) for offset in offsets]
     if plan is None:
-        plan = _allocate_side_by_side(core, space, free, pinned, target)
+        plan = _allocate_side_by_side(core, space, free, pinned, target, program.release)
     if plan is None:
-        raise diagnostics.out_of_memory(name, core, space, ranges, target)
+        raise diagnostics.out_of_memory(program.name, core, space, ranges, target)
     if not fixed:
         return dict(zip(tensors, plan, strict=True))
     addresses = {live.tensor: address for live, address in zip(free, plan, strict=True)}
@@ -196,17 +201,22 @@ def _is_inside(space: MemorySpace, live: LiveRange, address: TileAddress, target
 
 
 def _allocate_side_by_side(
-    core: CoreProgram, space: MemorySpace, free: Sequence[LiveRange], pinned: Sequence[Pinned], target: Target
+    core: CoreProgram,
+    space: MemorySpace,
+    free: Sequence[LiveRange],
+    pinned: Sequence[Pinned],
+    target: Target,
+    release: str,
 ) -> list[TileAddress] | None:
     """Addresses at several start partitions; None where that does not help."""
-    options = _start_partitions(core, free, target)
+    options = _start_partitions(core, free, target, release)
     fixed = {pin.live.tensor: (pin.partition, pin.offset) for pin in pinned}
     while any(len(partitions) > 1 for partitions in options.values()):
         plan = first_fit(free, space.usable, pinned, [options[live.tensor] for live in free])
         if plan is None:
             return None
         addresses = {live.tensor: address for live, address in zip(free, plan, strict=True)}
-        illegal = _first_illegal(core, {**fixed, **addresses}, target)
+        illegal = _first_illegal(core, {**fixed, **addresses}, target, release)
         if illegal is None:
             return plan
         for access in illegal[0].accesses():  # each tile alone could start there, but not all of them together
@@ -215,7 +225,9 @@ def _allocate_side_by_side(
     return None
 
 
-def _start_partitions(core: CoreProgram, free: Sequence[LiveRange], target: Target) -> dict[Tensor, tuple[int, ...]]:
+def _start_partitions(
+    core: CoreProgram, free: Sequence[LiveRange], target: Target, release: str
+) -> dict[Tensor, tuple[int, ...]]:
     """The partitions at which each tensor can start under the rules of every instruction that accesses it.
 
     Three kinds of tensors stay at partition 0: operands of the Tensor engine, since rows and columns of the array
@@ -234,7 +246,7 @@ def _start_partitions(core: CoreProgram, free: Sequence[LiveRange], target: Targ
             options[tensor] = tuple(
                 p
                 for p in options[tensor]
-                if p == 0 or (may_move and _is_legal_at(inst, {tensor: (p, 0)}, target, verified))
+                if p == 0 or (may_move and _is_legal_at(inst, {tensor: (p, 0)}, target, verified, release))
             )
     return options
 
@@ -244,10 +256,14 @@ def _has_state(inst: Inst) -> bool:
 
 
 def _is_legal_at(
-    inst: Inst, addresses: Mapping[Tensor, TileAddress], target: Target, verified: dict[object, Sequence[Rule]]
+    inst: Inst,
+    addresses: Mapping[Tensor, TileAddress],
+    target: Target,
+    verified: dict[object, Sequence[Rule]],
+    release: str,
 ) -> bool:
     try:
-        verify(_moved(inst, addresses), target, verified)
+        verify(_moved(inst, addresses), target, verified, release)
     except NkiError:
         return False
     return True
@@ -277,7 +293,7 @@ def _shifted(access: Access, addresses: Mapping[Tensor, TileAddress]) -> Access:
 
 
 def _first_illegal(
-    core: CoreProgram, addresses: Mapping[Tensor, TileAddress], target: Target
+    core: CoreProgram, addresses: Mapping[Tensor, TileAddress], target: Target, release: str
 ) -> tuple[Inst, NkiError] | None:
     """The first instruction whose rules forbid the start partitions of its tiles, and its error."""
     moved = {tensor: address for tensor, address in addresses.items() if address[0]}
@@ -285,7 +301,7 @@ def _first_illegal(
     for inst in core.instructions() if moved else ():
         if any(a.tensor in moved for a in touched(inst)) and not _has_state(inst):
             try:
-                verify(_moved(inst, moved), target, verified)
+                verify(_moved(inst, moved), target, verified, release)
             except NkiError as error:
                 return inst, error
     return None

@@ -51,7 +51,7 @@ class Verify(CoreStage):
             try:
                 windows.check(inst)
                 if again or inst.verified_for is not target:
-                    verify(inst, target, known)
+                    verify(inst, target, known, program.release)
                 if inst.effects.external:
                     check_cores(inst, core.rank, program.grid)
             except NkiError as error:

@@ -29,7 +29,7 @@ DELAYS: Final[Mapping[str, tuple[str, ...]]] = {
         "dma_completion_ns",
         "gpsimd_dma_latency_ns",
     ),
-    "dma_issue": ("dma_trigger_ns", "dma_hardware_trigger_ns", "dma_software_trigger_ns"),
+    "dma_issue": ("dma_trigger_ns", "dma_hardware_trigger_ns", "dma_software_trigger_ns", "dma_row_indices_ns"),
     "semaphore": ("semaphore_ns", "remote_semaphore_ns"),
     "table_load": ("activation_table_load_ns", "activation_table_swap_ns"),
     "launch": ("launch_ns",),

@@ -273,6 +273,14 @@ GEN2: Final = Target(
     dma_software_start_ns=Fact(
         214.0, "ns", f"{_TRACES}: instruction to first packet, middle of the medians 188-240", "measured"
     ),
+    dma_row_indices_ns=Fact(
+        0.0,
+        "ns",
+        "no profile of loads or stores by indices is published: between nothing (other transfers have a descriptor for "
+        "each row, too) and as long as their descriptors take",
+        "guess",
+        (0.0, 648.0),
+    ),
     dma_static_start_ns=Fact(
         331.0,
         "ns",

@@ -318,6 +318,14 @@ GEN3: Final = Target(
     ),
     dma_software_trigger_ns=Fact(587.0, "ns", f"{_TRACES}: 576-598 ns between software DMAs", "measured"),
     dma_software_start_ns=Fact(45.0, "ns", f"{_TRACES}: first packet 624-640 ns after the instruction", "measured"),
+    dma_row_indices_ns=Fact(
+        0.0,
+        "ns",
+        "no profile of loads or stores by indices is published: between nothing (other transfers have a descriptor for "
+        "each row, too) and as long as their descriptors take",
+        "guess",
+        (0.0, 587.0),
+    ),
     dma_static_start_ns=Fact(956.0, "ns", f"{_DMA}, profile: 1006 ns from a static trigger to data", "measured"),
     dma_spread_ns=Fact(
         430.0,

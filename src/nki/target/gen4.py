@@ -198,6 +198,7 @@ GEN4: Final = Target(
     dma_hardware_start_ns=Fact(770.0, "ns", _AS_TRN2, "guess", (385.0, 1155.0)),
     dma_software_trigger_ns=Fact(587.0, "ns", _AS_TRN2, "guess", (294.0, 880.0)),
     dma_software_start_ns=Fact(45.0, "ns", _AS_TRN2, "guess", (22.0, 214.0)),
+    dma_row_indices_ns=Fact(0.0, "ns", _AS_TRN2, "guess", (0.0, 587.0)),
     dma_static_start_ns=Fact(956.0, "ns", _AS_TRN2, "guess", (478.0, 1434.0)),
     dma_spread_ns=Fact(430.0, "ns", _AS_TRN2, "guess", (215.0, 645.0)),
     dma_second_load_ns=Fact(

@@ -212,9 +212,10 @@ class Target(_Row):
 
     # DMA and HBM. A transfer takes trigger + start + bytes over rate + completion. The trigger keeps the queue and the
     # generator of its descriptors: hardware of the Sync or Scalar engine, or software on GpSimd; static descriptors
-    # have none. dma_trigger_ns and dma_start_ns hold where the kernel leaves the choice open. The bytes keep the DMA
-    # engines, which all queues of a core share; the descriptors of one transfer reach the engines one after the other
-    # (spread). The data of the second load of a launch stands still at first (second_load).
+    # have none. dma_trigger_ns and dma_start_ns hold where the kernel leaves the choice open. Before software writes
+    # the descriptors of rows that indices name, it reads the indices (row_indices). The bytes keep the DMA engines,
+    # which all queues of a core share; the descriptors of one transfer reach the engines one after the other (spread).
+    # The data of the second load of a launch stands still at first (second_load).
     # dma_engine_by_partition is the part of a transfer that the engines of its partitions move alone.
     # A packet takes its bytes, of the wider dtype, at the peak rate and an overhead; one that converts has its own.
     dma_hardware_descriptors: FactField[bool] = FactField()
@@ -233,6 +234,7 @@ class Target(_Row):
     dma_hardware_start_ns: FactField[float] = FactField()
     dma_software_trigger_ns: FactField[float] = FactField()
     dma_software_start_ns: FactField[float] = FactField()
+    dma_row_indices_ns: FactField[float] = FactField()
     dma_static_start_ns: FactField[float] = FactField()
     dma_spread_ns: FactField[float] = FactField()
     dma_second_load_ns: FactField[float] = FactField()

@@ -205,10 +205,18 @@ class Reference:
     def store_bits(self, target: Access, value: Value) -> None:
         self.store(reinterpreted(target, value.dtype), value)
 
+    def numbers(self, value: Value) -> Array:
+        """The numbers with which engines compute: those of ``value`` in float32."""
+        return to_float32(value.array, value.dtype)
+
+    def computed(self, result: Array) -> Value:
+        """The value of numbers that an engine has computed."""
+        return Value(canonical_nan(result.astype(np.float32, copy=False)), dt.float32)
+
     def cast(self, value: Value, dtype: DType) -> Value:
         if value.dtype is dtype:
             return value
-        return Value(from_float32(to_float32(value.array, value.dtype), dtype), dtype)
+        return Value(from_float32(self.numbers(value), dtype), dtype)
 
     def narrow(self, value: Value, dtype: DType) -> Value:
         if not dtype.is_integer:
@@ -219,11 +227,10 @@ class Reference:
     def alu(self, op: str, left: Value, right: Value | None = None) -> Value:
         if op in BITS:
             return Value(alu.on_bits(op, left.array, None if right is None else right.array), left.dtype)
-        x = to_float32(left.array, left.dtype)
-        y = None if right is None else to_float32(right.array, right.dtype)
+        x = self.numbers(left)
+        y = None if right is None else self.numbers(right)
         with np.errstate(all="ignore"):
-            result = alu.UNARY[op](x) if y is None else alu.BINARY[op](x, y)
-        return Value(canonical_nan(result.astype(np.float32, copy=False)), dt.float32)
+            return self.computed(alu.UNARY[op](x) if y is None else alu.BINARY[op](x, y))
 
     def integer(self, op: str, left: Value, right: Value, dtype: DType) -> Value:
         x, y = left.array.astype(np.int64), right.array.astype(np.int64)
@@ -240,25 +247,25 @@ class Reference:
     def reduce(self, op: str, value: Value, groups: int = 1, start: Value | None = None) -> Value:
         rows, columns = value.array.shape
         if start is not None:
-            runs = to_float32(value.array, value.dtype).reshape(rows, groups, columns // groups)
-            first = np.broadcast_to(to_float32(start.array, start.dtype)[:, :, None], (rows, groups, 1))
+            runs = self.numbers(value).reshape(rows, groups, columns // groups)
+            first = np.broadcast_to(self.numbers(start)[:, :, None], (rows, groups, 1))
             value = Value(np.concatenate([first, runs], axis=2).reshape(rows, -1), dt.float32)
             columns += groups
         folded = self._fold(op, value, (rows, groups, columns // groups), 2)
         return Value(folded.array.reshape(rows, groups), folded.dtype)
 
     def scan(self, steps: tuple[Step, ...], values: tuple[Value, ...], start: Value) -> Value:
-        elements: tuple[Array, ...] = np.broadcast_arrays(*[to_float32(v.array, v.dtype) for v in values])
+        elements: tuple[Array, ...] = np.broadcast_arrays(*[self.numbers(v) for v in values])
         rows, columns = elements[0].shape
-        result = np.empty((rows, columns), np.float32)
-        state: Array = np.broadcast_to(to_float32(start.array, start.dtype)[:, 0], (rows,))
+        state: Array = np.broadcast_to(self.numbers(start)[:, 0], (rows,))
+        result = np.empty((rows, columns), state.dtype)
         with np.errstate(all="ignore"):
             for column in range(columns):
                 for step, array in zip(steps, elements, strict=True):
                     sides = (state, array[:, column])
                     state = alu.BINARY[step.op](*(sides if step.state_first else sides[::-1]))
                 result[:, column] = state
-        return Value(canonical_nan(result), dt.float32)
+        return self.computed(result)
 
     def reduce_partitions(self, op: str, value: Value) -> Value:
         folded = self._fold(op, value, value.array.shape, 0)
@@ -267,7 +274,7 @@ class Reference:
     def _fold(self, op: str, value: Value, shape: tuple[int, ...], axis: int) -> Value:
         """Fold ``axis`` of the value, seen as ``shape``, one element after the other."""
         bits = op in BITS
-        array = value.array if bits else to_float32(value.array, value.dtype)
+        array = value.array if bits else self.numbers(value)
         array = np.moveaxis(array.reshape(shape), axis, 0)
         with np.errstate(all="ignore"):
             if op in alu.ACCUMULATE:
@@ -276,7 +283,7 @@ class Reference:
                 result = array[0] if bits or array.shape[0] > 1 else alu.first(op, array[0])
                 for element in array[1:]:
                     result = alu.on_bits(op, result, element) if bits else alu.BINARY[op](result, element)
-        return Value(result, value.dtype) if bits else Value(canonical_nan(np.asarray(result)), dt.float32)
+        return Value(result, value.dtype) if bits else self.computed(np.asarray(result))
 
     def matmul(self, stationary: Value, moving: Value) -> Value:
         left, right = (np.ascontiguousarray(to_float32(v.array, v.dtype)) for v in (stationary, moving))

@@ -8,7 +8,8 @@ from typing import Final
 QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
 NAME: Final = rf"({QUOTED}|[^\W\d][\w.]*)"
 HEAD: Final = re.compile(
-    rf"kernel ({QUOTED}) target=(\w+) grid=(\([\d, ]*\)) version=({QUOTED})( undefined=carried)? \{{$"
+    rf"kernel ({QUOTED}) target=(\w+) grid=(\([\d, ]*\)) version=({QUOTED})(?: release=(\d{{1,4}}\.\d{{1,4}}))?"
+    r"( undefined=carried)? \{$"
 )
 DECLARE: Final = re.compile(
     rf"(input|output|tensor|constant|spill) {NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?"

@@ -108,7 +108,8 @@ class _Parser:
             Signature(inputs, tuple(outputs), sequence, shapes, tuple(self.floats.values())),
             (self.core(0, body), *self.others()),
             self.string(head[4]),
-            carries=head[5] is not None,
+            release=head[5] or "",
+            carries=head[6] is not None,
         )
 
     def core(self, rank: int, body: list[Statement]) -> CoreProgram:

@@ -54,10 +54,11 @@ from nki.ir.types import Access, Tensor
 def show(kernel: Program) -> str:
     """``kernel`` as text."""
     grid = _value(kernel.grid)
-    carries = " undefined=carried" if kernel.carries else ""
+    options = f" release={kernel.release}" if kernel.release else ""
+    options += " undefined=carried" if kernel.carries else ""
     lines = [
         f"kernel {json.dumps(kernel.name)} target={kernel.target} grid={grid} version={json.dumps(kernel.version)}"
-        f"{carries} {{"
+        f"{options} {{"
     ]
     first, *others = kernel.cores
     inner = set(declared(first.body))

@@ -221,7 +221,7 @@ class DmaTranspose(Inst):
         generator = dma.generator(
             self.dge_mode.name, "unknown", target, indirect=indirect, accesses=(self.dst, self.src)
         )
-        return dma.transposed(self.dst, target, efficiency, generator)
+        return dma.transposed(self.dst, target, efficiency, generator, by_rows=indirect)
 
     @classmethod
     def sample(cls, draw: Draw) -> DmaTranspose:

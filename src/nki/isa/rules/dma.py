@@ -69,10 +69,12 @@ ROWS = (
         "DM05",
         "{t.name} has no DMA with an index for each row",
         lambda i, t: not row_indexed(i),
-        _GUIDE + "mode selection summary (indirect: NeuronCore-v3 and newer)",
+        _GUIDE + "mode selection summary (indirect: NeuronCore-v3 and newer); Beta 1 loads and stores by indices on "
+        "NeuronCore-v2 (release 2.20.0, for this generation alone, has nl.load, nl.store and nl.atomic_rmw by indices)",
         GenerationError,
         "loop over the rows with one index each, or target trn2 or trn3",
         until=2,
+        release="0.2",
     ),
     Rule(
         "DM06",

@@ -11,6 +11,10 @@ _EIGHT: Final = (
     "use `nisa.max8`, `nisa.nc_find_index8` and `nisa.nc_match_replace8`: the eight greatest of each row, their "
     "places, and the next eight"
 )
+_TOP: Final = (
+    "use `nisa.topk`: the greatest of the numbers in each group of 16 partitions, in bfloat16, and their places; of "
+    "rows, " + _EIGHT
+)
 _CAST: Final = "write `nl.copy(x, dtype=…)`, or give the destination of an instruction the dtype"
 _PRODUCT: Final = "write `nl.matmul(x, y)`, or `nisa.nc_matmul` into a tile of PSUM"
 _BOUNDS: Final = "write `nl.minimum(nl.maximum(x, low), high)`, or one `nisa.tensor_scalar` with both operators"
@@ -28,11 +32,12 @@ _MOVE: Final = (
 OTHERS: Final[dict[str, str]] = {
     **dict.fromkeys(("cast", "astype", "convert", "to", "type_as"), _CAST),
     **dict.fromkeys(("cat", "concat", "concatenate", "hstack", "vstack", "stack", "pad"), _PARTS),
-    **dict.fromkeys(("argmax", "argsort", "sort", "top_k", "topk"), _EIGHT),
+    **dict.fromkeys(("argmax", "argsort", "sort"), _EIGHT),
     **dict.fromkeys(("bmm", "dot", "einsum", "linear", "mm", "tensordot"), _PRODUCT),
     **dict.fromkeys(("clamp", "clip", "relu6", "hardtanh"), _BOUNDS),
     **dict.fromkeys(("associative_scan", "cumprod", "cumsum", "scan"), _SCAN),
     **dict.fromkeys(("gather", "index_select", "take", "take_along_axis"), _GATHER),
+    **dict.fromkeys(("top_k", "topk"), _TOP),
     **dict.fromkeys(("tril", "triu"), _TRIANGLE),
     **dict.fromkeys(("linspace",), _NUMBERS),
     **dict.fromkeys(("log2", "log10"), _LOGARITHM),

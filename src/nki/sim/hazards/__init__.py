@@ -24,6 +24,7 @@ from nki.ir.program import CoreProgram
 from nki.ir.rng_state import initial
 from nki.ir.types import Access, Buffer, Tensor, is_element_indexed
 from nki.sim.hazards.core_races import CoreRaces
+from nki.sim.hazards.integer_rounding import Exact, IntegerRounding
 from nki.sim.hazards.loop_carried import LoopCarried, ignore
 from nki.sim.hazards.messages import ExecutionLog, ReadErrors, first_box, out_of_range_error
 from nki.sim.hazards.placed_tiles import PlacedTiles
@@ -116,11 +117,17 @@ class Hazards(ExecutionObserver):
     """Raises the errors of hazards, and warns of probable ones, while ``executor`` runs one core of ``launch``.
 
     With ``program``, the program of the core where it is known beforehand, a message can name a later write of the
-    missing bytes. ``multicore``: the launch has other cores.
+    missing bytes. ``multicore``: the launch has other cores. ``exact`` tells results of integers that float32 changes.
     """
 
     def __init__(
-        self, launch: Launch, executor: Executor, program: CoreProgram | None = None, *, multicore: bool = False
+        self,
+        launch: Launch,
+        executor: Executor,
+        program: CoreProgram | None = None,
+        *,
+        multicore: bool = False,
+        exact: Exact | None = None,
     ) -> None:
         self._core = launch.cores
         self._is_multicore = multicore
@@ -134,6 +141,7 @@ class Hazards(ExecutionObserver):
         self._program = program
         self._placed_tiles = PlacedTiles()
         self._loop_carried = LoopCarried(self._log)
+        self._rounding = IntegerRounding(executor, exact)
         self._inst: Inst | None = None
         self._trial: Trial | None = None
         self._origin: NkiError | None = None
@@ -164,9 +172,12 @@ class Hazards(ExecutionObserver):
         self._inst = inst
         self._time = self._log.add(inst)
         self._tile_reads = []
+        self._rounding.begin(inst)
 
     def end(self) -> None:
         inst = self._inst
+        if self._rounding.active and inst is not None:
+            self._rounding.end(inst)
         barrier = None if inst is None else inst.as_barrier()
         if barrier is not None and len(barrier.cores) > 1:
             self._launch.races.pass_barrier(self._core, barrier.data.tensor)
@@ -209,11 +220,14 @@ class Hazards(ExecutionObserver):
         if shadow.may_be_overwritten:
             self._tile_reads.append(access)
         if shadow.is_whole or shadow.is_defined(access):
+            if self._rounding.active:
+                self._rounding.reads(access)
             if (exchange := inst.as_exchange()) is not None:
                 self._record_sent(exchange, np.zeros(access.shape, np.bool_), None)
             if self._loop_carried.open and not (self._is_multicore and access.buffer is Buffer.shared_hbm):
                 self._loop_carried.reads(inst, access, shadow, shadow.allocated, self._time)
         elif not _may_keep(inst, access):
+            self._rounding.active = False
             self._read_partly_defined(inst, access, shadow)
 
     def _read_partly_defined(self, inst: Inst, access: Access, shadow: Shadow) -> None:
@@ -264,6 +278,8 @@ class Hazards(ExecutionObserver):
             return
         if self._trial is not None:
             self._trial.writes(access)
+        if self._rounding.active:
+            self._rounding.writes(access)
         if shadow.reads is not None and inst.effects.accumulation is not None and inst.accumulates is False:
             self._launch.psum_groups.start(inst, access, shadow)
         if access.buffer is Buffer.shared_hbm and (self._is_multicore or self._loop_carried.open):
