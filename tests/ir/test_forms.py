@@ -15,6 +15,7 @@ from nki.base.dtype import DType, bfloat16, float32
 from nki.base.errors import NkiError, WindowError
 from nki.base.source import here
 from nki.frontend.builder import Builder
+from nki.ir import types
 from nki.ir.access_bounds import WindowChecker
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.recorder import recording
@@ -92,7 +93,13 @@ def test_what_is_not_known_to_stay_inside_has_no_windows_that_are() -> None:
     assert not window.inside and not outside.with_window(4, (1, 1), (8, 1), None).inside
 
 
-def test_only_accesses_from_the_beginning_to_the_end_are_whole() -> None:
+@pytest.mark.parametrize("forget", [False, True])
+def test_only_accesses_from_the_beginning_to_the_end_are_whole(forget: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the table of forms, which is full at times, has forgotten that of the whole tile."""
+    tile = NkiTensor.of(Tensor("t", (128, 8), float32, Buffer.sbuf))
+    if forget:
+        monkeypatch.setattr(types, "_ACCESS_FORMS", {})
+        monkeypatch.setattr(tile.access.form, "windows", {})
     tile = NkiTensor.of(Tensor("t", (128, 8), float32, Buffer.sbuf))
     assert tile.access.is_whole() and tile[:, :].access.is_whole() and tile[:, 0:8].access.is_whole()
     assert not tile[:, 0:7].access.is_whole() and not tile[0:64].access.is_whole()

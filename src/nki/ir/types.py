@@ -300,8 +300,8 @@ class Access:
 
     def is_whole(self) -> bool:
         """True of an access to all of a tensor in row-major order; False of some others that touch every byte, too."""
-        whole = self.tensor.form.whole
-        return whole is not None and self.known_form is whole and not self.offset
+        whole, known = self.tensor.form.whole, self.known_form  # two, if their table was cleared in between
+        return whole is not None and known is not None and not self.offset and known.signature == whole.signature
 
     @property
     def buffer(self) -> Buffer:
