@@ -259,16 +259,16 @@ def test_files_of_a_package(nki, files: Path) -> None:
 
 
 def test_packages_of_one_name_in_other_folders(nki, files: Path) -> None:
-    """Two projects have a package ``kernels``, as do many: each file gets the modules of its own, in any order."""
+    """Three projects have a package of one name, as many have ``kernels``: each file gets the modules of its own."""
     for project, line in (("one", "del x"), ("two", "async def f(): pass"), ("three", "yield x")):
-        package = files / project / "kernels" / project
+        package = files / project / "own_kernels" / project
         package.mkdir(parents=True)
-        (files / project / "kernels" / "__init__.py").write_text("")
+        (files / project / "own_kernels" / "__init__.py").write_text("")
         (package / "__init__.py").write_text("")
-        (files / project / "kernels" / "near.py").write_text(f"def part(x):\n    {line}\n")
-        kernel = "import nki\nfrom kernels import near\n\n@nki.jit\ndef kernel(x):\n    return near.part(x)\n"
+        (files / project / "own_kernels" / "near.py").write_text(f"def part(x):\n    {line}\n")
+        kernel = "import nki\nfrom own_kernels import near\n\n@nki.jit\ndef kernel(x):\n    return near.part(x)\n"
         (package / "kernel.py").write_text(kernel)
-    given = [f"{project}/kernels/{project}/kernel.py" for project in ("one", "two", "three", "one")]
+    given = [f"{project}/own_kernels/{project}/kernel.py" for project in ("one", "two", "three", "one")]
     ran = nki("check", *given, "--json")
     assert findings(ran) == [("near.py", 2, "NKI-FE016"), ("near.py", 2, "NKI-FE011"), ("near.py", 2, "NKI-FE010")]
 
