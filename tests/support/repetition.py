@@ -31,6 +31,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from numpy import ctypeslib  # now: NumPy imports it at its first use, and a fork may come in between
 
 from nki import target as targets
 from nki.backend.cpu.runtime import launch as native
@@ -131,7 +132,7 @@ def is_repeating() -> bool:
 
 
 def _array(pointer: int, size: int) -> Array:
-    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(pointer))
+    return ctypeslib.as_array((ctypes.c_uint8 * size).from_address(pointer))
 
 
 def _digest(arrays: Iterable[Array], floats: Sequence[float] = ()) -> bytes:
