@@ -55,15 +55,3 @@ def read_all(x):
         if row + 128 == x.shape[0]:
             nisa.dma_copy(dst=result, src=tile[:, 0:1])
     return result
-
-
-@nki.jit
-def write_all(x, count):
-    """The tile ``x`` goes to SBUF, and from there to ``count`` places of the result."""
-    rows, columns = x.shape
-    result = nl.ndarray((rows * count, columns), dtype=x.dtype, buffer=nl.shared_hbm)
-    tile = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x)
-    for place in range(count):
-        nisa.dma_copy(dst=result[place * rows : (place + 1) * rows, :], src=tile)
-    return result
