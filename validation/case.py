@@ -59,7 +59,7 @@ class Case:
         """The part of a predicted run that the published time includes."""
         match self.span:
             case "benchmark":
-                return (timeline.ns + timeline.target.launch_ns) * 1e-9
+                return timeline.ns * 1e-9 + timeline.target.launch_ns * 1e-9
             case "kernel":
                 return timeline.ns * 1e-9
             case "descriptors":
