@@ -20,9 +20,9 @@ kernels it is so for "512 products of four shapes", from which the model takes t
 clock throttled, and for the launches on inf2, from which it takes that the second load of a launch stands still at
 first. The published counters of "4096^3, tiled" show each tile of one operand loaded three times where the kernel says
 eight: the vendor's compiler left loads out. The model runs the kernel as it is written, so that row says little about
-the rate of loads. A time is that of the kernel, from its first instruction to its last result. Those of inf2 begin when the
-descriptors of the first load are complete, because these profiles show a software DMA at that moment: 648 ns later.
-Latencies of other kernels are kept aside to judge the model, and are not shown here.
+the rate of loads. A time is that of the kernel, from its first instruction to its last result. Those of inf2 begin
+when the descriptors of the first load are complete, because these profiles show a software DMA at that moment: 648 ns
+later. Latencies of other kernels are kept aside to judge the model, and are not shown here.
 """
 
 
@@ -49,7 +49,8 @@ def page() -> Iterator[str]:
     yield f"The roofline errs by {medians[1]:.1%} in the median, and by {worst[1]:.1%} at most."
     outside = [error[2] for error in errors]
     held, near = (sum(error <= most for error in outside) for most in (0.0, 0.01))
-    yield f"The interval holds {held} of the measured times; {near} are within 1 % of it, all within {max(outside):.1%}.\n"
+    far = f"{max(outside):.1%}"
+    yield f"The interval holds {held} of the measured times; {near} are within 1 % of it, all within {far}.\n"
     yield "## Instructions and transfers\n"
     yield "| case | target | time | measured, ns | predicted, ns | error |"
     yield "|---|---|---|--:|--:|--:|"

@@ -188,8 +188,8 @@ GEN3: Final = Target(
     min_interval_cycles=Fact(
         64,
         "cycles",
-        f"{_BETA1}: MIN_II. With the issue overhead between the 100 cycles of a short instruction in {_GUIDE2}, and the "
-        "144 that nki-library counts for each",
+        f"{_BETA1}: MIN_II. With the issue overhead between the 100 cycles of a short instruction in {_GUIDE2}, and "
+        "the 144 that nki-library counts for each",
         "docs",
         (38, 82),
     ),
