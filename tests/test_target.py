@@ -91,6 +91,7 @@ def test_numbers_agree_with_each_other(target: Target) -> None:
     peak = 2 * target.partitions * target.matmul_stationary_free_max * target.tensor_clock_ghz / 1000
     assert {2: 92, 3: 79, 4: 79}[target.generation] == pytest.approx(peak, rel=0.01)
     assert target.dma_engine_sustained_gbps < target.dma_engine_peak_gbps
+    assert target.dma_engine_sustained_gbps <= target.dma_engine_store_gbps <= target.dma_engine_peak_gbps
     assert target.dma_engines * target.dma_engine_sustained_gbps < target.hbm_chip_gbps / target.cores_per_chip
 
 

@@ -30,6 +30,16 @@ def test_instructions_and_transfers(case: Microcase) -> None:
 def test_kernels(case: Case) -> None:
     times = case.times()
     assert abs(case.error(times.predicted)) <= 0.1
+    least, most = times.interval
+    assert least <= times.predicted <= most
+    assert case.error(least) <= 0.06 and case.error(most) >= -0.06
+
+
+def test_the_page_says_how_far_a_time_is_from_the_interval() -> None:
+    case = next(case for case in CASES if case.name.startswith("exp of 128"))
+    least, most = case.times().interval
+    for seconds, outside in ((0.5 * least, 1.0), (least, 0.0), (most, 0.0), (2 * most, 0.5)):
+        assert kernel_row(replace(case, measured=(seconds, seconds)))[3] == pytest.approx(outside)
 
 
 def test_a_span_from_the_first_descriptors_leaves_their_generation_out() -> None:
@@ -38,6 +48,7 @@ def test_a_span_from_the_first_descriptors_leaves_their_generation_out() -> None
     assert profile.device_time - case.times().predicted == pytest.approx(GEN2.dma_software_trigger_ns * 1e-9)
     assert replace(case, span="kernel").times().predicted == profile.device_time
     assert replace(case, span="benchmark").times().predicted == profile.latency
+    assert replace(case, span="benchmark").times().interval == pytest.approx(profile.interval)
 
 
 def test_the_readme_tells_the_errors_of_the_page() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from nki.cost.dma import bandwidth
 from nki.profiling.profile import Profile, profile
+from nki.sim.timing import Timeline
 
 Span = Literal["benchmark", "kernel", "descriptors"]
 """The time that a published number includes."""
@@ -15,9 +16,12 @@ Span = Literal["benchmark", "kernel", "descriptors"]
 
 @dataclass(frozen=True)
 class Times:
-    """Predicted seconds of a case, and those of a naive roofline: operations at the peak, or bytes at the bandwidth."""
+    """Predicted seconds of a case, the interval of the model around them, and the seconds of a naive roofline:
+    operations at the peak, or bytes at the bandwidth.
+    """
 
     predicted: float
+    interval: tuple[float, float]
     roofline: float
 
 
@@ -45,12 +49,21 @@ class Case:
         return profile(self.kernel, target=self.target)(*self.arguments, **self.options)
 
     def times(self) -> Times:
-        """Prediction and roofline."""
+        """Prediction, interval and roofline."""
         predicted = self.profile()
-        seconds = predicted.latency if self.span == "benchmark" else predicted.device_time
-        if self.span == "descriptors":
-            seconds -= first_descriptors(predicted)
-        return Times(seconds, roofline(predicted))
+        ends = [predicted.timed.run(predicted.target.bound(end)) for end in (0, 1)]
+        seconds, *both = (self.seconds(timeline) for timeline in (predicted.timeline, *ends))
+        return Times(seconds, (min(seconds, *both), max(seconds, *both)), roofline(predicted))
+
+    def seconds(self, timeline: Timeline) -> float:
+        """The part of a predicted run that the published time includes."""
+        match self.span:
+            case "benchmark":
+                return timeline.ns * 1e-9 + timeline.target.launch_ns * 1e-9
+            case "kernel":
+                return timeline.ns * 1e-9
+            case "descriptors":
+                return timeline.ns * 1e-9 - first_descriptors(timeline)
 
     def error(self, seconds: float) -> float:
         """Relative error of ``seconds``: 0 within what was measured, else against the nearer end."""
@@ -59,9 +72,9 @@ class Case:
         return seconds / nearest - 1
 
 
-def first_descriptors(predicted: Profile) -> float:
+def first_descriptors(timeline: Timeline) -> float:
     """The seconds until the descriptors of the first transfer with a generator are complete."""
-    core = predicted.timeline.cores[0]
+    core = timeline.cores[0]
     records = zip(core.numbers, core.replay.releases, strict=True)
     return min(release for number, release in records if core.estimates[number].generator) * 1e-9
 

@@ -123,6 +123,13 @@ def load(rows: int, row_bytes: int, mode: str = "unknown", dtype: DType = bfloat
     return estimate
 
 
+def store(rows: int, row_bytes: int, dtype: DType = bfloat16) -> Callable[[Target], Estimate]:
+    """A transfer of dense rows to HBM."""
+    columns = row_bytes // dtype.itemsize
+    result = Access.whole(Tensor("result", (rows, columns), dtype, Buffer.hbm))
+    return lambda target: dma.transfer(result, (tile(columns, dtype, partitions=rows),), target)
+
+
 def _inf2() -> Iterator[Microcase]:
     for columns, low, high in ((8, 145, 145), (64, 165, 165), (128, 194, 211), (256, 237, 244), (512, 328, 357)):
         name = f"matmul, {columns} columns, fp16"
@@ -147,10 +154,12 @@ def _inf2() -> Iterator[Microcase]:
     yield Microcase("static DMA", "trn1", "first data", (234, 581), INF2, load(128, 256, "none"))
     yield Microcase("DMA", "trn1", "data to reader", (326, 503), INF2, load(128, 1024))
     for columns, nanoseconds in ((128, 21), (256, 40), (512, 77.5)):
-        name, store = f"converting store, {columns} float32", converting_store(columns)
-        yield Microcase(name, "trn1", "packet", (nanoseconds, nanoseconds), INF2, store)
+        name, estimate = f"converting store, {columns} float32", converting_store(columns)
+        yield Microcase(name, "trn1", "packet", (nanoseconds, nanoseconds), INF2, estimate)
     yield Microcase("DMA, 128 rows of 256 bytes", "trn1", "data", (204, 758), INF2, load(128, 128))
-    yield Microcase("DMA, 4 MiB", "trn1", "data", (16955, 16955), GUIDE, load(128, 32768))
+    yield Microcase("DMA, 128 rows of 4 KiB", "trn1", "data", (1950, 2070), GUIDE, load(128, 4096))
+    yield Microcase("store, 128 rows of 4 KiB", "trn1", "data", (1480, 1810), GUIDE, store(128, 4096))
+    yield Microcase("DMA, 4 MiB", "trn1", "data", (16500, 16955), GUIDE, load(128, 32768))
 
 
 def _trn2_engines() -> Iterator[Microcase]:
@@ -213,6 +222,7 @@ def _trn2_transfers() -> Iterator[Microcase]:
     yield Microcase("static DMA", "trn2", "first data", (1006, 1006), DMA, load(4, 8192, "none"))
     yield Microcase("DMA", "trn2", "data to reader", (374, 398), TRN2, load(128, 2048))
     yield Microcase("DMA, 4 rows of 8 KiB", "trn2", "data", (1416, 1416), DMA, load(4, 8192))
+    yield Microcase("store, 4 rows of 8 KiB", "trn2", "data", (1222, 1222), DMA, store(4, 8192))
     yield Microcase("DMA, 128 rows of 4 KiB", "trn2", "data", (1393, 1528), TRN2, load(128, 4096))
     yield Microcase("DMA, 128 rows of 512 bytes", "trn2", "data", (417, 641), TRN2, load(128, 512))
 

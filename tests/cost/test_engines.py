@@ -187,6 +187,20 @@ def test_the_interval_holds_both_readings_of_two_tiles(dtype: DType, trn1: list[
     assert [cycles(GEN2.bound(end), "tensor_tensor", **pair, op=ADD) for end in (0, 1)] == trn1
 
 
+def test_the_interval_holds_what_documents_say_of_short_instructions() -> None:
+    """The reference counts 64 cycles from start to start, the architecture guide 100 beside the elements, nki-library
+    144 for each instruction on later generations.
+    """
+    for target, clock, fewest, most in ((GEN2, 1.12, 64, 100), (GEN3, 0.96, 100, 144)):
+        ends = [
+            estimate(target.bound(end), "tensor_copy", dst=tile(8), src=tile(8), engine=nisa.engine.vector)
+            for end in (0, 1)
+        ]
+        cycles = [each.occupancy * clock for each in ends]
+        assert cycles == pytest.approx([fewest, most], abs=1)
+        assert fewest < estimate(target, "tensor_copy", dst=tile(8), src=tile(8)).occupancy * clock < most
+
+
 @pytest.mark.parametrize("dtype", [float32, bfloat16])
 def test_gpsimd_reads_two_tiles_one_after_the_other(dtype: DType) -> None:
     """It is 128 elements wide for every dtype (architecture guide of trn3), and has no performance mode."""

@@ -318,7 +318,7 @@ def test_bounds_of_a_target() -> None:
     assert fact.range == (50.0, 648.0)
     assert GEN2.bound(0).dma_trigger_ns == 50.0 and GEN2.bound(1).dma_trigger_ns == 648.0
     assert GEN2.dma_trigger_ns == 648.0
-    assert GEN3.bound(0).dma_trigger_ns == 50.0 and GEN3.bound(0).dma_hardware_trigger_ns == 540.0
+    assert GEN3.bound(0).dma_trigger_ns == 517.0 and GEN3.bound(0).dma_hardware_trigger_ns == 517.0
 
 
 def test_the_end_in_any_order_is_that_of_a_replay_with_records() -> None:

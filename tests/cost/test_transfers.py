@@ -42,6 +42,36 @@ def test_transfers_of_profiles() -> None:
     assert data_ns(GEN2, load(GEN2, 128, 8192)) == pytest.approx(16955, rel=0.1)
 
 
+def store(target: Target, rows: int, columns: int, dtype: DType = float32) -> Estimate:
+    """As many partitions of SBUF to rows of a dense tensor in HBM."""
+    tile = Access.whole(Tensor("t", (rows, columns), dtype, Buffer.sbuf))
+    return dma.transfer(Access.whole(Tensor("result", (rows, columns), dtype, Buffer.hbm)), (tile,), target)
+
+
+def test_stores_of_profiles() -> None:
+    # trn2: 32 KiB on one engine in 1222 ns, where the load takes 1416.
+    assert data_ns(GEN3, store(GEN3, 4, 4096, bfloat16)) == pytest.approx(1222, rel=0.03)
+    # trn1: 32 KiB on each engine in 1480 ns alone, in 1810 beside loads, which take 2000.
+    assert 1480 < data_ns(GEN2, store(GEN2, 128, 1024)) < 1810
+    # trn1: loads and stores of as many bytes together move 68 % of 16 x 27.2 GB/s.
+    both = load(GEN2, 128, 8192), store(GEN2, 128, 8192)
+    rate = sum(each.bytes for each in both) / sum(each.occupancy for each in both)
+    assert rate == pytest.approx(0.68 * 16 * 27.2, rel=0.05)
+
+
+@pytest.mark.parametrize("target", GENERATIONS, ids=str)
+def test_what_reads_hbm_or_writes_sbuf_is_no_store(target: Target) -> None:
+    """Copies within a memory take as long as loads; a store is never slower, nor faster than HBM and the engines."""
+    tiles = [Access.whole(Tensor(name, (128, 4096), float32, Buffer.sbuf)) for name in "ab"]
+    rows = [Access.whole(Tensor(name, (128, 4096), float32, Buffer.hbm)) for name in "cd"]
+    loaded, stored = load(target, 128, 4096), store(target, 128, 4096)
+    for dst, src in (tiles, rows):
+        assert dma.transfer(dst, (src,), target).occupancy == pytest.approx(loaded.occupancy, rel=1e-9)
+    assert stored.occupancy <= loaded.occupancy
+    peak = min(target.dma_engines * target.dma_engine_peak_gbps, target.hbm_chip_gbps / target.cores_per_chip)
+    assert stored.bytes / stored.occupancy <= dma.bandwidth(target, stores=True) <= peak
+
+
 def test_fixed_times_of_profiles() -> None:
     small = load(GEN3, 128, 128)
     assert 540 <= small.issue <= 590  # a transfer holds its queue 540-550 ns, the next one begins after 576-590

@@ -48,8 +48,8 @@ def transfer(
     :func:`generator` gives it.
     """
     engine_ns = sum(_packets_ns(dst, src, target) for src in srcs)
-    moved = sum(_hbm_bytes(dst, src) for src in srcs)
-    shared = max(engine_ns / target.dma_engines, moved / bandwidth(target)) / efficiency
+    hbm_ns = sum(_hbm_bytes(dst, src) / bandwidth(target, stores=_stores(dst, src)) for src in srcs)
+    shared = max(engine_ns / target.dma_engines, hbm_ns) / efficiency
     parts = _parts_of_engines(dst, srcs, target)
     spread = target.dma_spread_ns * sum(map(bool, parts)) / target.dma_engines
     alone = max(shared, engine_ns * max(parts) / efficiency, spread)
@@ -143,9 +143,12 @@ def _default(target: Target) -> str:
     return "sync" if target.dma_hardware_descriptors else SOFTWARE
 
 
-def bandwidth(target: Target) -> float:
-    """Bytes per ns that all transfers of a core have together: what its DMA engines sustain, or its part of HBM."""
-    engines = target.dma_engines * target.dma_engine_sustained_gbps
+def bandwidth(target: Target, *, stores: bool = False) -> float:
+    """Bytes per ns that all transfers of a core have together: what its DMA engines sustain, or its part of HBM.
+
+    ``stores``: of transfers from SBUF to HBM, which wait for no data of HBM.
+    """
+    engines = target.dma_engines * (target.dma_engine_store_gbps if stores else target.dma_engine_sustained_gbps)
     return min(engines, target.hbm_chip_gbps / target.cores_per_chip)
 
 
@@ -212,14 +215,17 @@ def _packets_ns(dst: Access, src: Access, target: Target) -> float:
     itemsize = max(dst.dtype.itemsize, src.dtype.itemsize)
     runs = math.ceil(dst.size / elements)
     moved = dst.size * itemsize
+    overhead, sustained = target.dma_packet_overhead_ns, target.dma_engine_sustained_gbps
+    if _stores(dst, src):
+        overhead, sustained = target.dma_store_overhead_ns, target.dma_engine_store_gbps
     if dst.dtype is src.dtype:
         packets = runs * math.ceil(elements * itemsize / target.dma_packet_bytes)
-        burst = packets * target.dma_packet_overhead_ns + moved / target.dma_engine_peak_gbps
+        burst = packets * overhead + moved / target.dma_engine_peak_gbps
     else:
         packets = runs * math.ceil(elements * itemsize / target.dma_cast_packet_bytes)
         burst = packets * target.dma_cast_overhead_ns + moved / target.dma_engine_peak_gbps
-        burst = max(burst, packets * target.dma_packet_overhead_ns)
-    return max(burst, _hbm_bytes(dst, src) / target.dma_engine_sustained_gbps)
+        burst = max(burst, packets * overhead)
+    return max(burst, _hbm_bytes(dst, src) / sustained)
 
 
 def _parts_of_engines(dst: Access, srcs: tuple[Access, ...], target: Target) -> tuple[float, ...]:
@@ -242,6 +248,11 @@ def _rows_by_engine(start: int, step: int, rows: int, partitions: int, engines: 
     for partition in range(start, start + rows * step, step) if step else [start] * rows:
         counts[partition * engines // partitions % engines] += 1
     return tuple(count / rows for count in counts)
+
+
+def _stores(dst: Access, src: Access) -> bool:
+    """Test if a copy reads on-chip memory and writes HBM."""
+    return dst.buffer.is_hbm and src.buffer.on_chip
 
 
 def _hbm_bytes(dst: Access, src: Access) -> int:

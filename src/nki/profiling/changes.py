@@ -151,17 +151,19 @@ class _ShortRows(_OneByOne):
         pair = _hbm_side(inst) if estimate.transfer else None
         if pair is None:
             return None
-        row, reach = _run(inst), min(GOOD_ROW, self.columns[_direction(pair, inst)])
+        direction = _direction(pair, inst)
+        row, reach = _run(inst), min(GOOD_ROW, self.columns[direction])
         if not 0 < row < reach:
             return None  # rows are long enough, or there is no more to load at once
         key = id(estimate), row, reach
         if key not in self.shorter:
-            self.shorter[key] = self._merged(estimate, row / reach)
+            stores = not direction[1] and pair[1].buffer.on_chip
+            self.shorter[key] = self._merged(estimate, row / reach, stores=stores)
         return self.shorter[key]
 
-    def _merged(self, estimate: Estimate, share: float) -> Estimate:
+    def _merged(self, estimate: Estimate, share: float, *, stores: bool) -> Estimate:
         """The estimate of a transfer that becomes the part ``share`` of a longer one."""
-        occupancy = min(estimate.occupancy, estimate.bytes / bandwidth(self.target))
+        occupancy = min(estimate.occupancy, estimate.bytes / bandwidth(self.target, stores=stores))
         engines = tuple(busy * occupancy / estimate.occupancy for busy in estimate.engines)
         transfer = min(estimate.transfer, max(occupancy, self.target.dma_spread_ns * share, *engines))
         issue = estimate.issue * share

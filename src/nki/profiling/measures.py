@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from nki.base.source import Span
+from nki.cost.dma import bandwidth
 from nki.cost.replay import Cause
 from nki.profiling.events import MEMORIES, CoreEvents
+from nki.target.model import Target
 
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
 STALLS = {
@@ -192,13 +194,16 @@ def memory_bytes(cores: Sequence[CoreEvents]) -> dict[str, int]:
     return result
 
 
-def hbm_moved(cores: Sequence[CoreEvents]) -> int:
-    """Bytes that transfers move to, from and within HBM; those within HBM, which are read and written, count once."""
-    return sum(
-        max(traffic.reads[0], traffic.writes[0]) * runs
-        for core in cores
-        for traffic, runs in zip(core.traffic, core.runs.tolist(), strict=True)
-    )
+def hbm_seconds(cores: Sequence[CoreEvents], target: Target) -> float:
+    """Seconds in which the DMA engines of a core can move all bytes to, from and within HBM; those within HBM, which
+    are read and written, count once.
+    """
+    loads = stores = 0
+    for core in cores:
+        for traffic, runs in zip(core.traffic, core.runs.tolist(), strict=True):
+            loads += max(traffic.reads[0], traffic.writes[0]) * runs if traffic.reads[0] else 0
+            stores += traffic.writes[0] * runs if not traffic.reads[0] else 0
+    return (loads / bandwidth(target) + stores / bandwidth(target, stores=True)) * 1e-9
 
 
 def flops(cores: Sequence[CoreEvents], *, moves: bool) -> int:

@@ -137,7 +137,7 @@ class Profile:
 
     @property
     def peak_bandwidth(self) -> float:
-        """Bytes per second that the DMA engines of the cores sustain."""
+        """Bytes per second that the DMA engines of the cores sustain in loads."""
         return bandwidth(self.target) * 1e9 * len(self.cores)
 
     @property
@@ -147,9 +147,11 @@ class Profile:
 
     @property
     def mbu(self) -> float:
-        """Part of the bandwidth that transfers with HBM use over the device time; a byte within HBM is moved once."""
-        moved = measures.hbm_moved(self.cores)
-        return moved / (self.peak_bandwidth * self.device_time) if self.device_time else 0.0
+        """Part of the device time that transfers with HBM need at what the DMA engines of all cores sustain, in loads
+        and in stores; a byte within HBM is moved once.
+        """
+        seconds = measures.hbm_seconds(self.cores, self.target)
+        return seconds / (self.device_time * len(self.cores)) if self.device_time else 0.0
 
     @property
     def intensity(self) -> float:

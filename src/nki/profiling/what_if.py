@@ -11,7 +11,13 @@ from nki.base.profile_errors import WhatIfError
 from nki.target.model import Fact, Target
 
 RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
-    "dma_bandwidth": ("dma_engine_peak_gbps", "dma_engine_sustained_gbps", "hbm_chip_gbps", "gpsimd_dma_gbps"),
+    "dma_bandwidth": (
+        "dma_engine_peak_gbps",
+        "dma_engine_sustained_gbps",
+        "dma_engine_store_gbps",
+        "hbm_chip_gbps",
+        "gpsimd_dma_gbps",
+    ),
     "hbm_bandwidth": ("hbm_chip_gbps",),
     "tensor_clock": ("tensor_clock_ghz",),
     "vector_clock": ("vector_clock_ghz",),

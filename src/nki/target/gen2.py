@@ -134,7 +134,14 @@ GEN2: Final = Target(
     vector_two_narrow_tiles_cycles=Fact(1.0, "cycles", f"{_BETA1}: tensor_tensor, scalar_tensor_tensor of bfloat16"),
     scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
-    min_interval_cycles=Fact(64, "cycles", f"{_BETA1}: MIN_II"),
+    min_interval_cycles=Fact(
+        64,
+        "cycles",
+        f"{_BETA1}: MIN_II. With the issue overhead between those 64 cycles and the 100 of a short instruction in "
+        f"{_GUIDE}: Vector Engine, Cost Model",
+        "docs",
+        (45, 81),
+    ),
     vector_issue_cycles=Fact(
         19,
         "cycles",
@@ -223,10 +230,19 @@ GEN2: Final = Target(
     dma_engine_sustained_gbps=Fact(
         17.0,
         "GB/s",
-        f"{_DMA}: Performance Considerations; reads of GiB measured 17.0, writes 15.9. A reload of 4 MiB took 16,955 "
-        "ns (NKI performance guide), 15.5 with its beginning and end; the rate is that of long streams",
+        f"{_DMA}: Performance Considerations; reads of GiB measured 17.0 to 17.2. Two profiles in the NKI performance "
+        "guide have slower loads: 4 MiB in 16,955 ns, alone, and 32 KiB on each engine every 2,030",
         "docs",
-        (17.0, 15.5),
+        (17.2, 15.5),
+    ),
+    dma_engine_store_gbps=Fact(
+        19.0,
+        "GB/s",
+        "NKI performance guide, profile of large transfers (Opt #9): 32 KiB of a store in 1,810 ns beside loads, 1,480 "
+        f"without, where a load takes 2,000; all together 68 % of the peak. {_TRACES}: stores of 139 to 262 KB at 299 "
+        "to 359 GB/s on 16 engines. pantheonneuron: writes of 4 GiB at 254 GB/s. The middle of these",
+        "measured",
+        (22.4, 15.9),
     ),
     dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),
     dma_packet_overhead_ns=Fact(
@@ -235,6 +251,13 @@ GEN2: Final = Target(
         f"{_TRACES}: 81 ns for 2 KiB, 121 for 3, 158 for 4, 205 for 5.25",
         "measured",
         (5.0, 26.0),
+    ),
+    dma_store_overhead_ns=Fact(
+        7.0,
+        "ns",
+        f"that of all packets; {_TRACES} show no difference",
+        "measured",
+        (2.0, 26.0),
     ),
     dma_cast_packet_bytes=Fact(
         4 * KIB,

@@ -81,8 +81,10 @@ GEN3: Final = Target(
     matmul_issue_cycles=Fact(
         10,
         "cycles",
-        "published sustained rate of 2048 bf16 128x128x512 matmuls (77.2 TFLOPS), weights included",
+        "published sustained rate of 2048 bf16 128x128x512 matmuls (77.2 TFLOPS), weights included; 13 in a pair of "
+        f"passes of float32, 859 ns ({_TUTORIAL})",
         "measured",
+        (9, 14),
     ),
     matmul_fp32_factor=Fact(4, "", f"{_TUTORIAL}: two passes of 1030 cycles for 512 columns", "measured"),
     matmul_latency_ns=Fact(160.0, "ns", f"{_TUTORIAL}: 586-595 ns for 1024 cycles", "measured"),
@@ -183,7 +185,14 @@ GEN3: Final = Target(
     ),
     scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
-    min_interval_cycles=Fact(64, "cycles", f"{_BETA1}: MIN_II"),
+    min_interval_cycles=Fact(
+        64,
+        "cycles",
+        f"{_BETA1}: MIN_II. With the issue overhead between the 100 cycles of a short instruction in {_GUIDE2}, and "
+        "the 144 that nki-library counts for each",
+        "docs",
+        (38, 82),
+    ),
     vector_issue_cycles=Fact(62, "cycles", f"{_TRACES}: 65 ns between copies or reductions beyond N/0.96", "measured"),
     vector_column_operand_cycles=Fact(
         62, "cycles", f"{_TRACES}: tensor_scalar with a column as operand takes 64 ns more", "measured"
@@ -267,7 +276,20 @@ GEN3: Final = Target(
         (0.0, 1.0),
     ),
     dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities"),
-    dma_engine_sustained_gbps=Fact(23.0, "GB/s", f"{_DMA}: Performance Considerations"),
+    dma_engine_sustained_gbps=Fact(
+        23.0,
+        "GB/s",
+        f"{_DMA}: Performance Considerations. {_TRACES}: 128 rows of 4 KiB at 376 and 343 GB/s on 16 engines",
+        "docs",
+        (23.5, 21.4),
+    ),
+    dma_engine_store_gbps=Fact(
+        26.8,
+        "GB/s",
+        f"{_DMA}, profile: a store of 32 KiB on one engine in 1,222 ns, where the load takes 1,416",
+        "measured",
+        (26.8, 23.0),
+    ),
     dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),
     dma_packet_overhead_ns=Fact(
         16.0,
@@ -276,6 +298,14 @@ GEN3: Final = Target(
         f"27.2 GB/s explains 19 and 75; alone ({_TRACES}) 24-27 and 81-83, and rows of 1 KiB at 259 GB/s 63",
         "measured",
         (5.0, 26.0),
+    ),
+    dma_store_overhead_ns=Fact(
+        5.0,
+        "ns",
+        f"{_TRACES}: packets alone take 2-7 ns beside their bytes; {_DMA}, profile: eight of 4 KiB in 1,222 ns. The "
+        "kernels that show more load nearly all that they move",
+        "measured",
+        (2.0, 16.0),
     ),
     dma_cast_packet_bytes=Fact(
         512,
@@ -293,10 +323,11 @@ GEN3: Final = Target(
     dma_trigger_ns=Fact(
         565.0,
         "ns",
-        f"that of hardware descriptors, and about that of software; a profile of {_DMA} has a static queue for inputs "
-        "and outputs, whose trigger takes 50",
+        f"that of hardware descriptors, and about that of software. {_TUTORIAL}: all transfers are dynamic, and GpSimd "
+        "triggers those of the tiled kernel, one every 606 ns. neuron-agentic-development says the same of all kernels "
+        f"(dynamic DMA path). One profile, of {_DMA}, has a static queue, whose trigger takes 50",
         "measured",
-        (50.0, 600.0),
+        (517.0, 606.0),
     ),
     dma_start_ns=Fact(
         441.0,
@@ -309,9 +340,10 @@ GEN3: Final = Target(
     dma_hardware_trigger_ns=Fact(
         565.0,
         "ns",
-        f"{_TRACES}: a hardware DMA holds its queue 540-550 ns, the next one begins after 576-590; the guide says 600",
+        f"{_TRACES}: a hardware DMA holds its queue 540-550 ns (517-601), the next one begins after 576-590; the guide "
+        "says 600",
         "measured",
-        (540.0, 600.0),
+        (517.0, 601.0),
     ),
     dma_hardware_start_ns=Fact(
         770.0, "ns", f"{_TRACES}: first packet 1326-1345 ns after the trigger, less 565", "measured"

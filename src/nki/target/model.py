@@ -218,14 +218,17 @@ class Target(_Row):
     # The data of the second load of a launch stands still at first (second_load).
     # dma_engine_by_partition is the part of a transfer that the engines of its partitions move alone.
     # A packet takes its bytes, of the wider dtype, at the peak rate and an overhead; one that converts has its own.
+    # Stores, from SBUF to HBM, wait for no data of HBM: they have an overhead and a sustained rate of their own.
     dma_hardware_descriptors: FactField[bool] = FactField()
     dma_engines: FactField[int] = FactField()
     dma_queues_per_engine: FactField[int] = FactField()
     dma_engine_by_partition: FactField[float] = FactField()
     dma_engine_peak_gbps: FactField[float] = FactField()
     dma_engine_sustained_gbps: FactField[float] = FactField()
+    dma_engine_store_gbps: FactField[float] = FactField()
     dma_packet_bytes: FactField[int] = FactField()
     dma_packet_overhead_ns: FactField[float] = FactField()
+    dma_store_overhead_ns: FactField[float] = FactField()
     dma_cast_packet_bytes: FactField[int] = FactField()
     dma_cast_overhead_ns: FactField[float] = FactField()
     dma_trigger_ns: FactField[float] = FactField()
