@@ -145,14 +145,19 @@ def test_narrow_operands(dtypes: tuple[str, str], kind: str) -> None:
 @pytest.mark.parametrize("dtypes", PAIRS, ids="-".join)
 def test_without_the_instructions(dtypes: tuple[str, str], missing: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Processors without AMX, or with another order of its additions, multiply pairs; else they convert to float32."""
-    for name in missing:
-        name, result = ("tile_routines", None) if name == "amx" else ("pair_address", 0)
-        monkeypatch.setattr(matmul_entry, name, lambda result=result: result)
-    monkeypatch.setattr(matmul_entry, "pairs_pay", lambda: True)  # where they do not, too
+    pays = "pair" not in missing and matmul_entry.pair_routines() is not None  # on any processor that has them
+    monkeypatch.setattr(matmul_entry, "amx_routines", lambda: None)
+    monkeypatch.setattr(matmul_entry, "pairs_pay", lambda: pays)
     monkeypatch.setattr(routines, "_routines", WeakValueDictionary())
-    anew = nki.jit(multiply)
-    for shape in ((128, 128, 64), (127, 20, 65), (1, 5, 3)):
-        check(dtypes, shape, "mixed", anew)
+    matmul_entry.word_routines.cache_clear()
+    try:
+        assert (matmul_entry.word_routines() is not None) == pays
+        anew = nki.jit(multiply)
+        for shape in ((128, 128, 64), (127, 20, 65), (1, 5, 3)):
+            check(dtypes, shape, "mixed", anew)
+    finally:
+        monkeypatch.undo()
+        matmul_entry.word_routines.cache_clear()
 
 
 @pytest.mark.parametrize("dtypes", [*PAIRS, ("float32", "float32")], ids="-".join)

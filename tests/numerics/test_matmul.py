@@ -15,10 +15,10 @@ from llvmlite import ir
 
 from nki.base import dtype as dt
 from nki.numerics import matmul_entry
-from nki.numerics.amx_matmul import AS_SUMMED
 from nki.numerics.jit import engine
 from nki.numerics.matmul import PANEL, add_matmul, adds_by_groups, columns_of_block
-from nki.numerics.matmul_entry import configured, pair_address, tile_routines
+from nki.numerics.matmul_entry import amx_routines, configured, pair_routines
+from nki.numerics.words.amx_matmul import AS_SUMMED
 
 LANES = (4, 8, 16)
 SENTINEL = np.float32(-12345.5)
@@ -340,19 +340,7 @@ def words_product(address: int, operands: list[np.ndarray], out: np.ndarray, dep
     )  # fmt: skip
 
 
-@pytest.mark.skipif(not pair_address(), reason="the processor has no product of bfloat16 pairs that keeps the contract")
-@pytest.mark.parametrize("size", ["128x512x64", "1x33x1", "7x31x5", "40x1x64", "12x64x33"])
-def test_pairs_of_bfloat16(size: str) -> None:
-    rows, columns, words = map(int, size.split("x"))
-    operands = bfloat16_operands(2 * words, rows, columns)
-    out = np.random.default_rng(words).normal(size=(rows, columns)).astype(np.float32)
-    want = out + in_groups(*operands)
-    packed = [np.ascontiguousarray(a.view(np.uint32)[::2] | a.view(np.uint32)[1::2] >> 16) for a in operands]
-    words_product(pair_address(), packed, out, words)
-    assert same_bits(out, want)
-
-
-@pytest.mark.skipif(not pair_address(), reason="the processor has no product of bfloat16 pairs that keeps the contract")
+@pytest.mark.skipif(pair_routines() is None, reason="the processor has no product of pairs that keeps the contract")
 @pytest.mark.parametrize(("pairs", "floats"), [(1, 2), (2, 1)])
 def test_pairs_are_used_where_they_are_faster(pairs: int, floats: int, monkeypatch: pytest.MonkeyPatch) -> None:
     trials = matmul_entry.TRIALS
@@ -361,10 +349,13 @@ def test_pairs_are_used_where_they_are_faster(pairs: int, floats: int, monkeypat
     assert matmul_entry.pairs_pay.__wrapped__() is (pairs < floats)
 
 
-@pytest.mark.skipif(tile_routines() is None, reason="the processor has no tile registers that keep the contract")
 @pytest.mark.parametrize("size", ["128x32x4", "1x32x1", "16x5x2", "17x16x3", "48x31x1", "100x32x4"])
-def test_tiles_of_bfloat16(size: str) -> None:
+@pytest.mark.parametrize("kind", ["tiles", "pairs"])
+def test_words_of_bfloat16(kind: str, size: str) -> None:
     """Rows of the stationary operand and columns of the moving one beyond those of the result change nothing."""
+    routines = amx_routines() if kind == "tiles" else pair_routines()
+    if routines is None:
+        pytest.skip("the processor has no such product that keeps the contract")
     rows, columns, groups = map(int, size.split("x"))
     operands = bfloat16_operands(32 * groups, rows, columns)
     out = np.random.default_rng(groups).normal(size=(rows, columns)).astype(np.float32)
@@ -373,31 +364,40 @@ def test_tiles_of_bfloat16(size: str) -> None:
         np.full((16 * groups, count), 0x7FC07FC0, np.uint32) for count in (-(-rows // 16) * 16, PANEL)
     )  # NaN
     for target, operand in zip((left, right), operands, strict=True):
-        halves = operand.view(np.uint32).reshape(groups, 2, 16, -1)
+        halves = operand.view(np.uint32).reshape(-1, 2, 16 if kind == "tiles" else 1, operand.shape[1])
         target[:, : operand.shape[1]] = (halves[:, 0] | halves[:, 1] >> 16).reshape(16 * groups, -1)
-    tiles = tile_routines()
-    assert tiles is not None
-    with configured(tiles):
-        words_product(tiles.product, [np.ascontiguousarray(left.T), right], out, groups)
+    with configured(routines):
+        words_product(routines.product, [np.ascontiguousarray(left.T), right], out, routines.order.depth(32 * groups))
         plain = np.full((-(-rows // 16) * 16 + 1, PANEL), -7.0, np.float32)
-        words_product(tiles.product, [np.ascontiguousarray(left.T), right], plain[:rows], groups, AS_SUMMED)
+        words_product(
+            routines.product,
+            [np.ascontiguousarray(left.T), right],
+            plain[:rows],
+            routines.order.depth(32 * groups),
+            AS_SUMMED,
+        )
     assert same_bits(out, want)
     assert same_bits(plain[:rows, :columns], in_groups(*operands))
     assert (plain[-1] == -7.0).all()
 
 
-@pytest.mark.skipif(tile_routines() is None, reason="the processor has no tile registers that keep the contract")
-def test_tiles_of_another_order_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processors_that_multiply_words_keep_the_contract() -> None:
+    """All that are known: else a wrong product would not be seen, since it is not used."""
+    assert (amx_routines() is not None) == engine().has_tiles
+    assert (pair_routines() is not None) == engine().has_bfloat16
+
+
+@pytest.mark.parametrize("kind", ["tiles", "pairs"])
+def test_words_of_another_order_are_not_used(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The probe compares with the contract: against sums of one chain it fails."""
+    routines = amx_routines if kind == "tiles" else pair_routines
+    if routines() is None:
+        pytest.skip("the processor has no such product that keeps the contract")
     by_groups = matmul_entry.matmul
     monkeypatch.setattr(matmul_entry, "matmul", lambda *args, **_: by_groups(*args))
-    tile_routines.cache_clear()
-    try:
-        assert tile_routines() is None
-    finally:
-        monkeypatch.undo()
-        tile_routines.cache_clear()
-        assert tile_routines() is not None
+    assert routines.__wrapped__() is None
+    monkeypatch.undo()
+    assert routines.__wrapped__() is not None
 
 
 def test_refuses_an_unknown_vector_width() -> None:

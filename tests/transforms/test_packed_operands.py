@@ -18,8 +18,8 @@ from nki.base import dtype as dt
 from nki.compiler.executable import Executable, lower
 from nki.ir.instruction import Inst
 from nki.ir.types import Access
-from nki.numerics.amx_operands import GROUP
-from nki.numerics.matmul_entry import tile_routines
+from nki.numerics.matmul_entry import word_routines
+from nki.numerics.words.operands import GROUP
 from nki.transforms import packed_operands
 from tests.support.both_executors import both, numbers
 from tests.support.kernel_parts import stored
@@ -27,7 +27,7 @@ from tests.support.shared_launches import launched, shared
 
 __all__ = ["shared"]
 
-pytestmark = pytest.mark.skipif(tile_routines() is None, reason="the processor has no tile registers")
+pytestmark = pytest.mark.skipif(word_routines() is None, reason="the processor does not multiply words")
 
 
 def _product(stationary, moving):

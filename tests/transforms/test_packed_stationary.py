@@ -17,7 +17,7 @@ from nki.base import dtype as dt
 from nki.compiler.executable import lower
 from nki.ir.instruction import Inst
 from nki.ir.types import Access
-from nki.numerics.matmul_entry import tile_routines
+from nki.numerics.matmul_entry import word_routines
 from nki.transforms import packed_stationary
 from tests.support.both_executors import both, numbers
 from tests.support.kernel_parts import stored
@@ -25,7 +25,7 @@ from tests.support.shared_launches import launched, shared
 
 __all__ = ["shared"]
 
-pytestmark = pytest.mark.skipif(tile_routines() is None, reason="the processor has no tile registers")
+pytestmark = pytest.mark.skipif(word_routines() is None, reason="the processor does not multiply words")
 SEEDS = max(8, int(os.environ.get("NKI_TEST_EXAMPLES", "50")) // 4)
 
 

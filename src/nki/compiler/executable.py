@@ -35,8 +35,8 @@ from nki.transforms.shared_operands import ShareOperands
 from nki.transforms.turned_operands import TurnOperands
 
 
-def _has_tiles() -> bool:
-    return matmul_entry.tile_routines() is not None
+def _has_words() -> bool:
+    return matmul_entry.word_routines() is not None
 
 
 def _has_blocks() -> bool:
@@ -46,10 +46,10 @@ def _has_blocks() -> bool:
 NATIVE_STAGES: tuple[Stage, ...] = (
     LowerSendrecv(),
     EliminateCopies(),
-    TurnOperands(_has_tiles),
-    ShareOperands(_has_tiles),
-    PackOperands(_has_tiles),
-    PackStationary(_has_tiles),
+    TurnOperands(_has_words),
+    ShareOperands(_has_words),
+    PackOperands(_has_words),
+    PackStationary(_has_words),
     BlockOperands(_has_blocks),
     PadSums(),
     ExpandIndirect(),

@@ -50,7 +50,6 @@ from nki.numerics.vectors import Vectors, mask
 
 # Arguments of the public functions and of a tile: pointers with strides, then sizes and flags.
 _MATMUL: Final = [POINTER, I64, POINTER, I64, I64, POINTER, I64, I64, I64, I64, I64, I64]
-_PAIRS: Final = [POINTER, I64, POINTER, I64, POINTER, I64, I64, I64, I64, I64]
 _TILE: Final = [POINTER, I64, POINTER, I64, I64, POINTER, I64, I64, I64, I64, POINTER, I64]
 
 PANEL: Final = 32
@@ -109,10 +108,9 @@ _HIGHEST_NARROW: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class _Arithmetic:
-    """``lanes`` of a vector, ``pairs`` as in :class:`Vectors`, and the elements of a chain; 0: all are one chain."""
+    """``lanes`` of a vector, and the elements of a chain; 0: all are one chain."""
 
     lanes: int
-    pairs: bool = False
     chain: int = 0
 
 
@@ -121,7 +119,7 @@ def _has_dense_tile(kind: _Arithmetic) -> bool:
 
     Its steps are constants, so that no address of its loop waits in memory. A panel must be as wide as the tile.
     """
-    return kind.chain == 0 and not kind.pairs and 2 * kind.lanes == PANEL
+    return kind.chain == 0 and 2 * kind.lanes == PANEL
 
 
 def _chain(
@@ -241,7 +239,7 @@ def _tile(
     block = _TILING[kind.lanes].block, blocks
     operands = [left, i64(block[0]), right, i64(PANEL)] if is_dense else [left, lds, right, ldm]
     out, size = Matrix(out_pointer, ldo), (rows, vectors)
-    v = Vectors(b, kind.lanes, mask(b, kind.lanes, count) if masked else None, kind.pairs)
+    v = Vectors(b, kind.lanes, mask(b, kind.lanes, count) if masked else None)
     copied = function.args[12] if copies else None
     if kind.chain:
         totals = _groups(b, v, size, operands, block, depth, copied, kind.chain)
@@ -352,40 +350,6 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
         place, source = out.at(b, i64(0), here), moving.at(b, here)
         count = smaller(b, b.sub(columns, here), lanes)
         operands = [place, ldo, left, lds, blocks, source, ldm, depth, accumulate, count]
-        b.call(single, [*operands, source, ldm, rows])
-        column.set(b.add(here, count))
-    b.ret_void()
-    return function
-
-
-def add_pair_matmul(module: ir.Module, lanes: int) -> ir.Function:
-    """Add to ``module``, for vectors of 16 floats and a processor with AVX512-BF16, and return this function.
-
-    ::
-
-        void nki_matmul_pairs(float *out, i64 ldo, const i32 *stationary, i64 lds, const i32 *moving, i64 ldm,
-                              i64 rows, i64 columns, i64 depth, i64 accumulate)
-
-    The product by groups, of bfloat16 numbers: each word of an operand holds two rows, the upper half the row of the
-    smaller k; ``depth`` counts words. The processor's instruction makes two fused additions in that order, as the
-    contract has it, but takes subnormal numbers for 0: callers rule them out.
-    """
-    kind = _Arithmetic(lanes, pairs=True, chain=CHAIN // 2)
-    double, single = _panel(module, kind, 2, False), _panel(module, kind, 1, True)
-    function = ir.Function(module, ir.FunctionType(VOID, _PAIRS), "nki_matmul_pairs")
-    out_pointer, ldo, left, lds, right, ldm, rows, columns, depth, accumulate = function.args
-    b = ir.IRBuilder(function.append_basic_block())
-    out, moving, column, block = Matrix(out_pointer, ldo), Matrix(right, ldm), Variable(b), i64(_TILING[lanes].block)
-    column.set(i64(0))
-    with steps(b, columns, 2 * lanes, column) as here:
-        place, source = out.at(b, i64(0), here), moving.at(b, i64(0), here)
-        operands = [place, ldo, left, lds, block, source, ldm, depth, accumulate, i64(0)]
-        b.call(double, [*operands, source, ldm, rows])
-    with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
-        here = column.get()
-        place, source = out.at(b, i64(0), here), moving.at(b, i64(0), here)
-        count = smaller(b, b.sub(columns, here), lanes)
-        operands = [place, ldo, left, lds, block, source, ldm, depth, accumulate, count]
         b.call(single, [*operands, source, ldm, rows])
         column.set(b.add(here, count))
     b.ret_void()

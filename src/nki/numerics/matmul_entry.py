@@ -15,15 +15,18 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from nki.numerics import matmul as matmul_ir
-from nki.numerics.amx_matmul import add_amx_matmul, add_begin_and_end
-from nki.numerics.amx_operands import add_least, add_pack_panels, add_unpack, add_widen
-from nki.numerics.amx_stationary import add_least_columns, add_pack_columns, add_pack_rows
 from nki.numerics.jit import engine
-from nki.numerics.matmul import CHAIN, PANEL, add_matmul, add_pair_matmul
+from nki.numerics.matmul import PANEL, add_matmul
 from nki.numerics.packing import add_blocks_of_columns
+from nki.numerics.words.amx_matmul import add_amx_matmul, add_begin_and_end
+from nki.numerics.words.operands import PAIRS, TILES, WordOrder, add_least, add_pack_panels, add_unpack, add_widen
+from nki.numerics.words.pair_matmul import add_pair_matmul
+from nki.numerics.words.stationary import add_least_columns, add_pack_columns, add_pack_rows
 
 Float32Array = NDArray[np.float32]
-_TILES: Final = "nki_gemm_amx"
+_WORDS_PRODUCT: Final = ctypes.CFUNCTYPE(
+    None, *[ctypes.c_void_p, ctypes.c_int64] * 3, *[ctypes.c_int64] * 4
+)  # pointer and step of the result and of both operands, then sizes
 TRIALS: Final = 20
 """Calls of a product of which the fastest counts."""
 
@@ -115,12 +118,13 @@ def address(by_groups: bool = False) -> int:
 
 
 @dataclass(frozen=True)
-class TileRoutines:
-    """Addresses of compiled routines: the product in tile registers, what comes before and after products, and the
-    packing of operands; see :mod:`nki.numerics.amx_matmul`, :mod:`nki.numerics.amx_operands` and
-    :mod:`nki.numerics.amx_stationary`.
+class WordRoutines:
+    """Addresses of compiled routines: the product of words, in tile registers or in pairs, what comes before and after
+    products (0: nothing), and the packing of operands; see :mod:`nki.numerics.words.amx_matmul`,
+    :mod:`nki.numerics.words.pair_matmul`, :mod:`nki.numerics.words.operands` and :mod:`nki.numerics.words.stationary`.
     """
 
+    order: WordOrder
     product: int
     begin: int
     end: int
@@ -134,53 +138,54 @@ class TileRoutines:
 
 
 @cache
-def tile_routines() -> TileRoutines | None:
-    """The routines of AMX; None if the processor has no tile registers that keep the contract.
+def word_routines() -> WordRoutines | None:
+    """The routines of AMX, or of pairs where these pay; None if the processor has neither that keeps the contract.
 
-    The results of AMX and of pairs are compared with the contract once, on numbers that tell orders and roundings
-    apart: processors document their order, not all of them the same way.
+    The results of both are compared with the contract once, on numbers that tell orders and roundings apart: processors
+    document their order, not all of them the same way.
     """
-    if not engine().has_tiles:
-        return None
-    names = (
-        "matmul_amx",
-        "amx_begin",
-        "amx_end",
-        "pack_panels",
-        "pack_rows",
-        "pack_columns",
-        "least",
-        "least_columns",
-        "widen",
-        "unpack",
-    )
-    with engine().ahead({_TILES: _tiles_module, **_product(by_groups=True)}):
-        addresses = engine().fixed(_TILES, _tiles_module)
-        routines = TileRoutines(*(addresses[f"nki_{name}"] for name in names))
-        return routines if _keeps_contract(routines.product, routines) else None
-
-
-def _tiles_module() -> ir.Module:
-    module = ir.Module(_TILES)
-    for add in (add_amx_matmul, add_begin_and_end, add_pack_panels, add_least, add_widen, add_unpack):
-        add(module)
-    for add in (add_pack_columns, add_pack_rows, add_least_columns):
-        add(module)
-    return module
+    tiles = amx_routines()
+    if tiles is not None:
+        return tiles
+    return pair_routines() if pairs_pay() else None
 
 
 @cache
-def pair_address() -> int:
-    """Address of the compiled product of bfloat16 pairs; 0 if the processor has no instruction that keeps the contract.
+def amx_routines() -> WordRoutines | None:
+    """The routines of tile registers; None if the processor has none that keep the contract."""
+    return _routines("nki_gemm_amx", TILES) if engine().has_tiles else None
 
-    See :func:`tile_routines`.
-    """
-    if not engine().has_bfloat16:
-        return 0
-    module = ir.Module("nki_gemm_pairs")
-    add_pair_matmul(module, engine().vector_width)
-    address = engine().compile(module)["nki_matmul_pairs"]
-    return address if _keeps_contract(address) else 0
+
+@cache
+def pair_routines() -> WordRoutines | None:
+    """The routines of pairs; None if the processor has no instruction for them that keeps the contract."""
+    return _routines("nki_gemm_pairs", PAIRS) if engine().has_bfloat16 else None
+
+
+def _routines(name: str, order: WordOrder) -> WordRoutines | None:
+    """The routines for words in this order, in a module of this name; None if the product breaks the contract."""
+
+    def make() -> ir.Module:
+        module = ir.Module(name)
+        if order == TILES:
+            add_amx_matmul(module)
+            add_begin_and_end(module)
+        else:
+            add_pair_matmul(module)
+        for add in (add_pack_panels, add_pack_columns, add_pack_rows, add_unpack):
+            add(module, order)
+        for add in (add_least, add_least_columns, add_widen):
+            add(module)
+        return module
+
+    product = "matmul_amx" if order == TILES else "matmul_pairs"
+    packing = "pack_panels", "pack_rows", "pack_columns", "least", "least_columns", "widen", "unpack"
+    with engine().ahead({name: make, **_product(by_groups=True)}):
+        addresses = engine().fixed(name, make)
+        around = [addresses.get(f"nki_amx_{when}", 0) for when in ("begin", "end")]
+        others = [addresses[f"nki_{each}"] for each in packing]
+        routines = WordRoutines(order, addresses[f"nki_{product}"], *around, *others)
+        return routines if _keeps_contract(routines) else None
 
 
 @cache
@@ -188,12 +193,11 @@ def pairs_pay() -> bool:
     """True if pairs are multiplied faster than their numbers as float32: some processors have the instruction, but take
     longer for it than for two multiply-adds. Each is timed once in a process, in the cache; bits are equal.
     """
-    address, rows, depth = pair_address(), 96, 256
-    if not address:
+    routines, rows, depth = pair_routines(), 96, 256
+    if routines is None:
         return False
-    pointer, size = ctypes.c_void_p, ctypes.c_int64
-    pairs = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 5)(address)
-    left, right, out = (np.zeros(shape, np.float32) for shape in ((depth, rows), (depth, PANEL), (rows, PANEL)))
+    pairs = _WORDS_PRODUCT(routines.product)
+    left, right, out = (np.zeros(shape, np.float32) for shape in ((rows, depth), (depth, PANEL), (rows, PANEL)))
     places = [array.ctypes.data for array in (out, left, right)]
 
     def time(call: Callable[[], None]) -> int:
@@ -205,16 +209,15 @@ def pairs_pay() -> bool:
             times.append(perf_counter_ns() - start)
         return min(times)
 
-    as_pairs = time(lambda: pairs(places[0], PANEL, places[1], rows, places[2], PANEL, rows, PANEL, depth // 2, 0))
+    words = depth // 2, places[2], PANEL, rows, PANEL, routines.order.depth(depth), 0
+    as_pairs = time(lambda: pairs(places[0], PANEL, places[1], *words))
     floats, block = routine(by_groups=True), columns_of_block()
     sizes = PANEL, PANEL, rows, PANEL, depth, 0
     return as_pairs < time(lambda: floats(places[0], PANEL, places[1], rows, block, places[2], *sizes))
 
 
-def _keeps_contract(address: int, tiles: TileRoutines | None = None) -> bool:
-    """True if the product of words at ``address``, in ``tiles`` or in pairs, has the bits of :func:`matmul`."""
-    pointer, size = ctypes.c_void_p, ctypes.c_int64
-    function = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 5)(address)
+def _keeps_contract(routines: WordRoutines) -> bool:
+    """True if the product of words has the bits of :func:`matmul`."""
     rows, columns, depth = 48, PANEL, 128
     generator = np.random.default_rng(0)
     words = [generator.integers(0x3000, 0x5000, (depth, count), np.uint32) for count in (rows, columns)]
@@ -228,28 +231,28 @@ def _keeps_contract(address: int, tiles: TileRoutines | None = None) -> bool:
     expected, result = (np.empty((rows, columns), np.float32) for _ in range(2))
     stationary, moving = ((operand << 16).view(np.float32) for operand in words)
     matmul(stationary, moving, expected, False, by_groups=True)
-    left, right = (_words(operand, tiles is not None) for operand in words)
-    if tiles is not None:
-        left = np.ascontiguousarray(left.T)
-    steps = left.shape[1], columns, rows, columns, depth // (2 if tiles is None else 2 * CHAIN), 0
-    with configured(tiles):
-        function(result.ctypes.data, columns, left.ctypes.data, steps[0], right.ctypes.data, *steps[1:])
+    left, right = (_words(operand, routines.order) for operand in words)
+    left = np.ascontiguousarray(left.T)
+    sizes = rows, columns, routines.order.depth(depth), 0
+    with configured(routines):
+        places = [array.ctypes.data for array in (result, left, right)]
+        _WORDS_PRODUCT(routines.product)(places[0], columns, places[1], left.shape[1], places[2], columns, *sizes)
     return expected.tobytes() == result.tobytes()
 
 
 @contextmanager
-def configured(tiles: TileRoutines | None) -> Generator[None]:
-    """The tile registers of this thread are configured meanwhile, if there are ``tiles``."""
+def configured(routines: WordRoutines | None) -> Generator[None]:
+    """Configure the tile registers of this thread meanwhile, if ``routines`` use them."""
     nothing = ctypes.CFUNCTYPE(None)
-    if tiles is not None:
-        nothing(tiles.begin)()
+    if routines is not None and routines.begin:
+        nothing(routines.begin)()
     yield
-    if tiles is not None:
-        nothing(tiles.end)()
+    if routines is not None and routines.end:
+        nothing(routines.end)()
 
 
-def _words(operand: NDArray[np.uint32], tiles: bool) -> NDArray[np.uint32]:
-    """The rows of an operand, bits of bfloat16, two by two as AMX or as the product of pairs wants them."""
-    halves = operand.reshape(-1, 2, CHAIN if tiles else 1, operand.shape[1])
+def _words(operand: NDArray[np.uint32], order: WordOrder) -> NDArray[np.uint32]:
+    """The rows of an operand, bits of bfloat16, two by two in this order."""
+    halves = operand.reshape(-1, 2, order.apart, operand.shape[1])
     words = np.left_shift(halves[:, 0], 16, dtype=np.uint32) | halves[:, 1]
     return words.reshape(-1, operand.shape[1])

@@ -1,4 +1,4 @@
-"""Pack moving operands once, in the order in which tile registers read them, and not in each product.
+"""Pack moving operands once, as words of two numbers in the processor's order, and not in each product.
 
 A tile of bfloat16 that products alone read, as their moving operand, and that copies alone write, becomes a tile of
 ``bfloat16_words``: panels of 32 columns, in which two rows share a word. The copies pack what they copy; products read
@@ -33,7 +33,7 @@ _MOST_ROWS: Final = 512
 _FEW_ROWS: Final = 16
 """Rows of a product up to which it reads its moving operand in place, once."""
 _NARROW: Final = frozenset({dt.bfloat16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
-"""Dtypes of stationary operands in tile registers."""
+"""Dtypes of stationary operands of products in words."""
 _MOST_BYTES: Final = 8 << 20
 """Bytes of packed copies that live at one time, beside the tiles of the program."""
 _MOST_TOGETHER: Final = 1 << 20
@@ -42,16 +42,16 @@ _MOST_TOGETHER: Final = 1 << 20
 
 @dataclass(frozen=True)
 class PackOperands(CoreStage):
-    """Pack moving operands for a processor with tile registers."""
+    """Pack moving operands for a processor that multiplies words."""
 
     name: ClassVar[str] = "pack_operands"
-    has_tiles: Callable[[], bool] = lambda: False
-    """True if the processor multiplies bfloat16 in tile registers."""
+    has_words: Callable[[], bool] = lambda: False
+    """True if the processor multiplies bfloat16 in words of two numbers."""
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with packed moving operands."""
         fixed = {*program.signature.inputs, *core.constants()}.difference(program.signature.outputs)
-        body = pack_operands(core.body, fixed, self.has_tiles)
+        body = pack_operands(core.body, fixed, self.has_words)
         return core if body is None else core.with_body(body)
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
@@ -77,12 +77,12 @@ class Uses:
 
 
 def pack_operands(
-    body: Sequence[Statement], fixed: Collection[Tensor], has_tiles: Callable[[], bool]
+    body: Sequence[Statement], fixed: Collection[Tensor], has_words: Callable[[], bool]
 ) -> list[Statement] | None:
     """The statements with packed moving operands; None if there are none. ``fixed``: tensors that nobody writes."""
     moving = numbers_of(body, _moving)
     narrow = (position for position, number in enumerate(moving) if number is not None and _is_narrow(body[position]))
-    if next(narrow, None) is None or not has_tiles():
+    if next(narrow, None) is None or not has_words():
         return None
     changed = list(body)
     for tile, each in candidates(body, moving, _copied).items():
@@ -110,7 +110,7 @@ def numbers_of(body: Sequence[Statement], number_in: Callable[[Inst], int | None
 
 
 def _moving(inst: Inst) -> int | None:
-    """The number of the moving operand, if ``inst`` is a product that runs in tile registers; None otherwise."""
+    """The number of the moving operand, if ``inst`` is a product in words; None otherwise."""
     accumulation, name = inst.effects.accumulation, inst.effects.stationary
     if accumulation is None or accumulation.moves(inst):
         return None

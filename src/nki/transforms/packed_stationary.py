@@ -1,9 +1,9 @@
-"""Pack stationary operands once, in the order in which tile registers read them, and not in each product.
+"""Pack stationary operands once, as words of two numbers in the processor's order, and not in each product.
 
 A tile of bfloat16 that products alone read, as their stationary operand, and that copies and transpositions alone
 write, becomes a tile of ``bfloat16_words`` in which the words of a column lie side by side
-(:mod:`nki.numerics.amx_stationary`). Writers pack what they move: all rows of columns in multiples of 32. Products read
-as much. Of other windows with dense rows that several products read, in tiles or in inputs, a packed copy is made.
+(:mod:`nki.numerics.words.stationary`). Writers pack what they move: all rows of columns in multiples of 32. Products
+read as much. Of other windows with dense rows that several products read, in tiles or in inputs, a packed copy is made.
 Partitions of what packs are columns of the operand, as partitions of the product's result are, so threads need not meet
 between them.
 
@@ -33,21 +33,21 @@ _NOTES: Final = 32
 _MOST_ROWS: Final = 512
 """Rows of an operand, of which there is room for notes."""
 _NARROW: Final = frozenset({dt.bfloat16, dt.bfloat16_words, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
-"""Dtypes of moving operands in tile registers."""
+"""Dtypes of moving operands of products in words."""
 
 
 @dataclass(frozen=True)
 class PackStationary(CoreStage):
-    """Pack stationary operands for a processor with tile registers."""
+    """Pack stationary operands for a processor that multiplies words."""
 
     name: ClassVar[str] = "pack_stationary"
-    has_tiles: Callable[[], bool] = lambda: False
-    """True if the processor multiplies bfloat16 in tile registers."""
+    has_words: Callable[[], bool] = lambda: False
+    """True if the processor multiplies bfloat16 in words of two numbers."""
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with packed stationary operands."""
         fixed = {*program.signature.inputs, *core.constants()}.difference(program.signature.outputs)
-        body = pack_stationary(core.body, fixed, self.has_tiles)
+        body = pack_stationary(core.body, fixed, self.has_words)
         return core if body is None else core.with_body(body)
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
@@ -56,11 +56,11 @@ class PackStationary(CoreStage):
 
 
 def pack_stationary(
-    body: Sequence[Statement], fixed: Collection[Tensor], has_tiles: Callable[[], bool]
+    body: Sequence[Statement], fixed: Collection[Tensor], has_words: Callable[[], bool]
 ) -> list[Statement] | None:
     """The statements with packed stationary operands; None if there are none. ``fixed``: tensors that nobody writes."""
     numbers = numbers_of(body, _stationary)
-    if all(number is None for number in numbers) or not has_tiles():
+    if all(number is None for number in numbers) or not has_words():
         return None
     changed = list(body)
     for tile, each in candidates(body, numbers, _moved).items():

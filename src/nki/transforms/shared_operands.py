@@ -65,14 +65,14 @@ class ShareOperands(CoreStage):
     """Load operands of products once, in the layout in which the product reads them."""
 
     name: ClassVar[str] = "share_operands"
-    has_tiles: Callable[[], bool] = lambda: False
-    """True if the processor multiplies bfloat16 in tile registers, for which such tiles are laid out later
+    has_words: Callable[[], bool] = lambda: False
+    """True if the processor multiplies bfloat16 in words of two numbers, for which such tiles are laid out later
     (:mod:`nki.transforms.packed_operands`).
     """
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with shared operands."""
-        return core.with_body(share_operands(core, program.signature, self.has_tiles))
+        return core.with_body(share_operands(core, program.signature, self.has_words))
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Whatever a core reads, something writes or the caller passes; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
@@ -87,7 +87,7 @@ class ShareOperands(CoreStage):
 
 
 def share_operands(
-    core: CoreProgram, signature: Signature, has_tiles: Callable[[], bool] = lambda: False
+    core: CoreProgram, signature: Signature, has_words: Callable[[], bool] = lambda: False
 ) -> list[Statement]:
     """The statements of ``core`` with shared operands."""
     if not any(_is_product(kind) for kind in set(map(type, core.body))):
@@ -118,7 +118,7 @@ def share_operands(
     for load in loads:
         if load.tile in shared_tile or (not load.is_repeated and _read_in_place(body, load)):
             continue
-        if load.tile.dtype is not dt.bfloat16 or load.tile.shape[0] % _PANEL or not has_tiles():
+        if load.tile.dtype is not dt.bfloat16 or load.tile.shape[0] % _PANEL or not has_words():
             _lay_out(readers, load)
     readers.redirect()
     _gather(body, [load for load in loads if load.tile not in shared_tile and repeated.get(load)])

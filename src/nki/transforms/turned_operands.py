@@ -9,8 +9,8 @@ A copy goes if it is the only reader of the transposition's result, and if produ
 as their stationary operand. Several transpositions may fill a result side by side, which one copy moves: then each gets
 a tile of its own, if no product reads columns of two. What loops or run-time indices touch is not changed.
 
-A processor with tile registers reads bfloat16 the way it was before the transposition: then that goes, too, if nothing
-writes what it reads before the last product.
+A processor that multiplies words reads bfloat16 the way it was before the transposition: then that goes, too, if
+nothing writes what it reads before the last product.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from nki.ir.types import Access, Tensor, row_major
 from nki.target.model import Target
 
 _GROUP: Final = 32
-"""Rows and columns of a stationary operand in tile registers come in multiples of this."""
+"""Rows and columns of a stationary operand in words come in multiples of this."""
 _MOST_ROWS: Final = 512
 """Rows of a stationary operand that is not transposed."""
 _MOVING: Final = frozenset({"bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"})
-"""Dtypes that products in tile registers take."""
+"""Dtypes that products in words take."""
 
 
 @dataclass(slots=True)
@@ -53,13 +53,13 @@ class TurnOperands(CoreStage):
     """Remove copies between transpositions and products."""
 
     name: ClassVar[str] = "turn_operands"
-    has_tiles: Callable[[], bool] = lambda: False
-    """True if the processor multiplies bfloat16 in tile registers."""
+    has_words: Callable[[], bool] = lambda: False
+    """True if the processor multiplies bfloat16 in words of two numbers."""
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` without copies of transposed stationary operands."""
         fixed = {*program.signature.inputs, *core.constants()}.difference(program.signature.outputs)
-        body = turn_operands(core.body, fixed, self.has_tiles)
+        body = turn_operands(core.body, fixed, self.has_words)
         return core if body is None else core.with_body(body)
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
@@ -74,7 +74,7 @@ class TurnOperands(CoreStage):
 
 
 def turn_operands(
-    body: Sequence[Statement], fixed: Collection[Tensor] = (), has_tiles: Callable[[], bool] = lambda: False
+    body: Sequence[Statement], fixed: Collection[Tensor] = (), has_words: Callable[[], bool] = lambda: False
 ) -> list[Statement] | None:
     """The statements without the copies; None if there is no transposition. ``fixed``: tensors that nobody writes."""
     kinds = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.transpose is not None}
@@ -85,7 +85,7 @@ def turn_operands(
     changed: list[Statement | None] = list(body)
     for position in turns:
         for place, written in _write_directly(changed, position, uses) or _write_parts(changed, position, uses):
-            if not _fits_tiles(written) or not has_tiles():
+            if not _fits_tiles(written) or not has_words():
                 continue
             if written.src.buffer.on_chip or written.src.tensor in fixed:  # else another core may write it
                 _read_unturned(changed, place, written, uses)
@@ -260,7 +260,7 @@ def _window_of_turn(statement: Statement | None) -> tuple[int, int] | None:
 
 
 def _fits_tiles(turn: Copy) -> bool:
-    """True if products in tile registers can read the source of a transposition as their stationary operand."""
+    """True if products in words can read the source of a transposition as their stationary operand."""
     source = turn.src
     if source.dtype is not dt.bfloat16 or len(source.shape) != 2 or source.strides[1] != 1:
         return False
@@ -304,7 +304,7 @@ def _unturned(access: Access, turn: Copy) -> Access | None:
 
 
 def _is_moving(access: Access) -> bool:
-    """True of a moving operand for tile registers."""
+    """True of a moving operand of a product in words."""
     return access.dtype.name in _MOVING and access.free_elements > 1
 
 

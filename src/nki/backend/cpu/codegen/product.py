@@ -8,7 +8,7 @@ from nki.backend.cpu.codegen.few_rows import emit_column, emit_few_rows
 from nki.backend.cpu.codegen.function import I64, FunctionBuilder
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.narrow_product import NarrowProduct, call_product, moved, step_of
-from nki.backend.cpu.codegen.tile_product import TileProduct
+from nki.backend.cpu.codegen.word_product import WordProduct
 from nki.backend.cpu.loop_ir.nodes import NARROW, Gemm
 from nki.numerics import matmul_entry
 from nki.numerics.matmul import PANEL
@@ -29,8 +29,8 @@ def emit_gemm(r: FunctionBuilder, s: Gemm) -> None:
         return
     first, count = r.rounds(CountedLoop(s.target.rows, (), r.per_partition(s.target.rows)))
     if not NARROW.isdisjoint((s.left.dtype, s.right.dtype)):
-        tiles = matmul_entry.tile_routines() if s.by_groups else None
-        product = NarrowProduct(r, s) if tiles is None else TileProduct(r, s, tiles)
+        words = matmul_entry.word_routines() if s.by_groups else None
+        product = NarrowProduct(r, s) if words is None else WordProduct(r, s, words)
         product.emit(first, count)
         return
     blocks = s.left.dims[0][0] if s.left.in_blocks else 0

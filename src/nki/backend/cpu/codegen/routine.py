@@ -19,7 +19,7 @@ from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.rowwise import emit_row_op
 from nki.backend.cpu.codegen.scan import emit_scan
 from nki.backend.cpu.codegen.summed_rows import emit_summed_rows
-from nki.backend.cpu.codegen.tile_product import emit_packing
+from nki.backend.cpu.codegen.word_product import emit_packing
 from nki.backend.cpu.fusion.lowering import lower_any
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.nodes import (

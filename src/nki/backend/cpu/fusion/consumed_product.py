@@ -34,7 +34,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Role, Tensor
-from nki.numerics.matmul_entry import tile_routines
+from nki.numerics.matmul_entry import word_routines
 
 _KINDS: Final = frozenset({"load", "value", "cast", "alu", "act"})
 """The kinds of expressions that a consumer may consist of."""
@@ -177,7 +177,7 @@ def _is_like(memref: MemRef, target: MemRef) -> bool:
 
 
 def consume_products(program: Program) -> Program:
-    """``program`` with products and their consumers as one instruction, on a processor with tile registers."""
+    """``program`` with products and their consumers as one instruction, on a processor that multiplies words."""
     cores = [_consumed(core) for core in program.cores]
     return program if all(core is None for core in cores) else _with(program, cores)
 
@@ -206,7 +206,7 @@ def _consumed(core: CoreProgram) -> CoreProgram | None:
             continue
         key = product.form(), consumer.form(), tuple([a.tensor is result for a in consumer.accesses()])
         if key not in fits:
-            fits[key] = _fit(product, consumer, result) and tile_routines() is not None  # asked last: it compiles
+            fits[key] = _fit(product, consumer, result) and word_routines() is not None  # asked last: it compiles
         if fits[key] and _are_apart(product, consumer):
             pairs[result] = position
     last = dict.fromkeys(pairs, 0)

@@ -38,9 +38,9 @@ from nki.base.dtype import DType
 from nki.ir.algebra import Step, column_of, last_of, reinterpreted
 from nki.ir.types import Access, coalesced
 from nki.isa.tables.alu import BITS
-from nki.numerics.amx_operands import GROUP, MOST_ROWS
 from nki.numerics.matmul import BLOCK, PANEL, adds_by_groups
-from nki.numerics.matmul_entry import columns_of_block, tile_routines
+from nki.numerics.matmul_entry import columns_of_block, word_routines
+from nki.numerics.words.operands import GROUP, MOST_ROWS
 
 
 @dataclass
@@ -329,7 +329,7 @@ class LoopIRBuilder:
 
 
 def _turned(factor: Expr) -> MemRef | None:
-    """The memory of a stationary operand that was not transposed, if products in tile registers can read it.
+    """The memory of a stationary operand that was not transposed, if products in words can read it.
 
     One that was packed for them lies the same way.
     """
@@ -339,7 +339,7 @@ def _turned(factor: Expr) -> MemRef | None:
         return None
     if memref.rows > MOST_ROWS:
         return None
-    return memref if memref.rows % GROUP == memref.columns % PANEL == 0 and tile_routines() is not None else None
+    return memref if memref.rows % GROUP == memref.columns % PANEL == 0 and word_routines() is not None else None
 
 
 def _blocks(product: Expr) -> MemRef | None:

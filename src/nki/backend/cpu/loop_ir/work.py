@@ -11,12 +11,15 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from nki.backend.cpu.loop_ir.nodes import Assign, Expr, Gemm, LoopStatement, Print, Reduce, Scan
-from nki.numerics.jit import engine
+from nki.numerics.matmul_entry import word_routines
+from nki.numerics.words.operands import PAIRS
 
 _PRODUCT: Final = 0.01
 """Nanoseconds of a multiplication and an addition in a matrix product: 200 GFLOP/s."""
 _IN_TILES: Final = 0.0018
 """The same in AMX's tile registers, with the packing of operands."""
+_IN_PAIRS: Final = 0.0045
+"""The same in pairs: 450 GFLOP/s."""
 _ELEMENT: Final = 0.08
 """Nanoseconds to load an element, or to store it."""
 _OPERATION: Final = {"act": 0.4, "gather": 1.0}
@@ -44,8 +47,7 @@ def _of(statement: LoopStatement) -> float:
         case Gemm(target, left, right, _, by_groups, _):
             once = right if statement.has_few_rows else left if statement.is_column else None
             reading = 0.0 if once is None else once.rows * once.columns * _ELEMENT
-            each = _IN_TILES if by_groups and once is None and engine().has_tiles else _PRODUCT
-            return reading + target.rows * target.columns * left.rows * each
+            return reading + target.rows * target.columns * left.rows * _each(by_groups and once is None)
         case Assign(target, value):
             return target.rows * target.columns * (_ELEMENT + _expression(value))
         case Reduce():
@@ -57,6 +59,14 @@ def _of(statement: LoopStatement) -> float:
         case _:
             source = getattr(statement, "source", statement.target)
             return source.rows * source.columns * _BY_ROW
+
+
+def _each(in_words: bool) -> float:
+    """Nanoseconds of one product, in words of bfloat16 if the processor multiplies those."""
+    routines = word_routines() if in_words else None
+    if routines is None:
+        return _PRODUCT
+    return _IN_PAIRS if routines.order == PAIRS else _IN_TILES
 
 
 def _expression(expr: Expr) -> float:

@@ -1,4 +1,4 @@
-"""The product in tile registers: the bits of the float32 product by groups, for all panels and any number of rows."""
+"""The product of words, in tile registers or in pairs: the bits of the float32 product by groups, for any size."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki.numerics.amx_matmul import AS_SUMMED
 from nki.numerics.matmul import CHAIN, PANEL
-from nki.numerics.matmul_entry import configured, matmul, tile_routines
+from nki.numerics.matmul_entry import configured, matmul, word_routines
+from nki.numerics.words.amx_matmul import AS_SUMMED
+from nki.numerics.words.operands import PAIRS, TILES
 
-pytestmark = pytest.mark.skipif(tile_routines() is None, reason="the processor has no tile registers")
+pytestmark = pytest.mark.skipif(word_routines() is None, reason="the processor does not multiply words")
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 
 
@@ -27,14 +28,17 @@ def operand(depth: int, columns: int, seed: int) -> Any:
 
 
 def words(numbers: Any) -> Words:
-    """Row w and row 16 + w of each group as the upper and the lower half of a word."""
-    halves = (numbers.view(np.uint32) >> 16).reshape(-1, 2, CHAIN, numbers.shape[1])
+    """Rows w and 16 + w of each group, or 2 w and 2 w + 1, as the upper and the lower half of a word."""
+    routines = word_routines()
+    assert routines is not None
+    apart = 1 if routines.order == PAIRS else CHAIN
+    halves = (numbers.view(np.uint32) >> 16).reshape(-1, 2, apart, numbers.shape[1])
     return (halves[:, 0] << 16 | halves[:, 1]).reshape(-1, numbers.shape[1])
 
 
 def product(left: Any, right: Any, out: Any, accumulate: int) -> None:
-    """Let tile registers multiply, with panels that lie apart, and columns of words beyond those of the result."""
-    tiles = tile_routines()
+    """Let the processor multiply words, with panels that lie apart, and columns of words beyond those of the result."""
+    tiles = word_routines()
     assert tiles is not None
     depth, rows, columns = *left.shape, right.shape[1]
     count, step = -(-columns // PANEL), depth // 2 * PANEL + 48
@@ -50,15 +54,18 @@ def product(left: Any, right: Any, out: Any, accumulate: int) -> None:
     with configured(tiles):
         call(
             out.ctypes.data, steps[0], stationary.ctypes.data, steps[1], panels.ctypes.data, steps[2],
-            rows, columns, depth // (2 * CHAIN), accumulate,
+            rows, columns, tiles.order.depth(depth), accumulate,
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("groups", [1, 2, 4, 5, 16])
+@pytest.mark.parametrize("depth", [16, 32, 48, 64, 128, 160, 240, 512])
 @pytest.mark.parametrize("rows", [1, 7, 16, 17, 40, 77, 128])
-@pytest.mark.parametrize("columns", [5, 32, 33, 96, 111])
-def test_bits_of_every_size(groups: int, rows: int, columns: int) -> None:
-    left, right = operand(32 * groups, rows, 1), operand(32 * groups, columns, 2)
+@pytest.mark.parametrize("columns", [5, 16, 32, 33, 49, 96, 111])
+def test_bits_of_every_size(depth: int, rows: int, columns: int) -> None:
+    routines = word_routines()
+    if routines is not None and routines.order == TILES and depth % 32:
+        pytest.skip("tile registers multiply whole groups")
+    left, right = operand(depth, rows, 1), operand(depth, columns, 2)
     wide = np.random.default_rng(3).standard_normal((rows + 1, columns + 9)).astype(np.float32)
     for accumulate in (0, 1):
         before = wide.copy()

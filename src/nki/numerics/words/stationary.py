@@ -1,6 +1,6 @@
-"""Stationary operands of :mod:`nki.numerics.amx_matmul` in the order in which tile registers want them, as LLVM IR.
+"""Stationary operands of products of words in the order in which processors want them, as LLVM IR.
 
-Words are those of :mod:`nki.numerics.amx_operands`, but here the words of a column lie side by side: a column of the
+Words are those of :mod:`nki.numerics.words.operands`, but here the words of a column lie side by side: a column of the
 operand, which is a row of the product, is a row of words, group by group. Behind the words of every sixteenth column,
 from the first one on, there are notes of the sixteen columns that begin with it: of 16 numbers the least is the least
 magnitude of all that are not 0, as bits, minus one (65535 if all are 0). Rows of words are :func:`row_words` apart or
@@ -15,10 +15,10 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.numerics.amx_operands import GROUP, I16, Least
 from nki.numerics.llvm import I32, I64, POINTER, VOID, Builder, Matrix, Value, Variable, i64, prefetch, scratch, steps
 from nki.numerics.matmul import CHAIN, PANEL
 from nki.numerics.transpose import gather, transposed
+from nki.numerics.words.operands import GROUP, I16, Least, WordOrder
 
 BLOCK: Final = 16
 """Columns that share notes; so many begin a range of columns that is packed, or are a multiple of it."""
@@ -32,7 +32,7 @@ def row_words(depth: int) -> int:
     return depth // 2 + CHAIN
 
 
-def add_pack_columns(module: ir.Module) -> ir.Function:
+def add_pack_columns(module: ir.Module, order: WordOrder) -> ir.Function:
     """Add to ``module`` and return this function, for an operand whose columns are dense.
 
     ::
@@ -40,20 +40,20 @@ def add_pack_columns(module: ir.Module) -> ir.Function:
         void nki_pack_columns(i32 *words, i64 ldw, const bfloat16 *columns, i64 step, i64 count, i64 groups)
 
     ``count`` columns, a multiple of :data:`BLOCK`, ``step`` elements from one to the next, become rows of words,
-    ``ldw`` words from one to the next, with notes.
+    ``ldw`` words from one to the next, with notes; words are in this ``order``.
     """
     function = _function(module, "nki_pack_columns")
     target, ldw, source, step, count, groups = function.args
     b: Builder = ir.IRBuilder(function.append_basic_block())
     words, columns, least = Matrix(target, ldw), Matrix(source, step, I16), Least(b, GROUP)
-    order = [number for word in range(CHAIN) for number in (CHAIN + word, word)]
+    places = [number for word in range(CHAIN) for number in (order.step * word + order.apart, order.step * word)]
     with steps(b, count, BLOCK) as first:
         least.clear()
         with steps(b, i64(BLOCK), 1) as number, steps(b, groups, 1) as group:
             column = b.add(first, number)
             place = columns.at(b, column, b.mul(group, i64(GROUP)))
             numbers = b.load(place, typ=ir.VectorType(I16, GROUP), align=2)
-            b.store(_shuffled(b, numbers, numbers, order), words.at(b, column, b.mul(group, i64(CHAIN))), align=4)
+            b.store(_shuffled(b, numbers, numbers, places), words.at(b, column, b.mul(group, i64(CHAIN))), align=4)
             least.add(numbers)
         halves = [_shuffled(b, least.lanes(), least.lanes(), list(range(n, n + BLOCK))) for n in (0, BLOCK)]
         smallest = b.select(b.icmp_unsigned("<", *halves), *halves)
@@ -62,7 +62,7 @@ def add_pack_columns(module: ir.Module) -> ir.Function:
     return function
 
 
-def add_pack_rows(module: ir.Module) -> ir.Function:
+def add_pack_rows(module: ir.Module, order: WordOrder) -> ir.Function:
     """Add to ``module`` and return this function, for an operand whose rows are dense.
 
     ::
@@ -82,7 +82,7 @@ def add_pack_rows(module: ir.Module) -> ir.Function:
         with steps(b, count, width, column) as first:
             least.clear()
             with steps(b, groups, 1) as group:
-                _mix(b, mixed, rows, b.mul(group, i64(GROUP)), first, least)
+                _mix(b, mixed, rows, b.mul(group, i64(GROUP)), first, least, order)
                 _turn(b, mixed, words, first, b.mul(group, i64(CHAIN)), width)
             for start in range(0, width, BLOCK):
                 lanes = list(range(start, start + BLOCK))
@@ -92,28 +92,26 @@ def add_pack_rows(module: ir.Module) -> ir.Function:
     return function
 
 
-def _mix(b: Builder, mixed: Matrix, rows: Matrix, row: Value, column: Value, least: Least) -> None:
+def _mix(b: Builder, mixed: Matrix, rows: Matrix, row: Value, column: Value, least: Least, order: WordOrder) -> None:
     """Write the words of a group, which begins at ``row``, and of some columns, to rows of ``mixed``.
 
     In one operation as processors have it: of eight columns each, first the first four, then the other ones of all.
     """
     width, half = least.count, _PIECE
-    orders = [
+    parts = [
         [lane for start in range(part, width, 2 * half) for n in range(start, start + half) for lane in (width + n, n)]
         for part in (0, half)
     ]
     with steps(b, i64(CHAIN), 1) as word:
-        for far in (0, CHAIN):  # the columns behind these
-            place = rows.at(b, b.add(row, b.add(word, i64(far))), b.add(column, i64(width)))
-            prefetch(b, place, level=2)
-        upper, lower = (
-            b.load(rows.at(b, b.add(row, b.add(word, i64(far))), column), typ=ir.VectorType(I16, width), align=2)
-            for far in (0, CHAIN)
-        )
-        for part, order in enumerate(orders):
-            b.store(_shuffled(b, upper, lower, order), mixed.at(b, word, i64(part * width // 2)), align=4)
-        for numbers in (upper, lower):
-            least.add(numbers)
+        upper_row = b.add(row, b.mul(word, i64(order.step)))
+        numbers: list[Value] = []
+        for place in (upper_row, b.add(upper_row, i64(order.apart))):
+            prefetch(b, rows.at(b, place, b.add(column, i64(width))), level=2)  # the columns behind these
+            numbers.append(b.load(rows.at(b, place, column), typ=ir.VectorType(I16, width), align=2))
+        for part, lanes in enumerate(parts):
+            b.store(_shuffled(b, numbers[0], numbers[1], lanes), mixed.at(b, word, i64(part * width // 2)), align=4)
+        for half_word in numbers:
+            least.add(half_word)
 
 
 def _turn(b: Builder, mixed: Matrix, words: Matrix, column: Value, word: Value, width: int) -> None:

@@ -1,15 +1,17 @@
-"""Moving operands of :mod:`nki.numerics.amx_matmul` in the order in which tile registers want them, as LLVM IR.
+"""Moving operands of products of words in the order in which processors want them, as LLVM IR.
 
-A word holds two bfloat16 numbers: word w of group g has row 32 g + w of an operand in the upper half, and row
-32 g + 16 + w in the lower one. The words of :data:`PANEL` columns lie in a *panel*: words one behind the other, each
-with its columns side by side. Behind the words there is a note for each 16 rows of the operand: the least magnitude of
-their numbers that is not 0, as bits, minus one (65535 if all are 0). A product needs it to rule out subnormal numbers.
+A word holds two bfloat16 numbers, in an order of words: :data:`TILES` for :mod:`nki.numerics.words.amx_matmul`,
+:data:`PAIRS` for :mod:`nki.numerics.words.pair_matmul`. The words of :data:`PANEL` columns lie in a *panel*: words one
+behind the other, each with its columns side by side. Behind the words there is a note for each 16 rows of the operand:
+the least magnitude of their numbers that is not 0, as bits, minus one (65535 if all are 0). A product needs it to rule
+out subnormal numbers.
 
 Numbers are moved, never interpreted.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from llvmlite import ir
@@ -45,12 +47,45 @@ _UPPER: Final = [number + CHAIN for number in _LOWER]
 """Numbers of the first and of the second half of the columns of two rows, the second row's first, as words."""
 
 
+@dataclass(frozen=True, slots=True)
+class WordOrder:
+    """The rows of an operand in word w of group g: 32 g + ``step`` w in the upper half, and ``apart`` rows on."""
+
+    step: int
+    apart: int
+
+    def rows(self, b: Builder, word: Value) -> tuple[Value, Value]:
+        """The rows of an operand in the upper and in the lower half of a word, counted from the first group on."""
+        upper = b.add(word, b.and_(word, i64(-CHAIN))) if self.step == 1 else b.mul(word, i64(self.step))
+        return upper, b.add(upper, i64(self.apart))
+
+    def depth(self, rows: int) -> int:
+        """The depth of a product of so many rows, as it takes that: in groups, in tile registers, or in chains."""
+        return -(-rows // (GROUP if self.step == 1 else CHAIN))
+
+    def runs(self, depth: int) -> list[tuple[int, int, int]]:
+        """Ranges of words with both halves, with the upper one, and with none, of whole groups of ``depth`` rows."""
+        groups, rest = divmod(depth, GROUP)
+        first = groups * CHAIN
+        if self.step == 1:
+            both, some = first + max(rest - CHAIN, 0), first + min(rest, CHAIN)
+        else:
+            both, some = first + rest // 2, first + (rest + 1) // 2
+        return [(0, both, 2), (both, some, 1), (some, -(-depth // GROUP) * CHAIN, 0)]
+
+
+TILES: Final = WordOrder(1, CHAIN)
+"""Words of tile registers: each of the two chains of a group has its own half."""
+PAIRS: Final = WordOrder(2, 1)
+"""Words of pairs: two rows that follow each other."""
+
+
 def panel_bytes(depth: int) -> int:
     """Bytes of a panel with its notes; ``depth``: multiple of :data:`GROUP`, at most :data:`MOST_ROWS`."""
     return 2 * PANEL * depth + NOTES
 
 
-def add_pack_panels(module: ir.Module) -> ir.Function:
+def add_pack_panels(module: ir.Module, order: WordOrder) -> ir.Function:
     """Add to ``module`` and return this function.
 
     ::
@@ -58,10 +93,10 @@ def add_pack_panels(module: ir.Module) -> ir.Function:
         void nki_pack_panels(void *panels, const bfloat16 *rows, i64 step, i64 ahead, i64 first, i64 last, i64 depth,
                              i64 count)
 
-    Rows ``first`` to ``last`` - 1 of an operand of ``depth`` rows become words of ``count`` panels. ``step`` and
-    ``ahead`` count elements from row to row and from panel to panel of the operand. ``first`` and ``last`` are
-    multiples of 16: a half of a word may be written without the other one, which keeps its contents. The rows of the
-    panel after each one, which need not exist, are fetched meanwhile.
+    Rows ``first`` to ``last`` - 1 of an operand of ``depth`` rows become words of ``count`` panels, in this ``order``.
+    ``step`` and ``ahead`` count elements from row to row and from panel to panel of the operand. ``first`` and ``last``
+    are multiples of 16: a half of a word may be written without the other one, which keeps its contents. The rows of
+    the panel after each one, which need not exist, are fetched meanwhile.
     """
     kind = ir.FunctionType(VOID, [POINTER, POINTER, *[I64] * 6])
     function = ir.Function(module, kind, "nki_pack_panels")
@@ -72,36 +107,54 @@ def add_pack_panels(module: ir.Module) -> ir.Function:
         panel = b.gep(target, [b.mul(number, size)], source_etype=ir.IntType(8))
         rows = Matrix(b.gep(source, [b.mul(number, ahead)], source_etype=I16), step, I16)
         notes = b.gep(panel, [b.mul(depth, i64(PANEL))], source_etype=I16)
-        start = Variable(b)
-        start.set(first)
-        with b.if_then(b.icmp_signed("!=", b.and_(first, i64(CHAIN)), i64(0))):
-            _pack_half(b, panel, rows, first, notes)
-            start.set(b.add(first, i64(CHAIN)))
-        with steps(b, last, GROUP, start) as here:
-            _pack_group(b, panel, rows, here, notes, ahead)
-        with b.if_then(b.icmp_signed("<", start.get(), last)):
-            _pack_half(b, panel, rows, start.get(), notes)
+        pack = _pack_pairs if order == PAIRS else _pack_tiles
+        pack(b, panel, rows, (first, last), notes, ahead)
     b.ret_void()
     return function
 
 
-def _pack_group(b: Builder, panel: Value, rows: Matrix, first: Value, notes: Value, ahead: Value) -> None:
-    """Write the words of rows ``first`` to ``first`` + 31."""
+def _pack_pairs(b: Builder, panel: Value, rows: Matrix, ends: tuple[Value, Value], notes: Value, ahead: Value) -> None:
+    """Write the words of a range of rows: each has two rows of one chain."""
+    start = Variable(b)
+    start.set(ends[0])
+    with steps(b, ends[1], CHAIN, start) as here:
+        upper, lower = _pack_words(b, panel, rows, here, CHAIN // 2, PAIRS, ahead)
+        upper.add_notes(lower.lanes())
+        _note(b, notes, here, upper)
+
+
+def _pack_tiles(b: Builder, panel: Value, rows: Matrix, ends: tuple[Value, Value], notes: Value, ahead: Value) -> None:
+    """Write the words of a range of rows, which may begin and end with a half of a word."""
+    start = Variable(b)
+    start.set(ends[0])
+    with b.if_then(b.icmp_signed("!=", b.and_(ends[0], i64(CHAIN)), i64(0))):
+        _pack_half(b, panel, rows, ends[0], notes)
+        start.set(b.add(ends[0], i64(CHAIN)))
+    with steps(b, ends[1], GROUP, start) as here:
+        for part, least in enumerate(_pack_words(b, panel, rows, here, CHAIN, TILES, ahead)):
+            _note(b, notes, b.add(here, i64(CHAIN * part)), least)
+    with b.if_then(b.icmp_signed("<", start.get(), ends[1])):
+        _pack_half(b, panel, rows, start.get(), notes)
+
+
+def _pack_words(
+    b: Builder, panel: Value, rows: Matrix, first: Value, count: int, order: WordOrder, ahead: Value
+) -> list[Least]:
+    """Write ``count`` words, from that of row ``first`` on; notes of their upper, and of their lower halves."""
     leasts = [Least(b, PANEL) for _ in range(2)]
     following = Matrix(rows.at(b, first, ahead), rows.stride, I16)
-    with steps(b, i64(CHAIN), 1) as word:
-        upper = _load(b, rows.at(b, b.add(first, word), i64(0)))
-        lower = _load(b, rows.at(b, b.add(first, b.add(word, i64(CHAIN))), i64(0)))
-        for row in (word, b.add(word, i64(CHAIN))):
-            prefetch(b, following.at(b, row, i64(0)))
+    with steps(b, i64(count), 1) as word:
+        numbers = b.mul(word, i64(order.step)), b.add(b.mul(word, i64(order.step)), i64(order.apart))
+        upper, lower = (_load(b, rows.at(b, b.add(first, number), i64(0))) for number in numbers)
+        for number in numbers:
+            prefetch(b, following.at(b, number, i64(0)))
         place = _word(b, panel, first, word)
         for part, lanes in enumerate((_LOWER, _UPPER)):
             words = b.shuffle_vector(upper, lower, _lanes(lanes))
             b.store(words, b.gep(place, [i64(PANEL * part)], source_etype=I16), align=2)
         for least, row in zip(leasts, (upper, lower), strict=True):
             least.add(row)
-    for part, least in enumerate(leasts):
-        _note(b, notes, b.add(first, i64(CHAIN * part)), least)
+    return leasts
 
 
 def _pack_half(b: Builder, panel: Value, rows: Matrix, first: Value, notes: Value) -> None:
@@ -153,7 +206,7 @@ def add_least(module: ir.Module) -> ir.Function:
 
 
 def add_widen(module: ir.Module) -> ir.Function:
-    """Add to ``module`` and return this function, for products that tile registers would compute wrongly.
+    """Add to ``module`` and return this function, for products that those of words would compute wrongly.
 
     ::
 
@@ -172,14 +225,15 @@ def add_widen(module: ir.Module) -> ir.Function:
     return function
 
 
-def add_unpack(module: ir.Module) -> ir.Function:
+def add_unpack(module: ir.Module, order: WordOrder) -> ir.Function:
     """Add to ``module`` and return this function.
 
     ::
 
         void nki_unpack(float *rows, i64 ldr, const i32 *words, i64 ldw, i64 depth, i64 columns)
 
-    ``depth`` / 2 rows of words, ``ldw`` apart, become ``depth`` rows of float32; ``columns`` is a multiple of 16.
+    ``depth`` / 2 rows of words in this ``order``, ``ldw`` apart, become ``depth`` rows of float32; ``columns`` is a
+    multiple of 16.
     """
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64] * 2 + [I64] * 2), "nki_unpack")
     target, ldr, words_pointer, ldw, depth, columns = function.args
@@ -187,9 +241,9 @@ def add_unpack(module: ir.Module) -> ir.Function:
     out, source = Matrix(target, ldr), Matrix(words_pointer, ldw)
     with steps(b, b.udiv(depth, i64(2)), 1) as word, steps(b, columns, CHAIN) as column:
         words = b.load(source.at(b, word, column), typ=_WORDS, align=4)
-        row = b.add(word, b.and_(word, i64(-CHAIN)))
-        b.store(b.and_(words, constant(_WORDS, -1 << 16)), out.at(b, row, column), align=4)
-        b.store(b.shl(words, constant(_WORDS, 16)), out.at(b, b.add(row, i64(CHAIN)), column), align=4)
+        upper, lower = order.rows(b, word)
+        b.store(b.and_(words, constant(_WORDS, -1 << 16)), out.at(b, upper, column), align=4)
+        b.store(b.shl(words, constant(_WORDS, 16)), out.at(b, lower, column), align=4)
     b.ret_void()
     return function
 
