@@ -119,7 +119,7 @@ def blocks_of_transfers(width: Callable[[int], int]) -> Any:
         nisa.dma_copy(dst=tiles[0], src=a[0:128, 0:512])
         for i in range(count):
             size = width(i)
-            row = i * 8 % (129 - size)
+            row = i % (17 - size // 8) * 8
             part = tiles[i % 16][row : row + size, :]
             nisa.dma_copy(dst=part, src=a[row : row + size, 0:512], **modes[i % 3])
         nisa.dma_copy(dst=out, src=tiles[0])
@@ -191,8 +191,8 @@ PROGRAMS: Final[dict[str, tuple[Any, Any, int]]] = {
     "128 views, 32 chunks": (views(128, 32), LARGE, 60),
     "convolution, 3 taps": (convolution(3), SHORT, 900),
     "convolution, 7 taps": (convolution(7), SHORT, 500),
-    "transfers alone, 8 partitions": (blocks_of_transfers(lambda _: 8), SMALL, 8000),
-    "transfers alone, 1 to 64 partitions": (blocks_of_transfers(lambda i: 1 << i % 7), SMALL, 8000),
+    "transfers alone, one engine each": (blocks_of_transfers(lambda _: 8), SMALL, 8000),
+    "transfers alone, one to eight engines": (blocks_of_transfers(lambda i: 8 + i % 8 * 8), SMALL, 8000),
     "half of them on all engines": (blocks_of_transfers(lambda i: 128 if i % 2 else 8), SMALL, 8000),
     "nine in ten on all engines": (blocks_of_transfers(lambda i: 128 if i % 10 else 8), SMALL, 8000),
 }

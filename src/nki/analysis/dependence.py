@@ -26,6 +26,7 @@ from nki.ir.types import Access
 Ids = NDArray[np.int64]
 _MOST_SETS = 256
 """Sets of instructions that are kept, to be found again."""
+_NOBODY: frozenset[int] = frozenset()
 _FEW = 4
 """Dependences of an instruction up to which it is no use to look for others with the same ones."""
 
@@ -100,11 +101,11 @@ class ReachingAccesses:
         classes, floor, writers, readers = self.classes, self.floor, self._writer, self._reader
         self._sets.clear()
         small, before, has_runtime_index = classes.small, classes.before, classes.has_runtime_index
+        twins, follows = classes.twins, bool(self._large)
         reading_queue, more_readers = self._queue, self._more_readers
         for number, (queue, inst) in enumerate(zip(queues, instructions, strict=True), first):
             results: set[int] = set()
             others: set[int] = set()
-            earlier: list[int] = []
             known, is_shared = NO_CLASSES, False
             reads, changes = classes.reads(inst) if has_runtime_index else inst.read_operands(), inst.changes()
             for access in reads:
@@ -135,9 +136,15 @@ class ReachingAccesses:
                 for alias_class in of:
                     producer = writers[alias_class]
                     if producer < 0:
-                        if (olds := before.get(alias_class)) is None:
-                            earlier += classes.earlier(alias_class)
-                        elif olds is not known:  # classes side by side often share one tuple
+                        if (twin := twins[alias_class]) >= 0:
+                            user = readers[twin]
+                            if user < 0:
+                                user = writers[twin]
+                            elif twin in more_readers:
+                                others.update([p for p in more_readers[twin].values() if p >= floor])
+                            if user >= floor:
+                                others.add(user)
+                        elif (olds := before.get(alias_class, known)) is not known:  # neighbours often share a tuple
                             others.update(self._last_users(known := olds))
                     writers[alias_class] = number
                     reader = readers[alias_class]
@@ -149,8 +156,8 @@ class ReachingAccesses:
                             others.update([p for p in more_readers.pop(alias_class).values() if p >= floor])
                     elif producer >= floor:
                         others.add(producer)
-            if earlier or self._large or inst.effects.external:
-                results, others = self._follows(number, queue, inst, earlier, results, others)
+            if follows or inst.effects.external:
+                results, others = self._follows(number, queue, inst, results, others)
             if number in others:
                 others.discard(number)
             yield results, others, is_shared
@@ -167,15 +174,13 @@ class ReachingAccesses:
         number: int,
         queue: int,
         inst: Inst,
-        earlier: list[int],
         results: AbstractSet[int],
         others: AbstractSet[int],
     ) -> tuple[set[int], set[int]]:
-        """Let instruction ``number`` follow the users of ``earlier`` classes, access large memories, and write the
-        world outside, as far as it does; the results that it reads, and the others, with these.
+        """Let instruction ``number`` access large memories, and write the world outside, as far as it does; the results
+        that it reads, and the others, with these.
         """
         results, others = _changeable(results), _changeable(others)
-        self._add_users(earlier, others)
         if inst.effects.external:
             self._add_users((0,), others)
             self._writer[0], self._reader[0] = number, -1
@@ -238,6 +243,9 @@ class ReachingAccesses:
 
         Accesses in turns to the views of a tile find the same ones again and again.
         """
+        first = numbers[0]
+        if numbers.count(first) == len(numbers):
+            return (frozenset((first,)) if first >= self.floor else _NOBODY), first >= 0
         key = tuple(numbers)
         known = self._sets.get(key)
         if known is None:
@@ -406,7 +414,9 @@ class GraphBuilder:
         known: dict[object, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         for queue, (results, producers, is_shared) in zip(queues, found, strict=True):
             on_queue: tuple[int, ...] = ()
-            if is_shared:
+            if is_shared and len(results) + len(producers) <= _FEW:
+                producers = set(producers)
+            elif is_shared:
                 # Accesses in turns to the views of a tile have the same dependences, and get the same tuples.
                 key = queue, frozenset(results), frozenset(producers)
                 both = known.get(key)
