@@ -74,14 +74,14 @@ class ReachingAccesses:
         self._writer = [-1] * classes.count
         self._reader = [-1] * classes.count
         """The last reader of each class since it was written, on the queue that read it first; -1: nobody did."""
-        self._queue = [-1] * classes.count
-        """That queue."""
+        self._queue_of: dict[int, int] = {}
+        """The queue of each instruction."""
         self._more_readers: dict[int, dict[int, int]] = {}
         """Of classes that several queues have read: the last reader on each other queue. Few have any."""
         self._users: dict[int, tuple[int, ...]] = {}
         """By the ``id`` of a tuple of :attr:`AccessClasses.before`: the last users of its classes."""
-        self._sets: dict[tuple[int, ...], tuple[frozenset[int], bool]] = {}
-        """Results of :meth:`_distinct` in this block."""
+        self._sets: dict[tuple[int, int, int], tuple[list[int], frozenset[int], int]] = {}
+        """Lists of instructions, and results of :meth:`_distinct` for them in this block, by first, last and length."""
         self._large = [_LargeMemory(size) for size in classes.large_sizes]
 
     def visit(self, number: int, queue: int, inst: Inst) -> tuple[set[int], set[int]]:
@@ -102,8 +102,9 @@ class ReachingAccesses:
         self._sets.clear()
         small, before, has_runtime_index = classes.small, classes.before, classes.has_runtime_index
         twins, follows = classes.twins, bool(self._large)
-        reading_queue, more_readers = self._queue, self._more_readers
+        queue_of, more_readers = self._queue_of, self._more_readers
         for number, (queue, inst) in enumerate(zip(queues, instructions, strict=True), first):
+            queue_of[number] = queue
             results: set[int] = set()
             others: set[int] = set()
             known, is_shared = NO_CLASSES, False
@@ -121,8 +122,8 @@ class ReachingAccesses:
                         results.update([p for each in classes.earlier(alias_class) if (p := writers[each]) >= floor])
                     reader = readers[alias_class]
                     if reader < 0:
-                        readers[alias_class], reading_queue[alias_class] = number, queue
-                    elif reading_queue[alias_class] == queue:
+                        readers[alias_class] = number
+                    elif queue_of[reader] == queue:
                         readers[alias_class] = number
                         if reader >= floor:
                             others.add(reader)
@@ -194,19 +195,18 @@ class ReachingAccesses:
         nothing, if the classes are not alike.
         """
         cut, count = slice(classes.start, classes.stop, classes.step), len(classes)
+        writers, unwritten = self._distinct(self._writer[cut])
         last_readers = self._reader[cut]
-        unread = last_readers.count(-1)
-        if unread not in (0, count):
+        if unwritten:
             return None
-        writers, all_written = self._distinct(self._writer[cut])
-        if not all_written:
-            return None
-        if not unread:
-            if self._queue[cut].count(queue) < count:
+        if last_readers[0] < 0:
+            if self._distinct(last_readers)[1] < count:
                 return None
-            self._add(others, set(last_readers))
         else:
-            self._queue[cut] = [queue] * count
+            queue_of, several = self._queue_of, set(last_readers)
+            if -1 in several or any(queue_of[reader] != queue for reader in several):
+                return None
+            self._add(others, several)
         self._reader[cut] = [number] * count
         return writers
 
@@ -215,10 +215,8 @@ class ReachingAccesses:
         and nothing, if the classes are not alike.
         """
         cut, count = slice(classes.start, classes.stop, classes.step), len(classes)
-        producers = self._writer[cut]
-        unwritten = producers.count(-1)
-        last_readers = self._reader[cut]
-        unread = last_readers.count(-1)
+        producers, unwritten = self._distinct(self._writer[cut])
+        last_readers, unread = self._distinct(self._reader[cut])
         if unwritten not in (0, count) or unread not in (0, count):
             return None
         if self._more_readers and not self._more_readers.keys().isdisjoint(classes):
@@ -231,31 +229,28 @@ class ReachingAccesses:
             elif not self.classes.before.keys().isdisjoint(classes):
                 return None
         if not unread:
-            found.append(self._distinct(last_readers)[0])
+            found.append(last_readers)
             self._reader[cut] = [-1] * count
         elif not unwritten:
-            found.append(self._distinct(producers)[0])
+            found.append(producers)
         self._writer[cut] = [number] * count
         return found
 
-    def _distinct(self, numbers: list[int]) -> tuple[frozenset[int], bool]:
-        """The instructions of this block among ``numbers``, and if no number is -1.
+    def _distinct(self, numbers: list[int]) -> tuple[frozenset[int], int]:
+        """The instructions of this block among ``numbers``, and how many numbers are -1.
 
-        Accesses in turns to the views of a tile find the same ones again and again.
+        Accesses in turns to the views of a tile find the same ones again and again. To compare a list with the one
+        before takes a fraction of the time of a hash.
         """
-        first = numbers[0]
-        if numbers.count(first) == len(numbers):
-            return (frozenset((first,)) if first >= self.floor else _NOBODY), first >= 0
-        key = tuple(numbers)
+        key = numbers[0], numbers[-1], len(numbers)
         known = self._sets.get(key)
-        if known is None:
+        if known is None or known[0] != numbers:
             if len(self._sets) >= _MOST_SETS:
                 self._sets.clear()
-            members, found = set(numbers), set[int]()
-            all_known = -1 not in members
-            self._add(found, members)
-            known = self._sets[key] = frozenset(found), all_known
-        return known
+            found = set[int]()
+            self._add(found, set(numbers))
+            known = self._sets[key] = numbers, frozenset(found), numbers.count(-1)
+        return known[1], known[2]
 
     def _add(self, producers: set[int], found: set[int]) -> None:
         """Add those that are instructions of this block."""
@@ -282,9 +277,12 @@ class ReachingAccesses:
             return frozenset(found)
         cut = slice(classes.start, classes.stop, classes.step)
         users = self._reader[cut]
-        if (unread := users.count(-1)) == len(users):
+        known, unread = self._distinct(users)
+        if not unread:
+            return known
+        if unread == len(users):
             users = self._writer[cut]
-        elif unread:
+        else:
             users += [writer for reader, writer in zip(users, self._writer[cut], strict=True) if reader < 0]
         return self._distinct(users)[0]
 
