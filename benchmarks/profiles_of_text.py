@@ -1,8 +1,8 @@
 """A profile of a program that is read from text: the CPU time of its parts for each instruction, by kind of program.
 
-Nothing is known of a program from text but its instructions, on their queues. Rows say how many instructions per second
-all parts handle without the parser, and with it, in CPU time of this process; medians of the parts, each run of which
-parses the text anew. The ratio is to the time for each instruction of the same program with a fifth of the blocks.
+Nothing is known of a program from text but its instructions, on their queues. A row says how many instructions per
+second all parts but the parser handle, the time of each part (parser, alias classes, dependence graph, other, estimates and
+replay), and the rate with the parser. Times are medians of CPU times of this process; each run parses the text anew.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any, Final
 
 import ml_dtypes
@@ -24,7 +25,7 @@ from benchmarks.timing import Row
 from nki import target as targets
 from nki.analysis.dependence import GraphBuilder, queue_numbers
 from nki.base import gc_pause
-from nki.base.warning import NkiPortabilityWarning
+from nki.base.warning import NkiWarning
 from nki.compiler import pipeline
 from nki.ir.loop import all_blocks
 from nki.ir.program import Program
@@ -109,8 +110,11 @@ def narrow(partitions: int) -> Any:
 
 def blocks_of_transfers(width: Callable[[int], int]) -> Any:
     """Transfers of three generators and nothing else, the ``i``-th one of ``width(i)`` partitions."""
-    modes = [{"dge_mode": nisa.dge_mode.hwdge, "engine": engine} for engine in (nisa.engine.sync, nisa.engine.scalar)]
-    modes.append({"dge_mode": nisa.dge_mode.swdge})
+    modes = (
+        {"dge_mode": nisa.dge_mode.hwdge, "engine": nisa.engine.sync},
+        {"dge_mode": nisa.dge_mode.hwdge, "engine": nisa.engine.scalar},
+        {"dge_mode": nisa.dge_mode.swdge},
+    )
 
     @nki.jit
     def transfers(a: Any, count: int) -> Any:
@@ -179,43 +183,48 @@ LARGE: Final = np.zeros((1024, 2048), np.float32)
 SMALL: Final = np.zeros((1024, 512), np.float32)
 SHORT: Final = np.zeros((128, 2048), ml_dtypes.bfloat16)
 
-PROGRAMS: Final[dict[str, tuple[Any, Any, int]]] = {
-    "plain tiles": (plain, SMALL, 500),
-    "three-point stencil, strided columns": (stencil, SMALL, 1000),
-    "sums of image rows, every second column": (image, SMALL, 200),
-    "transfers of 4 partitions": (narrow(4), SMALL, 250),
-    "transfers of 1 partition": (narrow(1), SMALL, 250),
-    "transposes by strided views": (views(4, 0), LARGE, 1500),
-    "32 views, 8 chunks": (views(32, 8), LARGE, 200),
-    "32 views, 32 chunks": (views(32, 32), LARGE, 150),
-    "128 views, 32 chunks": (views(128, 32), LARGE, 60),
-    "convolution, 3 taps": (convolution(3), SHORT, 900),
-    "convolution, 7 taps": (convolution(7), SHORT, 500),
-    "transfers alone, one engine each": (blocks_of_transfers(lambda _: 8), SMALL, 8000),
-    "transfers alone, one to eight engines": (blocks_of_transfers(lambda i: 8 + i % 8 * 8), SMALL, 8000),
-    "half of them on all engines": (blocks_of_transfers(lambda i: 128 if i % 2 else 8), SMALL, 8000),
-    "nine in ten on all engines": (blocks_of_transfers(lambda i: 128 if i % 10 else 8), SMALL, 8000),
+PROGRAMS: Final[dict[str, tuple[Any, tuple[Any, ...], int]]] = {
+    "plain tiles": (plain, (SMALL,), 500),
+    "three-point stencil, strided columns": (stencil, (SMALL,), 1000),
+    "sums of image rows, every second column": (image, (SMALL,), 200),
+    "transfers of 4 partitions": (narrow(4), (SMALL,), 250),
+    "transfers of 1 partition": (narrow(1), (SMALL,), 250),
+    "transposes by strided views": (views(4, 0), (LARGE,), 1500),
+    "32 views, 8 chunks": (views(32, 8), (LARGE,), 200),
+    "32 views, 32 chunks": (views(32, 32), (LARGE,), 150),
+    "128 views, 32 chunks": (views(128, 32), (LARGE,), 60),
+    "convolution, 3 taps": (convolution(3), (SHORT,), 900),
+    "convolution, 7 taps": (convolution(7), (SHORT,), 500),
+    "transfers alone, one engine each": (blocks_of_transfers(lambda _: 8), (SMALL,), 8000),
+    "transfers alone, one to eight engines": (blocks_of_transfers(lambda i: 8 + i % 8 * 8), (SMALL,), 8000),
+    "half of them on all engines": (blocks_of_transfers(lambda i: 128 if i % 2 else 8), (SMALL,), 8000),
+    "nine in ten on all engines": (blocks_of_transfers(lambda i: 128 if i % 10 else 8), (SMALL,), 8000),
+    "tiled matmul": (
+        tiled,
+        (np.zeros((3072, 4096), ml_dtypes.bfloat16), np.zeros((3072, 2048), ml_dtypes.bfloat16)),
+        0,
+    ),
 }
-"""Each kernel, its argument, and a number of blocks that gives about 8,000 instructions."""
+"""Each kernel, its arguments, and a number of blocks that gives about 8,000 instructions."""
+GROWING: Final = ("plain tiles", "transfers of 4 partitions", "128 views, 32 chunks", "convolution, 7 taps")
 
 
 def rows(runs: int) -> Iterator[Row]:
-    """A row for each program, of its parts, and one of its growth."""
-    warnings.simplefilter("ignore", NkiPortabilityWarning)
-    for name, text in texts():
-        for _ in range(2):
+    """A row for each program, and one of some programs with ten times as many instructions."""
+    warnings.simplefilter("ignore", NkiWarning)
+    for name in PROGRAMS:
+        for factor in (1, 10) if name in GROWING else (1,):
+            text = text_of(name, factor)
             measured(text)  # tables that are about no program
-        times = [measured(text) for _ in range(max(1, min(runs, 7)))]
-        count = parse(text).size
-        yield row(f"{name}, {count:,}", {part: statistics.median(t[part] for t in times) / count for part in PARTS})
+            times = [measured(text) for _ in range(max(1, min(runs, 7)))]
+            count = parse(text).size
+            yield row(f"{name}, {count:,}", {part: statistics.median(t[part] for t in times) / count for part in PARTS})
 
 
-def texts(factor: float = 1.0) -> Iterator[tuple[str, str]]:
-    """The text of each program, ready to run on trn2, with ``factor`` times the usual number of blocks."""
-    for name, (kernel, argument, count) in PROGRAMS.items():
-        yield name, show(scheduled(kernel, argument, max(1, int(count * factor))))
-    operand = np.zeros((3072, int(8 * factor) * 512), ml_dtypes.bfloat16), np.zeros((3072, 2048), ml_dtypes.bfloat16)
-    yield "tiled matmul", show(scheduled(tiled, *operand))
+def text_of(name: str, factor: int = 1) -> str:
+    """The text of a program, ready to run on trn2, with ``factor`` times the usual number of blocks."""
+    kernel, arguments, blocks = PROGRAMS[name]
+    return show(scheduled(kernel, *arguments, *([blocks * factor] if blocks else [])))
 
 
 def scheduled(kernel: Any, *arguments: Any) -> Program:
@@ -226,30 +235,32 @@ def scheduled(kernel: Any, *arguments: Any) -> Program:
 
 def measured(text: str) -> dict[str, float]:
     """Seconds of CPU time of each part."""
-    clock, target = time.process_time, targets.find("trn2")
+    target = targets.find("trn2")
+    times = [time.process_time()]
+
+    def done() -> None:
+        times.append(time.process_time())
+
     with gc_pause.paused():
-        times = [clock()]
         program = parse(text)
-        times.append(clock())
+        done()
         (core,) = program.cores
         _, queues = queue_numbers(core)
-        counted = clock()
+        done()
         builder = GraphBuilder(core)
-        times.append(clock())
+        done()
         first, graphs = 0, list[object]()
         for block in all_blocks(core.body):
             graphs.append(builder.graph(block, queues[first : first + len(block)]))
             first += len(block)
         core.dependences = graphs
-        times.append(clock())
+        done()
         timed = TimedProgram(program)
-        times.append(clock())
+        done()
         timed.run(target)
-        times.append(clock())
-    took = [end - start for start, end in zip(times, times[1:], strict=False)]
-    took[1] -= counted - times[1]
-    took[3] += counted - times[1] - (counted - times[1])
-    return dict(zip(PARTS, took, strict=True))
+        done()
+    parser, numbers, classes, graph, other, replay = (end - start for start, end in pairwise(times))
+    return dict(zip(PARTS, (parser, classes, graph, numbers + other, replay), strict=True))
 
 
 def row(what: str, parts: dict[str, float]) -> Row:

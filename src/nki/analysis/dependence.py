@@ -107,7 +107,8 @@ class ReachingAccesses:
             queue_of[number] = queue
             results: set[int] = set()
             others: set[int] = set()
-            known, is_shared = NO_CLASSES, False
+            known: tuple[int, ...] = ()
+            is_shared = False
             reads, changes = classes.reads(inst) if has_runtime_index else inst.read_operands(), inst.changes()
             for access in reads:
                 of = small.get(access, NO_CLASSES)
