@@ -1,8 +1,9 @@
 """A profile of a program that is read from text: the CPU time of its parts for each instruction, by kind of program.
 
 Nothing is known of a program from text but its instructions, on their queues. A row says how many instructions per
-second all parts but the parser handle, the time of each part (parser, alias classes, dependence graph, other, estimates and
-replay), and the rate with the parser. Times are medians of CPU times of this process; each run parses the text anew.
+second all parts but the parser handle, the time of each part (parser, alias classes, dependence graph, other, estimates
+and replay), and the rate with the parser. Times are medians of CPU times of this process; each run parses the text
+anew.
 """
 
 from __future__ import annotations
