@@ -110,8 +110,8 @@ def test_both_ways_read_the_same_of_changed_programs(texts: list[str]) -> None:
         (" moving=", " self="),
         (" moving=", " is_moving=1 moving="),
         (" moving=", " tile_size=(128, 128) moving="),
-        ("place=(0, 0)", "place=(0, 0]"),
-        ("place=(0, 0)", "place=(0, 0"),
+        (")\n  tensor ", "]\n  tensor "),
+        (")\n  tensor ", "\n  tensor "),
         ("place=(0, ", "place=(-1, "),
         ("place=(0, ", "place=(0,"),
         ("place=(0, ", "place=(00000000000000000000, "),
@@ -127,6 +127,7 @@ def test_both_ways_read_the_same_of_changed_programs(texts: list[str]) -> None:
 def test_lines_that_are_hardly_usual(scheduled: str, old: str, new: str) -> None:
     assert old in scheduled
     _compare(new.join(scheduled.split(old, 2)))
+    _compare(new.join(scheduled.rsplit(old, 1)))
     _compare(scheduled.replace(old, new))
 
 
