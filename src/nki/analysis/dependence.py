@@ -27,6 +27,7 @@ Ids = NDArray[np.int64]
 _MOST_SETS = 256
 """Sets of instructions that are kept, to be found again."""
 _NOBODY: frozenset[int] = frozenset()
+_NO_USERS: tuple[int, ...] = ()
 _FEW = 4
 """Dependences of an instruction up to which it is no use to look for others with the same ones."""
 
@@ -107,8 +108,7 @@ class ReachingAccesses:
             queue_of[number] = queue
             results: set[int] = set()
             others: set[int] = set()
-            known: tuple[int, ...] = ()
-            is_shared = False
+            known, is_shared = _NO_USERS, False
             reads, changes = classes.reads(inst) if has_runtime_index else inst.read_operands(), inst.changes()
             for access in reads:
                 of = small.get(access, NO_CLASSES)
@@ -116,15 +116,12 @@ class ReachingAccesses:
                     results, is_shared = _joined(results, (found,), number, access, reads), True
                     continue
                 for alias_class in of:
-                    producer = writers[alias_class]
+                    producer, reader = writers[alias_class], readers[alias_class]
                     if producer >= floor:
                         results.add(producer)
                     elif producer < 0:
                         results.update([p for each in classes.earlier(alias_class) if (p := writers[each]) >= floor])
-                    reader = readers[alias_class]
-                    if reader < 0:
-                        readers[alias_class] = number
-                    elif queue_of[reader] == queue:
+                    if reader < 0 or queue_of[reader] == queue:
                         readers[alias_class] = number
                         if reader >= floor:
                             others.add(reader)
@@ -139,17 +136,13 @@ class ReachingAccesses:
                     producer = writers[alias_class]
                     if producer < 0:
                         if (twin := twins[alias_class]) >= 0:
-                            user = readers[twin]
-                            if user < 0:
-                                user = writers[twin]
-                            elif twin in more_readers:
-                                others.update([p for p in more_readers[twin].values() if p >= floor])
-                            if user >= floor:
+                            if (user := readers[twin]) >= floor or (user < 0 and (user := writers[twin]) >= floor):
                                 others.add(user)
+                            if twin in more_readers:
+                                others.update([p for p in more_readers[twin].values() if p >= floor])
                         elif (olds := before.get(alias_class, known)) is not known:  # neighbours often share a tuple
                             others.update(self._last_users(known := olds))
-                    writers[alias_class] = number
-                    reader = readers[alias_class]
+                    writers[alias_class], reader = number, readers[alias_class]
                     if reader >= 0:
                         if reader >= floor:
                             others.add(reader)

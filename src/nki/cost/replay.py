@@ -208,8 +208,7 @@ class _Block:
         self.threads = [in_order] if not self.by_events else by_queue(in_order, queues, queue_count)
         """Instructions that run one after the other."""
         self.behind = _behind(estimates, self.loads) if self.by_events else {}
-        """Of transfers that take longer than the busiest of their engines: by how much, by the ``id`` of estimates."""
-        self.positions = [0] * len(self.threads)
+        self.positions, self.serial = [0] * len(self.threads), 0
         self.runnable = list(range(len(self.threads) - 1, -1, -1))
         self.waiting: dict[int, list[int]] = {}
         """The threads that wait for the result of an instruction, or, by ``~number``, for its issue."""
@@ -222,7 +221,6 @@ class _Block:
         self.engines = SharedEngines() if self.loads.count > 1 else None
         self.data_engines = self.engines or self.bandwidth
         self.in_order, self.own_dma = EnginesInOrder(self.loads.count), EnginesInOrder(1)
-        self.serial = 0
 
     def _advance(self) -> bool:
         """Let events happen until a thread is runnable; False if there are no more."""
