@@ -24,7 +24,7 @@ _PLAIN = re.compile(grammar.PLAIN).fullmatch
 
 
 class UsualLines(ABC):
-    """What has been read of a text, and the reader of usual lines.
+    """Reader of usual lines, with all that has been read of a text.
 
     Its methods return None, or False, and change nothing, where a line is not usual.
     """
