@@ -26,6 +26,8 @@ from nki.ir.types import Access
 Ids = NDArray[np.int64]
 _MOST_SETS = 256
 """Sets of instructions that are kept, to be found again."""
+_NOBODY: frozenset[int] = frozenset()
+_NO_USERS: tuple[int, ...] = ()
 _FEW = 4
 """Dependences of an instruction up to which it is no use to look for others with the same ones."""
 
@@ -73,14 +75,14 @@ class ReachingAccesses:
         self._writer = [-1] * classes.count
         self._reader = [-1] * classes.count
         """The last reader of each class since it was written, on the queue that read it first; -1: nobody did."""
-        self._queue = [-1] * classes.count
-        """That queue."""
+        self._queue_of: dict[int, int] = {}
+        """The queue of each instruction."""
         self._more_readers: dict[int, dict[int, int]] = {}
         """Of classes that several queues have read: the last reader on each other queue. Few have any."""
         self._users: dict[int, tuple[int, ...]] = {}
         """By the ``id`` of a tuple of :attr:`AccessClasses.before`: the last users of its classes."""
-        self._sets: dict[tuple[int, ...], tuple[frozenset[int], bool]] = {}
-        """Results of :meth:`_distinct` in this block."""
+        self._sets: dict[tuple[int, int, int], tuple[list[int], frozenset[int], int]] = {}
+        """Lists of instructions, and results of :meth:`_distinct` for them in this block, by first, last and length."""
         self._large = [_LargeMemory(size) for size in classes.large_sizes]
 
     def visit(self, number: int, queue: int, inst: Inst) -> tuple[set[int], set[int]]:
@@ -100,12 +102,13 @@ class ReachingAccesses:
         classes, floor, writers, readers = self.classes, self.floor, self._writer, self._reader
         self._sets.clear()
         small, before, has_runtime_index = classes.small, classes.before, classes.has_runtime_index
-        reading_queue, more_readers = self._queue, self._more_readers
+        twins, follows = classes.twins, bool(self._large)
+        queue_of, more_readers = self._queue_of, self._more_readers
         for number, (queue, inst) in enumerate(zip(queues, instructions, strict=True), first):
+            queue_of[number] = queue
             results: set[int] = set()
             others: set[int] = set()
-            earlier: list[int] = []
-            known, is_shared = NO_CLASSES, False
+            known, is_shared = _NO_USERS, False
             reads, changes = classes.reads(inst) if has_runtime_index else inst.read_operands(), inst.changes()
             for access in reads:
                 of = small.get(access, NO_CLASSES)
@@ -113,15 +116,12 @@ class ReachingAccesses:
                     results, is_shared = _joined(results, (found,), number, access, reads), True
                     continue
                 for alias_class in of:
-                    producer = writers[alias_class]
+                    producer, reader = writers[alias_class], readers[alias_class]
                     if producer >= floor:
                         results.add(producer)
                     elif producer < 0:
                         results.update([p for each in classes.earlier(alias_class) if (p := writers[each]) >= floor])
-                    reader = readers[alias_class]
-                    if reader < 0:
-                        readers[alias_class], reading_queue[alias_class] = number, queue
-                    elif reading_queue[alias_class] == queue:
+                    if reader < 0 or queue_of[reader] == queue:
                         readers[alias_class] = number
                         if reader >= floor:
                             others.add(reader)
@@ -135,12 +135,14 @@ class ReachingAccesses:
                 for alias_class in of:
                     producer = writers[alias_class]
                     if producer < 0:
-                        if (olds := before.get(alias_class)) is None:
-                            earlier += classes.earlier(alias_class)
-                        elif olds is not known:  # classes side by side often share one tuple
+                        if (twin := twins[alias_class]) >= 0:
+                            if (user := readers[twin]) >= floor or (user < 0 and (user := writers[twin]) >= floor):
+                                others.add(user)
+                            if twin in more_readers:
+                                others.update([p for p in more_readers[twin].values() if p >= floor])
+                        elif (olds := before.get(alias_class, known)) is not known:  # neighbours often share a tuple
                             others.update(self._last_users(known := olds))
-                    writers[alias_class] = number
-                    reader = readers[alias_class]
+                    writers[alias_class], reader = number, readers[alias_class]
                     if reader >= 0:
                         if reader >= floor:
                             others.add(reader)
@@ -149,8 +151,8 @@ class ReachingAccesses:
                             others.update([p for p in more_readers.pop(alias_class).values() if p >= floor])
                     elif producer >= floor:
                         others.add(producer)
-            if earlier or self._large or inst.effects.external:
-                results, others = self._follows(number, queue, inst, earlier, results, others)
+            if follows or inst.effects.external:
+                results, others = self._follows(number, queue, inst, results, others)
             if number in others:
                 others.discard(number)
             yield results, others, is_shared
@@ -167,15 +169,13 @@ class ReachingAccesses:
         number: int,
         queue: int,
         inst: Inst,
-        earlier: list[int],
         results: AbstractSet[int],
         others: AbstractSet[int],
     ) -> tuple[set[int], set[int]]:
-        """Let instruction ``number`` follow the users of ``earlier`` classes, access large memories, and write the
-        world outside, as far as it does; the results that it reads, and the others, with these.
+        """Let instruction ``number`` access large memories, and write the world outside, as far as it does; the results
+        that it reads, and the others, with these.
         """
         results, others = _changeable(results), _changeable(others)
-        self._add_users(earlier, others)
         if inst.effects.external:
             self._add_users((0,), others)
             self._writer[0], self._reader[0] = number, -1
@@ -189,19 +189,18 @@ class ReachingAccesses:
         nothing, if the classes are not alike.
         """
         cut, count = slice(classes.start, classes.stop, classes.step), len(classes)
+        writers, unwritten = self._distinct(self._writer[cut])
         last_readers = self._reader[cut]
-        unread = last_readers.count(-1)
-        if unread not in (0, count):
+        if unwritten:
             return None
-        writers, all_written = self._distinct(self._writer[cut])
-        if not all_written:
-            return None
-        if not unread:
-            if self._queue[cut].count(queue) < count:
+        if last_readers[0] < 0:
+            if self._distinct(last_readers)[1] < count:
                 return None
-            self._add(others, set(last_readers))
         else:
-            self._queue[cut] = [queue] * count
+            queue_of, several = self._queue_of, set(last_readers)
+            if -1 in several or any(queue_of[reader] != queue for reader in several):
+                return None
+            self._add(others, several)
         self._reader[cut] = [number] * count
         return writers
 
@@ -210,10 +209,8 @@ class ReachingAccesses:
         and nothing, if the classes are not alike.
         """
         cut, count = slice(classes.start, classes.stop, classes.step), len(classes)
-        producers = self._writer[cut]
-        unwritten = producers.count(-1)
-        last_readers = self._reader[cut]
-        unread = last_readers.count(-1)
+        producers, unwritten = self._distinct(self._writer[cut])
+        last_readers, unread = self._distinct(self._reader[cut])
         if unwritten not in (0, count) or unread not in (0, count):
             return None
         if self._more_readers and not self._more_readers.keys().isdisjoint(classes):
@@ -226,28 +223,28 @@ class ReachingAccesses:
             elif not self.classes.before.keys().isdisjoint(classes):
                 return None
         if not unread:
-            found.append(self._distinct(last_readers)[0])
+            found.append(last_readers)
             self._reader[cut] = [-1] * count
         elif not unwritten:
-            found.append(self._distinct(producers)[0])
+            found.append(producers)
         self._writer[cut] = [number] * count
         return found
 
-    def _distinct(self, numbers: list[int]) -> tuple[frozenset[int], bool]:
-        """The instructions of this block among ``numbers``, and if no number is -1.
+    def _distinct(self, numbers: list[int]) -> tuple[frozenset[int], int]:
+        """The instructions of this block among ``numbers``, and how many numbers are -1.
 
-        Accesses in turns to the views of a tile find the same ones again and again.
+        Accesses in turns to the views of a tile find the same ones again and again. To compare a list with the one
+        before takes a fraction of the time of a hash.
         """
-        key = tuple(numbers)
+        key = numbers[0], numbers[-1], len(numbers)
         known = self._sets.get(key)
-        if known is None:
+        if known is None or known[0] != numbers:
             if len(self._sets) >= _MOST_SETS:
                 self._sets.clear()
-            members, found = set(numbers), set[int]()
-            all_known = -1 not in members
-            self._add(found, members)
-            known = self._sets[key] = frozenset(found), all_known
-        return known
+            found = set[int]()
+            self._add(found, set(numbers))
+            known = self._sets[key] = numbers, frozenset(found), numbers.count(-1)
+        return known[1], known[2]
 
     def _add(self, producers: set[int], found: set[int]) -> None:
         """Add those that are instructions of this block."""
@@ -274,9 +271,12 @@ class ReachingAccesses:
             return frozenset(found)
         cut = slice(classes.start, classes.stop, classes.step)
         users = self._reader[cut]
-        if (unread := users.count(-1)) == len(users):
+        known, unread = self._distinct(users)
+        if not unread:
+            return known
+        if unread == len(users):
             users = self._writer[cut]
-        elif unread:
+        else:
             users += [writer for reader, writer in zip(users, self._writer[cut], strict=True) if reader < 0]
         return self._distinct(users)[0]
 
@@ -406,7 +406,9 @@ class GraphBuilder:
         known: dict[object, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         for queue, (results, producers, is_shared) in zip(queues, found, strict=True):
             on_queue: tuple[int, ...] = ()
-            if is_shared:
+            if is_shared and len(results) + len(producers) <= _FEW:
+                producers = set(producers)
+            elif is_shared:
                 # Accesses in turns to the views of a tile have the same dependences, and get the same tuples.
                 key = queue, frozenset(results), frozenset(producers)
                 both = known.get(key)

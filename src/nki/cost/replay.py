@@ -26,9 +26,9 @@ from enum import IntEnum
 from heapq import heappop, heappush
 
 from nki.cost.dma import SOFTWARE
-from nki.cost.sharing import NEVER, DataQueue, EnginesInOrder, SharedBandwidth, SharedEngines, engine_loads
+from nki.cost.sharing import NEVER, DataQueue, EngineLoads, EnginesInOrder, SharedBandwidth, SharedEngines, engine_loads
 from nki.cost.tensor_array import ArrayParts, TensorClock
-from nki.cost.turns import before, by_queue, contention, data_queue, on_generator
+from nki.cost.turns import OWN_DMA, before, by_queue, contention, on_generator
 from nki.ir.estimate import Estimate
 from nki.target.activation_sets import differ
 from nki.target.model import Target
@@ -207,7 +207,8 @@ class _Block:
         self.by_events = shares_bandwidth or self.shares_ports
         self.threads = [in_order] if not self.by_events else by_queue(in_order, queues, queue_count)
         """Instructions that run one after the other."""
-        self.positions = [0] * len(self.threads)
+        self.behind = _behind(estimates, self.loads) if self.by_events else {}
+        self.positions, self.serial = [0] * len(self.threads), 0
         self.runnable = list(range(len(self.threads) - 1, -1, -1))
         self.waiting: dict[int, list[int]] = {}
         """The threads that wait for the result of an instruction, or, by ``~number``, for its issue."""
@@ -220,7 +221,6 @@ class _Block:
         self.engines = SharedEngines() if self.loads.count > 1 else None
         self.data_engines = self.engines or self.bandwidth
         self.in_order, self.own_dma = EnginesInOrder(self.loads.count), EnginesInOrder(1)
-        self.serial = 0
 
     def _advance(self) -> bool:
         """Let events happen until a thread is runnable; False if there are no more."""
@@ -231,8 +231,7 @@ class _Block:
                 self._event()
             elif bandwidth.next_end < NEVER:
                 for number, begun, end in bandwidth.complete(time):
-                    estimate = self.estimates[number]
-                    behind = estimate.transfer - self.loads.busiest(estimate)
+                    behind = self.behind.get(id(self.estimates[number]), 0.0)
                     self._moved(number, begun, end + behind if behind > 0.0 else end)
             else:
                 return False
@@ -378,7 +377,7 @@ class _Block:
         ring, generator, time = self.queues[number], estimate.generator, start + estimate.issue
         if generator:
             self.generators[generator] = time, number
-        queue = data_queue(estimate, ring)
+        queue = (generator or ring) if estimate.occupancy else OWN_DMA
         begun, least = time + estimate.start, self.next_begin.get(queue, 0.0)
         if estimate.fetches:
             begun += self.replay.stall_of_load()
@@ -388,7 +387,8 @@ class _Block:
             self.next_begin[queue] = begun
             self.data_queues[number] = queue
             self.in_line[ring].append(number)
-            self._expect(begun, number)
+            self.serial += 1
+            heappush(self.events, (begun, self.serial, number))
             return time
         share = self.loads.busiest(estimate)
         if self.engines is None:
@@ -406,17 +406,26 @@ class _Block:
         """The data of a transfer is through, but not before those in front of it in its data queue. It is complete when
         those in front of it on its ring are: semaphores count them.
         """
-        ring, queue = self.queues[number], self.data_queues[number]
-        end = self.queue_ends[queue] = max(end, self.queue_ends.get(queue, 0.0))
-        self.held_back[number] = begin, end
-        line = self.in_line[ring]
-        while line and line[0] in self.held_back:
-            number = line.popleft()
-            begin, end = self.held_back.pop(number)
-            end = self.ring_ends[ring] = max(end, self.ring_ends[ring])
+        ring, queue, queue_ends = self.queues[number], self.data_queues[number], self.queue_ends
+        if (last := queue_ends.get(queue, 0.0)) > end:
+            end = last
+        queue_ends[queue] = end
+        line, held_back = self.in_line[ring], self.held_back
+        if line[0] != number:
+            held_back[number] = begin, end
+            return
+        while True:
+            line.popleft()
+            if self.ring_ends[ring] > end:
+                end = self.ring_ends[ring]
+            self.ring_ends[ring] = end
             self._complete(number, begin, end)
             if self.waiting:
                 self._wake(number)
+            if not held_back or not line or line[0] not in held_back:
+                return
+            number = line[0]
+            begin, end = held_back.pop(number)
 
     def _complete(self, number: int, begin: float, end: float) -> None:
         estimate = self.estimates[number]
@@ -437,11 +446,18 @@ class _Block:
         elif estimate.occupancy:
             queue = self.data_queues[number]
             if self.engines:
-                self.engines.arrive(time, queue, number, self.loads.of(estimate))
+                self.engines.arrive(time, queue, number, self.loads.by_estimate[id(estimate)])
             else:
                 self.bandwidth.arrive(time, queue, number, self.loads.busiest(estimate))
         else:  # GpSimd's own DMA moves the data
             self._moved(number, *self.own_dma.move(time, self.loads.of(estimate)))
+
+
+def _behind(estimates: Sequence[Estimate], loads: EngineLoads) -> dict[int, float]:
+    """The time for which each transfer goes on behind its data on the busiest engine, by the ``id`` of its estimate."""
+    transfers = {id(each): each for each in estimates if each.transfer}
+    behind = {number: each.transfer - loads.busiest(each) for number, each in transfers.items()}
+    return {number: ns for number, ns in behind.items() if ns > 0.0}
 
 
 def table_ns(loaded: str, table: str, target: Target) -> float:

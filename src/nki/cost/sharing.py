@@ -32,26 +32,26 @@ class SharedBandwidth:
     not go back, and the next completion comes at ``next_end`` if nothing arrives before. Times are ns.
     """
 
-    __slots__ = ("_behind", "_served", "_time", "_virtual", "next_end")
+    __slots__ = ("behind", "heads", "next_end", "time", "virtual")
 
     def __init__(self) -> None:
         self.next_end = NEVER
-        self._time = self._virtual = 0.0
-        self._served: list[tuple[float, int, DataQueue, float]] = []
+        self.time = self.virtual = 0.0
+        self.heads: list[tuple[float, int, DataQueue, float]] = []
         """Of each queue with data the transfer that moves: virtual end, number, queue, begin; a heap."""
-        self._behind: dict[DataQueue, deque[tuple[int, float]]] = {}
+        self.behind: dict[DataQueue, deque[tuple[int, float]]] = {}
         """Of each queue with data the transfers that have arrived behind that one: number and share."""
 
     def arrive(self, time: float, queue: DataQueue, number: int, share: float) -> None:
         """Transfer ``number``, which takes ``share`` ns of the whole bandwidth, comes to ``queue`` at ``time``."""
-        behind = self._behind.get(queue)
+        behind = self.behind.get(queue)
         if behind is not None:
             behind.append((number, share))
             return
-        self._behind[queue] = deque()
-        served = self._served
-        virtual = self._virtual + (time - self._time) / len(served) if served else 0.0
-        self._time, self._virtual = time, virtual
+        self.behind[queue] = deque()
+        served = self.heads
+        virtual = self.virtual + (time - self.time) / len(served) if served else 0.0
+        self.time, self.virtual = time, virtual
         heappush(served, (virtual + share, number, queue, time))
         self.next_end = time + (served[0][0] - virtual) * len(served)
 
@@ -61,15 +61,15 @@ class SharedBandwidth:
 
     def served(self) -> tuple[int, float, float]:
         """Let the transfer at ``next_end`` complete: its number, and the time in which its data moved."""
-        end, served = self.next_end, self._served
+        end, served = self.next_end, self.heads
         virtual, number, queue, begin = served[0]
-        self._time, self._virtual = end, virtual
-        behind = self._behind[queue]
+        self.time, self.virtual = end, virtual
+        behind = self.behind[queue]
         if behind:
             following, share = behind.popleft()
             heapreplace(served, (virtual + share, following, queue, end))
         else:
-            del self._behind[queue]
+            del self.behind[queue]
             heappop(served)
         self.next_end = end + (served[0][0] - virtual) * len(served) if served else NEVER
         return number, begin, end
@@ -77,9 +77,9 @@ class SharedBandwidth:
     def copy(self) -> SharedBandwidth:
         """Another engine with the same data."""
         other = SharedBandwidth()
-        other.next_end, other._time, other._virtual = self.next_end, self._time, self._virtual
-        other._served = self._served.copy()
-        other._behind = {queue: behind.copy() for queue, behind in self._behind.items()}
+        other.next_end, other.time, other.virtual = self.next_end, self.time, self.virtual
+        other.heads = self.heads.copy()
+        other.behind = {queue: behind.copy() for queue, behind in self.behind.items()}
         return other
 
 
@@ -233,10 +233,14 @@ class SharedEngines:
                 if both != group.engines:
                     self._add(_Group(group.engines - both, bandwidth.copy()))
                     group.engines = both
-                before = bandwidth.next_end
-                bandwidth.arrive(time, queue, number, load)
-                if bandwidth.next_end != before:
-                    self._note(group)
+                behind = bandwidth.behind.get(queue)
+                if behind is not None:  # as SharedBandwidth.arrive, without the call
+                    behind.append((number, load))
+                else:
+                    before = bandwidth.next_end
+                    bandwidth.arrive(time, queue, number, load)
+                    if bandwidth.next_end != before:
+                        self._note(group)
                 idle -= both
                 if not idle:
                     break
@@ -255,21 +259,32 @@ class SharedEngines:
         """The transfers that complete at ``next_end``, if any, in the order of their queue: their numbers, and the time
         in which their data moved. If there are none: those that complete first, up to the time ``latest``.
         """
-        ends = self._ends
+        ends, transfers, serial = self._ends, self._moving, self._serial
         complete: Sequence[tuple[int, float, float]] = ()
         while True:
             group = ends[0][2]
             bandwidth = group.bandwidth
-            number, begin, end = bandwidth.served()
-            if bandwidth.next_end == NEVER:
+            end, served = bandwidth.next_end, bandwidth.heads  # as SharedBandwidth.served, without the call
+            virtual, number, queue, begin = served[0]
+            bandwidth.time, bandwidth.virtual = end, virtual
+            behind = bandwidth.behind[queue]
+            if behind:
+                following, share = behind.popleft()
+                heapreplace(served, (virtual + share, following, queue, end))
+            else:
+                del bandwidth.behind[queue]
+                heappop(served)
+            if served:
+                bandwidth.next_end = next_end = end + (served[0][0] - virtual) * len(served)
+                serial += 1
+                heapreplace(ends, (next_end, serial, group))
+            else:
+                bandwidth.next_end = NEVER
                 heappop(ends)
                 self._groups.remove(group)
-            else:
-                self._serial += 1
-                heapreplace(ends, (bandwidth.next_end, self._serial, group))
             while ends and ends[0][0] != ends[0][2].bandwidth.next_end:
                 heappop(ends)  # as _plan, without the call
-            moving = self._moving[number]
+            moving = transfers[number]
             moving.engines -= group.engines
             if begin < moving.begin:
                 moving.begin = begin
@@ -277,6 +292,7 @@ class SharedEngines:
                 complete = self._in_order(number, end)
             if complete or not ends or ends[0][0] > latest:
                 break
+        self._serial = serial
         self.next_end = ends[0][0] if ends else NEVER
         return complete
 

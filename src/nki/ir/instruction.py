@@ -21,6 +21,7 @@ from nki.ir.declaration.methods import (
     form_uses_lister,
     lister_of,
     methods_of,
+    reads_of,
     share_attributes,
     uses_lister,
 )
@@ -209,7 +210,7 @@ class Inst(NkiInstruction):
 
     def read_operands(self) -> list[Access]:
         """The operands that the instruction reads, without run-time indices."""
-        return accesses_of(self, self.read_names)
+        return reads_of(self, self.read_names)
 
     def writes(self) -> list[Access]:
         """The accesses that the instruction writes."""

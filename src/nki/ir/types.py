@@ -428,7 +428,7 @@ def is_contiguous(access: Access) -> bool:
 class Form:
     """Facts about all instructions of one signature; compared by identity, a key without the cost of a hash."""
 
-    __slots__ = ("accesses", "fields", "has_runtime_index", "immediates", "signature", "uses", "variants")
+    __slots__ = ("accesses", "fields", "has_runtime_index", "immediates", "reads", "signature", "uses", "variants")
 
     def __init__(self, signature: tuple[Any, ...], has_runtime_index: bool) -> None:
         self.signature = signature
@@ -437,9 +437,9 @@ class Form:
         self.variants: dict[object, Form] = {}
         """The forms of changed copies by the change."""
         self.fields: tuple[Any, ...] | None = None
-        """The field of each operand that instructions of the form have; like the next ones, made when asked for."""
-        # Functions that list these operands, and the numbers.
+        """The field of each operand that is there; like the next ones, which list operands, made when asked for."""
         self.accesses: Callable[[Any], list[Access]] | None = None
+        self.reads: Callable[[Any], list[Access]] | None = None
         self.uses: Callable[[Any], Sequence[tuple[Access, bool, bool]]] | None = None
         self.immediates: Callable[[Any], list[float | int]] | None = None
 

@@ -6,7 +6,8 @@ import re
 from typing import Final
 
 QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
-NAME: Final = rf"({QUOTED}|[^\W\d][\w.]*)"
+PLAIN: Final = r"[^\W\d][\w.]*"
+NAME: Final = rf"({QUOTED}|{PLAIN})"
 HEAD: Final = re.compile(
     rf"kernel ({QUOTED}) target=(\w+) grid=(\([\d, ]*\)) version=({QUOTED})(?: release=(\d{{1,4}}\.\d{{1,4}}))?"
     r"( undefined=carried)? \{$"
@@ -28,4 +29,5 @@ NUMBER: Final = re.compile(r"-?(?:\d++(?:\.\d*+)?(?:e[+-]?\d++)?|inf|nan)(?![\w.
 STRING: Final = re.compile(QUOTED)
 SOURCE: Final = re.compile(rf"# ({QUOTED}):(\d{{1,9}})")
 WORD: Final = re.compile(r"[A-Za-z_][\w.]*")
-USUAL: Final = re.compile(r" (\w+)=([\w.+-]+(?:\[[^\[\]]*\])?)(?= |$)")
+USUAL_VALUE: Final = re.compile(r"[\w.+-]+(?:\[[^\[\]]*\])?")
+USUAL: Final = re.compile(rf" (\w+)=({USUAL_VALUE.pattern})(?= |$)")

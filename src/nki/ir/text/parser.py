@@ -6,7 +6,6 @@ Parsing never evaluates anything, and proves nothing but the form: stage ``verif
 from __future__ import annotations
 
 import base64
-import functools
 import json
 import re
 import zlib
@@ -15,6 +14,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
+from nki.base import gc_pause
 from nki.base.dtype import BY_NAME, DType
 from nki.base.errors import TextError
 from nki.base.float_text import from_text
@@ -26,7 +26,8 @@ from nki.ir.loop import For, Loop, Statement, While, declared
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.text import grammar, schedule_attributes
 from nki.ir.text.formula import parse_formula
-from nki.ir.types import Access, AccessForm, Buffer, Dynamic, IndexKind, Tensor, TensorForm
+from nki.ir.text.usual_lines import UsualLines, fields_by_name
+from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
 
 _DIGITS = 20
 """Characters of the longest whole number."""
@@ -46,31 +47,21 @@ def parse(text: str, origin: str = "") -> Program:
     ``origin`` is the file of a text that somebody may have edited: later errors then point at its lines. Without it
     they point at the source lines that the text names.
     """
-    return _Parser(text, origin).kernel()
+    with gc_pause.paused():
+        return _Parser(text, origin).kernel()
 
 
-class _Parser:
+class _Parser(UsualLines):
     def __init__(self, text: str, origin: str) -> None:
-        self.origin = origin
-        self.lines = text.splitlines()
-        self.number = 0
-        self.tensors: dict[str, Tensor] = {}
-        """Those that can be named here, in the order in which they were declared."""
-        self.names: set[str] = set()
-        self.placement: dict[Tensor, tuple[int, int]] = {}  # where tensors lie
-        # Unrolled loops say the same again and again; what has been read is looked up by its text.
-        self.windows: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
-        self.forms: dict[tuple[str, TensorForm, int], AccessForm] = {}
-        """Of windows of tensors of a form, by the partition in which they start."""
-        self.values: dict[str, Any] = {}
-        self.places: dict[str, Noted] = {}
+        super().__init__(origin)
+        self.lines = [line.strip() for line in text.splitlines()]
         self.data_bytes = 0
         self.floats: dict[str, FloatSpec] = {}
         if origin:
             note_file(origin)
 
     def fail(self, why: str) -> TextError:
-        line = self.lines[self.number - 1].strip() if 0 < self.number <= len(self.lines) else "the end of the text"
+        line = self.lines[self.number - 1] if 0 < self.number <= len(self.lines) else "the end of the text"
         span = Span(self.origin, self.number) if self.origin else None
         fix = "compare with the output of `nki dump`"
         return TextError(f"line {self.number}: {why}: {line[:160]}", fix=fix, span=span)
@@ -130,9 +121,9 @@ class _Parser:
     def after(self) -> str | None:
         """The next line behind a program, if there is one."""
         while self.number < len(self.lines):
+            line = self.lines[self.number]
             self.number += 1
-            line = self.lines[self.number - 1].strip()
-            if line and not line.startswith("#"):
+            if line and line[0] != "#":
                 return line
         return None
 
@@ -140,7 +131,11 @@ class _Parser:
         """Statements up to a line that begins with ``end``; and that line. ``common``: what can be named as shared."""
         body: list[Statement] = []
         while not (line := self.next()).startswith(end):
-            if line.startswith(("input ", "output ", "tensor ", "constant ", "spill ")):
+            if line.partition(" ")[0] in REGISTRY:
+                body.append(self.usual_instruction(line) or self.instruction(line))
+            elif line.startswith("tensor ") and self.usual_tensor(line):
+                continue
+            elif line.startswith(("input ", "output ", "tensor ", "constant ", "spill ")):
                 self.declare(line)
             elif (match := grammar.FLOAT.match(line)) and common is None and not depth:
                 name = self.name(match[1])
@@ -214,6 +209,8 @@ class _Parser:
         if match[10]:
             tensor.data = self.data(match[10], match[11], tensor.nbytes)
         self.tensors[name] = tensor
+        if match[1] == "tensor" and not address:
+            self.sorts[f"{match[3]} {match[4]}[{match[5]}]"] = tensor
 
     def share(self, line: str, common: Mapping[str, Tensor]) -> None:
         match = grammar.SHARED.match(line)
@@ -252,7 +249,7 @@ class _Parser:
         cls = REGISTRY.get(mnemonic[0]) if mnemonic else None
         if mnemonic is None or cls is None:
             raise self.fail("unknown instruction")
-        fields = _fields(cls)
+        fields = fields_by_name(cls)
         values: dict[str, Any] = {}
         at = mnemonic.end()
         while (usual := grammar.USUAL.match(line, at)) and usual[1] in fields and usual[1] not in values:
@@ -278,7 +275,7 @@ class _Parser:
         if self.origin:
             inst.where = Noted(Span(self.origin, self.number))
         elif at < len(line):
-            inst.where = self.places.get(line[at:]) or self.place(line, at)
+            inst.where = self.places.get(line[at + 1 :]) or self.place(line, at)
         return inst
 
     def place(self, line: str, at: int) -> Where:
@@ -286,7 +283,7 @@ class _Parser:
         source = grammar.SOURCE.match(line, at)
         if source is None:
             return NOWHERE
-        position = self.places[line[at:]] = Noted(Span(self.string(source[1]), int(source[2])))
+        position = self.places[line[at + 1 :]] = Noted(Span(self.string(source[1]), int(source[2])))
         return position
 
     def usual(self, line: str, match: re.Match[str], f: Field) -> Any:
@@ -359,11 +356,7 @@ class _Parser:
         offset = self.whole(match[2])
         access = Access(tensor, offset, counts, steps, dtype, dynamic)
         if dynamic is None and dtype is tensor.dtype:
-            start = offset // (tensor.free_size or 1) if tensor.buffer.on_chip else 0
-            key = match[3], tensor.form, start
-            access.known_form = self.forms.get(key)
-            if access.known_form is None:
-                self.forms[key] = access.form
+            self.note_form(access, match[3], offset)
         return access, at
 
     def index(self, line: str, at: int, depth: int) -> tuple[Dynamic, int]:
@@ -397,11 +390,6 @@ class _Parser:
             if member is not None:
                 return member
         raise self.fail(f"unknown word {word}")
-
-
-@functools.cache
-def _fields(cls: type[Inst]) -> dict[str, Field]:
-    return {f.name: f for f in cls.fields}
 
 
 def _skip(line: str, at: int) -> int:

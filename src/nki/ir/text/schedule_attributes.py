@@ -12,11 +12,11 @@ from nki.ir.instruction import Inst
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _PLAIN = re.compile(r"[^\W\d][\w.]*")
 _LABEL = rf"(?:{_QUOTED}|[^\W\d][\w.]*)"
-_QUEUE = r"[a-z]+(?:\.\d{1,9})?"
-_WAIT = rf"{_QUEUE}>=\d{{1,9}}"
+QUEUE = re.compile(r"[a-z]+(?:\.\d{1,9})?")
+_WAIT = rf"{QUEUE.pattern}>=\d{{1,9}}"
 _PARTS = re.compile(
     rf"(?:label (?P<label>{_LABEL})(?: |$))?(?:after (?P<after>{_LABEL}(?:, {_LABEL})*)(?: |$))?"
-    rf"(?:on (?P<queue>{_QUEUE})(?: |$))?(?:wait (?P<waits>{_WAIT}(?:, {_WAIT})*)(?: |$))?"
+    rf"(?:on (?P<queue>{QUEUE.pattern})(?: |$))?(?:wait (?P<waits>{_WAIT}(?:, {_WAIT})*)(?: |$))?"
 )
 
 
