@@ -75,7 +75,8 @@ class InstructionStyle:
     "" where such calls are right. ``source_first``: functions, by full name, that once took the
     source before the destination. ``ignored``: a keyword that a call may still pass besides its destination.
     ``older_order``: the message about a call whose arguments stand where an older release took them, from the call, the
-    function's full name, its parameters, and the values of names; "" for other calls.
+    function's full name, its parameters, and the values of names; "" for other calls. ``reordered``: the call with its
+    arguments in the order of the parameters, from the call, the function's full name and the values; None if unknown.
     """
 
     destination: str = ""
@@ -84,6 +85,9 @@ class InstructionStyle:
     ignored: str = ""
     older_order: Callable[[ast.Call, str, list[str], Callable[[ast.expr], object]], str] = (
         lambda _call, _full, _parameters, _value_of: ""
+    )
+    reordered: Callable[[ast.Call, str, Callable[[ast.expr], object]], ast.Call | None] = (
+        lambda _call, _full, _value_of: None
     )
 
 

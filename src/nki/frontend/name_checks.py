@@ -209,6 +209,12 @@ def _check_arguments(
             report.error(CallArgumentError, node, f"`{written}`: {misfit}", fix)
         return
     older_form = style.older_order(node, full, list(parameters), lambda value: report.resolve(value, bound))
+    alone = isinstance(report.statements.get(node), ast.Expr)
+    if older_form and alone and (order := style.reordered(node, full, lambda value: report.resolve(value, bound))):
+        message = f"`{written}` does not take its arguments in this order"
+        fix = f"the order is {', '.join(list(parameters)[: len(node.args)])}: write `{ast.unparse(order)}`"
+        report.error(CallArgumentError, node, message, fix)
+        return
     if older_form:
         fix = dialect.removed.exact(report.captured, node) or style.result_fix.format(written)
         report.error(RemovedApiError, node, older_form, fix)

@@ -16,6 +16,7 @@ from nki.frontend.site import Site
 from nki.ir.instruction_handle import NkiInstruction
 from nki.isa.tables.enums import engine
 from nki.isa.tables.operators import OPS, Op
+from nki.language.advice.argument_order import destination_first, reordered
 from nki.language.advice.call import Call, call_at
 from nki.language.advice.expressions import dtype_name
 from nki.language.tensor import NkiTensor
@@ -28,6 +29,10 @@ def advise_operand(error: NkiError, site: Site) -> NkiError | None:
     call = call_at(site) if isinstance(error, ArgumentError | MemoryRegionError | UnknownDTypeError) else None
     if call is None:
         return None
+    order = reordered(call) if isinstance(error, ArgumentError) else destination_first(call)
+    if order is not None:
+        error.fix = order
+        return error
     for parameter, node in call.arguments.items():
         value = call.value(parameter)
         if isinstance(value, NkiInstruction):

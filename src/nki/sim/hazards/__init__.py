@@ -371,7 +371,18 @@ class Hazards(ExecutionObserver):
         beneath = self._placed_tiles.beneath(access.tensor, missing) if shadow.may_be_overwritten else None
         if beneath is not None:
             return errors.stale(missing, *beneath)
-        return errors.unwritten(missing, shadow.last, None if self._others_may_write(access) else self._program)
+        program = None if self._others_may_write(access) else self._program
+        return errors.unwritten(
+            missing, shadow.last, program, swapped=shadow.last == 0 and self._is_swapped(by, access)
+        )
+
+    def _is_swapped(self, by: Inst | Loop, access: Access) -> bool:
+        """True if ``by`` writes nothing but a tensor that has contents already: its operands may be swapped."""
+        if not isinstance(by, Inst):
+            return False
+        written = {each.tensor for each in by.writes()}
+        full = (each.role == "input" or self._shadow(each).last > 0 for each in written)
+        return access.tensor not in written and len(written) == 1 and all(full)
 
     def _errors(self, by: Inst | Loop, access: Access, shadow: Shadow) -> ReadErrors:
         asked = shadow.byte_mask(access, np.ones(shadow.times_of(access).shape, np.bool_))
