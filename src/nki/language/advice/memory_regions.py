@@ -66,10 +66,14 @@ def on_hbm(call: Call) -> str | None:
         return f"load it into SBUF first: write `{call.with_arguments(**loaded)}`" if loaded else None
     name = call.unused_name("tile", "result")
     to = call.text("dst")
+    product = {"stationary", "moving"} <= call.arguments.keys()
+    dtype, buffer, source = (
+        (f"{nl}.float32", "psum", f"{nl}.copy({name})") if product else (f"{to}.dtype", "sbuf", name)
+    )
     lines = [
-        f"{name} = {nl}.ndarray({to}.shape, {to}.dtype, buffer={nl}.sbuf)",
+        f"{name} = {nl}.ndarray({to}.shape, {dtype}, buffer={nl}.{buffer})",
         call.with_arguments(dst=name, **loaded),
-        f"{call.nisa}.dma_copy(dst={to}, src={name})",
+        f"{call.nisa}.dma_copy(dst={to}, src={source})",
     ]
     return "compute into a tile and copy that: write `" + _block(lines)
 
