@@ -96,9 +96,29 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
     else:
         prefix = ast.unparse(node.value)
         other = dialect.others.get(node.attr, "") if home.partition(".")[0] in dialect.namespaces else ""
-        fix = other or did_you_mean(node.attr, dir(owner), f"{prefix}.", "see the API reference for what there is")
+        elsewhere = f"write `{found}`" if not other and (found := _elsewhere(report, node.attr, owner)) else ""
+        otherwise = "see the API reference for what there is"
+        fix = other or elsewhere or did_you_mean(node.attr, public_names(owner), f"{prefix}.", otherwise)
         report.doubtful_error(UnknownApiError, node, f"{where} has no `{node.attr}`", fix)
     return True
+
+
+def _elsewhere(report: Report, name: str, owner: object) -> str:
+    """``name`` as an attribute of another module of the language that the code has imported; "" if there is none."""
+    if not isinstance(owner, types.ModuleType):
+        return ""
+    namespaces = report.captured.dialect.namespaces
+    for alias, value in report.captured.globals.items():
+        ours = isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in namespaces
+        if ours and value is not owner and name in getattr(value, "__all__", ()):
+            return f"{alias}.{name}"
+    return ""
+
+
+def public_names(owner: object) -> Iterable[str]:
+    """The attributes of ``owner`` that users may name: of a module in a package those that it lists."""
+    listed = isinstance(owner, types.ModuleType) and "." in owner.__name__
+    return getattr(owner, "__all__", dir(owner)) if listed else dir(owner)
 
 
 def _full_name(report: Report, node: ast.Attribute, bound: frozenset[str]) -> str:

@@ -189,8 +189,8 @@ def _input_written(inst: Inst, access: Access, kernel: Program) -> NkiError:
     )
     if (unwritten := _never_written(inst, kernel)) is not None:
         fix = (
-            f"the destination comes first: nothing writes '{unwritten.name}', so pass it as dst, and '{access.name}' in "
-            f"its place; if '{access.name}' is to change, {fix}"
+            f"the destination comes first: nothing writes '{unwritten.name}', so pass it as dst, and '{access.name}' "
+            f"in its place; if '{access.name}' is to change, {fix}"
         )
     return InputWrittenError(
         f"{inst.mnemonic} writes to '{access.name}', an input that kernel {kernel.name!r} does not return", fix=fix

@@ -67,9 +67,8 @@ def on_hbm(call: Call) -> str | None:
     name = call.unused_name("tile", "result")
     to = call.text("dst")
     product = {"stationary", "moving"} <= call.arguments.keys()
-    dtype, buffer, source = (
-        (f"{nl}.float32", "psum", f"{nl}.copy({name})") if product else (f"{to}.dtype", "sbuf", name)
-    )
+    dtype, buffer = (f"{nl}.float32", "psum") if product else (f"{to}.dtype", "sbuf")
+    source = f"{nl}.copy({name})" if product else name
     lines = [
         f"{name} = {nl}.ndarray({to}.shape, {dtype}, buffer={nl}.{buffer})",
         call.with_arguments(dst=name, **loaded),

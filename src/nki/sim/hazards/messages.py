@@ -190,7 +190,7 @@ class ReadErrors:
         return self._error(UnwrittenReadError, text, fix)
 
     def _written_first(self, *, swapped: bool) -> str:
-        """The way out of reading what nothing has written: another order of the operands, a start of the sum, a write."""
+        """The way out of reading what nothing has written: another order of operands, a start of the sum, a write."""
         name = self._access.tensor.name
         first = "write it first, with nisa.dma_copy, nisa.memset or what computes it; or read only what was written"
         if not isinstance(self._by, Inst):
@@ -203,7 +203,8 @@ class ReadErrors:
                 f"destination comes first; else {first}"
             )
         if any(access.tensor is self._access.tensor for access in self._by.writes()):
-            return f"set it before it is added to: write `nisa.memset({name}, 0.0)` for a sum, in front of the loop; or {first}"
+            start = f"a sum begins with `nisa.memset({name}, 0.0)` in front of its loop"
+            return f"set it first: {start}; or {first}"
         return first
 
     def undefined(self, origin: NkiError) -> NkiError:
