@@ -155,11 +155,17 @@ def _control_flow(site: Site) -> NkiError | None:
                 return None
             register = isinstance(count, VirtualRegister)
             what = f"register '{count.name}'" if register else f"tensor '{count.name}' {count.shape}"
-            bound = ast.unparse(stop) if register else f"{_nisa(site)}.register_alloc({ast.unparse(stop)})"
+            bound = ast.unparse(stop) if register else f"{_nisa(site)}.register_alloc({_whole_number(site, stop, count)})"
             kind = RegisterUseError if register else TensorOperatorError
             code = _function(loop.body, "body", index.id, f"{_nl(site)}.fori_loop(0, {bound}, body)")
             late = "whose value exists only when the kernel runs" if register else _LATE
             return kind(f"range of {what}, {late}", fix=f"count on the device: {code}")
+        case ast.Assert(test=test) if _inside(site.node, test) and Translator(site).is_tensor(test):
+            fix = (
+                "assert what is known at compile time, such as shapes; return the tensor and compare it outside the "
+                "kernel, or print it in the simulator, `nki.simulate(kernel)(…)`"
+            )
+            return TensorOperatorError(f"`assert` on a tensor, {_LATE}", fix=fix)
         case ast.While(test=test, orelse=[]) if _inside(site.node, test):
             return _while_on_tile(site, test)
         case ast.If(test=test, body=body, orelse=[]) if _inside(site.node, test):
@@ -176,6 +182,15 @@ def _control_flow(site: Site) -> NkiError | None:
             return TensorOperatorError(f"`if` on tensor '{value.name}' {value.shape}, {_LATE}", fix=fix)
         case _:
             return None
+
+
+def _whole_number(site: Site, node: ast.expr, count: NkiTensor | VirtualRegister) -> str:
+    """A tensor as a register takes it: of floats it would hold the bits."""
+    text = ast.unparse(node)
+    if not isinstance(count, NkiTensor) or not count.dtype.is_float:
+        return text
+    loaded = f"{_nl(site)}.load({text})" if count.buffer.is_hbm else text
+    return f"{_nl(site)}.copy({loaded}, dtype={_nl(site)}.int32)"
 
 
 def _while_on_tile(site: Site, test: ast.expr) -> NkiError | None:
