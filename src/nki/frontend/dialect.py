@@ -152,7 +152,9 @@ class Dialect:
     ``imports`` are the customary names of modules and the statements that import them. ``advise`` makes a better error
     of an exception and the :class:`nki.frontend.site.Site` that raised it, or gives None. ``newer`` is the Python that
     runs though a syntax rule reports it, because a newer release of the language takes it; ``later`` are
-    names that only newer releases have. ``others`` says what to write for functions of other libraries, by bare name.
+    names that only newer releases have. ``others`` says what to write for functions of other libraries, by bare name,
+    or by full name where another module has the name; for a keyword, by ``function.keyword``. ``keywords`` has, for
+    keywords of other libraries, the parameters that they may stand for.
     ``spills``: kernels may hold more tiles than fit, as compilers of the language
     spill. ``results`` takes the builder and what the kernel returned, when its Python has run, and gives what counts as
     returned. ``hints``: keywords that functions with further options ignore in silence; they warn of others, except in
@@ -174,6 +176,7 @@ class Dialect:
     newer: NewerPython = field(default_factory=NewerPython)
     later: LaterNames = field(default_factory=LaterNames)
     others: Mapping[str, str] = field(default_factory=dict[str, str])
+    keywords: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     results: Callable[[Any, Any], Any] | None = None
     hints: frozenset[str] = frozenset()
     carries: bool = False

@@ -95,7 +95,8 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
         report.error(RemovedApiError, node, message, exact or removed)
     else:
         prefix = ast.unparse(node.value)
-        other = dialect.others.get(node.attr, "") if home.partition(".")[0] in dialect.namespaces else ""
+        others = dialect.others if home.partition(".")[0] in dialect.namespaces else {}
+        other = others.get(f"{home}.{node.attr}") or others.get(node.attr, "")
         elsewhere = f"write `{found}`" if not other and (found := _elsewhere(report, node.attr, owner)) else ""
         otherwise = "see the API reference for what there is"
         fix = other or elsewhere or did_you_mean(node.attr, public_names(owner), f"{prefix}.", otherwise)
@@ -265,7 +266,7 @@ def _sizes_in_a_tuple(
 def _shown(signature: inspect.Signature) -> inspect.Signature:
     """``signature`` without what tells a caller nothing: that of the result, ``Any``, and options that are ignored."""
     kept = [
-        p.replace(annotation=p.empty) if p.annotation in (Any, "Any") else p
+        p.replace(annotation=p.empty) if p.annotation is Any or isinstance(p.annotation, str) else p
         for p in signature.parameters.values()
         if not (p.kind is p.VAR_KEYWORD and p.name == "_")
     ]
@@ -309,7 +310,8 @@ def leftover(call: ast.Call, callee: Any, style: InstructionStyle) -> ast.keywor
 
 def _report_keyword(report: Report, node: ast.keyword, full: str, written: str, parameters: list[str]) -> None:
     keyword = node.arg or ""
-    removals = report.captured.dialect.removed
+    dialect = report.captured.dialect
+    removals = dialect.removed
     removed = removals.parameters.get(f"{full}.{keyword}") or removals.keywords.get(keyword)
     error: type[NkiError] = RemovedApiError if removed else CallArgumentError
     message = f"`{written}` no longer takes `{keyword}`" if removed else f"`{written}` takes no `{keyword}`"
@@ -317,9 +319,12 @@ def _report_keyword(report: Report, node: ast.keyword, full: str, written: str, 
         removed = "leave it out"
     if removed:
         removed = removals.exact(report.captured, node) or removed
-    report.doubtful_error(
-        error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters))
-    )
+    same = next((p for p in dialect.keywords.get(keyword, ()) if p in parameters), "")
+    other = f"name it `{same}`" if same else dialect.others.get(f"{full.rpartition('.')[2]}.{keyword}", "")
+    if not other and keyword == "out" and dialect.instructions.destination not in parameters:
+        other = f"it returns its result: write `name = {written}(…)`"
+    near = other or did_you_mean(keyword, parameters, otherwise=_takes(parameters))
+    report.doubtful_error(error, node, message, removed or near)
 
 
 def _warn_of_ignored(report: Report, node: ast.keyword, written: str, parameters: list[str]) -> None:

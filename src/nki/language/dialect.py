@@ -17,7 +17,7 @@ from nki.frontend.syntax_rules import RULES, kernel_signature, newer_syntax
 from nki.language.advice import advise
 from nki.language.advice.argument_order import by_kind
 from nki.language.advice.beta1 import advise_removed
-from nki.language.advice.other_libraries import OTHERS
+from nki.language.advice.other_libraries import KEYWORDS, OTHERS
 from nki.language.releases.names import INSTEAD, RELEASES, later_than
 from nki.language.releases.removed_names import (
     NAMESPACE,
@@ -87,6 +87,7 @@ NKI_0_6: Final = Dialect(
     },
     advise=advise,
     others=OTHERS,
+    keywords=KEYWORDS,
     later=LaterNames(later_than("0.6"), INSTEAD),
 )
 

@@ -178,7 +178,9 @@ class Translator:
                 return self._use("where", [self.loaded(part) for part in (test, body, orelse)])
             case ast.Compare(left=left, ops=ops, comparators=right) if self.is_tensor(node):
                 starts = [left, *right[:-1]]
-                return self._joined("and", [ast.Compare(a, [op], [b]) for a, op, b in zip(starts, ops, right, strict=True)])
+                return self._joined(
+                    "and", [ast.Compare(a, [op], [b]) for a, op, b in zip(starts, ops, right, strict=True)]
+                )
             case _:
                 return node
 

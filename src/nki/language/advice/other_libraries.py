@@ -57,6 +57,21 @@ _ONE_HOT: Final = (
     "compare numbers with labels: `nisa.iota`, then `nisa.tensor_scalar(dst, numbers, nl.equal, labels)` with labels "
     "(partitions, 1) in float32; a product with ones counts"
 )
+_OF_TWO: Final = {
+    **{name: name for name in ("add", "divide", "maximum", "minimum", "multiply", "subtract")},
+    "mul": "multiply",
+    "sub": "subtract",
+    "tensor_add": "add",
+    "tensor_div": "divide",
+    "tensor_max": "maximum",
+    "tensor_min": "minimum",
+    "tensor_mul": "multiply",
+    "tensor_sub": "subtract",
+}
+_OF_ONE: Final = ("exp", "gelu", "log", "relu", "rsqrt", "sigmoid", "silu", "sqrt", "square", "tanh")
+_FOLD: Final = "write `nisa.tensor_reduce(dst, op=nl.add, data=x, axis=1)`"
+_COPY: Final = "write `nisa.dma_copy(dst, src)` from and to HBM, `nisa.tensor_copy(dst, src)` within the chip"
+_NC_MATMUL: Final = "write `nisa.nc_matmul(dst, stationary, moving)`: `stationary` transposed times `moving`, into PSUM"
 _RENAMED: Final = {
     "abs": ("absolute", "fabs"), "arctan": ("atan",), "bfloat16": ("bf16",), "broadcast_to": ("broadcast", "expand_as"),
     "divide": ("div", "truediv", "true_divide"), "equal": ("eq",), "float16": ("fp16", "half"), "float32": ("float",),
@@ -130,6 +145,26 @@ OTHERS: Final[dict[str, str]] = {
     **dict.fromkeys(("inv", "inverse", "recip"), "write `nl.reciprocal(x)` for 1 / x of each element"),
     **dict.fromkeys(("diag", "diagonal"), "mask with `nisa.affine_select` and `cmp_op=nl.equal`, then sum"),
     **dict.fromkeys(("roll",), "copy two slices: `nisa.tensor_copy(dst=r[:, k:n], src=t[:, 0:n - k])` and the rest"),
+    **dict.fromkeys(
+        ("load.dst", "load.out"), "it returns a new tile; into one that exists write `nisa.dma_copy(dst=tile, src=x)`"
+    ),
+    "load.other": (
+        "fill a tile first, `t = nl.full(shape, value, dtype)`, and load the part that exists, "
+        "`nisa.dma_copy(dst=t[0:n], src=x[0:n])`"
+    ),
+    **{
+        f"nki.isa.{name}": f"write `nisa.tensor_tensor(dst, x, y, op=nl.{op})`, with a number `nisa.tensor_scalar(dst, x, "
+        f"op0=nl.{op}, operand0=2.0)`"
+        for name, op in _OF_TWO.items()
+    },
+    **{
+        f"nki.isa.{name}": f"write `nisa.activation(dst, op=nl.{name}, data=x)`, or `y = nl.{name}(x)`"
+        for name in _OF_ONE
+    },
+    **dict.fromkeys((f"nki.isa.{name}" for name in ("max", "mean", "min", "reduce", "reduce_sum", "sum")), _FOLD),
+    **dict.fromkeys((f"nki.isa.{name}" for name in ("copy", "load", "store")), _COPY),
+    **dict.fromkeys((f"nki.isa.{name}" for name in ("dot", "gemm", "matmul", "mm")), _NC_MATMUL),
+    "nki.isa.transpose": "write `nisa.nc_transpose(dst, data)`, or `nisa.dma_transpose(dst, src)`",
     "any": "write `nl.max(x, axis=1)` of truth values",
     "argmin": "negate the tile, then " + _EIGHT,
     "exp2": "write `nl.exp` of the tile times the logarithm of 2",
@@ -167,3 +202,24 @@ OTHERS: Final[dict[str, str]] = {
     "std": "write `nl.sqrt(nl.var(x, axis=1))`",
 }
 """By name, whether it is written behind ``nl`` or ``nisa``."""
+
+KEYWORDS: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("dim", "dims", "axes"), ("axis", "axes")),
+    **dict.fromkeys(("keepdim", "keep_dims"), ("keepdims",)),
+    **dict.fromkeys(("dest", "destination", "out", "output", "result"), ("dst", "val_dst")),
+    **dict.fromkeys(("in_", "inp", "input", "x", "a", "tensor"), ("data", "src", "data1", "x")),
+    "data": ("src", "x"),
+    **dict.fromkeys(("act", "activation", "fn", "func", "function", "operator"), ("op", "op0")),
+    **dict.fromkeys(("lhs", "lhsT", "lhs_t", "weights"), ("stationary", "data1", "x")),
+    **dict.fromkeys(("rhs", "other"), ("moving", "data2", "y")),
+    **dict.fromkeys(("in0", "in0_ap", "src0", "src1"), ("data1", "data0")),
+    **dict.fromkeys(("in1", "in1_ap", "src2"), ("data2", "data1")),
+    **dict.fromkeys(("loc", "location", "memory", "mem", "memory_space", "region", "space"), ("buffer",)),
+    **dict.fromkeys(("fill", "fill_value", "val"), ("value", "fill_value")),
+    **dict.fromkeys(("src", "source"), ("src", "value", "data", "data1")),
+    **dict.fromkeys(("scalar", "imm"), ("operand0", "imm0")),
+    **dict.fromkeys(("size", "sizes"), ("shape",)),
+    **dict.fromkeys(("tensor1", "x1"), ("data1",)),
+    **dict.fromkeys(("tensor2", "x2"), ("data2",)),
+}
+"""Keywords of other libraries, and the parameters for which each may stand, the likeliest first."""

@@ -29,7 +29,13 @@ def advise_python(exc: Exception, site: Site) -> NkiError | None:
         return _assigned_otherwise(exc, site)
     if not isinstance(exc, NkiError | TypeError | AttributeError | ValueError):
         return None
-    error = _conversion(site) or _control_flow(site) or _attribute_assignment(site) or _no_tensor(exc, site)
+    error = (
+        _pointer(site)
+        or _conversion(site)
+        or _control_flow(site)
+        or _attribute_assignment(site)
+        or _no_tensor(exc, site)
+    )
     error = error or values_as_text(exc, site)
     if error is not None:
         return error
@@ -114,6 +120,32 @@ def _no_tensor(exc: Exception, site: Site) -> NkiError | None:
 _PLAIN: Final = (type(None), str, int, float, list, tuple, dict)
 
 
+def _pointer(site: Site) -> NkiError | None:
+    """``nl.load(x + offset)``: arithmetic on a tensor in HBM where a transfer takes a part of it."""
+    match site.node:
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            tensor = site.value(left) if isinstance(site.value(left), NkiTensor) else site.value(right)
+        case _:
+            return None
+    transfers = (n for n in ast.walk(site.statement) if isinstance(n, ast.Call) and _called(n) in _TRANSFERS)
+    passed = [arg for call in transfers for arg in (*call.args, *(k.value for k in call.keywords))]
+    if not isinstance(tensor, NkiTensor) or not tensor.buffer.is_hbm or not any(a is site.node for a in passed):
+        return None
+    name = ast.unparse(left if tensor is site.value(left) else right)
+    part = ", ".join(["start:start + size", *(":" for _ in tensor.shape[1:])])
+    fix = (
+        f"a tensor is no pointer: pass the part that is meant, `{name}[{part}]`, or a pattern, `{name}.ap(…, offset=n)`"
+    )
+    return TensorOperatorError(f"Python's + on tensor '{tensor.name}' {tensor.shape}", fix=fix)
+
+
+_TRANSFERS: Final = frozenset({"load", "store", "dma_copy", "load_transpose2d", "dma_transpose"})
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
 def _conversion(site: Site) -> NkiError | None:
     """``float(t)``, ``t.item()`` and the like, which ask for a value."""
     match site.node:
@@ -155,7 +187,9 @@ def _control_flow(site: Site) -> NkiError | None:
                 return None
             register = isinstance(count, VirtualRegister)
             what = f"register '{count.name}'" if register else f"tensor '{count.name}' {count.shape}"
-            bound = ast.unparse(stop) if register else f"{_nisa(site)}.register_alloc({_whole_number(site, stop, count)})"
+            bound = (
+                ast.unparse(stop) if register else f"{_nisa(site)}.register_alloc({_whole_number(site, stop, count)})"
+            )
             kind = RegisterUseError if register else TensorOperatorError
             code = _function(loop.body, "body", index.id, f"{_nl(site)}.fori_loop(0, {bound}, body)")
             late = "whose value exists only when the kernel runs" if register else _LATE
