@@ -57,6 +57,11 @@ _ONE_HOT: Final = (
     "compare numbers with labels: `nisa.iota`, then `nisa.tensor_scalar(dst, numbers, nl.equal, labels)` with labels "
     "(partitions, 1) in float32; a product with ones counts"
 )
+_TWO_TILES: Final = (
+    "write `nisa.tensor_tensor(dst, x, y, op=nl.add)`, with a number "
+    "`nisa.tensor_scalar(dst, x, op0=nl.add, operand0=2.0)`"
+)
+_ONE_TILE: Final = "write `nisa.activation(dst, op=nl.exp, data=x)`, or `y = nl.exp(x)`"
 _OF_TWO: Final = {
     **{name: name for name in ("add", "divide", "maximum", "minimum", "multiply", "subtract")},
     "mul": "multiply",
