@@ -157,15 +157,8 @@ OTHERS: Final[dict[str, str]] = {
         "fill a tile first, `t = nl.full(shape, value, dtype)`, and load the part that exists, "
         "`nisa.dma_copy(dst=t[0:n], src=x[0:n])`"
     ),
-    **{
-        f"nki.isa.{name}": f"write `nisa.tensor_tensor(dst, x, y, op=nl.{op})`, with a number `nisa.tensor_scalar(dst, x, "
-        f"op0=nl.{op}, operand0=2.0)`"
-        for name, op in _OF_TWO.items()
-    },
-    **{
-        f"nki.isa.{name}": f"write `nisa.activation(dst, op=nl.{name}, data=x)`, or `y = nl.{name}(x)`"
-        for name in _OF_ONE
-    },
+    **{f"nki.isa.{name}": _TWO_TILES.replace("nl.add", f"nl.{op}") for name, op in _OF_TWO.items()},
+    **{f"nki.isa.{name}": _ONE_TILE.replace("exp", name) for name in _OF_ONE},
     **dict.fromkeys((f"nki.isa.{name}" for name in ("max", "mean", "min", "reduce", "reduce_sum", "sum")), _FOLD),
     **dict.fromkeys((f"nki.isa.{name}" for name in ("copy", "load", "store")), _COPY),
     **dict.fromkeys((f"nki.isa.{name}" for name in ("dot", "gemm", "matmul", "mm")), _NC_MATMUL),

@@ -29,14 +29,8 @@ def advise_python(exc: Exception, site: Site) -> NkiError | None:
         return _assigned_otherwise(exc, site)
     if not isinstance(exc, NkiError | TypeError | AttributeError | ValueError):
         return None
-    error = (
-        _pointer(site)
-        or _conversion(site)
-        or _control_flow(site)
-        or _attribute_assignment(site)
-        or _no_tensor(exc, site)
-    )
-    error = error or values_as_text(exc, site)
+    error = _pointer(site) or _conversion(site) or _control_flow(site) or _attribute_assignment(site)
+    error = error or _no_tensor(exc, site) or values_as_text(exc, site)
     if error is not None:
         return error
     code = replacement(site)
@@ -122,28 +116,29 @@ _PLAIN: Final = (type(None), str, int, float, list, tuple, dict)
 
 def _pointer(site: Site) -> NkiError | None:
     """``nl.load(x + offset)``: arithmetic on a tensor in HBM where a transfer takes a part of it."""
-    match site.node:
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            tensor = site.value(left) if isinstance(site.value(left), NkiTensor) else site.value(right)
-        case _:
-            return None
-    transfers = (n for n in ast.walk(site.statement) if isinstance(n, ast.Call) and _called(n) in _TRANSFERS)
-    passed = [arg for call in transfers for arg in (*call.args, *(k.value for k in call.keywords))]
-    if not isinstance(tensor, NkiTensor) or not tensor.buffer.is_hbm or not any(a is site.node for a in passed):
+    node = site.node
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add) or not _is_address(site, node):
         return None
-    name = ast.unparse(left if tensor is site.value(left) else right)
+    tensor = site.value(node.left)
+    if not isinstance(tensor, NkiTensor) or not tensor.buffer.is_hbm or isinstance(site.value(node.right), NkiTensor):
+        return None
+    name = ast.unparse(node.left)
     part = ", ".join(["start:start + size", *(":" for _ in tensor.shape[1:])])
-    fix = (
-        f"a tensor is no pointer: pass the part that is meant, `{name}[{part}]`, or a pattern, `{name}.ap(…, offset=n)`"
-    )
+    fix = f"a tensor is no pointer: pass the part that is meant, `{name}[{part}]`, or a pattern, `{name}.ap(…)`"
     return TensorOperatorError(f"Python's + on tensor '{tensor.name}' {tensor.shape}", fix=fix)
 
 
-_TRANSFERS: Final = frozenset({"load", "store", "dma_copy", "load_transpose2d", "dma_transpose"})
-
-
-def _called(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+def _is_address(site: Site, node: ast.expr) -> bool:
+    """True if ``node`` is what a load reads, or where a store writes."""
+    for call in ast.walk(site.statement):
+        match call:
+            case ast.Call(func=ast.Attribute(attr="load" | "load_transpose2d" | "store"), args=args, keywords=keywords):
+                places = [*args[:1], *(k.value for k in keywords if k.arg in ("src", "dst"))]
+                if any(place is node for place in places):
+                    return True
+            case _:
+                pass
+    return False
 
 
 def _conversion(site: Site) -> NkiError | None:
