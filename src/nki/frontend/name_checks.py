@@ -323,7 +323,7 @@ def _report_keyword(report: Report, node: ast.keyword, full: str, written: str, 
     other = f"name it `{same}`" if same else dialect.others.get(f"{full.rpartition('.')[2]}.{keyword}", "")
     if not other and keyword == "out" and dialect.instructions.destination not in parameters:
         other = f"it returns its result: write `name = {written}(…)`"
-    near = other or did_you_mean(keyword, parameters, otherwise=_takes(parameters))
+    near = did_you_mean(keyword, parameters, otherwise=other or _takes(parameters))
     report.doubtful_error(error, node, message, removed or near)
 
 

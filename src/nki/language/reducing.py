@@ -141,7 +141,7 @@ def _arguments(what: str, x: Any, axis: Any) -> tuple[NkiTensor, tuple[int, ...]
         axes = tuple(sorted(a + tile.ndim if a < 0 else a for a in map(operator.index, entries)))
     except TypeError as misfit:
         keep_report(misfit)
-        two = _OF_TWO.get(what, "")
+        two = _OF_TWO.get(what, "") if isinstance(axis, float | NkiTensor) else ""
         fix = (
             f"pass 1, or (1, 2); of two tiles, or a tile and a number, it is `{two}(x, y)`"
             if two

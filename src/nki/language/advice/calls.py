@@ -53,6 +53,10 @@ def _over_partitions(error: NkiError, site: Site) -> NkiError | None:
     nl = call.nl
     turned = f"{nl}.copy({nl}.transpose({nl}.{call.name}({nl}.transpose({call.text('x')}), axis=1)))"
     error.fix = f"write `{call.in_statement(ast.parse(turned, mode='eval').body)}`"
+    if call.name in ("max", "min") and len(call.node.args) == 2:
+        error.fix += (
+            f"; for the {call.name}imum of each element and 0 write `{nl}.{call.name}imum({call.text('x')}, 0)`"
+        )
     return error
 
 

@@ -113,7 +113,7 @@ class Translator:
             case ast.Compare(left=left, comparators=others):
                 return "sbuf" if any(map(self.is_tensor, (left, *others))) else ""
             case ast.BoolOp(values=values):
-                return "sbuf" if any(map(self.is_tensor, values)) else ""
+                return "sbuf" if all(map(self.is_tensor, values)) else ""
             case ast.IfExp(test=test):
                 return "sbuf" if self.is_tensor(test) else ""
             case ast.Subscript(value=owner) | ast.Attribute(value=owner, attr="T"):
@@ -170,7 +170,7 @@ class Translator:
     def _chosen(self, node: ast.expr) -> ast.expr:
         """``and``, ``or``, ``not``, ``x if t else y`` and ``0 < t < 1``, which ask Python for the truth of a tensor."""
         match node:
-            case ast.BoolOp(op=op, values=[first, *rest]) if any(map(self.is_tensor, node.values)):
+            case ast.BoolOp(op=op, values=[first, *rest]) if all(map(self.is_tensor, node.values)):
                 return self._joined("and" if isinstance(op, ast.And) else "or", [first, *rest])
             case ast.UnaryOp(operand=operand) if self.is_tensor(operand):
                 return self._use("logical_not", [self.loaded(operand)])

@@ -29,6 +29,7 @@ _MOVE: Final = (
     "use `nl.transpose`, `nisa.nc_transpose` or `nisa.dma_transpose`; a view of other dimensions is `x.permute(…)`"
 )
 
+_CONSTANT: Final = "write `nl.shared_constant(array)`, or pass the array to the kernel"
 _TILE: Final = "write `nl.ndarray(shape, dtype, buffer=nl.sbuf)`: a tile in the memory on the chip"
 _IN_PLACE: Final = "no function works in place: write `t = nl.exp(t)`, or an instruction whose `dst` is `t`"
 _THREADS: Final = (
@@ -125,9 +126,7 @@ OTHERS: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("copy_async", "dma_copy_async", "load_async"), "write `nisa.dma_copy`: transfers run beside the engines"
     ),
-    **dict.fromkeys(
-        ("array", "asarray", "from_numpy"), "write `nl.shared_constant(array)`, or pass the array to the kernel"
-    ),
+    **dict.fromkeys((f"nki.language.{name}" for name in ("array", "asarray", "from_numpy")), _CONSTANT),
     **dict.fromkeys(
         ("expand", "repeat", "repeat_interleave", "tile"),
         "write `t.broadcast(dim, n)`, a view that repeats, of a dimension of size 1",

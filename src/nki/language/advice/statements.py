@@ -199,9 +199,12 @@ def _control_flow(site: Site) -> NkiError | None:
             return _while_on_tile(site, test)
         case ast.If(test=test, body=body, orelse=[]) if _inside(site.node, test):
             translator = Translator(site)
+            test, known = _late_part(translator, test)
             code = translator.translate(test)
             if not translator.changed or not isinstance(code, ast.Call):
                 return None
+            if known:
+                return _branch_on_tile(None, code, f", inside `if {known}:`")
             value = site.value(test.left) if isinstance(test, ast.Compare) else None
             if not isinstance(value, NkiTensor) or value.size != 1:
                 return _branch_on_tile(value, code)
@@ -237,9 +240,21 @@ def _while_on_tile(site: Site, test: ast.expr) -> NkiError | None:
     return TensorOperatorError(f"`while` on a tensor, {_LATE}", fix=fix)
 
 
-def _branch_on_tile(value: Any, condition: ast.expr) -> NkiError:
+def _late_part(translator: Translator, test: ast.expr) -> tuple[ast.expr, str]:
+    """The part of a condition that asks tensors, and the code of the rest, which Python decides; "" if none is."""
+    if not isinstance(test, ast.BoolOp) or not isinstance(test.op, ast.And):
+        return test, ""
+    late = [value for value in test.values if translator.is_tensor(value)]
+    known = [value for value in test.values if not translator.is_tensor(value)]
+    if not late or not known:
+        return test, ""
+    whole = late[0] if len(late) == 1 else ast.BoolOp(ast.And(), late)
+    return whole, " and ".join(map(ast.unparse, known))
+
+
+def _branch_on_tile(value: Any, condition: ast.expr, inside: str = "") -> NkiError:
     what = f"tensor '{value.name}' {value.shape}" if isinstance(value, NkiTensor) else "a tensor"
-    fix = f"compute both results and choose element by element: `nl.where({ast.unparse(condition)}, x, y)`"
+    fix = f"compute both results and choose element by element: `nl.where({ast.unparse(condition)}, x, y)`{inside}"
     return TensorOperatorError(f"`if` on {what}, {_LATE}", fix=fix)
 
 

@@ -176,7 +176,7 @@ class ReadErrors:
             fix = f"read it behind {line_of(later.where.span, self._near)}"
         else:
             when = " and nothing will be" if program is not None else " yet"
-            fix = self._written_first(swapped=swapped)
+            fix = self._written_first(swapped=swapped, never=last == 0)
         if tensor.name in _REDUCTION_OF and isinstance(self._by, Inst):
             engine = _REDUCTION_OF[tensor.name]
             text = f"{self._by.mnemonic} reads the reduction registers of the {engine} engine, which were not set{when}"
@@ -189,7 +189,7 @@ class ReadErrors:
         text = f"{self._subject}{origin} is read where nothing was written{when}, {where}{other}"
         return self._error(UnwrittenReadError, text, fix)
 
-    def _written_first(self, *, swapped: bool) -> str:
+    def _written_first(self, *, swapped: bool, never: bool) -> str:
         """The way out of reading what nothing has written: another order of operands, a start of the sum, a write."""
         name = self._access.tensor.name
         first = "write it first, with nisa.dma_copy, nisa.memset or what computes it; or read only what was written"
@@ -202,7 +202,7 @@ class ReadErrors:
                 f"if '{name}' is to receive the result, pass it as dst and '{into.tensor.name}' as {field}: the "
                 f"destination comes first; else {first}"
             )
-        if any(access.tensor is self._access.tensor for access in self._by.writes()):
+        if never and name.isidentifier() and any(a.tensor is self._access.tensor for a in self._by.writes()):
             start = f"a sum begins with `nisa.memset({name}, 0.0)` in front of its loop"
             return f"set it first: {start}; or {first}"
         return first
