@@ -95,8 +95,8 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
         report.error(RemovedApiError, node, message, exact or removed)
     else:
         prefix = ast.unparse(node.value)
-        others = dialect.others if home.partition(".")[0] in dialect.namespaces else {}
-        other = others.get(f"{home}.{node.attr}") or others.get(node.attr, "")
+        ours = home.partition(".")[0] in dialect.namespaces
+        other = dialect.others.get(f"{home}.{node.attr}") or dialect.others.get(node.attr, "") if ours else ""
         elsewhere = f"write `{found}`" if not other and (found := _elsewhere(report, node.attr, owner)) else ""
         otherwise = "see the API reference for what there is"
         fix = other or elsewhere or did_you_mean(node.attr, public_names(owner), f"{prefix}.", otherwise)
@@ -229,11 +229,18 @@ def _check_arguments(
             fix = _sizes_in_a_tuple(report, node, signature, bound) or f"it is called as `{written}{_shown(signature)}`"
             report.error(CallArgumentError, node, f"`{written}`: {misfit}", fix)
         return
-    older_form = style.older_order(node, full, list(parameters), lambda value: report.resolve(value, bound))
+    _check_order(report, node, full, list(parameters), bound)
+
+
+def _check_order(report: Report, node: ast.Call, full: str, parameters: list[str], bound: frozenset[str]) -> None:
+    """The arguments of a call stand where the function takes them, not where an older release or a user expects."""
+    dialect, written = report.captured.dialect, ast.unparse(node.func)
+    style = dialect.instructions
+    older_form = style.older_order(node, full, parameters, lambda value: report.resolve(value, bound))
     alone = isinstance(report.statements.get(node), ast.Expr)
     if older_form and alone and (order := style.reordered(node, full, lambda value: report.resolve(value, bound))):
         message = f"`{written}` does not take its arguments in this order"
-        fix = f"the order is {', '.join(list(parameters)[: len(node.args)])}: write `{ast.unparse(order)}`"
+        fix = f"the order is {', '.join(parameters[: len(node.args)])}: write `{ast.unparse(order)}`"
         report.error(CallArgumentError, node, message, fix)
         return
     if older_form:

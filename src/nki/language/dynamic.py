@@ -32,8 +32,7 @@ def one_index(t: Access, dim: int, source: Access) -> Access:
     if source.size != 1:
         raise IndexRangeError(
             f"index '{source.name}' {source.shape} into dimension {dim} of '{t.name}' {t.shape} is not one element",
-            fix="index with one element, such as index[0:1, 0:1]; for an index per row use "
-            "t.vector_select(0, column), with t in HBM",
+            fix=f"index with one element, such as index[0:1, 0:1]; for an index per row use {_by_rows(t, source)}",
         )
     _check_source(t, dim, source)
     if dim == 0 and t.buffer.on_chip:
@@ -73,6 +72,14 @@ def _check_source(t: Access, dim: int, source: Access) -> None:
             f"index '{source.name}' {into} is itself found at a run-time index, that of '{source.dynamic.source.name}'",
             fix="copy the index to a tile of its own first",
         )
+
+
+def _by_rows(t: Access, source: Access) -> str:
+    """The code of a view with an index per row, with the names of tensor and index if they are those of variables."""
+    column = source.size == source.shape[0]
+    if t.buffer.is_hbm and column and t.name.isidentifier() and source.name.isidentifier():
+        return f"`{t.name}.vector_select(0, {source.name})`"
+    return "t.vector_select(0, column), with t in HBM"
 
 
 def second_index(t: Access, present: Dynamic) -> NkiError:
