@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning"),
 ]
 
-F32 = np.float32(1)
+EVEN = np.tile(np.arange(0, 16, 2, dtype=np.float32), (8, 1))
 LARGE = np.random.default_rng(1).standard_normal((64, 64)).astype(np.float32)
 TILE = "c = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.sbuf)\n"
 BANK = "p = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.psum)\n"
@@ -51,7 +51,7 @@ ORDERS = [
     ordered("number before the tile", TILE + "nisa.memset(3.0, c)  # wrong", r"\[NKI-AR001\] memset: dst",
             lambda x, y: np.full((8, 8), 3, np.float32)),
     ordered("pattern before the tile", TILE + "nisa.iota([[2, 8]], c)  # wrong",
-            r"\[NKI-FE033\] `nisa.iota` does not take", lambda x, y: np.tile(np.arange(0, 16, 2), (8, 1)) * F32),
+            r"\[NKI-FE033\] `nisa.iota` does not take", lambda x, y: EVEN),
     ordered("transposed tile before the bank", """
         p = nl.ndarray((64, 64), dtype=nl.float32, buffer=nl.psum)
         nisa.nc_transpose(a, p)  # wrong

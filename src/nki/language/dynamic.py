@@ -86,8 +86,8 @@ def second_index(t: Access, present: Dynamic) -> NkiError:
     """The error of a view that would have two run-time indices."""
     return DynamicIndexError(
         f"'{t.name}' {t.shape} is already indexed at run time by '{present.source.name}'; a view has one such index",
-        fix="compute one index from both, of scalars as in `t.reshape((rows * columns, 1))[nl.ds(i * columns + j, 1)]`, "
-        "else in a (1, 1) tile; or copy in two steps; t.is_indirect() tells such views",
+        fix="compute one index from both, of scalars as in `t.reshape((rows * columns, 1))[nl.ds(i * columns + j, 1)]`,"
+        " else in a (1, 1) tile; or copy in two steps; t.is_indirect() tells such views",
     )
 
 
