@@ -69,6 +69,8 @@ def test_a_number_is_proposed(check: Callable[..., Any], parameter: str, line: s
         "if y.shape[0] > 3: pass",
         "u = nl.load(y); v = t[:, 0:4] if y is None else u",
         "u = nl.load(y[0:4])",
+        "u = nl.load(y); v = 1 if y > 0 else 2",
+        "u = nl.load(y[0:8, :]); v = y % 2",
         "if y == 'row': pass",
         "if y is None: pass",
     ],
