@@ -187,6 +187,41 @@ def test_a_load_with_its_operands_swapped() -> None:
     assert fix in refused(kernel, X)
 
 
+def test_an_output_and_an_input_swapped() -> None:
+    def kernel(x: Any) -> Any:
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        nl.store(x, out)
+        return out
+
+    assert "fix: the destination comes first: nothing writes 'out', so pass it as dst" in refused(kernel, X)
+
+
+def test_a_column_is_not_called_swapped() -> None:
+    def kernel(x: Any) -> Any:
+        t = nl.load(x)
+        s = nl.ndarray((8, 1), nl.float32, buffer=nl.sbuf)
+        nisa.tensor_scalar(t, t, nl.multiply, s)
+        return x
+
+    assert "fix: write it first" in refused(kernel, X)
+
+
+def test_a_bank_filled_by_dma() -> None:
+    def kernel(x: Any) -> Any:
+        p = nl.ndarray(x.shape, x.dtype, buffer=nl.psum)
+        nisa.dma_copy(p, x)
+        return x
+
+    assert "and copy on chip: write `nisa.tensor_copy(dst=p, src=nl.load(x))`" in refused(kernel, X)
+
+
+def test_a_sum_of_tiles_in_a_list() -> None:
+    def kernel(x: Any) -> Any:
+        return sum([nl.load(x), nl.load(x)])
+
+    assert "fix: write `functools.reduce(nl.add, [nl.load(x), nl.load(x)])`" in refused(kernel, X)
+
+
 def test_an_input_that_changes_is_not_called_swapped() -> None:
     def kernel(x: Any) -> Any:
         t = nl.load(x)

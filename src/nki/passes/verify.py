@@ -198,7 +198,8 @@ def _input_written(inst: Inst, access: Access, kernel: Program) -> NkiError:
 
 
 def _never_written(inst: Inst, kernel: Program) -> Tensor | None:
-    """An operand of ``inst`` on chip that no instruction of the kernel writes."""
+    """An operand of ``inst`` that no instruction of the kernel writes, and that is no input."""
     written = {access.tensor for core in kernel.cores for each in core.instructions() for access in each.writes()}
     read = (access.tensor for access in inst.reads())
-    return next((tensor for tensor in read if tensor.buffer.on_chip and tensor not in written), None)
+    memory = (tensor for tensor in read if tensor.buffer.word != "register" and tensor.role in ("", "output"))
+    return next((tensor for tensor in memory if tensor not in written), None)

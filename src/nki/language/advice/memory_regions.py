@@ -42,8 +42,11 @@ def one_of_two(call: Call, operand: str) -> str | None:
 
 
 def dma_of_psum(call: Call) -> str | None:
-    """A DMA that would read PSUM."""
-    source = call.value("src")
+    """A DMA that would read PSUM, or write it from HBM."""
+    source, to = call.value("src"), call.value("dst")
+    if isinstance(to, NkiTensor) and to.buffer.value == "psum" and isinstance(source, NkiTensor):
+        inner = f"{call.nl}.load({call.text('src')})" if source.buffer.is_hbm else call.text("src")
+        return f"load into SBUF, and copy on chip: write `{call.nisa}.tensor_copy(dst={call.text('dst')}, src={inner})`"
     return copied_to_sbuf(call, "src") if isinstance(source, NkiTensor) and source.buffer.value == "psum" else None
 
 

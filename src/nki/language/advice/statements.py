@@ -33,7 +33,7 @@ def advise_python(exc: Exception, site: Site) -> NkiError | None:
     error = error or _no_tensor(exc, site) or values_as_text(exc, site)
     if error is not None:
         return error
-    code = replacement(site)
+    code = replacement(site) or _folded(site)
     fix = f"write `{code}`" if code is not None else instead_of_host_function(exc, site)
     older = advise_at(site) if _is_of_beta1(exc) else ""
     error = exc if isinstance(exc, NkiError) else _refusal(exc, site)
@@ -43,6 +43,16 @@ def advise_python(exc: Exception, site: Site) -> NkiError | None:
         return None
     error.fix = older or fix
     return error
+
+
+def _folded(site: Site) -> str | None:
+    """``sum([a, b])`` of tiles in a list, whose first addition is that of Python's 0."""
+    match site.node:
+        case ast.Call(func=ast.Name(id="sum"), args=[parts]) if site.value(site.node.func) is sum:
+            add = f"{_nl(site)}.add"
+            return f"functools.reduce({add}, {ast.unparse(parts)})"
+        case _:
+            return None
 
 
 def _is_of_beta1(exc: Exception) -> bool:
