@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,8 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import NkiError
-from nki.language.advice.other_libraries import OTHERS
+from nki.language.advice.other_libraries import KEYWORDS, OTHERS
+from nki.language.tensor import NkiTensor
 
 X = np.zeros((4, 8), np.float32)
 
@@ -63,10 +67,165 @@ def test_other_modules_get_no_advice_about_nki() -> None:
     assert "nl.copy" not in str(caught.value)
 
 
+OWNERS = {"nl": nl, "nisa": nisa, "t": NkiTensor, "x": NkiTensor, "math": math}
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_nki_lacks_the_name_and_has_what_the_text_proposes(name: str) -> None:
-    assert not hasattr(nl, name)
-    proposed = re.findall(r"\b(nl|nisa)\.(\w+)", OTHERS[name])
-    assert proposed, "the text names a function"
-    for module, function in proposed:
-        assert hasattr({"nl": nl, "nisa": nisa}[module], function), function
+    module, _, function = name.rpartition(".")
+    owners = {"nki.isa": [nisa], "nki.language": [nl], "": [nl]}
+    assert not any(hasattr(owner, function) for owner in owners.get(module, []))
+    proposed = re.findall(r"\b(nl|nisa|t|x|math)\.(\w+)", OTHERS[name])
+    assert proposed or re.search(r"`[^`]+`|^leave ", OTHERS[name]), "the text names a function, or what Python has"
+    for module, member in proposed:
+        assert hasattr(OWNERS[module], member), member
+
+
+SNIPPETS: dict[str, Callable[[Any], Any]] = {
+    "cosh": np.cosh,
+    "count_nonzero": lambda x: np.count_nonzero(x, axis=1)[:, None],
+    "elu": lambda x: np.where(x > 0, x, np.expm1(x)),
+    "hardsigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
+    "hardswish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+    "isinf": lambda x: np.isinf(x),
+    "isnan": lambda x: np.isnan(x),
+    "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
+    "log_softmax": lambda x: x - np.log(np.exp(x).sum(1, keepdims=True)),
+    "logsigmoid": lambda x: -np.log1p(np.exp(-x)),
+    "mul": lambda x: x * x,
+    "ones_like": np.ones_like,
+    "round": np.rint,
+    "sinh": np.sinh,
+    "sub": lambda x: x - x,
+    "swish": lambda x: x / (1 + np.exp(-x)),
+    "nki.isa.tensor_sub": lambda x: x - x,
+    "nki.isa.sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "nki.isa.max": lambda x: x.sum(1, keepdims=True),
+}
+"""Names whose text has code that runs as it is, and its result."""
+
+
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
+@pytest.mark.parametrize("name", SNIPPETS)
+def test_the_code_in_the_text_computes_what_the_name_means(name: str) -> None:
+    code = re.findall(r"`([^`]+)`", OTHERS[name])[0]
+    code = f"{code}(x, x)" if name in ("mul", "sub") else f"{code}(x)" if name == "swish" else code
+
+    def kernel(source):
+        x = nl.load(source)
+        dst = nl.ndarray((x.shape[0], 1 if "reduce" in code else x.shape[1]), nl.float32, buffer=nl.sbuf)
+        returned = eval(code, {"nl": nl, "nisa": nisa, "x": x, "y": x, "dst": dst})
+        result = dst if code.startswith("nisa.") else returned
+        out = nl.ndarray(result.shape, result.dtype, buffer=nl.shared_hbm)
+        nl.store(out, result)
+        return out
+
+    x = np.random.default_rng(3).standard_normal((8, 16)).astype(np.float32) * 3
+    x[0, 0], x[1, 1] = 0.0, 2.5
+    np.testing.assert_allclose(np.float64(nki.jit(kernel)(x)), np.float64(SNIPPETS[name](x)), rtol=1e-5, atol=1e-6)
+
+
+def test_each_keyword_of_another_library_is_a_parameter_of_some_function() -> None:
+    functions = [getattr(module, name) for module in (nl, nisa) for name in module.__all__]
+    callable_ones = [f for f in functions if callable(f) and not isinstance(f, type)]
+    taken = {p for f in callable_ones for p in inspect.signature(f).parameters}
+    for keyword, parameters in KEYWORDS.items():
+        assert taken.intersection(parameters), keyword
+
+
+@pytest.mark.parametrize(
+    ("call", "keyword", "parameter"),
+    [
+        (lambda x: nl.softmax(x, dim=1), "dim", "axis"),
+        (lambda x: nisa.nc_matmul(x, lhsT=x, moving=x), "lhsT", "stationary"),
+        (lambda x: nisa.nc_matmul(x, stationary=x, rhs=x), "rhs", "moving"),
+        (lambda x: nisa.activation(dst=x, func=nl.exp, data=x), "func", "op"),
+        (lambda x: nisa.activation(x, nl.exp, in_=x), "in_", "data"),
+        (lambda x: nisa.dma_copy(out=x, src=x), "out", "dst"),
+        (lambda x: nisa.dma_copy(x, in_=x), "in_", "src"),
+        (lambda x: nl.store(x, src=x), "src", "value"),
+        (lambda x: nl.ndarray((8, 8), nl.float32, memory=nl.sbuf), "memory", "buffer"),
+    ],
+)
+def test_a_keyword_of_another_library(call: Any, keyword: str, parameter: str) -> None:
+    with pytest.raises(NkiError, match=rf"takes no `{keyword}`(.|\n)*fix: name it `{parameter}`"):
+        nki.jit(call)(X)
+
+
+@nki.jit
+def exp_into(x):
+    return nl.exp(x, out=x)
+
+
+@nki.jit
+def load_into(x):
+    return nl.load(dst=x, src=x)
+
+
+@nki.jit
+def wrong_module(x):
+    return nl.tensor_scalar(x, x, nl.add, 1.0)
+
+
+@nki.jit
+def private_module(x):
+    return nl.movin(x)
+
+
+@nki.jit
+def dtype_of_torch(x):
+    return nl.ndarray((8, 8), "bf16", buffer=nl.sbuf)
+
+
+@nki.jit
+def buffer_before_dtype(x):
+    return nl.ndarray((8, 8), nl.sbuf, nl.float32)
+
+
+@nki.jit
+def enumeration_as_text(x):
+    t = nl.load(x)
+    nisa.activation(t, nl.exp, t, reduce_op=nl.add, reduce_res=t[:, 0:1], reduce_cmd="reset_reduce")
+
+
+@nki.jit
+def greater_of_two(x):
+    return nl.max(nl.load(x), 0.0)
+
+
+@nki.jit
+def smaller_number(x):
+    return nl.min(x.shape[0], 64)
+
+
+@nki.jit
+def columns_by_list(x):
+    return nl.load(x)[:, [0, 2]]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "fix"),
+    [
+        (exp_into, "it returns its result: write `name = nl.exp(…)`"),
+        (load_into, "into one that exists write `nisa.dma_copy(dst=tile, src=x)`"),
+        (wrong_module, "fix: write `nisa.tensor_scalar`"),
+        (private_module, "did you mean `nl.min`?"),
+        (dtype_of_torch, "fix: write `nl.bfloat16`"),
+        (
+            buffer_before_dtype,
+            "before the memory: write `return nl.ndarray((8, 8), nl.float32, nl.sbuf)`",
+        ),
+        (enumeration_as_text, "reduce_cmd=nisa.reduce_cmd.reset_reduce)`"),
+        (greater_of_two, "it is `nl.maximum(x, y)`"),
+        (smaller_number, "compute with Python, such as `min(a, b)`"),
+        (columns_by_list, "`nisa.tensor_copy(dst[:, k:k + 1], t[:, n:n + 1])`"),
+    ],
+)
+def test_what_nki_calls_it(kernel: Any, fix: str) -> None:
+    with pytest.raises(NkiError, match=re.escape(fix)):
+        kernel(X)
+
+
+def test_an_annotation_of_triton_outside_of_a_kernel() -> None:
+    with pytest.raises(AttributeError, match=r"constexpr.*: leave the annotation out"):
+        nl.constexpr  # noqa: B018

@@ -149,6 +149,14 @@ BY_NAME: Final = {d.name: d for d in ALL}
 _BY_NUMPY: Final = {d.dtype: d for d in reversed(ALL)}
 
 
+_USUAL = {
+    "bf16": "bfloat16", "f16": "float16", "fp16": "float16", "half": "float16", "f32": "float32", "fp32": "float32",
+    "i8": "int8", "i32": "int32", "u8": "uint8", "u32": "uint32", "fp8": "float8_e4m3", "float8": "float8_e4m3",
+    "fp8_e4m3": "float8_e4m3", "fp8_e5m2": "float8_e5m2", "tf32": "tfloat32",
+}  # fmt: skip
+"""Texts that other libraries use for dtypes, and the names here."""
+
+
 def of(value: Any) -> DType:
     """The NKI dtype for a :class:`DType`, an NKI or NumPy dtype name, or anything ``np.dtype`` accepts.
 
@@ -167,10 +175,9 @@ def of(value: Any) -> DType:
     except TypeError:
         dtype = None
     if dtype is None:
-        raise UnknownDTypeError(
-            f"dtype {value!r} is not an NKI dtype",
-            fix="convert to one of " + ", ".join(d.name for d in ALL if d.computes),
-        )
+        near = _USUAL.get(value) if isinstance(value, str) else None
+        fix = "convert to one of " + ", ".join(d.name for d in ALL if d.computes)
+        raise UnknownDTypeError(f"dtype {value!r} is not an NKI dtype", fix=f"write `nl.{near}`" if near else fix)
     return dtype
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import signal
 import threading
@@ -17,6 +18,7 @@ from nki.base.source import Span
 from nki.base.warning import NkiWarning, Warned, collecting
 from nki.cli.host import annotations, arrays
 from nki.cli.host.expressions import Example
+from nki.cli.host.numbers import numbers
 from nki.cli.host.ranks import Dimensions, as_text, dimensions
 from nki.cli.host.suspicion import is_suspicious
 from nki.compiler import pipeline
@@ -240,7 +242,8 @@ def _whatever(
     An error about an assumed argument itself does not count, for that may be no tensor at all.
     """
     rounds: list[list[Finding]] = []
-    told = dimensions(captured, list(known))
+    told, plain = dimensions(captured, list(known)), numbers(captured, [n for n, values in known.items() if not values])
+    known = {n: values or ([ast.literal_eval(plain[n])] if n in plain else []) for n, values in known.items()}
     for base, dtype in _ASSUMED:
         assumed = {n: values[0] if values else TensorSpec(n, told[n].shape(base), dtype) for n, values in known.items()}
         rounds.append(compiled(kernel, assumed))
@@ -250,7 +253,10 @@ def _whatever(
         if not known[name]:
             shape = as_text(told[name].shape())
             shapes[shape] = f"{shapes[shape]}, {name}" if shape in shapes else name
-    words = ", ".join(f"{several} assumed as {shape}:float32" for shape, several in shapes.items())
+    words = ", ".join(
+        [f"{several} assumed as {shape}:float32" for shape, several in shapes.items()]
+        + [f"{name} as {literal}" for name, literal in plain.items()]
+    )
     findings: list[Finding] = []
     for one in _common(rounds):
         if isinstance(one, NkiError) and one.code in _WHATEVER and not any(name in one.message for name in names):
@@ -265,19 +271,27 @@ def _listed(known: dict[str, list[Any]], told: Mapping[str, Dimensions]) -> str:
     return ", ".join(f"{name} {shown[name]}".rstrip() for name, values in known.items() if not values)
 
 
+def _unknown(missing: dict[str, list[Any]], told: Mapping[str, Dimensions], plain: Mapping[str, str]) -> str:
+    """The reason why a kernel was not compiled: tensors without shapes, numbers without values."""
+    tensors = _listed({name: values for name, values in missing.items() if name not in plain}, told)
+    parts = [f"the shape of {tensors}"] if tensors else []
+    return " and ".join(parts + ([f"the value of {', '.join(plain)}"] if plain else []))
+
+
 def _skipped(
     captured: Captured, kernel: Kernel | None, known: dict[str, list[Any]], examples: list[Example]
 ) -> Skipped:
     missing = [name for name, values in known.items() if not values]
-    told = dimensions(captured, list(known))
+    told, plain = dimensions(captured, list(known)), numbers(captured, missing)
     if kernel is None:
         reason = "it exists only when the function around it runs"
     elif examples:
         reason = f"the arguments of its call in line {examples[0].span.line} are not known before the file runs"
     else:
-        reason = f"nothing in the file shows the shape of {_listed(known, told)}"
+        reason = f"nothing in the file shows {_unknown({n: v for n, v in known.items() if not v}, told, plain)}"
     by_name = not missing or not missing[-1].startswith("*")
-    shown = " ".join(f"--arg {f'{name}=' if by_name else ''}{as_text(told[name].shape())}:float32" for name in missing)
+    values = {name: plain.get(name) or f"{as_text(told[name].shape())}:float32" for name in missing}
+    shown = " ".join(f"--arg {f'{name}=' if by_name else ''}{values[name]}" for name in missing)
     shown = shown if kernel is not None else ""
     return Skipped(captured.name, captured.span(captured.node), reason, shown)
 

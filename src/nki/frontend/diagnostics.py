@@ -20,7 +20,7 @@ from nki.frontend.code_objects import Origin, origin
 from nki.frontend.dialect import default_dialect
 from nki.frontend.errors import KernelAssertError, KernelPythonError, RemovedApiError, UnknownApiError, UnknownNameError
 from nki.frontend.host_calls import is_host_code
-from nki.frontend.name_checks import did_you_mean, spelling
+from nki.frontend.name_checks import did_you_mean, public_names, spelling
 from nki.frontend.site import site_of
 
 
@@ -76,7 +76,7 @@ def _translate(exc: Exception) -> NkiError:
             )
         case AttributeError(name=str(name), obj=owner) if by_kernel is not None:
             error = UnknownApiError if is_toolchain(owner) else KernelPythonError
-            return error(_python_text(exc), fix=did_you_mean(name, dir(owner)))
+            return error(_python_text(exc), fix=did_you_mean(name, public_names(owner)))
         case TypeError() if mark is not None and (misfit := _KEYWORD.match(str(exc))) is not None:
             function, keyword = misfit.groups()
             removed = mark.dialect.removed.keywords.get(keyword)

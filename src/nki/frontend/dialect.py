@@ -75,7 +75,8 @@ class InstructionStyle:
     "" where such calls are right. ``source_first``: functions, by full name, that once took the
     source before the destination. ``ignored``: a keyword that a call may still pass besides its destination.
     ``older_order``: the message about a call whose arguments stand where an older release took them, from the call, the
-    function's full name, its parameters, and the values of names; "" for other calls.
+    function's full name, its parameters, and the values of names; "" for other calls. ``reordered``: the call with its
+    arguments in the order of the parameters, from the call, the function's full name and the values; None if unknown.
     """
 
     destination: str = ""
@@ -84,6 +85,9 @@ class InstructionStyle:
     ignored: str = ""
     older_order: Callable[[ast.Call, str, list[str], Callable[[ast.expr], object]], str] = (
         lambda _call, _full, _parameters, _value_of: ""
+    )
+    reordered: Callable[[ast.Call, str, Callable[[ast.expr], object]], ast.Call | None] = (
+        lambda _call, _full, _value_of: None
     )
 
 
@@ -148,7 +152,9 @@ class Dialect:
     ``imports`` are the customary names of modules and the statements that import them. ``advise`` makes a better error
     of an exception and the :class:`nki.frontend.site.Site` that raised it, or gives None. ``newer`` is the Python that
     runs though a syntax rule reports it, because a newer release of the language takes it; ``later`` are
-    names that only newer releases have. ``others`` says what to write for functions of other libraries, by bare name.
+    names that only newer releases have. ``others`` says what to write for functions of other libraries, by bare name,
+    or by full name where another module has the name; for a keyword, by ``function.keyword``. ``keywords`` has, for
+    keywords of other libraries, the parameters that they may stand for.
     ``spills``: kernels may hold more tiles than fit, as compilers of the language
     spill. ``results`` takes the builder and what the kernel returned, when its Python has run, and gives what counts as
     returned. ``hints``: keywords that functions with further options ignore in silence; they warn of others, except in
@@ -170,6 +176,7 @@ class Dialect:
     newer: NewerPython = field(default_factory=NewerPython)
     later: LaterNames = field(default_factory=LaterNames)
     others: Mapping[str, str] = field(default_factory=dict[str, str])
+    keywords: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     results: Callable[[Any, Any], Any] | None = None
     hints: frozenset[str] = frozenset()
     carries: bool = False

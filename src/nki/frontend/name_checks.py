@@ -95,10 +95,31 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
         report.error(RemovedApiError, node, message, exact or removed)
     else:
         prefix = ast.unparse(node.value)
-        other = dialect.others.get(node.attr, "") if home.partition(".")[0] in dialect.namespaces else ""
-        fix = other or did_you_mean(node.attr, dir(owner), f"{prefix}.", "see the API reference for what there is")
+        ours = home.partition(".")[0] in dialect.namespaces
+        other = dialect.others.get(f"{home}.{node.attr}") or dialect.others.get(node.attr, "") if ours else ""
+        elsewhere = f"write `{found}`" if not other and (found := _elsewhere(report, node.attr, owner)) else ""
+        otherwise = "see the API reference for what there is"
+        fix = other or elsewhere or did_you_mean(node.attr, public_names(owner), f"{prefix}.", otherwise)
         report.doubtful_error(UnknownApiError, node, f"{where} has no `{node.attr}`", fix)
     return True
+
+
+def _elsewhere(report: Report, name: str, owner: object) -> str:
+    """``name`` as an attribute of another module of the language that the code has imported; "" if there is none."""
+    if not isinstance(owner, types.ModuleType):
+        return ""
+    namespaces = report.captured.dialect.namespaces
+    for alias, value in report.captured.globals.items():
+        ours = isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in namespaces
+        if ours and value is not owner and name in getattr(value, "__all__", ()):
+            return f"{alias}.{name}"
+    return ""
+
+
+def public_names(owner: object) -> Iterable[str]:
+    """The attributes of ``owner`` that users may name: of a module in a package those that it lists."""
+    listed = isinstance(owner, types.ModuleType) and "." in owner.__name__
+    return getattr(owner, "__all__", dir(owner)) if listed else dir(owner)
 
 
 def _full_name(report: Report, node: ast.Attribute, bound: frozenset[str]) -> str:
@@ -208,7 +229,20 @@ def _check_arguments(
             fix = _sizes_in_a_tuple(report, node, signature, bound) or f"it is called as `{written}{_shown(signature)}`"
             report.error(CallArgumentError, node, f"`{written}`: {misfit}", fix)
         return
-    older_form = style.older_order(node, full, list(parameters), lambda value: report.resolve(value, bound))
+    _check_order(report, node, full, list(parameters), bound)
+
+
+def _check_order(report: Report, node: ast.Call, full: str, parameters: list[str], bound: frozenset[str]) -> None:
+    """The arguments of a call stand where the function takes them, not where an older release or a user expects."""
+    dialect, written = report.captured.dialect, ast.unparse(node.func)
+    style = dialect.instructions
+    older_form = style.older_order(node, full, parameters, lambda value: report.resolve(value, bound))
+    alone = isinstance(report.statements.get(node), ast.Expr)
+    if older_form and alone and (order := style.reordered(node, full, lambda value: report.resolve(value, bound))):
+        message = f"`{written}` does not take its arguments in this order"
+        fix = f"the order is {', '.join(parameters[: len(node.args)])}: write `{ast.unparse(order)}`"
+        report.error(CallArgumentError, node, message, fix)
+        return
     if older_form:
         fix = dialect.removed.exact(report.captured, node) or style.result_fix.format(written)
         report.error(RemovedApiError, node, older_form, fix)
@@ -239,7 +273,7 @@ def _sizes_in_a_tuple(
 def _shown(signature: inspect.Signature) -> inspect.Signature:
     """``signature`` without what tells a caller nothing: that of the result, ``Any``, and options that are ignored."""
     kept = [
-        p.replace(annotation=p.empty) if p.annotation in (Any, "Any") else p
+        p.replace(annotation=p.empty) if p.annotation is Any or isinstance(p.annotation, str) else p
         for p in signature.parameters.values()
         if not (p.kind is p.VAR_KEYWORD and p.name == "_")
     ]
@@ -283,7 +317,8 @@ def leftover(call: ast.Call, callee: Any, style: InstructionStyle) -> ast.keywor
 
 def _report_keyword(report: Report, node: ast.keyword, full: str, written: str, parameters: list[str]) -> None:
     keyword = node.arg or ""
-    removals = report.captured.dialect.removed
+    dialect = report.captured.dialect
+    removals = dialect.removed
     removed = removals.parameters.get(f"{full}.{keyword}") or removals.keywords.get(keyword)
     error: type[NkiError] = RemovedApiError if removed else CallArgumentError
     message = f"`{written}` no longer takes `{keyword}`" if removed else f"`{written}` takes no `{keyword}`"
@@ -291,9 +326,12 @@ def _report_keyword(report: Report, node: ast.keyword, full: str, written: str, 
         removed = "leave it out"
     if removed:
         removed = removals.exact(report.captured, node) or removed
-    report.doubtful_error(
-        error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters))
-    )
+    same = next((p for p in dialect.keywords.get(keyword, ()) if p in parameters), "")
+    other = f"name it `{same}`" if same else dialect.others.get(f"{full.rpartition('.')[2]}.{keyword}", "")
+    if not other and keyword == "out" and dialect.instructions.destination not in parameters:
+        other = f"it returns its result: write `name = {written}(…)`"
+    near = did_you_mean(keyword, parameters, otherwise=other or _takes(parameters))
+    report.doubtful_error(error, node, message, removed or near)
 
 
 def _warn_of_ignored(report: Report, node: ast.keyword, written: str, parameters: list[str]) -> None:

@@ -12,7 +12,7 @@ from nki.ir.access_overlap import repeats
 from nki.ir.instruction import Field, Inst, Rule
 from nki.ir.register import is_scalar_register
 from nki.ir.scalars import NkiScalar
-from nki.ir.types import Access, is_element_indexed, is_row_indexed
+from nki.ir.types import Access, access_of, is_element_indexed, is_row_indexed
 from nki.target.model import Target
 
 
@@ -53,6 +53,9 @@ def _words(kind: type[Any]) -> str:
 def _describe(value: Any) -> str:
     if isinstance(value, FunctionType) and value.__name__ != "<lambda>":
         return f"the function {value.__name__}"
+    access = access_of(value)
+    if isinstance(access, Access) and access.buffer.word != "register":
+        return f"tensor '{access.name}' {access.shape}"  # its text would hold values in a simulated run
     return f"{value!r} ({type(value).__name__})" if len(repr(value)) < 60 else f"a {type(value).__name__}"
 
 

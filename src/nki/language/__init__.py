@@ -45,6 +45,7 @@ from nki.ir.types import Buffer as MemoryRegion
 from nki.ir.types import access_of as _access_of
 from nki.isa.build import device_print as _device_print
 from nki.language import operators as _operators
+from nki.language.advice.other_libraries import OTHERS as _OTHERS
 from nki.language.buffers import is_hbm, is_on_chip, is_psum, is_sbuf
 from nki.language.constant import shared_constant, shared_identity_matrix
 from nki.language.creation import empty_like, full, ndarray, ones, zeros, zeros_like
@@ -304,6 +305,7 @@ if not TYPE_CHECKING:  # type checkers refuse unknown names by themselves
     def __getattr__(name: str) -> Any:
         fix = _REMOVED.get(f"nki.language.{name}")
         text = f", which is of NKI Beta 1: {fix}" if fix is not None else ""
+        text = f": {_OTHERS[name]}" if name in _OTHERS else text
         raise AttributeError(f"module 'nki.language' has no attribute {name!r}{text}")
 
 

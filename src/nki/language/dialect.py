@@ -15,8 +15,9 @@ from nki.frontend.inlining import call_hook
 from nki.frontend.rewrite import CALL, WHILE
 from nki.frontend.syntax_rules import RULES, kernel_signature, newer_syntax
 from nki.language.advice import advise
+from nki.language.advice.argument_order import by_kind
 from nki.language.advice.beta1 import advise_removed
-from nki.language.advice.other_libraries import OTHERS
+from nki.language.advice.other_libraries import KEYWORDS, OTHERS
 from nki.language.releases.names import INSTEAD, RELEASES, later_than
 from nki.language.releases.removed_names import (
     NAMESPACE,
@@ -67,7 +68,7 @@ NKI_0_6: Final = Dialect(
     unknown_syntax=newer_syntax,
     signature_rule=kernel_signature,
     hooks={CALL: call_hook, WHILE: while_hook},
-    instructions=InstructionStyle("dst", RESULT_FIX, SWAPPED, "dtype", older_order),
+    instructions=InstructionStyle("dst", RESULT_FIX, SWAPPED, "dtype", older_order, by_kind),
     removed=RemovedNames(
         REMOVED,
         REMOVED_ATTRIBUTES,
@@ -86,6 +87,7 @@ NKI_0_6: Final = Dialect(
     },
     advise=advise,
     others=OTHERS,
+    keywords=KEYWORDS,
     later=LaterNames(later_than("0.6"), INSTEAD),
 )
 

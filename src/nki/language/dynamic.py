@@ -32,8 +32,7 @@ def one_index(t: Access, dim: int, source: Access) -> Access:
     if source.size != 1:
         raise IndexRangeError(
             f"index '{source.name}' {source.shape} into dimension {dim} of '{t.name}' {t.shape} is not one element",
-            fix="index with one element, such as index[0:1, 0:1]; for an index per row use "
-            "t.vector_select(0, column), with t in HBM",
+            fix=f"index with one element, such as index[0:1, 0:1]; for an index per row use {_by_rows(t, source)}",
         )
     _check_source(t, dim, source)
     if dim == 0 and t.buffer.on_chip:
@@ -75,11 +74,20 @@ def _check_source(t: Access, dim: int, source: Access) -> None:
         )
 
 
+def _by_rows(t: Access, source: Access) -> str:
+    """The code of a view with an index per row, with the names of tensor and index if they are those of variables."""
+    column = source.size == source.shape[0]
+    if t.buffer.is_hbm and column and t.name.isidentifier() and source.name.isidentifier():
+        return f"`{t.name}.vector_select(0, {source.name})`"
+    return "t.vector_select(0, column), with t in HBM"
+
+
 def second_index(t: Access, present: Dynamic) -> NkiError:
     """The error of a view that would have two run-time indices."""
     return DynamicIndexError(
         f"'{t.name}' {t.shape} is already indexed at run time by '{present.source.name}'; a view has one such index",
-        fix="compute one index from both in a (1, 1) tile, or copy in two steps; t.is_indirect() tells such views",
+        fix="compute one index from both, of scalars as in `t.reshape((rows * columns, 1))[nl.ds(i * columns + j, 1)]`,"
+        " else in a (1, 1) tile; or copy in two steps; t.is_indirect() tells such views",
     )
 
 

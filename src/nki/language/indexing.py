@@ -52,6 +52,11 @@ def index(t: Access, key: Index | tuple[Index, ...]) -> Access:
 
 
 _ALL = slice(None)
+_LISTED = (
+    "; columns of a list are copied one by one, `nisa.tensor_copy(dst[:, k:k + 1], t[:, n:n + 1])`, or gathered by "
+    "`nisa.nc_n_gather`; every second one is the slice `0:8:2`"
+)
+"""The way out of a list as an index."""
 
 
 def _slices(t: Access, key: Any) -> Access | None:
@@ -254,7 +259,8 @@ def _other(t: Access, dim: int, item: Any) -> Run:
     if at is None:
         raise IndexRangeError(
             f"index {item!r:.40} ({type(item).__name__}) into dimension {dim} of '{t.name}' {t.shape}",
-            fix="index with integers, slices, nl.ds(start, size), … and registers; not with arrays or None",
+            fix="index with integers, slices, nl.ds(start, size), … and registers; not with arrays or None"
+            + (_LISTED if isinstance(item, list) else ""),
         )
     return _select(t, dim, at), 0, 1, None
 

@@ -32,7 +32,9 @@ def tile_of(x: Any, what: str, name: str = "x") -> NkiTensor:
     if not isinstance(x, NkiTensor):
         current(what)  # outside a kernel, this is what is wrong
         raise ArgumentError(
-            f"{what}: {name} is a {type(x).__name__}, not a tile", fix="pass a tile: of nl.load, nl.full, nl.ndarray, …"
+            f"{what}: {name} is a {type(x).__name__}, not a tile",
+            fix="pass a tile: of nl.load, nl.full, nl.ndarray, …"
+            + ("; of Python's numbers compute with Python, such as `min(a, b)`" if isinstance(x, int | float) else ""),
         )
     if not x.buffer.on_chip:
         raise MemoryRegionError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from nki import isa
 from nki.base import dtype as dt
@@ -129,6 +129,10 @@ def _reduced(what: str, op: str, x: Any, axis: Any, dtype: Any, keepdims: bool) 
     return dst
 
 
+_OF_TWO: Final = {"nl.max": "nl.maximum", "nl.min": "nl.minimum", "nl.sum": "nl.add", "nl.prod": "nl.multiply"}
+"""The functions of two tiles that other libraries call by the name of a reduction."""
+
+
 def _arguments(what: str, x: Any, axis: Any) -> tuple[NkiTensor, tuple[int, ...]]:
     """The tile and its reduced dimensions, counted from the front and sorted."""
     tile = tile_of(x, what)
@@ -137,7 +141,13 @@ def _arguments(what: str, x: Any, axis: Any) -> tuple[NkiTensor, tuple[int, ...]
         axes = tuple(sorted(a + tile.ndim if a < 0 else a for a in map(operator.index, entries)))
     except TypeError as misfit:
         keep_report(misfit)
-        raise ArgumentError(f"{what}: axis={axis!r} is no integer, nor several", fix="pass 1, or (1, 2)") from None
+        two = _OF_TWO.get(what, "") if isinstance(axis, float | NkiTensor) else ""
+        fix = (
+            f"pass 1, or (1, 2); of two tiles, or a tile and a number, it is `{two}(x, y)`"
+            if two
+            else "pass 1, or (1, 2)"
+        )
+        raise ArgumentError(f"{what}: axis={axis!r} is no integer, nor several", fix=fix) from None
     if not axes or len(set(axes)) < len(axes) or axes[0] < 1 or axes[-1] >= tile.ndim:
         raise ShapeError(
             f"{what}: axis={axis!r} of '{tile.name}' {tile.shape}: only "

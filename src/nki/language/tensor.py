@@ -249,8 +249,10 @@ class NkiTensor:
         return True
 
     def __iter__(self) -> NoReturn:
+        key = "i:i + 1" if self.ndim == 2 else "i"
         raise TensorOperatorError(
-            f"iteration over tensor '{self.name}' {self.shape}", fix=f"write for i in range({self.shape[0]}): … t[i]"
+            f"iteration over tensor '{self.name}' {self.shape}",
+            fix=f"count, and slice: `for i in range({self.shape[0]})`, and in the loop `{self.name}[{key}]`",
         )
 
     def __array__(self, *_: object, **__: object) -> NoReturn:

@@ -28,7 +28,7 @@ from nki.ir.program import CoreProgram, Program
 from nki.ir.register import is_register
 from nki.ir.stage import CoreStage
 from nki.ir.tensor_verifier import check_tensor
-from nki.ir.types import Access
+from nki.ir.types import Access, Tensor
 from nki.ir.verifier import verify
 from nki.target.model import Target
 
@@ -183,8 +183,23 @@ def check_writes(inst: Inst) -> None:
 
 
 def _input_written(inst: Inst, access: Access, kernel: Program) -> NkiError:
+    fix = (
+        "return it as well, so that callers see the change; or allocate an output with nl.ndarray(…, "
+        "buffer=nl.shared_hbm), write that and return it"
+    )
+    if (unwritten := _never_written(inst, kernel)) is not None:
+        fix = (
+            f"the destination comes first: nothing writes '{unwritten.name}', so pass it as dst, and '{access.name}' "
+            f"in its place; if '{access.name}' is to change, {fix}"
+        )
     return InputWrittenError(
-        f"{inst.mnemonic} writes to '{access.name}', an input that kernel {kernel.name!r} does not return",
-        fix="return it as well, so that callers see the change; or allocate an output with nl.ndarray(…, "
-        "buffer=nl.shared_hbm), write that and return it",
+        f"{inst.mnemonic} writes to '{access.name}', an input that kernel {kernel.name!r} does not return", fix=fix
     ).at(inst.where.span, inst.where.stack)
+
+
+def _never_written(inst: Inst, kernel: Program) -> Tensor | None:
+    """An operand of ``inst`` that no instruction of the kernel writes, and that is no input."""
+    written = {access.tensor for core in kernel.cores for each in core.instructions() for access in each.writes()}
+    read = (access.tensor for access in inst.reads())
+    memory = (tensor for tensor in read if tensor.buffer.word != "register" and tensor.role in ("", "output"))
+    return next((tensor for tensor in memory if tensor not in written), None)

@@ -47,12 +47,16 @@ def _over_partitions(error: NkiError, site: Site) -> NkiError | None:
         or call.value("axis") not in (0, (0,), [0])
     ):
         return None
-    tile = call.value("x")
+    tile, nl, last = call.value("x"), call.nl, ""
+    if call.name in ("max", "min") and len(call.node.args) == 2:
+        two = f"{nl}.{call.name}imum({call.text('x')}, 0)"
+        last = f"; for the {call.name}imum of each element and 0 write `{two}`"
+        error.fix += last
     if not isinstance(tile, NkiTensor) or tile.ndim != 2 or tile.shape[1] > 128:
         return None
-    nl = call.nl
     turned = f"{nl}.copy({nl}.transpose({nl}.{call.name}({nl}.transpose({call.text('x')}), axis=1)))"
     error.fix = f"write `{call.in_statement(ast.parse(turned, mode='eval').body)}`"
+    error.fix += last
     return error
 
 

@@ -69,8 +69,12 @@ class Translator:
         match node:
             case ast.BinOp(left=left, op=op, right=right):
                 return self._binary(node, op, left, right)
+            case ast.BoolOp() | ast.IfExp() | ast.UnaryOp(op=ast.Not()) | ast.Compare(ops=[_, _, *_]):
+                return self._chosen(node)
             case ast.UnaryOp(op=op, operand=operand) if self.is_tensor(operand):
                 inner = self.loaded(operand)
+                if isinstance(op, ast.Invert) and _is_truth(operand):
+                    return self._use("logical_not", [inner])
                 self.changed = self.changed or isinstance(op, ast.UAdd)
                 return inner if isinstance(op, ast.UAdd) else self._mapped(op, [inner]) or node
             case ast.Compare(left=left, ops=[op], comparators=[right]) if self.is_tensor(left) or self.is_tensor(right):
@@ -106,6 +110,12 @@ class Translator:
                 return "sbuf" if self.is_tensor(left) or self.is_tensor(right) else ""
             case ast.UnaryOp(operand=operand):
                 return "sbuf" if self.is_tensor(operand) else ""
+            case ast.Compare(left=left, comparators=others):
+                return "sbuf" if any(map(self.is_tensor, (left, *others))) else ""
+            case ast.BoolOp(values=values):
+                return "sbuf" if all(map(self.is_tensor, values)) else ""
+            case ast.IfExp(test=test):
+                return "sbuf" if self.is_tensor(test) else ""
             case ast.Subscript(value=owner) | ast.Attribute(value=owner, attr="T"):
                 return self.kind(owner)
             case _:
@@ -149,10 +159,37 @@ class Translator:
         if isinstance(op, ast.MatMult):
             return self.product(left, right)
         operands = [self.loaded(left), self.loaded(right)]
+        if isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor) and (_is_truth(left) or _is_truth(right)):
+            name = "and" if isinstance(op, ast.BitAnd) else "or" if isinstance(op, ast.BitOr) else "xor"
+            return self._use(f"logical_{name}", operands)
         if isinstance(op, ast.FloorDiv):
             self.changed = True
             return self.call("floor", [self.call("divide", operands)])
         return self._mapped(op, operands) or node
+
+    def _chosen(self, node: ast.expr) -> ast.expr:
+        """``and``, ``or``, ``not``, ``x if t else y`` and ``0 < t < 1``, which ask Python for the truth of a tensor."""
+        match node:
+            case ast.BoolOp(op=op, values=[first, *rest]) if all(map(self.is_tensor, node.values)):
+                return self._joined("and" if isinstance(op, ast.And) else "or", [first, *rest])
+            case ast.UnaryOp(operand=operand) if self.is_tensor(operand):
+                return self._use("logical_not", [self.loaded(operand)])
+            case ast.IfExp(test=test, body=body, orelse=orelse) if self.is_tensor(test):
+                return self._use("where", [self.loaded(part) for part in (test, body, orelse)])
+            case ast.Compare(left=left, ops=ops, comparators=right) if self.is_tensor(node):
+                starts = [left, *right[:-1]]
+                return self._joined(
+                    "and", [ast.Compare(a, [op], [b]) for a, op, b in zip(starts, ops, right, strict=True)]
+                )
+            case _:
+                return node
+
+    def _joined(self, word: str, values: list[ast.expr]) -> ast.expr:
+        """``values``, of which Python takes the last that decides, as a tile of truth values."""
+        whole = self.loaded(values[0])
+        for value in values[1:]:
+            whole = self._use(f"logical_{word}", [whole, self.loaded(value)])
+        return whole
 
     def _mapped(self, op: ast.AST, operands: list[ast.expr]) -> ast.expr | None:
         name = OPERATORS.get(type(op))
@@ -240,6 +277,19 @@ _DTYPES: Final = frozenset({
     "float32", "float16", "bfloat16", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float8_e5m2",
     "float8_e4m3fn", "float8_e4m3",
 })  # fmt: skip
+
+
+def _is_truth(node: ast.expr) -> bool:
+    """True for a comparison and what joins some: numbers 0 and 1 in the dtype of the tiles, whose bits say nothing."""
+    match node:
+        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+            return True
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return _is_truth(operand)
+        case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), right=right):
+            return _is_truth(left) or _is_truth(right)
+        case _:
+            return False
 
 
 def _gives_tensor(callee: Callable[..., Any]) -> bool:

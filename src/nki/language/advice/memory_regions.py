@@ -42,8 +42,11 @@ def one_of_two(call: Call, operand: str) -> str | None:
 
 
 def dma_of_psum(call: Call) -> str | None:
-    """A DMA that would read PSUM."""
-    source = call.value("src")
+    """A DMA that would read PSUM, or write it from HBM."""
+    source, to = call.value("src"), call.value("dst")
+    if isinstance(to, NkiTensor) and to.buffer.value == "psum" and isinstance(source, NkiTensor):
+        inner = f"{call.nl}.load({call.text('src')})" if source.buffer.is_hbm else call.text("src")
+        return f"load into SBUF, and copy on chip: write `{call.nisa}.tensor_copy(dst={call.text('dst')}, src={inner})`"
     return copied_to_sbuf(call, "src") if isinstance(source, NkiTensor) and source.buffer.value == "psum" else None
 
 
@@ -66,10 +69,13 @@ def on_hbm(call: Call) -> str | None:
         return f"load it into SBUF first: write `{call.with_arguments(**loaded)}`" if loaded else None
     name = call.unused_name("tile", "result")
     to = call.text("dst")
+    product = {"stationary", "moving"} <= call.arguments.keys()
+    dtype, buffer = (f"{nl}.float32", "psum") if product else (f"{to}.dtype", "sbuf")
+    source = f"{nl}.copy({name})" if product else name
     lines = [
-        f"{name} = {nl}.ndarray({to}.shape, {to}.dtype, buffer={nl}.sbuf)",
+        f"{name} = {nl}.ndarray({to}.shape, {dtype}, buffer={nl}.{buffer})",
         call.with_arguments(dst=name, **loaded),
-        f"{call.nisa}.dma_copy(dst={to}, src={name})",
+        f"{call.nisa}.dma_copy(dst={to}, src={source})",
     ]
     return "compute into a tile and copy that: write `" + _block(lines)
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import ast
 import itertools
+from enum import Enum
 from types import FunctionType
 from typing import Any, Final, cast
 
 import numpy as np
 
+from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, MemoryRegionError, NkiError, UnknownDTypeError
 from nki.base.toolchain import is_toolchain
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
+from nki.ir.instruction import REGISTRY
 from nki.ir.instruction_handle import NkiInstruction
-from nki.isa.tables.enums import engine
+from nki.ir.types import Buffer as MemoryRegion
 from nki.isa.tables.operators import OPS, Op
+from nki.language.advice.argument_order import destination_first, reordered
 from nki.language.advice.call import Call, call_at
 from nki.language.advice.expressions import dtype_name
 from nki.language.tensor import NkiTensor
@@ -28,6 +32,10 @@ def advise_operand(error: NkiError, site: Site) -> NkiError | None:
     call = call_at(site) if isinstance(error, ArgumentError | MemoryRegionError | UnknownDTypeError) else None
     if call is None:
         return None
+    order = reordered(call) if isinstance(error, ArgumentError) else destination_first(call)
+    if order is not None:
+        error.fix = order
+        return error
     for parameter, node in call.arguments.items():
         value = call.value(parameter)
         if isinstance(value, NkiInstruction):
@@ -49,8 +57,10 @@ def _fix(call: Call, parameter: str, node: ast.expr, value: Any) -> str | None:
         return f"write `{call.with_arguments(**{parameter: f'{nl}.{operator}'})}`"
     if parameter == "op" and "axis" in call.arguments and isinstance(value, FunctionType):
         return _function_of_tiles(call, value, nl)
-    if isinstance(value, str) and parameter == "engine" and value in engine.__members__:
-        return f"write `{call.with_arguments(engine=f'{call.nisa}.engine.{value}')}`"
+    if isinstance(value, str) and (kind := _enumeration(call, parameter)) is not None and value in kind.__members__:
+        return f"write `{call.with_arguments(**{parameter: f'{call.nisa}.{kind.__name__}.{value}'})}`"
+    if parameter == "dtype" and isinstance(value, MemoryRegion):
+        return _dtype_and_buffer(call, value)
     if parameter == "dtype" and type(value) is int:
         return _sizes(call, nl)
     if parameter == "dtype":
@@ -73,6 +83,24 @@ def _fix(call: Call, parameter: str, node: ast.expr, value: Any) -> str | None:
         kind = "None" if value is None else f"a {type(value).__name__}"
         name = ast.unparse(node)
         return f"{name} is {kind}: pass a tensor of the kernel, for a kernel argument an array such as `np.array(…)`"
+    return None
+
+
+def _enumeration(call: Call, parameter: str) -> type[Enum] | None:
+    """The enumeration whose members a parameter of an instruction takes; None for other parameters."""
+    declaration = REGISTRY.get(call.name) if call.module == "nki.isa" else None
+    kinds = (f.symbol for f in declaration.fields if f.name == parameter) if declaration is not None else ()
+    return next((kind for kind in kinds if kind is not None and issubclass(kind, Enum)), None)
+
+
+def _dtype_and_buffer(call: Call, memory: MemoryRegion) -> str | None:
+    """``nl.ndarray(shape, nl.sbuf, nl.float32)``: dtype and memory in the wrong order."""
+    if {"dtype", "buffer"} <= call.arguments.keys() and isinstance(call.value("buffer"), DType):
+        code = call.with_arguments(dtype=call.text("buffer"), buffer=call.text("dtype"))
+        return f"the dtype comes before the memory: write `{code}`"
+    if "buffer" not in call.arguments:
+        code = call.with_arguments(dtype=f"{call.nl}.float32", buffer=call.text("dtype"))
+        return f"nl.{memory.name} is a memory: write `{code}`, with the dtype in front of it"
     return None
 
 

@@ -29,11 +29,11 @@ def advise_python(exc: Exception, site: Site) -> NkiError | None:
         return _assigned_otherwise(exc, site)
     if not isinstance(exc, NkiError | TypeError | AttributeError | ValueError):
         return None
-    error = _conversion(site) or _control_flow(site) or _attribute_assignment(site) or _no_tensor(exc, site)
-    error = error or values_as_text(exc, site)
+    error = _pointer(site) or _conversion(site) or _control_flow(site) or _attribute_assignment(site)
+    error = error or _no_tensor(exc, site) or values_as_text(exc, site)
     if error is not None:
         return error
-    code = replacement(site)
+    code = replacement(site) or _folded(site)
     fix = f"write `{code}`" if code is not None else instead_of_host_function(exc, site)
     older = advise_at(site) if _is_of_beta1(exc) else ""
     error = exc if isinstance(exc, NkiError) else _refusal(exc, site)
@@ -43,6 +43,16 @@ def advise_python(exc: Exception, site: Site) -> NkiError | None:
         return None
     error.fix = older or fix
     return error
+
+
+def _folded(site: Site) -> str | None:
+    """``sum([a, b])`` of tiles in a list, whose first addition is that of Python's 0."""
+    match site.node:
+        case ast.Call(func=ast.Name(id="sum"), args=[parts]) if site.value(site.node.func) is sum:
+            add = f"{_nl(site)}.add"
+            return f"functools.reduce({add}, {ast.unparse(parts)})"
+        case _:
+            return None
 
 
 def _is_of_beta1(exc: Exception) -> bool:
@@ -114,6 +124,33 @@ def _no_tensor(exc: Exception, site: Site) -> NkiError | None:
 _PLAIN: Final = (type(None), str, int, float, list, tuple, dict)
 
 
+def _pointer(site: Site) -> NkiError | None:
+    """``nl.load(x + offset)``: arithmetic on a tensor in HBM where a transfer takes a part of it."""
+    node = site.node
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add) or not _is_address(site, node):
+        return None
+    tensor = site.value(node.left)
+    if not isinstance(tensor, NkiTensor) or not tensor.buffer.is_hbm or isinstance(site.value(node.right), NkiTensor):
+        return None
+    name = ast.unparse(node.left)
+    part = ", ".join(["start:start + size", *(":" for _ in tensor.shape[1:])])
+    fix = f"a tensor is no pointer: pass the part that is meant, `{name}[{part}]`, or a pattern, `{name}.ap(…)`"
+    return TensorOperatorError(f"Python's + on tensor '{tensor.name}' {tensor.shape}", fix=fix)
+
+
+def _is_address(site: Site, node: ast.expr) -> bool:
+    """True if ``node`` is what a load reads, or where a store writes."""
+    for call in ast.walk(site.statement):
+        match call:
+            case ast.Call(func=ast.Attribute(attr="load" | "load_transpose2d" | "store"), args=args, keywords=keywords):
+                places = [*args[:1], *(k.value for k in keywords if k.arg in ("src", "dst"))]
+                if any(place is node for place in places):
+                    return True
+            case _:
+                pass
+    return False
+
+
 def _conversion(site: Site) -> NkiError | None:
     """``float(t)``, ``t.item()`` and the like, which ask for a value."""
     match site.node:
@@ -155,18 +192,29 @@ def _control_flow(site: Site) -> NkiError | None:
                 return None
             register = isinstance(count, VirtualRegister)
             what = f"register '{count.name}'" if register else f"tensor '{count.name}' {count.shape}"
-            bound = ast.unparse(stop) if register else f"{_nisa(site)}.register_alloc({ast.unparse(stop)})"
+            bound = (
+                ast.unparse(stop) if register else f"{_nisa(site)}.register_alloc({_whole_number(site, stop, count)})"
+            )
             kind = RegisterUseError if register else TensorOperatorError
             code = _function(loop.body, "body", index.id, f"{_nl(site)}.fori_loop(0, {bound}, body)")
             late = "whose value exists only when the kernel runs" if register else _LATE
             return kind(f"range of {what}, {late}", fix=f"count on the device: {code}")
+        case ast.Assert(test=test) if _inside(site.node, test) and Translator(site).is_tensor(test):
+            fix = (
+                "assert what is known at compile time, such as shapes; return the tensor and compare it outside the "
+                "kernel, or print it in the simulator, `nki.simulate(kernel)(…)`"
+            )
+            return TensorOperatorError(f"`assert` on a tensor, {_LATE}", fix=fix)
         case ast.While(test=test, orelse=[]) if _inside(site.node, test):
             return _while_on_tile(site, test)
         case ast.If(test=test, body=body, orelse=[]) if _inside(site.node, test):
             translator = Translator(site)
+            test, known = _late_part(translator, test)
             code = translator.translate(test)
             if not translator.changed or not isinstance(code, ast.Call):
                 return None
+            if known:
+                return _branch_on_tile(None, code, f", inside `if {known}:`")
             value = site.value(test.left) if isinstance(test, ast.Compare) else None
             if not isinstance(value, NkiTensor) or value.size != 1:
                 return _branch_on_tile(value, code)
@@ -176,6 +224,15 @@ def _control_flow(site: Site) -> NkiError | None:
             return TensorOperatorError(f"`if` on tensor '{value.name}' {value.shape}, {_LATE}", fix=fix)
         case _:
             return None
+
+
+def _whole_number(site: Site, node: ast.expr, count: NkiTensor | VirtualRegister) -> str:
+    """A tensor as a register takes it: of floats it would hold the bits."""
+    text = ast.unparse(node)
+    if not isinstance(count, NkiTensor) or not count.dtype.is_float:
+        return text
+    loaded = f"{_nl(site)}.load({text})" if count.buffer.is_hbm else text
+    return f"{_nl(site)}.copy({loaded}, dtype={_nl(site)}.int32)"
 
 
 def _while_on_tile(site: Site, test: ast.expr) -> NkiError | None:
@@ -193,9 +250,21 @@ def _while_on_tile(site: Site, test: ast.expr) -> NkiError | None:
     return TensorOperatorError(f"`while` on a tensor, {_LATE}", fix=fix)
 
 
-def _branch_on_tile(value: Any, condition: ast.expr) -> NkiError:
+def _late_part(translator: Translator, test: ast.expr) -> tuple[ast.expr, str]:
+    """The part of a condition that asks tensors, and the code of the rest, which Python decides; "" if none is."""
+    if not isinstance(test, ast.BoolOp) or not isinstance(test.op, ast.And):
+        return test, ""
+    late = [value for value in test.values if translator.is_tensor(value)]
+    known = [value for value in test.values if not translator.is_tensor(value)]
+    if not late or not known:
+        return test, ""
+    whole = late[0] if len(late) == 1 else ast.BoolOp(ast.And(), late)
+    return whole, " and ".join(map(ast.unparse, known))
+
+
+def _branch_on_tile(value: Any, condition: ast.expr, inside: str = "") -> NkiError:
     what = f"tensor '{value.name}' {value.shape}" if isinstance(value, NkiTensor) else "a tensor"
-    fix = f"compute both results and choose element by element: `nl.where({ast.unparse(condition)}, x, y)`"
+    fix = f"compute both results and choose element by element: `nl.where({ast.unparse(condition)}, x, y)`{inside}"
     return TensorOperatorError(f"`if` on {what}, {_LATE}", fix=fix)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -371,11 +372,29 @@ class Hazards(ExecutionObserver):
         beneath = self._placed_tiles.beneath(access.tensor, missing) if shadow.may_be_overwritten else None
         if beneath is not None:
             return errors.stale(missing, *beneath)
-        return errors.unwritten(missing, shadow.last, None if self._others_may_write(access) else self._program)
+        program = None if self._others_may_write(access) else self._program
+        return errors.unwritten(
+            missing, shadow.last, program, swapped=shadow.last == 0 and self._is_swapped(by, access)
+        )
+
+    def _is_swapped(self, by: Inst | Loop, access: Access) -> bool:
+        """True if ``by`` writes nothing but a tensor that has contents already: its operands may be swapped."""
+        if not isinstance(by, Inst):
+            return False
+        writes = by.writes()
+        written = {each.tensor for each in writes}
+        full = (each.role == "input" or self._shadow(each).last > 0 for each in written)
+        whole = any(f.name in _WHOLE and operand.tensor is access.tensor for f, operand in by.operands())
+        alike = bool(writes) and (whole or writes[0].size == access.size)
+        return alike and access.tensor not in written and len(written) == 1 and all(full)
 
     def _errors(self, by: Inst | Loop, access: Access, shadow: Shadow) -> ReadErrors:
         asked = shadow.byte_mask(access, np.ones(shadow.times_of(access).shape, np.bool_))
         return ReadErrors(by, access, asked, self._log)
+
+
+_WHOLE: Final = ("data", "src", "stationary", "moving")
+"""Operands that may be larger or smaller than the result, and are no columns."""
 
 
 def _may_keep(inst: Inst, access: Access) -> bool:

@@ -160,8 +160,13 @@ class ReadErrors:
         self._near = by.where.span
         self._subject = f"{operand_name(by, access)} {describe_tensor(access.tensor)}"
 
-    def unwritten(self, missing: ByteMask, last: int, program: CoreProgram | None) -> NkiError:
-        """The ``missing`` bytes were never written; the tensor was last written at time ``last`` (0: never)."""
+    def unwritten(
+        self, missing: ByteMask, last: int, program: CoreProgram | None, *, swapped: bool = False
+    ) -> NkiError:
+        """The ``missing`` bytes were never written; the tensor was last written at time ``last`` (0: never).
+
+        ``swapped``: the instruction writes a tensor that has contents, as if its operands stood in the wrong order.
+        """
         tensor = self._access.tensor
         origin = f", made in {line_of(tensor.span, self._near)}," if tensor.span else ""
         other = f"; {self._log.describe(last, self._near)} wrote other parts of it" if last else ""
@@ -171,7 +176,7 @@ class ReadErrors:
             fix = f"read it behind {line_of(later.where.span, self._near)}"
         else:
             when = " and nothing will be" if program is not None else " yet"
-            fix = "write it first, with nisa.dma_copy, nisa.memset or what computes it; or read only what was written"
+            fix = self._written_first(swapped=swapped, never=last == 0)
         if tensor.name in _REDUCTION_OF and isinstance(self._by, Inst):
             engine = _REDUCTION_OF[tensor.name]
             text = f"{self._by.mnemonic} reads the reduction registers of the {engine} engine, which were not set{when}"
@@ -183,6 +188,24 @@ class ReadErrors:
         where = _amount(missing, self._asked, tensor)
         text = f"{self._subject}{origin} is read where nothing was written{when}, {where}{other}"
         return self._error(UnwrittenReadError, text, fix)
+
+    def _written_first(self, *, swapped: bool, never: bool) -> str:
+        """The way out of reading what nothing has written: another order of operands, a start of the sum, a write."""
+        name = self._access.tensor.name
+        first = "write it first, with nisa.dma_copy, nisa.memset or what computes it; or read only what was written"
+        if not isinstance(self._by, Inst):
+            return first
+        into = next(iter(self._by.writes()), None)
+        if swapped and into is not None:
+            field = operand_name(self._by, self._access).rpartition(" ")[2]
+            return (
+                f"if '{name}' is to receive the result, pass it as dst and '{into.tensor.name}' as {field}: the "
+                f"destination comes first; else {first}"
+            )
+        if never and name.isidentifier() and any(a.tensor is self._access.tensor for a in self._by.writes()):
+            start = f"a sum begins with `nisa.memset({name}, 0.0)` in front of its loop"
+            return f"set it first: {start}; or {first}"
+        return first
 
     def undefined(self, origin: NkiError) -> NkiError:
         """The value depends on bytes that were never written; ``origin`` is the error of reading those."""

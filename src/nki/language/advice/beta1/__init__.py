@@ -12,6 +12,7 @@ from nki.frontend.site import Site
 from nki.language.advice.beta1.formulas import UnknownFormError
 from nki.language.advice.beta1.rewriting import Rewriter
 from nki.language.advice.beta1.scope import NL, Scope, scope_at, scope_before, statements
+from nki.language.advice.beta1.tile_masks import advise_tile_mask
 
 _SHOWN: Final = 6
 
@@ -44,7 +45,10 @@ def rewritten(scope: Scope, statement: ast.stmt) -> list[str] | None:
 
 def advise_statement(captured: Any, statement: ast.stmt) -> str:
     """The fix for a statement of Beta 1."""
-    lines = rewritten(scope_before(captured, statement.lineno), statement)
+    scope = scope_before(captured, statement.lineno)
+    if fix := advise_tile_mask(scope, statement):
+        return fix
+    lines = rewritten(scope, statement)
     return shown(lines, statement) if lines is not None else ""
 
 

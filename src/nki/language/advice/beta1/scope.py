@@ -157,6 +157,8 @@ class Scope:
                 return None if one is None or other is None else (*one, *other)
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 one, other = self.index(left), self.index(right)
+                if self.memory(left) or self.memory(right):
+                    return None  # a mask of values, which are not known before the kernel runs
                 comparable = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
                 if one is None or other is None or not isinstance(op, comparable):
                     return None
