@@ -1,0 +1,1 @@
+"""Kernels of few instructions against PyTorch: row-wise functions, movements, small products."""
