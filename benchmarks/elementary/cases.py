@@ -139,15 +139,15 @@ def others() -> Iterator[Case]:
     yield Case("dropout 4096² float32", lambda: by_row.dropout(x, 0.2), lambda: F.dropout(x, 0.2), None)
     for dtype, word in DTYPES.items():
         z, bound = x.to(dtype), BOUNDS[dtype]
-        yield Case(
-            f"transpose 4096² {word}", lambda z=z: products.transpose(z), lambda z=z: z.T.contiguous(), bound
-        )
+        yield Case(f"transpose 4096² {word}", lambda z=z: products.transpose(z), lambda z=z: z.T.contiguous(), bound)
         for rows in (4096, 1024):
             w = z[:rows]
             size = f"{rows} x 4096 {word}"
             yield Case(f"sum of rows {size}", lambda w=w: by_row.row_sum(w), lambda w=w: w.sum(1), 10 * bound)
             yield Case(f"maximum of rows {size}", lambda w=w: by_row.row_maximum(w), lambda w=w: w.amax(1), bound)
-        yield Case(f"argmax 1024 x 4096 {word}", lambda z=z: by_row.argmax(z[:1024]), lambda z=z: z[:1024].argmax(1), None)
+        yield Case(
+            f"argmax 1024 x 4096 {word}", lambda z=z: by_row.argmax(z[:1024]), lambda z=z: z[:1024].argmax(1), None
+        )
     yield from _searches()
     yield from _row_sizes()
 
@@ -214,9 +214,7 @@ def _row_sizes() -> Iterator[Case]:
     )
     for rows, columns in ((1000, 1000), (4096, 77), (256, 16384)):
         z = torch.randn(rows, columns)
-        yield Case(
-            f"softmax {rows} x {columns}", lambda z=z: by_row.softmax(z), lambda z=z: torch.softmax(z, 1), 1e-5
-        )
+        yield Case(f"softmax {rows} x {columns}", lambda z=z: by_row.softmax(z), lambda z=z: torch.softmax(z, 1), 1e-5)
     for rows, columns in ((1000, 1000), (4096, 77), (8192, 32)):
         z, gain, shift = torch.randn(rows, columns), torch.randn(1, columns), torch.randn(1, columns)
         yield Case(

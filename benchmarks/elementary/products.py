@@ -111,9 +111,7 @@ def max_pooling(x):
     channels, height, width = x.shape
     out = _output((channels, height // 2, width // 2), x.dtype)
     tile = nl.load(x.reshape((channels, height * width)))
-    windows = tile.ap([
-        [height * width, channels], [2 * width, height // 2], [2, width // 2], [width, 2], [1, 2]
-    ])
+    windows = tile.ap([[height * width, channels], [2 * width, height // 2], [2, width // 2], [width, 2], [1, 2]])
     result = _on_chip((channels, height // 2, width // 2), x.dtype)
     nisa.tensor_reduce(result, nl.maximum, windows, axis=[3, 4])
     nl.store(out, result)
