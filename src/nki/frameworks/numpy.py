@@ -91,7 +91,7 @@ def _described(args: Sequence[Any]) -> list[Any] | None:
     """What ``Kernel.kept`` takes; None if an argument is neither a dense array nor a plain constant."""
     described: list[Any] = []
     for value in args:
-        kind = type(value)
+        kind: type[Any] = type(value)
         if kind is np.ndarray:
             if not _is_dense(value):
                 return None

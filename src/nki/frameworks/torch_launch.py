@@ -63,7 +63,7 @@ def launch_plain(kernel: Kernel, args: Sequence[Any]) -> Any:
     needs_grad = torch.is_grad_enabled()
     try:
         for value in args:
-            kind = type(value)
+            kind: type[Any] = type(value)
             if kind is _Tensor or kind is _Parameter:
                 if not (value.is_cpu and value.is_contiguous()) or (needs_grad and value.requires_grad):
                     return None
