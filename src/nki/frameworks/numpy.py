@@ -90,8 +90,7 @@ class NumPyAdapter(NumPyTensors, Adapter):
 def _described(args: Sequence[Any]) -> list[Any] | None:
     """What ``Kernel.kept`` takes; None if an argument is neither a dense array nor a plain constant."""
     described: list[Any] = []
-    for value in args:
-        kind: type[Any] = type(value)
+    for value, kind in zip(args, map(type, args), strict=True):
         if kind is np.ndarray:
             if not _is_dense(value):
                 return None

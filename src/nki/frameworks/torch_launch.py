@@ -62,8 +62,7 @@ def launch_plain(kernel: Kernel, args: Sequence[Any]) -> Any:
     addresses: list[int] = []
     needs_grad = torch.is_grad_enabled()
     try:
-        for value in args:
-            kind: type[Any] = type(value)
+        for value, kind in zip(args, map(type, args), strict=True):
             if kind is _Tensor or kind is _Parameter:
                 if not (value.is_cpu and value.is_contiguous()) or (needs_grad and value.requires_grad):
                     return None
