@@ -8,6 +8,8 @@ DMA are redundant there:
   writes all of the tile, and that in between no other instruction touches these bytes of the output and no core waits
   for others.
 
+A tensor in HBM that nobody but the core sees counts as a tile: a row that goes to all partitions passes through one.
+
 An instruction that writes all of a tile begins its contents anew, also if it reads the old ones: both rules hold for
 the contents up to there, or from there on, by themselves.
 
