@@ -75,7 +75,7 @@ class Executable(native.Executable):
     """The time of the last call, on its kernel's clock."""
 
     forms: Sequence[Any] | None = None
-    """What the bridge that launches it makes its results by, found at its first launch."""
+    """Descriptions of its results in the words of the bridge that launches it, found at its first launch."""
 
     def __init__(self, kernel: Program, progress: Progress | None = None, layout: Layout = DENSE) -> None:
         self.precise = knobs.precise_fp()

@@ -32,6 +32,15 @@ def weighted(x, y, factor=2):
     return out, same
 
 
+@nki.jit
+def total(x, *factors, shift=1):
+    """x times the sum of factors, + shift."""
+    out, tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), nl.load(x)
+    nisa.tensor_scalar(tile, tile, nl.multiply, sum(factors), op1=nl.add, operand1=shift)
+    nl.store(out, tile)
+    return out
+
+
 @pytest.fixture
 def straight(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each call of a kernel from now on: did it go to the launch straight away?"""
@@ -92,6 +101,10 @@ def test_a_default_and_names_are_bound(straight: list[bool]) -> None:
     expected = A + 2 * B + OFFSET
     assert weighted(A, B)[0].equal(expected) and weighted(x=A, y=B, factor=2)[0].equal(expected)
     assert straight == [False]
+
+
+def test_a_default_is_no_further_argument() -> None:
+    assert total(A, 3).equal(3 * A + 1) and total(A, 3, 1).equal(4 * A + 1)
 
 
 def test_a_changed_global_is_compiled_in(straight: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
