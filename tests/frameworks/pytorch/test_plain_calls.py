@@ -103,6 +103,7 @@ def test_a_default_and_names_are_bound(straight: list[bool]) -> None:
     assert straight == [False]
 
 
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiPortabilityWarning")
 def test_a_default_is_no_further_argument() -> None:
     assert total(A, 3).equal(3 * A + 1) and total(A, 3, 1).equal(4 * A + 1)
 
