@@ -41,6 +41,19 @@ def total(x, *factors, shift=1):
     return out
 
 
+def step(size=1.0):
+    return size
+
+
+@nki.jit
+def stepped(x):
+    """x + the default of :func:`step`."""
+    out, tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm), nl.load(x)
+    nisa.tensor_scalar(tile, tile, nl.add, step())
+    nl.store(out, tile)
+    return out
+
+
 @pytest.fixture
 def straight(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each call of a kernel from now on: did it go to the launch straight away?"""
@@ -113,6 +126,12 @@ def test_a_changed_global_is_compiled_in(straight: list[bool], monkeypatch: pyte
     check(A, B)
     check(A, B)
     assert straight == [False, True]
+
+
+def test_a_changed_default_of_a_function_is_compiled_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert stepped(A).equal(A + 1)
+    monkeypatch.setattr(step, "__defaults__", (2.5,))
+    assert stepped(A).equal(A + 2.5)
 
 
 def test_gradients_are_not_lost(straight: list[bool]) -> None:
