@@ -88,7 +88,7 @@ class NumPyAdapter(NumPyTensors, Adapter):
 
 
 def _described(args: Sequence[Any]) -> list[Any] | None:
-    """The arguments as ``Kernel.kept`` takes them; None if an argument is neither a dense array nor a plain constant."""
+    """Arguments as ``Kernel.kept`` takes them; None if one is neither a dense array nor a plain constant."""
     described: list[Any] = []
     for value, kind in zip(args, map(type, args), strict=True):
         if kind is np.ndarray:
