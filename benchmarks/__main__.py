@@ -1,5 +1,7 @@
 """All measurements in one table: ``python -m benchmarks [--runs N] [section ...]``.
 
+Section ``elementary`` has 190 rows of its own and is printed only if it is named.
+
 Ratios are within one run: each pair of times is the median of interleaved runs on one thread, except where a row says
 otherwise.
 """
@@ -20,6 +22,7 @@ import torch
 
 from benchmarks import (
     compiling,
+    elementary,
     first_call,
     kernels_whole,
     launching,
@@ -47,12 +50,13 @@ SECTIONS = {
     "kernels_whole": kernels_whole.rows,
     "resident memory": resident_memory.rows,
 }
+ON_REQUEST = {"elementary": elementary.rows}
 
 
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="default: all")
+    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, *ON_REQUEST, []], help="default: all but elementary")
     parser.add_argument("--runs", type=int, default=40, help="interleaved runs per measurement")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -60,7 +64,7 @@ def main() -> int:
     print(f"|{'-' * 46}|{'-' * 17}:|{'-' * 23}:|{'-' * 15}:|")
     with torch.inference_mode():
         for name in options.sections or SECTIONS:
-            for row in SECTIONS[name](options.runs):
+            for row in (SECTIONS | ON_REQUEST)[name](options.runs):
                 print(f"| {row.what:<44} | {row.ours:>16} | {row.theirs:>22} | {row.ratio:>14} |", flush=True)
     return 0
 

@@ -239,6 +239,20 @@ class Kernel(PickledByName):
             return *self.specialise(args, kwargs, adapter), ()
         return ready
 
+    def kept(self, args: Sequence[Any], described: Sequence[Any]) -> Executable | None:
+        """Native code that is in memory for a call with these positional arguments alone, ready to launch; else None.
+
+        ``described`` has of each tensor what the adapter's ``map_framework_tensor`` gives, of each other argument what
+        :func:`~nki.compiler.cache.captured_values.constant_key` does. None of the arguments is a float.
+        """
+        if len(args) != self._by_position:
+            return None
+        executable = self._executables.get((self.target, knobs.of_compilation(), *described))
+        if executable is None or (executable.outside and not unchanged(executable.outside)):
+            return None
+        executable.last_used = self._kept.clock
+        return executable
+
     def _launchable(
         self, arguments: Mapping[str, Any], adapter: TensorMap
     ) -> tuple[Executable, list[Any], Sequence[float]] | None:
@@ -369,7 +383,7 @@ _bridges: dict[tuple[type[Any], ...], str] = {}
 
 def adapter_for(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Adapter:
     """The bridge of the framework whose tensors are among the arguments; that of NumPy if there is none."""
-    values = (*args, *kwargs.values())
+    values = (*args, *kwargs.values()) if kwargs else args
     kinds: list[type[Any]] = [type(value) for value in values]
     if tuple in kinds or list in kinds or dict in kinds:
         kinds = [type(value) for value in leaves(values)]

@@ -213,6 +213,30 @@ def written_in_part_after_the_load(x):
     return result
 
 
+def row_by_way_of_hbm(x):
+    """A row goes to HBM, and from there to all partitions, as ``nl.broadcast_to`` does it."""
+    result, row = out(128, 192), nl.ndarray((1, 192), nl.float32, buffer=nl.private_hbm)
+    a, b, c = tile(1, 192), tile(128, 192), tile(128, 192)
+    nisa.dma_copy(a, x[3:4])
+    nisa.dma_copy(row, a)
+    nisa.dma_copy(b, row.ap([[0, 128], [1, 192]]))
+    nisa.tensor_scalar(c, b, nl.add, 1.0)
+    nisa.dma_copy(result, c)
+    return result
+
+
+def hbm_written_in_part(x):
+    """The second write changes a part of what the first one has left in HBM, before it is read."""
+    result, row = out(128, 192), nl.ndarray((1, 192), nl.float32, buffer=nl.private_hbm)
+    b, c = tile(128, 192), tile(128, 192)
+    nisa.dma_copy(row, x[3:4])
+    nisa.dma_copy(row[:, 0:64], x[7:8, 64:128])
+    nisa.dma_copy(b, row.ap([[0, 128], [1, 192]]))
+    nisa.tensor_scalar(c, b, nl.add, 1.0)
+    nisa.dma_copy(result, c)
+    return result
+
+
 # The kernel, and how many of its DMA copies are left.
 CASES: list[tuple[Callable[..., Any], int]] = [
     (elementwise, 0),
@@ -232,6 +256,8 @@ CASES: list[tuple[Callable[..., Any], int]] = [
     (in_place_and_stored_twice, 3),
     (loaded_twice, 1),
     (written_in_part_after_the_load, 1),
+    (row_by_way_of_hbm, 0),
+    (hbm_written_in_part, 3),
 ]
 
 
@@ -279,6 +305,27 @@ def loaded(x):
 def test_no_store_moves_before_a_barrier() -> None:
     lowered = lower(nki.jit(over_the_other)[2].compile(X).kernel)
     assert [inst.mnemonic for inst in lowered.cores[0].instructions()] == ["tensor_copy", "core_barrier", "dma_copy"]
+
+
+def through_shared_memory(x):
+    """Core 0 fills a tensor that both cores read, and that is no output."""
+    result, between = out(2, 128, 192), nl.ndarray((128, 192), nl.float32, buffer=nl.shared_hbm, name="between")
+    a, b = tile(128, 192), tile(128, 192)
+    rank = nl.program_id(0)
+    if rank == 0:
+        nisa.dma_copy(between, x[0:128])
+    nisa.core_barrier(between, (0, 1))
+    nisa.dma_copy(a, between)
+    nisa.tensor_scalar(b, a, nl.add, 1.0)
+    nisa.dma_copy(result[rank], b)
+    return result
+
+
+def test_what_another_core_reads_is_written() -> None:
+    kernel = nki.jit(through_shared_memory)[2]
+    assert np.array_equal(kernel(X), np.stack([X[:128] + 1] * 2))
+    first = lower(kernel.compile(X).kernel).cores[0]
+    assert "between" in {access.tensor.name for inst in first.instructions() for access in inst.writes()}
 
 
 def test_a_store_stays_behind_an_exchange() -> None:

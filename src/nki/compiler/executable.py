@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -73,6 +73,9 @@ class Executable(native.Executable):
 
     last_used = 0
     """The time of the last call, on its kernel's clock."""
+
+    forms: Sequence[Any] | None = None
+    """Descriptions of its results in the words of the bridge that launches it, found at its first launch."""
 
     def __init__(self, kernel: Program, progress: Progress | None = None, layout: Layout = DENSE) -> None:
         self.precise = knobs.precise_fp()

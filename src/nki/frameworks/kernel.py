@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from nki.ir.types import TensorSpec
 
 T = TypeVar("T")
+PLAIN_CONSTANTS: Final = frozenset({type(None), bool, int, str})
+"""Types of arguments whose key is the type with the value."""
 _RETRACE: Final = "clear the framework's compilation cache, so that the program is traced again"
 
 

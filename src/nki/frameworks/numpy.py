@@ -12,7 +12,7 @@ import numpy as np
 
 from nki.base import dtype as dtypes
 from nki.base.errors import ByteOrderError, KernelArgumentError, TensorLayoutError, UnknownDTypeError
-from nki.frameworks.kernel import Adapter, FrameworkKernel, TensorMap, check_shape, pack
+from nki.frameworks.kernel import PLAIN_CONSTANTS, Adapter, FrameworkKernel, TensorMap, check_shape, pack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,10 +59,16 @@ class NumPyAdapter(NumPyTensors, Adapter):
     """
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        executable, tensors, floats = kernel.launchable(args, kwargs, self)
-        if executable.changes:
-            return pack(executable, _launch_in_place(executable, tensors, floats))
-        inputs = [a if type(a) is np.ndarray and _is_dense(a) else _dense(_base(a)) for a in tensors]
+        described = None if kwargs else _described(args)
+        executable = None if described is None else kernel.kept(args, described)
+        floats: Sequence[float] = ()
+        if executable is not None and not executable.changes:
+            inputs = [a for a in args if type(a) is np.ndarray]
+        else:
+            executable, tensors, floats = kernel.launchable(args, kwargs, self)
+            if executable.changes:
+                return pack(executable, _launch_in_place(executable, tensors, floats))
+            inputs = [a if type(a) is np.ndarray and _is_dense(a) else _dense(_base(a)) for a in tensors]
         outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
         executable.launch([*map(_address, inputs), *map(_address, outputs)], floats, _is_beside_torch())
         return tuple(outputs) if executable.returns_sequence else outputs[0]
@@ -79,6 +85,21 @@ class NumPyAdapter(NumPyTensors, Adapter):
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
         return array
+
+
+def _described(args: Sequence[Any]) -> list[Any] | None:
+    """Arguments as ``Kernel.kept`` takes them; None if one is neither a dense array nor a plain constant."""
+    described: list[Any] = []
+    for value, kind in zip(args, map(type, args), strict=True):
+        if kind is np.ndarray:
+            if not _is_dense(value):
+                return None
+            described.append((value.shape, value.dtype))
+        elif kind in PLAIN_CONSTANTS:
+            described.append((kind, value))
+        else:
+            return None
+    return described
 
 
 def _launch_in_place(

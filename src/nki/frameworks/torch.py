@@ -25,7 +25,7 @@ from nki.base.errors import EagerTraceError
 from nki.base.locks import imported
 from nki.frameworks import embedded, torch_distributed, torch_simulated
 from nki.frameworks.kernel import Adapter, FrameworkKernel, pack, remember
-from nki.frameworks.torch_launch import fresh_specs, launch, launch_in_place, shaped, updated
+from nki.frameworks.torch_launch import fresh_specs, launch, launch_in_place, launch_plain, shaped, updated
 from nki.frameworks.torch_operators import launch_op, update_op
 from nki.frameworks.torch_simulated import Simulated
 from nki.frameworks.torch_tensors import (
@@ -55,9 +55,13 @@ class TorchAdapter(TorchTensors, Adapter):
             if torch_distributed.among([*args, *kwargs.values()]):
                 return torch_distributed.call(kernel, args, kwargs)
             return _call_in_graph(kernel, args, kwargs, False)
+        under_func = _under_func()
+        if not (kwargs or under_func or _len_torch_dispatch_stack()):
+            results = launch_plain(kernel, args)
+            if results is not None:
+                return results
         executable, tensors, floats = kernel.launchable(args, kwargs, self)
         grad = torch.is_grad_enabled()
-        under_func = _under_func()
         plain = not _len_torch_dispatch_stack() and not under_func
         for t in tensors:
             if not t.is_cpu:

@@ -8,21 +8,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch
 
+from nki.frameworks.kernel import PLAIN_CONSTANTS
 from nki.frameworks.torch_tensors import torch_dtype
 
 if TYPE_CHECKING:
     from nki.base.dtype import DType
     from nki.compiler.executable import Executable
     from nki.ir.types import TensorSpec
+    from nki.jit import Kernel
 
 _CPU: Final = torch.device("cpu")
 _ALIGNED: Final = 15
 """Low bits of an address that are 0 for elements of every dtype."""
 _address: Final = torch.Tensor.data_ptr
+_Tensor: Final = torch.Tensor
+_Parameter: Final = torch.nn.Parameter
+_STRIDED: Final = torch.strided
 
 
 class Launchable(Protocol):
@@ -44,6 +49,43 @@ def launch(executable: Executable, tensors: Sequence[torch.Tensor], floats: Sequ
     outputs = [_empty(spec) for spec in executable.outputs]
     executable.launch([*map(_address, inputs), *map(_address, outputs)], floats, True)
     return outputs
+
+
+def launch_plain(kernel: Kernel, args: Sequence[Any]) -> Any:
+    """The results of a call that needs nothing but a launch; None if it may need more.
+
+    That is a kernel that is compiled and changes none of its arguments, which are dense tensors in the memory of the
+    CPU, without gradients, and plain constants. A call with tensors of a kilobyte is hardly more than what happens
+    here, so each tensor is looked at once. The caller has seen to it that nothing else looks at PyTorch's calls.
+    """
+    described: list[Any] = []
+    addresses: list[int] = []
+    needs_grad = torch.is_grad_enabled()
+    try:
+        for value, kind in zip(args, map(type, args), strict=True):
+            if kind is _Tensor or kind is _Parameter:
+                if not (value.is_cpu and value.is_contiguous()) or (needs_grad and value.requires_grad):
+                    return None
+                address = value.data_ptr()
+                if value.is_neg() or address & _ALIGNED or value.layout is not _STRIDED:
+                    return None
+                described.append((value.shape, value.dtype))
+                addresses.append(address)
+            elif kind in PLAIN_CONSTANTS:
+                described.append((kind, value))
+            else:
+                return None
+    except RuntimeError:  # no memory to read, as in sparse tensors and those of a torch.func that has returned
+        return None
+    executable = kernel.kept(args, described)
+    if executable is None or executable.changes:
+        return None
+    forms = executable.forms
+    if forms is None:
+        forms = executable.forms = [_form(spec.shape, spec.dtype) for spec in executable.outputs]
+    outputs = [torch.empty_strided(shape, strides, dtype=dtype, device=_CPU) for shape, strides, dtype in forms]
+    executable.launch([*addresses, *map(_address, outputs)], (), True)
+    return tuple(outputs) if executable.returns_sequence else outputs[0]
 
 
 def launch_in_place(

@@ -8,6 +8,8 @@ DMA are redundant there:
   writes all of the tile, and that in between no other instruction touches these bytes of the output and no core waits
   for others.
 
+A tensor in HBM that nobody but the core sees counts as a tile: a row that goes to all partitions passes through one.
+
 An instruction that writes all of a tile begins its contents anew, also if it reads the old ones: both rules hold for
 the contents up to there, or from there on, by themselves.
 
@@ -19,7 +21,7 @@ the strides of the other side. An instruction keeps its operand if its declarati
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar, Final, TypeGuard, cast
@@ -59,7 +61,7 @@ class EliminateCopies(CoreStage):
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` without redundant copies."""
-        return eliminate_copies(core, program.signature)
+        return eliminate_copies(core, program.signature, program.shared() if len(program.cores) > 1 else ())
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Every output that is no input is still written; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
@@ -70,9 +72,12 @@ class EliminateCopies(CoreStage):
         assert not lost, f"copy elimination left nobody to write {lost}"
 
 
-def eliminate_copies(core: CoreProgram, signature: Signature) -> CoreProgram:
-    """``core`` without redundant copies; it keeps those that are left for the next stage that asks."""
-    elimination = _Elimination(core, signature)
+def eliminate_copies(core: CoreProgram, signature: Signature, shared: Collection[Tensor]) -> CoreProgram:
+    """``core`` without redundant copies; it keeps those that are left for the next stage that asks.
+
+    Other cores use the internal tensors in ``shared``.
+    """
+    elimination = _Elimination(core, signature, shared)
     if elimination.tiles:
         elimination.run()
     body, copies = elimination.body, elimination.copies
@@ -109,6 +114,11 @@ def plain_copies(body: Sequence[Statement]) -> dict[int, Copy]:
     return copies
 
 
+def _is_own(tensor: Tensor, shared: Collection[Tensor]) -> bool:
+    """True for an internal tensor in HBM that is not ``shared``: nobody but the core can see it."""
+    return tensor.buffer.is_hbm and not tensor.role and tensor.data is None and tensor not in shared
+
+
 def _copies_by_dma(kind: type[Statement]) -> TypeGuard[type[Inst]]:
     return issubclass(kind, Inst) and kind.effects.copy is not None and kind.engines == (engine.dma,)
 
@@ -125,7 +135,7 @@ def moves_all(tile: Tensor, own: Access, other: Access) -> bool:
 class _Elimination:
     """The elimination of copies in one core; ``body`` is changed step by step, ``None`` stands for what is removed."""
 
-    def __init__(self, core: CoreProgram, signature: Signature) -> None:
+    def __init__(self, core: CoreProgram, signature: Signature, shared: Collection[Tensor]) -> None:
         self.core = core
         self.body: list[Statement | None] = list(core.body)
         self.copies = plain_copies(core.body)
@@ -133,8 +143,8 @@ class _Elimination:
         self.removed: list[int] = []
         """The positions of the copies that are removed."""
         copied = {access.tensor for access in chain.from_iterable(self.copies.values())}
-        self.tiles = {tensor for tensor in copied if tensor.buffer is Buffer.sbuf}
-        """The tiles that plain copies fill or read: no other one can change."""
+        self.tiles = {tensor for tensor in copied if tensor.buffer is Buffer.sbuf or _is_own(tensor, shared)}
+        """The tiles, and the core's own tensors in HBM, that plain copies fill or read: no other one can change."""
         self.sources = {*signature.inputs, *core.constants()}.difference(signature.outputs)
         self.outputs = set(signature.outputs).difference(signature.inputs)
         self.uses: dict[Tensor, _Uses] = {}

@@ -326,18 +326,20 @@ class _PlainFunction(NamedTuple):
 
 def unchanged(values: tuple[Seen, ...]) -> bool:
     """True if every value is still the one that the kernel was compiled with."""
-    return all(_unchanged(one, one.read()) for one in values)
-
-
-def _unchanged(one: Seen, now: Any) -> bool:
-    key = one.key
-    if type(key) is _PlainFunction:
-        return now is one.value and key.describes(now)
-    if type(key) is _WholeClass:
-        return key.describes(now)
-    if key is None:
-        return now is one.value or (_fixed(now) and _content(now) == _content(one.value))
-    return _content(now) == key
+    for one in values:  # each launch asks, so the kinds that most kernels have come without a call
+        now, key = one.read(), one.key
+        if key is None:
+            if now is one.value or (_fixed(now) and _content(now) == _content(one.value)):
+                continue
+        elif type(key) is _PlainFunction:
+            code, defaults = key
+            same = now is one.value and now.__code__ is code and now.__defaults__ is defaults
+            if same and now.__kwdefaults__ is None and not now.__dict__:
+                continue
+        elif key.describes(now) if type(key) is _WholeClass else _content(now) == key:
+            continue
+        return False
+    return True
 
 
 def _fixed(value: Any) -> bool:
