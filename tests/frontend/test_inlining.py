@@ -13,11 +13,12 @@ import pytest
 from nki.base.errors import NkiError
 from nki.base.source import Span
 from nki.frontend.capture import capture
+from nki.frontend.captured_state import watching
 from nki.frontend.code_objects import origin
 from nki.frontend.diagnostics import explain, locate
 from nki.frontend.dialect import default_dialect
 from nki.frontend.errors import GeneratorError, KernelPythonError, NoSourceError, UnknownApiError, UnknownNameError
-from nki.frontend.inlining import compile_function, inliner, invoke
+from nki.frontend.inlining import Inliner, compile_function, inliner, invoke
 from nki.frontend.syntax_rules import check
 from tests.frontend import programs
 
@@ -172,6 +173,60 @@ def test_prepared_code_goes_with_the_function(load: Load) -> None:
     module.make.__code__ = (lambda: None).__code__
     gc.collect()
     assert code() is None
+    assert watched() is None
+
+
+def test_while_a_kernel_is_recorded_its_functions_are_rewritten_once(load: Load) -> None:
+    module = load("""
+        def f(x=1, *, y=2): return x, y
+        def other(x=1, *, y=2): return y, x
+        def make(n):
+            def call(): return n
+            return call
+        class Counter:
+            n = 0
+            def count(self): self.n += 1
+            def inherited(self): return invoked()
+        def invoked(): return 7
+    """)
+    f, counter = module.f, module.Counter()
+    with watching():
+        rewritten = prepare(f)
+        assert prepare(f) is rewritten is not f
+        assert Inliner(default_dialect()).prepare(f) is not rewritten
+        assert prepare(functools.wraps) is functools.wraps
+        f.__defaults__ = (10,)
+        assert prepare(f)() == (10, 2)
+        f.__kwdefaults__ = {"y": 20}
+        assert prepare(f)() == (10, 20)
+        f.__code__ = module.other.__code__
+        assert prepare(f)() == (20, 10)
+        one, two = module.make(1), module.make(2)
+        assert [prepare(each)() for each in (one, two, one)] == [1, 2, 1]
+        for _ in range(3):
+            invoke(counter.count)
+        assert counter.n == 3
+        assert invoke(counter.inherited) == 7
+
+
+def test_kernels_in_other_kernels_note_the_functions_of_both(load: Load) -> None:
+    function = load("def f(): return 1\n").f
+    with watching() as outer:
+        prepare(function)
+        with watching() as inner:
+            prepare(function)
+        prepare(function)
+    assert inner.codes == outer.codes == [function.__code__]
+
+
+def test_rewritten_functions_go_when_the_kernel_is_recorded(load: Load) -> None:
+    module = load("def make():\n    def f(): return f\n    return f\n")
+    function = module.make()
+    with watching():
+        watched = weakref.ref(prepare(function))
+        gc.collect()
+        assert watched() is not None
+    gc.collect()
     assert watched() is None
 
 

@@ -23,6 +23,8 @@ ABSENT: Any = object()
 Read = Callable[[], Any]
 Scope = tuple[ast.AST, types.CodeType, dict[str, Any], tuple[types.CellType, ...]]
 """A function as the user wrote it: syntax tree, code, globals, and the cells of its closure variables."""
+Rewritten = tuple[types.FunctionType, object, object, object, types.FunctionType]
+"""A function of the user's, who has rewritten it, its positional and keyword defaults then, and what runs instead."""
 
 
 @dataclass(slots=True)
@@ -38,6 +40,7 @@ class Watched:
 class _Reached(threading.local):
     def __init__(self) -> None:
         self.scopes: dict[tuple[int, ...], Scope] | None = None
+        self.functions: dict[int, Rewritten] | None = None
         self.files: dict[str, Read] = {}
 
 
@@ -50,15 +53,18 @@ class watching:  # noqa: N801  # used like a function
     def __init__(self) -> None:
         self.watched = Watched()
         self._outer: dict[tuple[int, ...], Scope] | None = None
+        self._functions: dict[int, Rewritten] | None = None
         self._files: dict[str, Read] = {}
 
     def __enter__(self) -> Watched:
         self._outer, _reached.scopes = _reached.scopes, {}
+        self._functions, _reached.functions = _reached.functions, {}
         self._files, _reached.files = _reached.files, {}
         return self.watched
 
     def __exit__(self, *exc: object) -> None:
         scopes, _reached.scopes = _reached.scopes or {}, self._outer
+        _reached.functions = self._functions
         reads: dict[tuple[int, str], Read] = {}
         modules: dict[int, types.ModuleType] = {}
         names: set[str] = set()
@@ -83,6 +89,14 @@ def note(node: ast.AST, code: types.CodeType, module: dict[str, Any], cells: tup
     scopes = _reached.scopes
     if scopes is not None:
         scopes.setdefault((id(node), *map(id, cells)) if cells else (id(node),), (node, code, module, cells))
+
+
+def rewritten_functions() -> dict[int, Rewritten] | None:
+    """The functions that run in this thread's kernel so far, each noted, by the id of the code; None: none is watched.
+
+    It goes with the watch, since a rewritten function holds the globals of the user's.
+    """
+    return _reached.functions
 
 
 def note_file(path: str) -> None:

@@ -14,7 +14,7 @@ from nki.base.errors import NkiError
 from nki.base.warning import NkiPortabilityWarning, under_release, warn_here
 from nki.frontend.builder import current
 from nki.frontend.capture import Captured, capture, unwrap
-from nki.frontend.captured_state import global_names, note, of_cell
+from nki.frontend.captured_state import global_names, note, of_cell, rewritten_functions
 from nki.frontend.code_objects import compiled, marked, names_of, origin
 from nki.frontend.dialect import Dialect, assigned_dialect, default_dialect
 from nki.frontend.errors import DictKeyError
@@ -90,10 +90,15 @@ class Inliner:
 
         ``floats`` are the parameters that get run-time floats.
 
-        The code is made once for each code object and module, the function around it anew each time, because closures
-        share their code. Raises what ``capture`` and ``check`` raise.
+        The code is made once for each code object and module, the function around it anew for each function, because
+        closures share their code. Raises what ``capture`` and ``check`` raise.
         """
         code = fn.__code__
+        functions = None if floats else rewritten_functions()
+        if functions is not None and (last := functions.get(id(code))) is not None:
+            same, by, defaults, kwdefaults, function = last
+            if same is fn and by is self and defaults is fn.__defaults__ and kwdefaults is fn.__kwdefaults__:
+                return function
         key = (id(code), floats) if floats else id(code)
         entry = self._prepared.get(key)
         if entry is None or entry.module != id(fn.__globals__):
@@ -101,7 +106,11 @@ class Inliner:
                 return fn
             entry = self._prepared[key] = self._prepare_code(fn, key, floats)
         if entry.rewritten is None:
-            return self._wrapper(fn) if fn.__closure__ and wraps_users(fn) else fn
+            if fn.__closure__ and wraps_users(fn):
+                return self._wrapper(fn)
+            if functions is not None:
+                functions[id(code)] = fn, self, fn.__defaults__, fn.__kwdefaults__, fn
+            return fn
         cells = fn.__closure__ or ()
         note(entry.node, code, fn.__globals__, cells)
         hooks = self._hooks
@@ -109,6 +118,8 @@ class Inliner:
         function = types.FunctionType(entry.rewritten, fn.__globals__, fn.__name__, fn.__defaults__, closure)
         if fn.__kwdefaults__ is not None:
             function.__kwdefaults__ = fn.__kwdefaults__
+        if functions is not None:
+            functions[id(code)] = fn, self, fn.__defaults__, fn.__kwdefaults__, function
         return function
 
     def _wrapper(self, fn: types.FunctionType) -> types.FunctionType:
@@ -133,8 +144,10 @@ class Inliner:
         ``__call__``. Classes and everything of the host are called as they are.
         """
         kind = fn.__class__
-        if kind is types.MethodType and self._is_known_host(fn.__func__):
-            return fn(*args, **kwargs)
+        if kind is types.MethodType:
+            function = fn.__func__
+            if function.__class__ is types.FunctionType and "registry" not in function.__dict__:
+                return self.prepare(function)(fn.__self__, *args, **kwargs)
         if kind is types.FunctionType:
             if "registry" in fn.__dict__ and args:  # of functools.singledispatch
                 return self.invoke(fn.__dict__["dispatch"](type(args[0])), *args, **kwargs)
@@ -160,13 +173,6 @@ class Inliner:
         if isinstance(call, types.FunctionType):
             return self.prepare(call)(fn, *args, **kwargs)
         return fn(*args, **kwargs)
-
-    def _is_known_host(self, fn: Any) -> bool:
-        """True for functions that were met before and run as they are, as methods of tensors do."""
-        if fn.__class__ is not types.FunctionType or fn.__closure__ or "registry" in fn.__dict__:
-            return False
-        entry = self._prepared.get(id(fn.__code__))
-        return entry is not None and entry.rewritten is None and entry.module == id(fn.__globals__)
 
     def _invoke_with_floats(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         """:meth:`invoke` in functions that hold run-time floats: parameters of user functions keep those they get."""
