@@ -71,9 +71,7 @@ def destination_first(call: Call) -> str | None:
     count = len(list(itertools.takewhile(lambda value: isinstance(value, NkiTensor), tensors)))
     if count < 2 or tensors[0].buffer in to or tensors[0].buffer not in source:
         return None
-    last = next((k for k in range(count - 1, 0, -1) if tensors[k].buffer in to - source), None)
-    if last is None and call.name == "dma_transpose" and tensors[1].buffer in _SBUF:
-        last = 1
+    last = next((k for k in range(count - 1, 0, -1) if tensors[k].buffer in to), None)
     if last is None:
         return None
     new = [args[last], *(arg for k, arg in enumerate(args) if k != last)]
