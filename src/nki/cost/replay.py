@@ -377,7 +377,7 @@ class _Block:
         ring, generator, time = self.queues[number], estimate.generator, start + estimate.issue
         if generator:
             self.generators[generator] = time, number
-        queue = (generator or ring) if estimate.occupancy else OWN_DMA
+        queue = (generator or ring) if estimate.occupancy else OWN_DMA  # as data_queue, without the call
         begun, least = time + estimate.start, self.next_begin.get(queue, 0.0)
         if estimate.fetches:
             begun += self.replay.stall_of_load()
@@ -387,7 +387,7 @@ class _Block:
             self.next_begin[queue] = begun
             self.data_queues[number] = queue
             self.in_line[ring].append(number)
-            self.serial += 1
+            self.serial += 1  # as _expect, without the call
             heappush(self.events, (begun, self.serial, number))
             return time
         share = self.loads.busiest(estimate)

@@ -157,8 +157,7 @@ class _ShortRows(_OneByOne):
             return None  # rows are long enough, or there is no more to load at once
         key = id(estimate), row, reach
         if key not in self.shorter:
-            stores = not direction[1] and pair[1].buffer.on_chip
-            self.shorter[key] = self._merged(estimate, row / reach, stores=stores)
+            self.shorter[key] = self._merged(estimate, row / reach, stores=not direction[1])
         return self.shorter[key]
 
     def _merged(self, estimate: Estimate, share: float, *, stores: bool) -> Estimate:

@@ -201,8 +201,10 @@ def hbm_seconds(cores: Sequence[CoreEvents], target: Target) -> float:
     loads = stores = 0
     for core in cores:
         for traffic, runs in zip(core.traffic, core.runs.tolist(), strict=True):
-            loads += max(traffic.reads[0], traffic.writes[0]) * runs if traffic.reads[0] else 0
-            stores += traffic.writes[0] * runs if not traffic.reads[0] else 0
+            if traffic.reads[0]:
+                loads += max(traffic.reads[0], traffic.writes[0]) * runs
+            else:
+                stores += traffic.writes[0] * runs
     return (loads / bandwidth(target) + stores / bandwidth(target, stores=True)) * 1e-9
 
 

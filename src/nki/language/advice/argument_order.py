@@ -22,12 +22,12 @@ _ON_CHIP: Final = frozenset({Buffer.sbuf, Buffer.psum})
 _SBUF: Final = frozenset({Buffer.sbuf})
 _HBM: Final = frozenset(Buffer) - _ON_CHIP
 _MEMORIES: Final = {
-    "dma_transpose": ("dst", _SBUF, "src", _HBM | _SBUF),
-    "nc_matmul": ("dst", frozenset({Buffer.psum}), "stationary", _SBUF),
-    "nc_transpose": ("dst", frozenset({Buffer.psum}), "data", _SBUF),
-    "store": ("dst", _HBM, "value", _ON_CHIP),
+    "dma_transpose": (_SBUF, "src", _HBM | _SBUF),
+    "nc_matmul": (frozenset({Buffer.psum}), "stationary", _SBUF),
+    "nc_transpose": (frozenset({Buffer.psum}), "data", _SBUF),
+    "store": (_HBM, "value", _ON_CHIP),
 }
-"""By function: the destination, the memories it may lie in, the first operand, and the memories of that."""
+"""By function: the memories in which its ``dst`` may lie, the first operand, and the memories of that."""
 
 
 def by_kind(call: ast.Call, full: str, value_of: Callable[[ast.expr], object]) -> ast.Call | None:
@@ -62,10 +62,11 @@ def reordered(call: Call) -> str | None:
 
 def destination_first(call: Call) -> str | None:
     """The fix for a call that passes its destination behind its operands, as the memories of both tell."""
-    memories = _MEMORIES.get(call.name)
-    if memories is None or any(k.arg in ("dst", *memories[2:3]) for k in call.node.keywords):
+    if call.name not in _MEMORIES:
         return None
-    _, to, _, source = memories
+    to, operand, source = _MEMORIES[call.name]
+    if any(k.arg in ("dst", operand) for k in call.node.keywords):
+        return None
     args = call.node.args
     tensors = [call.site.value(arg) for arg in args]
     count = len(list(itertools.takewhile(lambda value: isinstance(value, NkiTensor), tensors)))

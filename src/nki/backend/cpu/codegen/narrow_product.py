@@ -73,7 +73,7 @@ class NarrowProduct:
         with r.in_blocks(_BLOCK if limited else 0):
             self.panels((r.first, r.b.sub(r.last, r.first)) if limited else (first, count))
 
-    def prepare(self, stationary: Panel, first: Value, count: Value) -> None:  # noqa: ARG002  # words need them
+    def prepare(self, stationary: Panel, first: Value, count: Value) -> None:  # noqa: ARG002  # products of words convert those alone
         """Convert columns ``first`` to ``first + count - 1``."""
         self.stationary_floats(stationary)
 
@@ -128,7 +128,7 @@ class NarrowProduct:
             s, column = replace(s, target=self.consumed.panel), i64(0)
         call_product(self.r, s, rows, column, columns, stationary, moving, words, accumulate=self.accumulate(words))
 
-    def accumulate(self, words: tuple[int, int] | None) -> int:  # noqa: ARG002  # tile products look at them
+    def accumulate(self, words: tuple[int, int] | None) -> int:  # noqa: ARG002  # products of words look at them
         """The argument ``accumulate`` of the product, which is of ``words`` or of float32."""
         return int(self.s.accumulate)
 
