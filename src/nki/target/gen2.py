@@ -228,11 +228,12 @@ GEN2: Final = Target(
     ),
     dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities; the architecture guide says 27 GiB/s"),
     dma_engine_sustained_gbps=Fact(
-        17.0,
+        16.5,
         "GB/s",
-        f"{_DMA}: Performance Considerations; reads of GiB measured 17.0 to 17.2. Two profiles in the NKI performance "
-        "guide have slower loads: 4 MiB in 16,955 ns, alone, and 32 KiB on each engine every 2,030",
-        "docs",
+        "the middle of four published rates: 17.0, "
+        f"{_DMA}: Performance Considerations; 17.1, reads of GiB at 273 GB/s; 15.5 to 15.9, 4 MiB alone in 16,955 to "
+        "16,500 ns; 16.1, 32 KiB on each engine every 2,030 ns (both profiles are in the NKI performance guide)",
+        "measured",
         (17.2, 15.5),
     ),
     dma_engine_store_gbps=Fact(
