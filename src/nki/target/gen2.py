@@ -332,7 +332,12 @@ GEN2: Final = Target(
     dma_completion_ns=Fact(345.0, "ns", f"{_TRACES}: semaphore write ~105 ns, then waiting engine ~240 ns", "measured"),
     dma_accumulate_efficiency=Fact(0.5, "", "Trainium3 Architecture Guide for NKI: SBUF Read-Add-Write, before it"),
     dma_transpose_efficiency=Fact(
-        0.5, "", "no DMA transpose documented; the SBUF to SBUF rate of trn2", "guess", (0.9, 0.25)
+        0.25,
+        "",
+        "NKI performance guide, Opt #10: the DMA engines have a transpose mode, at a much lower bandwidth than loads. "
+        "Half of the SBUF to SBUF rate of trn2; between that rate and element by element",
+        "guess",
+        (0.5, 0.03),
     ),
     dma_transpose_sbuf_efficiency=Fact(
         0.5, "", "Trainium2 Architecture Guide for NKI: DMA Transpose, SBUF to SBUF", "guess"

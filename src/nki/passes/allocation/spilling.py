@@ -3,10 +3,11 @@
 The compiler of Neuron saves tiles to device memory where a kernel holds more than SBUF ("NKI Performance Guide", data
 spilling); kernels of Beta 1 rely on it. Where memory is full, a tile whose next use is far away gives way (Belady's
 rule). Short rows cost more time for each byte: of two tiles, the one gives way that costs less for the time until its
-next use. A tile of SBUF waits in HBM, a tile of PSUM in SBUF. A tile that holds nothing but loads of tensors that
-nobody writes, or constants, is not stored: the loads are done again, and a load that nobody used until then is left
-out. A tile that is stored already and has not changed is not stored again. A tile that has to be stored stays for a
-moment after its last use, if others can give way: whoever takes its bytes waits for the store.
+next use. A tile of SBUF waits in HBM. A tile of PSUM waits in SBUF, where instructions that may read it do so: it comes
+back for the others alone. A tile that holds nothing but loads of tensors that nobody writes, or constants, is not
+stored: the loads are done again, and a load that nobody used until then is left out. A tile that is stored already and
+has not changed is not stored again. A tile that has to be stored stays for a moment after its last use, if others can
+give way: whoever takes its bytes waits for the store.
 
 No document gives the three numbers below; they are guesses. On three spilling kernels, half and double of the first
 two change the predicted latency by 0.2 % at most. All of the memory first, in the place of 0.9, made one 24 % slower
@@ -26,18 +27,20 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from nki.analysis.byte_sets import ByteSet
 from nki.analysis.liveness import LiveRange, live_ranges, pressure_in_loops
+from nki.base.errors import NkiError
 from nki.ir.access_overlap import covers_tensor
 from nki.ir.estimate import Estimate
-from nki.ir.instruction import Inst
+from nki.ir.instruction import Inst, Rule
 from nki.ir.loop import Statement, changed, declared, instructions, touched
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Buffer, Dynamic, Tensor
+from nki.ir.verifier import verify
 from nki.isa.build import copy_by_dma, copy_tile
 from nki.passes.allocation.packing import pack
 from nki.target.memory_spaces import MemorySpace, memory_spaces
@@ -172,6 +175,7 @@ class _Walk:
         self.farthest: dict[float, list[_Entry]] = {}
         """Resident tiles, the farthest next use first, by the ns that each of their bytes costs."""
         self.estimates: dict[object, Estimate] = {}
+        self.verified: dict[object, Sequence[Rule]] = {}
         self.target = target
         self.times = self._times()
         self.used = self.turn = 0
@@ -179,13 +183,16 @@ class _Walk:
     def run(self) -> Spill | None:
         body: list[Statement] = []
         for number, statement in enumerate(self.core.body):
-            needed = self.touched[number]
+            away = self._read_away(number, statement)
+            needed = [tile for tile in self.touched[number] if tile.tensor not in away]
             for tile in needed:
                 if tile not in self.resident:
                     self._enter(tile, number, statement)
             if not self._make_room(number, needed):
                 return None
-            body.append(self._renamed(statement))
+            body.append(self._renamed(statement, away))
+            for tensor in away:
+                self.tiles[tensor].uses.pop()
             for tile in needed:
                 self._note(tile, statement, number)
                 tile.uses.pop()
@@ -408,12 +415,34 @@ class _Walk:
         self.added.append(tensor)
         return tensor
 
-    def _renamed(self, statement: Statement) -> Statement:
+    def _read_away(self, number: int, statement: Statement) -> dict[Tensor, Tensor]:
+        """The tiles of PSUM that ``statement`` reads where they wait, in SBUF, and that place.
+
+        All of them, where its instructions may read them there; none otherwise.
+        """
+        if self._waits_in() is not Buffer.sbuf:
+            return {}
+        waiting = {
+            tile.tensor: tile.home
+            for tile in self.touched[number]
+            if tile not in self.resident and tile.loads is None and tile.home is not None
+        }
+        parts = [statement] if isinstance(statement, Inst) else list(instructions(statement.body))
+        for inst in parts if waiting else ():
+            if any(access.tensor in waiting for access in (*inst.writes(), *inst.orders())):
+                return {}
+            try:
+                verify(_with_tensors(inst, waiting), self.target, self.verified)
+            except NkiError:
+                return {}
+        return waiting
+
+    def _renamed(self, statement: Statement, away: Mapping[Tensor, Tensor]) -> Statement:
         names = {
             access.tensor: self.tiles[access.tensor].current
             for access in touched(statement)
             if access.tensor in self.tiles and self.tiles[access.tensor].copies
-        }
+        } | dict(away)
         if not names:
             return statement
         if isinstance(statement, Inst):
