@@ -37,12 +37,13 @@ from nki.base.errors import NkiError
 from nki.ir.access_overlap import covers_tensor
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, Rule
-from nki.ir.loop import Statement, changed, declared, instructions, touched
+from nki.ir.loop import Statement, declared, instructions, touched
 from nki.ir.program import CoreProgram
-from nki.ir.types import Access, Buffer, Dynamic, Tensor
+from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.verifier import verify
 from nki.isa.build import copy_by_dma, copy_tile
 from nki.passes.allocation.packing import pack
+from nki.passes.renaming import renamed, renamed_instruction, same_window
 from nki.target.memory_spaces import MemorySpace, memory_spaces
 from nki.target.model import Target
 
@@ -321,7 +322,9 @@ class _Walk:
                 self.spill.tiles.append(tile.tensor)
             last = self.core.body[tile.last]
             for region in tile.regions():
-                self._insert(self.after[tile.last], _in(tile.home, region), _in(tile.current, region), last)
+                self._insert(
+                    self.after[tile.last], same_window(tile.home, region), same_window(tile.current, region), last
+                )
                 self.spill.stored += region.nbytes
             tile.saved = True
 
@@ -337,14 +340,16 @@ class _Walk:
             return
         tile.fresh = None
         for load in tile.loads or ():
-            again = _with_tensors(load, {tile.tensor: tile.current})
+            again = renamed_instruction(load, {tile.tensor: tile.current})
             again.where = statement.where
             self.before[number].append(again)
             if not tile.postponed and load.as_copy() is not None:
                 self.spill.reloaded += sum(access.nbytes for access in again.writes())
         if tile.loads is None and tile.home is not None:
             for region in tile.regions():
-                self._insert(self.before[number], _in(tile.current, region), _in(tile.home, region), statement)
+                self._insert(
+                    self.before[number], same_window(tile.current, region), same_window(tile.home, region), statement
+                )
                 self.spill.reloaded += region.nbytes
 
     def _insert(self, place: list[Inst], dst: Access, src: Access, near: Statement) -> None:
@@ -432,7 +437,7 @@ class _Walk:
             if any(access.tensor in waiting for access in (*inst.writes(), *inst.orders())):
                 return {}
             try:
-                verify(_with_tensors(inst, waiting), self.target, self.verified)
+                verify(renamed_instruction(inst, waiting), self.target, self.verified)
             except NkiError:
                 return {}
         return waiting
@@ -443,11 +448,7 @@ class _Walk:
             for access in touched(statement)
             if access.tensor in self.tiles and self.tiles[access.tensor].copies
         } | dict(away)
-        if not names:
-            return statement
-        if isinstance(statement, Inst):
-            return _with_tensors(statement, names)
-        return replace(statement, body=changed(statement.body, lambda inst: [_with_tensors(inst, names)]))
+        return renamed(statement, names) if names else statement
 
 
 def _note_sums(tile: _Tile, statement: Statement, number: int) -> None:
@@ -467,23 +468,3 @@ def _redefines(inst: Inst, tensor: Tensor) -> bool:
         return False
     whole = [access for access in inst.writes() if access.tensor is tensor]
     return any(access.dynamic is None and covers_tensor(access) for access in whole)
-
-
-def _with_tensors(inst: Inst, tensors: dict[Tensor, Tensor]) -> Inst:
-    """``inst`` on other tensors of the same shapes."""
-    changes: dict[int, Access] = {}
-    for number, access in enumerate(inst.accesses()):
-        source = None if access.dynamic is None else access.dynamic.source
-        if access.tensor not in tensors and (source is None or source.tensor not in tensors):
-            continue
-        dynamic = access.dynamic
-        if dynamic is not None and source is not None and source.tensor in tensors:
-            dynamic = Dynamic(_in(tensors[source.tensor], source), dynamic.step, dynamic.kind)
-        tensor = tensors.get(access.tensor, access.tensor)
-        changes[number] = Access(tensor, access.offset, access.shape, access.strides, access.dtype, dynamic)
-    return inst.with_operands(changes) if changes else inst
-
-
-def _in(tensor: Tensor, region: Access) -> Access:
-    """The same window of another tensor of the same shape."""
-    return Access(tensor, region.offset, region.shape, region.strides, region.dtype)
