@@ -145,7 +145,7 @@ def test_other_options(file, nki):
     assert ".npz" in complaint(nki(*command, "--save", "y.txt"))
     assert "no folder nowhere" in complaint(nki(*command, "--save", "nowhere/y.npy"))
     dump = ("dump", *command[1:])
-    assert "'accumulate'" in complaint(nki(*dump, "--after", "acumulate"))
+    assert "did you mean accumulate?" in complaint(nki(*dump, "--after", "acumulate"))
     assert "not allowed with" in complaint(nki(*dump, "--after", "verify", "--llvm"))
     assert "--lines" in complaint(nki(*dump, "--asm", "--lines"))
     assert ".klir" in complaint(nki(*dump, "--artifact", "a.bin"))

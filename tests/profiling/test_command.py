@@ -175,7 +175,12 @@ def test_a_number_of_iterations_without_data(file, nki):
     ("options", "code", "message", "fix"),
     [
         (("--target", "trn9"), 2, "--target: target 'trn9' does not exist", "use one of trn1"),
-        (("--what-if", "dma_bandwith=2"), 2, "there is no such number of trn3", "did you mean dma_bandwidth"),
+        (
+            ("--what-if", "dma_bandwith=2"),
+            2,
+            "--what-if dma_bandwith=2: there is no such number of trn3",
+            "did you mean dma_bandwidth",
+        ),
         (
             ("--what-if", "launch=0", "--what-if", "launch=1"),
             2,
@@ -186,11 +191,32 @@ def test_a_number_of_iterations_without_data(file, nki):
         (("--cores", "3", "--target", "trn2"), 2, "--cores 3: a kernel on trn2 runs on at most 2", "pass --cores 2"),
         (("--cores", "2", "--target", "trn1"), 2, "--cores 2: a kernel on trn1 runs on at most 1", "--target trn2"),
         (("--compare", "many.py:wrong"), 2, "--compare many.py:wrong: kernel wrong(x)", "get the same --arg"),
-        (("--html", "."), 2, "--html .: Is a directory", "choose a file"),
+        (("--html", "."), 2, "--html .: this is a folder", "name a file in it, such as profile"),
+        (("--trace", "."), 2, "--trace .: this is a folder", "name a file in it"),
+        (("--parquet", "many.py"), 2, "--parquet many.py: this is a file", "choose a folder"),
+        (("--parquet", "many.py/tables"), 2, "--parquet many.py/tables: Not a directory", "choose a folder"),
+        (("--htm", "a.html"), 2, "nki profile has no option --htm", "did you mean --html?"),
+        (("--html",), 2, "--html needs a value", "write --html VALUE"),
+        (("--arg", "-1x2:float32"), 2, "--arg needs a value", "--arg=VALUE if the value begins with -"),
+        (("--seed", "x"), 2, "--seed x: this is no whole number", "such as --seed 1"),
+        (("--target", ""), 2, "target '' does not exist", "use one of trn1"),
+        (
+            ("--trips", "3"),
+            2,
+            "--trips 3: scaled has no loop whose number of iterations depends on data",
+            "leave --trips",
+        ),
+        (("more",), 2, "nki profile does not know what to do with 'more'", "see nki profile --help"),
+        (("--cores", "0"), 2, "runs on at least 1 core", "pass --cores 1"),
         (("--what-if", "dma_bandwidth"), 2, "--what-if dma_bandwidth: this is no NAME=NUMBER", "dma_bandwidth=2.0"),
-        (("--what-if", "dma_bandwidth=-1"), 2, "this is no positive number", "pass a number"),
+        (
+            ("--what-if", "dma_bandwidth=-1"),
+            2,
+            "--what-if dma_bandwidth=-1: this is no positive number",
+            "pass a number",
+        ),
         (("--what-if", "launch=0", "--compare", "many.py:twice"), 2, "do not go together", "one after the other"),
-        (("--html", "none/a.html"), 2, "--html none/a.html: there is no folder none", ""),
+        (("--html", "none/a.html"), 2, "--html none/a.html: there is no folder none", "create it: mkdir -p none"),
         (("--compare", "many.py:thrice"), 2, "has no kernel 'thrice'", "did you mean twice"),
         (("--trips", "5:2"), 2, "--trips 5:2: this is no number of iterations", "such as 0:64"),
         (("--seed", "-1"), 2, "--seed -1: seeds are not negative", ""),
@@ -200,6 +226,52 @@ def test_wrong_commands(file, nki, options, code, message, fix):
     ran = nki(f"{file}:scaled", *SCALED, *options)
     assert ran.code == code and message in ran.err and fix in ran.err
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "fix"),
+    [
+        (
+            ["many.py:scaled", "--arg", "128,256:float32"],
+            "--arg 128,256:float32 cannot be read",
+            "mean 128x256:float32?",
+        ),
+        (["many.py:scaled", "--arg", "(128, 256): bfloat16"], "cannot be read", "did you mean 128x256:bfloat16?"),
+        (
+            ["many.py:scaled", "--arg", "8x8:int8:one"],
+            "--arg 8x8:int8:one: there is no fill 'one'",
+            "did you mean ones",
+        ),
+        (["many.py:scaled"], "missing a required argument: 'x'", "such as --arg x=128x512:float32"),
+        (["many.py:scaled", "--arg", "8x8:int8"], "required argument: 'factor'", "such as --arg factor="),
+        (["."], ". is a folder", "name a file in it: many.py"),
+    ],
+)
+def test_wrong_arguments(file, nki, words, message, fix):
+    ran = nki(*words)
+    assert ran.code == 2 and message in ran.err and fix in ran.err
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(file, nki):
+    ran = nki(f"{file}:scaled", *SCALED, "--html", "none/a.html")
+    assert ran.code == 2 and "specialising" not in ran.out
+
+
+def test_an_encoding_without_the_letters(file):
+    command = [sys.executable, "-m", "nki", "profile", f"{file}:scaled", *SCALED]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert " us of launch" in done.stdout and "busy #  stalled :" in done.stdout
+
+
+def test_an_interrupt_is_no_traceback(file, nki, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("nki.cli.profile.of_program", interrupted)
+    ran = nki(f"{file}:scaled", *SCALED)
+    assert ran.code == 130 and ran.err == "nki: interrupted\n"
 
 
 @pytest.mark.parametrize(

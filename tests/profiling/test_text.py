@@ -164,3 +164,11 @@ def test_names_cannot_become_markup(product, monkeypatch):
     page = Tags(product._repr_html_())
     assert "script" not in page.seen and "<script>" in page.words
     assert "script" not in Tags(product.compare(product)._repr_html_()).seen
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_the_text_fits_its_terminal(product, width):
+    written = text.report(product, width)
+    assert max(map(len, written.splitlines())) <= width
+    causes = " ".join(cause.removeprefix("waits for ") for use in product.engines for cause in use.stalls)
+    assert set(causes.split()) <= set(written.replace(",", " ").split()), "causes wrap, and are not cut"

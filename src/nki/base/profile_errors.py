@@ -16,6 +16,11 @@ class WhatIfError(NkiError):
 
     code = "NKI-PR002"
 
+    def __init__(self, name: str, value: str, problem: str, *, fix: str = "") -> None:
+        super().__init__(f"what_if({name}={value}): {problem}", fix=fix)
+        self.name = name
+        self.problem = problem
+
 
 class MissingPackageError(NkiError):
     """A file of a profile needs a package that is not installed."""

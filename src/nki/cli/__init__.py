@@ -1,8 +1,8 @@
 """The command ``nki``: run, profile, check, dump and explain kernels, and list or remove those on disk.
 
 Exit codes: 0 done; 1 the kernel, or a file that should hold one, is wrong (an ``NkiError``, printed without a Python
-traceback, or the findings of a check); 2 the command is wrong, or its output cannot be written. Any other exception is
-a bug, here or in the user's own Python, and is not hidden.
+traceback, or the findings of a check); 2 the command is wrong, or its output cannot be written; 130 after Ctrl-C. Any
+other exception is a bug, here or in the user's own Python, and is not hidden.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nki.base.locks import imported
 from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.cli import arguments as argument
-from nki.cli import load_kernel
+from nki.cli import encoding, load_kernel, progress, wrong_options
 from nki.compiler.pipeline import STAGES
 from nki.frontend.errors import KernelErrors
 from nki.language.dialect import NKI
@@ -53,6 +53,8 @@ _CACHE = "List the compiled kernels on disk, most recently used first, or remove
 
 _UNWRITABLE: Final = (errno.EBADF, errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
 """Errors of a write to the standard output that is a full disk, a closed descriptor or a lost terminal."""
+INTERRUPTED: Final = 130
+"""Exit code after Ctrl-C, as shells report a program that SIGINT ended."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -62,7 +64,16 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, f"see {self.prog} --help")
+        raise UsageError(*wrong_options.explained(message, self))
+
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  # its overloads say less than it takes
+        self, args: Any = None, namespace: Any = None
+    ) -> Any:
+        """As of argparse, but a subcommand itself refuses the options that it does not know, and suggests its own."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            raise UsageError(*wrong_options.unknown(rest, self))
+        return found, rest
 
 
 class _PrintVersion(argparse.Action):
@@ -82,11 +93,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  # with `>&-`
         print("nki: the standard output is closed", file=sys.stderr)
         return 2
+    encoding.make_lenient(sys.stdout)
+    encoding.make_lenient(sys.stderr)
     try:
         try:
             return _carried_out(words)
         finally:
             sys.stdout.flush()
+    except KeyboardInterrupt:
+        progress.step("")
+        print("nki: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:  # the reader (head, a pager) has closed the pipe
         _discard_output()
         return 0

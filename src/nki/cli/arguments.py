@@ -33,6 +33,8 @@ RUNS: Final = 5
 _NAMED: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _RANDOM: Final = re.compile(r"(\d+(?:x\d+)*):(\w+)(?::(\w+))?")
 _SHAPE: Final = re.compile(r"\d+(?:x\d+)+")
+_NEARLY: Final = re.compile(r"[(\[]?\s*(\d+(?:[\s,x*×]+\d+)*)[\s,x]*[)\]]?\s*:\s*(\w+)\s*:?")
+"""A shape and a dtype with separators that are not those of SHAPE:DTYPE."""
 _FILE: Final = re.compile(r"(.+\.npy)(?::(\w+))?")
 
 
@@ -65,7 +67,10 @@ def parse(text: str) -> tuple[str, Any]:
     name, value = (named[1], named[2]) if named else ("", text)
     if match := _RANDOM.fullmatch(value):
         shape = tuple(int(n) for n in match[1].split("x"))
-        tensor = filled(shape, _dtype(match[2], text), match[3] or "random")
+        dtype, fill = _dtype(match[2], text), match[3] or "random"
+        if fill not in (rules := _rules(dtype)):
+            raise UsageError(f"--arg {text}: there is no fill {fill!r}", nearest(fill, rules, "fills"))
+        tensor = filled(shape, dtype, fill)
         return name, replace(tensor, given=match[3] is not None)
     if match := _FILE.fullmatch(value):
         return name, _file(Path(match[1]), _dtype(match[2], text) if match[2] else None)
@@ -93,15 +98,15 @@ def _constant(value: str, text: str) -> Any:
         raise UsageError(f"--arg {text}: the dtype is missing", f"write {value}:float32")
     if value.isidentifier():
         raise UsageError(f"--arg {text}: a string needs its quotes", f"write \"'{value}'\"; accepted are {FORMS}")
+    if match := _NEARLY.fullmatch(value):
+        shape = "x".join(re.findall(r"\d+", match[1]))
+        raise UsageError(f"--arg {text} cannot be read", f"did you mean {shape}:{match[2]}?")
     raise UsageError(f"--arg {text} cannot be read", f"accepted are {FORMS}")
 
 
 def filled(shape: tuple[int, ...], dtype: DType, fill: str = "random") -> TensorArgument:
     """A tensor of ``shape`` with numbers from the rule ``fill``."""
-    rules = PACKED if dtype.kind == "x" else FILLS
-    if fill not in rules:
-        raise UsageError(f"{dtype} {shape}: there is no fill {fill!r}", nearest(fill, rules, "fills"))
-    rule = rules[fill]
+    rule = _rules(dtype)[fill]
     return TensorArgument(shape, dtype, lambda rng: rule(rng, shape, dtype))
 
 
@@ -150,6 +155,10 @@ FILLS: Final[dict[str, Fill]] = {
 }
 PACKED: Final[dict[str, Fill]] = {"random": _packed, "zeros": FILLS["zeros"]}
 """Fill rules of packed types."""
+
+
+def _rules(dtype: DType) -> dict[str, Fill]:
+    return PACKED if dtype.kind == "x" else FILLS
 
 
 def _file(path: Path, dtype: DType | None) -> TensorArgument:

@@ -81,7 +81,7 @@ def prepared(source: str, texts: Sequence[str], target: str | None, cores: int |
     """
     arguments = [argument.parse(text) for text in texts]
     try:
-        chosen = targets.find(target) if target else None
+        chosen = targets.find(target) if target is not None else None
     except UnknownTargetError as error:
         several = "; give --target once for each" if "," in str(target) else ""
         raise UsageError(f"--target: {error.message}", error.fix + several) from None
@@ -107,9 +107,10 @@ def _launched(kernel: Kernel, target: Target | None, cores: int) -> Kernel:
     except GridError:
         chosen = target or kernel.chosen_target()
         most = chosen.logical_core_max
+        limit = f"at most {most} core{'s'[: most > 1]}" if cores > 0 else "at least 1 core"
         raise UsageError(
-            f"--cores {cores}: a kernel on {chosen} runs on at most {most} core{'s'[: most > 1]}",
-            f"pass --cores {most}" + (" or --target trn2" if cores == 2 else ""),
+            f"--cores {cores}: a kernel on {chosen} runs on {limit}",
+            f"pass --cores {most if cores > 0 else 1}" + (" or --target trn2" if cores == 2 else ""),
         ) from None
 
 
@@ -128,7 +129,10 @@ def _bound(kernel: Kernel, arguments: list[tuple[str, Any]]) -> dict[str, Any]:
     try:
         return kernel.bind(tuple(value for name, value in arguments if not name), named)
     except KernelArgumentError as error:
-        raise UsageError(error.message, "pass one --arg for each parameter, in order or as --arg NAME=…") from None
+        names = [name for name in parameters if name not in named][len(arguments) - len(named) :]
+        such = f", such as --arg {names[0]}=128x512:float32 or --arg {names[0]}=0.5" if names else ""
+        fix = f"pass one --arg for each parameter, in order or as --arg NAME=…{such}"
+        raise UsageError(error.message, fix) from None
 
 
 def _for_values(program: Program, floats: dict[str, float]) -> Program:

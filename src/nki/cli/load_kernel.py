@@ -21,6 +21,9 @@ from nki.jit import Kernel
 
 FORMS: Final = "FILE.py:KERNEL, FILE.klir (from `nki dump --artifact`), FILE.nki (text from `nki dump`), or - for text"
 
+SOME: Final = 8
+"""Files of a folder that an error names, at most."""
+
 
 @contextlib.contextmanager
 def opened(source: str) -> Generator[Kernel | Program]:
@@ -63,6 +66,9 @@ def split(source: str) -> tuple[str, str]:
         return source, ""
     file, _, name = source.rpartition(":")
     if not file.endswith(".py"):
+        files = sorted(path.name for path in Path(source).glob("*.py")) if Path(source).is_dir() else []
+        if files:
+            raise UsageError(f"{source} is a folder", f"name a file in it: {', '.join(files[:SOME])}")
         raise UsageError(f"{source!r} names no kernel", f"pass {FORMS}")
     return file, name
 

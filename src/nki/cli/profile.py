@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
+import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,8 +76,20 @@ def _check(options: argparse.Namespace, wanted: Sequence[str | None], changes: b
     if options.parquet:
         needed("pyarrow", "pyarrow", "--parquet")
     for option, file in files:
-        if file and not Path(file).parent.is_dir():
-            raise UsageError(f"{option} {file}: there is no folder {Path(file).parent}")
+        if file:
+            _check_file(option, Path(file))
+    if options.parquet and Path(options.parquet).is_file():
+        raise UsageError(f"--parquet {options.parquet}: this is a file", "choose a folder, which may be new")
+
+
+def _check_file(option: str, file: Path) -> None:
+    """Refuse a file that cannot be written, before the work of many seconds whose result it is to hold."""
+    if file.is_dir():
+        raise UsageError(f"{option} {file}: this is a folder", f"name a file in it, such as {file / 'profile'}")
+    if not file.parent.is_dir():
+        raise UsageError(f"{option} {file}: there is no folder {file.parent}", f"create it: mkdir -p {file.parent}")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise UsageError(f"{option} {file}: Permission denied", "choose a file that can be written")
 
 
 def _changes(texts: Sequence[str]) -> dict[str, float]:
@@ -107,7 +120,7 @@ def _changed(profile: Profile, changes: dict[str, float]) -> Profile:
     try:
         return profile.what_if(**changes)
     except WhatIfError as error:
-        raise UsageError(f"--what-if: {error.message}", error.fix) from None
+        raise UsageError(f"--what-if {error.name}={changes[error.name]:g}: {error.problem}", error.fix) from None
 
 
 def _profiled(source: str, options: argparse.Namespace, target: str | None) -> Titled:
@@ -117,6 +130,11 @@ def _profiled(source: str, options: argparse.Namespace, target: str | None) -> T
         program = work.compile()
         least: Trips = {}
         most: Trips = {}
+        if options.trips is not None and not unknown_loops(program):
+            raise UsageError(
+                f"--trips {options.trips}: {work.name} has no loop whose number of iterations depends on data",
+                "leave --trips out",
+            )
         if unknown_loops(program):
             show(f"counting the iterations of {work.name}")
             least, most = trips_of(program, _data(work, program, options), _stated(options.trips))
@@ -177,7 +195,8 @@ def _without_data(loop: Loop, inputs: Mapping[str, TensorArgument]) -> TripCount
 
 def _text(profiles: Sequence[Titled]) -> str:
     if len(profiles) == 1:
-        return text.report(profiles[0].profile)
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else text.WIDTH
+        return text.report(profiles[0].profile, width)
     if len(profiles) == 2:
         first, second = profiles
         comparison = Comparison(first.profile, second.profile)
@@ -200,24 +219,26 @@ def _write(options: argparse.Namespace, profile: Profile) -> list[str]:
     """Write the files that the options ask for, of the first profile; a line about each."""
     lines: list[str] = []
     if options.html:
-        lines.append(f"{_page(profile, Path(options.html))}: the report for a browser")
+        with _named("--html"):
+            lines.append(f"{profile.to_html(options.html)}: the report for a browser")
     if options.trace:
-        lines.append(f"{profile.to_trace(options.trace)}: a trace for Perfetto")
+        with _named("--trace"):
+            lines.append(f"{profile.to_trace(options.trace)}: a trace for Perfetto")
     if options.parquet:
-        count = len(profile.to_parquet(options.parquet))
-        lines.append(f"{options.parquet}: {count} tables")
+        with _named("--parquet"):
+            lines.append(f"{options.parquet}: {len(profile.to_parquet(options.parquet))} tables")
     return lines
 
 
-def _page(profile: Profile, path: Path) -> Path:
+@contextlib.contextmanager
+def _named(option: str) -> Generator[None]:
+    """Context manager: a file that cannot be written is a mistake in ``option``."""
     try:
-        profile.to_html(path)
+        yield
     except ProfileFileError as error:
-        raise UsageError(f"--html {error.message}", error.fix) from None
-    return path
+        raise UsageError(f"{option} {error.message}", error.fix) from None
 
 
 def _open(profile: Profile) -> None:
-    with tempfile.TemporaryDirectory(prefix="open-nki-") as folder:
-        page = _page(profile, Path(folder, "profile.html"))
-        imported("nki.cli.profile_page").serve(page.read_bytes())
+    page = imported("nki.profiling.html").render(profile)
+    imported("nki.cli.profile_page").serve(page.encode("utf-8"))

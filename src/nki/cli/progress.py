@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 
 WIDTH = 24
@@ -27,5 +28,6 @@ def step(text: str) -> None:
 def _show(text: str) -> None:
     if sys.stderr is None or not sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison]  # with `2>&-`
         return
-    sys.stderr.write(f"\r\x1b[K{text}")
+    columns = shutil.get_terminal_size().columns
+    sys.stderr.write(f"\r\x1b[K{text[: columns - 1]}")  # a line that wraps could not be taken back
     sys.stderr.flush()

@@ -16,33 +16,37 @@ if TYPE_CHECKING:
     from nki.profiling.profile import Comparison, Profile
 
 BAR = 24
-"""Characters of a bar."""
+"""Characters of a bar; a narrow text has shorter ones."""
 LINES = 8
 """Most source lines that are listed."""
 WIDTH = 100
 """Columns of the text; source lines are cut to it."""
+WIDTHS: Final = (60, 160)
+"""Least and most columns that the text can be given."""
 
 
-def report(profile: Profile) -> str:
-    """The profile in about 40 lines."""
-    parts = [_head(profile), _engines(profile), _transfers(profile), _lines(profile), _memory(profile)]
-    return "\n\n".join(filter(None, [*parts, _advice(profile)]))
+def report(profile: Profile, width: int = WIDTH) -> str:
+    """The profile in about 40 lines of ``width`` columns, within :data:`WIDTHS`."""
+    width = min(max(width, WIDTHS[0]), WIDTHS[1])
+    parts = [_head(profile, width), _engines(profile, width), _transfers(profile), _lines(profile, width)]
+    return "\n\n".join(filter(None, [*parts, _memory(profile, width), _advice(profile, width)]))
 
 
-def _head(profile: Profile) -> str:
+def _head(profile: Profile, width: int) -> str:
     first, second = profile.interval
     bound = profile.lower_bound
-    return "\n".join(
-        (
-            f"{profile.name} on {profile.target}: {duration(profile.latency)}, "
-            f"between {duration(first)} and {duration(second)}",
-            f"  {duration(profile.device_time)} on the device, {duration(profile.launch_time)} of launch",
-            f"  at least {duration(bound.seconds)} in any order of these instructions: {bound.resource}",
-            f"  {count(profile.instructions, 'instruction')}, {size(profile.hbm_bytes)} to and from HBM, "
-            f"{number(profile.flops)}FLOP in products",
-            f"  MFU {percent(profile.mfu)}, MBU {percent(profile.mbu)}; {_intensity(profile)}",
-        )
+    texts = (
+        f"{duration(profile.device_time)} on the device, {duration(profile.launch_time)} of launch",
+        f"at least {duration(bound.seconds)} in any order of these instructions: {bound.resource}",
+        f"{count(profile.instructions, 'instruction')}, {size(profile.hbm_bytes)} to and from HBM, "
+        f"{number(profile.flops)}FLOP in products",
+        f"MFU {percent(profile.mfu)}, MBU {percent(profile.mbu)}; {_intensity(profile)}",
     )
+    title = (
+        f"{profile.name} on {profile.target}: {duration(profile.latency)}, "
+        f"between {duration(first)} and {duration(second)}"
+    )
+    return "\n".join([*_wrapped(title, "", width), *(row for text in texts for row in _wrapped(text, "  ", width))])
 
 
 def _intensity(profile: Profile) -> str:
@@ -53,17 +57,22 @@ def _intensity(profile: Profile) -> str:
     return f"{_short(intensity)} FLOP per byte, ridge at {_short(ridge)}: {limit} would be the limit"
 
 
-def _engines(profile: Profile) -> str:
+def _engines(profile: Profile, width: int) -> str:
     if not profile.engines:
         return ""
     several = len(profile.cores) > 1
     total = profile.timeline.ns
-    rows = [f"  engine      {'busy █  stalled ▒':<{BAR}}     busy  stalled  waiting for"]
+    cells = BAR if width >= WIDTH else BAR - min(WIDTH - width, 2 * BAR // 3)
+    legend = "busy █  stalled ▒" if cells >= 17 else "█ ▒"
+    rows = [f"  engine      {legend:<{cells}}     busy  stalled  waiting for"]
     for use in profile.engines:
         name = f"{use.core}.{use.engine}" if several else use.engine
         stalled = sum(use.stalls.values())
         shares = f"{percent(_part(use.busy, total)):>7}  {percent(_part(stalled, total)):>7}"
-        rows.append(f"  {name:<10}  {bar(use, total)}  {shares}  {_causes(use, total)}".rstrip())
+        row = f"  {name:<10}  {bar(use, total, cells)}  {shares}  "
+        causes = textwrap.wrap(_causes(use, total), max(width - len(row), 16)) or [""]
+        rows.append(f"{row}{causes[0]}".rstrip())
+        rows += [" " * len(row) + more for more in causes[1:]]
     return "\n".join(rows)
 
 
@@ -101,17 +110,19 @@ def _transfers(profile: Profile) -> str:
     return "\n".join(rows)
 
 
-def _lines(profile: Profile) -> str:
+def _lines(profile: Profile, width: int) -> str:
     costs = list(profile.lines.items())
     if not costs:
         return ""
     places = [place(span) for span, _ in costs[:LINES]]
-    width = max(map(len, places))
+    if width < WIDTH:  # so that the line itself still has room
+        places = [where.rpartition(os.sep)[2] for where in places]
+    longest = max(map(len, places))
     total = profile.timeline.ns
-    rows = [f"  {'line':<{width}}  critical  {'busy':>8}  {'HBM':>9}"]
+    rows = [f"  {'line':<{longest}}  critical  {'busy':>8}  {'HBM':>9}"]
     for (span, cost), where in zip(costs, places, strict=False):
-        text = f"  {where:<{width}}  {percent(_part(cost.critical, total)):>8}  {_cost(cost)}"
-        rows.append(_cut(f"{text}  {source_line(span.file, span.line).strip() if span else ''}"))
+        text = f"  {where:<{longest}}  {percent(_part(cost.critical, total)):>8}  {_cost(cost)}"
+        rows.append(_cut(f"{text}  {source_line(span.file, span.line).strip() if span else ''}", width))
     if len(costs) > LINES:
         rest = sum(cost.critical for _, cost in costs[LINES:])
         rows.append(f"  {count(len(costs) - LINES, 'other line')}: {percent(_part(rest, total))}")
@@ -123,7 +134,7 @@ def _cost(cost: Cost) -> str:
     return f"{duration(cost.busy * 1e-9):>8}  {moved:>9}"
 
 
-def _memory(profile: Profile) -> str:
+def _memory(profile: Profile, width: int) -> str:
     target = profile.target
     peaks = profile.peak_memory
     sizes = {"sbuf": target.sbuf_usable_partition_bytes, "psum": target.psum_partition_bytes}
@@ -131,22 +142,23 @@ def _memory(profile: Profile) -> str:
         f"{memory.upper()} {peaks[memory]} of {available} bytes ({percent(peaks[memory] / available)})"
         for memory, available in sizes.items()
     ]
-    return f"  most memory in use per partition: {', '.join(parts)}"
+    return "\n".join(_wrapped(f"most memory in use per partition: {', '.join(parts)}", "  ", width))
 
 
-def _advice(profile: Profile) -> str:
+def _advice(profile: Profile, width: int) -> str:
     rows: list[str] = []
     for each in profile.advice:
-        rows.extend(_wrapped(f"{duration(each.seconds)} less: {each.title}{_places(each.lines)}", "  "))
+        rows.extend(_wrapped(f"{duration(each.seconds)} less: {each.title}{_places(each.lines)}", "  ", width))
         for text in filter(None, (each.evidence, each.remedy)):
-            rows.extend(_wrapped(text, "    "))
+            rows.extend(_wrapped(text, "    ", width))
     if not rows:
-        return f"  no advice: no change that the model knows gains {LEAST_WORTH:.0%} of the latency"
+        none = f"no advice: no change that the model knows gains {LEAST_WORTH:.0%} of the latency"
+        return "\n".join(_wrapped(none, "  ", width))
     return "\n".join(["  advice, by what it saves", *rows])
 
 
-def _wrapped(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False)
+def _wrapped(text: str, indent: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False)
 
 
 def _places(spans: Sequence[Span]) -> str:
@@ -307,6 +319,6 @@ def _short(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
-def _cut(text: str) -> str:
+def _cut(text: str, width: int) -> str:
     text = text.rstrip()
-    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -76,7 +76,9 @@ def _check(name: str, value: Any, least_is_zero: bool) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not value < float("inf") or value < 0 or (value == 0 and not least_is_zero):
         raise WhatIfError(
-            f"what_if({name}={value!r}): this is no {'time or factor' if least_is_zero else 'positive number'}",
+            name,
+            repr(value),
+            f"this is no {'time or factor' if least_is_zero else 'positive number'}",
             fix=f"pass a number such as {name}=2.0",
         )
 
@@ -85,7 +87,9 @@ def _unknown(name: str, target: Target) -> WhatIfError:
     timing = [n for n, fact in target.facts().items() if isinstance(fact.value, int | float) and fact.unit]
     near = difflib.get_close_matches(name, [*RESOURCES, *DELAYS, *timing], 3)
     return WhatIfError(
-        f"what_if({name}=…): there is no such number of {target}",
+        name,
+        "…",
+        f"there is no such number of {target}",
         fix=(f"did you mean {' or '.join(near)}? " if near else "")
         + f"factors: {', '.join([*RESOURCES, *DELAYS])}; or a fact of docs/reference/targets.md",
     )
