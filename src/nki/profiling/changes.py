@@ -213,7 +213,11 @@ class _Reloads(_OneByOne):
     def __init__(self, target: Target) -> None:
         super().__init__(target)
         self.seen: set[tuple[object, ...]] = set()
-        self.bytes = 0
+        self.bytes = self.left_out = 0
+
+    def revised(self, profile: Profile) -> Revision:
+        self.left_out = profile.loads_left_out
+        return super().revised(profile)
 
     def unbound(self, core: TimedCore) -> Collection[int]:
         again = {id(inst) for inst in self.found}
@@ -222,7 +226,8 @@ class _Reloads(_OneByOne):
     def evidence(self) -> str:
         names = sorted({pair[0].name for inst in self.found if (pair := _hbm_side(inst))})
         shown = ", ".join(f"'{name}'" for name in names[:3]) + (", …" if len(names) > 3 else "")
-        return f"{len(self.found)} transfers load parts of {shown} that were loaded before, {self.bytes / 1e6:.1f} MB"
+        again = f"{len(self.found)} transfers load parts of {shown} that were loaded before, {self.bytes / 1e6:.1f} MB"
+        return again + (f"; {self.left_out} others are left out" if self.left_out else "")
 
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:
         pair = _hbm_side(inst) if estimate.transfer else None
