@@ -51,7 +51,7 @@ class Case:
     def times(self) -> Times:
         """Prediction, interval and roofline."""
         predicted = self.profile()
-        ends = [predicted.timed.run(predicted.target.bound(end)) for end in (0, 1)]
+        ends = [timed.run(target) for timed, target in predicted.ends]
         seconds, *both = (self.seconds(timeline) for timeline in (predicted.timeline, *ends))
         return Times(seconds, (min(seconds, *both), max(seconds, *both)), roofline(predicted))
 

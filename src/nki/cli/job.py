@@ -41,10 +41,16 @@ class Work:
         tensors = [value for value in self.arguments.values() if isinstance(value, TensorArgument)]
         return [tensor.array(seed, index) for index, tensor in enumerate(tensors)]
 
-    def compile(self, stop: str | None = None, *, stages: Sequence[Stage] = pipeline.STAGES) -> Program:
-        """The kernel after stage ``stop`` (None: the last). ``reorder``: see :func:`nki.compiler.pipeline.compile`."""
+    def compile(
+        self,
+        stop: str | None = None,
+        *,
+        stages: Sequence[Stage] = pipeline.STAGES,
+        observe: pipeline.Observe = pipeline.ignore,
+    ) -> Program:
+        """The kernel after stage ``stop`` (None: the last); see :func:`nki.compiler.pipeline.compile`."""
         if isinstance(self.kernel, Program):
-            return pipeline.compile(None, {}, self.target, start=self.kernel, stop=stop, stages=stages)
+            return pipeline.compile(None, {}, self.target, start=self.kernel, stop=stop, stages=stages, observe=observe)
         return pipeline.compile(
             self.kernel.func,
             self._specs(),
@@ -53,6 +59,7 @@ class Work:
             edges=self.kernel.schedule,
             stop=stop,
             stages=stages,
+            observe=observe,
             spills=self.kernel.spills,
         )
 

@@ -16,7 +16,7 @@ loads of a kernel that has addresses for its tiles.
 Which tiles stay is Belady's rule: where they do not fit, the tile goes whose next load is farthest. They take
 :data:`SHARE` of the bytes per partition that the kernel leaves free at its peak. No document gives the rule or the
 share. With 80 KiB for tiles that stay, a kernel of that shape has the count of the figure on trn1; the share gives it
-76 KiB, and 242 loads.
+76 KiB, and 242 loads. The tutorial says that SBUF was about half full, which this rule does not explain.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from nki.ir.program import Program
 from nki.ir.types import Access
 from nki.jit import Adapter, Kernel, adapter_for
 from nki.numerics.floating_point import default_environment
+from nki.profiling.left_out import LeftOut, compiled_with_reuse
 from nki.profiling.shapes import is_shape_only, placeholder
 from nki.sim.timing import Trips, deciding_inputs, loop_count
 from nki.target.model import Target
@@ -38,8 +39,10 @@ class Inputs:
 
 def compiled(
     kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], target: Target | None
-) -> tuple[Program, Inputs]:
-    """The program of ``kernel`` after the last stage, and its inputs. No cache keeps anything."""
+) -> tuple[Program, Inputs, LeftOut | None]:
+    """The program of ``kernel`` after the last stage, its inputs, and the loads that it leaves out. No cache keeps
+    anything.
+    """
     launched = _kernel(kernel)
     chosen = target or launched.chosen_target()
     if len(launched.grid) == 1:
@@ -50,14 +53,15 @@ def compiled(
     arguments = launched.bind(positional, named)
     specs = launched.specs(arguments, adapter)
     grid = launched.launch_grid(chosen)
+    schedule, spills = launched.schedule, launched.spills
+    compile_all = partial(pipeline.compile, launched.func, specs, chosen, grid=grid, edges=schedule, spills=spills)
     with default_environment():
-        program = pipeline.compile(
-            launched.func, specs, chosen, grid=grid, edges=launched.schedule, spills=launched.spills
-        )
+        program, left_out = compiled_with_reuse(lambda observe: compile_all(observe=observe), chosen)
     given = launched.bind(args, kwargs)
     tensors = {name: value for name, value in arguments.items() if adapter.is_framework_tensor(value)}
     arrays = {name: partial(_dense, adapter, tensor) for name, tensor in tensors.items()}
-    return program, Inputs(arrays, frozenset(name for name in tensors if is_shape_only(given[name])))
+    missing = frozenset(name for name in tensors if is_shape_only(given[name]))
+    return program, Inputs(arrays, missing), left_out
 
 
 def _kernel(kernel: Any) -> Kernel:

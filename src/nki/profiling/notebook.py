@@ -22,6 +22,7 @@ def table(profile: Profile) -> str:
         f"the launch. At least {text.duration(profile.lower_bound.seconds)} in any order of these instructions: "
         f"{escape(profile.lower_bound.resource)}."
     )
+    about = text.about_loads_left_out(profile)
     engines = [
         (
             f"{use.core}.{use.engine}" if len(profile.cores) > 1 else use.engine,
@@ -42,6 +43,7 @@ def table(profile: Profile) -> str:
     ]
     return (
         f"<p>{head}</p>"
+        + (f"<p>{escape(about)}</p>" if about else "")
         + _table(("engine", "busy", "stalled", "cause"), engines)
         + _table(("line", "critical path", "busy", "HBM"), lines)
     )

@@ -22,6 +22,7 @@ from nki.profiling import measures, notebook, parquet, text, trace, what_if
 from nki.profiling.advice import Advice, advise
 from nki.profiling.compiling import Given, compiled, trips_of
 from nki.profiling.events import CoreEvents
+from nki.profiling.left_out import LeftOut
 from nki.profiling.measures import Cost, EngineUse, MemoryUse, Step, TransferSize
 from nki.profiling.summary import summary
 from nki.sim.lower_bound import lower_bound
@@ -40,16 +41,23 @@ class Bound:
 class Profile:
     """The predicted run of a kernel on one target. Times of properties are seconds, those of events ns.
 
-    ``program`` is the kernel after the last stage of the compiler, and ``timeline`` the replay of it.
+    ``program`` is the kernel after the last stage of the compiler, and ``timeline`` the replay of it. ``left_out``: the
+    loads that the vendor's compiler leaves out of it.
     """
 
     def __init__(
-        self, program: Program, target: Target, timed: TimedProgram, fewest: TimedProgram | None = None
+        self,
+        program: Program,
+        target: Target,
+        timed: TimedProgram,
+        fewest: TimedProgram | None = None,
+        left_out: LeftOut | None = None,
     ) -> None:
         self.program = program
         self.target = target
         self.timed = timed
         self.fewest = fewest or timed
+        self.left_out = left_out
         self.timeline: Timeline = timed.run(target)
 
     @property
@@ -82,11 +90,17 @@ class Profile:
         """The time that a benchmark on the device would show: launch and kernel."""
         return self.device_time + self.launch_time
 
+    @property
+    def ends(self) -> list[tuple[TimedProgram, Target]]:
+        """The programs and targets at the ends of the interval; at the slow end, no load is left out."""
+        slow = self.target.bound(1)
+        programs = [self.timed] if self.left_out is None else [self.timed, self.left_out.timed]
+        return [(self.fewest, self.target.bound(0)), *((timed, slow) for timed in programs)]
+
     @cached_property
     def interval(self) -> tuple[float, float]:
         """The latency if every number that is not known exactly were at the fast, or at the slow, end of its range."""
-        ends = [(self.fewest, self.target.bound(0)), (self.timed, self.target.bound(1))]
-        times = [(timed.run(end).ns + end.launch_ns) * 1e-9 for timed, end in ends]
+        times = [(timed.run(end).ns + end.launch_ns) * 1e-9 for timed, end in self.ends]
         return min(*times, self.latency), max(*times, self.latency)
 
     @cached_property
@@ -104,6 +118,11 @@ class Profile:
     def bytes(self) -> dict[str, int]:
         """Bytes by memory and direction (``hbm_read``, ``sbuf_write``, …), over all cores."""
         return measures.memory_bytes(self.cores)
+
+    @property
+    def loads_left_out(self) -> int:
+        """Loads of rows that SBUF still holds, which the vendor's compiler leaves out."""
+        return 0 if self.left_out is None else self.left_out.loads
 
     @property
     def hbm_bytes(self) -> int:
@@ -204,7 +223,8 @@ class Profile:
 
         Raises :class:`WhatIfError` for an unknown name.
         """
-        return Profile(self.program, what_if.changed(self.target, changes), self.timed, self.fewest)
+        target = what_if.changed(self.target, changes)
+        return Profile(self.program, target, self.timed, self.fewest, self.left_out)
 
     def compare(self, other: Profile) -> Comparison:
         """The profile beside another one: another kernel, target or what-if."""
@@ -289,9 +309,9 @@ def profile(
     def predict(*args: Any, **kwargs: Any) -> Profile:
         try:
             chosen = target if target is None or isinstance(target, Target) else targets.find(str(target))
-            program, inputs = compiled(kernel, args, kwargs, chosen)
+            program, inputs, left_out = compiled(kernel, args, kwargs, chosen)
             least, most = trips_of(program, inputs, trips)
-            return of_program(program, most, least)
+            return of_program(program, most, least, left_out)
         except NkiError as error:
             __tracebackhide__ = True
             raise strip_frames(error)  # noqa: B904  # its cause is settled
@@ -299,10 +319,14 @@ def profile(
     return predict
 
 
-def of_program(program: Program, trips: Trips | None = None, least: Trips | None = None) -> Profile:
+def of_program(
+    program: Program, trips: Trips | None = None, least: Trips | None = None, left_out: LeftOut | None = None
+) -> Profile:
     """The profile of a program after the last stage of the compiler; ``least``: the fewest iterations, for the
-    interval.
+    interval; ``left_out``: the loads that the program lacks.
     """
     timed = TimedProgram(program, trips)
     fewest = timed if least in (None, trips) else timed.with_trips(least)
-    return Profile(program, targets.find(program.target), timed, fewest)
+    if left_out is not None and trips:
+        left_out = left_out.with_trips(program, trips)
+    return Profile(program, targets.find(program.target), timed, fewest, left_out)

@@ -1,4 +1,4 @@
-"""Changes of DMA transfers that advice proposes; those of loads that repeat are in :mod:`nki.profiling.changes.reloads`."""
+"""Changes of DMA transfers that advice proposes; :mod:`nki.profiling.changes.reloads` has those of repeated loads."""
 
 from __future__ import annotations
 

@@ -1,0 +1,73 @@
+"""Loads that the vendor's compiler leaves out: the program without them, and the one with all loads beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Final
+
+from nki.base.warning import NkiSpillWarning, collecting
+from nki.compiler import pipeline
+from nki.ir.loop import Loop, loops
+from nki.ir.program import Program
+from nki.passes.load_reuse import ReuseLoads
+from nki.passes.order import Order
+from nki.sim.timing import TimedProgram, Trips
+from nki.target.model import Target
+
+_BEFORE: Final = Order.name
+"""The last stage that sees all loads."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """The ``loads`` that a profile leaves out, their ``bytes``, and ``timed``, the program with all loads."""
+
+    loads: int
+    bytes: int
+    timed: TimedProgram
+
+    def with_trips(self, program: Program, trips: Trips) -> LeftOut:
+        """The same with the iterations ``trips`` of the loops of ``program``, the one without these loads."""
+        pairs = zip(_loops(program), _loops(self.timed.program), strict=True)
+        known = {id(own): trips[id(loop)] for loop, own in pairs if id(loop) in trips}
+        return replace(self, timed=self.timed.with_trips(known))
+
+
+def _loops(program: Program) -> list[Loop]:
+    """All loops, which no stage moves past each other."""
+    return [loop for core in program.cores for loop in loops(core.body)]
+
+
+def compiled_with_reuse(
+    compile_all: Callable[[pipeline.Observe], Program], target: Target
+) -> tuple[Program, LeftOut | None]:
+    """The program that ``compile_all`` compiles with all loads, without those that stage ``load_reuse`` leaves out; and
+    what that is. A kernel whose tiles spill keeps all loads.
+    """
+    seen: dict[str, Program] = {}
+    everything = compile_all(seen.__setitem__)
+    ordered = seen[_BEFORE]
+    shorter = pipeline.compile(None, {}, target, start=ordered, stages=[ReuseLoads()])
+    if shorter is ordered:
+        return everything, None
+    done = len(list(takewhile(lambda stage: stage.name != _BEFORE, pipeline.STAGES))) + 1
+    with collecting(aside=True) as warnings:
+        program = pipeline.compile(None, {}, target, start=shorter, stages=pipeline.STAGES[done:])
+    if any(warned.category is NkiSpillWarning for warned in warnings):
+        return everything, None
+    loads, size = _difference(ordered, shorter)
+    return program, LeftOut(loads, size, TimedProgram(everything))
+
+
+def _difference(before: Program, after: Program) -> tuple[int, int]:
+    """The loads of ``before`` that ``after`` leaves out, and their bytes."""
+    loads = size = 0
+    for old, new in zip(before.cores, after.cores, strict=True):
+        gone = set(old.tensors).difference(new.tensors)
+        for inst in old.numbered:
+            copy = inst.as_copy()
+            if copy is not None and copy.dst.tensor in gone:
+                loads, size = loads + 1, size + copy.dst.nbytes
+    return loads, size

@@ -1,0 +1,213 @@
+"""Loads that the profile of a Beta 1 kernel leaves out: each report names them, and the slow end has all loads."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import neuronxcc.nki.language as b1
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from neuronxcc import nki as beta1
+from nki.base.dtype import float32, int32
+from nki.compiler import pipeline
+from nki.ir.program import Program
+from nki.ir.text import printer
+from nki.ir.types import TensorSpec
+from nki.profiling import html, text
+from nki.profiling.compiling import unknown_loops
+from nki.profiling.left_out import compiled_with_reuse
+from nki.profiling.profile import Profile, of_program
+from nki.profiling.shapes import ShapeDtype
+from nki.target import GEN3
+from tests.passes.test_spilling import small
+from tests.support.command_line import Ran
+from tests.support.profile_invariants import violations
+
+P, ROWS, COLUMNS, COUNT = 128, 512, 1024, 4
+LOADS = ROWS // P * COUNT
+"""Loads of ``x`` that :func:`passes` asks for; as many of the rows of ``w``."""
+
+
+@beta1.jit
+def passes(x, w):
+    """A pass over all rows of ``x`` for each row of ``w``, which is loaded with each of them."""
+    count = w.shape[0]
+    out = b1.ndarray((count, *x.shape), dtype=x.dtype, buffer=b1.shared_hbm)
+    for turn in b1.affine_range(count):
+        for t in b1.affine_range(x.shape[0] // P):
+            here = b1.load(x[b1.ds(t * P, P), 0 : x.shape[1]])
+            factors = b1.load(w[b1.ds(turn, 1), 0 : x.shape[1]]).broadcast_to((P, x.shape[1]))
+            b1.store(out[turn, b1.ds(t * P, P), 0 : x.shape[1]], here * factors)
+    return out
+
+
+@beta1.jit
+def summed(x, w):
+    """The sum over passes as in :func:`passes`, of which only the loads take long."""
+    out = b1.ndarray((P, w.shape[0]), dtype=x.dtype, buffer=b1.shared_hbm)
+    total = b1.zeros((w.shape[0], b1.par_dim(P), 1), b1.float32)
+    for turn in b1.affine_range(w.shape[0]):
+        for t in b1.affine_range(x.shape[0] // P):
+            here = b1.load(x[b1.ds(t * P, P), 0 : x.shape[1]])
+            total[turn] += here[0:P, b1.ds(turn, 1)]
+    for turn in b1.affine_range(w.shape[0]):
+        b1.store(out[0:P, b1.ds(turn, 1)], total[turn])
+    return out
+
+
+def profiled(kernel: Any = passes, target: Any = "trn2", columns: int = COLUMNS, **options: Any) -> Profile:
+    shapes = ((ROWS, columns), (COUNT, columns))
+    return nki.profile(kernel, target=target, **options)(*(ShapeDtype(shape, "float32") for shape in shapes))
+
+
+@pytest.fixture(scope="module")
+def shorter() -> Profile:
+    return profiled()
+
+
+def test_loads_and_bytes_are_those_that_the_program_lacks(shorter: Profile) -> None:
+    left = shorter.left_out
+    assert left is not None
+    assert left.loads == shorter.loads_left_out == 2 * LOADS - ROWS // P - COUNT
+    assert left.bytes == (LOADS - ROWS // P) * P * COLUMNS * 4 + (LOADS - COUNT) * COLUMNS * 4
+    everything = of_program(left.timed.program)
+    assert everything.instructions == shorter.instructions + left.loads
+    assert everything.bytes["hbm_read"] == shorter.bytes["hbm_read"] + left.bytes
+    assert everything.bytes["hbm_write"] == shorter.bytes["hbm_write"]
+
+
+def test_the_slow_end_has_all_loads(shorter: Profile) -> None:
+    left = shorter.left_out
+    assert left is not None
+    slow = GEN3.bound(1)
+    times = [(timed.run(slow).ns + slow.launch_ns) * 1e-9 for timed in (shorter.timed, left.timed)]
+    assert times[0] < times[1]
+    assert shorter.interval[1] == times[1]
+    assert shorter.interval[0] == of_program(shorter.program).interval[0]
+
+
+def test_a_profile_without_loads_left_out_has_none() -> None:
+    @nki.jit
+    def twice(x):
+        out = nl.ndarray((2, *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
+        for turn in range(2):
+            tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=tile, src=x)
+            nisa.dma_copy(dst=out[turn], src=tile)
+        return out
+
+    profile = nki.profile(twice, target="trn2")(ShapeDtype((P, 64), "float32"))
+    assert profile.left_out is None and profile.loads_left_out == profile.summary()["loads_left_out"] == 0
+    assert "left out" not in str(profile) and "left out" not in str(profile.compare(profile))
+    assert len(profile.ends) == 2
+
+
+def test_every_report_says_so(shorter: Profile) -> None:
+    sentence = text.about_loads_left_out(shorter)
+    assert sentence.startswith(f"left out: {shorter.loads_left_out} loads, ")
+    assert "Beta 1" in sentence and "all loads" in sentence
+    assert sentence in " ".join(str(shorter).split())
+    assert sentence in shorter._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    assert sentence in html.render(shorter)
+    assert shorter.summary()["loads_left_out"] == shorter.loads_left_out
+
+
+def test_comparisons_and_what_ifs_keep_them(shorter: Profile) -> None:
+    changed = shorter.what_if(dma_bandwidth=0.25)
+    assert changed.left_out is shorter.left_out
+    assert changed.interval[1] > shorter.interval[1]
+    row = next(line for line in str(shorter.compare(changed)).splitlines() if "loads left out" in line)
+    assert row.split()[3:] == [str(shorter.loads_left_out)] * 2 + ["+0.0", "%"]
+    assert violations(shorter) == []
+
+
+def test_advice_is_about_the_loads_that_remain() -> None:
+    """Where all tiles stay, nobody is told to keep them."""
+    for tiles in (8, 3):
+        profile = profiled(summed, small(tiles * COLUMNS * 4))
+        about = [each for each in profile.advice if each.title == "Inputs loaded again"]
+        remaining = LOADS - ROWS // P - profile.loads_left_out
+        assert profile.loads_left_out and bool(about) == bool(remaining) == (tiles == 3)
+        for each in about:
+            assert each.evidence.startswith(f"{remaining} transfers load parts of 'x'")
+            assert each.evidence.endswith(f"; {profile.loads_left_out} others are left out")
+
+
+def test_native_execution_and_the_simulator_keep_all_loads() -> None:
+    x, w = (np.random.default_rng(1).standard_normal(s).astype(np.float32) for s in ((ROWS, 64), (COUNT, 64)))
+    expected = w[:, None, :] * x
+    np.testing.assert_array_equal(passes(x, w), expected)
+    profile = nki.profile(passes, target="trn2")(x, w)
+    assert profile.loads_left_out == 2 * LOADS - ROWS // P - COUNT
+    artifact = passes.compile(x, w).kernel
+    copies = [copy for inst in artifact.instructions() if (copy := inst.as_copy()) is not None]
+    assert sum(copy.src.tensor.role == "input" for copy in copies) == 2 * LOADS
+    np.testing.assert_array_equal(passes(x, w), expected)
+    np.testing.assert_array_equal(beta1.simulate_kernel(passes, x, w), expected)
+
+
+def test_the_program_with_all_loads_is_that_of_the_compiler(shorter: Profile) -> None:
+    """Nor do the two compilations change what they share."""
+    shapes = {"x": (ROWS, COLUMNS), "w": (COUNT, COLUMNS)}
+    specs = {name: TensorSpec(name, shape, float32) for name, shape in shapes.items()}
+    plain = pipeline.compile(passes.func, specs, GEN3, spills=passes.spills)
+    assert shorter.left_out is not None
+    assert printer.show(shorter.left_out.timed.program) == printer.show(plain)
+
+
+def test_a_kernel_that_spills_keeps_all_loads() -> None:
+    target = small(3 * COLUMNS * 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nki.NkiSpillWarning)
+        assert profiled(target=target).left_out is None
+
+
+def test_both_programs_have_the_iterations_that_a_caller_states() -> None:
+    def kernel(x, rows):
+        count, total = nl.load(rows), nl.zeros((P, 64), nl.float32)
+        for _ in range(3):
+            tile = nl.ndarray((P, 64), dtype=x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=tile, src=x)
+            nisa.tensor_tensor(total, total, tile, nl.add)
+        nl.fori_loop(0, nisa.register_alloc(count), lambda _: nisa.tensor_tensor(total, total, total, nl.add))
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=out, src=total)
+        return out
+
+    def compile_all(observe: pipeline.Observe) -> Program:
+        def as_beta1(stage: str, program: Program) -> None:
+            program.release = "0.1"
+            observe(stage, program)
+
+        specs = {"x": TensorSpec("x", (P, 64), float32), "rows": TensorSpec("rows", (1, 1), int32)}
+        return pipeline.compile(kernel, specs, GEN3, observe=as_beta1)
+
+    program, left = compiled_with_reuse(compile_all, GEN3)
+    assert left is not None and left.loads == 2
+    most, least = ({id(loop): (count,) for loop in unknown_loops(program)} for count in (30, 1))
+    profile = of_program(program, most, least, left)
+    everything = of_program(left.timed.program, {id(loop): (30,) for loop in unknown_loops(left.timed.program)})
+    assert profile.interval[1] == everything.interval[1] > of_program(program, least, least, left).interval[1]
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It leaves loads out too, also of a program in text form, as long as that has no addresses."""
+    monkeypatch.chdir(tmp_path)
+    Path("beta.py").write_text("from tests.profiling.test_left_out_loads import passes\n")
+    arguments = ("--arg", f"{ROWS}x64:float32", "--arg", f"{COUNT}x64:float32")
+    counts: list[int] = []
+    for stage in ("", "order", "allocate"):
+        source = "beta.py:passes"
+        if stage:
+            Path(f"{stage}.nki").write_text(Ran(capsys, "dump", source, *arguments, "--after", stage).out)
+            source = f"{stage}.nki"
+        (summary,) = json.loads(Ran(capsys, "profile", source, *arguments, "--json").out).values()
+        counts.append(summary["loads_left_out"])
+    assert counts == [2 * LOADS - ROWS // P - COUNT] * 2 + [0]
