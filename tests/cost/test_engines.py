@@ -13,10 +13,12 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.types import Access, Buffer, Dynamic, Tensor
 from nki.isa.tables.operators import OPS
+from nki.passes.scheduling.engine_assignment import candidates
 from nki.target import GEN2, GEN3, GEN4, GENERATIONS, Target
 
 EXP = OPS["exp"]
 ADD = OPS["add"]
+DIVIDE = OPS["divide"]
 
 
 def tile(columns: int, dtype: DType = float32, buffer: Buffer = Buffer.sbuf, partitions: int = 128) -> Access:
@@ -373,6 +375,47 @@ def test_reverse_square_roots_take_gpsimd_four_times_as_long_as_scalar() -> None
 
     for target, clock in ((GEN2, 1.4), (GEN3, 1.2), (GEN4, 1.2)):
         assert ns(target, 2048) - ns(target, 1024) == pytest.approx(4 * 1024 / clock)
+
+
+def test_the_compiler_runs_reverse_square_roots_on_gpsimd() -> None:
+    """Reference of release 2.26.1, Supported Math Operators: GpSIMD and Scalar; Scalar has no such tensor_scalar."""
+    declaration: Any = REGISTRY["tensor_scalar"]
+    root: dict[str, Any] = {"op0": ADD, "operand0": 1e-5, "op1": OPS["rsqrt"], "operand1": 0.0}
+    for target in GENERATIONS:
+        first = [candidates(declaration(dst=dst, data=tile(8), **root), target)[0] for dst in (tile(8), psum(8))]
+        assert [each.queue for each in first] == ["gpsimd", "vector"]  # GpSimd does not reach PSUM
+
+
+def test_a_division_is_a_product_behind_reciprocals() -> None:
+    """Known issues of NKI 0.3: "Division is not available as a hardware instruction"."""
+    for target in GENERATIONS:
+        each = target.divisor_cycles
+        for mnemonic, operands in (("tensor_tensor", {}), ("scalar_tensor_tensor", {"op0": ADD, "operand0": 2.0})):
+            first, op = ("data", "op1") if operands else ("data1", "op")
+            second = "operand1" if operands else "data2"
+            tiles = {"dst": tile(2048), first: tile(2048), second: tile(2048)}
+            product = estimate(target, mnemonic, **tiles, **operands, **{op: OPS["multiply"]})
+            divided = estimate(target, mnemonic, **tiles, **operands, **{op: DIVIDE})
+            more = (2048 * each + target.vector_issue_cycles) / target.vector_clock_ghz
+            assert divided.occupancy - product.occupancy == pytest.approx(more)
+            assert divided.kind == "guess"
+
+
+def test_a_division_inverts_numbers_ahead_and_columns_once() -> None:
+    def ns(op: Any, operand: Any, reverse: bool = False, data: Access | None = None) -> float:
+        arguments = {"op0": op, "operand0": operand, "reverse0": reverse, "engine": nisa.engine.vector}
+        return estimate(GEN2, "tensor_scalar", dst=tile(2048), data=data or tile(2048), **arguments).occupancy
+
+    product = ns(OPS["multiply"], 2.0)
+    assert ns(DIVIDE, 2.0) == product
+    short = (GEN2.min_interval_cycles + GEN2.vector_issue_cycles) / GEN2.vector_clock_ghz
+    assert ns(DIVIDE, tile(1)) - ns(OPS["multiply"], tile(1)) == pytest.approx(short)
+    assert ns(DIVIDE, 2.0, True) - product == pytest.approx((8 * 2048 + 19) / 1.12)
+    column = Tensor("c", (128, 1), float32, Buffer.sbuf)
+    repeated = Access(column, 0, (128, 2048), (1, 0), float32)
+    whole = {"dst": tile(2048), "data1": tile(2048), "data2": repeated}
+    both = [estimate(GEN2, "tensor_tensor", op=op, **whole).occupancy for op in (DIVIDE, OPS["multiply"])]
+    assert both[0] - both[1] == pytest.approx(short)
 
 
 def moved_by(index: Tensor) -> Access:

@@ -22,10 +22,11 @@ def test_measured_and_predicted_beside_each_other() -> None:
     times = sorted(result.cpu_seconds)
     assert result.percentile(0) == times[0] <= result.percentile(50) <= result.percentile(100) == times[-1]
     assert result.predicted_seconds == nki.profile(nki.jit(kernels.add))(X, X).latency
-    first, measured, predicted = str(result).splitlines()
+    first, measured, predicted, parts = str(result).splitlines()
     assert first == "add: 100 runs after 10 to warm up"
     assert measured.startswith("  this CPU, measured: min ") and "median" in measured and "p99" in measured
     assert predicted.startswith("  trn3, predicted: ") and "between" in predicted
+    assert parts.endswith(" of launch") and " of them on the device, " in parts
     assert "\n" not in repr(result)
 
 

@@ -46,7 +46,7 @@ class Benchmark:
 
     @property
     def predicted_seconds(self) -> float:
-        """The predicted latency on the device, launch included."""
+        """The predicted latency on the device, launch included; ``profile.device_time`` is without."""
         return self.profile.latency
 
     def __str__(self) -> str:
@@ -59,6 +59,8 @@ class Benchmark:
                 f"  this CPU, measured: {', '.join(times)}",
                 f"  {self.profile.target}, predicted: {duration(self.predicted_seconds)}, "
                 f"between {duration(first)} and {duration(second)}",
+                f"  {duration(self.profile.device_time)} of them on the device, "
+                f"{duration(self.profile.launch_time)} of launch",
             )
         )
 

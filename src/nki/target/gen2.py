@@ -158,6 +158,14 @@ GEN2: Final = Target(
     vector_exponentials_per_cycle=Fact(1, "elements/lane", "the instruction is new on trn3", "guess"),
     vector_random_per_cycle=Fact(1, "elements/lane", "trn3 makes 4; others are not told", "guess"),
     reciprocal_cycles=Fact(8, "cycles", f"{_BETA1}: reciprocal"),
+    divisor_cycles=Fact(
+        8.0,
+        "cycles",
+        "reciprocals of a division, on Vector, which has the better precision. The table of operators of release "
+        "2.26.1 has them on Scalar, too, where one takes a cycle; nobody says which engine the compiler takes",
+        "guess",
+        (1.0, 8.0),
+    ),
     scalar_issue_cycles=Fact(21, "cycles", f"{_TRACES}: completion to completion, 15.0 ns beyond N", "measured"),
     scalar_latency_ns=Fact(157.0, "ns", f"{_TRACES}: first ACTIVATE of a burst, beyond N", "measured"),
     scalar_dependent_ns=Fact(

@@ -207,6 +207,14 @@ GEN3: Final = Target(
     vector_exponentials_per_cycle=Fact(1, "elements/lane", "the instruction is new on trn3", "guess"),
     vector_random_per_cycle=Fact(1, "elements/lane", "trn3 makes 4; others are not told", "guess"),
     reciprocal_cycles=Fact(6, "cycles", f"{_TRACES}: 178 ns for 4 elements, 202 for 8; reference: 8", "measured"),
+    divisor_cycles=Fact(
+        6.0,
+        "cycles",
+        "reciprocals of a division, on Vector, which has the better precision. The table of operators of release "
+        "2.26.1 has them on Scalar, too, where one takes a cycle; nobody says which engine the compiler takes",
+        "guess",
+        (1.0, 8.0),
+    ),
     scalar_issue_cycles=Fact(55, "cycles", f"{_TRACES}: copies, 38-55 ns beyond N/1.2", "measured", (46, 66)),
     scalar_latency_ns=Fact(158.0, "ns", f"{_TRACES}: copies, beyond N/1.2", "measured"),
     scalar_dependent_ns=Fact(

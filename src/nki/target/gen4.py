@@ -133,6 +133,14 @@ GEN4: Final = Target(
     vector_exponentials_per_cycle=Fact(4, "elements/lane", f"{_GUIDE}: Fast Exponential Evaluation"),
     vector_random_per_cycle=Fact(4, "elements/lane", f"{_GUIDE}: random numbers, 4 of 32 bits a lane and cycle"),
     reciprocal_cycles=Fact(6, "cycles", _AS_TRN2, "guess", (3, 9)),
+    divisor_cycles=Fact(
+        6.0,
+        "cycles",
+        "reciprocals of a division, on Vector, which has the better precision. The table of operators of release "
+        "2.26.1 has them on Scalar, too, where one takes a cycle; nobody says which engine the compiler takes",
+        "guess",
+        (1.0, 8.0),
+    ),
     scalar_issue_cycles=Fact(55, "cycles", _AS_TRN2, "guess", (27, 82)),
     scalar_latency_ns=Fact(158.0, "ns", _AS_TRN2, "guess", (79.0, 237.0)),
     scalar_dependent_ns=Fact(147.0, "ns", _AS_TRN2, "guess", (73.5, 220.5)),

@@ -164,7 +164,7 @@ class Target(_Row):
     # direction at ``gpsimd_dma_gbps``, beside the DMA engines; its latency is that of a transfer without bytes.
     # Vector's performance mode and GpSimd have a bus in common, which an instruction keeps for
     # ``vector_gpsimd_bus_part`` of its time. One that reads the offset of an operand from a tile takes at least
-    # ``dynamic_offset_cycles``.
+    # ``dynamic_offset_cycles``. A division takes ``divisor_cycles`` for each element of the divisor beside its product.
     vector_clock_ghz: FactField[float] = FactField()
     scalar_clock_ghz: FactField[float] = FactField()
     gpsimd_clock_ghz: FactField[float] = FactField()
@@ -188,6 +188,7 @@ class Target(_Row):
     vector_exponentials_per_cycle: FactField[int] = FactField()
     vector_random_per_cycle: FactField[int] = FactField()
     reciprocal_cycles: FactField[int] = FactField()
+    divisor_cycles: FactField[float] = FactField()
     scalar_issue_cycles: FactField[int] = FactField()
     scalar_latency_ns: FactField[float] = FactField()
     scalar_dependent_ns: FactField[float] = FactField()

@@ -6,6 +6,7 @@ from typing import Any
 
 from nki.base.errors import ArgumentError, EngineError, OperatorError
 from nki.cost import engines as cost
+from nki.cost.division import behind_reciprocals, divisors
 from nki.ir.algebra import Algebra
 from nki.ir.effects import Effects, Update
 from nki.ir.estimate import Estimate
@@ -67,6 +68,16 @@ def _scalar_engine(i: Any) -> bool:
     return (i.op0.name, second) in (("multiply", "add"), ("multiply", None), ("add", None))
 
 
+def _has_rsqrt(i: Any) -> bool:
+    return i.op0.name == "rsqrt" or (i.op1 is not None and i.op1.name == "rsqrt")
+
+
+def _gpsimd_engine(i: Any) -> bool:
+    """Operators that GpSimd runs: the reverse square root, and beside it those that the reference gives to GpSimd."""
+    names = {op.name for op in (i.op0, i.op1) if op is not None}
+    return "rsqrt" in names and names <= {"rsqrt", "add", "multiply"}
+
+
 def _steps(i: Any) -> tuple[tuple[str | None, bool], ...]:
     """The operators that ``data`` goes through, and whether it is their right argument."""
     return (i.op0.name, i.reverse0), (None if i.op1 is None else i.op1.name, i.reverse1)
@@ -82,8 +93,9 @@ class TensorScalar(Inst):
     An operand is a number or a float32 tile ``(partitions, 1)``. ``reverse0``/``reverse1`` swap the sides of an
     operator. Both operators are arithmetic (each rounds to float32, the result is converted once) or both work on bits
     (integer tiles and numbers of one width, Vector engine only; bits are stored as they are). With an ``op0`` of one
-    operand, ``operand0`` is None or 0 (with ``nl.bypass`` it may be anything). GpSimd runs only ``nl.rsqrt``; the
-    Scalar engine (gen3 and later) multiply, add, and multiply followed by add. On gen4 ``dst`` and ``data`` may be
+    operand, ``operand0`` is None or 0 (with ``nl.bypass`` it may be anything). GpSimd runs only ``nl.rsqrt``, alone or
+    with add or multiply, and is preferred for it; the Scalar engine (gen3 and later) multiply, add, and multiply
+    followed by add. On gen4 ``dst`` and ``data`` may be
     indirect views, except in arithmetic on 32-bit integers.
     """
 
@@ -143,8 +155,8 @@ class TensorScalar(Inst):
         ),
         rule(
             "TS04",
-            "the GpSimd engine runs only op0=nl.rsqrt here, not op0={i.op0}, op1={i.op1}",
-            lambda i, t: i.engine is not _E.gpsimd or (i.op0.name == "rsqrt" and i.op1 is None),
+            "the GpSimd engine runs nl.rsqrt here, alone or with nl.add or nl.multiply, not op0={i.op0}, op1={i.op1}",
+            lambda i, t: i.engine is not _E.gpsimd or _gpsimd_engine(i),
             _SOURCE,
             error=EngineError,
             fix="use nisa.engine.vector, or leave engine out",
@@ -167,6 +179,12 @@ class TensorScalar(Inst):
         no_addresses(),
     )
 
+    def choices(self) -> tuple[enums.engine, ...]:
+        """GpSimd first for the reverse square root, which the table of operators of release 2.26.1 gives to GpSimd and
+        Scalar: Scalar has it as an activation function only. Vector where GpSimd cannot go.
+        """
+        return (_E.gpsimd, _E.vector) if _has_rsqrt(self) else self.engines
+
     def semantics(self, m: Algebra[Any]) -> None:
         value = m.load(self.data)
         value = staged(m, self.op0, value, _operand(m, self.op0, self.operand0, self.data), self.reverse0)
@@ -179,12 +197,16 @@ class TensorScalar(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``max(64, N / w) + issue`` cycles for N elements per partition; w = 1, 2 or 4 by engine, dtype and memory.
-        GpSimd, ``4 N + issue``: its reverse square root has a quarter of Scalar's throughput.
+        GpSimd, ``4 N + issue``: its reverse square root has a quarter of Scalar's throughput. A division is a product
+        behind the reciprocals of a column or, reversed, of the tile.
         """
         if cost.engine_of(self) == "gpsimd":
             origin = "docs", "NKI ISA API Common Fields: engine selection, reverse square root"
             return cost.streaming(self, target, self.dst.free_elements, "", 4.0, origin=origin)
-        return cost.copying(self, target, self.dst.free_elements, "tensor_scalar")
+        scaled = cost.copying(self, target, self.dst.free_elements, "tensor_scalar")
+        count = divisors(self.op0, self.data, self.operand0, self.reverse0)
+        count += divisors(self.op1, self.data, self.operand1, self.reverse1)
+        return behind_reciprocals(scaled, count, target)
 
     @classmethod
     def sample(cls, draw: Draw) -> TensorScalar:
@@ -262,10 +284,13 @@ class ScalarTensorTensor(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``max(64, f N) + issue`` Vector cycles for N elements per partition; f as in ``nisa.tensor_tensor``, where
-        the operators of trn1 are subtract and then multiply.
+        the operators of trn1 are subtract and then multiply. A division is a product behind reciprocals.
         """
         simple = (self.op0.name, self.op1.name) == ("subtract", "multiply")
-        return cost.combining(self, target, (self.data, self.operand1), "scalar_tensor_tensor", simple=simple)
+        combined = cost.combining(self, target, (self.data, self.operand1), "scalar_tensor_tensor", simple=simple)
+        count = divisors(self.op0, self.data, self.operand0, self.reverse0)
+        count += divisors(self.op1, self.data, self.operand1, self.reverse1)
+        return behind_reciprocals(combined, count, target)
 
     @classmethod
     def sample(cls, draw: Draw) -> ScalarTensorTensor:

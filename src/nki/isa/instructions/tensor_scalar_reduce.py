@@ -6,6 +6,7 @@ from typing import Any
 
 from nki.base.errors import ArgumentError, DTypeError, OperatorError
 from nki.cost import engines as cost
+from nki.cost.division import behind_reciprocals, divisors
 from nki.ir.algebra import Algebra, Step
 from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
@@ -132,9 +133,12 @@ class TensorScalarReduce(Inst):
         accumulators.keep(self, m, held, negate=self.reduce_res_negate)
 
     def cost(self, target: Target) -> Estimate:
-        """``max(64, N) + 64 + issue`` Vector cycles for N elements per partition."""
+        """``max(64, N) + 64 + issue`` Vector cycles for N elements per partition; to divide by a column, behind its
+        reciprocals.
+        """
         extra = target.min_interval_cycles
-        return cost.streaming(self, target, self.dst.free_elements, "tensor_scalar_reduce", extra=extra)
+        reduced = cost.streaming(self, target, self.dst.free_elements, "tensor_scalar_reduce", extra=extra)
+        return behind_reciprocals(reduced, divisors(self.op0, self.data, self.operand0), target)
 
     @classmethod
     def sample(cls, draw: Draw) -> TensorScalarReduce:

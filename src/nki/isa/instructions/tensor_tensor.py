@@ -6,6 +6,7 @@ from typing import Any
 
 from nki.base.errors import EngineError, MemoryRegionError
 from nki.cost import engines as cost
+from nki.cost.division import behind_reciprocals, divisors
 from nki.ir.algebra import Algebra
 from nki.ir.effects import Effects, Update
 from nki.ir.estimate import Estimate
@@ -118,10 +119,12 @@ class TensorTensor(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``max(64, f N) + issue`` cycles for N elements per partition; f = 2, or on Vector 1 for one tile in PSUM and
-        for two in SBUF (trn1: bfloat16 side by side, and only add, subtract and multiply).
+        for two in SBUF (trn1: bfloat16 side by side, and only add, subtract and multiply). A division is a product
+        behind the reciprocals of ``data2``.
         """
         simple = self.op.name in ("add", "subtract", "multiply")
-        return cost.combining(self, target, (self.data1, self.data2), "tensor_tensor", simple=simple)
+        combined = cost.combining(self, target, (self.data1, self.data2), "tensor_tensor", simple=simple)
+        return behind_reciprocals(combined, divisors(self.op, self.data1, self.data2), target)
 
     @classmethod
     def sample(cls, draw: Draw) -> TensorTensor:
