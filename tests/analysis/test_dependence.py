@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from nki.analysis import access_classes, tile_succession
 from nki.analysis.access_classes import AccessClasses
-from nki.analysis.dependence import DependenceGraph, GraphBuilder, ReachingAccesses
+from nki.analysis.dependence import DependenceGraph, GraphBuilder
+from nki.analysis.reaching_accesses import ReachingAccesses
 from nki.base.dtype import uint8
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram

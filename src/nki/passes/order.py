@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from nki.analysis.access_classes import AccessClasses
-from nki.analysis.dependence import ReachingAccesses
+from nki.analysis.reaching_accesses import ReachingAccesses
 from nki.base import knobs
 from nki.base.errors import ScheduleCycleError
 from nki.ir.instruction import Inst

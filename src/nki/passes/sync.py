@@ -18,7 +18,8 @@ from operator import attrgetter
 from typing import ClassVar
 
 from nki.analysis.access_classes import AccessClasses
-from nki.analysis.dependence import ReachingAccesses, dependence_graphs
+from nki.analysis.dependence import dependence_graphs
+from nki.analysis.reaching_accesses import ReachingAccesses
 from nki.base import knobs
 from nki.base.errors import MissingWaitError, QueueDeadlockError
 from nki.ir.instruction import Inst
