@@ -65,16 +65,17 @@ def advice(entries: Iterable[Advice], listing: Listing) -> Markup:
             tag("h3", each.title, tag("span", f"−{time(each.seconds * 1e9)}", class_="worth")),
             tag("p", each.evidence),
             tag("p", each.remedy, class_="remedy"),
-            _line_buttons(each.lines, listing),
+            line_buttons(each.lines, listing),
         )
         for each in sorted(entries, key=lambda each: -each.seconds)
     ]
-    none = tag("p", f"No change that the model knows gains {percent(LEAST_WORTH)} of the latency.", class_="note")
+    none = tag("p", f"No change that the model knows gains {LEAST_WORTH:.0%} of the latency.", class_="note")
     body = tag("ol", items) if items else none
-    return tag("section", tag("h2", "Advice"), body, class_="card advice", aria_label="Advice")
+    return tag("section", tag("h2", "Advice"), body, class_="card advice", id="advice", aria_label="Advice")
 
 
-def _line_buttons(lines: Iterable[Span], listing: Listing) -> Markup | None:
+def line_buttons(lines: Iterable[Span], listing: Listing) -> Markup | None:
+    """Buttons that highlight the instructions of ``lines``; None without a line that the report shows."""
     numbers = sorted({listing.number(span) for span in lines} - {-1})
     if not numbers:
         return None

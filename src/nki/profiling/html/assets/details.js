@@ -98,6 +98,20 @@ class Details {
   }
 
   // The words that a screen reader hears, and the lines of the tip under the pointer.
+  // The lines of the tip where an engine stands still before an instruction.
+  gap({ core, row }) {
+    const { model } = this;
+    const { reason, blocker, waited } = model.why(core, row);
+    const line = model.lineOf(core, row);
+    return {
+      title: `${model.laneOfRow(core, row).name} stands still · ${model.time(waited)}`,
+      texts: [
+        `until ${blocker ? `${model.placeOf(blocker, core)}: ` : ""}${reason}`,
+        `then ${model.nameOf(core, row)}${line >= 0 ? `  ${model.lines[line].label}` : ""}`,
+      ],
+    };
+  }
+
   summary({ core, row }) {
     const { model } = this;
     const { writes, reads } = model.operandsOf(core, row);
