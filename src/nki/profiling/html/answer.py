@@ -38,7 +38,7 @@ def path_parts(profile: Profile) -> list[tuple[str, float, str]]:
     for step in profile.critical_path:
         core = by_rank[step.core]
         engine = engine_of(core.queues[int(core.queue[step.row])])
-        ns[engine] = ns.get(engine, 0.0) + step.end - step.begin
+        ns[engine] = ns.get(engine, 0.0) + step.ns
     parts = [("launch", profile.launch_time * 1e9, "fill-launch")]
     parts += [(_name(engine), ns[engine], f"fill-{engine}") for engine in ENGINES if ns.get(engine)]
     rest = profile.device_time * 1e9 - sum(ns.values())
@@ -64,7 +64,7 @@ def _entry(name: str, ns: float, class_: str) -> Markup:
 
 
 def _limit(profile: Profile) -> str:
-    """What keeps the kernel from being faster, in one or two sentences."""
+    """The reason why the kernel is not faster, in one or two sentences."""
     bound, total = profile.lower_bound, profile.timeline.ns or 1.0
     at_least = time(bound.seconds * 1e9)
     uses = sorted(profile.engines, key=lambda use: -use.busy)

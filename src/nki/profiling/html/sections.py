@@ -180,19 +180,20 @@ def steps(profile: Profile, listing: Listing) -> Markup:
     rows: list[Markup] = []
     by_rank = {core.rank: (index, core) for index, core in enumerate(profile.cores)}
     several = len(profile.cores) > 1
-    for step in sorted(profile.critical_path, key=lambda step: step.begin - step.end)[:STEPS]:
+    for step in sorted(profile.critical_path, key=lambda step: -step.ns)[:STEPS]:
         index, core = by_rank[step.core]
         number = int(core.number[step.row])
         line = listing.number(core.span(number))
         name = core.instructions[number].mnemonic
         queue = core.queues[int(core.queue[step.row])]
+        weight = int(core.weight[step.row])
         button = tag("button", name, data_row=step.row, data_core=index)
         rows.append(
             tag(
                 "tr",
                 tag("th", button, scope="row"),
                 tag("td", f"{core.rank} · {queue}" if several else queue),
-                _number(time(step.end - step.begin)),
+                _number(time(step.ns), f"{count(weight)} iterations" if weight > 1 else None),
                 _number(time(step.begin)),
                 tag("td", listing.places[line].label if line >= 0 else ""),
             )

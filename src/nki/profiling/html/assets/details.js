@@ -75,7 +75,7 @@ class Details {
     if (estimate.table) fact("Table", estimate.table);
     if (core.weight[row] > 1) fact("Stands for", `${core.weight[row].toLocaleString("en")} iterations`);
     const step = model.step(core, row);
-    if (step !== undefined) fact("Critical path", `${model.time(model.path.end[step] - model.path.begin[step])} of it`);
+    if (step !== undefined && core.weight[row] === 1) fact("Critical path", `${model.time(model.path.end[step] - model.path.begin[step])} of it`);
     fact("Time is from", `${estimate.kind}: ${estimate.source}`);
     return list;
   }
