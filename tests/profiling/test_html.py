@@ -18,9 +18,10 @@ import pytest
 
 from nki.base.source import Span
 from nki.cost.replay import Cause
-from nki.profiling import html
+from nki.profiling import html, measures
 from nki.profiling.advice import Advice
 from nki.profiling.html import charts, payload, quantities, sections
+from nki.profiling.html.answer import answer, path_parts
 from nki.profiling.html.markup import Markup, joined, tag
 from nki.profiling.html.source import Listing, short_names
 from nki.profiling.measures import MemoryUse
@@ -173,7 +174,7 @@ def test_varints(values: list[int]) -> None:
 def test_iterations_that_were_not_replayed_are_a_gap() -> None:
     profile = kernels.of_looped()
     (core,) = profile.cores
-    ((begin, end, times),) = payload.skips(core)
+    ((begin, end, times),) = measures.skips(core)
     assert times == 1000 - int((core.weight == 1).sum() - 2) - 1
     one = float(core.start[core.weight > 1][0] - core.start[np.flatnonzero(core.weight > 1)[0] - 1])
     assert end - begin == pytest.approx(times * one, rel=0.01)
@@ -310,13 +311,36 @@ def test_advice_is_shown_with_its_worth(layer: Profile) -> None:
     assert text.index("float32") < text.index("small &lt;transfers&gt;")
     assert "−2.50 µs" in text and "−1.00 µs" in text
     assert text.count("data-line=") == 1
-    assert "No change that the model knows gains 2.0 % of the latency." in sections.advice([], Listing(layer))
+    assert "No change that the model knows gains 2% of the latency." in sections.advice([], Listing(layer))
 
 
 def test_the_report_shows_the_advice_of_its_profile() -> None:
     profile = kernels.of_layer(2)
     vars(profile)["advice"] = [Advice(title="Do this", evidence="e", remedy="r", seconds=1e-6, lines=())]
     assert "Do this" in html.render(profile)
+
+
+@pytest.mark.parametrize("make", [kernels.of_layer, kernels.of_looped, kernels.of_in_turn])
+def test_the_answer_comes_first_and_its_parts_are_the_latency(make: Any) -> None:
+    profile = make()
+    text = html.render(profile)
+    assert text.index("Change first") < text.index('id="timeline"')
+    parts = path_parts(profile)
+    assert sum(ns for _, ns, _ in parts) == pytest.approx(profile.latency * 1e9, rel=0.01)
+    assert parts[0] == ("launch", profile.launch_time * 1e9, "fill-launch")
+
+
+def test_the_answer_names_the_most_valuable_advice(layer: Profile) -> None:
+    text = answer(layer, Listing(layer))
+    best = max(layer.advice, key=lambda each: each.seconds)
+    assert joined(best.title) in text and f"−{quantities.time(best.seconds * 1e9)}" in text
+    assert f"{quantities.time(layer.lower_bound.seconds * 1e9)} at least" in text
+
+
+def test_memory_that_no_tile_uses_has_no_chart() -> None:
+    profile = kernels.of_looped()  # in SBUF only
+    text = charts.memory(profile)
+    assert "SBUF" in text and text.count("<svg") == 1 and "Not used: PSUM." in text
 
 
 def test_the_roofline_holds_the_point_of_the_kernel(layer: Profile) -> None:

@@ -245,6 +245,20 @@ def test_a_click_selects_and_the_tip_explains(page: Page, layer: Profile) -> Non
     assert page.selected() is None
 
 
+def test_a_gap_says_what_its_engine_waits_for(page: Page, layer: Profile) -> None:
+    core = layer.cores[0]
+    first, second = row_of(core, "nc_matmul"), row_of(core, "nc_matmul", 1)
+    middle = (core.release[first] + core.start[second]) / 2
+    assert core.start[second] - core.release[first] > 100, "there is a gap"
+    move_to(page, x_of(page, middle), lane(page, "tensor"))
+    tip = page.text("#tip")
+    assert tip.startswith("tensor stands still · ") and "until " in tip and "then nc_matmul" in tip
+    page.actions().click().perform()
+    assert page.selected() == (0, second)
+    page.press(Keys.ESCAPE)
+    assert page.selected() is None
+
+
 def test_a_line_highlights_its_instructions(page: Page) -> None:
     row = next(r for r in page.driver.find_elements("css selector", "tr[data-line]") if "nc_matmul" in r.text)
     row.find_element("css selector", "button").send_keys(Keys.ENTER)

@@ -21,6 +21,7 @@ from nki.profiling.profile import Profile
 from nki.profiling.shapes import is_shape_only
 from nki.sim.timing import deciding_inputs
 from nki.target import GEN3
+from tests.profiling import kernels
 from validation import matmul
 
 
@@ -71,6 +72,19 @@ def test_the_critical_path_covers_the_run_without_gaps() -> None:
     assert all(one.end == pytest.approx(two.begin) for one, two in pairwise(path))
     assert sum(cost.critical for cost in TILED.lines.values()) == pytest.approx(TILED.timeline.ns)
     assert sum(cost.critical for cost in TILED.by_instruction.values()) == pytest.approx(TILED.timeline.ns)
+
+
+def test_iterations_that_were_not_replayed_cost_what_the_replayed_one_does() -> None:
+    few, many = kernels.profiled_sum(20), kernels.profiled_sum(200)
+    assert sum(int(core.weight.max()) for core in many.cores) > 100, "most iterations were not replayed"
+    for profile in (few, many):
+        assert sum(step.ns for step in profile.critical_path) == pytest.approx(profile.timeline.ns)
+        assert all(step.ns >= 0 for step in profile.critical_path)
+    for name in ("dma_copy", "tensor_tensor"):
+        shares = [profile.by_instruction[name].critical / profile.timeline.ns for profile in (few, many)]
+        assert shares[0] == pytest.approx(shares[1], abs=0.02), name
+    each = {name: cost.critical / 200 for name, cost in many.by_instruction.items()}
+    assert each["dma_copy"] > 4 * each["tensor_tensor"], "each iteration waits for its row"
 
 
 def test_costs_by_line_and_instruction_count_every_execution() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -73,12 +74,17 @@ class TransferSize:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A stretch of the critical path: from ``begin`` to ``end`` (ns) it consists of row ``row`` of core ``core``."""
+    """A stretch of the critical path: from ``begin`` to ``end`` (ns) it consists of row ``row`` of core ``core``.
+
+    ``ns`` is its part of the path: with that of the iterations for which the row stands, and without the time in which
+    such iterations pass, which the replay leaves to the one step that is in front of what follows the loop.
+    """
 
     core: int
     row: int
     begin: float
     end: float
+    ns: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +269,7 @@ def critical_path(cores: Sequence[CoreEvents]) -> list[Step]:
     row, until = int(np.argmax(ends[events.rank])), float(ends[events.rank].max())
     while True:
         start = min(float(events.start[row]), until)
-        steps.append(Step(events.rank, row, start, until))
+        steps.append(Step(events.rank, row, start, until, until - start))
         until = start
         cause, blocker = events.cause_of(row), int(events.blocker[row])
         if cause is Cause.meeting:
@@ -276,7 +282,49 @@ def critical_path(cores: Sequence[CoreEvents]) -> list[Step]:
             break
         row = blocker
     steps.reverse()
-    return steps
+    return _with_iterations(steps, cores)
+
+
+def _with_iterations(steps: list[Step], cores: Sequence[CoreEvents]) -> list[Step]:
+    """``steps``, each with its part of the time that passes in iterations of loops that were not replayed.
+
+    A row that stands for n iterations has n times its own time, in proportion; the sum over all steps stays the same.
+    """
+    by_rank = {core.rank: core for core in cores}
+    skipped = {core.rank: skips(core) for core in cores}
+    if not any(skipped.values()):
+        return steps
+    own: list[float] = []
+    for step in steps:
+        gaps = skipped[step.core]
+        first = bisect_right(gaps, step.begin, key=lambda gap: gap[1])
+        within = 0.0
+        for begin, end, _ in gaps[first:]:
+            if begin >= step.end:
+                break
+            within += min(end, step.end) - max(begin, step.begin)
+        own.append(step.end - step.begin - within)
+    passed = sum(step.end - step.begin for step in steps) - sum(own)
+    more = [ns * (int(by_rank[step.core].weight[step.row]) - 1) for ns, step in zip(own, steps, strict=True)]
+    if passed <= 0.0 or sum(more) <= 0.0:
+        return steps
+    part = passed / sum(more)
+    return [replace(step, ns=ns + part * extra) for step, ns, extra in zip(steps, own, more, strict=True)]
+
+
+def skips(core: CoreEvents) -> list[tuple[float, float, int]]:
+    """The times, in ns, that pass in iterations of loops that were not replayed: begin, end, iterations."""
+    ends = np.maximum.accumulate(np.maximum(core.end, core.data_end)) if len(core) else core.end
+    changes = np.flatnonzero(core.weight[1:] != core.weight[:-1]) + 1
+    result: list[tuple[float, float, int]] = []
+    for first, after in zip([0, *changes.tolist()], [*changes.tolist(), len(core)], strict=True):
+        weight = int(core.weight[first]) if len(core) else 1
+        if weight > 1:
+            begin = float(ends[after - 1])
+            until = float(core.start[after]) if after < len(core) else core.timeline.end
+            if until > begin:
+                result.append((begin, until, weight - 1))
+    return result
 
 
 def _latest_before(ends: Any) -> Any:
@@ -308,7 +356,7 @@ def costs(
     by_rank = {core.rank: core for core in cores}
     for step in path:
         core = by_rank[step.core]
-        result[key(core, int(core.number[step.row]))].critical += step.end - step.begin
+        result[key(core, int(core.number[step.row]))].critical += step.ns
     return dict(sorted(result.items(), key=lambda item: (-item[1].critical, -item[1].busy)))
 
 

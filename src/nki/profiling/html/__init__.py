@@ -12,6 +12,7 @@ import hashlib
 from importlib import resources
 
 from nki.profiling.html import charts, payload, sections
+from nki.profiling.html.answer import answer
 from nki.profiling.html.markup import Markup, joined, tag
 from nki.profiling.html.source import Listing
 from nki.profiling.profile import Profile
@@ -34,6 +35,8 @@ SCRIPTS = (
 STYLES = ("page.css", "timeline.css")
 COLUMNS = ("Critical path", "Busy", "HBM", "Runs", "Line")
 """Columns of the source."""
+SHORT = 30
+"""Lines of source that have the height that they need; more of them scroll beside the column on their right."""
 KEYS = (
     ("W S, + −, wheel", "zoom"),
     ("A D, ← →, drag", "move"),
@@ -45,6 +48,7 @@ KEYS = (
     ("B", "instruction that the selected one waited for"),
     ("F", "zoom to the selected instruction"),
     ("C", "critical path on and off"),
+    ("?", "these keys on and off"),
     ("Esc", "select nothing"),
 )
 """Keys of the timeline, with their meaning."""
@@ -84,13 +88,14 @@ def _body(profile: Profile, listing: Listing) -> Markup:
         tag("h2", "Source", tag("span", "A click on a line highlights its instructions.", class_="note")),
         tag("div", [tag("span", name) for name in COLUMNS], class_="columns", aria_hidden="true"),
         tag("div", listing.markup(), class_="listing", tabindex=0, role="region", aria_label="Source lines"),
-        class_="card source",
+        class_="card source long" if listing.length > SHORT else "card source",
         aria_label="Source",
     )
     advice = sections.advice(profile.advice, listing)
     side = tag("div", _details(), advice, sections.steps(profile, listing), class_="side")
     main = tag(
         "main",
+        answer(profile, listing),
         _timeline(),
         tag("div", source, side, class_="pair"),
         tag("div", sections.engines(profile), sections.instructions(profile), class_="halves"),
@@ -102,8 +107,8 @@ def _body(profile: Profile, listing: Listing) -> Markup:
 def _timeline() -> Markup:
     search = tag(
         "div",
-        tag("input", type="search", id="search", placeholder="Search: instruction, line, tensor", aria_label="Search",
-            aria_describedby="matches", autocomplete="off", spellcheck="false"),
+        tag("input", type="search", id="search", placeholder="Search ( / ): instruction, line, tensor",
+            aria_label="Search", aria_describedby="matches", autocomplete="off", spellcheck="false"),
         tag("output", id="matches", for_="search"),
         class_="search", role="search",
     )  # fmt: skip
@@ -158,6 +163,7 @@ def _legend() -> Markup:
             (tag("rect", y=3, width=18, height=6, class_="fill-dma"), "DMA: data"),
         )
     ]
+    entries.append(tag("li", "Wheel or W S zoom, drag or A D move, ? lists all keys", class_="hint"))
     return tag("ul", entries, class_="legend")
 
 

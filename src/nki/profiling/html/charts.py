@@ -13,6 +13,8 @@ from nki.profiling.profile import Profile
 
 WIDTH, HEIGHT = 460, 250
 LEFT, RIGHT, TOP, BOTTOM = 62, 18, 14, 34
+LABEL = 92
+"""Room for the label of the kernel's point."""
 CURVE_HEIGHT = 122
 CURVE_POINTS = 800
 
@@ -57,7 +59,7 @@ def roofline(profile: Profile) -> Markup:
     if has_point:
         attainable = min(peak, intensity * bandwidth)
         x, y = xs.at(intensity), ys.at(reached)
-        side = "end" if x > WIDTH * 0.6 else "start"
+        side = "end" if x > WIDTH - RIGHT - LABEL else "start"  # on its right no roof is below it
         parts += [
             tag("line", x1=x, x2=x, y1=ys.at(attainable), y2=y, class_="gap"),
             tag("circle", cx=x, cy=y, r=5, class_="point"),
@@ -96,8 +98,14 @@ def memory(profile: Profile) -> Markup:
     """Bytes per partition in use over time, with the line of the capacity, for each core and memory."""
     several = len(profile.cores) > 1
     end = profile.timeline.ns or 1.0
-    curves = [_curve(use, capacity(profile, use.memory), end, several) for use in profile.memory]
-    return card("Memory over time, per partition", curves, "memory")
+    curves = [_curve(use, capacity(profile, use.memory), end, several) for use in profile.memory if use.peak]
+    unused = [_title(use, several) for use in profile.memory if not use.peak]
+    note = tag("p", f"Not used: {'; '.join(unused)}.", class_="note") if unused else None
+    return card("Memory over time, per partition", [*curves, note], "memory")
+
+
+def _title(use: MemoryUse, several: bool) -> str:
+    return use.memory.upper() + (f", core {use.core}" if several else "")
 
 
 def _curve(use: MemoryUse, capacity: int, end: float, several: bool) -> Markup:
@@ -115,7 +123,7 @@ def _curve(use: MemoryUse, capacity: int, end: float, several: bool) -> Markup:
     for ns, count in zip(times, used, strict=True):
         path.append(f"H{x(ns):.1f}V{y(count):.1f}")
     path.append(f"V{bottom:.1f}Z")
-    name = use.memory.upper() + (f", core {use.core}" if several else "")
+    name = _title(use, several)
     peak = f"peak {size(use.peak)} of {size(capacity)} ({percent(use.peak / capacity)})"
     parts = [
         tag("path", d="".join(path), class_=f"curve {use.memory}"),

@@ -20,7 +20,7 @@ from nki.cost.replay import Cause
 from nki.ir.types import Access
 from nki.profiling.events import CoreEvents
 from nki.profiling.html.source import Listing
-from nki.profiling.measures import MemoryUse, Step
+from nki.profiling.measures import MemoryUse, Step, skips
 from nki.profiling.profile import Profile
 
 TICK = 0.1
@@ -194,21 +194,6 @@ def _estimates(core: CoreEvents, sources: Names) -> tuple[list[list[Any]], list[
             )
         of_instruction.append(number)
     return table, of_instruction
-
-
-def skips(core: CoreEvents) -> list[tuple[float, float, int]]:
-    """The times, in ns, that pass in iterations of loops that were not replayed: begin, end, iterations."""
-    ends = np.maximum.accumulate(np.maximum(core.end, core.data_end)) if len(core) else core.end
-    changes = np.flatnonzero(core.weight[1:] != core.weight[:-1]) + 1
-    result: list[tuple[float, float, int]] = []
-    for first, after in zip([0, *changes.tolist()], [*changes.tolist(), len(core)], strict=True):
-        weight = int(core.weight[first]) if len(core) else 1
-        if weight > 1:
-            begin = float(ends[after - 1])
-            until = float(core.start[after]) if after < len(core) else core.timeline.end
-            if until > begin:
-                result.append((begin, until, weight - 1))
-    return result
 
 
 def throttled(core: CoreEvents, skipped: Sequence[tuple[float, float, int]]) -> list[tuple[float, float]]:

@@ -71,16 +71,17 @@ def advice(entries: Iterable[Advice], listing: Listing) -> Markup:
             ),
             tag("p", each.evidence),
             tag("p", each.remedy, class_="remedy"),
-            _line_buttons(each.lines, listing),
+            line_buttons(each.lines, listing),
         )
         for each in sorted(entries, key=lambda each: -each.seconds)
     ]
-    none = tag("p", f"No change that the model knows gains {percent(LEAST_WORTH)} of the latency.", class_="note")
+    none = tag("p", f"No change that the model knows gains {LEAST_WORTH:.0%} of the latency.", class_="note")
     body = tag("ol", items) if items else none
-    return tag("section", tag("h2", "Advice"), body, class_="card advice", aria_label="Advice")
+    return tag("section", tag("h2", "Advice"), body, class_="card advice", id="advice", aria_label="Advice")
 
 
-def _line_buttons(lines: Iterable[Span], listing: Listing) -> Markup | None:
+def line_buttons(lines: Iterable[Span], listing: Listing) -> Markup | None:
+    """Buttons that highlight the instructions of ``lines``; None without a line that the report shows."""
     numbers = sorted({listing.number(span) for span in lines} - {-1})
     if not numbers:
         return None
@@ -185,19 +186,20 @@ def steps(profile: Profile, listing: Listing) -> Markup:
     rows: list[Markup] = []
     by_rank = {core.rank: (index, core) for index, core in enumerate(profile.cores)}
     several = len(profile.cores) > 1
-    for step in sorted(profile.critical_path, key=lambda step: step.begin - step.end)[:STEPS]:
+    for step in sorted(profile.critical_path, key=lambda step: -step.ns)[:STEPS]:
         index, core = by_rank[step.core]
         number = int(core.number[step.row])
         line = listing.number(core.span(number))
         name = core.instructions[number].mnemonic
         queue = core.queues[int(core.queue[step.row])]
+        weight = int(core.weight[step.row])
         button = tag("button", name, data_row=step.row, data_core=index)
         rows.append(
             tag(
                 "tr",
                 tag("th", button, scope="row"),
                 tag("td", f"{core.rank} · {queue}" if several else queue),
-                _number(time(step.end - step.begin)),
+                _number(time(step.ns), f"{count(weight)} iterations" if weight > 1 else None),
                 _number(time(step.begin)),
                 tag("td", listing.places[line].label if line >= 0 else ""),
             )

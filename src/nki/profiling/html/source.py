@@ -86,6 +86,11 @@ class Listing:
             sections[key] = Section(file, outermost.name, *key)
         return [sections[key] for key in sorted(sections)]
 
+    @property
+    def length(self) -> int:
+        """Lines that the listing shows."""
+        return sum(len(section.lines()) for section in self.sections)
+
     def markup(self) -> Markup:
         """The sections as tables, one row for each line."""
         coloured = {file: _highlighted(file) for file in self.names}

@@ -75,7 +75,7 @@ class Details {
     if (estimate.table) fact("Table", estimate.table);
     if (core.weight[row] > 1) fact("Stands for", `${core.weight[row].toLocaleString("en")} iterations`);
     const step = model.step(core, row);
-    if (step !== undefined) fact("Critical path", `${model.time(model.path.end[step] - model.path.begin[step])} of it`);
+    if (step !== undefined && core.weight[row] === 1) fact("Critical path", `${model.time(model.path.end[step] - model.path.begin[step])} of it`);
     fact("Time is from", `${estimate.kind}: ${estimate.source}`);
     return list;
   }
@@ -98,6 +98,20 @@ class Details {
   }
 
   // The words that a screen reader hears, and the lines of the tip under the pointer.
+  // The lines of the tip where an engine stands still before an instruction.
+  gap({ core, row }) {
+    const { model } = this;
+    const { reason, blocker, waited } = model.why(core, row);
+    const line = model.lineOf(core, row);
+    return {
+      title: `${model.laneOfRow(core, row).name} stands still · ${model.time(waited)}`,
+      texts: [
+        `until ${blocker ? `${model.placeOf(blocker, core)}: ` : ""}${reason}`,
+        `then ${model.nameOf(core, row)}${line >= 0 ? `  ${model.lines[line].label}` : ""}`,
+      ],
+    };
+  }
+
   summary({ core, row }) {
     const { model } = this;
     const { writes, reads } = model.operandsOf(core, row);

@@ -67,7 +67,8 @@ class Input {
       const times = [this.ranging, event.offsetX].map((x) => timeline.view.time(x)).sort((a, b) => a - b);
       timeline.view.go(...times);
     } else if (event.type === "pointerup" && this.moved <= CLICK) {
-      this.actions.select(timeline.at(event.offsetX, event.offsetY), false);
+      const place = [event.offsetX, event.offsetY];
+      this.actions.select(timeline.at(...place) ?? timeline.gapAt(...place), false);
     }
     this.ranging = null;
     timeline.band = null;
@@ -82,10 +83,11 @@ class Input {
   hover(event) {
     const { timeline, tip } = this;
     const under = timeline.at(event.offsetX, event.offsetY);
-    timeline.canvas.style.cursor = under ? "pointer" : "grab";
-    tip.hidden = !under;
-    if (!under) return;
-    const { title, texts } = this.details.summary(under);
+    const gap = under ? null : timeline.gapAt(event.offsetX, event.offsetY);
+    timeline.canvas.style.cursor = under || gap ? "pointer" : "grab";
+    tip.hidden = !under && !gap;
+    if (tip.hidden) return;
+    const { title, texts } = under ? this.details.summary(under) : this.details.gap(gap);
     tip.replaceChildren(element("b", { text: title }), ...texts.map((text) => element("div", { text })));
     const { clientWidth, clientHeight } = document.documentElement;
     const [width, height] = [tip.offsetWidth, tip.offsetHeight];

@@ -9,7 +9,7 @@ class Lines {
       this.rows.set(Number(row.dataset.line), row);
       row.addEventListener("click", () => this.toggle(Number(row.dataset.line)));
     }
-    for (const button of document.querySelectorAll(".advice button[data-line]")) {
+    for (const button of document.querySelectorAll("button[data-line]")) {
       button.addEventListener("click", () => this.toggle(Number(button.dataset.line), true));
     }
     this.scrollToCostliest();
@@ -26,7 +26,7 @@ class Lines {
       row.classList.toggle("pressed", number === line);
       row.querySelector("button").setAttribute("aria-pressed", String(number === line));
     }
-    for (const button of document.querySelectorAll(".advice button[data-line]")) {
+    for (const button of document.querySelectorAll("button[data-line]")) {
       button.setAttribute("aria-pressed", String(Number(button.dataset.line) === line));
     }
     this.actions.highlight(line < 0 ? null : (core, row) => core.line[core.number[row]] === line);

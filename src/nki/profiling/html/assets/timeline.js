@@ -388,6 +388,15 @@ class Timeline {
     return row === null ? null : { core: lane.core, row };
   }
 
+  // The instruction that an engine waits for at a point of the canvas where nothing runs on it, or null.
+  gapAt(x, y) {
+    const band = this.bands.find((each) => y >= each.y && y < each.y + each.height);
+    if (x < this.view.left || !band?.lane || band.lane.isDma) return null;
+    const { core, issue } = band.lane;
+    const next = issue.after(this.view.time(x));
+    return next > 0 && next < issue.length ? { core, row: issue.rows[next] } : null;
+  }
+
   nearest(track, x) {
     const time = this.view.time(x);
     const next = track.after(time);

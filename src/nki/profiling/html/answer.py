@@ -1,0 +1,100 @@
+"""The answer of a profile, which the report shows first: parts of the latency, its limit, and what to change."""
+
+from __future__ import annotations
+
+from nki.profiling.advice import LEAST_WORTH
+from nki.profiling.html.markup import Markup, tag
+from nki.profiling.html.quantities import percent, time
+from nki.profiling.html.sections import line_buttons
+from nki.profiling.html.source import Listing
+from nki.profiling.measures import ENGINES, engine_of
+from nki.profiling.profile import Profile
+
+CHAIN = "dependences"
+"""The lower bound's resource that is no engine: the longest chain of results that need each other."""
+NAMES = {"dma": "DMA", "gpsimd": "GpSimd"}
+"""Engines whose names are not those of their queues with a capital."""
+
+
+def answer(profile: Profile, listing: Listing) -> Markup:
+    """The card above the timeline."""
+    first = tag("div", tag("h2", "Change first"), *_first(profile, listing), class_="first")
+    limit = tag("div", tag("h2", "Limit"), tag("p", _limit(profile)))
+    parts = path_parts(profile)
+    return tag(
+        "section",
+        tag("div", limit, first, class_="verdict"),
+        _bar(parts, profile.latency * 1e9),
+        tag("ul", [_entry(*part) for part in parts], class_="legend"),
+        class_="card answer",
+        aria_label="Answer",
+    )
+
+
+def path_parts(profile: Profile) -> list[tuple[str, float, str]]:
+    """The parts of the latency: name, ns and class of the colour. The launch, then the engines of the critical path."""
+    ns: dict[str, float] = {}
+    by_rank = {core.rank: core for core in profile.cores}
+    for step in profile.critical_path:
+        core = by_rank[step.core]
+        engine = engine_of(core.queues[int(core.queue[step.row])])
+        ns[engine] = ns.get(engine, 0.0) + step.ns
+    parts = [("launch", profile.launch_time * 1e9, "fill-launch")]
+    parts += [(_name(engine), ns[engine], f"fill-{engine}") for engine in ENGINES if ns.get(engine)]
+    rest = profile.device_time * 1e9 - sum(ns.values())
+    if rest > profile.latency * 1e9 * 0.005:
+        parts.append(("between steps", rest, "fill-throttled"))
+    return parts
+
+
+def _bar(parts: list[tuple[str, float, str]], latency: float) -> Markup:
+    rects: list[Markup] = []
+    x = 0.0
+    for _, ns, class_ in parts:
+        width = ns / latency * 100 if latency else 0.0
+        rects.append(tag("rect", x=x, width=width, height=10, class_=class_))
+        x += width
+    label = "The latency consists of " + ", ".join(f"{name} {time(ns)}" for name, ns, _ in parts)
+    return tag("svg", rects, viewBox="0 0 100 10", preserveAspectRatio="none", role="img", aria_label=label)
+
+
+def _entry(name: str, ns: float, class_: str) -> Markup:
+    mark = tag("svg", tag("rect", width=18, height=9, class_=class_), viewBox="0 0 18 9", aria_hidden="true")
+    return tag("li", mark, f"{name} ", tag("b", time(ns)))
+
+
+def _limit(profile: Profile) -> str:
+    """The reason why the kernel is not faster, in one or two sentences."""
+    bound, total = profile.lower_bound, profile.timeline.ns or 1.0
+    at_least = time(bound.seconds * 1e9)
+    uses = sorted(profile.engines, key=lambda use: -use.busy)
+    if not uses:
+        return "The launch: the kernel has no instructions."
+    core = f" of core {uses[0].core}" if len(profile.cores) > 1 else ""
+    most = f"{_name(uses[0].engine)}{core} is busy for {percent(uses[0].busy / total)} of the time on the device"
+    if bound.resource == CHAIN:
+        return f"Instructions that need each other's results: {at_least} at least. {most}, no engine for more."
+    resource = _name(bound.resource) if bound.resource in ENGINES else bound.resource
+    over = profile.latency / bound.seconds if bound.seconds else 1.0
+    rest = "this order reaches that" if over < 1.0 + LEAST_WORTH else f"this order takes {over:.2f}× as long"
+    return f"{resource}: {at_least} at least in any order, and {rest}. {most}."
+
+
+def _first(profile: Profile, listing: Listing) -> list[Markup | None]:
+    entries = sorted(profile.advice, key=lambda each: -each.seconds)
+    if not entries:
+        none = f"Nothing: no change that the model knows gains {LEAST_WORTH:.0%} of the latency."
+        return [tag("p", none)]
+    best = entries[0]
+    worth = tag("span", f"−{time(best.seconds * 1e9)}", class_="worth")
+    rest = f"{len(entries) - 1} more below." if len(entries) > 1 else None
+    more = tag("span", " ", tag("a", rest, href="#advice"), class_="note") if rest else None
+    return [
+        tag("p", tag("b", best.title), " ", worth, more),
+        tag("p", best.remedy, class_="remedy"),
+        line_buttons(best.lines, listing),
+    ]
+
+
+def _name(engine: str) -> str:
+    return NAMES.get(engine, engine.capitalize())
