@@ -25,6 +25,7 @@ from nki.ir.loop import Statement
 from nki.ir.ordering import Pairs
 from nki.ir.program import Program
 from nki.ir.types import Buffer, TensorSpec
+from nki.passes import load_reuse
 from nki.passes.allocate import Allocate
 from nki.passes.load_reuse import RELEASES, SHARE, Gap, ReuseLoads, kept
 from nki.passes.renaming import renamed
@@ -422,6 +423,12 @@ def test_a_kernel_without_room_keeps_its_loads() -> None:
     tight = small(peak)
     program = ordered(kernel, tight, x=shape)
     assert STAGE.run(program, tight) is program
+
+
+def test_a_kernel_whose_tiles_find_no_arrangement_keeps_its_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = ordered(twice, x=(P, COLUMNS))
+    monkeypatch.setattr(load_reuse, "pack", lambda *_: None)
+    assert STAGE.run(program, TRN2) is program
 
 
 STEPS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 5)), min_size=2, max_size=20)
