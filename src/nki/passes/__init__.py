@@ -1,1 +1,1 @@
-"""One file per stage of the pipeline; :mod:`nki.ir.stage` says what a stage is."""
+"""One file per stage of the pipeline; stage ``load_reuse`` is one of profiles. :mod:`nki.ir.stage` describes stages."""
