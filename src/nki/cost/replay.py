@@ -26,7 +26,8 @@ from enum import IntEnum
 from heapq import heappop, heappush
 
 from nki.cost.dma import SOFTWARE
-from nki.cost.sharing import NEVER, DataQueue, EngineLoads, EnginesInOrder, SharedBandwidth, SharedEngines, engine_loads
+from nki.cost.last_results import LastResults
+from nki.cost.sharing import NEVER, DataQueue, EnginesInOrder, SharedBandwidth, SharedEngines, engine_loads
 from nki.cost.tensor_array import ArrayParts, TensorClock
 from nki.cost.turns import OWN_DMA, before, by_queue, contention, on_generator
 from nki.ir.estimate import Estimate
@@ -207,7 +208,7 @@ class _Block:
         self.by_events = shares_bandwidth or self.shares_ports
         self.threads = [in_order] if not self.by_events else by_queue(in_order, queues, queue_count)
         """Instructions that run one after the other."""
-        self.behind = _behind(estimates, self.loads) if self.by_events else {}
+        self.behind = self.loads.behind(estimates) if self.by_events else {}
         self.positions, self.serial = [0] * len(self.threads), 0
         self.runnable = list(range(len(self.threads) - 1, -1, -1))
         self.waiting: dict[int, list[int]] = {}
@@ -242,6 +243,7 @@ class _Block:
         queues, estimates, releases, results = self.queues, self.estimates, self.releases, self.results
         free, last, runnable, waiting, granted = self.free, self.last, self.runnable, self.waiting, self.granted
         predecessors, chained, meetings, turns = self.predecessors, self.chained, self.meetings, self.on_generator
+        last_results, shared = LastResults(queues, estimates, releases, results), LastResults.shared(predecessors)
         while runnable or self._advance():
             thread = runnable.pop()
             instructions, position = self.threads[thread], self.positions[thread]
@@ -255,15 +257,15 @@ class _Block:
                     cause = 1 if blocker >= 0 else 0
                     if estimate.table and (loaded := self._load_table(estimate.table, start)) > start:
                         start, cause = loaded, 6
-                    waits = predecessors[number]
-                    if len(waits) >= _MANY and blocker >= 0 and predecessors[blocker] is waits:
-                        waits = ()  # the instruction before has waited for all
+                    waits, chain = predecessors[number], chained[number]
+                    if shared and id(waits) in shared:
+                        waits, chain = last_results.of(waits, chain, queue)
                     for producer in waits:
                         if queues[producer] != queue:
                             visible = results[producer]
                             if visible > start:
                                 start, cause, blocker = visible, 2, producer
-                    for producer in chained[number]:
+                    for producer in chain:
                         other = estimates[producer]
                         visible = results[producer] if other.transfer else releases[producer] + other.dependent
                         if visible > start:
@@ -326,6 +328,10 @@ class _Block:
         the replay can say when it begins.
         """
         if start == NEVER:
+            if len(waits := self.predecessors[number]) > 1 and cause == 2:
+                results, queues, queue = self.results, self.queues, self.queues[number]
+                # Behind the last one of the program, those before it on its queue are known, too.
+                blocker = max([p for p in waits if results[p] == NEVER and queues[p] != queue])
             self.waiting.setdefault(blocker, []).append(self.queues[number])
             return -1.0
         before = self.before.get(number, -1)
@@ -453,13 +459,6 @@ class _Block:
             self._moved(number, *self.own_dma.move(time, self.loads.of(estimate)))
 
 
-def _behind(estimates: Sequence[Estimate], loads: EngineLoads) -> dict[int, float]:
-    """The time for which each transfer goes on behind its data on the busiest engine, by the ``id`` of its estimate."""
-    transfers = {id(each): each for each in estimates if each.transfer}
-    behind = {number: each.transfer - loads.busiest(each) for number, each in transfers.items()}
-    return {number: ns for number, ns in behind.items() if ns > 0.0}
-
-
 def table_ns(loaded: str, table: str, target: Target) -> float:
     """The time until ``table`` is there where ``loaded`` is (empty: none): known for tables of different sets."""
     if not loaded or differ(loaded, table):
@@ -469,8 +468,6 @@ def table_ns(loaded: str, table: str, target: Target) -> float:
 
 _NO_DATA = (0.0, 0.0)
 _IDLE = (0.0, -1)
-_MANY = 8
-"""Dependences from which on it pays to ask if the instruction before on the queue has the same ones."""
 _NOT_HELD = (-1, 0.0)
 
 

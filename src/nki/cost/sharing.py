@@ -107,6 +107,14 @@ class EngineLoads:
         """The time for which a transfer keeps the engine that moves most of it, in ns."""
         return self.most.get(id(estimate)) or estimate.occupancy or estimate.transfer
 
+    def behind(self, estimates: Iterable[Estimate]) -> dict[int, float]:
+        """The time for which each transfer goes on behind its data on the busiest engine, by the ``id`` of its
+        estimate; without those that do not.
+        """
+        transfers = {id(each): each for each in estimates if each.transfer}
+        behind = {number: each.transfer - self.busiest(each) for number, each in transfers.items()}
+        return {number: ns for number, ns in behind.items() if ns > 0.0}
+
     def totals(self, estimates: Iterable[Estimate]) -> list[float]:
         """The time for which all transfers together keep each engine, in ns."""
         totals = [0.0] * self.count
