@@ -205,7 +205,7 @@ GEN4: Final = Target(
     ),
     dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),
     dma_packet_overhead_ns=Fact(16.0, "ns", _AS_TRN2, "guess", (5.0, 26.0)),
-    dma_store_overhead_ns=Fact(16.0, "ns", "that of loads; shorter on trn2", "guess", (2.0, 26.0)),
+    dma_store_overhead_ns=Fact(5.0, "ns", _AS_TRN2, "guess", (2.0, 26.0)),
     dma_cast_packet_bytes=Fact(512, "bytes", _AS_TRN2, "guess", (4096, 512)),
     dma_cast_overhead_ns=Fact(21.0, "ns", _AS_TRN2, "guess", (5.0, 26.0)),
     dma_trigger_ns=Fact(565.0, "ns", _AS_TRN2, "guess", (283.0, 848.0)),
