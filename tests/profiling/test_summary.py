@@ -27,6 +27,7 @@ READ = [
     "matmul_instruction_count",
     "neuroncore_cycle_count",
     "event_count",
+    "trace_count",
 ]
 """Fields that public harnesses read, of those that the model has a number for."""
 
@@ -95,6 +96,15 @@ def test_transfers_by_generator_add_up(product, halves):
         kinds = ("static", "software_dynamic", "hardware_dynamic")
         assert sum(summary[f"{kind}_dma_size"] for kind in kinds) == summary["dma_transfer_total_bytes"]
         assert sum(summary[f"{kind}_dma_size_percent"] for kind in kinds) == pytest.approx(1)
+        assert summary["dynamic_dma_size_percent"] == pytest.approx(1 - summary["static_dma_size_percent"])
+        assert summary["dynamic_dma_active_time_percent"] <= summary["dma_active_time_percent"] + 1e-9
+        assert "dynamic_dma_size" not in summary, "the schema has no such field"
+
+
+def test_traces_are_instructions_transfers_and_updates_of_semaphores(product):
+    summary, rows = product.summary(), sum(map(len, product.cores))
+    assert summary["event_count"] == rows
+    assert summary["trace_count"] == 2 * rows + summary["dma_transfer_count"]
 
 
 def test_what_the_model_has_no_number_for_is_left_out(product):

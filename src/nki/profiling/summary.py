@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 SOURCE = "open-nki model"
 """The mark of predictions in files that tools read."""
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync")
-GENERATORS = {"static": ("",), "software_dynamic": ("gpsimd",), "hardware_dynamic": ("sync", "scalar")}
+GENERATORS = {
+    "static": ("",),
+    "software_dynamic": ("gpsimd",),
+    "hardware_dynamic": ("sync", "scalar"),
+    "dynamic": ("gpsimd", "sync", "scalar"),
+}
 """By kind of transfer, the engines that generate its descriptors."""
 
 
@@ -50,12 +55,19 @@ def summary(profile: Profile) -> dict[str, Any]:
         "total_active_time": _total_active(rows),
         "total_active_time_percent": _share(_total_active(rows), profile),
         "neuroncore_cycle_count": round(profile.timeline.ns * target.vector_clock_ghz),
-        "event_count": sum(map(len, profile.cores)),
+        **_counts(profile),
         **_products(profile, rows),
         **_memory(profile),
         **_engines(profile, rows),
         **_transfers(profile, rows),
     }
+
+
+def _counts(profile: Profile) -> dict[str, int]:
+    """Events of the replayed iterations: each instruction and transfer updates one semaphore at its end."""
+    updates = sum(map(len, profile.cores))
+    transfers = sum(int(core.is_dma.sum()) for core in profile.cores if len(core))
+    return {"event_count": updates, "trace_count": updates + transfers + updates}
 
 
 def _share(seconds: float, profile: Profile) -> float:
@@ -162,6 +174,7 @@ def _transfers(profile: Profile, rows: Sequence[EngineRows]) -> dict[str, Any]:
     result: dict[str, Any] = {
         "dma_active_time": active,
         "dma_active_time_percent": _share(active, profile),
+        "dma_active_cycles": round(active * profile.target.vector_clock_ghz * 1e9),
         "dma_transfer_time": sum(size.busy for size in profile.transfers) * 1e-9,
         "dma_transfer_count": count,
         "dma_transfer_total_bytes": moved,
@@ -174,8 +187,9 @@ def _transfers(profile: Profile, rows: Sequence[EngineRows]) -> dict[str, Any]:
             pairs = zip(each.events.estimates, each.events.runs.tolist(), strict=True)
             size += sum(e.bytes * runs for e, runs in pairs if e.transfer and e.generator in generators)
         time = sum(each.transfer_ns(generators) for each in rows) * 1e-9
-        result[f"{kind}_dma_active_time"] = time
         result[f"{kind}_dma_active_time_percent"] = _share(time, profile)
-        result[f"{kind}_dma_size"] = size
         result[f"{kind}_dma_size_percent"] = size / moved if moved else 0.0
+        if kind != "dynamic":  # of both kinds together the schema has shares only
+            result[f"{kind}_dma_active_time"] = time
+            result[f"{kind}_dma_size"] = size
     return result
