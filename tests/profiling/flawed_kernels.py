@@ -340,3 +340,109 @@ def exponential_of_rows(x, rows):
         nisa.activation(dst=tile, op=nl.exp, data=tile)
         nisa.dma_copy(dst=y[first : first + rows], src=tile)
     return y
+
+
+def multiples(x, w, fused):
+    """``w`` plus 2 ``x``, six times over: in one instruction, or in two."""
+    y = _output(x.shape, x.dtype)
+    for first in range(0, x.shape[1], 1024):
+        place = slice(first, first + 1024)
+        tile, total, part = (_tile(1024, x.dtype) for _ in range(3))
+        nisa.dma_copy(dst=tile, src=x[:, place])
+        nisa.dma_copy(dst=total, src=w[:, place])
+        for _ in range(6):
+            if fused:
+                nisa.scalar_tensor_tensor(total, tile, nl.multiply, 2.0, nl.add, total)
+            else:
+                nisa.tensor_scalar(dst=part, data=tile, op0=nl.multiply, operand0=2.0, engine=VECTOR)
+                nisa.tensor_tensor(dst=total, data1=part, data2=total, op=nl.add, engine=VECTOR)
+        nisa.dma_copy(dst=y[:, place], src=total)
+    return y
+
+
+def softmax(x, fused):
+    """Softmax of each row; ``fused``: the exponentials are added up by the instruction that computes them."""
+    y = _output(x.shape, x.dtype)
+    for first in range(0, x.shape[0], ROWS):
+        tile, raised = _tile(x.shape[1], x.dtype), _tile(x.shape[1], nl.float32)
+        most, total = _tile(1, nl.float32), _tile(1, nl.float32)
+        nisa.dma_copy(dst=tile, src=x[first : first + ROWS])
+        nisa.tensor_reduce(dst=most, op=nl.maximum, data=tile, axis=1, negate=True)
+        if fused:
+            sums = {"reduce_op": nl.add, "reduce_res": total, "reduce_cmd": nisa.reduce_cmd.reset_reduce}
+            nisa.activation(dst=raised, op=nl.exp, data=tile, bias=most, **sums)
+        else:
+            nisa.activation(dst=raised, op=nl.exp, data=tile, bias=most)
+            nisa.tensor_reduce(dst=total, op=nl.add, data=raised, axis=1)
+        nisa.reciprocal(dst=total, data=total)
+        nisa.tensor_scalar(dst=tile, data=raised, op0=nl.multiply, operand0=total, engine=VECTOR)
+        nisa.dma_copy(dst=y[first : first + ROWS], src=tile)
+    return y
+
+
+def scaled_exponentials(x, scales, fused):
+    """The sum over all columns of ``scales`` of exp(column * x), scaled by the activation or before it."""
+    y = _output(x.shape, x.dtype)
+    columns = _tile(scales.shape[1], nl.float32)
+    nisa.dma_copy(dst=columns, src=scales)
+    for first in range(0, x.shape[1], 1024):
+        place = slice(first, first + 1024)
+        tile, total = _tile(1024, x.dtype), _tile(1024, x.dtype)
+        nisa.dma_copy(dst=tile, src=x[:, place])
+        nisa.memset(dst=total, value=0.0)
+        for number in range(scales.shape[1]):
+            column, part = columns[:, number : number + 1], _tile(1024, x.dtype)
+            if fused:
+                nisa.activation(dst=part, op=nl.exp, data=tile, scale=column)
+            else:
+                nisa.tensor_scalar(dst=part, data=tile, op0=nl.multiply, operand0=column, engine=VECTOR)
+                nisa.activation(dst=part, op=nl.exp, data=part)
+            nisa.tensor_tensor(dst=total, data1=total, data2=part, op=nl.add, engine=VECTOR)
+        nisa.dma_copy(dst=y[:, place], src=total)
+    return y
+
+
+def scaled_and_shifted(x, rounds, fused):
+    """2 x + 1, ``rounds`` times over: in one instruction each, or in two."""
+    y = _output(x.shape, x.dtype)
+    for first in range(0, x.shape[1], 1024):
+        tile = _tile(1024, x.dtype)
+        nisa.dma_copy(dst=tile, src=x[:, first : first + 1024])
+        for _ in range(rounds):
+            both = {"op1": nl.add, "operand1": 1.0} if fused else {}
+            nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0, engine=VECTOR, **both)
+            if not fused:
+                nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0, engine=VECTOR)
+        nisa.dma_copy(dst=y[:, first : first + 1024], src=tile)
+    return y
+
+
+def repeated_column(x, column, as_operand):
+    """x * column ** 3, with the column as an operand of its own or as a tile whose elements it repeats."""
+    y = _output(x.shape, x.dtype)
+    factor = _tile(1, nl.float32)
+    nisa.dma_copy(dst=factor, src=column)
+    for first in range(0, x.shape[1], 2048):
+        tile = _tile(2048, x.dtype)
+        nisa.dma_copy(dst=tile, src=x[:, first : first + 2048])
+        for _ in range(3):
+            if as_operand:
+                nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=factor, engine=VECTOR)
+            else:
+                factors = factor.ap([[1, ROWS], [0, 2048]])
+                nisa.tensor_tensor(dst=tile, data1=tile, data2=factors, op=nl.multiply, engine=VECTOR)
+        nisa.dma_copy(dst=y[:, first : first + 2048], src=tile)
+    return y
+
+
+def doubled_in_slices(x, width):
+    """2 x, in instructions of ``width`` elements per partition."""
+    y = _output(x.shape, x.dtype)
+    for first in range(0, x.shape[1], 2048):
+        tile, result = _tile(2048, x.dtype), _tile(2048, x.dtype)
+        nisa.dma_copy(dst=tile, src=x[:, first : first + 2048])
+        for start in range(0, 2048, width):
+            part = slice(start, start + width)
+            nisa.tensor_scalar(dst=result[:, part], data=tile[:, part], op0=nl.multiply, operand0=2.0, engine=VECTOR)
+        nisa.dma_copy(dst=y[:, first : first + 2048], src=result)
+    return y

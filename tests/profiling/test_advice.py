@@ -24,6 +24,9 @@ GENERATOR = "One generator of DMA descriptors"
 SHORT = "Short rows in DMA transfers"
 NARROW = "Tiles of few partitions"
 RELOADS = "Inputs loaded again"
+TWO = "Two instructions that one could do"
+REPEATED = "Tiles in which each partition repeats one number"
+FEW = "Instructions on few elements"
 
 
 def shape(*sizes: int, dtype: str = "bfloat16") -> Any:
@@ -52,10 +55,13 @@ class Flaw:
 LONG = shape(128, 8192)
 WIDE = shape(128, 4096)
 WIDE8 = shape(128, 32768)
+FLOATS = (shape(128, 8192, dtype="float32"),) * 2
+COLUMN = (shape(128, 16384), shape(128, 1, dtype="float32"))
+ALL = ("trn1", "trn2", "trn3")
 BALANCED = (*(kernels.SCALAR,) * 3, kernels.VECTOR)
 FLAWS = [
-    Flaw(SHORT, kernels.scale, (LONG, 64), (LONG, 2048), also=(GENERATOR,), targets=("trn1", "trn2", "trn3")),
-    Flaw(NARROW, kernels.copies, (shape(8, 16384),), (shape(128, 1024),), targets=("trn1", "trn2", "trn3")),
+    Flaw(SHORT, kernels.scale, (LONG, 64), (LONG, 2048), also=(GENERATOR,), targets=ALL),
+    Flaw(NARROW, kernels.copies, (shape(8, 16384),), (shape(128, 1024),), targets=ALL),
     Flaw(
         RELOADS,
         kernels.products,
@@ -68,18 +74,20 @@ FLAWS = [
         kernels.polynomial,
         (shape(128, 1024), 8),
         (shape(128, 1024), 128),
-        also=(OVERLAP,),
-        still=(CHAINS,),  # each step of Horner's rule needs the one before
-        targets=("trn1", "trn2", "trn3"),
+        also=(OVERLAP, TWO),  # the first product by a number could be part of the next one
+        still=(CHAINS, TWO),  # each step of Horner's rule needs the one before
+        targets=ALL,
     ),
     Flaw(
         OVERLAP,
         kernels.exponential,
         (shape(128, 16384), 16384),
         (shape(128, 16384), 2048),
-        targets=("trn1", "trn2", "trn3"),
+        targets=ALL,
     ),
-    Flaw(CHAINS, kernels.chains, (shape(128, 256), False), (shape(128, 256), True), targets=("trn1", "trn2", "trn3")),
+    Flaw(
+        CHAINS, kernels.chains, (shape(128, 256), False), (shape(128, 256), True), (TWO,), (TWO,), ALL
+    ),  # two sums in a row could be one instruction
     Flaw(
         "Transposes on the Tensor engine",
         kernels.turned_products,
@@ -92,7 +100,7 @@ FLAWS = [
         kernels.sums_of_products,
         (shape(128, 1024, dtype="float32"), shape(128, 512, dtype="float32")),
         (shape(128, 1024), shape(128, 512)),
-        targets=("trn1", "trn2", "trn3"),
+        targets=ALL,
     ),
     Flaw(
         "Sums leave PSUM through the busiest engine",
@@ -114,7 +122,7 @@ FLAWS = [
         (shape(128, 32768), 1),
         (shape(128, 32768), 4),
         still=(CHAINS,),  # the maximum is a chain
-        targets=("trn1", "trn2", "trn3"),
+        targets=ALL,
     ),
     Flaw(
         "Swaps of activation tables",
@@ -128,22 +136,34 @@ FLAWS = [
         kernels.normalised,
         (shape(256, 8192), False),
         (shape(256, 8192), True),
-        targets=("trn1", "trn2", "trn3"),
+        targets=ALL,
     ),
     Flaw(
         RELOADS,
         kernels.scaled_in_a_loop,
         (shape(4096, 4096), shape(128, 4096), False),
         (shape(4096, 4096), shape(128, 4096), True),
-        targets=("trn1", "trn2", "trn3"),
+        targets=ALL,
     ),
     Flaw(
         NARROW,
         kernels.exponential_of_rows,
         (shape(1024, 2048), 16),
         (shape(1024, 2048), 128),
-        targets=("trn1", "trn2", "trn3"),
+        targets=ALL,
     ),
+    Flaw(TWO, kernels.multiples, (*FLOATS, False), (*FLOATS, True), targets=ALL),
+    Flaw(TWO, kernels.softmax, (shape(1024, 2048, dtype="float32"), False), (shape(1024, 2048, dtype="float32"), True)),
+    Flaw(
+        TWO,
+        kernels.scaled_exponentials,
+        (FLOATS[0], shape(128, 8, dtype="float32"), False),
+        (FLOATS[0], shape(128, 8, dtype="float32"), True),
+        targets=ALL,
+    ),
+    Flaw(TWO, kernels.scaled_and_shifted, (FLOATS[0], 6, False), (FLOATS[0], 6, True), targets=ALL),
+    Flaw(REPEATED, kernels.repeated_column, (*COLUMN, False), (*COLUMN, True), (CHAINS, TWO), (CHAINS, TWO), ALL),
+    Flaw(FEW, kernels.doubled_in_slices, (LONG, 32), (LONG, 2048), targets=ALL),
 ]
 RUNS = [(flaw, target) for flaw in FLAWS for target in flaw.targets]
 

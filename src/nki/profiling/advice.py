@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from nki.base.source import Span
 from nki.cost.tensor_array import TensorClock
 from nki.profiling.changes.change import Change, Found
+from nki.profiling.changes.combining import Combined, FewElements, RepeatedOperand
 from nki.profiling.changes.computing import Chains, Float32Products, Tables, Transposes
 from nki.profiling.changes.moves import Eviction, OnGpSimd
 from nki.profiling.changes.reloads import Reloads
@@ -41,6 +42,9 @@ KINDS: tuple[Callable[[Target], Change], ...] = (
     Transposes,
     Float32Products,
     Tables,
+    Combined,
+    RepeatedOperand,
+    FewElements,
     lambda target: Eviction(target, "vector", "scalar"),
     lambda target: Eviction(target, "scalar", "vector"),
     lambda target: OnGpSimd(target, "gpsimd", "vector"),

@@ -156,6 +156,11 @@ def scaled(estimate: Estimate, share: float) -> Estimate:
     return replace(estimate, **parts, latency=estimate.latency - saved, engines=engines)
 
 
+def without_time(estimate: Estimate) -> Estimate:
+    """The estimate of an instruction of a compute engine that another one makes superfluous."""
+    return replace(estimate, occupancy=0.0, latency=0.0, dependent=0.0, load=0.0, ports=(), ports_ns=0.0, table="")
+
+
 def span(numbers: Collection[int]) -> str:
     """``64``, or ``64 to 512``."""
     least, most = min(numbers), max(numbers)

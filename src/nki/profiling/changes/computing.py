@@ -11,7 +11,7 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.instructions.activation import Activation
-from nki.profiling.changes.change import BETA_1, Change, OneByOne, span
+from nki.profiling.changes.change import BETA_1, Change, OneByOne, span, without_time
 from nki.sim.timing import NO_QUEUE, TimedCore
 from nki.target.model import Target
 
@@ -77,7 +77,7 @@ class Transposes(OneByOne):
             self.find(core, number, estimate)
             self.gone.add(number)
             if id(estimate) not in nothing:
-                nothing[id(estimate)] = replace(estimate, occupancy=0.0, latency=0.0, dependent=0.0, load=0.0, ports=())
+                nothing[id(estimate)] = without_time(estimate)
             result[number] = nothing[id(estimate)]
         return result
 
