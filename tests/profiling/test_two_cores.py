@@ -316,8 +316,8 @@ def test_uneven_work_costs_that_of_the_slower_core(seed: int) -> None:
 
 @nki.jit
 def through_pipes(x, pipes=(), how=""):
-    """An exchange through each of ``pipes``; ``how``: each of what the one before has brought (relayed), or with a barrier
-    behind the first one.
+    """An exchange through each of ``pipes``: each of what the one before has brought if ``how`` is relayed, or with a
+    barrier behind the first one.
     """
     rank = nl.program_id(0)
     result = nl.ndarray((2, len(pipes), P, 512), dtype=x.dtype, buffer=nl.shared_hbm)
