@@ -314,5 +314,43 @@ def test_uneven_work_costs_that_of_the_slower_core(seed: int) -> None:
     assert ns(fewer) < ns(uneven)
 
 
+@nki.jit
+def through_pipes(x, pipes=(), how=""):
+    """An exchange through each of ``pipes``: each of what the one before has brought if ``how`` is relayed, or with a
+    barrier behind the first one.
+    """
+    rank = nl.program_id(0)
+    result = nl.ndarray((2, len(pipes), P, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((P, 512), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    for number, pipe in enumerate(pipes):
+        other = nl.ndarray((P, 512), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.sendrecv(src=tile, dst=other, send_to_rank=1 - rank, recv_from_rank=1 - rank, pipe_id=pipe)
+        if how == "barrier" and number == 0:
+            nisa.core_barrier(tile, (0, 1), engine=nisa.engine.vector)
+        nisa.dma_copy(dst=result[rank, number], src=other)
+        tile = other if how == "relayed" else tile
+    return result
+
+
+def overlaps(profile: Profile) -> bool:
+    """Test if the second exchange of core 0 begins before the first one is complete."""
+    core = profile.cores[0]
+    first, second = (row_of(core, "sendrecv", number) for number in (0, 1))
+    assert violations(profile) == []
+    return bool(core.start[second] < core.end[first])
+
+
+def test_exchanges_of_different_pipes_do_not_wait_for_each_other() -> None:
+    """Reference, nisa.sendrecv: "Operations with different pipe_id values can progress independently"."""
+    x = shape(P, 512)
+    assert overlaps(profiled(through_pipes[2], x, (0, 1)))
+    assert not overlaps(profiled(through_pipes[2], x, (0, 0)))
+    assert not overlaps(profiled(through_pipes[2], x, (0, 1), "relayed"))
+    assert not overlaps(profiled(through_pipes[2], x, (0, 1), "barrier"))
+    times = [ns(profiled(through_pipes[2], x, pipes)) for pipes in ((0, 1, 2, 3), (0, 1, 0, 1), (0, 0, 0, 0))]
+    assert times == sorted(times) and len(set(times)) == 3
+
+
 def test_a_load_behind_a_barrier_does_not_wait_for_its_memory(turns: Profile) -> None:
     assert "Loads wait for their memory" not in [advice.title for advice in turns.advice]

@@ -215,7 +215,7 @@ class _Block:
         """The threads that wait for the result of an instruction, or, by ``~number``, for its issue."""
         self.on_generator = on_generator(estimates)
         """The generator that an instruction takes turns with, by the number of the instruction."""
-        self.before = before(in_order, estimates, self.on_generator) if self.by_events else {}
+        self.before = before(in_order, estimates, self.on_generator, meetings) if self.by_events else {}
         self.events: list[tuple[float, int, int]] = []
         """Arrivals of data and requests of ports: time, serial number, and number of the instruction."""
         self.bandwidth = SharedBandwidth()

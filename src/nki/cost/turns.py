@@ -9,7 +9,7 @@ behind it begins when the descriptors are made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from nki.cost.dma import SOFTWARE
@@ -18,6 +18,7 @@ from nki.ir.estimate import Estimate
 
 SCALAR: Final = "scalar"
 """The compute engine that commands a hardware generator; the other one is Sync's, which computes nothing."""
+_MEETINGS: Final = "meetings"
 OWN_DMA: Final = "own DMA"
 """The data queue of GpSimd's own DMA, which does not use the DMA engines."""
 
@@ -60,12 +61,16 @@ def on_generator(estimates: Sequence[Estimate]) -> Mapping[int, str]:
     return {n: each.resource for n, each in enumerate(estimates) if each.resource in names and each.occupancy}
 
 
-def before(order: Iterable[int], estimates: Sequence[Estimate], taking_turns: Mapping[int, str]) -> dict[int, int]:
-    """Of each transfer, and of each instruction ``taking_turns``: what its generator does before it."""
+def before(
+    order: Iterable[int], estimates: Sequence[Estimate], taking_turns: Mapping[int, str], meetings: Collection[int]
+) -> dict[int, int]:
+    """Of each transfer, and of each instruction ``taking_turns``: what its generator does before it. Of other
+    ``meetings`` with another core: the one before, so that both cores tell of theirs in the order of the program.
+    """
     result: dict[int, int] = {}
     last: dict[str, int] = {}
     for number in order:
-        generator = estimates[number].generator or taking_turns.get(number)
+        generator = estimates[number].generator or taking_turns.get(number) or (_MEETINGS if number in meetings else "")
         if generator:
             result[number] = last.get(generator, -1)
             last[generator] = number

@@ -20,13 +20,13 @@ from nki.base import gc_pause
 from nki.base.profile_errors import TripCountError
 from nki.cost.dma import needs_descriptors
 from nki.cost.replay import Arrival, Arrivals, Dependences, Replay, run
-from nki.ir.effects import Barrier
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement, basic_blocks, loops
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Tensor
 from nki.passes.scheduling.engine_assignment import DMA, Assignment
+from nki.sim.meetings import Walk, by_pipe, meet, meeting
 from nki.target.model import Target
 
 Trips = Mapping[int, Sequence[int]]
@@ -98,8 +98,6 @@ class Repeated:
 
 
 Part = Block | Repeated
-_Walk = Generator[tuple[int, float, int], Arrival, None]
-"""Yields what meets other cores: dense number, time of arrival and record; is sent the last arrival of all."""
 
 
 class TimedCore:
@@ -140,7 +138,7 @@ class TimedCore:
         meetings: frozenset[int] = frozenset()
         if self.meets:
             meetings = frozenset([n for n, i in enumerate(instructions) if i.effects.external and meeting(i)])
-        return Block(first, queues, next(self._graphs), meetings)
+        return Block(first, queues, by_pipe(instructions, next(self._graphs), meetings), meetings)
 
     def _kinds(self) -> tuple[list[Inst], list[int]]:
         """The first instruction of each signature, queue and need of descriptors, and the number of every instruction's
@@ -265,7 +263,7 @@ class TimedProgram:
         Raises :class:`TripCountError` for a loop whose number of iterations nobody knows.
         """
         cores: list[CoreTimeline] = []
-        walks: list[_Walk] = []
+        walks: list[Walk] = []
         for core in self.cores:
             estimates = core.estimates(target)
             unbound: Collection[int] = ()
@@ -277,7 +275,7 @@ class TimedProgram:
             cores.append(timeline)
             walks.append(_CoreRun(timeline, self.trips, unbound, moved).walk(core.parts))
         with gc_pause.paused():
-            _meet(walks, cores)
+            meet(walks, [core.core for core in cores])
         return Timeline(target, cores)
 
 
@@ -301,7 +299,7 @@ class _CoreRun:
         self.trips = trips
         self.entered: dict[int, int] = {}
 
-    def walk(self, parts: Sequence[Part]) -> _Walk:
+    def walk(self, parts: Sequence[Part]) -> Walk:
         """Replay ``parts`` one after the other."""
         for part in parts:
             if isinstance(part, Block):
@@ -309,7 +307,7 @@ class _CoreRun:
             else:
                 yield from self._loop(part)
 
-    def _block(self, block: Block) -> _Walk:
+    def _block(self, block: Block) -> Walk:
         timeline, first, count = self.timeline, block.first, len(block.queues)
         record = len(timeline.numbers)
         timeline.numbers.extend(range(first, first + count))
@@ -351,7 +349,7 @@ class _CoreRun:
             or not read.isdisjoint(access.tensor for access in numbered[first + p].writes())
         )
 
-    def _loop(self, repeated: Repeated) -> _Walk:
+    def _loop(self, repeated: Repeated) -> Walk:
         replay, weights = self.replay, self.timeline.weights
         count = self._count(repeated.loop)
         times: list[float] = []
@@ -434,67 +432,3 @@ def _writers(
 
 def _meets(part: Part) -> bool:
     return part.meets if isinstance(part, Repeated) else bool(part.meetings)
-
-
-def meeting(inst: Inst) -> bool:
-    """Test if ``inst`` waits for another core."""
-    return inst.as_barrier() is not None or inst.as_exchange() is not None
-
-
-@dataclass(slots=True, eq=False)
-class _Waiting:
-    """A core at a meeting: its instruction, its arrival, and how often it has come before."""
-
-    inst: Inst
-    arrival: Arrival
-    order: int
-
-
-def _meet(walks: list[_Walk], cores: list[CoreTimeline]) -> None:
-    """Run all cores to their end, and let those at a meeting go on when everyone has arrived."""
-    arrivals: dict[tuple[object, ...], list[Arrival]] = {}
-    waiting: dict[int, _Waiting] = {}
-
-    def advance(rank: int, last: Arrival | None) -> None:
-        try:
-            number, time, record = next(walks[rank]) if last is None else walks[rank].send(last)
-        except StopIteration:
-            waiting.pop(rank, None)
-            return
-        inst = cores[rank].core.numbered[number]
-        arrival = Arrival(time, cores[rank].core.rank, record)
-        sent = arrivals.setdefault(_sender_key(inst, rank), [])
-        waiting[rank] = _Waiting(inst, arrival, len(sent))
-        sent.append(arrival)
-
-    for rank in range(len(walks)):
-        advance(rank, None)
-    while waiting:
-        ready = [(rank, last) for rank, one in waiting.items() if (last := _last(one, rank, arrivals)) is not None]
-        # Cores whose queues meet in other orders wait for each other here, and on the device do not.
-        for rank, last in ready or [(rank, one.arrival) for rank, one in waiting.items()]:
-            advance(rank, last)
-
-
-def _sender_key(inst: Inst, rank: int) -> tuple[object, ...]:
-    exchange = inst.as_exchange()
-    if exchange is not None:
-        return ("exchange", rank, exchange.to, exchange.pipe)
-    barrier = inst.as_barrier()
-    assert isinstance(barrier, Barrier)
-    return ("barrier", rank, barrier.data.name)
-
-
-def _last(one: _Waiting, rank: int, arrivals: Mapping[tuple[object, ...], list[Arrival]]) -> Arrival | None:
-    """The last arrival at the meeting of ``one``, its own if several come at once; None if somebody is missing."""
-    exchange = one.inst.as_exchange()
-    if exchange is not None:
-        keys: list[tuple[object, ...]] = [("exchange", exchange.source, rank, exchange.pipe)]
-    else:
-        barrier = one.inst.as_barrier()
-        assert isinstance(barrier, Barrier)
-        keys = [("barrier", other, barrier.data.name) for other in barrier.cores]
-    came = [arrivals.get(key, []) for key in keys]
-    if any(len(each) <= one.order for each in came):
-        return None
-    return max([one.arrival, *(each[one.order] for each in came)], key=lambda arrival: arrival.time)
