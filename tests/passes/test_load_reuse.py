@@ -1,8 +1,7 @@
-"""Loads that are left out: bits stay, all that says otherwise keeps the load, and the published count comes out."""
+"""Loads that are left out: bits stay, and all that says otherwise keeps the load."""
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +16,6 @@ import neuronxcc.nki.language as b1
 import nki.isa as nisa
 import nki.language as nl
 from neuronxcc import nki as beta1
-from nki import target
 from nki.analysis.liveness import live_ranges, peak_pressure
 from nki.base.dtype import float32, int32
 from nki.compiler import pipeline
@@ -27,7 +25,7 @@ from nki.ir.program import Program
 from nki.ir.types import Buffer, TensorSpec
 from nki.passes import load_reuse
 from nki.passes.allocate import Allocate
-from nki.passes.load_reuse import RELEASES, SHARE, Gap, ReuseLoads, kept
+from nki.passes.load_reuse import RELEASES, SHARE, ReuseLoads
 from nki.passes.renaming import renamed
 from nki.target.model import Target
 from tests.passes.test_spilling import TRN2, outputs, small
@@ -496,55 +494,6 @@ def test_random_kernels_keep_their_bits(steps: list[tuple[int, int, int]], room:
     after = reused(before, machine)
     assert peak_pressure(live_ranges(after.core, machine)[Buffer.sbuf])[0] <= peak + int(SHARE * room * ROW)
     assert_same_bits(before, after, machine)
-
-
-@st.composite
-def gaps_of_loads(draw: st.DrawFn) -> list[Gap]:
-    """The gaps of a random sequence of loads, each of which has as many uses behind it as is drawn."""
-    windows = draw(st.lists(st.integers(0, 4), min_size=2, max_size=11))
-    statement, last, gaps = 0, dict[int, int](), list[Gap]()
-    for window in windows:
-        if window in last:
-            gaps.append(Gap(last[window], statement, 1))
-        statement += 1 + draw(st.integers(0, 2))
-        last[window] = statement - 1
-    return gaps
-
-
-def fits(gaps: tuple[Gap, ...], capacity: int) -> bool:
-    statements = range(max((gap.last for gap in gaps), default=0))
-    return all(sum(gap.size for gap in gaps if gap.first < n < gap.last) <= capacity for n in statements)
-
-
-@settings(max_examples=200)
-@given(gaps_of_loads(), st.integers(0, 3))
-def test_no_choice_of_tiles_leaves_out_more_loads(gaps: list[Gap], capacity: int) -> None:
-    chosen = kept(gaps, capacity)
-    assert fits(tuple(chosen), capacity)
-    best = max(
-        count
-        for count in range(len(gaps) + 1)
-        if any(fits(choice, capacity) for choice in itertools.combinations(gaps, count))
-    )
-    assert len(chosen) == best
-
-
-@settings(max_examples=200)
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9), st.integers(1, 5)), max_size=12), st.integers(0, 12))
-def test_tiles_of_several_sizes_fit(drawn_gaps: list[tuple[int, int, int]], capacity: int) -> None:
-    ends = {first + length: Gap(first, first + length, size) for first, length, size in drawn_gaps}
-    assert fits(tuple(kept(ends.values(), capacity)), capacity)
-
-
-def test_the_published_count() -> None:
-    """227 of the 512 loads of ``u`` remain in the profile of the performance guide: 4096 channels, 16 states."""
-    machine = target.find("trn1")
-    before = ordered(states, machine, **shapes_of_states(4096, 512, 16))
-    after = reused(before, machine)
-    assert loads(before)["u"] == 512
-    assert loads(after)["u"] == pytest.approx(227, rel=0.1)
-    assert loads(after)["delta"] == pytest.approx(227, rel=0.1)
-    assert loads(after)["a"] == 512
 
 
 def test_the_check_refuses_what_is_no_reuse() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -162,11 +161,24 @@ def test_the_program_with_all_loads_is_that_of_the_compiler(shorter: Profile) ->
     assert printer.show(shorter.left_out.timed.program) == printer.show(plain)
 
 
+@beta1.jit
+def sums(x, w):
+    """Two products of the same rows, each of which fills a bank of PSUM."""
+    out = b1.ndarray((P, 512), dtype=x.dtype, buffer=b1.shared_hbm)
+    parts = [b1.matmul(b1.load(x[0:P, 0:P]), b1.load(x[0:P, 0:512]), transpose_x=True) for _ in range(2)]
+    b1.store(out, b1.copy(parts[0]) + b1.copy(parts[1]))
+    return out
+
+
 def test_a_kernel_that_spills_keeps_all_loads() -> None:
-    target = small(3 * COLUMNS * 4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", nki.NkiSpillWarning)
-        assert profiled(target=target).left_out is None
+    for kernel, roomy, full in (
+        (passes, small(), small(3 * COLUMNS * 4)),
+        (sums, small(), small(psum=GEN3.psum_bank_bytes)),
+    ):
+        assert profiled(kernel, roomy).left_out is not None
+        with pytest.warns(nki.NkiSpillWarning) as given:
+            assert profiled(kernel, full).left_out is None
+        assert len(given) == 1
 
 
 def test_both_programs_have_the_iterations_that_a_caller_states() -> None:
