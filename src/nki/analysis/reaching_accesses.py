@@ -164,7 +164,7 @@ class ReachingAccesses:
                 others.discard(number)
             if many_results or many_others:
                 many_others = many_others - {number} if number in many_others else many_others
-                yield _union(many_results, results), _union(many_others, others), True
+                yield _union(results, many_results), _union(others, many_others), True
             else:
                 yield results, others, False
 

@@ -14,8 +14,8 @@ from typing import Final
 from nki.cost.sharing import NEVER
 from nki.ir.estimate import Estimate
 
-_MANY: Final = 8
-"""Dependences from which on it pays to keep the last one."""
+MANY: Final = 16
+"""Dependences from which on it pays to keep the last one, and to wait for that one alone."""
 _One = tuple[int, ...]
 
 
@@ -32,7 +32,7 @@ class LastResults:
     @staticmethod
     def shared(predecessors: Iterable[Sequence[int]]) -> set[int]:
         """The ``id`` of each sequence of dependences that several instructions have, and that is long."""
-        numbers = [id(each) for each in predecessors if len(each) >= _MANY]
+        numbers = [id(each) for each in predecessors if len(each) >= MANY]
         return {number for number, count in Counter(numbers).items() if count > 1} if numbers else set()
 
     def of(self, producers: Sequence[int], chained: Sequence[int], queue: int) -> tuple[_One, _One]:

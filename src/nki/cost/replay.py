@@ -26,7 +26,7 @@ from enum import IntEnum
 from heapq import heappop, heappush
 
 from nki.cost.dma import SOFTWARE
-from nki.cost.last_results import LastResults
+from nki.cost.last_results import MANY, LastResults
 from nki.cost.sharing import NEVER, DataQueue, EnginesInOrder, SharedBandwidth, SharedEngines, engine_loads
 from nki.cost.tensor_array import ArrayParts, TensorClock
 from nki.cost.turns import OWN_DMA, before, by_queue, contention, on_generator
@@ -328,7 +328,7 @@ class _Block:
         the replay can say when it begins.
         """
         if start == NEVER:
-            if len(waits := self.predecessors[number]) > 1 and cause == 2:
+            if len(waits := self.predecessors[number]) >= MANY and cause == 2:
                 results, queues, queue = self.results, self.queues, self.queues[number]
                 # Behind the last one of the program, those before it on its queue are known, too.
                 blocker = max([p for p in waits if results[p] == NEVER and queues[p] != queue])

@@ -32,27 +32,29 @@ class SharedBandwidth:
     not go back, and the next completion comes at ``next_end`` if nothing arrives before. Times are ns.
     """
 
-    __slots__ = ("behind", "heads", "next_end", "time", "virtual")
+    __slots__ = ("heads", "lines", "next_end", "time", "virtual")
 
     def __init__(self) -> None:
-        self.next_end = NEVER
-        self.time = self.virtual = 0.0
-        self.heads: list[tuple[float, int, DataQueue, float]] = []
-        """Of each queue with data the transfer that moves: virtual end, number, queue, begin; a heap."""
-        self.behind: dict[DataQueue, deque[tuple[int, float]]] = {}
-        """Of each queue with data the transfers that have arrived behind that one: number and share."""
+        self.next_end: float = NEVER
+        self.time: float = 0.0
+        self.virtual: float = 0.0
+        self.heads: list[tuple[float, int, deque[tuple[int, float]], float]] = []
+        """Of each queue with data the transfer that moves: virtual end, number, line of its queue, begin; a heap."""
+        self.lines: dict[DataQueue, deque[tuple[int, float]]] = {}
+        """Of each queue the transfers that are not through: number and share. The first one moves."""
 
     def arrive(self, time: float, queue: DataQueue, number: int, share: float) -> None:
         """Transfer ``number``, which takes ``share`` ns of the whole bandwidth, comes to ``queue`` at ``time``."""
-        behind = self.behind.get(queue)
-        if behind is not None:
-            behind.append((number, share))
+        line = self.lines.get(queue)
+        if line is None:
+            line = self.lines[queue] = deque()
+        line.append((number, share))
+        if len(line) > 1:
             return
-        self.behind[queue] = deque()
         served = self.heads
         virtual = self.virtual + (time - self.time) / len(served) if served else 0.0
         self.time, self.virtual = time, virtual
-        heappush(served, (virtual + share, number, queue, time))
+        heappush(served, (virtual + share, number, line, time))
         self.next_end = time + (served[0][0] - virtual) * len(served)
 
     def complete(self, latest: float = 0.0) -> Sequence[tuple[int, float, float]]:  # noqa: ARG002  # as SharedEngines
@@ -62,25 +64,16 @@ class SharedBandwidth:
     def served(self) -> tuple[int, float, float]:
         """Let the transfer at ``next_end`` complete: its number, and the time in which its data moved."""
         end, served = self.next_end, self.heads
-        virtual, number, queue, begin = served[0]
+        virtual, number, line, begin = served[0]
         self.time, self.virtual = end, virtual
-        behind = self.behind[queue]
-        if behind:
-            following, share = behind.popleft()
-            heapreplace(served, (virtual + share, following, queue, end))
+        line.popleft()
+        if line:
+            following, share = line[0]
+            heapreplace(served, (virtual + share, following, line, end))
         else:
-            del self.behind[queue]
             heappop(served)
         self.next_end = end + (served[0][0] - virtual) * len(served) if served else NEVER
         return number, begin, end
-
-    def copy(self) -> SharedBandwidth:
-        """Another engine with the same data."""
-        other = SharedBandwidth()
-        other.next_end, other.time, other.virtual = self.next_end, self.time, self.virtual
-        other.heads = self.heads.copy()
-        other.behind = {queue: behind.copy() for queue, behind in self.behind.items()}
-        return other
 
 
 Loads = tuple[tuple[int, float], ...]
@@ -185,13 +178,25 @@ class EnginesInOrder:
         return begin, end
 
 
-@dataclass(slots=True, eq=False)
-class _Group:
+class _Group(SharedBandwidth):
     """Engines that have had the same data since all of them were idle, so that one of them tells of all."""
 
-    engines: int
-    """A bit for each."""
-    bandwidth: SharedBandwidth
+    __slots__ = ("engines",)
+
+    def __init__(self, engines: int) -> None:
+        super().__init__()
+        self.engines = engines
+        """A bit for each."""
+
+    def without(self, engines: int) -> _Group:
+        """Some other ones of the engines, with the same data; these stay in this group."""
+        other = _Group(self.engines - engines)
+        other.next_end, other.time, other.virtual = self.next_end, self.time, self.virtual
+        other.lines = {queue: line.copy() for queue, line in self.lines.items() if line}
+        copies = {id(line): other.lines[queue] for queue, line in self.lines.items() if line}
+        other.heads = [(end, number, copies[id(line)], begin) for end, number, line, begin in self.heads]
+        self.engines = engines
+        return other
 
 
 @dataclass(slots=True, eq=False)
@@ -237,24 +242,22 @@ class SharedEngines:
                 both = group.engines & idle
                 if not both:
                     continue
-                bandwidth = group.bandwidth
                 if both != group.engines:
-                    self._add(_Group(group.engines - both, bandwidth.copy()))
-                    group.engines = both
-                behind = bandwidth.behind.get(queue)
-                if behind is not None:  # as SharedBandwidth.arrive, without the call
-                    behind.append((number, load))
+                    self._add(group.without(both))
+                line = group.lines.get(queue)
+                if line:  # as SharedBandwidth.arrive, without the call
+                    line.append((number, load))
                 else:
-                    before = bandwidth.next_end
-                    bandwidth.arrive(time, queue, number, load)
-                    if bandwidth.next_end != before:
+                    before = group.next_end
+                    group.arrive(time, queue, number, load)
+                    if group.next_end != before:
                         self._note(group)
                 idle -= both
                 if not idle:
                     break
             if idle:
-                group = _Group(idle, SharedBandwidth())
-                group.bandwidth.arrive(time, queue, number, load)
+                group = _Group(idle)
+                group.arrive(time, queue, number, load)
                 self._add(group)
         line = self._lines.get(queue)
         if line is None:
@@ -271,26 +274,24 @@ class SharedEngines:
         complete: Sequence[tuple[int, float, float]] = ()
         while True:
             group = ends[0][2]
-            bandwidth = group.bandwidth
-            end, served = bandwidth.next_end, bandwidth.heads  # as SharedBandwidth.served, without the call
-            virtual, number, queue, begin = served[0]
-            bandwidth.time, bandwidth.virtual = end, virtual
-            behind = bandwidth.behind[queue]
-            if behind:
-                following, share = behind.popleft()
-                heapreplace(served, (virtual + share, following, queue, end))
+            end, served = group.next_end, group.heads  # as SharedBandwidth.served, without the call
+            virtual, number, line, begin = served[0]
+            group.time, group.virtual = end, virtual
+            line.popleft()
+            if line:
+                following, share = line[0]
+                heapreplace(served, (virtual + share, following, line, end))
             else:
-                del bandwidth.behind[queue]
                 heappop(served)
             if served:
-                bandwidth.next_end = next_end = end + (served[0][0] - virtual) * len(served)
+                group.next_end = next_end = end + (served[0][0] - virtual) * len(served)
                 serial += 1
                 heapreplace(ends, (next_end, serial, group))
             else:
-                bandwidth.next_end = NEVER
+                group.next_end = NEVER
                 heappop(ends)
                 self._groups.remove(group)
-            while ends and ends[0][0] != ends[0][2].bandwidth.next_end:
+            while ends and ends[0][0] != ends[0][2].next_end:
                 heappop(ends)  # as _plan, without the call
             moving = transfers[number]
             moving.engines -= group.engines
@@ -333,10 +334,10 @@ class SharedEngines:
     def _note(self, group: _Group) -> None:
         """Note the next end of a group, which has changed."""
         self._serial += 1
-        heappush(self._ends, (group.bandwidth.next_end, self._serial, group))
+        heappush(self._ends, (group.next_end, self._serial, group))
 
     def _plan(self) -> None:
         ends = self._ends
-        while ends and ends[0][0] != ends[0][2].bandwidth.next_end:
+        while ends and ends[0][0] != ends[0][2].next_end:
             heappop(ends)
         self.next_end = ends[0][0] if ends else NEVER
