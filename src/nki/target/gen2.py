@@ -333,9 +333,9 @@ GEN2: Final = Target(
     dma_transpose_efficiency=Fact(
         0.15,
         "",
-        "NKI performance guide, Opt #10: the DMA engines have a transpose mode, at a much lower bandwidth than loads. Its "
-        "profile has one transfer of 4.81 us in that mode: 0.05 of an engine's rate if it is a packet of 4 KiB, 0.4 for "
-        "32 KiB, as loads have in the same guide. In the middle",
+        "NKI performance guide, Opt #10: the DMA engines have a transpose mode, at a much lower bandwidth than loads. "
+        "Its profile has one transfer of 4.81 us in that mode: 0.05 of an engine's rate if it is a packet of 4 KiB, "
+        "0.4 for 32 KiB, as loads have in the same guide. In the middle",
         "guess",
         (0.4, 0.05),
     ),
