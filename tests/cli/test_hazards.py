@@ -72,7 +72,7 @@ def test_check_reports_what_is_warned_of(nki, file: str) -> None:
     [
         (["--run", "{file}", "{file}"], "--run runs one kernel"),
         (["{file}", "--arg", "3"], "has 3 kernels; say which"),
-        (["{file}", "--target", "trn2"], "--target and --cores are about one kernel"),
+        (["{file}", "--target", "trn2"], "--target, --cores and --grid are about one kernel"),
         (["--run", "{file}:none"], "has no kernel 'none'"),
     ],
 )

@@ -331,6 +331,14 @@ def _add_kernel(parser: argparse.ArgumentParser, *, targets_action: str = "store
     _add_arguments(parser, targets_action=targets_action)
 
 
+def _grid(text: str) -> tuple[int, ...]:
+    """The sizes of a launch grid such as 2x4."""
+    try:
+        return tuple(map(int, text.split("x")))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no grid such as 2x4") from None
+
+
 def _add_arguments(parser: argparse.ArgumentParser, *, targets_action: str = "store") -> None:
     names = ", ".join(target.name for target in targets.GENERATIONS)
     parser.add_argument(
@@ -347,4 +355,6 @@ def _add_arguments(parser: argparse.ArgumentParser, *, targets_action: str = "st
         metavar="NAME",
         help=f"{names} (default: that of the kernel, else of the environment){several}",
     )
-    parser.add_argument("--cores", type=int, metavar="N", help="launch kernel[N] (default: the number in the file)")
+    launches = parser.add_mutually_exclusive_group()
+    launches.add_argument("--cores", type=int, metavar="N", help="launch kernel[N] (default: the number in the file)")
+    launches.add_argument("--grid", type=_grid, metavar="NxM", help="launch the Beta 1 kernel kernel[N, M] on one core")

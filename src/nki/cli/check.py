@@ -74,8 +74,8 @@ def command(options: argparse.Namespace) -> int:
     given = options.run or options.arg
     if given and (len(options.files) > 1 or Path(options.files[0]).is_dir()):
         raise UsageError(f"{'--run runs' if options.run else '--arg is about'} one kernel", "pass one FILE.py:NAME")
-    if (options.target or options.cores is not None) and not given:
-        raise UsageError("--target and --cores are about one kernel", "add its arguments with --arg")
+    if (options.target or (options.cores, options.grid) != (None, None)) and not given:
+        raise UsageError("--target, --cores and --grid are about one kernel", "add its arguments with --arg")
     checked = check(subjects, everything=bool(options.all), compiling=not given)
     if given:
         checked.survey.findings += _with_arguments(options)
@@ -103,7 +103,7 @@ def _with_arguments(options: argparse.Namespace) -> list[Finding]:
     errors: list[Finding] = []
     with contextlib.redirect_stdout(sys.stderr), collecting(aside=True) as warned:
         try:
-            with prepared(options.files[0], options.arg, options.target, options.cores) as work:
+            with prepared(options.files[0], options.arg, options.target, options.cores, options.grid) as work:
                 if options.run:
                     work.simulate(work.arrays(options.seed))
                 else:

@@ -49,7 +49,7 @@ def command(options: argparse.Namespace) -> int:
     # What a kernel prints while it is specialised must not end up inside the dump.
     with (
         contextlib.redirect_stdout(sys.stderr),
-        prepared(options.kernel, options.arg, options.target, options.cores) as work,
+        prepared(options.kernel, options.arg, options.target, options.cores, options.grid) as work,
     ):
         native = options.artifact or options.loops or options.llvm or options.asm
         stage = "allocate" if options.memory is not None else NATIVE_STOP if native else options.after

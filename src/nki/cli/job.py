@@ -81,10 +81,12 @@ class Work:
 
 
 @contextmanager
-def prepared(source: str, texts: Sequence[str], target: str | None, cores: int | None = None) -> Generator[Work]:
+def prepared(
+    source: str, texts: Sequence[str], target: str | None, cores: int | None = None, grid: tuple[int, ...] | None = None
+) -> Generator[Work]:
     """The kernel that ``source`` names, for the arguments in ``texts``, for ``target`` (None: the kernel's own).
 
-    ``cores``: the number of cores to run on (None: the kernel's own).
+    ``cores``: the number of cores to run on; ``grid``: the launch grid of a Beta 1 kernel (None: the kernel's own).
     """
     arguments = [argument.parse(text) for text in texts]
     try:
@@ -99,11 +101,15 @@ def prepared(source: str, texts: Sequence[str], target: str | None, cores: int |
                 raise UsageError(f"{source} was compiled for {own.name}", f"leave out --target {target}")
             if cores not in (None, len(kernel.cores)):
                 raise UsageError(f"{source} was compiled for {len(kernel.cores)} cores", f"leave out --cores {cores}")
+            if grid is not None:
+                raise UsageError(f"{source} is a compiled program", "leave out --grid")
             tensors, floats = _given(kernel, arguments)
             yield Work(_for_values(kernel, floats), own, tensors)
         else:
             if cores is not None:
                 kernel = _launched(kernel, chosen, cores)
+            elif grid is not None:
+                kernel = _on_grid(kernel, grid)
             yield Work(kernel, chosen or kernel.chosen_target(), _bound(kernel, arguments))
 
 
@@ -119,6 +125,14 @@ def _launched(kernel: Kernel, target: Target | None, cores: int) -> Kernel:
             f"--cores {cores}: a kernel on {chosen} runs on {limit}",
             f"pass --cores {most if cores > 0 else 1}" + (" or --target trn2" if cores == 2 else ""),
         ) from None
+
+
+def _on_grid(kernel: Kernel, grid: tuple[int, ...]) -> Kernel:
+    """A kernel of Beta 1 launched on ``grid``, whose programs run on one core."""
+    if type(kernel) is Kernel:  # subclasses have grids of more than cores
+        shown = "x".join(map(str, grid))
+        raise UsageError(f"--grid {shown}: {kernel.func.__name__} is no kernel of Beta 1", "pass --cores N")
+    return kernel[grid]
 
 
 def _bound(kernel: Kernel, arguments: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -152,10 +152,18 @@ def find(module: ModuleType, name: str, path: Path) -> Kernel:
     if isinstance(value, Kernel):
         return value
     if isinstance(value, FunctionType):
-        return Kernel(cast("Callable[..., Any]", value))
+        return _undecorated(value)
     raise UsageError(
         f"{name!r} in {path} is {type(value).__name__} and not a function", nearest(name, known, "kernels in the file")
     )
+
+
+def _undecorated(function: FunctionType) -> Kernel:
+    """The kernel that a function without decorator is: of Beta 1 if it uses a module of Beta 1."""
+    used = [function.__globals__.get(name) for name in function.__code__.co_names]
+    if any(isinstance(one, ModuleType) and one.__name__.startswith("neuronxcc.nki") for one in used):
+        return importlib.import_module("neuronxcc.nki").jit(function)
+    return Kernel(cast("Callable[..., Any]", function))
 
 
 def _is_own_function(value: object, module: ModuleType) -> bool:

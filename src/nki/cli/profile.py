@@ -126,7 +126,7 @@ def _changed(profile: Profile, changes: dict[str, float]) -> Profile:
 
 def _profiled(source: str, options: argparse.Namespace, target: str | None) -> Titled:
     """The profile of the kernel that ``source`` names, on ``target`` (None: the kernel's own)."""
-    with _steps() as show, prepared(source, options.arg, target, options.cores) as work:
+    with _steps() as show, prepared(source, options.arg, target, options.cores, options.grid) as work:
         show(f"compiling {work.name} for {work.target}")
         program, left_out = compiled_with_reuse(lambda observe: work.compile(observe=observe), work.target)
         least: Trips = {}

@@ -62,7 +62,7 @@ def command(options: argparse.Namespace) -> int:
         _check_save(save)
     # What a kernel prints while it is specialised must not end up inside the JSON.
     aside = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
-    with aside, prepared(options.kernel, options.arg, options.target, options.cores) as work:
+    with aside, prepared(options.kernel, options.arg, options.target, options.cores, options.grid) as work:
         if simulate and options.where:
             raise UsageError("--where: the simulator runs no native routines", "leave out --simulate")
         if simulate:
