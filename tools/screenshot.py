@@ -15,6 +15,8 @@ from nki.profiling.shapes import ShapeDtype
 from tests.support import browser
 
 FILE = Path(__file__).parent.parent / "docs" / "images" / "profile.png"
+HEIGHT = 1120
+"""Pixels of the picture from top to bottom: down to the costliest line and the first advice."""
 TOKENS, SENTENCES, SPAN, HIDDEN = 512, 4, 128, 384
 
 
@@ -38,8 +40,10 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         report = attention().to_html(Path(folder, "report.html"))
         with browser.opened(Path(folder, "browser")) as page:
-            page.open(report)
+            size = {"width": browser.WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
+            page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
             page.driver.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
+            page.open(report)
             page.settled()
             file.parent.mkdir(parents=True, exist_ok=True)
             page.driver.save_screenshot(str(file))

@@ -336,6 +336,16 @@ def test_every_instruction_can_be_explained(page: Page, layer: Profile) -> None:
         assert not any(word in text for word in ("null", "undefined", "NaN", "[object")), text
 
 
+def test_a_cause_leads_to_its_longest_stall(page: Page, layer: Profile) -> None:
+    use = next(use for use in layer.engines if use.engine == "tensor")
+    cause = max(use.stalls, key=lambda name: use.stalls[name])
+    button = page.find(".engines td.causes button")
+    assert button.text == cause
+    button.click()
+    assert page.selected() == (0, use.longest[cause])
+    assert layer.cores[0].instructions[layer.cores[0].number[use.longest[cause]]].mnemonic == "nc_matmul"
+
+
 def test_a_long_step_is_one_click_away(page: Page) -> None:
     button = page.find(".steps button")
     button.click()

@@ -188,7 +188,7 @@ def _without_data(loop: Loop, inputs: Mapping[str, TensorArgument]) -> TripCount
     filling = f"{name}={'x'.join(map(str, first.shape))}:{first.dtype}:ones"
     error = TripCountError(
         f"the number of iterations of this loop depends on the contents of {names}, and only shapes are known",
-        fix=f"pass the data, as --arg {name}=FILE.npy or a filling such as --arg {filling}, or state --trips",
+        fix=f"pass the data, as --arg {name}=FILE.npy or a filling such as --arg {filling}, or state it, as --trips 64",
     )
     error.at(loop.where.span, loop.where.stack)
     return error

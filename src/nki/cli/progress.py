@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 
@@ -26,6 +27,8 @@ def step(text: str) -> None:
 
 
 def _show(text: str) -> None:
+    if os.environ.get("TERM") == "dumb":  # it cannot take a line back
+        return
     if sys.stderr is None or not sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison]  # with `2>&-`
         return
     columns = shutil.get_terminal_size().columns

@@ -36,6 +36,7 @@ class EngineUse:
     """Use of one engine of one core, in ns. ``busy`` is the time in which it works at all; ``throttled`` the part of it
     that a slower clock costs. ``stalls`` are the times between, by cause; ``idle`` is the rest: the time before its
     first and after its last instruction. Of ``dma``, the DMA engines, ``busy`` is the time with data on the way.
+    ``longest`` has the row that ended the longest stall of each cause.
     """
 
     core: int
@@ -45,6 +46,7 @@ class EngineUse:
     throttled: float
     instructions: int
     stalls: dict[str, float] = field(default_factory=dict[str, float])
+    longest: dict[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(slots=True)
@@ -137,24 +139,34 @@ def engine_uses(events: CoreEvents, total: float) -> list[EngineUse]:
             continue
         busy = float((events.weight[rows] * events.busy[rows]).sum())
         throttled = float((events.weight[rows] * events.throttled[rows]).sum())
-        stalls = _stalls(events, rows)
+        stalls, longest = _stalls(events, rows)
         idle = max(total - busy - sum(stalls.values()), 0.0)
-        uses.append(EngineUse(events.rank, engine, busy, idle, throttled, count, stalls))
+        uses.append(EngineUse(events.rank, engine, busy, idle, throttled, count, stalls, longest))
     return uses
 
 
-def _stalls(events: CoreEvents, rows: Any) -> dict[str, float]:
-    """Times between the instructions of one queue, by cause; and for other cores, also before the first one."""
+def _stalls(events: CoreEvents, rows: Any) -> tuple[dict[str, float], dict[str, int]]:
+    """Times between the instructions of one queue, by cause; and for other cores, also before the first one.
+
+    Then the row that ended the longest of each cause.
+    """
     before = np.concatenate(([0.0], events.release[rows][:-1]))
     gaps = np.maximum(events.start[rows] - before, 0.0)
     gaps[0] = 0.0  # before the first instruction the engine is idle
     stalls: dict[str, float] = {}
+    most: dict[str, tuple[float, int]] = {}
+
+    def add(name: str, row: int, ns: float, weight: int) -> None:
+        stalls[name] = stalls.get(name, 0.0) + ns * weight
+        if ns > most.get(name, (0.0, -1))[0]:
+            most[name] = ns, row
+
     meetings = events.meetings
     for row, gap, weight in zip(rows.tolist(), gaps.tolist(), events.weight[rows].tolist(), strict=True):
         cause, blocker = events.cause_of(row), int(events.blocker[row])
         if (meeting := meetings.get(row)) is not None and meeting.last.time > meeting.time:
             wait = meeting.last.time - meeting.time
-            stalls[STALLS[Cause.meeting]] = stalls.get(STALLS[Cause.meeting], 0.0) + wait * weight
+            add(STALLS[Cause.meeting], row, wait, weight)
             gap = max(gap - wait, 0.0)
             if cause is Cause.meeting:
                 cause, blocker = Cause(meeting.cause), meeting.blocker
@@ -164,8 +176,8 @@ def _stalls(events: CoreEvents, rows: Any) -> dict[str, float]:
             name = f"waits for {engine_of(events.queues[int(events.queue[blocker])])}"
         else:
             name = STALLS.get(cause, "order")
-        stalls[name] = stalls.get(name, 0.0) + gap * weight
-    return stalls
+        add(name, row, gap, weight)
+    return stalls, {name: row for name, (_, row) in most.items()}
 
 
 def _waits_of_rings(events: CoreEvents, rows: Any, moving: float) -> float:

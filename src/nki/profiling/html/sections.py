@@ -92,6 +92,7 @@ def line_buttons(lines: Iterable[Span], listing: Listing) -> Markup | None:
 def engines(profile: Profile) -> Markup:
     """The table of engines: busy, stalled by cause, idle."""
     several = len(profile.cores) > 1
+    indices = {core.rank: index for index, core in enumerate(profile.cores)}
     total = profile.timeline.ns or 1.0
     rows = [
         tag(
@@ -101,7 +102,7 @@ def engines(profile: Profile) -> Markup:
             _number(percent(use.busy / total), time(use.busy)),
             _number(time(use.throttled) if use.throttled else ""),
             _number(time(stalled) if (stalled := sum(use.stalls.values())) else ""),
-            tag("td", _causes(use), class_="causes"),
+            tag("td", _causes(use, indices[use.core]), class_="causes"),
             _number(count(use.instructions)),
         )
         for use in profile.engines
@@ -125,9 +126,15 @@ def _bar(use: EngineUse, total: float) -> Markup:
     return tag("svg", rects, viewBox="0 0 100 10", preserveAspectRatio="none", role="img", aria_label=label)
 
 
-def _causes(use: EngineUse) -> str:
-    largest = sorted(use.stalls.items(), key=lambda item: -item[1])
-    return ", ".join(f"{cause} {time(ns)}" for cause, ns in largest)
+def _causes(use: EngineUse, core: int) -> list[Child]:
+    """The causes, the largest first, each as a button that selects the instruction at the end of its longest stall."""
+    parts: list[Child] = []
+    for cause, ns in sorted(use.stalls.items(), key=lambda item: -item[1]):
+        row = use.longest.get(cause)
+        title = "select the instruction that waited longest"
+        name = cause if row is None else tag("button", cause, data_row=row, data_core=core, title=title)
+        parts += [", " if parts else "", name, f" {time(ns)}"]
+    return parts
 
 
 def transfers(profile: Profile) -> Markup:

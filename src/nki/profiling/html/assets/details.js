@@ -74,8 +74,9 @@ class Details {
     if (estimate.flops) fact("Computes", `${estimate.flops.toLocaleString("en")} FLOP`);
     if (estimate.table) fact("Table", estimate.table);
     if (core.weight[row] > 1) fact("Stands for", `${core.weight[row].toLocaleString("en")} iterations`);
-    const step = model.step(core, row);
-    if (step !== undefined && core.weight[row] === 1) fact("Critical path", `${model.time(model.path.end[step] - model.path.begin[step])} of it`);
+    const isOnce = core.weight[row] === 1; // of a repeated one the replay shows no share
+    const step = isOnce ? model.step(core, row) : undefined;
+    if (step !== undefined) fact("Critical path", `${model.time(model.path.end[step] - model.path.begin[step])} of it`);
     fact("Time is from", `${estimate.kind}: ${estimate.source}`);
     return list;
   }

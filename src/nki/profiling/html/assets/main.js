@@ -76,7 +76,10 @@ async function start() {
   byId("all").addEventListener("click", () => timeline.view.all());
   for (const button of document.querySelectorAll("button[data-row]")) {
     const core = model.cores[Number(button.dataset.core)];
-    button.addEventListener("click", () => actions.select({ core, row: Number(button.dataset.row) }, true));
+    button.addEventListener("click", () => {
+      actions.select({ core, row: Number(button.dataset.row) }, true);
+      byId("timeline").scrollIntoView({ block: "nearest" });
+    });
   }
   for (const button of document.querySelectorAll("button[data-find]")) {
     button.addEventListener("click", () => {
