@@ -27,6 +27,9 @@ RELOADS = "Inputs loaded again"
 TWO = "Two instructions that one could do"
 REPEATED = "Tiles in which each partition repeats one number"
 FEW = "Instructions on few elements"
+SUMS = "Sums of products on Vector"
+ROWS = "Products of few rows"
+EXCHANGE = "The short operand of products is stationary"
 
 
 def shape(*sizes: int, dtype: str = "bfloat16") -> Any:
@@ -164,6 +167,31 @@ FLAWS = [
     Flaw(TWO, kernels.scaled_and_shifted, (FLOATS[0], 6, False), (FLOATS[0], 6, True), targets=ALL),
     Flaw(REPEATED, kernels.repeated_column, (*COLUMN, False), (*COLUMN, True), (CHAINS, TWO), (CHAINS, TWO), ALL),
     Flaw(FEW, kernels.doubled_in_slices, (LONG, 32), (LONG, 2048), targets=ALL),
+    Flaw(
+        SUMS,
+        kernels.sums_of_blocks,
+        (shape(512, 512), shape(512, 2048), False),
+        (shape(512, 512), shape(512, 2048), True),
+        targets=ALL,
+    ),
+    Flaw(
+        ROWS,
+        kernels.sums_of_rows,
+        (shape(256, 128), shape(256, 512), 32),
+        (shape(256, 128), shape(256, 512), 128),
+        also=(CLOCK, NARROW, SHORT, GENERATOR),  # loads are of 32 rows, too
+        still=(SHORT, GENERATOR),
+        targets=ALL,
+    ),
+    Flaw(
+        EXCHANGE,
+        kernels.few_columns,
+        (shape(1024, 32), shape(1024, 512), False),
+        (shape(1024, 32), shape(1024, 512), True),
+        also=(NARROW, SHORT, GENERATOR),
+        still=(CLOCK, SHORT, GENERATOR),
+        targets=ALL,
+    ),
 ]
 RUNS = [(flaw, target) for flaw in FLAWS for target in flaw.targets]
 

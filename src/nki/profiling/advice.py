@@ -17,6 +17,7 @@ from nki.profiling.changes.change import Change, Found
 from nki.profiling.changes.combining import Combined, FewElements, RepeatedOperand
 from nki.profiling.changes.computing import Chains, Float32Products, Tables, Transposes
 from nki.profiling.changes.moves import Eviction, OnGpSimd
+from nki.profiling.changes.products import FewRows, ShortStationary, SumsOutsidePsum
 from nki.profiling.changes.reloads import Reloads
 from nki.profiling.changes.transfers import Descriptors, FewPartitions, NoDoubleBuffers, ShortRows
 from nki.profiling.measures import LEAST_WORTH, waits_for_others
@@ -45,6 +46,9 @@ KINDS: tuple[Callable[[Target], Change], ...] = (
     Combined,
     RepeatedOperand,
     FewElements,
+    SumsOutsidePsum,
+    FewRows,
+    ShortStationary,
     lambda target: Eviction(target, "vector", "scalar"),
     lambda target: Eviction(target, "scalar", "vector"),
     lambda target: OnGpSimd(target, "gpsimd", "vector"),
