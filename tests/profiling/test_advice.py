@@ -26,6 +26,7 @@ GENERATOR = "One generator of DMA descriptors"
 SHORT = "Short rows in DMA transfers"
 NARROW = "Tiles of few partitions"
 RELOADS = "Inputs loaded again"
+RETURNS = "Results that wait in HBM"
 TWO = "Two instructions that one could do"
 REPEATED = "Tiles in which each partition repeats one number"
 FEW = "Instructions on few elements"
@@ -194,6 +195,7 @@ FLAWS = [
         still=(CLOCK, SHORT, GENERATOR),
         targets=ALL,
     ),
+    Flaw(RETURNS, kernels.two_loops, (WIDE8, True), (WIDE8, False), targets=ALL),
 ]
 RUNS = [(flaw, target) for flaw in FLAWS for target in flaw.targets]
 

@@ -19,6 +19,7 @@ from nki.ir.types import Access
 from nki.profiling.changes.change import Change, Found
 from nki.profiling.changes.combining import Combined, FewElements, RepeatedOperand
 from nki.profiling.changes.computing import Chains, Float32Products, Tables, Transposes
+from nki.profiling.changes.intermediates import ThroughHbm
 from nki.profiling.changes.moves import Eviction, OnGpSimd
 from nki.profiling.changes.products import FewRows, ShortStationary, SumsOutsidePsum
 from nki.profiling.changes.reloads import Reloads
@@ -40,6 +41,7 @@ KINDS: tuple[Callable[[Target], Change], ...] = (
     ShortRows,
     FewPartitions,
     Reloads,
+    ThroughHbm,
     NoDoubleBuffers,
     Descriptors,
     Chains,
