@@ -30,6 +30,20 @@ def scale(x, width):
     return y
 
 
+def scale_on_cores(x, width, rows, divided):
+    """x * 2 on two cores, in tiles of ``rows`` rows and ``width`` columns: each its half of the rows, or all."""
+    y = _output(x.shape, x.dtype)
+    count = x.shape[0] // nl.num_programs() if divided else x.shape[0]
+    begin = nl.program_id(0) * count if divided else 0
+    for row in range(begin, begin + count, rows):
+        for first in range(0, x.shape[1], width):
+            tile, place = _tile(width, x.dtype, rows=rows), (slice(row, row + rows), slice(first, first + width))
+            nisa.dma_copy(dst=tile, src=x[place])
+            nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0, engine=VECTOR)
+            nisa.dma_copy(dst=y[place], src=tile)
+    return y
+
+
 def copies(x):
     """A copy through one tile of the shape of ``x``."""
     y = _output(x.shape, x.dtype)
@@ -328,6 +342,28 @@ def scaled_in_a_loop(x, scale, before):
         nisa.dma_copy(dst=y[nl.ds(i * ROWS, ROWS)], src=tile)
 
     nl.fori_loop(0, x.shape[0] // ROWS, body)
+    return y
+
+
+def two_loops(x, through_hbm):
+    """exp(x) ** 2, by a loop that raises and one that squares, and that keep the tiles between them in HBM or SBUF."""
+    y = _output(x.shape, x.dtype)
+    between = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.hbm)
+    tiles = []
+    places = [slice(first, first + 2048) for first in range(0, x.shape[1], 2048)]
+    for place in places:
+        tile = _tile(2048, x.dtype)
+        nisa.dma_copy(dst=tile, src=x[:, place])
+        nisa.activation(dst=tile, op=nl.exp, data=tile)
+        if through_hbm:
+            nisa.dma_copy(dst=between[:, place], src=tile)
+        tiles.append(tile)
+    for place, tile in zip(places, tiles, strict=True):
+        if through_hbm:
+            tile = _tile(2048, x.dtype)
+            nisa.dma_copy(dst=tile, src=between[:, place])
+        nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=nl.multiply, engine=VECTOR)
+        nisa.dma_copy(dst=y[:, place], src=tile)
     return y
 
 

@@ -14,7 +14,9 @@ from nki.profiling.changes.transfers import NoDoubleBuffers
 from nki.profiling.measures import LEAST_WORTH
 from nki.profiling.profile import Profile
 from nki.target import GEN2
+from tests.profiling import flawed_beta1_kernels as beta1
 from tests.profiling import flawed_kernels as kernels
+from tests.profiling import flawed_products
 from validation import matmul
 
 CLOCK = "The Tensor engine runs at a throttled clock"
@@ -24,9 +26,13 @@ GENERATOR = "One generator of DMA descriptors"
 SHORT = "Short rows in DMA transfers"
 NARROW = "Tiles of few partitions"
 RELOADS = "Inputs loaded again"
+RETURNS = "Results that wait in HBM"
 TWO = "Two instructions that one could do"
 REPEATED = "Tiles in which each partition repeats one number"
 FEW = "Instructions on few elements"
+SUMS = "Sums of products on Vector"
+ROWS = "Products of few rows"
+EXCHANGE = "The short operand of products is stationary"
 
 
 def shape(*sizes: int, dtype: str = "bfloat16") -> Any:
@@ -164,6 +170,32 @@ FLAWS = [
     Flaw(TWO, kernels.scaled_and_shifted, (FLOATS[0], 6, False), (FLOATS[0], 6, True), targets=ALL),
     Flaw(REPEATED, kernels.repeated_column, (*COLUMN, False), (*COLUMN, True), (CHAINS, TWO), (CHAINS, TWO), ALL),
     Flaw(FEW, kernels.doubled_in_slices, (LONG, 32), (LONG, 2048), targets=ALL),
+    Flaw(
+        SUMS,
+        flawed_products.sums_of_blocks,
+        (shape(512, 512), shape(512, 2048), False),
+        (shape(512, 512), shape(512, 2048), True),
+        targets=ALL,
+    ),
+    Flaw(
+        ROWS,
+        flawed_products.sums_of_rows,
+        (shape(256, 128), shape(256, 512), 32),
+        (shape(256, 128), shape(256, 512), 128),
+        also=(CLOCK, NARROW, SHORT, GENERATOR),  # loads are of 32 rows, too
+        still=(SHORT, GENERATOR),
+        targets=ALL,
+    ),
+    Flaw(
+        EXCHANGE,
+        flawed_products.few_columns,
+        (shape(1024, 32), shape(1024, 512), False),
+        (shape(1024, 32), shape(1024, 512), True),
+        also=(NARROW, SHORT, GENERATOR),
+        still=(CLOCK, SHORT, GENERATOR),
+        targets=ALL,
+    ),
+    Flaw(RETURNS, kernels.two_loops, (WIDE8, True), (WIDE8, False), targets=ALL),
 ]
 RUNS = [(flaw, target) for flaw in FLAWS for target in flaw.targets]
 
@@ -189,7 +221,7 @@ def test_a_planted_flaw(flaw: Flaw, target: str) -> None:
     assert {*titles(mended)} <= {*flaw.still}
     advice = next(advice for advice in flawed.advice if advice.title == title)
     assert gain / 1.5 <= advice.seconds <= gain * 1.5
-    assert all(span.file == kernels.__file__ for span in advice.lines)
+    assert all(span.file == flaw.kernel.__code__.co_filename for span in advice.lines)
 
 
 def test_a_load_that_reads_everything_has_no_short_rows() -> None:
@@ -281,3 +313,46 @@ def test_a_clock_that_idle_rows_keep_slow() -> None:
     assert CLOCK not in titles(tiled)
     gain = half.latency - tiled.latency
     assert gain / 2 <= advice.seconds <= gain * 2
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+@pytest.mark.parametrize(
+    ("title", "kernel", "flawed", "mended", "words"),
+    [
+        (SHORT, beta1.doubled, (LONG, 64), (LONG, 2048), "nl.load or nl.store"),
+        (NARROW, beta1.exponential, (shape(1024, 2048), 16), (shape(1024, 2048), 128), "reshape the tensor in HBM"),
+        (RELOADS, beta1.divided_by_sums, (shape(256, 8192), False), (shape(256, 8192), True), "keep the tile in SBUF"),
+    ],
+)
+def test_a_planted_flaw_in_a_kernel_of_beta_1(
+    title: str, kernel: Any, flawed: Any, mended: Any, words: str, target: str
+) -> None:
+    first, second = (nki.profile(kernel, target=target)(*arguments) for arguments in (flawed, mended))
+    assert titles(first)[0] == title and title not in titles(second)
+    gain = first.latency - second.latency
+    assert gain / 1.5 <= first.advice[0].seconds <= gain * 1.5
+    assert words in first.advice[0].remedy and first.advice[0].lines[0].file == beta1.__file__
+
+
+@pytest.mark.parametrize(
+    ("title", "flawed", "mended"),
+    [
+        (SHORT, (shape(256, 8192), 64, 128, True), (shape(256, 8192), 2048, 128, True)),
+        (NARROW, (shape(2048, 2048), 2048, 16, True), (shape(2048, 2048), 2048, 128, True)),
+        ("All cores do the same work", (shape(1024, 4096), 4096, 128, False), (shape(1024, 4096), 4096, 128, True)),
+    ],
+)
+def test_a_planted_flaw_on_two_cores(title: str, flawed: Any, mended: Any) -> None:
+    kernel = nki.jit(kernels.scale_on_cores)[2]
+    first, second = (nki.profile(kernel, target="trn2")(*arguments) for arguments in (flawed, mended))
+    assert titles(first)[0] == title and title not in titles(second)
+    gain = first.latency - second.latency
+    assert gain / 1.5 <= first.advice[0].seconds <= gain * 1.5
+
+
+def test_remedies_are_those_of_the_target() -> None:
+    """trn1 has no hardware that generates descriptors."""
+    for target, words in (("trn1", "nisa.dge_mode.none"), ("trn2", "nisa.dge_mode.hwdge")):
+        profile = profiled(kernels.scale, LONG, 64, target=target)
+        advice = next(advice for advice in profile.advice if advice.title == GENERATOR)
+        assert words in advice.remedy

@@ -11,12 +11,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nki.analysis.access_pattern import pattern_of
 from nki.base.source import Span
 from nki.cost.tensor_array import TensorClock
+from nki.ir.instruction import Inst
+from nki.ir.types import Access
 from nki.profiling.changes.change import Change, Found
 from nki.profiling.changes.combining import Combined, FewElements, RepeatedOperand
 from nki.profiling.changes.computing import Chains, Float32Products, Tables, Transposes
+from nki.profiling.changes.intermediates import ThroughHbm
 from nki.profiling.changes.moves import Eviction, OnGpSimd
+from nki.profiling.changes.products import FewRows, ShortStationary, SumsOutsidePsum
 from nki.profiling.changes.reloads import Reloads
 from nki.profiling.changes.transfers import Descriptors, FewPartitions, NoDoubleBuffers, ShortRows
 from nki.profiling.measures import LEAST_WORTH, waits_for_others
@@ -36,6 +41,7 @@ KINDS: tuple[Callable[[Target], Change], ...] = (
     ShortRows,
     FewPartitions,
     Reloads,
+    ThroughHbm,
     NoDoubleBuffers,
     Descriptors,
     Chains,
@@ -45,6 +51,9 @@ KINDS: tuple[Callable[[Target], Change], ...] = (
     Combined,
     RepeatedOperand,
     FewElements,
+    SumsOutsidePsum,
+    FewRows,
+    ShortStationary,
     lambda target: Eviction(target, "vector", "scalar"),
     lambda target: Eviction(target, "scalar", "vector"),
     lambda target: OnGpSimd(target, "gpsimd", "vector"),
@@ -75,7 +84,8 @@ def advise(profile: Profile) -> list[Advice]:
         lines = _lines(change.found)
         advice.append(Advice(change.title, change.evidence(), remedy, seconds, lines, change.is_bound))
     waiting = sum(each.seconds for each in advice if each.title == NoDoubleBuffers.title)
-    advice += [*_about_the_clock(profile), *_about_balance(profile), *_about_overlap(profile, waiting)]
+    advice += [*_about_the_clock(profile), *_about_balance(profile), *_about_same_work(profile)]
+    advice += _about_overlap(profile, waiting)
     worthy = [each for each in advice if each.seconds >= LEAST_WORTH * profile.latency]
     return sorted(worthy, key=lambda each: -each.seconds)
 
@@ -145,6 +155,28 @@ def _about_balance(profile: Profile) -> Iterator[Advice]:
         "part of what one does for both",
         (sum(waits.values()) + sum(rests.values())) / len(ends) * 1e-9,
         (),
+    )
+
+
+def _about_same_work(profile: Profile) -> Iterator[Advice]:
+    """Advice about cores that all store the same, of which one would be enough; half of the work at most is spared."""
+    stores: list[list[tuple[Inst, Access]]] = []
+    for core in profile.cores:
+        written = [(inst, access) for inst in core.instructions for access in inst.writes() if access.buffer.is_hbm]
+        stores.append([(inst, access) for inst, access in written if access.tensor.role == "output"])
+    windows = [{(access.name, pattern_of(access)) for _, access in of_core} for of_core in stores]
+    if len(windows) < 2 or not windows[0] or any(each != windows[0] for each in windows):
+        return
+    if any(access.dynamic is not None for of_core in stores for _, access in of_core):
+        return
+    names = ", ".join(sorted({f"'{access.name}'" for _, access in stores[0]}))
+    yield Advice(
+        "All cores do the same work",
+        f"each of {len(windows)} cores stores the same parts of {names}",
+        "let nl.program_id(0) choose the rows, columns or heads that a core computes and stores",
+        profile.timeline.ns * (1 - 1 / len(windows)) * 1e-9,
+        _lines(Found(inst, 1.0, float(access.nbytes)) for inst, access in stores[0]),
+        True,
     )
 
 

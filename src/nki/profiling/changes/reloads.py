@@ -22,7 +22,7 @@ from nki.target.model import Target
 if TYPE_CHECKING:
     from nki.profiling.profile import Profile
 
-_GONE = Estimate("dma", 0.0, 0.0, 0.0, 0, "docs", "left out")
+GONE = Estimate("dma", 0.0, 0.0, 0.0, 0, "docs", "left out")
 """The estimate of a transfer that does not take place."""
 
 
@@ -113,13 +113,13 @@ class Reloads(Change):
             if repeats <= 1:
                 continue
             share = 1 / repeats
-            result[number] = _GONE if not share else scaled(estimates[number], share)
+            result[number] = GONE if not share else scaled(estimates[number], share)
             self.find(core, number, estimates[number], 1 - share)
             self.bytes += round(estimates[number].bytes * self.found[-1].runs)
             self._unbound[core].add(number)
             window = (*way, pattern_of(source))
             kept[window] = min(begin, kept.get(window, (begin,))[0]), number, tile.free_elements * tile.dtype.itemsize
-        self.kept = max(self.kept, _peak(kept.values()))
+        self.kept = max(self.kept, peak(kept.values()))
         return result
 
     def _repeats(self, inst: Inst, source: Access, loops: tuple[Loop, ...]) -> float:
@@ -157,7 +157,7 @@ def _written(loop: Loop) -> Iterator[Tensor]:
         yield from (inner.register.tensor for inner in around if isinstance(inner, For))
 
 
-def _peak(ranges: Iterable[tuple[int, int, int]]) -> int:
+def peak(ranges: Iterable[tuple[int, int, int]]) -> int:
     """The greatest sum of the bytes of ranges, first and last position included, that hold at one position."""
     changes = [change for first, last, count in ranges for change in ((first, count), (last + 1, -count))]
     return max(accumulate(count for _, count in sorted(changes)), default=0)

@@ -1,0 +1,89 @@
+"""The change that keeps results on chip which go to HBM and come back (performance guide, Opt #2)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from nki.analysis.access_pattern import AccessPattern, pattern_of
+from nki.ir.estimate import Estimate
+from nki.ir.types import Tensor
+from nki.profiling.changes.change import Change, hbm_side
+from nki.profiling.changes.reloads import GONE, peak
+from nki.profiling.text import size
+from nki.sim.timing import Revision, TimedCore
+from nki.target.model import Target
+
+if TYPE_CHECKING:
+    from nki.profiling.profile import Profile
+
+_Window = tuple[Tensor, AccessPattern]
+
+
+class ThroughHbm(Change):
+    """Stores of a kernel's own tensors in HBM and loads of the same rows, none of which take place."""
+
+    title = "Results that wait in HBM"
+    remedy = (
+        "keep the tile in SBUF until its last use: join the loops that store and load it, with tiles small enough that "
+        "all of them fit"
+    )
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.bytes = 0
+        self.free = self.kept = 0
+        """Bytes of a partition that no tile needs at the time of most use, and that the remedy needs."""
+        self._loads: dict[TimedCore, set[int]] = {}
+
+    @property
+    def is_bound(self) -> bool:
+        return self.kept > self.free
+
+    def evidence(self) -> str:
+        moved = f"{self.count('transfer')} store parts of {self.tensors()} and load them again, {size(self.bytes)}"
+        return f"{moved}: all need {size(self.kept)} of each partition of SBUF, and {size(self.free)} are free"
+
+    def revised(self, profile: Profile) -> Revision:
+        if len(profile.cores) > 1:
+            return Revision()  # cores may pass each other what they store
+        self.free = max(0, self.target.sbuf_usable_partition_bytes - profile.peak_memory["sbuf"])
+        return super().revised(profile)
+
+    def unbound(self, core: TimedCore) -> Collection[int]:
+        return self._loads.get(core, ())
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+        result = list(estimates)
+        stores: dict[_Window, tuple[int, tuple[int, ...]]] = {}
+        returns: defaultdict[int, list[int]] = defaultdict(list)  # the loads of what an instruction stored
+        needed: set[Tensor] = set()
+        for number, inst in enumerate(core.core.numbered):
+            pair = hbm_side(inst) if estimates[number].transfer else None
+            for access in inst.accesses():
+                if not access.buffer.is_hbm or access.tensor.role not in ("", "spill"):
+                    continue
+                window, is_stored = (access.tensor, pattern_of(access)), access in inst.writes()
+                plain = pair is not None and access.dynamic is None and inst.as_copy() is not None
+                if plain and is_stored and pair is not None:
+                    stores[window] = number, pair[1].shape
+                elif plain and window in stores and pair is not None and stores[window][1] == pair[1].shape:
+                    returns[stores[window][0]].append(number)
+                else:
+                    needed.add(access.tensor)
+        kept: list[tuple[int, int, int]] = []
+        loads = self._loads[core] = set[int]()
+        for store, again in returns.items():
+            pair = hbm_side(core.core.numbered[store])
+            assert pair is not None
+            if pair[0].tensor in needed:
+                continue
+            for number in (store, *again):
+                self.find(core, number, estimates[number])
+                self.bytes += estimates[number].bytes * self.runs(core, number)
+                result[number] = GONE
+            loads.update(again)
+            kept.append((store, again[-1], pair[1].free_elements * pair[1].dtype.itemsize))
+        self.kept = max(self.kept, peak(kept))
+        return result

@@ -1,0 +1,193 @@
+"""Changes of products on the Tensor engine: sums in PSUM, all rows of the array, the short operand moving."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from nki.analysis.access_pattern import AccessPattern, pattern_of
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst
+from nki.ir.types import Access, Buffer, Tensor
+from nki.isa.instructions.tensor_tensor import TensorTensor
+from nki.profiling.changes.change import BETA_1, Change, span, without_time
+from nki.sim.timing import NO_QUEUE, TimedCore
+from nki.target.model import Target
+
+_Window = tuple[Tensor, AccessPattern]
+
+
+def is_product(estimate: Estimate) -> bool:
+    """Test if an instruction with that estimate multiplies."""
+    return estimate.resource == "tensor" and estimate.flops > 0 and not estimate.moves
+
+
+class SumsOutsidePsum(Change):
+    """Sums of products that the Tensor engine adds up itself."""
+
+    title = "Sums of products on Vector"
+    remedy = (
+        "let the products of one sum follow each other into one tile of PSUM, which adds them up for nothing, and copy "
+        "the sum out once: loop over the contraction innermost"
+    )
+    older_remedy = (
+        "let the products of one sum follow each other into one tile of PSUM (total += nisa.nc_matmul(…) on nl.zeros "
+        "with buffer=nl.psum), and copy the sum out once: loop over the contraction innermost"
+    )
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self._gone: dict[TimedCore, set[int]] = {}
+        self._products: dict[TimedCore, set[int]] = {}
+
+    def evidence(self) -> str:
+        return f"{self.count('instruction')} add a product to a tile in SBUF"
+
+    def queues(self, core: TimedCore) -> Mapping[int, int]:
+        return dict.fromkeys(self._gone.get(core, ()), NO_QUEUE)
+
+    def unbound(self, core: TimedCore) -> Collection[int]:
+        """The products, which no longer wait until their tile is empty."""
+        return self._products.get(core, ())
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+        result = list(estimates)
+        sums: defaultdict[_Window, list[int]] = defaultdict(list)
+        writers: dict[Tensor, int] = {}
+        products: defaultdict[_Window, list[int]] = defaultdict(list)
+        for number, inst in enumerate(core.core.numbered):
+            if is_product(estimates[number]):
+                writers.update((access.tensor, number) for access in inst.writes())
+            elif (added := _added(inst)) is not None and added[0].tensor in writers:
+                operand, total = added
+                window = total.tensor, pattern_of(total)
+                sums[window].append(number)
+                products[window].append(writers[operand.tensor])
+        gone = self._gone[core] = set[int]()
+        unbound = self._products[core] = set[int]()
+        for window, numbers in sums.items():
+            for number in numbers[:-1]:  # the last one takes the sum out
+                self.find(core, number, estimates[number])
+                result[number] = without_time(estimates[number])
+                gone.add(number)
+            if len(numbers) > 1:
+                unbound.update(products[window])
+        return result
+
+
+def _added(inst: Inst) -> tuple[Access, Access] | None:
+    """The operand in PSUM of an instruction that adds it to a tile in SBUF, in place, and that tile."""
+    if not isinstance(inst, TensorTensor) or inst.op.name != "add" or inst.dst.buffer is not Buffer.sbuf:
+        return None
+    for operand, total in ((inst.data1, inst.data2), (inst.data2, inst.data1)):
+        if operand.buffer is Buffer.psum and total.same_place(inst.dst):
+            return operand, total
+    return None
+
+
+class _Product(NamedTuple):
+    """A product of ``rows`` rows, ``loaded`` columns that stay and ``moving`` ones that move, into ``dst``."""
+
+    rows: int
+    loaded: int
+    moving: int
+    dst: Access
+
+
+def _product(inst: Inst, estimate: Estimate) -> _Product | None:
+    """The sizes of a product of the whole array, whose moving columns are all that it takes time for."""
+    effects = inst.effects
+    if not is_product(estimate) or estimate.part or not effects.stationary or not effects.moving:
+        return None
+    stationary: Access = inst.__dict__[effects.stationary]
+    moving: Access = inst.__dict__[effects.moving]
+    return _Product(moving.partitions, stationary.free_elements, moving.free_elements, inst.writes()[0])
+
+
+class FewRows(Change):
+    """Products of few rows of one sum as one product, and others side by side in the array."""
+
+    title = "Products of few rows"
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.rows: set[int] = set()
+        self.adds = self.alone = False
+        """Some products are parts of one sum; some are not."""
+
+    @property
+    def is_bound(self) -> bool:
+        return self.alone  # products that need each other do not run side by side
+
+    def evidence(self) -> str:
+        return f"{self.count('product')} contract {span(self.rows)} of {self.target.partitions} rows"
+
+    def advised(self, release: str) -> str:  # noqa: ARG002
+        ways: list[str] = []
+        if self.adds:
+            ways.append("put the operands of products of one sum below each other, so that one product has 128 rows")
+        if self.alone:
+            ways.append("let independent products run side by side: tile_position= and tile_size= of nisa.nc_matmul")
+        return "; ".join(ways)
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+        result = list(estimates)
+        sums: defaultdict[_Window, dict[int, int]] = defaultdict(dict)  # rows of each product
+        for number, inst in enumerate(core.core.numbered):
+            if (product := _product(inst, estimates[number])) is not None:
+                sums[product.dst.tensor, pattern_of(product.dst)][number] = product.rows
+        for numbers in sums.values():
+            rows = max(numbers.values())
+            if rows > self.target.partitions // 2:
+                continue  # a row beside many, such as that of a bias, fits nowhere else
+            merged = min(self.target.partitions // rows, len(numbers))
+            tile = min((size for size in self.target.matmul_row_tiles if size >= rows), default=self.target.partitions)
+            share = min(1 / merged, tile / self.target.partitions)
+            if share == 1:
+                continue
+            self.adds |= merged > 1
+            self.alone |= merged == 1
+            self.rows.add(rows)
+            for number in numbers:
+                estimate = estimates[number]
+                self.find(core, number, estimate)
+                activity = min(1.0, estimate.activity / share)
+                result[number] = replace(estimate, occupancy=estimate.occupancy * share, activity=activity)
+        return result
+
+
+class ShortStationary(Change):
+    """Products whose operands are exchanged, so that the one with few columns moves (performance guide, Opt #7)."""
+
+    title = "The short operand of products is stationary"
+    remedy = (
+        "exchange stationary= and moving= of nisa.nc_matmul: the array loads columns four times as fast as they move; "
+        "the result comes transposed"
+    )
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.columns: set[int] = set()
+
+    def advised(self, release: str) -> str:
+        return self.remedy.replace("stationary= and moving=", "the operands") if release == BETA_1 else self.remedy
+
+    def evidence(self) -> str:
+        return f"{self.count('product')} load {span(self.columns)} columns, and more columns move"
+
+    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+        product, target = _product(inst, estimate), self.target
+        if product is None or product.loaded > target.matmul_stationary_free_max // 2 or estimate.passes != 1:
+            return None
+        pieces = math.ceil(product.moving / target.matmul_stationary_free_max)
+        loaded = min(product.moving, target.matmul_stationary_free_max) / target.stationary_load_speedup
+        multiply = product.loaded + target.matmul_issue_cycles + target.stationary_load_cycles
+        each = max(loaded, target.matmul_min_interval_cycles, multiply) / target.tensor_clock_ghz
+        if pieces * each > 0.9 * estimate.occupancy:
+            return None
+        self.columns.add(product.loaded)
+        saved = estimate.occupancy - pieces * each
+        return replace(estimate, occupancy=pieces * each, latency=estimate.latency - saved)
