@@ -290,23 +290,59 @@ def test_products_with_an_identity_write_float32_to_psum_without_a_copy(monkeypa
 
 
 @nki.jit
-def turned_by_dma(x, way="load_transpose2d"):
+def turned_by_dma(x, way="load_transpose2d", dtype=None):
     """The rows of ``x`` as the columns of a tile, which is stored."""
-    result = nl.ndarray(x.shape[::-1], dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(result, getattr(nl if way == "load_transpose2d" else nisa, way)(x))
+    result = nl.ndarray(x.shape[::-1], dtype=dtype or x.dtype, buffer=nl.shared_hbm)
+    if way == "from SBUF":
+        nl.store(result, nisa.dma_transpose(nl.load(x), dtype=dtype))
+    else:
+        nl.store(result, getattr(nl if way == "load_transpose2d" else nisa, way)(x, dtype=dtype))
     return result
 
 
-@pytest.mark.parametrize("way", ["load_transpose2d", "dma_transpose"])
-@pytest.mark.parametrize(("dtype", "turns"), [("bfloat16", True), ("float32", True), ("int8", False)])
-def test_transposes_from_hbm_are_those_of_the_dma_engines(
-    monkeypatch: Any, both: Any, way: str, dtype: str, turns: bool
+@pytest.mark.parametrize("way", ["load_transpose2d", "dma_transpose", "from SBUF"])
+@pytest.mark.parametrize(
+    ("dtype", "into", "middle"),
+    [
+        ("bfloat16", None, ["dma_transpose"]),
+        ("float32", None, ["dma_transpose"]),
+        ("float32", "bfloat16", ["dma_transpose", "tensor_copy"]),
+        ("bfloat16", "float32", ["dma_transpose", "tensor_copy"]),
+        ("int8", None, ["dma_copy"]),
+        ("int8", "float32", ["dma_copy"]),
+    ],
+)
+def test_transposes_are_those_of_the_dma_engines(
+    monkeypatch: Any, both: Any, way: str, dtype: str, into: str | None, middle: list[str]
 ) -> None:
-    """From trn2 on, of elements of 2 or 4 bytes; others, and those of trn1, move one by one."""
+    """Of elements of 2 or 4 bytes, which an engine converts afterwards; others move one by one, from HBM."""
     x = np.random.default_rng(3).integers(-9, 9, (48, 32)).astype(getattr(nl, dtype))
+    if way == "from SBUF":
+        middle = ["dma_copy", *(["dma_copy"] if dtype == "int8" else []), *middle]
     for target in ("trn1", "trn2", "trn3"):
-        program = predict(turned_by_dma, target=target)(ShapeDtype(x.shape, dtype), way=way).program
-        names = [inst.mnemonic for inst in program.core.numbered]
-        assert names == ["dma_transpose" if turns and target != "trn1" else "dma_copy", "dma_copy"]
+        program = predict(turned_by_dma, target=target)(ShapeDtype(x.shape, dtype), way=way, dtype=into).program
+        assert [inst.mnemonic for inst in program.core.numbered] == [*middle, "dma_copy"]
         monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", target)
-        assert (both(turned_by_dma, x, way=way) == x.T).all()
+        assert (both(turned_by_dma, x, way=way, dtype=into).astype(np.float32) == x.T.astype(np.float32)).all()
+
+
+@nki.jit
+def turned_in_part(x):
+    """The first 40 rows of ``x`` as columns of a tile of ones, and all of a tile in SBUF behind a mask."""
+    result = nl.ndarray((2, *x.shape[::-1]), dtype=nl.bfloat16, buffer=nl.shared_hbm)
+    tile = nl.ones((nl.par_dim(32), 48), dtype=nl.bfloat16)
+    row, column = nl.mgrid[0:48, 0:32]
+    back, across = nl.mgrid[0:32, 0:48]
+    tile[back, across] = nl.load_transpose2d(x[row, column], mask=row < 40, dtype=nl.bfloat16)
+    nl.store(result[0], tile)
+    other = nl.ones((nl.par_dim(32), 48), dtype=nl.bfloat16)
+    other[...] = nisa.dma_transpose(nl.load(x), dtype=nl.bfloat16)
+    nl.store(result[1], other)
+    return result
+
+
+def test_transposes_that_convert_keep_what_a_mask_leaves_out(both: Any) -> None:
+    x = np.random.default_rng(3).integers(-9, 9, (48, 32)).astype(np.float32)
+    part, whole = both(turned_in_part, x).astype(np.float32)
+    assert (part[:, :40] == x.T[:, :40]).all()
+    assert (whole == x.T).all()

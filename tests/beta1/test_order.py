@@ -11,6 +11,10 @@ import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 import neuronxcc.nki.typing as nt
 from neuronxcc import nki
+from nki.base.dtype import float32
+from nki.compiler import pipeline
+from nki.ir.types import TensorSpec
+from nki.target import find
 
 
 def _number(t: Any, _: Any) -> None:
@@ -93,3 +97,23 @@ def test_a_second_result_is_there_when_it_is_read(both: Any, data: Any) -> None:
 
     x = data(8, 8)
     np.testing.assert_allclose(both(kernel, x), np.exp(x).sum(1, keepdims=True) * np.ones((1, 2)), rtol=1e-5)
+
+
+@nki.jit
+def repeated_row(x, weight):
+    """``exp(x)``, computed in front of the row that is repeated and that multiplies it."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile, row = nl.load(x), nl.load(weight)
+    row[...] = nl.add(row, 1.0)
+    result = nl.exp(tile)
+    nl.store(out, result * row.broadcast_to(x.shape))
+    return out
+
+
+def test_results_come_before_the_products_that_repeat_a_row(both: Any, data: Any) -> None:
+    x, weight = data(8, 8), data(1, 8)
+    np.testing.assert_allclose(both(repeated_row, x, weight), np.exp(x) * (weight + 1), rtol=1e-5)
+    specs = {name: TensorSpec(name, array.shape, float32) for name, array in (("x", x), ("weight", weight))}
+    program = pipeline.compile(repeated_row.func, specs, find("trn1"), stop="specialise")
+    names = [inst.mnemonic for inst in program.core.instructions()]
+    assert names.index("activation") < names.index("nc_matmul")

@@ -389,3 +389,38 @@ def test_only_a_kernel_with_a_configuration_that_allows_it_spills() -> None:
             kernel(x)
         with pytest.raises(MemoryFullError):
             nki.simulate(kernel)(x)
+
+
+def read_kernel(x, y):
+    """Products that each are read twice, the first one in a loop on the device, too."""
+    right = nl.load(x)
+    sums = [nl.ndarray((64, 300), dtype=nl.float32, buffer=nl.psum) for _ in range(4)]
+    for i, psum in enumerate(sums):
+        nisa.nc_matmul(psum, right[:, i : i + 64], right)
+    out = nl.ndarray((9, 64, 300), dtype=nl.float32, buffer=nl.shared_hbm)
+    for i in range(8):
+        tile = nl.ndarray((64, 300), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_scalar(tile, sums[i % 4], nl.multiply, 1.0 + i)
+        nl.store(out[i], tile)
+    total = nl.load(y)
+
+    def body(_):
+        nisa.tensor_tensor(total, total, sums[0], nl.add)
+
+    nl.fori_loop(0, 3, body)
+    nl.store(out[8], total)
+    return out
+
+
+def test_a_tile_of_psum_is_read_where_it_waits() -> None:
+    machine, shapes = small(psum=2 * TRN2.psum_bank_bytes), {"x": (128, 300), "y": (64, 300)}
+    with pytest.warns(nki.NkiSpillWarning, match="in SBUF meanwhile"):
+        program = compiled(read_kernel, machine, **shapes)
+    fits(program, machine)
+    copies = [inst for inst in program.core.instructions() if inst.mnemonic == "tensor_copy"]
+    assert 2 <= len(copies) <= 3
+    assert all(access.buffer is Buffer.sbuf for inst in copies for access in inst.writes())
+    rng = np.random.default_rng(6)
+    arrays = [rng.standard_normal(shape, np.float32) for shape in shapes.values()]
+    expected = outputs(compiled(read_kernel, TRN2, **shapes), *arrays)
+    np.testing.assert_array_equal(outputs(program, *arrays)[0], expected[0])

@@ -284,3 +284,59 @@ def products_of_half(x, w, parts):
     nisa.tensor_tensor(dst=result, data1=result, data2=sums[1], op=nl.add, engine=VECTOR)
     nisa.dma_copy(dst=y, src=result)
     return y
+
+
+def normalised(x, kept):
+    """The rows of ``x`` divided by their sums: a loop over narrow tiles adds, and one over wider ones divides.
+    ``kept``: the second loop uses the tiles of the first.
+    """
+    y = _output(x.shape, x.dtype)
+    for rows in (slice(first, first + ROWS) for first in range(0, x.shape[0], ROWS)):
+        sums, total = _tile(8, nl.float32), _tile(1, nl.float32)
+        tile = _tile(x.shape[1], x.dtype)
+        width = x.shape[1] // 8
+        for number in range(8):
+            part = tile[:, number * width : number * width + width] if kept else _tile(width, x.dtype)
+            nisa.dma_copy(dst=part, src=x[rows, number * width : number * width + width])
+            nisa.tensor_reduce(dst=sums[:, number : number + 1], op=nl.add, data=part, axis=1)
+        nisa.tensor_reduce(dst=total, op=nl.add, data=sums, axis=1)
+        nisa.reciprocal(dst=total, data=total)
+        for number in range(4):
+            place = slice(number * 2 * width, number * 2 * width + 2 * width)
+            part = tile[:, place]
+            if not kept:
+                part = _tile(2 * width, x.dtype)
+                nisa.dma_copy(dst=part, src=x[rows, place])
+            nisa.tensor_scalar(dst=part, data=part, op0=nl.multiply, operand0=total, engine=VECTOR)
+            nisa.dma_copy(dst=y[rows, place], src=part)
+    return y
+
+
+def scaled_in_a_loop(x, scale, before):
+    """``x * scale`` in tiles, by a loop on the device that loads ``scale`` each time, or (``before``) once."""
+    y = _output(x.shape, x.dtype)
+    factors = _tile(scale.shape[1], scale.dtype)
+    if before:
+        nisa.dma_copy(dst=factors, src=scale)
+
+    def body(i):
+        tile = _tile(scale.shape[1], x.dtype)
+        if not before:
+            nisa.dma_copy(dst=factors, src=scale)
+        nisa.dma_copy(dst=tile, src=x[nl.ds(i * ROWS, ROWS)])
+        nisa.tensor_tensor(dst=tile, data1=tile, data2=factors, op=nl.multiply, engine=VECTOR)
+        nisa.dma_copy(dst=y[nl.ds(i * ROWS, ROWS)], src=tile)
+
+    nl.fori_loop(0, x.shape[0] // ROWS, body)
+    return y
+
+
+def exponential_of_rows(x, rows):
+    """exp(x), in tiles of ``rows`` rows."""
+    y = _output(x.shape, x.dtype)
+    for first in range(0, x.shape[0], rows):
+        tile = _tile(x.shape[1], x.dtype, rows=rows)
+        nisa.dma_copy(dst=tile, src=x[first : first + rows])
+        nisa.activation(dst=tile, op=nl.exp, data=tile)
+        nisa.dma_copy(dst=y[first : first + rows], src=tile)
+    return y

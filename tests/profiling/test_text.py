@@ -117,15 +117,16 @@ def test_advice_is_shown_if_there_is_some(product, monkeypatch):
         remedy: str = "load whole rows"
         seconds: float = 1.5e-6
         lines: tuple[Span, ...] = (Span("/somewhere/else/kernel.py", 3),)
+        at_most: bool = False
 
     monkeypatch.setitem(vars(product), "advice", [])
     assert "  no advice: no change that the model knows gains 2% of the latency" in str(product)
-    many = Advice("reloads", "", "", 1e-6, tuple(Span("/somewhere/else/kernel.py", line) for line in range(1, 7)))
+    many = Advice("reloads", "", "", 1e-6, tuple(Span("/somewhere/else/kernel.py", line) for line in range(1, 7)), True)
     monkeypatch.setitem(vars(product), "advice", [Advice(), many])
     report = str(product)
     assert "  1.50 µs less: transfers of 256 bytes (kernel.py:3)\n" in report
     assert "    12 transfers move 3 KiB\n    load whole rows" in report
-    assert "  1.00 µs less: reloads (kernel.py:1, kernel.py:2, kernel.py:3, 3 others)" in report
+    assert "  up to 1.00 µs less: reloads (kernel.py:1, kernel.py:2, kernel.py:3, 3 others)" in report
 
 
 class Tags(HTMLParser):

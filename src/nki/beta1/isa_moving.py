@@ -14,6 +14,7 @@ from nki.beta1 import moving as moving_of
 from nki.beta1.elementwise import predicate as predicate_of
 from nki.beta1.isa_elements import engine_of, in_sbuf_only, kind_of, waiting
 from nki.beta1.lowering import converted, elementwise, in_sbuf, operand_of, scratch, tile_of
+from nki.beta1.masks import joined
 from nki.beta1.tensor import Pending, Tensor, flush
 from nki.frontend.builder import current
 from nki.ir.types import Access, Buffer
@@ -131,9 +132,23 @@ def dma_copy(
     *, dst: Any, src: Any, mask: Any = None, dst_rmw_op: Any = None, oob_mode: Any = None, dge_mode: Any = None,
     **_: Any,
 ) -> None:  # fmt: skip
-    """A copy between HBM and SBUF, or within either."""
+    """A copy between HBM and SBUF, or within either, with indices known at run time on either side."""
     flush()
-    moving_of.dma(dst, src, mask, dst_rmw_op, oob_mode, dge_mode)
+    target, source = dst.settle(), src.settle()
+    mask = joined(joined(mask, target.mask), source.mask)
+    moving_of.check_mutable(target)
+    target, source = moving_of.at_least_2d(target), moving_of.at_least_2d(source)
+    if source.buffer is Buffer.psum:
+        source = in_sbuf(source)
+    skips = oob_mode is not None and getattr(oob_mode, "name", "") == "skip"
+    mode = enums.oob_mode.skip if skips else enums.oob_mode.error
+    if source.shape != target.shape:
+        source = moving_of.stored(source, target, "nisa.dma_copy")
+    if dst_rmw_op is not None:
+        moving_of.add_to(target, source, mask, mode)
+        return
+    del dge_mode
+    moving_of.transfer(target, source, mask, oob_mode=mode)
 
 
 def dma_transpose(src: Any, *, axes: Any = None, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
@@ -159,10 +174,16 @@ def dma_transpose(src: Any, *, axes: Any = None, mask: Any = None, dtype: Any = 
             Pending(turned.base.shape, kind_of(dtype, source.kind),
                     lambda dst: moving_of.transfer(dst, turned, mask, order), name="transposed", direct=in_sbuf_only)
         )  # fmt: skip
-    outside = scratch("outside", source.shape, source.kind, Buffer.hbm)
 
     def emit(dst: Tensor) -> None:
-        moving_of.transfer(outside, in_sbuf(source), None)
+        tile = in_sbuf(source)
+        if moving_of.transposes_by_dma(tile.bare(), dst.kind):
+            steps = tile.base.strides
+            view = replace(tile.base, shape=turned.base.shape, strides=tuple(steps[a] for a in order), bounds=())
+            moving_of.transfer(dst, Tensor(tile.storage, view), mask, order)
+            return
+        outside = scratch("outside", source.shape, source.kind, Buffer.hbm)
+        moving_of.transfer(outside, tile, None)
         steps = outside.base.strides
         view = replace(outside.base, shape=turned.base.shape, strides=tuple(steps[a] for a in order))
         moving_of.transfer(dst, Tensor(outside.storage, view), mask)

@@ -114,6 +114,7 @@ def spread_rows(t: Tensor, rows: int) -> Tensor:
 
     Numbers that the Tensor engine does not take go by way of HBM.
     """
+    flush()  # a result that waits comes first, as in the kernel
     row = in_sbuf(t)
     result = scratch(f"{t.name}_rows", (rows, *row.shape[1:]), row.kind)
     if row.kind in _PRODUCTS:

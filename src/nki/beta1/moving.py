@@ -100,19 +100,33 @@ def transfer(dst: Tensor, src: Tensor, mask: Any, turns: Shape = (), **options: 
             read, write = part(source, shape, box), part(target, shape, box)
         src.place.before_read(read)
         dst.place.before_write(write, certain=over.is_whole)
-        if turns and _transposes_by_dma(write, read):
-            record(build.transpose_by_dma(write, permuted(read, turns)))
+        if turns and transposes_by_dma(read, write.dtype):
+            _transpose(write, permuted(read, turns))
         else:
             forwards(lambda d, s: record(build.copy_by_dma(d, s[0], **options)), write, [read])
 
 
-def _transposes_by_dma(dst: Access, src: Access) -> bool:
-    """Test if the DMA engines transpose as they move (Trainium2 Architecture Guide for NKI, DMA Transpose): elements of
-    2 or 4 bytes. Others move one by one, as all do on trn1, where transposed loads are slow (NKI performance guide).
+def transposes_by_dma(src: Access, dtype: DType) -> bool:
+    """Test if the DMA engines transpose ``src`` as they move it: elements of 2 or 4 bytes (Trainium2 Architecture Guide
+    for NKI, DMA Transpose). Those of trn1 do, too, at a low rate (NKI performance guide, Opt #10, from before trn2).
     """
-    plain = dst.dtype is src.dtype and src.dynamic is None and min(*dst.strides, *src.strides) >= 0
-    fits = dst.buffer is Buffer.sbuf and dst.dtype.itemsize in (2, 4) and dst.dtype.computes
-    return plain and fits and current("a transpose").target.generation >= 3
+    return (
+        src.dynamic is None
+        and min(src.strides) >= 0
+        and src.dtype.itemsize in (2, 4)
+        and src.dtype.computes
+        and dtype.computes
+    )
+
+
+def _transpose(dst: Access, src: Access) -> None:
+    """``src``, with its first and last dimensions exchanged, to ``dst``; a transpose by DMA keeps the dtype."""
+    if dst.dtype is src.dtype and min(dst.strides) >= 0:
+        record(build.transpose_by_dma(dst, src))
+        return
+    kept = scratch(f"{dst.name}_transposed", dst.shape, src.dtype).bare()
+    record(build.transpose_by_dma(kept, src))
+    forwards(lambda d, s: at_start(d, lambda place: isa.tensor_copy(place, s[0])), dst, [kept])
 
 
 def _inside(src: Tensor, over: Region) -> bool:
@@ -122,6 +136,7 @@ def _inside(src: Tensor, over: Region) -> bool:
 
 
 def _unchecked(t: Tensor) -> Access:
+    """All of ``t`` as an access, whose bounds the caller checks."""
     base = t.base
     return Access(t.place.tensor, base.offset, base.shape, base.strides, base.dtype, base.dynamic)
 
@@ -458,25 +473,6 @@ def _flattened(t: Tensor) -> Tensor:
     return t.reshape((t.shape[0], free))
 
 
-def dma(dst: Any, src: Any, mask: Any, rmw: Any, oob: Any, dge: Any) -> None:
-    """``nisa.dma_copy``: a copy between HBM and SBUF, with indices known at run time on either side."""
-    target, source = dst.settle(), src.settle()
-    mask = joined(joined(mask, target.mask), source.mask)
-    check_mutable(target)
-    target, source = at_least_2d(target), at_least_2d(source)
-    if source.buffer is Buffer.psum:
-        source = in_sbuf(source)
-    skips = oob is not None and getattr(oob, "name", "") == "skip"
-    mode = enums.oob_mode.skip if skips else enums.oob_mode.error
-    if source.shape != target.shape:
-        source = stored(source, target, "nisa.dma_copy")
-    if rmw is not None:
-        add_to(target, source, mask, mode)
-        return
-    del dge
-    transfer(target, source, mask, oob_mode=mode)
-
-
 def add_to(target: Tensor, source: Tensor, mask: Any, mode: enums.oob_mode = enums.oob_mode.error) -> None:
     """Add ``source``, a tile of the same shape, to ``target`` in HBM."""
     over = region(mask, target.shape)
@@ -488,7 +484,6 @@ def add_to(target: Tensor, source: Tensor, mask: Any, mode: enums.oob_mode = enu
 __all__ = [
     "at_least_2d",
     "copy",
-    "dma",
     "load",
     "load_transpose2d",
     "matmul",

@@ -1,41 +1,57 @@
 """Advice: changes of a kernel, each with its evidence and its worth.
 
 The worth of a change is the difference of two runs of the model: the kernel as it is, and with the estimates that the
-change would give its instructions (:mod:`nki.profiling.changes`, :mod:`nki.profiling.moves`).
+change would give its instructions (:mod:`nki.profiling.changes`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nki.base.source import Span
 from nki.cost.tensor_array import TensorClock
-from nki.ir.instruction import Inst
-from nki.profiling.changes import NoDoubleBuffers
-from nki.profiling.measures import waits_for_others
-from nki.profiling.moves import changes
+from nki.profiling.changes.change import Change, Found
+from nki.profiling.changes.computing import Chains, Float32Products, Tables, Transposes
+from nki.profiling.changes.moves import Eviction, OnGpSimd
+from nki.profiling.changes.reloads import Reloads
+from nki.profiling.changes.transfers import Descriptors, FewPartitions, NoDoubleBuffers, ShortRows
+from nki.profiling.measures import LEAST_WORTH, waits_for_others
+from nki.sim.timing import Revision
 from nki.target.model import Target
 
 if TYPE_CHECKING:
     from nki.profiling.profile import Profile
 
-LEAST_WORTH = 0.02
-"""Least part of the latency that advice is worth."""
 LEAST_OVERLAP = 0.1
 """The same of advice about engines that do not overlap, whose worth is an estimate and no run of the model."""
 MOST_BUSY = 0.6
 """Part of the time in which the busiest engine of a kernel works whose engines overlap well."""
 SERIAL_PIECES = 4
 """Pieces into which a tile is cut, so that engines overlap."""
+KINDS: tuple[Callable[[Target], Change], ...] = (
+    ShortRows,
+    FewPartitions,
+    Reloads,
+    NoDoubleBuffers,
+    Descriptors,
+    Chains,
+    Transposes,
+    Float32Products,
+    Tables,
+    lambda target: Eviction(target, "vector", "scalar"),
+    lambda target: Eviction(target, "scalar", "vector"),
+    lambda target: OnGpSimd(target, "gpsimd", "vector"),
+)
+"""The changes that advice asks about."""
 
 
 @dataclass(frozen=True)
 class Advice:
     """One change: what the profile shows (``evidence``), the documented ``remedy``, the ``seconds`` that the model
-    expects to gain, and the ``lines`` that it is about.
+    expects to gain, and the ``lines`` that it is about. ``at_most``: what is gained may be less.
     """
 
     title: str
@@ -43,18 +59,30 @@ class Advice:
     remedy: str
     seconds: float
     lines: tuple[Span, ...]
+    at_most: bool = False
 
 
 def advise(profile: Profile) -> list[Advice]:
     """The changes that are worth at least :data:`LEAST_WORTH` of the latency, the greatest worth first."""
     advice: list[Advice] = []
-    for change, revised in changes(profile):
+    for change, revised in _changes(profile):
         seconds = (profile.timeline.ns - profile.timed.run(profile.target, revised).ns) * 1e-9
-        advice.append(Advice(change.title, change.evidence(), change.remedy, seconds, _lines(change.found)))
+        remedy = change.advised(profile.program.release)
+        lines = _lines(change.found)
+        advice.append(Advice(change.title, change.evidence(), remedy, seconds, lines, change.is_bound))
     waiting = sum(each.seconds for each in advice if each.title == NoDoubleBuffers.title)
     advice += [*_about_the_clock(profile), *_about_balance(profile), *_about_overlap(profile, waiting)]
     worthy = [each for each in advice if each.seconds >= LEAST_WORTH * profile.latency]
     return sorted(worthy, key=lambda each: -each.seconds)
+
+
+def _changes(profile: Profile) -> Iterator[tuple[Change, Revision]]:
+    """The changes that ``profile`` has instructions for, each with what it makes of them."""
+    for kind in KINDS:
+        change = kind(profile.target)
+        revised = change.revised(profile)
+        if change.found:
+            yield change, revised
 
 
 def _about_the_clock(profile: Profile) -> Iterator[Advice]:
@@ -156,11 +184,11 @@ def _smallest(engine: str, target: Target) -> float:
     return target.min_interval_cycles / target.vector_clock_ghz
 
 
-def _lines(instructions: Iterable[Inst]) -> tuple[Span, ...]:
-    """The lines of ``instructions``, those with most of them first; at most five."""
-    counts: defaultdict[tuple[str, int], int] = defaultdict(int)
-    for inst in instructions:
+def _lines(found: Iterable[Found]) -> tuple[Span, ...]:
+    """The lines of instructions, those that take most time first; at most five."""
+    times: defaultdict[tuple[str, int], float] = defaultdict(float)
+    for inst, _, busy in found:
         if (span := inst.where.span) is not None:
-            counts[span.file, span.line] += 1
-    order = sorted(counts, key=lambda place: -counts[place])
+            times[span.file, span.line] += busy
+    order = sorted(times, key=lambda place: -times[place])
     return tuple(Span(file, line) for file, line in order[:5])

@@ -16,6 +16,8 @@ from nki.cost.replay import Cause
 from nki.profiling.events import MEMORIES, CoreEvents
 from nki.target.model import Target
 
+LEAST_WORTH = 0.02
+"""Least part of the latency that advice is worth."""
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
 STALLS = {
     Cause.chain: "own pipeline",

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nki.base.source import Span, source_line
-from nki.profiling.advice import LEAST_WORTH
-from nki.profiling.measures import Cost, EngineUse
+from nki.profiling.measures import LEAST_WORTH, Cost, EngineUse
 
 if TYPE_CHECKING:
     from nki.profiling.profile import Comparison, Profile
@@ -148,7 +147,8 @@ def _memory(profile: Profile, width: int) -> str:
 def _advice(profile: Profile, width: int) -> str:
     rows: list[str] = []
     for each in profile.advice:
-        rows.extend(_wrapped(f"{duration(each.seconds)} less: {each.title}{_places(each.lines)}", "  ", width))
+        most = "up to " if each.at_most else ""
+        rows.extend(_wrapped(f"{most}{duration(each.seconds)} less: {each.title}{_places(each.lines)}", "  ", width))
         for text in filter(None, (each.evidence, each.remedy)):
             rows.extend(_wrapped(text, "    ", width))
     if not rows:

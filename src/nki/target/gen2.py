@@ -228,11 +228,12 @@ GEN2: Final = Target(
     ),
     dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities; the architecture guide says 27 GiB/s"),
     dma_engine_sustained_gbps=Fact(
-        17.0,
+        16.5,
         "GB/s",
-        f"{_DMA}: Performance Considerations; reads of GiB measured 17.0 to 17.2. Two profiles in the NKI performance "
-        "guide have slower loads: 4 MiB in 16,955 ns, alone, and 32 KiB on each engine every 2,030",
-        "docs",
+        "the middle of four published rates: 17.0, "
+        f"{_DMA}: Performance Considerations; 17.1, reads of GiB at 273 GB/s; 15.5 to 15.9, 4 MiB alone in 16,955 to "
+        "16,500 ns; 16.1, 32 KiB on each engine every 2,030 ns (both profiles are in the NKI performance guide)",
+        "measured",
         (17.2, 15.5),
     ),
     dma_engine_store_gbps=Fact(
@@ -331,7 +332,12 @@ GEN2: Final = Target(
     dma_completion_ns=Fact(345.0, "ns", f"{_TRACES}: semaphore write ~105 ns, then waiting engine ~240 ns", "measured"),
     dma_accumulate_efficiency=Fact(0.5, "", "Trainium3 Architecture Guide for NKI: SBUF Read-Add-Write, before it"),
     dma_transpose_efficiency=Fact(
-        0.5, "", "no DMA transpose documented; the SBUF to SBUF rate of trn2", "guess", (0.9, 0.25)
+        0.25,
+        "",
+        "NKI performance guide, Opt #10: the DMA engines have a transpose mode, at a much lower bandwidth than loads. "
+        "Half of the SBUF to SBUF rate of trn2; between that rate and element by element",
+        "guess",
+        (0.5, 0.03),
     ),
     dma_transpose_sbuf_efficiency=Fact(
         0.5, "", "Trainium2 Architecture Guide for NKI: DMA Transpose, SBUF to SBUF", "guess"

@@ -3,10 +3,11 @@
 The compiler of Neuron saves tiles to device memory where a kernel holds more than SBUF ("NKI Performance Guide", data
 spilling); kernels of Beta 1 rely on it. Where memory is full, a tile whose next use is far away gives way (Belady's
 rule). Short rows cost more time for each byte: of two tiles, the one gives way that costs less for the time until its
-next use. A tile of SBUF waits in HBM, a tile of PSUM in SBUF. A tile that holds nothing but loads of tensors that
-nobody writes, or constants, is not stored: the loads are done again, and a load that nobody used until then is left
-out. A tile that is stored already and has not changed is not stored again. A tile that has to be stored stays for a
-moment after its last use, if others can give way: whoever takes its bytes waits for the store.
+next use. A tile of SBUF waits in HBM. A tile of PSUM waits in SBUF, where instructions that may read it do so: it comes
+back for the others alone. A tile that holds nothing but loads of tensors that nobody writes, or constants, is not
+stored: the loads are done again, and a load that nobody used until then is left out. A tile that is stored already and
+has not changed is not stored again. A tile that has to be stored stays for a moment after its last use, if others can
+give way: whoever takes its bytes waits for the store.
 
 No document gives the three numbers below; they are guesses. On three spilling kernels, half and double of the first
 two change the predicted latency by 0.2 % at most. All of the memory first, in the place of 0.9, made one 24 % slower
@@ -26,20 +27,23 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from nki.analysis.byte_sets import ByteSet
 from nki.analysis.liveness import LiveRange, live_ranges, pressure_in_loops
+from nki.base.errors import NkiError
 from nki.ir.access_overlap import covers_tensor
 from nki.ir.estimate import Estimate
-from nki.ir.instruction import Inst
-from nki.ir.loop import Statement, changed, declared, instructions, touched
+from nki.ir.instruction import Inst, Rule
+from nki.ir.loop import Statement, declared, instructions, touched
 from nki.ir.program import CoreProgram
-from nki.ir.types import Access, Buffer, Dynamic, Tensor
+from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.verifier import verify
 from nki.isa.build import copy_by_dma, copy_tile
 from nki.passes.allocation.packing import pack
+from nki.passes.renaming import renamed, renamed_instruction, same_window
 from nki.target.memory_spaces import MemorySpace, memory_spaces
 from nki.target.model import Target
 
@@ -172,6 +176,7 @@ class _Walk:
         self.farthest: dict[float, list[_Entry]] = {}
         """Resident tiles, the farthest next use first, by the ns that each of their bytes costs."""
         self.estimates: dict[object, Estimate] = {}
+        self.verified: dict[object, Sequence[Rule]] = {}
         self.target = target
         self.times = self._times()
         self.used = self.turn = 0
@@ -179,13 +184,16 @@ class _Walk:
     def run(self) -> Spill | None:
         body: list[Statement] = []
         for number, statement in enumerate(self.core.body):
-            needed = self.touched[number]
+            away = self._read_away(number, statement)
+            needed = [tile for tile in self.touched[number] if tile.tensor not in away]
             for tile in needed:
                 if tile not in self.resident:
                     self._enter(tile, number, statement)
             if not self._make_room(number, needed):
                 return None
-            body.append(self._renamed(statement))
+            body.append(self._renamed(statement, away))
+            for tensor in away:
+                self.tiles[tensor].uses.pop()
             for tile in needed:
                 self._note(tile, statement, number)
                 tile.uses.pop()
@@ -314,7 +322,9 @@ class _Walk:
                 self.spill.tiles.append(tile.tensor)
             last = self.core.body[tile.last]
             for region in tile.regions():
-                self._insert(self.after[tile.last], _in(tile.home, region), _in(tile.current, region), last)
+                self._insert(
+                    self.after[tile.last], same_window(tile.home, region), same_window(tile.current, region), last
+                )
                 self.spill.stored += region.nbytes
             tile.saved = True
 
@@ -330,14 +340,16 @@ class _Walk:
             return
         tile.fresh = None
         for load in tile.loads or ():
-            again = _with_tensors(load, {tile.tensor: tile.current})
+            again = renamed_instruction(load, {tile.tensor: tile.current})
             again.where = statement.where
             self.before[number].append(again)
             if not tile.postponed and load.as_copy() is not None:
                 self.spill.reloaded += sum(access.nbytes for access in again.writes())
         if tile.loads is None and tile.home is not None:
             for region in tile.regions():
-                self._insert(self.before[number], _in(tile.current, region), _in(tile.home, region), statement)
+                self._insert(
+                    self.before[number], same_window(tile.current, region), same_window(tile.home, region), statement
+                )
                 self.spill.reloaded += region.nbytes
 
     def _insert(self, place: list[Inst], dst: Access, src: Access, near: Statement) -> None:
@@ -408,17 +420,35 @@ class _Walk:
         self.added.append(tensor)
         return tensor
 
-    def _renamed(self, statement: Statement) -> Statement:
+    def _read_away(self, number: int, statement: Statement) -> dict[Tensor, Tensor]:
+        """The tiles of PSUM that ``statement`` reads where they wait, in SBUF, and that place.
+
+        All of them, where its instructions may read them there; none otherwise.
+        """
+        if self._waits_in() is not Buffer.sbuf:
+            return {}
+        waiting = {
+            tile.tensor: tile.home
+            for tile in self.touched[number]
+            if tile not in self.resident and tile.loads is None and tile.home is not None
+        }
+        parts = [statement] if isinstance(statement, Inst) else list(instructions(statement.body))
+        for inst in parts if waiting else ():
+            if any(access.tensor in waiting for access in (*inst.writes(), *inst.orders())):
+                return {}
+            try:
+                verify(renamed_instruction(inst, waiting), self.target, self.verified)
+            except NkiError:
+                return {}
+        return waiting
+
+    def _renamed(self, statement: Statement, away: Mapping[Tensor, Tensor]) -> Statement:
         names = {
             access.tensor: self.tiles[access.tensor].current
             for access in touched(statement)
             if access.tensor in self.tiles and self.tiles[access.tensor].copies
-        }
-        if not names:
-            return statement
-        if isinstance(statement, Inst):
-            return _with_tensors(statement, names)
-        return replace(statement, body=changed(statement.body, lambda inst: [_with_tensors(inst, names)]))
+        } | dict(away)
+        return renamed(statement, names) if names else statement
 
 
 def _note_sums(tile: _Tile, statement: Statement, number: int) -> None:
@@ -438,23 +468,3 @@ def _redefines(inst: Inst, tensor: Tensor) -> bool:
         return False
     whole = [access for access in inst.writes() if access.tensor is tensor]
     return any(access.dynamic is None and covers_tensor(access) for access in whole)
-
-
-def _with_tensors(inst: Inst, tensors: dict[Tensor, Tensor]) -> Inst:
-    """``inst`` on other tensors of the same shapes."""
-    changes: dict[int, Access] = {}
-    for number, access in enumerate(inst.accesses()):
-        source = None if access.dynamic is None else access.dynamic.source
-        if access.tensor not in tensors and (source is None or source.tensor not in tensors):
-            continue
-        dynamic = access.dynamic
-        if dynamic is not None and source is not None and source.tensor in tensors:
-            dynamic = Dynamic(_in(tensors[source.tensor], source), dynamic.step, dynamic.kind)
-        tensor = tensors.get(access.tensor, access.tensor)
-        changes[number] = Access(tensor, access.offset, access.shape, access.strides, access.dtype, dynamic)
-    return inst.with_operands(changes) if changes else inst
-
-
-def _in(tensor: Tensor, region: Access) -> Access:
-    """The same window of another tensor of the same shape."""
-    return Access(tensor, region.offset, region.shape, region.strides, region.dtype)

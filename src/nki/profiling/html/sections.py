@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nki.base.source import Span
-from nki.profiling.advice import LEAST_WORTH, Advice
+from nki.profiling.advice import Advice
 from nki.profiling.html.markup import Child, Markup, tag
 from nki.profiling.html.quantities import count, digits, percent, rate, size, time
 from nki.profiling.html.source import Listing
-from nki.profiling.measures import EngineUse
+from nki.profiling.measures import LEAST_WORTH, EngineUse
 from nki.profiling.profile import Profile
 
 STEPS = 12
@@ -62,7 +62,11 @@ def advice(entries: Iterable[Advice], listing: Listing) -> Markup:
     items = [
         tag(
             "li",
-            tag("h3", each.title, tag("span", f"−{time(each.seconds * 1e9)}", class_="worth")),
+            tag(
+                "h3",
+                each.title,
+                tag("span", f"{'up to ' if each.at_most else ''}−{time(each.seconds * 1e9)}", class_="worth"),
+            ),
             tag("p", each.evidence),
             tag("p", each.remedy, class_="remedy"),
             line_buttons(each.lines, listing),

@@ -1,8 +1,8 @@
-"""Changes that give work of one engine to another, and all changes that advice asks about."""
+"""Changes that give work of one engine to another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,8 @@ from nki.ir.instruction import Inst
 from nki.ir.types import Buffer
 from nki.isa.tables.enums import engine
 from nki.passes.scheduling.engine_assignment import candidates
-from nki.profiling.changes import KINDS, Change
+from nki.profiling.changes.change import Change
+from nki.profiling.changes.computing import moves_data
 from nki.sim.timing import Revision, TimedCore
 from nki.target.model import Target
 
@@ -79,7 +80,7 @@ class _Moved(Change):
             other = self.elsewhere(inst, estimate)
             if other is None:
                 continue
-            self.found.append(inst)
+            self.find(core, number, estimate)
             due += self.share
             if due >= 1.0:
                 due -= 1.0
@@ -90,7 +91,9 @@ class _Moved(Change):
         return self.moved
 
 
-class _Eviction(_Moved):
+class Eviction(_Moved):
+    """Copies from PSUM on both engines that can do them."""
+
     title = "Sums leave PSUM through the busiest engine"
     remedy = (
         "give a part of the copies from PSUM to the other engine: nisa.tensor_copy for Vector, nisa.activation with "
@@ -98,7 +101,8 @@ class _Eviction(_Moved):
     )
 
     def could(self, inst: Inst, estimate: Estimate) -> bool:  # noqa: ARG002
-        return inst.as_copy() is not None and any(access.buffer is Buffer.psum for access in inst.reads())
+        copy = moves_data(inst)
+        return copy is not None and copy[1].buffer is Buffer.psum
 
     def _on_goal(self, inst: Inst, estimate: Estimate) -> Estimate | None:
         return super()._on_goal(inst, estimate) or replace(estimate, resource=self.goal)  # as another instruction
@@ -112,7 +116,7 @@ class _Eviction(_Moved):
         for number, inst in enumerate(core.core.numbered):
             estimate = estimates[number]
             if estimate.resource == self.source and self.could(inst, estimate):
-                self.found.append(inst)
+                self.find(core, number, estimate)
                 if id(estimate) not in shorter:
                     shorter[id(estimate)] = replace(estimate, occupancy=estimate.occupancy * (1.0 - self.share))
                 result[number] = shorter[id(estimate)]
@@ -120,12 +124,14 @@ class _Eviction(_Moved):
 
     def evidence(self) -> str:
         return (
-            f"{len(self.found)} copies from PSUM run on {self.source}, which works {self.surplus / 1e3:.1f} us longer "
-            f"than {self.goal}"
+            f"{self.count('copy', 'copies')} from PSUM run on {self.source}, which works "
+            f"{self.surplus / 1e3:.1f} us longer than {self.goal}"
         )
 
 
-class _OnGpSimd(_Moved):
+class OnGpSimd(_Moved):
+    """Work of GpSimd on Vector."""
+
     title = "GpSimd computes what Vector could"
     remedy = (
         "leave out engine=nisa.engine.gpsimd, or give GpSimd a smaller part: Vector needs fewer cycles, and GpSimd is "
@@ -137,16 +143,6 @@ class _OnGpSimd(_Moved):
 
     def evidence(self) -> str:
         return (
-            f"{len(self.found)} instructions that Vector has too run on GpSimd, which works "
+            f"{self.count('instruction')} that Vector has too run on GpSimd, which works "
             f"{self.surplus / 1e3:.1f} us longer"
         )
-
-
-def changes(profile: Profile) -> Iterator[tuple[Change, Revision]]:
-    """The changes that ``profile`` has instructions for, each with what it makes of them."""
-    target = profile.target
-    moves = _Eviction(target, "vector", "scalar"), _Eviction(target, "scalar", "vector")
-    for change in (*(kind(target) for kind in KINDS), *moves, _OnGpSimd(target, "gpsimd", "vector")):
-        revised = change.revised(profile)
-        if change.found:
-            yield change, revised

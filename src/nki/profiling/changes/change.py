@@ -1,0 +1,162 @@
+"""A change of a kernel: which instructions it is about, and the estimates that it gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst
+from nki.ir.types import Access, Buffer, is_row_indexed
+from nki.sim.timing import Revision, TimedCore
+from nki.target.model import Target
+
+if TYPE_CHECKING:
+    from nki.profiling.profile import Profile
+
+BETA_1 = "0.1"
+"""The release of programs whose functions return tiles, and have other names."""
+
+
+class _Revised(Revision):
+    """A revision whose answers for each core are known."""
+
+    def __init__(self) -> None:
+        self.by_core: dict[TimedCore, tuple[list[Estimate], Collection[int], Mapping[int, int]]] = {}
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:  # noqa: ARG002
+        return self.by_core[core][0]
+
+    def unbound(self, core: TimedCore) -> Collection[int]:
+        return self.by_core[core][1]
+
+    def queues(self, core: TimedCore) -> Mapping[int, int]:
+        return self.by_core[core][2]
+
+
+class Found(NamedTuple):
+    """An instruction that a change is about, how often it runs, and the ns of its resource that it takes in all."""
+
+    inst: Inst
+    runs: float
+    busy: float
+
+
+class Change(Revision):
+    """A change of some instructions, chosen and re-estimated one by one."""
+
+    title: str
+    remedy: str
+    older_remedy = ""
+    """The remedy in the words of NKI Beta 1, if its names are others."""
+    is_bound = False
+    """The change gains no more than the model says, and may gain less."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.found: list[Found] = []
+        self._runs: dict[TimedCore, list[int]] = {}
+
+    def evidence(self) -> str:
+        """The finding in numbers."""
+        raise NotImplementedError
+
+    def advised(self, release: str) -> str:
+        """The remedy in the words of ``release``."""
+        return self.older_remedy if release == BETA_1 and self.older_remedy else self.remedy
+
+    def runs(self, core: TimedCore, number: int) -> int:
+        """The number of executions of an instruction."""
+        return self._runs[core][number] if core in self._runs else 1
+
+    def find(self, core: TimedCore, number: int, estimate: Estimate, part: float = 1.0) -> None:
+        """Note that the change is about ``part`` of the executions of an instruction."""
+        runs = self.runs(core, number) * part
+        self.found.append(Found(core.core.numbered[number], runs, max(estimate.occupancy, estimate.issue) * runs))
+
+    def count(self, noun: str, plural: str = "", includes: Callable[[Inst], bool] = lambda _: True) -> str:
+        """The number of executions that the change is about, of the instructions that it ``includes``."""
+        number = round(sum(each.runs for each in self.found if includes(each.inst)))
+        return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+    def tensors(self) -> str:
+        """The names of the tensors in HBM that the instructions move."""
+        names = sorted({pair[0].name for each in self.found if (pair := hbm_side(each.inst))})
+        return ", ".join(f"'{name}'" for name in names[:3]) + (", …" if len(names) > 3 else "")
+
+    def revised(self, profile: Profile) -> Revision:
+        """The change of the instructions of ``profile``, which are asked about once: here, and in no replay."""
+        revised = _Revised()
+        for timed, events in zip(profile.timed.cores, profile.cores, strict=True):
+            self._runs[timed] = events.runs.tolist()
+        for core, times in zip(profile.timed.cores, profile.timeline.cores, strict=True):
+            estimates = self.estimates(core, times.estimates)
+            revised.by_core[core] = estimates, self.unbound(core), self.queues(core)
+        return revised
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+        result = list(estimates)
+        numbered = core.core.numbered
+        decided: dict[tuple[int, int], Estimate | None] = {}  # by kind, and by estimate: held weights have another
+        for number, kind in enumerate(core.kinds):
+            estimate = estimates[number]
+            key = kind, id(estimate)
+            if key not in decided:
+                decided[key] = self.estimate(numbered[number], estimate, core)
+            changed = decided[key]
+            if changed is not None:
+                self.find(core, number, estimate)
+                result[number] = changed
+        return result
+
+    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:
+        """The estimate of ``inst`` after the change; None if the change does not touch it. Instructions with one
+        signature are asked about once.
+        """
+        raise NotImplementedError
+
+
+def hbm_side(inst: Inst) -> tuple[Access, Access] | None:
+    """The HBM and the SBUF operand of a transfer between the two, of whole rows that lie at known places."""
+    outside = inside = None
+    for access in inst.accesses():
+        if is_row_indexed(access):
+            return None
+        buffer = access.tensor.buffer
+        if buffer.is_hbm:
+            if outside is not None:
+                return None
+            outside = access
+        elif buffer is Buffer.sbuf:
+            if inside is not None:
+                return None
+            inside = access
+    return None if outside is None or inside is None else (outside, inside)
+
+
+class OneByOne(Change):
+    """A change for which instructions of one signature differ."""
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+        result = list(estimates)
+        for number, inst in enumerate(core.core.numbered):
+            changed = self.estimate(inst, estimates[number], core)
+            if changed is not None:
+                self.find(core, number, estimates[number])
+                result[number] = changed
+        return result
+
+
+def scaled(estimate: Estimate, share: float) -> Estimate:
+    """The estimate of a transfer of which only the part ``share`` takes place."""
+    parts = {name: getattr(estimate, name) * share for name in ("occupancy", "transfer", "issue", "start")}
+    saved = (1 - share) * (estimate.issue + estimate.start + estimate.transfer)
+    engines = tuple(busy * share for busy in estimate.engines)
+    return replace(estimate, **parts, latency=estimate.latency - saved, engines=engines)
+
+
+def span(numbers: Collection[int]) -> str:
+    """``64``, or ``64 to 512``."""
+    least, most = min(numbers), max(numbers)
+    return str(least) if least == most else f"{least} to {most}"

@@ -1,0 +1,147 @@
+"""Changes of instructions of the compute engines: chains, transposes, float32 products, tables, operands."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from nki.base.dtype import float32
+from nki.cost.replay import table_ns
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst
+from nki.ir.types import Access, Buffer, Tensor
+from nki.isa.instructions.activation import Activation
+from nki.profiling.changes.change import BETA_1, Change, OneByOne, span
+from nki.sim.timing import NO_QUEUE, TimedCore
+from nki.target.model import Target
+
+
+def moves_data(inst: Inst) -> tuple[Access, Access] | None:
+    """Destination and source of a copy on chip, by whichever instruction."""
+    if (copy := inst.as_copy()) is not None:
+        return copy.dst, copy.src
+    if isinstance(inst, Activation) and inst.op.name == "copy" and inst.bias is None and inst.scale == 1.0:
+        return inst.dst, inst.data
+    return None
+
+
+class Chains(Change):
+    """Results that the next instruction of the engine can use at once."""
+
+    title = "Instructions that need the result of the one before on their engine"
+    remedy = "interleave two independent chains (two tiles), so that one fills the pipeline while the other waits"
+
+    def evidence(self) -> str:
+        return f"{self.count('instruction')} leave their engine's pipeline before the next one can use the result"
+
+    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+        return replace(estimate, dependent=0.0) if estimate.dependent > 0 and not estimate.transfer else None
+
+
+class Transposes(OneByOne):
+    """No transposes, and no copies of their results."""
+
+    title = "Transposes on the Tensor engine"
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.turned: set[Tensor] = set()
+        self.gone: set[int] = set()
+        """The transposes and copies of the core that was asked about last."""
+
+    def evidence(self) -> str:
+        copies = self.count("copy", "copies", lambda inst: not inst.on_tensor_engine)
+        moved = self.count("instruction", includes=lambda inst: inst.on_tensor_engine)
+        return f"{moved} of the Tensor engine only move data, and {copies} take the results out of PSUM"
+
+    def advised(self, release: str) -> str:
+        if release == BETA_1:
+            product = "of nl.matmul give x as it multiplies, with transpose_x=True; or choose the stationary operand of"
+            return f"keep the operand transposed in HBM; {product} nisa.nc_matmul so that no transpose is needed"
+        direct = ", or load 2-byte elements with nisa.dma_transpose" if self.target.dma_hardware_descriptors else ""
+        return (
+            "keep the operand transposed in HBM, or choose which operand of nisa.nc_matmul is stationary so that no "
+            f"transpose is needed{direct}"
+        )
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+        self.gone.clear()
+        nothing: dict[int, Estimate] = {}
+        result = list(estimates)
+        for number, inst in enumerate(core.core.numbered):
+            estimate = estimates[number]
+            if estimate.moves and estimate.flops:
+                self.turned.update(access.tensor for access in inst.writes())
+            elif estimate.transfer or (copy := moves_data(inst)) is None or copy[1].tensor not in self.turned:
+                continue
+            self.find(core, number, estimate)
+            self.gone.add(number)
+            if id(estimate) not in nothing:
+                nothing[id(estimate)] = replace(estimate, occupancy=0.0, latency=0.0, dependent=0.0, load=0.0, ports=())
+            result[number] = nothing[id(estimate)]
+        return result
+
+    def queues(self, core: TimedCore) -> Mapping[int, int]:  # noqa: ARG002
+        return dict.fromkeys(self.gone, NO_QUEUE)
+
+    def unbound(self, core: TimedCore) -> Collection[int]:
+        """The products, which get the banks of PSUM that the transposes had."""
+        return {n for n, inst in enumerate(core.core.numbered) if inst.on_tensor_engine and n not in self.gone}
+
+
+class Float32Products(Change):
+    """Products of one pass."""
+
+    title = "Products of float32"
+    remedy = (
+        "keep the operands in bfloat16 if the result may be as inexact: the Tensor engine takes one pass, and loads of "
+        "half as many bytes may gain more than this"
+    )
+    passes = 1.0
+    """Most passes of a product."""
+
+    def evidence(self) -> str:
+        return f"{self.count('product')} have float32 operands and take up to {self.passes:.0f} times as long"
+
+    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+        operands = [access for access in inst.reads() if access.buffer is Buffer.sbuf]
+        if not estimate.flops or estimate.moves or all(access.dtype is not float32 for access in operands):
+            return None
+        self.passes = max(self.passes, estimate.passes)
+        saved = estimate.occupancy * (1 - 1 / estimate.passes)
+        return replace(estimate, occupancy=estimate.occupancy - saved, latency=estimate.latency - saved)
+
+
+class Tables(OneByOne):
+    """One load of each activation table."""
+
+    title = "Swaps of activation tables"
+    remedy = "run all activations of one function before those of another, so that each table is loaded once"
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.tables: set[tuple[int, str]] = set()
+        self.swaps: set[int] = set()
+        """Times of the swaps, in ns."""
+
+    def evidence(self) -> str:
+        tables = len({table for _, table in self.tables})
+        return (
+            f"{self.count('activation')} follow one that needs another of {tables} tables, and a swap takes "
+            f"{span(sorted(self.swaps))} ns"
+        )
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+        result, last = list(estimates), ""
+        for number, estimate in enumerate(estimates):
+            if not (table := estimate.table):
+                continue
+            place = core.core.rank, table
+            if last not in ("", table) and place in self.tables:
+                self.find(core, number, estimate)
+                self.swaps.add(round(table_ns(last, table, self.target)))
+            if place in self.tables:
+                result[number] = replace(estimate, table="")
+            self.tables.add(place)
+            last = table
+        return result

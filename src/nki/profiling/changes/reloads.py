@@ -1,0 +1,161 @@
+"""The change that keeps what a kernel loads more than once (performance guide, Opt #1: exploit temporal locality)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from nki.analysis.access_pattern import AccessPattern, ByteRanges, pattern_of
+from nki.analysis.byte_sets import ByteSet
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst
+from nki.ir.loop import For, Loop, Statement
+from nki.ir.types import Access, Tensor
+from nki.profiling.changes.change import Change, hbm_side, scaled
+from nki.profiling.text import size
+from nki.sim.timing import Revision, TimedCore, loop_count
+from nki.target.model import Target
+
+if TYPE_CHECKING:
+    from nki.profiling.profile import Profile
+
+_GONE = Estimate("dma", 0.0, 0.0, 0.0, 0, "docs", "left out")
+"""The estimate of a transfer that does not take place."""
+
+
+@dataclass
+class _Loaded:
+    """Bytes of a tensor that were loaded in one way: as they lie, or transposed, with one distance between rows."""
+
+    bytes: ByteSet
+    first: dict[AccessPattern, int] = field(default_factory=dict[AccessPattern, int])
+    """The number of the instruction that loaded each window first."""
+
+    def since(self, pattern: AccessPattern) -> int:
+        """The number of the instruction from which on the bytes of a window that the set contains are on chip."""
+        if pattern in self.first:
+            return self.first[pattern]
+        begin, end = _ends(pattern)
+        spans = ((*_ends(other), number) for other, number in self.first.items())
+        return min((number for start, stop, number in spans if start < end and begin < stop), default=0)
+
+
+def _ends(pattern: AccessPattern) -> tuple[int, int]:
+    """The first byte of a window, and the one behind its last."""
+    ranges = ByteRanges.of(pattern)
+    return ranges.start, ranges.start + ranges.size + sum((count - 1) * step for count, step in ranges.dims)
+
+
+class Reloads(Change):
+    """Loads of bytes that an earlier instruction, or an earlier iteration, has loaded in the same way."""
+
+    title = "Inputs loaded again"
+    remedy = (
+        "keep the tile in SBUF: load it before the loop that uses it again, or block the loops so that each tile is "
+        "used as often as possible while it is there"
+    )
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.bytes = 0
+        self.free = self.kept = 0
+        """Bytes of a partition that no tile needs at the time of most use, and that the remedy needs."""
+        self.profile: Profile | None = None
+        self._unbound: dict[TimedCore, set[int]] = {}
+
+    @property
+    def is_bound(self) -> bool:
+        return self.kept > self.free
+
+    def evidence(self) -> str:
+        fits = f"all need {size(self.kept)} of each partition of SBUF, and {size(self.free)} are free"
+        blocks = "; blocked loops reach a part of this" if self.is_bound else ""
+        return (
+            f"{self.count('transfer')} load parts of {self.tensors()} that were loaded before, {size(self.bytes)}: "
+            f"{fits}{blocks}"
+        )
+
+    def revised(self, profile: Profile) -> Revision:
+        self.profile = profile
+        self.free = max(0, self.target.sbuf_usable_partition_bytes - profile.peak_memory["sbuf"])
+        return super().revised(profile)
+
+    def unbound(self, core: TimedCore) -> Collection[int]:
+        return self._unbound.get(core, ())
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+        result = list(estimates)
+        loaded: dict[tuple[object, ...], _Loaded] = {}
+        kept: dict[tuple[object, ...], tuple[int, int, int]] = {}  # windows: first and last use, bytes per partition
+        self._unbound[core] = set()
+        for number, (inst, loops) in enumerate(_with_loops(core.core.body, ())):
+            for access in inst.writes():
+                for key in [key for key in loaded if key[0] is access.tensor]:
+                    del loaded[key]
+            pair = hbm_side(inst) if estimates[number].transfer else None
+            if pair is None or pair[0].tensor.role != "input" or pair[0] not in inst.reads():
+                continue
+            source, tile = pair
+            way = (source.tensor, inst.as_copy() is None, source.strides[0], source.shape[0] == 1)
+            begin, repeats = number, self._repeats(inst, source, loops)
+            if source.dynamic is None:
+                known = loaded.setdefault(way, _Loaded(ByteSet(source.tensor)))
+                if known.bytes.contains(source):
+                    begin, repeats = known.since(pattern_of(source)), math.inf
+                else:
+                    known.bytes.add(source)
+                    known.first[pattern_of(source)] = number
+            if repeats <= 1:
+                continue
+            share = 1 / repeats
+            result[number] = _GONE if not share else scaled(estimates[number], share)
+            self.find(core, number, estimates[number], 1 - share)
+            self.bytes += round(estimates[number].bytes * self.found[-1].runs)
+            self._unbound[core].add(number)
+            window = (*way, pattern_of(source))
+            kept[window] = min(begin, kept.get(window, (begin,))[0]), number, tile.free_elements * tile.dtype.itemsize
+        self.kept = max(self.kept, _peak(kept.values()))
+        return result
+
+    def _repeats(self, inst: Inst, source: Access, loops: tuple[Loop, ...]) -> float:
+        """The number of times that loops run a load with one index, while nothing changes its tensor."""
+        repeats = 1.0
+        needed: set[Tensor] = {source.tensor, *(access.tensor for access in inst.indexed_by())}
+        for loop in reversed(loops):
+            if not needed.isdisjoint(_written(loop)):
+                break
+            repeats *= self._iterations(loop)
+        return repeats
+
+    def _iterations(self, loop: Loop) -> float:
+        recorded = self.profile.timed.trips.get(id(loop)) if self.profile else None
+        if recorded:
+            return max(1.0, sum(recorded) / len(recorded))
+        return loop_count(loop) or 1
+
+
+def _with_loops(body: Iterable[Statement], around: tuple[Loop, ...]) -> Iterator[tuple[Inst, tuple[Loop, ...]]]:
+    """The instructions in program order, each with the loops around it, the innermost last."""
+    for statement in body:
+        if isinstance(statement, Inst):
+            yield statement, around
+        else:
+            yield from _with_loops(statement.body, (*around, statement))
+
+
+def _written(loop: Loop) -> Iterator[Tensor]:
+    """The tensors that an iteration of ``loop`` changes, its counter included."""
+    if isinstance(loop, For):
+        yield loop.register.tensor
+    for inst, around in _with_loops(loop.body, ()):
+        yield from (access.tensor for access in inst.writes())
+        yield from (inner.register.tensor for inner in around if isinstance(inner, For))
+
+
+def _peak(ranges: Iterable[tuple[int, int, int]]) -> int:
+    """The greatest sum of the bytes of ranges, first and last position included, that hold at one position."""
+    changes = [change for first, last, count in ranges for change in ((first, count), (last + 1, -count))]
+    return max(accumulate(count for _, count in sorted(changes)), default=0)
