@@ -17,6 +17,8 @@ LABEL = 92
 """Room for the label of the kernel's point."""
 CURVE_HEIGHT = 122
 CURVE_POINTS = 800
+THIN = 2.0
+"""Least height of memory in use, so that a tile of few bytes does not vanish."""
 
 
 class _Logs:
@@ -117,7 +119,7 @@ def _curve(use: MemoryUse, capacity: int, end: float, several: bool) -> Markup:
         return LEFT + (WIDTH - RIGHT - LEFT) * min(ns / end, 1.0)
 
     def y(count: int) -> float:
-        return bottom - (bottom - top) * count / most
+        return bottom - max((bottom - top) * count / most, THIN) if count else bottom
 
     path = [f"M{LEFT} {bottom:.1f}"]
     for ns, count in zip(times, used, strict=True):
