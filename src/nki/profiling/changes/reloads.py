@@ -33,6 +33,22 @@ class _Loaded:
     bytes: ByteSet
     first: dict[AccessPattern, int] = field(default_factory=dict[AccessPattern, int])
     """The number of the instruction that loaded each window first."""
+    shapes: set[tuple[int, ...]] = field(default_factory=set[tuple[int, ...]])
+    """The shapes of the windows."""
+
+    def contains(self, access: Access) -> bool:
+        """Test if all bytes of a window are on chip. Windows of one shape count as tiles, which do not overlap: for
+        these, to compare sets of bytes would take most of the time.
+        """
+        if pattern_of(access) in self.first:
+            return True
+        return self.shapes != {access.shape} and self.bytes.contains(access)
+
+    def add(self, access: Access, number: int) -> None:
+        """Note that instruction ``number`` loads a window."""
+        self.bytes.add(access)
+        self.first[pattern_of(access)] = number
+        self.shapes.add(access.shape)
 
     def since(self, pattern: AccessPattern) -> int:
         """The number of the instruction from which on the bytes of a window that the set contains are on chip."""
@@ -105,11 +121,10 @@ class Reloads(Change):
             begin, repeats = number, self._repeats(inst, source, loops)
             if source.dynamic is None:
                 known = loaded.setdefault(way, _Loaded(ByteSet(source.tensor)))
-                if known.bytes.contains(source):
+                if known.contains(source):
                     begin, repeats = known.since(pattern_of(source)), math.inf
                 else:
-                    known.bytes.add(source)
-                    known.first[pattern_of(source)] = number
+                    known.add(source, number)
             if repeats <= 1:
                 continue
             share = 1 / repeats
