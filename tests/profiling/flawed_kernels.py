@@ -66,14 +66,12 @@ def products(x, w, keep):
             nisa.dma_copy(dst=weights, src=w)
         stationary = _tile(ROWS, x.dtype)
         nisa.dma_copy(dst=stationary, src=x[:, place])
-        for first in range(0, columns, 1024):
-            result = _tile(1024, x.dtype)
-            for half, engine in enumerate(BOTH):
-                total, part = _tile(512, nl.float32, nl.psum), slice(half * 512, half * 512 + 512)
-                moving = weights[:, first + half * 512 : first + half * 512 + 512]
-                nisa.nc_matmul(dst=total, stationary=stationary, moving=moving)
-                nisa.tensor_copy(dst=result[:, part], src=total, engine=engine)
-            nisa.dma_copy(dst=y[place, first : first + 1024], src=result)
+        result = _tile(columns, x.dtype)
+        for number, first in enumerate(range(0, columns, 512)):
+            total, part = _tile(512, nl.float32, nl.psum), slice(first, first + 512)
+            nisa.nc_matmul(dst=total, stationary=stationary, moving=weights[:, part])
+            nisa.tensor_copy(dst=result[:, part], src=total, engine=BOTH[number % 2])
+        nisa.dma_copy(dst=y[place], src=result)
     return y
 
 
@@ -235,11 +233,11 @@ def activations(x, groups):
 def squared_beside(x, engines):
     """x ** 2 of each tile in turn on ``engines``."""
     y = _output(x.shape, x.dtype)
-    for number, first in enumerate(range(0, x.shape[1], 1024)):
-        tile = _tile(1024, x.dtype)
-        nisa.dma_copy(dst=tile, src=x[:, first : first + 1024])
+    for number, first in enumerate(range(0, x.shape[1], 2048)):
+        tile = _tile(2048, x.dtype)
+        nisa.dma_copy(dst=tile, src=x[:, first : first + 2048])
         nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=nl.multiply, engine=engines[number % len(engines)])
-        nisa.dma_copy(dst=y[:, first : first + 1024], src=tile)
+        nisa.dma_copy(dst=y[:, first : first + 2048], src=tile)
     return y
 
 

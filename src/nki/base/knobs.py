@@ -87,6 +87,11 @@ def debug() -> bool:
     return os.environ.get("NKI_DEBUG", "0") not in ("", "0")
 
 
+def draws_progress() -> bool:
+    """``TERM=dumb`` makes it False: a terminal that cannot take a line back shows no progress."""
+    return os.environ.get("TERM") != "dumb"
+
+
 def framework_debug() -> bool:
     """``NEURON_FRAMEWORK_DEBUG=1``: XLA keeps the HLO of each program, in binary form (``docs/torch_xla.md``)."""
     return os.environ.get("NEURON_FRAMEWORK_DEBUG", "0") not in ("", "0")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
+
+from nki.base import knobs
 
 WIDTH = 24
 
@@ -27,7 +28,7 @@ def step(text: str) -> None:
 
 
 def _show(text: str) -> None:
-    if os.environ.get("TERM") == "dumb":  # it cannot take a line back
+    if not knobs.draws_progress():
         return
     if sys.stderr is None or not sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison]  # with `2>&-`
         return

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.base.dtype import DType
+from nki.ir.declaration import combining
 from nki.ir.types import Access
 
 # Plain dataclasses: slots, comparisons and representations would each be compiled at every `import nki`.
@@ -122,6 +123,8 @@ class Effects:
     copy: Callable[[Any], Copy] | None = None
     transpose: Callable[[Any], Copy] | None = None
     """The elements of ``src`` move to ``dst`` uninterpreted, partitions and elements exchanged."""
+    combining: combining.Combining = combining.NONE
+    """The work of other instructions that this one, or one like it, could do as well."""
     implicit: ImplicitOperand | None = None
     skips: Callable[[Any], bool] | None = None
     """Set where a run-time index may be allowed to lead out of bounds; true: such rows are skipped."""

@@ -8,6 +8,7 @@ from nki.base.dtype import float32
 from nki.base.errors import ArgumentError, DTypeError, GenerationError, OperatorError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.declaration.combining import Combination, Combining, RowSum, Scaling, Step
 from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, Rule, instruction
@@ -121,9 +122,46 @@ def _function(draw: Draw, bias: object) -> Op:
     return OPS[draw.choice([name for name in activations.ACTIVATIONS if name not in refused])]
 
 
+def _scaling(i: Any) -> Scaling | None:
+    """``nl.copy`` with ``scale`` and ``bias``, as far as they do something."""
+    if i.op.name != "copy" or i.uses_registers:
+        return None
+    scale = () if isinstance(i.scale, int | float) and i.scale == 1.0 else (Step("multiply", i.scale),)
+    return Scaling(i.dst, i.data, scale if i.bias is None else (*scale, Step("add", i.bias)))
+
+
+def _after_scaling(i: Any, scaling: Scaling, result: Access) -> Combination | None:
+    """A scaling by ``scale`` and ``bias``, where a function without them follows."""
+    plain = result is i.data and i.bias is None and isinstance(i.scale, int | float) and i.scale == 1.0
+    if not plain or i.op.name == "copy":
+        return None
+    operators = tuple(step.op for step in scaling.steps)
+    if operators not in (("multiply",), ("add",), ("multiply", "add")):
+        return None
+    operands = {"multiply": 1.0, "add": None} | {step.op: step.operand for step in scaling.steps}
+    both = i.replace(data=scaling.data, scale=operands["multiply"], bias=operands["add"])
+    advice = "nisa.activation has scale= and bias="
+    return Combination(both, advice, advice)
+
+
+def _with_row_sum(i: Any, total: RowSum) -> Combination | None:
+    if i.uses_registers:
+        return None
+    both = ActivationReduce(i.dst, i.op, i.data, OPS["add"], total.dst, i.bias, i.scale)
+    return Combination(
+        both,
+        "nisa.activation adds up its results with reduce_op= and reduce_res=",
+        "nisa.activation_reduce adds up its results",
+    )
+
+
 @instruction(
     engines=(enums.engine.scalar,),
-    effects=Effects(implicit=accumulators.implicit(accumulators.SCALAR), element_indexed=("dst", "data")),
+    effects=Effects(
+        implicit=accumulators.implicit(accumulators.SCALAR),
+        combining=Combining(scaling=_scaling, after_scaling=_after_scaling, with_row_sum=_with_row_sum),
+        element_indexed=("dst", "data"),
+    ),
 )
 class Activation(Inst):
     """``dst = op(data * scale + bias)`` on the Scalar engine, in float32.
@@ -206,7 +244,11 @@ class Activation(Inst):
 
 @instruction(
     engines=(enums.engine.scalar,),
-    effects=Effects(implicit=accumulators.implicit(accumulators.SCALAR), element_indexed=("dst", "data")),
+    effects=Effects(
+        implicit=accumulators.implicit(accumulators.SCALAR),
+        combining=Combining(after_scaling=_after_scaling),
+        element_indexed=("dst", "data"),
+    ),
 )
 class ActivationReduce(Inst):
     """``dst = op(data * scale + bias)`` and ``reduce_res`` = its sum over the free dimensions.

@@ -9,6 +9,7 @@ from nki.base.dtype import float32 as _F32
 from nki.base.errors import ArgumentError, OperatorError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.declaration.combining import Combining, RowSum
 from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
@@ -53,7 +54,15 @@ def _store(m: Algebra[Any], op: Op, dst: Tile, value: Any) -> None:
         m.store(dst, m.cast(value, dst.dtype))
 
 
-@instruction(engines=(_E.vector,), effects=Effects(element_indexed=("dst", "data")))
+def _row_sum(i: Any) -> RowSum | None:
+    adds_all = i.op.name == "add" and not i.negate and i.dst.free_elements == 1 < i.data.free_elements
+    return RowSum(i.dst, i.data) if adds_all else None
+
+
+@instruction(
+    engines=(_E.vector,),
+    effects=Effects(combining=Combining(row_sum=_row_sum), element_indexed=("dst", "data")),
+)
 class TensorReduce(Inst):
     """Fold the last dimensions of ``data`` with ``op``, partition by partition.
 

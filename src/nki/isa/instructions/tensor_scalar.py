@@ -8,11 +8,12 @@ from nki.base.errors import ArgumentError, EngineError, OperatorError
 from nki.cost import engines as cost
 from nki.cost.division import behind_reciprocals, divisors
 from nki.ir.algebra import Algebra
+from nki.ir.declaration.combining import Combination, Combining, Scaling, Step
 from nki.ir.effects import Effects, Update
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
-from nki.ir.types import In, Out, Scalar, Tile
+from nki.ir.types import Access, In, Out, Scalar, Tile
 from nki.isa.rules.indirection import indirection, no_addresses, scalar_not_in_psum
 from nki.isa.rules.operands import (
     alu_op,
@@ -83,9 +84,40 @@ def _steps(i: Any) -> tuple[tuple[str | None, bool], ...]:
     return (i.op0.name, i.reverse0), (None if i.op1 is None else i.op1.name, i.reverse1)
 
 
+def _scaling(i: Any) -> Scaling | None:
+    if i.op0.alu is None or i.op0.alu.bits:
+        return None
+    steps = (Step(i.op0.name, i.operand0, i.reverse0),)
+    if i.op1 is not None:
+        steps += (Step(i.op1.name, i.operand1, i.reverse1),)
+    return Scaling(i.dst, i.data, steps)
+
+
+def _after_scaling(i: Any, scaling: Scaling, result: Access) -> Combination | None:
+    """Both operators in one instruction, if each scaling has one."""
+    if result is not i.data or len(scaling.steps) != 1 or i.op1 is not None or _scaling(i) is None:
+        return None
+    (step,) = scaling.steps
+    both = i.replace(
+        data=scaling.data,
+        op0=OPS[step.op],
+        operand0=step.operand,
+        reverse0=step.reverse,
+        op1=i.op0,
+        operand1=i.operand0,
+        reverse1=i.reverse0,
+    )
+    advice = "nisa.tensor_scalar has op1= and operand1="
+    return Combination(both, advice, advice)
+
+
 @instruction(
     engines=(_E.vector, _E.scalar, _E.gpsimd),
-    effects=Effects(updates=lambda i: (Update(i.data, _steps(i)),), element_indexed=("dst", "data")),
+    effects=Effects(
+        updates=lambda i: (Update(i.data, _steps(i)),),
+        combining=Combining(scaling=_scaling, after_scaling=_after_scaling),
+        element_indexed=("dst", "data"),
+    ),
 )
 class TensorScalar(Inst):
     """``dst = (data <op0> operand0) <op1> operand1``, operands repeated along the free dimensions.

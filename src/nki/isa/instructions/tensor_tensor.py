@@ -8,11 +8,13 @@ from nki.base.errors import EngineError, MemoryRegionError
 from nki.cost import engines as cost
 from nki.cost.division import behind_reciprocals, divisors
 from nki.ir.algebra import Algebra
+from nki.ir.declaration.combining import Combination, Combining, Scaling
 from nki.ir.effects import Effects, Update
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, INTEGERS, Draw
-from nki.ir.types import Buffer, In, Out, Tile
+from nki.ir.types import Access, Buffer, In, Out, Tile
+from nki.isa.instructions.tensor_scalar import ScalarTensorTensor, TensorScalar
 from nki.isa.rules.indirection import indirection
 from nki.isa.rules.operands import (
     alu_op,
@@ -41,7 +43,45 @@ def _updates(i: Any) -> tuple[Update, ...]:
     return Update(i.data1, ((i.op.name, False),)), Update(i.data2, ((i.op.name, True),))
 
 
-@instruction(engines=(_E.vector, _E.gpsimd), effects=Effects(updates=_updates, element_indexed=("dst", "data1")))
+def _is_arithmetic(i: Any) -> bool:
+    return i.op.alu is not None and not i.op.alu.bits
+
+
+def _after_scaling(i: Any, scaling: Scaling, result: Access) -> Combination | None:
+    """Scaling of one of the two tiles, on Vector, which alone has the instruction."""
+    if len(scaling.steps) != 1 or not _is_arithmetic(i) or i.queue != "vector":
+        return None
+    (step,) = scaling.steps
+    if step.operand is None:
+        return None
+    other, reverse = (i.data2, False) if result is i.data1 else (i.data1, True)
+    both = ScalarTensorTensor(
+        i.dst, scaling.data, OPS[step.op], step.operand, i.op, other, reverse0=step.reverse, reverse1=reverse
+    )
+    advice = "nisa.scalar_tensor_tensor does both"
+    return Combination(both, advice, advice)
+
+
+def _by_column(i: Any) -> TensorScalar | None:
+    """``nisa.tensor_scalar``, if each partition of a tile has one place that all elements read."""
+    if not _is_arithmetic(i):
+        return None
+    for column, data in ((i.data2, i.data1), (i.data1, i.data2)):
+        if column.one_place():
+            shape = (column.partitions, *(1 for _ in column.shape[1:]))
+            operand = column.with_window(column.offset, shape, column.strides, column.dynamic)
+            return TensorScalar(i.dst, data, i.op, operand, reverse0=column is i.data1, engine=i.engine)
+    return None
+
+
+@instruction(
+    engines=(_E.vector, _E.gpsimd),
+    effects=Effects(
+        updates=_updates,
+        combining=Combining(after_scaling=_after_scaling, by_column=_by_column),
+        element_indexed=("dst", "data1"),
+    ),
+)
 class TensorTensor(Inst):
     """``dst = data1 <op> data2``, element by element.
 

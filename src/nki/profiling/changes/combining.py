@@ -1,25 +1,22 @@
 """Changes that let one instruction do the work of two, or a cheaper one the same (performance guide, Opt #6).
 
-Advice names instructions, so this module knows a few of them.
+Which instructions that are, their declarations say (:mod:`nki.ir.declaration.combining`).
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nki.analysis.access_pattern import pattern_of
+from nki.ir.declaration.combining import NONE, Combination, Scaling
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
-from nki.isa.instructions.activation import Activation, ActivationReduce
-from nki.isa.instructions.tensor_reduce import TensorReduce
-from nki.isa.instructions.tensor_scalar import ScalarTensorTensor, TensorScalar
-from nki.isa.instructions.tensor_tensor import TensorTensor
 from nki.isa.tables.enums import engine
 from nki.passes.scheduling.engine_assignment import candidates
 from nki.profiling.changes.change import BETA_1, Change, without_time
@@ -32,11 +29,6 @@ if TYPE_CHECKING:
 
 _MOST_USES = 256
 """Uses of a tensor behind an instruction that are looked at; beyond, its result counts as used by others."""
-_ACTIVATION = "nisa.activation has scale= and bias="
-_SCALAR = "nisa.tensor_scalar has op1= and operand1="
-_TENSOR = "nisa.scalar_tensor_tensor does both"
-_SUM = "nisa.activation adds up its results with reduce_op= and reduce_res="
-_OLDER_SUM = "nisa.activation_reduce adds up its results"
 
 
 class _Uses:
@@ -92,15 +84,14 @@ class Combined(Change):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self.ways: dict[str, None] = {}
+        self.advice: dict[tuple[str, str], None] = {}
         self._gone: dict[TimedCore, set[int]] = {}
 
     def evidence(self) -> str:
         return f"{self.count('instruction')} only prepare or add up what another instruction could by itself"
 
     def advised(self, release: str) -> str:
-        ways = [_OLDER_SUM if way is _SUM and release == BETA_1 else way for way in self.ways]
-        return "; ".join(ways)
+        return "; ".join(older if release == BETA_1 else newer for newer, older in self.advice)
 
     def queues(self, core: TimedCore) -> Mapping[int, int]:
         return dict.fromkeys(self._gone.get(core, ()), NO_QUEUE)
@@ -109,92 +100,69 @@ class Combined(Change):
         result = list(estimates)
         numbered = core.core.numbered
         gone = self._gone[core] = set[int]()
-        kinds = [isinstance(inst, TensorScalar | Activation) for inst in core.distinct]
-        firsts = [number for number, kind in enumerate(core.kinds) if kinds[kind]]
-        uses = _Uses(numbered) if firsts else None
+        firsts = [_First.of(inst) for inst in core.distinct]
+        numbers = [number for number, kind in enumerate(core.kinds) if firsts[kind] is not None]
+        uses = _Uses(numbered) if numbers else None
         combined: set[int] = set()
-        for number in firsts:
+        for number in numbers:
             assert uses is not None
             if number in combined:
                 continue  # one that does the work of two has no room for a third
-            first = numbered[number]
-            readers = uses.readers(number, first.__dict__["dst"]) or []
-            pairs = ((other, _way(first, numbered[other], access, len(readers))) for other, access in readers)
-            other, way = next(((other, way) for other, way in pairs if way and other not in combined), (-1, ""))
-            if not way:
-                continue
-            left_out, kept = (other, number) if way == _SUM else (number, other)
-            merged = _merged(first, numbered[other], way)
-            if merged is not None and not _is_legal(merged, self.target):
-                continue
-            estimate = self._sum(estimates[kept]) if merged is None else merged.cost(self.target)
-            if estimate.occupancy >= estimates[number].occupancy + estimates[other].occupancy:
-                continue  # the one instruction streams both tiles in turn
-            gone.add(left_out)
-            combined |= {number, other}
-            self.ways[way] = None
-            self.find(core, left_out, estimates[left_out])
-            result[left_out], result[kept] = without_time(estimates[left_out]), estimate
+            for pair in self._pairs(number, numbered, uses):
+                if combined.isdisjoint((pair.kept, pair.gone)):
+                    estimate = pair.combination.inst.cost(self.target)
+                    if estimate.occupancy < estimates[pair.kept].occupancy + estimates[pair.gone].occupancy:
+                        gone.add(pair.gone)
+                        combined |= {pair.kept, pair.gone}
+                        self.advice[pair.combination.advice, pair.combination.older_advice] = None
+                        self.find(core, pair.gone, estimates[pair.gone])
+                        result[pair.gone], result[pair.kept] = without_time(estimates[pair.gone]), estimate
+                    break  # else the one instruction streams both tiles in turn
         return result
 
-    def _sum(self, estimate: Estimate) -> Estimate:
-        """The estimate of an activation that adds up its results."""
-        readout = self.target.scalar_read_accumulator_cycles / self.target.scalar_clock_ghz
-        return replace(estimate, occupancy=estimate.occupancy + readout, latency=estimate.latency + readout)
+    def _pairs(self, number: int, numbered: Sequence[Inst], uses: _Uses) -> Iterator[_Pair]:
+        """The legal combinations of instruction ``number`` with one that reads its result."""
+        first = _First.of(numbered[number])
+        assert first is not None
+        readers = uses.readers(number, first.dst) or []
+        for other, access in readers:
+            if pattern_of(access) != pattern_of(first.dst) or access.dtype is not first.dst.dtype:
+                continue
+            combining = numbered[other].effects.combining
+            if (total := combining.row_sum(numbered[other])) is not None:
+                if (added := numbered[number].effects.combining.with_row_sum(numbered[number], total)) is not None:
+                    yield _Pair(number, other, added)
+            elif first.scaling is not None and first.scaling.steps and len(readers) == 1:
+                both = combining.after_scaling(numbered[other], first.scaling, access)
+                if both is not None and _is_legal(both.inst, self.target):
+                    yield _Pair(other, number, both)
+
+
+class _First(NamedTuple):
+    """An instruction whose result another one could take on: a scaling, or one that could add its results up."""
+
+    dst: Access
+    scaling: Scaling | None
+
+    @classmethod
+    def of(cls, inst: Inst) -> _First | None:
+        combining = inst.effects.combining
+        scaling = combining.scaling(inst)
+        if scaling is not None:
+            return cls(scaling.dst, scaling)
+        return None if combining.with_row_sum is NONE.with_row_sum else cls(inst.writes()[0], None)
+
+
+class _Pair(NamedTuple):
+    """The instruction that does the work of two, the one in whose place it is, and the one that it spares."""
+
+    kept: int
+    gone: int
+    combination: Combination
 
 
 def _is_legal(inst: Inst, target: Target) -> bool:
     return all(rule.ok(inst, target) for rule in inst.rules if rule.applies_to(target))
-
-
-def _merged(first: Inst, second: Inst, way: str) -> Inst | None:
-    """The instruction that does the work of ``second`` and of ``first`` before it; None for a sum behind it."""
-    if way == _SUM:
-        return None
-    assert isinstance(first, TensorScalar)
-    if isinstance(second, Activation | ActivationReduce):
-        scales = first.op0.name == "multiply"
-        shift = first.operand1 if first.op1 else None if scales else first.operand0
-        return second.replace(data=first.data, scale=first.operand0 if scales else 1.0, bias=shift)
-    if isinstance(second, TensorScalar):
-        return second.replace(data=first.data, op1=second.op0, operand1=second.operand0, op0=first.op0)
-    assert isinstance(second, TensorTensor) and first.operand0 is not None
-    other = second.data2 if second.data1.tensor is first.dst.tensor else second.data1
-    return ScalarTensorTensor(second.dst, first.data, first.op0, first.operand0, second.op, other)
-
-
-def _way(first: Inst, second: Inst, access: Access, readers: int) -> str:
-    """The instruction that does the work of both, the second of which reads ``access`` of the result of the first; ""
-    if none does. ``readers``: the reads of that result.
-    """
-    dst: Access = first.__dict__["dst"]
-    if pattern_of(access) != pattern_of(dst) or access.dtype is not dst.dtype:
-        return ""
-    if isinstance(first, Activation):
-        return _SUM if _adds_up(first, second) else ""
-    assert isinstance(first, TensorScalar)
-    if readers > 1 or first.op0.alu is None or first.op0.alu.bits:
-        return ""
-    if isinstance(second, Activation | ActivationReduce):
-        names = first.op0.name, first.op1.name if first.op1 else None
-        fits = names in (("multiply", None), ("add", None), ("multiply", "add"))
-        plain = access is second.data and second.bias is None and second.scale == 1.0
-        return _ACTIVATION if fits and plain and second.op.name != "copy" else ""
-    if first.op1 is not None:
-        return ""
-    if isinstance(second, TensorScalar):
-        alu = second.op0.alu
-        return _SCALAR if second.op1 is None and access is second.data and alu is not None and not alu.bits else ""
-    if isinstance(second, TensorTensor) and second.queue == "vector":
-        return _TENSOR if second.op.alu is not None and not second.op.alu.bits else ""
-    return ""
-
-
-def _adds_up(first: Activation, second: Inst) -> bool:
-    """Test if ``second`` adds up the whole results of each partition of ``first``."""
-    if not isinstance(second, TensorReduce) or second.op.name != "add" or second.negate or first.uses_registers:
-        return False
-    return second.dst.free_elements == 1 < second.data.free_elements
 
 
 class RepeatedOperand(Change):
@@ -203,27 +171,16 @@ class RepeatedOperand(Change):
     title = "Tiles in which each partition repeats one number"
     remedy = "pass the (partitions, 1) tile itself as operand0 of nisa.tensor_scalar: it streams one tile and not two"
 
-    def __init__(self, target: Target) -> None:
-        super().__init__(target)
-        self.priced: dict[tuple[int, str], Estimate | None] = {}
-
     def evidence(self) -> str:
         return f"{self.count('instruction')} of two tiles read one of them with a step of 0"
 
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
-        if not isinstance(inst, TensorTensor) or inst.op.alu is None or inst.op.alu.bits:
+        scalar = inst.effects.combining.by_column(inst)
+        if scalar is None:
             return None
-        for column, data in ((inst.data2, inst.data1), (inst.data1, inst.data2)):
-            if column.one_place():
-                shape = (column.partitions, *(1 for _ in column.shape[1:]))
-                operand = column.with_window(column.offset, shape, column.strides, column.dynamic)
-                scalar = TensorScalar(
-                    inst.dst, data, inst.op, operand, column is inst.data1, engine=engine.unknown
-                ).with_schedule(queue=inst.queue)
-                offers = candidates(scalar, self.target)
-                other = next((offer.estimate for offer in offers if offer.queue == estimate.resource), None)
-                return other if other is not None and other.occupancy < estimate.occupancy else None
-        return None
+        offers = candidates(scalar, self.target)
+        other = next((offer.estimate for offer in offers if offer.queue == estimate.resource), None)
+        return other if other is not None and other.occupancy < estimate.occupancy else None
 
 
 class FewElements(Change):

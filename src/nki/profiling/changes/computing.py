@@ -10,7 +10,6 @@ from nki.cost.replay import table_ns
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
-from nki.isa.instructions.activation import Activation
 from nki.profiling.changes.change import BETA_1, Change, OneByOne, span, without_time
 from nki.sim.timing import NO_QUEUE, TimedCore
 from nki.target.model import Target
@@ -20,9 +19,8 @@ def moves_data(inst: Inst) -> tuple[Access, Access] | None:
     """Destination and source of a copy on chip, by whichever instruction."""
     if (copy := inst.as_copy()) is not None:
         return copy.dst, copy.src
-    if isinstance(inst, Activation) and inst.op.name == "copy" and inst.bias is None and inst.scale == 1.0:
-        return inst.dst, inst.data
-    return None
+    scaling = inst.effects.combining.scaling(inst)
+    return None if scaling is None or scaling.steps else (scaling.dst, scaling.data)
 
 
 class Chains(Change):

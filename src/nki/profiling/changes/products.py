@@ -12,7 +12,6 @@ from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
-from nki.isa.instructions.tensor_tensor import TensorTensor
 from nki.profiling.changes.change import BETA_1, Change, span, without_time
 from nki.sim.timing import NO_QUEUE, TimedCore
 from nki.target.model import Target
@@ -80,10 +79,13 @@ class SumsOutsidePsum(Change):
 
 def _added(inst: Inst) -> tuple[Access, Access] | None:
     """The operand in PSUM of an instruction that adds it to a tile in SBUF, in place, and that tile."""
-    if not isinstance(inst, TensorTensor) or inst.op.name != "add" or inst.dst.buffer is not Buffer.sbuf:
+    chains = inst.update_chains()
+    if len(chains) != 2 or any([operator for operator, _ in chain.steps] != ["add"] for chain in chains):
         return None
-    for operand, total in ((inst.data1, inst.data2), (inst.data2, inst.data1)):
-        if operand.buffer is Buffer.psum and total.same_place(inst.dst):
+    (dst,) = inst.writes()
+    one, two = (chain.operand for chain in chains)
+    for operand, total in ((one, two), (two, one)):
+        if operand.buffer is Buffer.psum and dst.buffer is Buffer.sbuf and total.same_place(dst):
             return operand, total
     return None
 
