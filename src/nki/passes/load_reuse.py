@@ -1,11 +1,13 @@
 """Stage ``load_reuse``: leave out loads of rows that a tile in SBUF still holds.
 
-The compiler of Neuron did so at the time of Beta 1. The tutorial on fused Mamba says that loops are unrolled, and that
-tiles are "likely" loaded again in later iterations because all of them together are large; the figure of its profile in
-the NKI Performance Guide ("Exploit temporal locality") counts 227 loads of a tensor for which the kernel asks 512
-times, as if 19 of 32 tiles stayed and the others were loaded in each of 16 iterations. Profiles of later releases show
-all loads, or fewer without a rule that explains both; so other releases keep all loads. Only profiles run this stage:
-results are the same either way, and executors on a CPU gain nothing from it.
+The compiler of Neuron may have done so at the time of Beta 1. The tutorial on fused Mamba says that loops are unrolled,
+and that tiles are "likely" loaded again in later iterations because all of them together are large; the figure of its
+profile in the NKI Performance Guide ("Exploit temporal locality") counts 227 loads of a tensor for which the kernel
+asks 512 times, as if 19 of 32 tiles stayed and the others were loaded in each of 16 iterations. The tutorial on matrix
+multiplication says the opposite: both operands are loaded for every product of the simplest kernel, which the bandwidth
+of HBM limits therefore. Profiles of later releases show all loads, or fewer without a rule that explains both. So the
+prediction has all loads, and only the fast end of its interval, for Beta 1 kernels, comes from a program after this
+stage: results are the same either way, and executors on a CPU gain nothing from it.
 
 A load is left out where an earlier load has filled the same part of a tile of the same shape and dtype with the same
 window of a tensor in HBM, nobody has written to that tensor since, and the tile stays in SBUF; the readers of the
@@ -40,7 +42,7 @@ from nki.target.memory_spaces import memory_spaces
 from nki.target.model import Target
 
 RELEASES: Final = frozenset({"0.1"})
-"""The releases of NKI whose compiler leaves out loads: Beta 1."""
+"""The releases of NKI whose compiler left out loads in a published profile: Beta 1."""
 SHARE: Final = 0.75
 """Part of the free bytes that tiles which stay may take: a guess. The rest is room for tiles between which bytes stay
 free."""

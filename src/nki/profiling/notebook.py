@@ -22,7 +22,7 @@ def table(profile: Profile) -> str:
         f"the launch. At least {text.duration(profile.lower_bound.seconds)} in any order of these instructions: "
         f"{escape(profile.lower_bound.resource)}."
     )
-    about = text.about_loads_left_out(profile)
+    about = text.about_spare_loads(profile)
     engines = [
         (
             f"{use.core}.{use.engine}" if len(profile.cores) > 1 else use.engine,

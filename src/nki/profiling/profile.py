@@ -22,8 +22,8 @@ from nki.profiling import measures, notebook, parquet, text, trace, what_if
 from nki.profiling.advice import Advice, advise
 from nki.profiling.compiling import Given, compiled, trips_of
 from nki.profiling.events import CoreEvents
-from nki.profiling.left_out import LeftOut
 from nki.profiling.measures import Cost, EngineUse, MemoryUse, Step, TransferSize
+from nki.profiling.spare_loads import SpareLoads
 from nki.profiling.summary import summary
 from nki.sim.lower_bound import lower_bound
 from nki.sim.timing import TimedProgram, Timeline, Trips
@@ -41,8 +41,8 @@ class Bound:
 class Profile:
     """The predicted run of a kernel on one target. Times of properties are seconds, those of events ns.
 
-    ``program`` is the kernel after the last stage of the compiler, and ``timeline`` the replay of it. ``left_out``: the
-    loads that the vendor's compiler leaves out of it.
+    ``program`` is the kernel after the last stage of the compiler, and ``timeline`` the replay of it.
+    ``spare_loads``: the loads that the vendor's compiler may leave out of it.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Profile:
         target: Target,
         timed: TimedProgram,
         fewest: TimedProgram | None = None,
-        left_out: LeftOut | None = None,
+        spare_loads: SpareLoads | None = None,
     ) -> None:
         self.program = program
         self.target = target
         self.timed = timed
         self.fewest = fewest or timed
-        self.left_out = left_out
+        self.spare_loads = spare_loads
         self.timeline: Timeline = timed.run(target)
 
     @property
@@ -92,10 +92,10 @@ class Profile:
 
     @property
     def ends(self) -> list[tuple[TimedProgram, Target]]:
-        """The programs and targets at the ends of the interval; at the slow end, no load is left out."""
-        slow = self.target.bound(1)
-        programs = [self.timed] if self.left_out is None else [self.timed, self.left_out.timed]
-        return [(self.fewest, self.target.bound(0)), *((timed, slow) for timed in programs)]
+        """The programs and targets at the ends of the interval; at the fast end, no load is spare."""
+        fast = self.target.bound(0)
+        programs = [self.fewest] if self.spare_loads is None else [self.fewest, self.spare_loads.timed]
+        return [*((timed, fast) for timed in programs), (self.timed, self.target.bound(1))]
 
     @cached_property
     def interval(self) -> tuple[float, float]:
@@ -118,11 +118,6 @@ class Profile:
     def bytes(self) -> dict[str, int]:
         """Bytes by memory and direction (``hbm_read``, ``sbuf_write``, …), over all cores."""
         return measures.memory_bytes(self.cores)
-
-    @property
-    def loads_left_out(self) -> int:
-        """Loads of rows that SBUF still holds, which the vendor's compiler leaves out."""
-        return 0 if self.left_out is None else self.left_out.loads
 
     @property
     def hbm_bytes(self) -> int:
@@ -224,7 +219,7 @@ class Profile:
         Raises :class:`WhatIfError` for an unknown name.
         """
         target = what_if.changed(self.target, changes)
-        return Profile(self.program, target, self.timed, self.fewest, self.left_out)
+        return Profile(self.program, target, self.timed, self.fewest, self.spare_loads)
 
     def compare(self, other: Profile) -> Comparison:
         """The profile beside another one: another kernel, target or what-if."""
@@ -309,9 +304,9 @@ def profile(
     def predict(*args: Any, **kwargs: Any) -> Profile:
         try:
             chosen = target if target is None or isinstance(target, Target) else targets.find(str(target))
-            program, inputs, left_out = compiled(kernel, args, kwargs, chosen)
+            program, inputs, spare_loads = compiled(kernel, args, kwargs, chosen)
             least, most = trips_of(program, inputs, trips)
-            return of_program(program, most, least, left_out)
+            return of_program(program, most, least, spare_loads)
         except NkiError as error:
             __tracebackhide__ = True
             raise strip_frames(error)  # noqa: B904  # its cause is settled
@@ -320,13 +315,13 @@ def profile(
 
 
 def of_program(
-    program: Program, trips: Trips | None = None, least: Trips | None = None, left_out: LeftOut | None = None
+    program: Program, trips: Trips | None = None, least: Trips | None = None, spare_loads: SpareLoads | None = None
 ) -> Profile:
     """The profile of a program after the last stage of the compiler; ``least``: the fewest iterations, for the
-    interval; ``left_out``: the loads that the program lacks.
+    interval; ``spare_loads``: the loads that a compiler could leave out.
     """
     timed = TimedProgram(program, trips)
     fewest = timed if least in (None, trips) else timed.with_trips(least)
-    if left_out is not None and trips:
-        left_out = left_out.with_trips(program, trips)
-    return Profile(program, targets.find(program.target), timed, fewest, left_out)
+    if spare_loads is not None and trips:
+        spare_loads = spare_loads.with_trips(program, least or trips)
+    return Profile(program, targets.find(program.target), timed, fewest, spare_loads)

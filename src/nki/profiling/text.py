@@ -40,7 +40,7 @@ def _head(profile: Profile, width: int) -> str:
         f"{count(profile.instructions, 'instruction')}, {size(profile.hbm_bytes)} to and from HBM, "
         f"{number(profile.flops)}FLOP in products",
         f"MFU {percent(profile.mfu)}, MBU {percent(profile.mbu)}; {_intensity(profile)}",
-        about_loads_left_out(profile),
+        about_spare_loads(profile),
     )
     title = (
         f"{profile.name} on {profile.target}: {duration(profile.latency)}, "
@@ -49,14 +49,14 @@ def _head(profile: Profile, width: int) -> str:
     return "\n".join([*_wrapped(title, "", width), *(row for text in texts for row in _wrapped(text, "  ", width))])
 
 
-def about_loads_left_out(profile: Profile) -> str:
-    """The loads that the profile lacks, with the cause; "" if it has all of them."""
-    left_out = profile.left_out
-    if left_out is None:
+def about_spare_loads(profile: Profile) -> str:
+    """The loads that may be left out, with the cause; "" if none is known."""
+    spare = profile.spare_loads
+    if spare is None:
         return ""
     return (
-        f"left out: {count(left_out.loads, 'load')}, {size(left_out.bytes)}, of rows that SBUF still holds: the "
-        "compiler of Beta 1 does not load them again; the slow end of the range has all loads"
+        f"the range begins without {count(spare.loads, 'load')}, {size(spare.bytes)}, of rows that SBUF still holds: "
+        "the compiler of Beta 1 leaves such loads out at times"
     )
 
 
@@ -184,8 +184,7 @@ def _places(spans: Sequence[Span]) -> str:
 def side_by_side(profiles: Sequence[tuple[str, Profile]]) -> str:
     """Profiles in columns under their titles, the first as the measure of the others."""
     rows = [("", [title for title, _ in profiles])]
-    measures = _measures(profile for _, profile in profiles)
-    rows += [(name, [show(profile) for _, profile in profiles]) for name, show, _ in measures]
+    rows += [(name, [show(profile) for _, profile in profiles]) for name, show, _ in _MEASURES]
     first = profiles[0][1]
     rows.append(("speedup", ["", *(f"{first.latency / each.latency:.2f} x" for _, each in profiles[1:])]))
     for name in dict.fromkeys(use.engine for _, profile in profiles for use in profile.engines):
@@ -203,7 +202,7 @@ def comparison_rows(comparison: Comparison, titles: Sequence[str] = ()) -> list[
     """The rows of a comparison: a name, and the cells of both profiles and of their difference; the titles first."""
     first, second = comparison.first, comparison.second
     rows = [("", [*(titles or titles_of(first, second)), "difference"])]
-    for name, show, value in _measures((first, second)):
+    for name, show, value in _MEASURES:
         change = _difference(value(first), value(second), points=show(first).endswith("%")) if value else ""
         rows.append((name, [show(first), show(second), change]))
     rows.append(("speedup", ["", f"{comparison.speedup:.2f} x", ""]))
@@ -266,12 +265,6 @@ _MEASURES: Final[tuple[_Measure, ...]] = (
     ("PSUM peak", lambda p: f"{p.peak_memory['psum']} bytes", lambda p: p.peak_memory["psum"]),
 )
 """Measures that stand side by side: name, text, and the number whose change is shown."""
-_LEFT_OUT: Final[_Measure] = ("loads left out", lambda p: f"{p.loads_left_out:,}", lambda p: p.loads_left_out)
-
-
-def _measures(profiles: Iterable[Profile]) -> tuple[_Measure, ...]:
-    """The measures of ``profiles``; that of loads only where one leaves some out."""
-    return (*_MEASURES, _LEFT_OUT) if any(profile.left_out for profile in profiles) else _MEASURES
 
 
 def _columns(rows: Iterable[tuple[str, list[str]]]) -> str:

@@ -76,7 +76,7 @@ class Reloads(Change):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self.bytes = self.left_out = 0
+        self.bytes = 0
         self.free = self.kept = 0
         """Bytes of a partition that no tile needs at the time of most use, and that the remedy needs."""
         self.profile: Profile | None = None
@@ -89,15 +89,13 @@ class Reloads(Change):
     def evidence(self) -> str:
         fits = f"all need {size(self.kept)} of each partition of SBUF, and {size(self.free)} are free"
         blocks = "; blocked loops reach a part of this" if self.is_bound else ""
-        others = f"; {self.left_out:,} others are left out" if self.left_out else ""
         return (
             f"{self.count('transfer')} load parts of {self.tensors()} that were loaded before, {size(self.bytes)}: "
-            f"{fits}{blocks}{others}"
+            f"{fits}{blocks}"
         )
 
     def revised(self, profile: Profile) -> Revision:
         self.profile = profile
-        self.left_out = profile.loads_left_out
         self.free = max(0, self.target.sbuf_usable_partition_bytes - profile.peak_memory["sbuf"])
         return super().revised(profile)
 

@@ -11,7 +11,7 @@ from nki.profiling.html.quantities import count, digits, percent, rate, size, ti
 from nki.profiling.html.source import Listing
 from nki.profiling.measures import LEAST_WORTH, EngineUse
 from nki.profiling.profile import Profile
-from nki.profiling.text import about_loads_left_out
+from nki.profiling.text import about_spare_loads
 
 STEPS = 12
 """Rows of the table of the longest steps of the critical path."""
@@ -27,7 +27,7 @@ def head(profile: Profile) -> Markup:
         tag("h1", profile.name),
         tag("p", tag("b", str(profile.target)), f" · {cores} · {count(profile.instructions)} instructions"),
         tag("p", "Prediction of a model, no measurement.", class_="mark"),
-        tag("p", about, class_="note") if (about := about_loads_left_out(profile)) else None,
+        tag("p", about, class_="note") if (about := about_spare_loads(profile)) else None,
         class_="title",
     )
     over = latency / (bound.seconds * 1e9) if bound.seconds else 1.0

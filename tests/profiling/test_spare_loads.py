@@ -1,4 +1,4 @@
-"""Loads that the profile of a Beta 1 kernel leaves out: each report names them, and the slow end has all loads."""
+"""Loads that the compiler of Beta 1 may leave out: each report names them, and the fast end is without them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from nki.ir.text import printer
 from nki.ir.types import TensorSpec
 from nki.profiling import html, text
 from nki.profiling.compiling import unknown_loops
-from nki.profiling.left_out import compiled_with_reuse
 from nki.profiling.profile import Profile, of_program
 from nki.profiling.shapes import ShapeDtype
+from nki.profiling.spare_loads import with_spare_loads
 from nki.target import GEN3
 from tests.passes.test_spilling import small
 from tests.support.command_line import Ran
@@ -66,33 +66,37 @@ def profiled(kernel: Any = passes, target: Any = "trn2", columns: int = COLUMNS,
     return nki.profile(kernel, target=target, **options)(*(ShapeDtype(shape, "float32") for shape in shapes))
 
 
+SPARE = 2 * LOADS - ROWS // P - COUNT
+
+
 @pytest.fixture(scope="module")
-def shorter() -> Profile:
+def profile() -> Profile:
     return profiled()
 
 
-def test_loads_and_bytes_are_those_that_the_program_lacks(shorter: Profile) -> None:
-    left = shorter.left_out
-    assert left is not None
-    assert left.loads == shorter.loads_left_out == 2 * LOADS - ROWS // P - COUNT
-    assert left.bytes == (LOADS - ROWS // P) * P * COLUMNS * 4 + (LOADS - COUNT) * COLUMNS * 4
-    everything = of_program(left.timed.program)
-    assert everything.instructions == shorter.instructions + left.loads
-    assert everything.bytes["hbm_read"] == shorter.bytes["hbm_read"] + left.bytes
-    assert everything.bytes["hbm_write"] == shorter.bytes["hbm_write"]
+def test_loads_and_bytes_are_those_that_the_other_program_lacks(profile: Profile) -> None:
+    spare = profile.spare_loads
+    assert spare is not None
+    assert spare.loads == SPARE
+    assert spare.bytes == (LOADS - ROWS // P) * P * COLUMNS * 4 + (LOADS - COUNT) * COLUMNS * 4
+    shorter = of_program(spare.timed.program)
+    assert profile.instructions == shorter.instructions + spare.loads
+    assert profile.bytes["hbm_read"] == shorter.bytes["hbm_read"] + spare.bytes
+    assert profile.bytes["hbm_write"] == shorter.bytes["hbm_write"]
 
 
-def test_the_slow_end_has_all_loads(shorter: Profile) -> None:
-    left = shorter.left_out
-    assert left is not None
-    slow = GEN3.bound(1)
-    times = [(timed.run(slow).ns + slow.launch_ns) * 1e-9 for timed in (shorter.timed, left.timed)]
-    assert times[0] < times[1]
-    assert shorter.interval[1] == times[1]
-    assert shorter.interval[0] == of_program(shorter.program).interval[0]
+def test_the_fast_end_is_without_them(profile: Profile) -> None:
+    spare = profile.spare_loads
+    assert spare is not None
+    fast = GEN3.bound(0)
+    with_all, without = [(timed.run(fast).ns + fast.launch_ns) * 1e-9 for timed in (profile.timed, spare.timed)]
+    assert without < with_all
+    assert profile.interval[0] == without
+    alone = of_program(profile.program)
+    assert profile.interval[1] == alone.interval[1] and profile.latency == alone.latency
 
 
-def test_a_profile_without_loads_left_out_has_none() -> None:
+def test_later_releases_have_none() -> None:
     @nki.jit
     def twice(x):
         out = nl.ndarray((2, *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
@@ -103,40 +107,30 @@ def test_a_profile_without_loads_left_out_has_none() -> None:
         return out
 
     profile = nki.profile(twice, target="trn2")(ShapeDtype((P, 64), "float32"))
-    assert profile.left_out is None and profile.loads_left_out == profile.summary()["loads_left_out"] == 0
-    assert "left out" not in str(profile) and "left out" not in str(profile.compare(profile))
+    assert profile.spare_loads is None and profile.summary()["spare_loads"] == 0
+    assert "Beta 1" not in str(profile)
     assert len(profile.ends) == 2
 
 
-def test_every_report_says_so(shorter: Profile) -> None:
-    sentence = text.about_loads_left_out(shorter)
-    assert sentence.startswith(f"left out: {shorter.loads_left_out} loads, ")
-    assert "Beta 1" in sentence and "all loads" in sentence
-    assert sentence in " ".join(str(shorter).split())
-    assert sentence in shorter._repr_html_()  # pyright: ignore[reportPrivateUsage]
-    assert sentence in html.render(shorter)
-    assert shorter.summary()["loads_left_out"] == shorter.loads_left_out
+def test_every_report_says_so(profile: Profile) -> None:
+    sentence = text.about_spare_loads(profile)
+    assert sentence.startswith(f"the range begins without {SPARE} loads, ") and "Beta 1" in sentence
+    assert sentence in " ".join(str(profile).split())
+    assert sentence in profile._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    assert sentence in html.render(profile)
+    assert profile.summary()["spare_loads"] == SPARE
 
 
-def test_comparisons_and_what_ifs_keep_them(shorter: Profile) -> None:
-    changed = shorter.what_if(dma_bandwidth=0.25)
-    assert changed.left_out is shorter.left_out
-    assert changed.interval[1] > shorter.interval[1]
-    row = next(line for line in str(shorter.compare(changed)).splitlines() if "loads left out" in line)
-    assert row.split()[3:] == [str(shorter.loads_left_out)] * 2 + ["+0.0", "%"]
-    assert violations(shorter) == []
+def test_what_ifs_keep_them(profile: Profile) -> None:
+    changed = profile.what_if(dma_bandwidth=0.25)
+    assert changed.spare_loads is profile.spare_loads
+    assert changed.interval[0] > profile.interval[0]
+    assert violations(profile) == []
 
 
-def test_advice_is_about_the_loads_that_remain() -> None:
-    """Where all tiles stay, nobody is told to keep them."""
-    for tiles in (8, 3):
-        profile = profiled(summed, small(tiles * COLUMNS * 4))
-        about = [each for each in profile.advice if each.title == "Inputs loaded again"]
-        remaining = LOADS - ROWS // P - profile.loads_left_out
-        assert profile.loads_left_out and bool(about) == bool(remaining) == (tiles == 3)
-        for each in about:
-            assert each.evidence.startswith(f"{remaining} transfers load parts of 'x'")
-            assert each.evidence.endswith(f"; {profile.loads_left_out} others are left out")
+def test_advice_is_about_all_loads() -> None:
+    (about,) = [each for each in profiled(summed).advice if each.title == "Inputs loaded again"]
+    assert about.evidence.startswith(f"{LOADS - ROWS // P} transfers load parts of 'x'")
 
 
 def test_native_execution_and_the_simulator_keep_all_loads() -> None:
@@ -144,7 +138,7 @@ def test_native_execution_and_the_simulator_keep_all_loads() -> None:
     expected = w[:, None, :] * x
     np.testing.assert_array_equal(passes(x, w), expected)
     profile = nki.profile(passes, target="trn2")(x, w)
-    assert profile.loads_left_out == 2 * LOADS - ROWS // P - COUNT
+    assert profile.spare_loads is not None and profile.spare_loads.loads == SPARE
     artifact = passes.compile(x, w).kernel
     copies = [copy for inst in artifact.instructions() if (copy := inst.as_copy()) is not None]
     assert sum(copy.src.tensor.role == "input" for copy in copies) == 2 * LOADS
@@ -152,13 +146,12 @@ def test_native_execution_and_the_simulator_keep_all_loads() -> None:
     np.testing.assert_array_equal(beta1.simulate_kernel(passes, x, w), expected)
 
 
-def test_the_program_with_all_loads_is_that_of_the_compiler(shorter: Profile) -> None:
-    """Nor do the two compilations change what they share."""
+def test_the_program_is_that_of_the_compiler(profile: Profile) -> None:
+    """The second compilation does not change what both share."""
     shapes = {"x": (ROWS, COLUMNS), "w": (COUNT, COLUMNS)}
     specs = {name: TensorSpec(name, shape, float32) for name, shape in shapes.items()}
     plain = pipeline.compile(passes.func, specs, GEN3, spills=passes.spills)
-    assert shorter.left_out is not None
-    assert printer.show(shorter.left_out.timed.program) == printer.show(plain)
+    assert printer.show(profile.program) == printer.show(plain)
 
 
 @beta1.jit
@@ -170,14 +163,14 @@ def sums(x, w):
     return out
 
 
-def test_a_kernel_that_spills_keeps_all_loads() -> None:
+def test_a_kernel_that_spills_spares_none() -> None:
     for kernel, roomy, full in (
         (passes, small(), small(3 * COLUMNS * 4)),
         (sums, small(), small(psum=GEN3.psum_bank_bytes)),
     ):
-        assert profiled(kernel, roomy).left_out is not None
+        assert profiled(kernel, roomy).spare_loads is not None
         with pytest.warns(nki.NkiSpillWarning) as given:
-            assert profiled(kernel, full).left_out is None
+            assert profiled(kernel, full).spare_loads is None
         assert len(given) == 1
 
 
@@ -201,18 +194,20 @@ def test_both_programs_have_the_iterations_that_a_caller_states() -> None:
         specs = {"x": TensorSpec("x", (P, 64), float32), "rows": TensorSpec("rows", (1, 1), int32)}
         return pipeline.compile(kernel, specs, GEN3, observe=as_beta1)
 
-    program, left = compiled_with_reuse(compile_all, GEN3)
-    assert left is not None and left.loads == 2
+    program, spare = with_spare_loads(compile_all, GEN3)
+    assert spare is not None and spare.loads == 2
     most, least = ({id(loop): (count,) for loop in unknown_loops(program)} for count in (30, 1))
-    profile = of_program(program, most, least, left)
-    everything = of_program(left.timed.program, {id(loop): (30,) for loop in unknown_loops(left.timed.program)})
-    assert profile.interval[1] == everything.interval[1] > of_program(program, least, least, left).interval[1]
+    profile = of_program(program, most, least, spare)
+    shorter = spare.timed.program
+    once = of_program(shorter, {id(loop): (1,) for loop in unknown_loops(shorter)})
+    assert profile.interval[0] == once.interval[0] < of_program(program, most, most, spare).interval[0]
+    assert profile.interval[1] == of_program(program, most).interval[1]
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """It leaves loads out too, also of a program in text form, as long as that has no addresses."""
+    """It looks for them, too, also in a program in text form, as long as that has no addresses."""
     monkeypatch.chdir(tmp_path)
-    Path("beta.py").write_text("from tests.profiling.test_left_out_loads import passes\n")
+    Path("beta.py").write_text("from tests.profiling.test_spare_loads import passes\n")
     arguments = ("--arg", f"{ROWS}x64:float32", "--arg", f"{COUNT}x64:float32")
     counts: list[int] = []
     for stage in ("", "order", "allocate"):
@@ -221,5 +216,5 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
             Path(f"{stage}.nki").write_text(Ran(capsys, "dump", source, *arguments, "--after", stage).out)
             source = f"{stage}.nki"
         (summary,) = json.loads(Ran(capsys, "profile", source, *arguments, "--json").out).values()
-        counts.append(summary["loads_left_out"])
-    assert counts == [2 * LOADS - ROWS // P - COUNT] * 2 + [0]
+        counts.append(summary["spare_loads"])
+    assert counts == [SPARE] * 2 + [0]

@@ -1,4 +1,4 @@
-"""Loads that the vendor's compiler leaves out: the program without them, and the one with all loads beside it."""
+"""Loads that the vendor's compiler may leave out: the program with all loads, and the one without them beside it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _BEFORE: Final = Order.name
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """The ``loads`` that a profile leaves out, their ``bytes``, and ``timed``, the program with all loads."""
+class SpareLoads:
+    """The ``loads`` that could be left out, their ``bytes``, and ``timed``, the program without them."""
 
     loads: int
     bytes: int
     timed: TimedProgram
 
-    def with_trips(self, program: Program, trips: Trips) -> LeftOut:
-        """The same with the iterations ``trips`` of the loops of ``program``, the one without these loads."""
+    def with_trips(self, program: Program, trips: Trips) -> SpareLoads:
+        """The same with the iterations ``trips`` of the loops of ``program``, the one with all loads."""
         pairs = zip(_loops(program), _loops(self.timed.program), strict=True)
         known = {id(own): trips[id(loop)] for loop, own in pairs if id(loop) in trips}
         return replace(self, timed=self.timed.with_trips(known))
@@ -40,11 +40,11 @@ def _loops(program: Program) -> list[Loop]:
     return [loop for core in program.cores for loop in loops(core.body)]
 
 
-def compiled_with_reuse(
+def with_spare_loads(
     compile_all: Callable[[pipeline.Observe], Program], target: Target
-) -> tuple[Program, LeftOut | None]:
-    """The program that ``compile_all`` compiles with all loads, without those that stage ``load_reuse`` leaves out; and
-    what that is. A kernel whose tiles spill keeps all loads.
+) -> tuple[Program, SpareLoads | None]:
+    """The program that ``compile_all`` compiles, and what stage ``load_reuse`` would leave out of it: nothing of a
+    kernel whose tiles spill.
     """
     seen: dict[str, Program] = {}
     everything = compile_all(seen.__setitem__)
@@ -58,7 +58,7 @@ def compiled_with_reuse(
     if any(warned.category is NkiSpillWarning for warned in warnings):
         return everything, None
     loads, size = _difference(ordered, shorter)
-    return program, LeftOut(loads, size, TimedProgram(everything))
+    return everything, SpareLoads(loads, size, TimedProgram(program))
 
 
 def _difference(before: Program, after: Program) -> tuple[int, int]:
