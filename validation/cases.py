@@ -43,6 +43,10 @@ def _products() -> Iterator[Case]:
     yield _product("4096^3, blocked, bf16", rows, square, "bfloat16", 2451, AGENTS, **tiles)
     long_rows = matmul.blocked_with_long_rows
     yield _product("4096^3, blocked, long rows, bf16", long_rows, square, "bfloat16", 1801, AGENTS)
+    middle = (2048, 2048, 2048)
+    yield _product("2048^3, tiled, bf16", matmul.tiled, middle, "bfloat16", 608, AGENTS)
+    turned = matmul.tiled_and_transposed
+    yield _product("2048^3, tiled, transposed on chip, bf16", turned, middle, "bfloat16", 802, AGENTS)
     tile = (128, 128, 512)
     peak = 2048 * 2 * 128 * 128 * 512 / 77.2e6
     yield _product("2048 products of one tile", matmul.repeated, tile, "bfloat16", peak, AGENTS, count=2048)

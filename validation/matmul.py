@@ -158,3 +158,21 @@ def repeated(lhsT, rhs, count=512, shapes=((P, P, COLUMNS),)):
             nisa.nc_matmul(dst=total, stationary=stationary[0:k, 0:m], moving=moving[0:k, 0:n], accumulate=i > 0)
         _store(result, 0, 0, total)
     return result
+
+
+@nki.jit
+def tiled_and_transposed(lhs, rhs):
+    """As :func:`tiled`, but the Tensor engine transposes each tile of the left operand for its product."""
+    rows, depth = lhs.shape
+    result = nl.ndarray((rows, rhs.shape[1]), dtype=lhs.dtype, buffer=nl.shared_hbm)
+    for row in range(0, rows, P):
+        for column in range(0, rhs.shape[1], COLUMNS):
+            total = _sum()
+            for k in range(0, depth, P):
+                turned = nl.ndarray((P, P), dtype=lhs.dtype, buffer=nl.psum)
+                stationary = nl.ndarray((P, P), dtype=lhs.dtype, buffer=nl.sbuf)
+                nisa.nc_transpose(dst=turned, data=_load(lhs, row, k, P))
+                nisa.tensor_copy(dst=stationary, src=turned)
+                nisa.nc_matmul(dst=total, stationary=stationary, moving=_load(rhs, k, column, COLUMNS))
+            _store(result, row, column, total)
+    return result

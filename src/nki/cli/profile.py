@@ -128,7 +128,7 @@ def _profiled(source: str, options: argparse.Namespace, target: str | None) -> T
     """The profile of the kernel that ``source`` names, on ``target`` (None: the kernel's own)."""
     with _steps() as show, prepared(source, options.arg, target, options.cores, options.grid) as work:
         show(f"compiling {work.name} for {work.target}")
-        program, spare_loads = with_spare_loads(lambda observe: work.compile(observe=observe), work.target)
+        program, find_spare_loads = with_spare_loads(lambda observe: work.compile(observe=observe), work.target)
         least: Trips = {}
         most: Trips = {}
         if options.trips is not None and not unknown_loops(program):
@@ -140,7 +140,7 @@ def _profiled(source: str, options: argparse.Namespace, target: str | None) -> T
             show(f"counting the iterations of {work.name}")
             least, most = trips_of(program, _data(work, program, options), _stated(options.trips))
         show(f"replaying {program.size:,} instructions")
-        profile = of_program(program, most, least, spare_loads)
+        profile = of_program(program, most, least, find_spare_loads)
         for part in ("interval", "lower_bound", "lines", "memory"):  # so that the line says what takes time
             show(f"measuring {work.name}: {part.replace('_', ' ')}")
             getattr(profile, part)

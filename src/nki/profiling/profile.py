@@ -23,7 +23,7 @@ from nki.profiling.advice import Advice, advise
 from nki.profiling.compiling import Given, compiled, trips_of
 from nki.profiling.events import CoreEvents
 from nki.profiling.measures import Cost, EngineUse, MemoryUse, Step, TransferSize
-from nki.profiling.spare_loads import SpareLoads
+from nki.profiling.spare_loads import FindSpareLoads, SpareLoads
 from nki.profiling.summary import summary
 from nki.sim.lower_bound import lower_bound
 from nki.sim.timing import TimedProgram, Timeline, Trips
@@ -42,7 +42,6 @@ class Profile:
     """The predicted run of a kernel on one target. Times of properties are seconds, those of events ns.
 
     ``program`` is the kernel after the last stage of the compiler, and ``timeline`` the replay of it.
-    ``spare_loads``: the loads that the vendor's compiler may leave out of it.
     """
 
     def __init__(
@@ -51,13 +50,13 @@ class Profile:
         target: Target,
         timed: TimedProgram,
         fewest: TimedProgram | None = None,
-        spare_loads: SpareLoads | None = None,
+        find_spare_loads: FindSpareLoads = lambda: None,
     ) -> None:
         self.program = program
         self.target = target
         self.timed = timed
         self.fewest = fewest or timed
-        self.spare_loads = spare_loads
+        self._find_spare_loads = find_spare_loads
         self.timeline: Timeline = timed.run(target)
 
     @property
@@ -102,6 +101,11 @@ class Profile:
         """The latency if every number that is not known exactly were at the fast, or at the slow, end of its range."""
         times = [(timed.run(end).ns + end.launch_ns) * 1e-9 for timed, end in self.ends]
         return min(*times, self.latency), max(*times, self.latency)
+
+    @cached_property
+    def spare_loads(self) -> SpareLoads | None:
+        """Loads of rows that SBUF still holds, which the vendor's compiler may leave out; None if there are none."""
+        return self._find_spare_loads()
 
     @cached_property
     def lower_bound(self) -> Bound:
@@ -219,7 +223,7 @@ class Profile:
         Raises :class:`WhatIfError` for an unknown name.
         """
         target = what_if.changed(self.target, changes)
-        return Profile(self.program, target, self.timed, self.fewest, self.spare_loads)
+        return Profile(self.program, target, self.timed, self.fewest, lambda: self.spare_loads)
 
     def compare(self, other: Profile) -> Comparison:
         """The profile beside another one: another kernel, target or what-if."""
@@ -304,9 +308,9 @@ def profile(
     def predict(*args: Any, **kwargs: Any) -> Profile:
         try:
             chosen = target if target is None or isinstance(target, Target) else targets.find(str(target))
-            program, inputs, spare_loads = compiled(kernel, args, kwargs, chosen)
+            program, inputs, find_spare_loads = compiled(kernel, args, kwargs, chosen)
             least, most = trips_of(program, inputs, trips)
-            return of_program(program, most, least, spare_loads)
+            return of_program(program, most, least, find_spare_loads)
         except NkiError as error:
             __tracebackhide__ = True
             raise strip_frames(error)  # noqa: B904  # its cause is settled
@@ -315,13 +319,19 @@ def profile(
 
 
 def of_program(
-    program: Program, trips: Trips | None = None, least: Trips | None = None, spare_loads: SpareLoads | None = None
+    program: Program,
+    trips: Trips | None = None,
+    least: Trips | None = None,
+    find_spare_loads: FindSpareLoads = lambda: None,
 ) -> Profile:
     """The profile of a program after the last stage of the compiler; ``least``: the fewest iterations, for the
-    interval; ``spare_loads``: the loads that a compiler could leave out.
+    interval; ``find_spare_loads``: finds the loads that a compiler could leave out.
     """
     timed = TimedProgram(program, trips)
     fewest = timed if least in (None, trips) else timed.with_trips(least)
-    if spare_loads is not None and trips:
-        spare_loads = spare_loads.with_trips(program, least or trips)
-    return Profile(program, targets.find(program.target), timed, fewest, spare_loads)
+
+    def with_least_trips() -> SpareLoads | None:
+        spare = find_spare_loads()
+        return spare.with_trips(program, least or trips or {}) if spare is not None else None
+
+    return Profile(program, targets.find(program.target), timed, fewest, with_least_trips)

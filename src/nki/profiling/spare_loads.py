@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import dropwhile
 from typing import Final
 
 from nki.base.warning import NkiSpillWarning, collecting
 from nki.compiler import pipeline
 from nki.ir.loop import Loop, loops
 from nki.ir.program import Program
+from nki.numerics.floating_point import default_environment
 from nki.passes.load_reuse import ReuseLoads
 from nki.passes.order import Order
 from nki.sim.timing import TimedProgram, Trips
@@ -18,6 +19,7 @@ from nki.target.model import Target
 
 _BEFORE: Final = Order.name
 """The last stage that sees all loads."""
+_BEHIND: Final = list(dropwhile(lambda stage: stage.name != _BEFORE, pipeline.STAGES))[1:]
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,9 @@ class SpareLoads:
         return replace(self, timed=self.timed.with_trips(known))
 
 
+FindSpareLoads = Callable[[], SpareLoads | None]
+
+
 def _loops(program: Program) -> list[Loop]:
     """All loops, which no stage moves past each other."""
     return [loop for core in program.cores for loop in loops(core.body)]
@@ -42,23 +47,28 @@ def _loops(program: Program) -> list[Loop]:
 
 def with_spare_loads(
     compile_all: Callable[[pipeline.Observe], Program], target: Target
-) -> tuple[Program, SpareLoads | None]:
-    """The program that ``compile_all`` compiles, and what stage ``load_reuse`` would leave out of it: nothing of a
-    kernel whose tiles spill.
+) -> tuple[Program, FindSpareLoads]:
+    """The program that ``compile_all`` compiles, and a function that finds the loads that could be left out of it.
+
+    The function compiles the program once more, from the stage on that leaves loads out; it finds none in a kernel
+    whose tiles spill.
     """
     seen: dict[str, Program] = {}
     everything = compile_all(seen.__setitem__)
     ordered = seen[_BEFORE]
-    shorter = pipeline.compile(None, {}, target, start=ordered, stages=[ReuseLoads()])
-    if shorter is ordered:
-        return everything, None
-    done = len(list(takewhile(lambda stage: stage.name != _BEFORE, pipeline.STAGES))) + 1
-    with collecting(aside=True) as warnings:
-        program = pipeline.compile(None, {}, target, start=shorter, stages=pipeline.STAGES[done:])
-    if any(warned.category is NkiSpillWarning for warned in warnings):
-        return everything, None
-    loads, size = _difference(ordered, shorter)
-    return everything, SpareLoads(loads, size, TimedProgram(program))
+
+    def find() -> SpareLoads | None:
+        with default_environment(), collecting(aside=True) as warnings:
+            shorter = pipeline.compile(None, {}, target, start=ordered, stages=[ReuseLoads()])
+            if shorter is ordered:
+                return None
+            program = pipeline.compile(None, {}, target, start=shorter, stages=_BEHIND)
+        if any(warned.category is NkiSpillWarning for warned in warnings):
+            return None
+        loads, size = _difference(ordered, shorter)
+        return SpareLoads(loads, size, TimedProgram(program))
+
+    return everything, find
 
 
 def _difference(before: Program, after: Program) -> tuple[int, int]:

@@ -56,7 +56,7 @@ def about_spare_loads(profile: Profile) -> str:
         return ""
     return (
         f"the range begins without {count(spare.loads, 'load')}, {size(spare.bytes)}, of rows that SBUF still holds: "
-        "the compiler of Beta 1 leaves such loads out at times"
+        "the compiler of Neuron leaves such loads out at times"
     )
 
 
