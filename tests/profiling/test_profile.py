@@ -87,6 +87,13 @@ def test_iterations_that_were_not_replayed_cost_what_the_replayed_one_does() -> 
     assert each["dma_copy"] > 4 * each["tensor_tensor"], "each iteration waits for its row"
 
 
+def test_a_loop_that_ends_the_kernel_counts_with_all_its_iterations() -> None:
+    profile = kernels.profiled_rows()
+    assert max(int(core.weight.max()) for core in profile.cores) > 100, "most iterations were not replayed"
+    assert sum(step.ns for step in profile.critical_path) == pytest.approx(profile.timeline.ns, rel=1e-3)
+    assert sum(cost.critical for cost in profile.lines.values()) == pytest.approx(profile.timeline.ns, rel=1e-3)
+
+
 def test_costs_by_line_and_instruction_count_every_execution() -> None:
     assert TILED.by_instruction["nc_matmul"].executions == 16
     assert sum(cost.executions for cost in TILED.lines.values()) == TILED.instructions

@@ -279,6 +279,7 @@ def critical_path(cores: Sequence[CoreEvents]) -> list[Step]:
     if not len(events):
         return steps
     row, until = int(np.argmax(ends[events.rank])), float(ends[events.rank].max())
+    until = max([until, *(end for _, end, _ in skips(events))])  # of a loop at the end of the kernel
     while True:
         start = min(float(events.start[row]), until)
         steps.append(Step(events.rank, row, start, until, until - start))
