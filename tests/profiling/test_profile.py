@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.base.errors import GridError, KernelArgumentError, UnknownDTypeError, UnknownTargetError
+from nki.base.errors import GridError, KernelArgumentError, NkiError, UnknownDTypeError, UnknownTargetError
 from nki.base.profile_errors import ProfileFileError, TripCountError, WhatIfError
 from nki.frontend.errors import NotAFunctionError
 from nki.ir.loop import loops
@@ -168,11 +170,36 @@ def test_the_latency_of_dma_is_that_of_all_generators(mode: str) -> None:
         ({"tensor_clock": float("nan")}, "no positive number"),
         ({"semaphore_ns": "fast"}, "no time or factor"),
         ({"matmul_dtypes": 3}, "there is no such number"),
+        ({"partitions": 64}, "the compiler has used this number, 128"),
+        ({"sbuf_usable_partition_bytes": 1 << 20}, "the compiler has used this number"),
+        ({"dma_bandwidth": 1e-300}, "pass a number between 1e-06 and 1e\\+06"),
+        ({"semaphore_ns": 1e308}, "pass a number between 1e-06 and 1e\\+09"),
     ],
 )
 def test_what_ifs_that_mean_nothing(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(WhatIfError, match=words):
         TILED.what_if(**changes)
+
+
+def test_a_what_if_takes_the_numbers_of_numpy() -> None:
+    plain = TILED.what_if(tensor_clock=2.0).latency
+    assert TILED.what_if(tensor_clock=np.float32(2)).latency == TILED.what_if(tensor_clock=np.int64(2)).latency == plain
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: nki.profile(functools.partial(matmul.tiled, 3)), "partial object is no kernel"),
+        (lambda: nki.profile(np.zeros((128, 512))), "is not a function.*\\(x\\)"),
+        (lambda: nki.profile(matmul.tiled, "trn2"), "it takes a kernel alone.*target="),
+        (lambda: nki.profile(matmul.tiled, target="trn2", working_directory="/tmp"), "leave working_directory out"),
+        (lambda: nki.profile(matmul.tiled, trips=3)(shape(128, 128), shape(128, 512)), "leave trips= out"),
+        (lambda: nki.jit(functools.partial(matmul.tiled, 3)), "partial object is no kernel"),
+    ],
+)
+def test_calls_of_a_wrong_form(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises(NkiError, match=f"(?s){words}"):
+        call()
 
 
 def test_an_unknown_target_is_an_error() -> None:

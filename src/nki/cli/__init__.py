@@ -333,10 +333,10 @@ def _add_kernel(parser: argparse.ArgumentParser, *, targets_action: str = "store
 
 def _grid(text: str) -> tuple[int, ...]:
     """The sizes of a launch grid such as 2x4."""
-    try:
-        return tuple(map(int, text.split("x")))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no grid such as 2x4") from None
+    sizes = text.split("x")
+    if not all(size.isdecimal() and int(size) for size in sizes):
+        raise argparse.ArgumentTypeError(f"{text!r} is no grid such as 2x4")
+    return tuple(map(int, sizes))
 
 
 def _add_arguments(parser: argparse.ArgumentParser, *, targets_action: str = "store") -> None:

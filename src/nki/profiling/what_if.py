@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
 from nki.base.profile_errors import WhatIfError
 from nki.target.model import Fact, Target
 
@@ -43,11 +45,19 @@ DELAYS: Final[Mapping[str, tuple[str, ...]]] = {
 """Facts that are times: a factor multiplies them."""
 
 
+LEAST, MOST, LONGEST_NS = 1e-6, 1e6, 1e9
+"""Factors and values beyond these are slips of the hand; times in ns may be as long as a second."""
+_SETTLED_UNITS = frozenset(
+    {"banks", "dimensions", "indices", "levels", "numbers", "partitions", "semaphores", "tensors", "words"}
+)
+
+
 def changed(target: Target, changes: Mapping[str, Any]) -> Target:
     """``target`` with ``changes``: a factor for a resource or delay, a value for a fact (``semaphore_ns=20``).
 
-    Raises :class:`WhatIfError` for a name that is none of them, and for a value that is no positive number (facts that
-    are times, or have 0 in their range, may be 0).
+    Raises :class:`WhatIfError` for a name that is none of them, for a fact that decides which kernels there are and not
+    how long they take, and for a value that is no positive number (facts that are times, or have 0 in their range, may
+    be 0) or has no sense.
     """
     facts = target.facts()
     result: dict[str, Fact[Any]] = {}
@@ -58,13 +68,21 @@ def changed(target: Target, changes: Mapping[str, Any]) -> Target:
             fields = (name,)
         if fields is None:
             raise _unknown(name, target)
+        if not factor and _is_settled(name, facts[name]):
+            raise WhatIfError(
+                name,
+                "…",
+                f"the compiler has used this number, {facts[name].value}, to make the program, which a what-if keeps",
+                fix=f"ask for a number that times follow: {', '.join([*RESOURCES, *DELAYS])}, or a fact in ns, cycles, "
+                "GHz or GB/s",
+            )
         least_is_zero = name in DELAYS or name.endswith("_ns") or (not factor and _may_be_zero(facts[name]))
         _check(name, value, least_is_zero)
         for field in fields:
             fact = result.get(field, facts[field])
-            fresh = fact.value * value if factor else value
+            fresh = fact.value * float(value) if factor else float(value)
             fresh = max(1, round(fresh)) if isinstance(fact.value, int) and fact.value > 0 else float(fresh)
-            result[field] = replace(fact, value=fresh, source=f"what if: {name}={value:g}", range=None)
+            result[field] = replace(fact, value=fresh, source=f"what if: {name}={float(value):g}", range=None)
     return target.with_facts(result)
 
 
@@ -72,14 +90,29 @@ def _may_be_zero(fact: Fact[Any]) -> bool:
     return fact.value == 0 or (fact.range is not None and 0 in fact.range)
 
 
+def _is_settled(name: str, fact: Fact[Any]) -> bool:
+    """Test if a fact decides what a kernel may be and where its tiles lie: its program has used it."""
+    return (
+        fact.unit in _SETTLED_UNITS
+        or name.endswith("max")
+        or name.startswith(("sbuf_", "psum_"))
+        or name == "hbm_bytes"
+    )
+
+
 def _check(name: str, value: Any, least_is_zero: bool) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     if not is_number or not value < float("inf") or value < 0 or (value == 0 and not least_is_zero):
         raise WhatIfError(
             name,
             repr(value),
             f"this is no {'time or factor' if least_is_zero else 'positive number'}",
             fix=f"pass a number such as {name}=2.0",
+        )
+    most = LONGEST_NS if name.endswith("_ns") else MOST
+    if value and not LEAST <= value <= most:
+        raise WhatIfError(
+            name, repr(value), "no hardware is like that", fix=f"pass a number between {LEAST:g} and {most:g}"
         )
 
 
