@@ -5,9 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Real
 from typing import Any, Final
-
-import numpy as np
 
 from nki.base.profile_errors import WhatIfError
 from nki.target.model import Fact, Target
@@ -77,12 +76,12 @@ def changed(target: Target, changes: Mapping[str, Any]) -> Target:
                 "GHz or GB/s",
             )
         least_is_zero = name in DELAYS or name.endswith("_ns") or (not factor and _may_be_zero(facts[name]))
-        _check(name, value, least_is_zero)
+        amount = _number(name, value, least_is_zero)
         for field in fields:
             fact = result.get(field, facts[field])
-            fresh = fact.value * float(value) if factor else float(value)
+            fresh = fact.value * amount if factor else amount
             fresh = max(1, round(fresh)) if isinstance(fact.value, int) and fact.value > 0 else float(fresh)
-            result[field] = replace(fact, value=fresh, source=f"what if: {name}={float(value):g}", range=None)
+            result[field] = replace(fact, value=fresh, source=f"what if: {name}={amount:g}", range=None)
     return target.with_facts(result)
 
 
@@ -100,9 +99,10 @@ def _is_settled(name: str, fact: Fact[Any]) -> bool:
     )
 
 
-def _check(name: str, value: Any, least_is_zero: bool) -> None:
-    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not is_number or not value < float("inf") or value < 0 or (value == 0 and not least_is_zero):
+def _number(name: str, value: object, least_is_zero: bool) -> float:
+    """``value`` as a number that the fact or factor ``name`` may have."""
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else -1.0
+    if not 0.0 <= number < float("inf") or (number == 0.0 and not least_is_zero):
         raise WhatIfError(
             name,
             repr(value),
@@ -110,10 +110,11 @@ def _check(name: str, value: Any, least_is_zero: bool) -> None:
             fix=f"pass a number such as {name}=2.0",
         )
     most = LONGEST_NS if name.endswith("_ns") else MOST
-    if value and not LEAST <= value <= most:
+    if number and not LEAST <= number <= most:
         raise WhatIfError(
             name, repr(value), "no hardware is like that", fix=f"pass a number between {LEAST:g} and {most:g}"
         )
+    return number
 
 
 def _unknown(name: str, target: Target) -> WhatIfError:
