@@ -337,6 +337,12 @@ def test_the_answer_names_the_most_valuable_advice(layer: Profile) -> None:
     assert f"{quantities.time(layer.lower_bound.seconds * 1e9)} at least" in text
 
 
+def test_the_answer_says_that_a_worth_is_a_bound() -> None:
+    profile = kernels.of_layer(2)
+    vars(profile)["advice"] = [Advice("Do this", "e", "r", 1e-6, (), at_most=True)]
+    assert "up to −1.00 µs" in answer(profile, Listing(profile))
+
+
 def test_memory_that_no_tile_uses_has_no_chart() -> None:
     profile = kernels.of_looped()  # in SBUF only
     text = charts.memory(profile)

@@ -94,6 +94,10 @@ def test_a_loop_that_ends_the_kernel_counts_with_all_its_iterations() -> None:
     assert max(int(core.weight.max()) for core in profile.cores) > 100, "most iterations were not replayed"
     assert sum(step.ns for step in profile.critical_path) == pytest.approx(profile.timeline.ns, rel=1e-3)
     assert sum(cost.critical for cost in profile.lines.values()) == pytest.approx(profile.timeline.ns, rel=1e-3)
+    (row,) = (use for use in profile.memory if use.memory == "sbuf")
+    assert row.used[-2:] == (64 * 4, 0) and row.times[-1] == profile.timeline.ns, (
+        "the tile is in use until the loop ends"
+    )
 
 
 def test_costs_by_line_and_instruction_count_every_execution() -> None:
@@ -200,6 +204,12 @@ def test_a_what_if_takes_the_numbers_of_numpy() -> None:
 def test_calls_of_a_wrong_form(call: Callable[[], Any], words: str) -> None:
     with pytest.raises(NkiError, match=f"(?s){words}"):
         call()
+
+
+@pytest.mark.parametrize(("sizes", "dtype"), [((128, None), "float32"), (128, "float32"), ((128, 512), None)])
+def test_an_argument_without_a_definite_shape_is_an_error(sizes: Any, dtype: Any) -> None:
+    with pytest.raises(KernelArgumentError, match="is specialised for whole numbers and a dtype"):
+        profiled(matmul.tiled, SimpleNamespace(shape=sizes, dtype=dtype), shape(128, 512))
 
 
 def test_an_unknown_target_is_an_error() -> None:

@@ -101,7 +101,7 @@ def _is_settled(name: str, fact: Fact[Any]) -> bool:
 
 def _number(name: str, value: object, least_is_zero: bool) -> float:
     """``value`` as a number that the fact or factor ``name`` may have."""
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else -1.0
+    number = float(value) if not isinstance(value, bool) and isinstance(value, Real) else -1.0
     if not 0.0 <= number < float("inf") or (number == 0.0 and not least_is_zero):
         raise WhatIfError(
             name,

@@ -86,7 +86,7 @@ def _first(profile: Profile, listing: Listing) -> list[Markup | None]:
         none = f"Nothing: no change that the model knows gains {LEAST_WORTH:.0%} of the latency."
         return [tag("p", none)]
     best = entries[0]
-    worth = tag("span", f"−{time(best.seconds * 1e9)}", class_="worth")
+    worth = tag("span", f"{'up to ' if best.at_most else ''}−{time(best.seconds * 1e9)}", class_="worth")
     rest = f"{len(entries) - 1} more below." if len(entries) > 1 else None
     more = tag("span", " ", tag("a", rest, href="#advice"), class_="note") if rest else None
     return [
