@@ -96,6 +96,25 @@ def profiled_rows(count=200):
     return nki.profile(nki.jit(scale_rows), target="trn2")(nki.ShapeDtype((count, 64), "float32"))
 
 
+def exponentials_in_turn(x, unrolled):
+    """exp(x) in tiles of 128 rows, each by an iteration of a loop on the device, or (``unrolled``) of Python."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+
+    def body(i):
+        tile = nl.ndarray((128, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(tile, x[nl.ds(i * 128, 128)])
+        powers = nl.ndarray((128, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.activation(powers, nl.exp, tile)
+        nisa.dma_copy(out[nl.ds(i * 128, 128)], powers)
+
+    if unrolled:
+        for i in range(x.shape[0] // 128):
+            body(i)
+    else:
+        nl.fori_loop(0, x.shape[0] // 128, body)
+    return out
+
+
 def profiled_halves():
     """The profile of :func:`halves` on two cores."""
     return nki.profile(nki.jit(halves)[2], target="trn2")(np.zeros((256, 64), np.float32))
