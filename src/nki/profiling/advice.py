@@ -110,7 +110,7 @@ def _about_iterations(profile: Profile) -> Iterator[Advice]:
     yield Advice(
         SERIAL_LOOP,
         f"each of {best.count:,} iterations begins when the one before is complete, and takes "
-        f"{_microseconds(best.now)}; of {best.together} in one it would be {_microseconds(best.then)}",
+        f"{_microseconds(best.now)}; {best.together} that overlap take {_microseconds(best.then)} each",
         "unroll the loop: iterations of a Python range overlap; several iterations in one, each with tiles of its own, "
         "gain a part of it",
         best.seconds,

@@ -40,7 +40,7 @@ class SerialLoop:
 
     @property
     def seconds(self) -> float:
-        """What the change gains."""
+        """Gain of the change."""
         return self.count * (self.now - self.then) * 1e-9
 
 
