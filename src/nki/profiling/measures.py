@@ -327,10 +327,10 @@ def _with_iterations(steps: list[Step], cores: Sequence[CoreEvents]) -> list[Ste
 
 def skips(core: CoreEvents) -> list[tuple[float, float, int]]:
     """The times, in ns, that pass in iterations of loops that were not replayed: begin, end, iterations."""
-    return [(begin, until, int(core.weight[first]) - 1) for first, begin, until in _repeated(core)]
+    return [(begin, until, int(core.weight[first]) - 1) for first, begin, until in repeated(core)]
 
 
-def _repeated(core: CoreEvents) -> list[tuple[int, float, float]]:
+def repeated(core: CoreEvents) -> list[tuple[int, float, float]]:
     """The rows that stand for several iterations: the first row, and the times at which the others begin and end."""
     if not len(core):
         return []
@@ -418,14 +418,14 @@ def memory_uses(events: CoreEvents) -> list[MemoryUse]:
             else:
                 times.append(time)
                 used.append(area.covered)
-        _repeat(events, times, used)
+        repeat(events, times, used)
         uses.append(MemoryUse(events.rank, memory, tuple(times), tuple(used)))
     return uses
 
 
-def _repeat(events: CoreEvents, times: list[float], used: list[int]) -> None:
-    """Let the most bytes of a replayed iteration last while others pass that were not replayed."""
-    for first, begin, until in _repeated(events):
+def repeat(events: CoreEvents, times: list[float], used: list[Any]) -> None:
+    """Let the most that a replayed iteration uses last while others pass that were not replayed."""
+    for first, begin, until in repeated(events):
         low = bisect_left(times, float(events.start[first]))
         high = bisect_left(times, begin)
         after = bisect_right(times, until)
