@@ -343,6 +343,12 @@ def test_the_answer_says_that_a_worth_is_a_bound() -> None:
     assert "up to −1.00 µs" in answer(profile, Listing(profile))
 
 
+def test_a_name_of_a_program_stays_as_it_is() -> None:
+    assert quantities.sentence("nisa.activation has scale=") == "nisa.activation has scale="
+    assert quantities.sentence("dge_mode= of it") == "dge_mode= of it"
+    assert quantities.sentence("each of 2 cores") == "Each of 2 cores"
+
+
 def test_memory_that_no_tile_uses_has_no_chart() -> None:
     profile = kernels.of_looped()  # in SBUF only
     text = charts.memory(profile)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nki.profiling.advice import LEAST_WORTH
 from nki.profiling.html.markup import Markup, tag
-from nki.profiling.html.quantities import percent, time
+from nki.profiling.html.quantities import percent, sentence, time
 from nki.profiling.html.sections import line_buttons
 from nki.profiling.html.source import Listing
 from nki.profiling.measures import ENGINES, engine_of
@@ -91,7 +91,7 @@ def _first(profile: Profile, listing: Listing) -> list[Markup | None]:
     more = tag("span", " ", tag("a", rest, href="#advice"), class_="note") if rest else None
     return [
         tag("p", tag("b", best.title), " ", worth, more),
-        tag("p", best.remedy, class_="remedy"),
+        tag("p", sentence(best.remedy), class_="remedy"),
         line_buttons(best.lines, listing),
     ]
 
