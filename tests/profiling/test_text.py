@@ -167,9 +167,10 @@ def test_names_cannot_become_markup(product, monkeypatch):
     assert "script" not in Tags(product.compare(product)._repr_html_()).seen
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 160])
+@pytest.mark.parametrize("width", [60, 67, 80, 93, 100, 160])
 def test_the_text_fits_its_terminal(product, width):
     written = text.report(product, width)
+    assert not any(line.lstrip().startswith("%") for line in written.splitlines())
     assert max(map(len, written.splitlines())) <= width
     causes = " ".join(cause.removeprefix("waits for ") for use in product.engines for cause in use.stalls)
     assert set(causes.split()) <= set(written.replace(",", " ").split()), "causes wrap, and are not cut"
