@@ -114,7 +114,7 @@ def _about_iterations(profile: Profile) -> Iterator[Advice]:
         "unroll the loop: iterations of a Python range overlap; several iterations in one, each with tiles of its own, "
         "gain a part of it",
         best.seconds,
-        () if best.line is None else (Span(best.line.file, best.line.line),),
+        (*(() if best.line is None else (Span(best.line.file, best.line.line),)), *_lines(best.found)[:4]),
     )
 
 

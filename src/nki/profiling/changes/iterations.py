@@ -13,6 +13,7 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.loop import For
 from nki.ir.types import Buffer, Tensor
+from nki.profiling.changes.change import Found
 from nki.sim.timing import Block, Part, Repeated
 from nki.target.model import Target
 
@@ -29,7 +30,7 @@ LONGEST = 10_000
 @dataclass(frozen=True)
 class SerialLoop:
     """A loop of which ``together`` iterations could be one: its ``count`` of iterations, the ns of each now and then,
-    and its ``line``.
+    its ``line``, and its instructions.
     """
 
     count: int
@@ -37,6 +38,7 @@ class SerialLoop:
     now: float
     then: float
     line: Span | None
+    found: tuple[Found, ...]
 
     @property
     def seconds(self) -> float:
@@ -62,7 +64,9 @@ def serial_loops(profile: Profile) -> Iterator[SerialLoop]:
             continue
         estimates = times.estimates[first:end]
         now, then = (_ns(block, estimates, profile.target, copies) / copies for copies in (1, together))
-        yield SerialLoop(count, together, now, then, loop.where.span)
+        pairs = zip(instructions, estimates, strict=True)
+        found = tuple(Found(inst, count, max(each.occupancy, each.issue) * count) for inst, each in pairs)
+        yield SerialLoop(count, together, now, then, loop.where.span, found)
 
 
 def _innermost(parts: Collection[Part]) -> Iterator[tuple[For, Block]]:
