@@ -185,6 +185,13 @@ def test_what_ifs_that_mean_nothing(changes: dict[str, Any], words: str) -> None
         TILED.what_if(**changes)
 
 
+def test_a_factor_moves_the_interval_as_well() -> None:
+    faster = TILED.what_if(dma_latency=0.5)
+    assert all(one < other for one, other in zip(faster.interval, TILED.interval, strict=True))
+    certain = TILED.what_if(dma_completion_ns=TILED.target.dma_completion_ns).target.fact("dma_completion_ns")
+    assert certain.range is None
+
+
 def test_a_what_if_takes_the_numbers_of_numpy() -> None:
     plain = TILED.what_if(tensor_clock=2.0).latency
     assert TILED.what_if(tensor_clock=np.float32(2)).latency == TILED.what_if(tensor_clock=np.int64(2)).latency == plain

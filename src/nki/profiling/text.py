@@ -251,7 +251,7 @@ def busy_share(profile: Profile, engine: str) -> float:
 def _difference(first: float, second: float, *, points: bool) -> str:
     """The change in percent of ``first``; of shares (``points``) in points."""
     if points:
-        return f"{100 * (second - first):+.1f} %"
+        return f"{100 * (second - first):+.1f} points"
     return f"{100 * (second - first) / first:+.1f} %" if first else ""
 
 

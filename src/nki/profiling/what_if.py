@@ -54,6 +54,8 @@ _SETTLED_UNITS = frozenset(
 def changed(target: Target, changes: Mapping[str, Any]) -> Target:
     """``target`` with ``changes``: a factor for a resource or delay, a value for a fact (``semaphore_ns=20``).
 
+    A factor multiplies the range of a guess, too; a value is certain.
+
     Raises :class:`WhatIfError` for a name that is none of them, for a fact that decides which kernels there are and not
     how long they take, and for a value that is no positive number (facts that are times, or have 0 in their range, may
     be 0) or has no sense.
@@ -79,10 +81,15 @@ def changed(target: Target, changes: Mapping[str, Any]) -> Target:
         amount = _number(name, value, least_is_zero)
         for field in fields:
             fact = result.get(field, facts[field])
-            fresh = fact.value * amount if factor else amount
-            fresh = max(1, round(fresh)) if isinstance(fact.value, int) and fact.value > 0 else float(fresh)
-            result[field] = replace(fact, value=fresh, source=f"what if: {name}={amount:g}", range=None)
+            fresh = _kept(fact, fact.value * amount if factor else amount)
+            ends = tuple(_kept(fact, end * amount) for end in fact.range) if factor and fact.range else None
+            result[field] = replace(fact, value=fresh, source=f"what if: {name}={amount:g}", range=ends)
     return target.with_facts(result)
+
+
+def _kept(fact: Fact[Any], number: float) -> float:
+    """``number`` as a value of ``fact``, which may be a whole number of at least 1."""
+    return max(1, round(number)) if isinstance(fact.value, int) and fact.value > 0 else float(number)
 
 
 def _may_be_zero(fact: Fact[Any]) -> bool:
