@@ -225,7 +225,7 @@ def test_a_number_of_iterations_without_data(file, nki):
         (("--html", "many.py"), 2, "--html many.py: the command reads this file", "name another"),
         (("--html", "a", "--trace", "./a"), 2, "--html and --trace both name a", "a file of its own"),
         (("--what-if", "partitions=64"), 2, "--what-if partitions=64: the compiler has used this number", "GB/s"),
-        (("--grid", "0x2"), 2, "'0x2' is no grid such as 2x4", ""),
+        (("--grid", "0x2"), 2, "an axis of '0x2' is no positive number", ""),
     ],
 )
 def test_wrong_commands(file, nki, options, code, message, fix):

@@ -299,6 +299,8 @@ def test_source_that_is_no_python_is_shown_plainly(layer: Profile, tmp_path: Pat
     other: Any = SimpleNamespace(lines={Span(str(odd), 3): next(iter(layer.lines.values()))})
     text = Listing(other).markup()
     assert "&lt;b&gt;" in text and "module" in text
+    other.lines = {Span("<string>", 3): next(iter(layer.lines.values()))}
+    assert "no source" in Listing(other).markup()
 
 
 def test_advice_is_shown_with_its_worth(layer: Profile) -> None:
