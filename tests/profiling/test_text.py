@@ -106,7 +106,7 @@ def test_a_comparison_shows_both_and_their_difference(product):
 def test_shares_differ_in_points(product):
     faster = product.what_if(tensor_clock=4.0)
     row = next(row for row in str(product.compare(faster)).splitlines() if row.strip().startswith("MFU"))
-    assert row.endswith(f"{100 * (faster.mfu - product.mfu):+.1f} %")
+    assert row.endswith(f"{100 * (faster.mfu - product.mfu):+.1f} points")
 
 
 def test_advice_is_shown_if_there_is_some(product, monkeypatch):
