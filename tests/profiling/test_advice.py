@@ -295,6 +295,12 @@ def test_gathered_rows_cannot_be_longer_and_have_one_generator(target: str) -> N
     assert all(advice.evidence.startswith("16 transfers") for advice in short)  # the stores
 
 
+def test_no_more_iterations_overlap_than_a_loop_has() -> None:
+    profile = profiled(loops.exponentials_in_turn, shape(256, 4096), False)
+    (advice,) = (each for each in profile.advice if each.title == SERIAL_LOOP)
+    assert advice.evidence.startswith("each of 2 iterations") and "; 2 that overlap take" in advice.evidence
+
+
 def test_a_loop_whose_iterations_need_each_other_cannot_overlap() -> None:
     assert SERIAL_LOOP not in titles(loops.profiled_sum())
 

@@ -14,7 +14,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import For
 from nki.ir.types import Buffer, Tensor
 from nki.profiling.changes.change import Found
-from nki.sim.timing import Block, Part, Repeated
+from nki.sim.timing import Block, Part, Repeated, loop_count
 from nki.target.model import Target
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def serial_loops(profile: Profile) -> Iterator[SerialLoop]:
         first, end = block.first, block.first + len(block.queues)
         instructions = core.core.numbered[first:end]
         count = runs[first]
-        together = min(TOGETHER, count, _room(profile, instructions))
+        together = min(TOGETHER, count, loop_count(loop) or count, _room(profile, instructions))
         if together < 2 or end - first > LONGEST or block.meetings or _needs_the_one_before(loop, instructions):
             continue
         estimates = times.estimates[first:end]
