@@ -430,6 +430,11 @@ def _plain(func: Any) -> Callable[..., Any]:
         return func.func
     if isinstance(func, type) or not callable(func):
         raise NotAFunctionError(f"nki.jit was given {func!r}, which is not a function", fix="decorate a function")
+    if isinstance(func, functools.partial):
+        raise NotAFunctionError(
+            "a functools.partial object is no kernel",
+            fix="pass the function, and its arguments when you call the kernel",
+        )
     try:
         inspect.signature(func)
     except (TypeError, ValueError):

@@ -77,6 +77,44 @@ def profiled_sum(count=200):
     return nki.profile(nki.jit(add_up), target="trn2")(x, rows)
 
 
+def scale_rows(x):
+    """Twice each row of ``x``, in a loop on the device that is the whole kernel."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    row = nl.ndarray((1, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+
+    def body(i):
+        nisa.dma_copy(row, x[nl.ds(i, 1)])
+        nisa.tensor_scalar(row, row, nl.multiply, 2.0)
+        nisa.dma_copy(out[nl.ds(i, 1)], row)
+
+    nl.fori_loop(0, x.shape[0], body)
+    return out
+
+
+def profiled_rows(count=200):
+    """The profile of :func:`scale_rows` with ``count`` rows."""
+    return nki.profile(nki.jit(scale_rows), target="trn2")(nki.ShapeDtype((count, 64), "float32"))
+
+
+def exponentials_in_turn(x, unrolled):
+    """exp(x) in tiles of 128 rows, each by an iteration of a loop on the device, or (``unrolled``) of Python."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+
+    def body(i):
+        tile = nl.ndarray((128, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(tile, x[nl.ds(i * 128, 128)])
+        powers = nl.ndarray((128, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+        nisa.activation(powers, nl.exp, tile)
+        nisa.dma_copy(out[nl.ds(i * 128, 128)], powers)
+
+    if unrolled:
+        for i in range(x.shape[0] // 128):
+            body(i)
+    else:
+        nl.fori_loop(0, x.shape[0] // 128, body)
+    return out
+
+
 def profiled_halves():
     """The profile of :func:`halves` on two cores."""
     return nki.profile(nki.jit(halves)[2], target="trn2")(np.zeros((256, 64), np.float32))

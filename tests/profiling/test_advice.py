@@ -10,6 +10,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.profiling.advice import SERIAL_LOOP
 from nki.profiling.changes.transfers import NoDoubleBuffers
 from nki.profiling.measures import LEAST_WORTH
 from nki.profiling.profile import Profile
@@ -17,6 +18,7 @@ from nki.target import GEN2
 from tests.profiling import flawed_beta1_kernels as beta1
 from tests.profiling import flawed_kernels as kernels
 from tests.profiling import flawed_products
+from tests.profiling import kernels as loops
 from validation import matmul
 
 CLOCK = "The Tensor engine runs at a throttled clock"
@@ -149,8 +151,11 @@ FLAWS = [
         kernels.scaled_in_a_loop,
         (shape(4096, 4096), shape(128, 4096), False),
         (shape(4096, 4096), shape(128, 4096), True),
+        also=(SERIAL_LOOP,),
+        still=(SERIAL_LOOP,),
         targets=ALL,
     ),
+    Flaw(SERIAL_LOOP, loops.exponentials_in_turn, (shape(4096, 1024), False), (shape(4096, 1024), True), targets=ALL),
     Flaw(
         NARROW,
         kernels.exponential_of_rows,
@@ -288,6 +293,16 @@ def test_gathered_rows_cannot_be_longer_and_have_one_generator(target: str) -> N
     assert GENERATOR not in titles(profile)
     short = [advice for advice in profile.advice if advice.title == SHORT]
     assert all(advice.evidence.startswith("16 transfers") for advice in short)  # the stores
+
+
+def test_no_more_iterations_overlap_than_a_loop_has() -> None:
+    profile = profiled(loops.exponentials_in_turn, shape(256, 4096), False)
+    (advice,) = (each for each in profile.advice if each.title == SERIAL_LOOP)
+    assert advice.evidence.startswith("each of 2 iterations") and "; 2 that overlap take" in advice.evidence
+
+
+def test_a_loop_whose_iterations_need_each_other_cannot_overlap() -> None:
+    assert SERIAL_LOOP not in titles(loops.profiled_sum())
 
 
 def test_copies_that_others_wait_for_do_not_gain_by_another_engine() -> None:

@@ -35,6 +35,8 @@ def test_target_and_numbers_of_runs() -> None:
     assert (result.warmup, result.iterations, result.profile.target.name) == (1, 3, "trn2")
     with pytest.raises(ArgumentError, match="iters=0"):
         nki.benchmark(kernels.add, target="trn2", iters=0)(X, X)
+    with pytest.raises(ArgumentError, match="no number from 0 to 100"):
+        result.percentile(500)
     with pytest.raises(KernelArgumentError, match="device_lock"):
         nki.benchmark(kernels.add, target="trn2", device_lock=None)
 

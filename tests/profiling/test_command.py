@@ -220,6 +220,12 @@ def test_a_number_of_iterations_without_data(file, nki):
         (("--compare", "many.py:thrice"), 2, "has no kernel 'thrice'", "did you mean twice"),
         (("--trips", "5:2"), 2, "--trips 5:2: this is no number of iterations", "such as 0:64"),
         (("--seed", "-1"), 2, "--seed -1: seeds are not negative", ""),
+        (("--html", ""), 2, "--html is empty", "name a file"),
+        (("--compare", ""), 2, "--compare is empty", "name a file"),
+        (("--html", "many.py"), 2, "--html many.py: the command reads this file", "name another"),
+        (("--html", "a", "--trace", "./a"), 2, "--html and --trace both name a", "a file of its own"),
+        (("--what-if", "partitions=64"), 2, "--what-if partitions=64: the compiler has used this number", "GB/s"),
+        (("--grid", "0x2"), 2, "an axis of '0x2' is no positive number", ""),
     ],
 )
 def test_wrong_commands(file, nki, options, code, message, fix):

@@ -299,6 +299,8 @@ def test_source_that_is_no_python_is_shown_plainly(layer: Profile, tmp_path: Pat
     other: Any = SimpleNamespace(lines={Span(str(odd), 3): next(iter(layer.lines.values()))})
     text = Listing(other).markup()
     assert "&lt;b&gt;" in text and "module" in text
+    other.lines = {Span("<string>", 3): next(iter(layer.lines.values()))}
+    assert "no source" in Listing(other).markup()
 
 
 def test_advice_is_shown_with_its_worth(layer: Profile) -> None:
@@ -335,6 +337,18 @@ def test_the_answer_names_the_most_valuable_advice(layer: Profile) -> None:
     best = max(layer.advice, key=lambda each: each.seconds)
     assert joined(best.title) in text and f"−{quantities.time(best.seconds * 1e9)}" in text
     assert f"{quantities.time(layer.lower_bound.seconds * 1e9)} at least" in text
+
+
+def test_the_answer_says_that_a_worth_is_a_bound() -> None:
+    profile = kernels.of_layer(2)
+    vars(profile)["advice"] = [Advice("Do this", "e", "r", 1e-6, (), at_most=True)]
+    assert "up to −1.00 µs" in answer(profile, Listing(profile))
+
+
+def test_a_name_of_a_program_stays_as_it_is() -> None:
+    assert quantities.sentence("nisa.activation has scale=") == "nisa.activation has scale="
+    assert quantities.sentence("dge_mode= of it") == "dge_mode= of it"
+    assert quantities.sentence("each of 2 cores") == "Each of 2 cores"
 
 
 def test_memory_that_no_tile_uses_has_no_chart() -> None:

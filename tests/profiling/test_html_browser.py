@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -222,6 +223,38 @@ def test_it_follows_a_wait_to_another_core(browser: Page, tmp_path: Path) -> Non
     assert browser.selected() == (0, first)
     assert "core 1 · gpsimd" in browser.text("#details .followers")
     assert browser.console() == []
+
+
+def test_moments_of_a_long_run_differ(browser: Page, tmp_path: Path) -> None:
+    base = kernels.of_layer()
+    profile = kernels.repeated(base, 100)
+    browser.open(profile.to_html(tmp_path / "report.html"))
+    browser.press("/")
+    browser.press("tensor_scalar", Keys.ENTER)
+    browser.find("#timeline").send_keys(Keys.SHIFT, "n")  # the last one
+    begin, end = re.findall(r"([\d.]+ ms) – ([\d.]+ ms)", browser.text("#details dl"))[0]
+    assert begin != end
+
+
+def test_a_key_that_moves_the_view_hides_the_tip(page: Page, layer: Profile) -> None:
+    core = layer.cores[0]
+    row = row_of(core, "activation", 3)
+    move_to(page, x_of(page, float(core.start[row] + core.release[row]) / 2), lane(page, "scalar"))
+    page.until("!document.getElementById('tip').hidden")
+    page.press("d")
+    page.until("document.getElementById('tip').hidden")
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_the_code_has_room(page: Page, width: int) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    room = page.run("""
+        const [listing, code] = [".listing", ".listing td.code"].map((name) => document.querySelector(name));
+        return listing.getBoundingClientRect().right - code.getBoundingClientRect().left;
+    """)
+    page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert room > 0.5 * min(width, 700)
 
 
 def test_a_click_selects_and_the_tip_explains(page: Page, layer: Profile) -> None:

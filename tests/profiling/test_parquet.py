@@ -299,6 +299,15 @@ def test_rows_of_a_loop_say_how_many_iterations_they_stand_for(loop, tmp_path):
     assert moved == 200 * 64 * 4 + 4 + 64 * 4 == loop.summary()["dma_transfer_total_bytes"]
 
 
+def test_samples_go_on_through_iterations_without_rows(tmp_path):
+    profile = kernels.profiled_rows()
+    tables = read(profile, tmp_path)
+    assert tables["HbmUsage"][-1]["total_transfer_bytes"] == pytest.approx(profile.hbm_bytes, rel=1e-3)
+    sbuf = tables["SbufUsage"]
+    assert sbuf[-1]["timestamp"] == pytest.approx(profile.timeline.ns, abs=1) and sbuf[-1]["avg_util_percent"] == 0.0
+    assert sbuf[-2]["avg_util_percent"] > 0.0 and sbuf[-2]["timestamp"] < 0.1 * profile.timeline.ns
+
+
 def test_throttling(product, tables):
     throttled = sum(use.throttled for use in product.engines)
     assert (throttled > 0) == bool(tables["Throttle"])

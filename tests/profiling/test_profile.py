@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.base.errors import GridError, KernelArgumentError, UnknownDTypeError, UnknownTargetError
+from nki.base.errors import GridError, KernelArgumentError, NkiError, UnknownDTypeError, UnknownTargetError
 from nki.base.profile_errors import ProfileFileError, TripCountError, WhatIfError
 from nki.frontend.errors import NotAFunctionError
 from nki.ir.loop import loops
@@ -85,6 +87,17 @@ def test_iterations_that_were_not_replayed_cost_what_the_replayed_one_does() -> 
         assert shares[0] == pytest.approx(shares[1], abs=0.02), name
     each = {name: cost.critical / 200 for name, cost in many.by_instruction.items()}
     assert each["dma_copy"] > 4 * each["tensor_tensor"], "each iteration waits for its row"
+
+
+def test_a_loop_that_ends_the_kernel_counts_with_all_its_iterations() -> None:
+    profile = kernels.profiled_rows()
+    assert max(int(core.weight.max()) for core in profile.cores) > 100, "most iterations were not replayed"
+    assert sum(step.ns for step in profile.critical_path) == pytest.approx(profile.timeline.ns, rel=1e-3)
+    assert sum(cost.critical for cost in profile.lines.values()) == pytest.approx(profile.timeline.ns, rel=1e-3)
+    (row,) = (use for use in profile.memory if use.memory == "sbuf")
+    assert row.used[-2:] == (64 * 4, 0) and row.times[-1] == profile.timeline.ns, (
+        "the tile is in use until the loop ends"
+    )
 
 
 def test_costs_by_line_and_instruction_count_every_execution() -> None:
@@ -161,11 +174,49 @@ def test_the_latency_of_dma_is_that_of_all_generators(mode: str) -> None:
         ({"tensor_clock": float("nan")}, "no positive number"),
         ({"semaphore_ns": "fast"}, "no time or factor"),
         ({"matmul_dtypes": 3}, "there is no such number"),
+        ({"partitions": 64}, "the compiler has used this number, 128"),
+        ({"sbuf_usable_partition_bytes": 1 << 20}, "the compiler has used this number"),
+        ({"dma_bandwidth": 1e-300}, "pass a number between 1e-06 and 1e\\+06"),
+        ({"semaphore_ns": 1e308}, "pass a number between 1e-06 and 1e\\+09"),
     ],
 )
 def test_what_ifs_that_mean_nothing(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(WhatIfError, match=words):
         TILED.what_if(**changes)
+
+
+def test_a_factor_moves_the_interval_as_well() -> None:
+    faster = TILED.what_if(dma_latency=0.5)
+    assert all(one < other for one, other in zip(faster.interval, TILED.interval, strict=True))
+    certain = TILED.what_if(dma_completion_ns=TILED.target.dma_completion_ns).target.fact("dma_completion_ns")
+    assert certain.range is None
+
+
+def test_a_what_if_takes_the_numbers_of_numpy() -> None:
+    plain = TILED.what_if(tensor_clock=2.0).latency
+    assert TILED.what_if(tensor_clock=np.float32(2)).latency == TILED.what_if(tensor_clock=np.int64(2)).latency == plain
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: nki.profile(functools.partial(matmul.tiled, 3)), "partial object is no kernel"),
+        (lambda: nki.profile(np.zeros((128, 512))), "is not a function.*\\(x\\)"),
+        (lambda: nki.profile(matmul.tiled, "trn2"), "it takes a kernel alone.*target="),
+        (lambda: nki.profile(matmul.tiled, target="trn2", working_directory="/tmp"), "leave working_directory out"),
+        (lambda: nki.profile(matmul.tiled, trips=3)(shape(128, 128), shape(128, 512)), "leave trips= out"),
+        (lambda: nki.jit(functools.partial(matmul.tiled, 3)), "partial object is no kernel"),
+    ],
+)
+def test_calls_of_a_wrong_form(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises(NkiError, match=f"(?s){words}"):
+        call()
+
+
+@pytest.mark.parametrize(("sizes", "dtype"), [((128, None), "float32"), (128, "float32"), ((128, 512), None)])
+def test_an_argument_without_a_definite_shape_is_an_error(sizes: Any, dtype: Any) -> None:
+    with pytest.raises(KernelArgumentError, match="is specialised for whole numbers and a dtype"):
+        profiled(matmul.tiled, SimpleNamespace(shape=sizes, dtype=dtype), shape(128, 512))
 
 
 def test_an_unknown_target_is_an_error() -> None:

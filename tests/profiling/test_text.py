@@ -106,7 +106,7 @@ def test_a_comparison_shows_both_and_their_difference(product):
 def test_shares_differ_in_points(product):
     faster = product.what_if(tensor_clock=4.0)
     row = next(row for row in str(product.compare(faster)).splitlines() if row.strip().startswith("MFU"))
-    assert row.endswith(f"{100 * (faster.mfu - product.mfu):+.1f} %")
+    assert row.endswith(f"{100 * (faster.mfu - product.mfu):+.1f} points")
 
 
 def test_advice_is_shown_if_there_is_some(product, monkeypatch):
@@ -167,9 +167,10 @@ def test_names_cannot_become_markup(product, monkeypatch):
     assert "script" not in Tags(product.compare(product)._repr_html_()).seen
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 160])
+@pytest.mark.parametrize("width", [60, 67, 80, 93, 100, 160])
 def test_the_text_fits_its_terminal(product, width):
     written = text.report(product, width)
+    assert not any(line.lstrip().startswith("%") for line in written.splitlines())
     assert max(map(len, written.splitlines())) <= width
     causes = " ".join(cause.removeprefix("waits for ") for use in product.engines for cause in use.stalls)
     assert set(causes.split()) <= set(written.replace(",", " ").split()), "causes wrap, and are not cut"

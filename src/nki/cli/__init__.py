@@ -334,9 +334,12 @@ def _add_kernel(parser: argparse.ArgumentParser, *, targets_action: str = "store
 def _grid(text: str) -> tuple[int, ...]:
     """The sizes of a launch grid such as 2x4."""
     try:
-        return tuple(map(int, text.split("x")))
+        sizes = tuple(map(int, text.split("x")))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no grid such as 2x4") from None
+    if min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"an axis of {text!r} is no positive number")
+    return sizes
 
 
 def _add_arguments(parser: argparse.ArgumentParser, *, targets_action: str = "store") -> None:

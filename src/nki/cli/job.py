@@ -100,7 +100,10 @@ def prepared(
             if chosen not in (None, own):
                 raise UsageError(f"{source} was compiled for {own.name}", f"leave out --target {target}")
             if cores not in (None, len(kernel.cores)):
-                raise UsageError(f"{source} was compiled for {len(kernel.cores)} cores", f"leave out --cores {cores}")
+                raise UsageError(
+                    f"{source} was compiled for {len(kernel.cores)} core{'s'[: len(kernel.cores) > 1]}",
+                    f"leave out --cores {cores}",
+                )
             if grid is not None:
                 raise UsageError(f"{source} is a compiled program", "leave out --grid")
             tensors, floats = _given(kernel, arguments)

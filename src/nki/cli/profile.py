@@ -76,9 +76,15 @@ def _check(options: argparse.Namespace, wanted: Sequence[str | None], changes: b
         needed("perfetto", "perfetto", "--trace")
     if options.parquet:
         needed("pyarrow", "pyarrow", "--parquet")
+    for option, value in (*files, ("--parquet", options.parquet), ("--compare", options.compare)):
+        if value == "":
+            raise UsageError(f"{option} is empty", f"name a file: {option} FILE, or leave {option} out")
     for option, file in files:
         if file:
             _check_file(option, Path(file))
+            _check_own(option, Path(file), options)
+    if options.html and options.trace and _same(Path(options.html), Path(options.trace)):
+        raise UsageError(f"--html and --trace both name {options.html}", "give each a file of its own")
     if options.parquet and Path(options.parquet).is_file():
         raise UsageError(f"--parquet {options.parquet}: this is a file", "choose a folder, which may be new")
 
@@ -91,6 +97,25 @@ def _check_file(option: str, file: Path) -> None:
         raise UsageError(f"{option} {file}: there is no folder {file.parent}", f"create it: mkdir -p {file.parent}")
     if not os.access(file if file.exists() else file.parent, os.W_OK):
         raise UsageError(f"{option} {file}: Permission denied", "choose a file that can be written")
+
+
+def _check_own(option: str, file: Path, options: argparse.Namespace) -> None:
+    """Refuse to write over what the command reads: the kernels, and arguments in files."""
+    kernels = [
+        each.partition(".py:")[0] + ".py" if ".py:" in each else each
+        for each in (options.kernel, options.compare)
+        if each
+    ]
+    arguments = [part for each in options.arg for part in (each, each.partition("=")[2])]
+    if any(_same(file, Path(each)) for each in (*kernels, *arguments) if each):
+        raise UsageError(f"{option} {file}: the command reads this file", "name another file")
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.resolve() == other.resolve()
+    except OSError:  # an argument that is no path
+        return False
 
 
 def _changes(texts: Sequence[str]) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki.base.errors import KernelArgumentError
+from nki.base.errors import ArgumentError, KernelArgumentError
 from nki.harness.simulation import as_kernel
 from nki.harness.timing import measure
 from nki.jit import adapter_for
@@ -42,6 +42,10 @@ class Benchmark:
 
     def percentile(self, percent: float) -> float:
         """The seconds of this CPU within which so many percent of the runs were complete."""
+        if not 0 <= percent <= 100:
+            raise ArgumentError(
+                f"percentile({percent!r}): this is no number from 0 to 100", fix="pass 50 for the median"
+            )
         return float(np.percentile(self.cpu_seconds, percent))
 
     @property

@@ -23,6 +23,7 @@ from nki.profiling.shapes import is_shape_only, placeholder
 
 _COMMON: Final = frozenset({"save_neff_name", "save_trace_name", "additional_compile_opt"})
 _BENCHMARK: Final = _COMMON | {"warmup", "iters", "device_lock", "benchmark_machine"}
+_PREDICTED: Final = frozenset({"target", "trips"})
 _PROFILE: Final = _COMMON | {"working_directory", "overwrite", "profile_nth"}
 
 
@@ -149,14 +150,25 @@ def benchmark(kernel: Callable[..., Any] | None = None, **options: Any) -> Any:
     return _decorator(Benchmark, kernel, options)
 
 
-def profile(func: Callable[..., Any] | None = None, **options: Any) -> Any:
+def profile(func: Callable[..., Any] | None = None, *args: Any, **options: Any) -> Any:
     """Predict the run of a kernel on the device: ``nki.profile(kernel, target="trn2")(*args)`` gives its profile.
 
     With the options of Beta 1 (``working_directory=``, ``save_neff_name=``, …), as decorator or as a call, it runs the
     kernel and keeps its artifact: :class:`Profile`.
     """
+    if args:
+        raise KernelArgumentError(
+            f"nki.profile(kernel, {args[0]!r:.60}): it takes a kernel alone",
+            fix='name the options, and pass the arguments of the kernel behind: nki.profile(kernel, target="trn2")(x)',
+        )
+    if options.keys() & _PROFILE and (mixed := sorted(options.keys() & _PREDICTED)):
+        old = ", ".join(sorted(options.keys() & _PROFILE))
+        raise KernelArgumentError(
+            f"nki.profile: {old} and {', '.join(mixed)} do not go together",
+            fix=f'leave {old} out for a prediction: nki.profile(kernel, target="trn2")(x); Beta 1 has no {mixed[0]}',
+        )
     if func is not None and not options.keys() & _PROFILE:
-        check_options("nki.profile", options, frozenset({"target", "trips"}))
+        check_options("nki.profile", options, _PREDICTED)
         return predicted.profile(func, **options)
     return _decorator(Profile, func, options)
 

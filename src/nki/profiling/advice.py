@@ -20,6 +20,7 @@ from nki.profiling.changes.change import Change, Found
 from nki.profiling.changes.combining import Combined, FewElements, RepeatedOperand
 from nki.profiling.changes.computing import Chains, Float32Products, Tables, Transposes
 from nki.profiling.changes.intermediates import ThroughHbm
+from nki.profiling.changes.iterations import serial_loops
 from nki.profiling.changes.moves import Eviction, OnGpSimd
 from nki.profiling.changes.products import FewRows, ShortStationary, SumsOutsidePsum
 from nki.profiling.changes.reloads import Reloads
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 LEAST_OVERLAP = 0.1
 """The same of advice about engines that do not overlap, whose worth is an estimate and no run of the model."""
+SERIAL_LOOP = "Iterations of a loop on the device do not overlap"
 MOST_BUSY = 0.6
 """Part of the time in which the busiest engine of a kernel works whose engines overlap well."""
 SERIAL_PIECES = 4
@@ -83,7 +85,8 @@ def advise(profile: Profile) -> list[Advice]:
         remedy = change.advised(profile.program.release)
         lines = _lines(change.found)
         advice.append(Advice(change.title, change.evidence(), remedy, seconds, lines, change.is_bound))
-    waiting = sum(each.seconds for each in advice if each.title == NoDoubleBuffers.title)
+    advice += _about_iterations(profile)
+    waiting = sum(each.seconds for each in advice if each.title in (NoDoubleBuffers.title, SERIAL_LOOP))
     advice += [*_about_the_clock(profile), *_about_balance(profile), *_about_same_work(profile)]
     advice += _about_overlap(profile, waiting)
     worthy = [each for each in advice if each.seconds >= LEAST_WORTH * profile.latency]
@@ -97,6 +100,22 @@ def _changes(profile: Profile) -> Iterator[tuple[Change, Revision]]:
         revised = change.revised(profile)
         if change.found:
             yield change, revised
+
+
+def _about_iterations(profile: Profile) -> Iterator[Advice]:
+    """Advice about the loop on the device that gains most if several of its iterations become one."""
+    best = max(serial_loops(profile), key=lambda loop: loop.seconds, default=None)
+    if best is None:
+        return
+    yield Advice(
+        SERIAL_LOOP,
+        f"each of {best.count:,} iterations begins when the one before is complete, and takes "
+        f"{_microseconds(best.now)}; {best.together} that overlap take {_microseconds(best.then)} each",
+        "unroll the loop: iterations of a Python range overlap; several iterations in one, each with tiles of its own, "
+        "gain a part of it",
+        best.seconds,
+        (*(() if best.line is None else (Span(best.line.file, best.line.line),)), *_lines(best.found)[:4]),
+    )
 
 
 def _about_the_clock(profile: Profile) -> Iterator[Advice]:

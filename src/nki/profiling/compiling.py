@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -43,7 +44,7 @@ def compiled(
     """The program of ``kernel`` after the last stage, its inputs, and a function that finds the loads which a compiler
     could leave out. No cache keeps anything.
     """
-    launched = _kernel(kernel)
+    launched = as_kernel(kernel)
     chosen = target or launched.chosen_target()
     if len(launched.grid) == 1:
         launch_grid.of_brackets(launched.grid, chosen)
@@ -64,13 +65,20 @@ def compiled(
     return program, Inputs(arrays, missing), find_spare_loads
 
 
-def _kernel(kernel: Any) -> Kernel:
+def as_kernel(kernel: Any) -> Kernel:
+    """The kernel of a function, decorated or not. Raises :class:`NotAFunctionError` for anything else."""
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, type) or not callable(kernel):
         raise NotAFunctionError(
-            f"nki.profile was given {kernel!r}, which is not a function",
-            fix="pass the kernel itself; the command takes a name: nki profile FILE.py:KERNEL",
+            f"nki.profile was given {kernel!r:.60}, which is not a function",
+            fix="pass the kernel itself, and its arguments in a second pair of parentheses: nki.profile(kernel)(x); "
+            "the command takes a name: nki profile FILE.py:KERNEL",
+        )
+    if isinstance(kernel, functools.partial):
+        raise NotAFunctionError(
+            "a functools.partial object is no kernel",
+            fix="pass the function, and its arguments in the call: nki.profile(kernel)(x, n=3)",
         )
     return Kernel(kernel)
 
@@ -91,6 +99,11 @@ def trips_of(program: Program, inputs: Inputs, given: Given | None = None) -> tu
     """
     unknown = unknown_loops(program)
     _check_lines(unknown, given)
+    if given not in (None, {}) and not unknown:
+        raise KernelArgumentError(
+            f"trips={given!r}: {program.name} has no loop whose number of iterations depends on data",
+            fix="leave trips= out",
+        )
     stated = {id(loop): bounds for loop in unknown if (bounds := _stated(loop, given)) is not None}
     rest = {id(loop) for loop in unknown} - stated.keys()
     decisive = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -279,6 +279,7 @@ def critical_path(cores: Sequence[CoreEvents]) -> list[Step]:
     if not len(events):
         return steps
     row, until = int(np.argmax(ends[events.rank])), float(ends[events.rank].max())
+    until = max([until, *(end for _, end, _ in skips(events))])  # of a loop at the end of the kernel
     while True:
         start = min(float(events.start[row]), until)
         steps.append(Step(events.rank, row, start, until, until - start))
@@ -326,16 +327,21 @@ def _with_iterations(steps: list[Step], cores: Sequence[CoreEvents]) -> list[Ste
 
 def skips(core: CoreEvents) -> list[tuple[float, float, int]]:
     """The times, in ns, that pass in iterations of loops that were not replayed: begin, end, iterations."""
-    ends = np.maximum.accumulate(np.maximum(core.end, core.data_end)) if len(core) else core.end
+    return [(begin, until, int(core.weight[first]) - 1) for first, begin, until in repeated(core)]
+
+
+def repeated(core: CoreEvents) -> list[tuple[int, float, float]]:
+    """The rows that stand for several iterations: the first row, and the times at which the others begin and end."""
+    if not len(core):
+        return []
+    ends = np.maximum.accumulate(np.maximum(core.end, core.data_end))
     changes = np.flatnonzero(core.weight[1:] != core.weight[:-1]) + 1
-    result: list[tuple[float, float, int]] = []
+    result: list[tuple[int, float, float]] = []
     for first, after in zip([0, *changes.tolist()], [*changes.tolist(), len(core)], strict=True):
-        weight = int(core.weight[first]) if len(core) else 1
-        if weight > 1:
-            begin = float(ends[after - 1])
-            until = float(core.start[after]) if after < len(core) else core.timeline.end
-            if until > begin:
-                result.append((begin, until, weight - 1))
+        begin = float(ends[after - 1])
+        until = float(core.start[after]) if after < len(core) else core.timeline.end
+        if int(core.weight[first]) > 1 and until > begin:
+            result.append((first, begin, until))
     return result
 
 
@@ -388,7 +394,7 @@ def memory_uses(events: CoreEvents) -> list[MemoryUse]:
 
     A tile is in use from the first write to its last use. Tiles may lie at the same bytes at one time: side by side in
     partitions, one in the part of the other that nobody uses any more, or both in a loop that counts as a whole.
-    Such bytes count once.
+    Such bytes count once. Iterations that were not replayed use the most that the one before them did.
     """
     uses: list[MemoryUse] = []
     tiles = list(events.tiles())
@@ -412,8 +418,22 @@ def memory_uses(events: CoreEvents) -> list[MemoryUse]:
             else:
                 times.append(time)
                 used.append(area.covered)
+        repeat(events, times, used)
         uses.append(MemoryUse(events.rank, memory, tuple(times), tuple(used)))
     return uses
+
+
+def repeat(events: CoreEvents, times: list[float], used: list[Any]) -> None:
+    """Let the most that a replayed iteration uses last while others pass that were not replayed."""
+    for first, begin, until in repeated(events):
+        low = bisect_left(times, float(events.start[first]))
+        high = bisect_left(times, begin)
+        after = bisect_right(times, until)
+        most = max(used[max(low - 1, 0) : high], default=0)
+        last = used[after - 1] if after else 0
+        if most > last:
+            times[high:after] = [begin, until]
+            used[high:after] = [most, last]
 
 
 class _CoveredBytes:

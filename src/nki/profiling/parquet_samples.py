@@ -10,6 +10,7 @@ import numpy as np
 from nki.ir.types import Buffer, Tensor
 from nki.profiling.engine_rows import TITLES, EngineRows, merged
 from nki.profiling.events import Column, CoreEvents
+from nki.profiling.measures import repeat, repeated
 from nki.profiling.parquet_events import Columns, Rows, joined, spread, whole
 
 QUARTERS = (0, 32, 64, 96)
@@ -96,13 +97,17 @@ def _placed(core: CoreEvents, buffer: Buffer) -> Iterator[tuple[Tensor, int, int
 
 def _sampled(core: CoreEvents, series: dict[str, list[tuple[float, float]]]) -> Columns:
     """Several quantities at the times at which any of them changes; each is a part of 1."""
-    times = np.unique([time for changes in series.values() for time, _ in changes])
-    columns: Columns = {"timestamp": whole(times), "pcore_idx": np.full(len(times), core.rank, np.int64)}
+    stepped: dict[str, tuple[list[float], list[float]]] = {}
     for name, changes in series.items():
-        own, values = steps(changes)
+        own, values = (column.tolist() for column in steps(changes))
+        repeat(core, own, values)
+        stepped[name] = own, values
+    times = np.unique([time for own, _ in stepped.values() for time in own])
+    columns: Columns = {"timestamp": whole(times), "pcore_idx": np.full(len(times), core.rank, np.int64)}
+    for name, (own, values) in stepped.items():
         index = np.searchsorted(own, times, side="right") - 1
-        at_times = np.where(index >= 0, values[index], 0.0) if len(own) else np.zeros(len(times))
-        columns[name] = np.clip(at_times, 0.0, 1.0)
+        at_times = np.where(index >= 0, np.array(values)[index], 0.0) if own else np.zeros(len(times))
+        columns[name] = np.clip(np.where(np.abs(at_times) < 1e-12, 0.0, at_times), 0.0, 1.0)  # sums leave a rest
     return columns
 
 
@@ -172,6 +177,10 @@ def throughput(core: CoreEvents) -> tuple[Column, Column]:
     begins, ends = core.data_start[rows], core.data_end[rows]
     rates = moved[core.number[rows]] / (ends - begins) if len(rows) else begins
     changes = [*zip(begins.tolist(), rates.tolist(), strict=True), *zip(ends.tolist(), (-rates).tolist(), strict=True)]
+    for first, begin, until in repeated(core):  # at their mean rate
+        in_loop = rows[(rows >= first) & (ends <= begin)]
+        rate = float((moved[core.number[in_loop]] * (core.weight[in_loop] - 1)).sum()) / (until - begin)
+        changes += [(begin, rate), (until, -rate)]
     times, values = steps(changes)
     return times, np.where(np.abs(values) < 1e-9, 0.0, values)
 

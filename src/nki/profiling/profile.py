@@ -20,7 +20,7 @@ from nki.ir.program import Program
 from nki.jit import strip_frames
 from nki.profiling import measures, notebook, parquet, text, trace, what_if
 from nki.profiling.advice import Advice, advise
-from nki.profiling.compiling import Given, compiled, trips_of
+from nki.profiling.compiling import Given, as_kernel, compiled, trips_of
 from nki.profiling.events import CoreEvents
 from nki.profiling.measures import Cost, EngineUse, MemoryUse, Step, TransferSize
 from nki.profiling.spare_loads import FindSpareLoads, SpareLoads
@@ -303,6 +303,7 @@ def profile(
     least and the greatest (the profile then holds the greatest, its interval both), for all such loops or by line.
     Nothing is run otherwise, and no cache changes.
     """
+    as_kernel(kernel)
 
     @functools.wraps(getattr(kernel, "func", kernel))
     def predict(*args: Any, **kwargs: Any) -> Profile:

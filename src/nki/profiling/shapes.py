@@ -25,10 +25,7 @@ class ShapeDtype:
     dtype: Any
 
     def __post_init__(self) -> None:
-        try:
-            shape = tuple(map(operator.index, self.shape))
-        except TypeError:
-            shape = ()
+        shape = _sizes(self.shape)
         if not shape or min(shape) < 1:
             raise KernelArgumentError(
                 f"ShapeDtype({self.shape!r}, …): a shape is a tuple of whole numbers, each at least 1",
@@ -55,10 +52,27 @@ def is_shape_only(value: Any) -> bool:
     return has_shape and not (hasattr(value, "__array__") or hasattr(value, "__dlpack__"))
 
 
+def _sizes(shape: Any) -> tuple[int, ...] | None:
+    """``shape`` as whole numbers; None if it is none."""
+    try:
+        return tuple(map(operator.index, shape))
+    except TypeError:
+        return None
+
+
 def placeholder(value: Any) -> Any:
-    """An array of the shape and dtype of ``value`` that takes no memory, if it has no data; else ``value``."""
+    """An array of the shape and dtype of ``value`` that takes no memory, if it has no data; else ``value``.
+
+    Raises :class:`KernelArgumentError` for a shape that is no tuple of whole numbers, as one with symbols.
+    """
     if not is_shape_only(value):
         return value
+    if _sizes(value.shape) is None or min(value.shape, default=0) < 0 or value.dtype is None:
+        raise KernelArgumentError(
+            f"an argument has shape {value.shape!r:.60} and dtype {value.dtype!r:.60}: a kernel is specialised for "
+            "whole numbers and a dtype",
+            fix="pass an array, or write nki.ShapeDtype((128, 512), 'float32')",
+        )
     kind: NDArray[Any] = np.zeros((), _numpy_dtype(value.dtype))
     return np.broadcast_to(kind, tuple(value.shape))
 

@@ -81,7 +81,7 @@ def _engines(profile: Profile, width: int) -> str:
         stalled = sum(use.stalls.values())
         shares = f"{percent(_part(use.busy, total)):>7}  {percent(_part(stalled, total)):>7}"
         row = f"  {name:<10}  {bar(use, total, cells)}  {shares}  "
-        causes = textwrap.wrap(_causes(use, total), max(width - len(row), 16)) or [""]
+        causes = _wrapped(_causes(use, total), "", max(width - len(row), 16), "") or [""]
         rows.append(f"{row}{causes[0]}".rstrip())
         rows += [" " * len(row) + more for more in causes[1:]]
     return "\n".join(rows)
@@ -169,8 +169,13 @@ def _advice(profile: Profile, width: int) -> str:
     return "\n".join(["  advice, by what it saves", *rows])
 
 
-def _wrapped(text: str, indent: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False)
+def _wrapped(text: str, indent: str, width: int, more: str = "  ") -> list[str]:
+    """The lines of ``text``; a number and its ``%`` stay together."""
+    together = text.replace(" %", "\N{NO-BREAK SPACE}%")
+    lines = textwrap.wrap(
+        together, width, initial_indent=indent, subsequent_indent=indent + more, break_on_hyphens=False
+    )
+    return [line.replace("\N{NO-BREAK SPACE}%", " %") for line in lines]
 
 
 def _places(spans: Sequence[Span]) -> str:
@@ -245,7 +250,7 @@ def busy_share(profile: Profile, engine: str) -> float:
 def _difference(first: float, second: float, *, points: bool) -> str:
     """The change in percent of ``first``; of shares (``points``) in points."""
     if points:
-        return f"{100 * (second - first):+.1f} %"
+        return f"{100 * (second - first):+.1f} points"
     return f"{100 * (second - first) / first:+.1f} %" if first else ""
 
 

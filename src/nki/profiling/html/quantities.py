@@ -1,4 +1,4 @@
-"""Numbers with their units, as the report shows them: three digits, and the prefix that fits."""
+"""Numbers with their units, as the report shows them: three digits, and the prefix that fits; sentences."""
 
 from __future__ import annotations
 
@@ -40,6 +40,12 @@ def percent(part: float) -> str:
 def count(number: int) -> str:
     """A whole number with its thousands apart."""
     return f"{number:,}"
+
+
+def sentence(text: str) -> str:
+    """``text`` with a capital, unless it begins with a name of a program."""
+    first = text.partition(" ")[0]
+    return text if any(mark in first for mark in "._=(") else text[:1].upper() + text[1:]
 
 
 def _scaled(value: float, units: Sequence[tuple[float, str]]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from nki.base.source import Span
 from nki.profiling.advice import Advice
 from nki.profiling.html.markup import Child, Markup, tag
-from nki.profiling.html.quantities import count, digits, percent, rate, size, time
+from nki.profiling.html.quantities import count, digits, percent, rate, sentence, size, time
 from nki.profiling.html.source import Listing
 from nki.profiling.measures import LEAST_WORTH, EngineUse
 from nki.profiling.profile import Profile
@@ -69,8 +69,8 @@ def advice(entries: Iterable[Advice], listing: Listing) -> Markup:
                 each.title,
                 tag("span", f"{'up to ' if each.at_most else ''}−{time(each.seconds * 1e9)}", class_="worth"),
             ),
-            tag("p", each.evidence),
-            tag("p", each.remedy, class_="remedy"),
+            tag("p", sentence(each.evidence)),
+            tag("p", sentence(each.remedy), class_="remedy"),
             line_buttons(each.lines, listing),
         )
         for each in sorted(entries, key=lambda each: -each.seconds)

@@ -74,7 +74,7 @@ class Listing:
         count = len(_lines(file))
         wanted = [line for name, line in self._numbers if name == file]
         if not count:
-            return [Section(file, "", line, line) for line in wanted]
+            return [Section(file, "no source", line, line) for line in wanted]
         functions = _functions("".join(_lines(file)))
         sections: dict[tuple[int, int], Section] = {}
         for line in wanted:

@@ -54,7 +54,8 @@ class Details {
     const line = model.lineOf(core, row);
     const { writes, reads } = model.operandsOf(core, row);
     const estimate = model.estimateOf(core, row);
-    const between = (from, to) => `${model.time(from, 2)} – ${model.time(to, 2)} (${model.time(to - from)})`;
+    const moments = (...ticks) => ticks.map((each) => model.moment(each, ticks.at(-1) - ticks[0])).join(" – ");
+    const between = (from, to) => `${moments(from, to)} (${model.time(to - from)})`;
     const list = element("dl");
     const fact = (name, ...values) => {
       if (values.length) list.append(element("dt", { text: name }), element("dd", {}, ...values));
@@ -68,7 +69,7 @@ class Details {
     fact("Reads", reads.join("; ") || "nothing");
     fact(core.isDma[row] ? "Issue" : "On its queue", between(core.start[row], core.release[row]));
     if (core.isDma[row]) fact("Data", between(core.dataStart[row], core.dataEnd[row]));
-    fact("Result visible", model.time(core.end[row], 2));
+    fact("Result visible", model.moment(core.end[row], core.end[row] - core.start[row]));
     if (core.throttled[row] > 0) fact("Slow clock", `adds ${model.time(core.throttled[row])}`);
     if (estimate.bytes) fact("Moves", sizeText(estimate.bytes));
     if (estimate.flops) fact("Computes", `${estimate.flops.toLocaleString("en")} FLOP`);
@@ -120,13 +121,14 @@ class Details {
     const line = model.lineOf(core, row);
     const end = core.isDma[row] ? core.dataEnd[row] : core.release[row];
     const cause = blocker ? `${model.placeOf(blocker, core)}: ` : "";
+    const moment = (ticks) => model.moment(ticks, end - core.start[row]);
     return {
       title: `${model.nameOf(core, row)} · ${model.time(end - core.start[row])}`,
       texts: [
         line >= 0 ? `${model.lines[line].label}  ${model.lines[line].code}` : "",
         `${writes.join(", ") || "–"} ← ${reads.join(", ") || "–"}`,
-        `from ${model.time(core.start[row], 2)} to ${model.time(end, 2)}`,
-        core.isDma[row] ? `data ${model.time(core.dataStart[row], 2)} – ${model.time(core.dataEnd[row], 2)}` : "",
+        `from ${moment(core.start[row])} to ${moment(end)}`,
+        core.isDma[row] ? `data ${moment(core.dataStart[row])} – ${moment(core.dataEnd[row])}` : "",
         waited > 0 || blocker ? `waited ${model.time(waited)} for ${cause}${reason}` : "",
       ].filter(Boolean),
     };

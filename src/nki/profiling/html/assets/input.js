@@ -117,6 +117,7 @@ class Input {
     const action = this.actionOf(event.key);
     if (!action) return;
     event.preventDefault();
+    this.tip.hidden = true; // the pointer stays where it is, and may be on another instruction now
     action(event);
   }
 

@@ -90,7 +90,8 @@ async function start() {
   }
   timeline.onRange = (view) => {
     const [begin, end] = [Math.max(0, view.begin), Math.min(view.end, model.end)];
-    byId("range").textContent = `${begin ? model.time(begin, 2) : "0"} – ${model.time(end, 2)}`;
+    const [first, last] = [begin, end].map((each) => model.moment(each, end - begin));
+    byId("range").textContent = `${begin ? first : "0"} – ${last}`;
     document.documentElement.dataset.ready = "true";
   };
   timeline.changed();

@@ -158,13 +158,22 @@ class Model {
   time(ticks, digits) {
     return timeText(ticks * this.tick, digits);
   }
+
+  // A moment, with as many digits as tell it from one that is `span` ticks away.
+  moment(ticks, span) {
+    const ns = ticks * this.tick;
+    const digits = Math.ceil(Math.log10(unitOf(ns)[0] / Math.max(span * this.tick, 1))) + 1;
+    return timeText(ns, Math.max(2, digits));
+  }
 }
 
 const UNITS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 
+const unitOf = (ns) => UNITS.find(([size]) => Math.abs(ns) >= size * 0.9995) ?? UNITS[3];
+
 // A time in ns with its unit; `digits` after the point, or as many as make three in all.
 function timeText(ns, digits) {
-  const [factor, unit] = UNITS.find(([size]) => Math.abs(ns) >= size * 0.9995) ?? UNITS[3];
+  const [factor, unit] = unitOf(ns);
   const value = ns / factor;
   const size = Math.abs(value);
   const places = digits ?? (size >= 99.95 || size === 0 ? 0 : size >= 9.995 ? 1 : 2);

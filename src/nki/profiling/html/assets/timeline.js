@@ -320,7 +320,7 @@ class Timeline {
     context.moveTo(x, AXIS - 4);
     context.lineTo(x, this.height);
     context.stroke();
-    const text = model.time(Math.max(0, view.time(x)), 2);
+    const text = model.moment(Math.max(0, view.time(x)), (view.end - view.begin) / 10);
     context.font = SMALL;
     const width = context.measureText(text).width + 8;
     const left = Math.min(x + 2, view.left + view.width - width);
