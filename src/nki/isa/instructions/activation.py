@@ -140,7 +140,7 @@ def _after_scaling(i: Any, scaling: Scaling, result: Access) -> Combination | No
         return None
     operands = {"multiply": 1.0, "add": None} | {step.op: step.operand for step in scaling.steps}
     both = i.replace(data=scaling.data, scale=operands["multiply"], bias=operands["add"])
-    advice = "nisa.activation has scale= and bias="
+    advice = "let nisa.activation multiply and add: scale= and bias="
     return Combination(both, advice, advice)
 
 
@@ -150,8 +150,8 @@ def _with_row_sum(i: Any, total: RowSum) -> Combination | None:
     both = ActivationReduce(i.dst, i.op, i.data, OPS["add"], total.dst, i.bias, i.scale)
     return Combination(
         both,
-        "nisa.activation adds up its results with reduce_op= and reduce_res=",
-        "nisa.activation_reduce adds up its results",
+        "let nisa.activation add up its results: reduce_op= and reduce_res=",
+        "let nisa.activation_reduce add up its results",
     )
 
 

@@ -19,7 +19,7 @@ from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
 from nki.isa.tables.enums import engine
 from nki.passes.scheduling.engine_assignment import candidates
-from nki.profiling.changes.change import BETA_1, Change, without_time
+from nki.profiling.changes.change import BETA_1, Change, span, without_time
 from nki.profiling.measures import LEAST_WORTH
 from nki.sim.timing import NO_QUEUE, Block, Part, Revision, TimedCore
 from nki.target.model import Target
@@ -199,11 +199,8 @@ class FewElements(Change):
         """Time in ns of all instructions of one kind, from which on they are looked at."""
 
     def evidence(self) -> str:
-        least, most = min(self.sizes), max(self.sizes)
-        sizes = f"{least}" if least == most else f"{least} to {most}"
-        return (
-            f"{self.count('instruction')} have {sizes} elements per partition, and their fixed time is longer than that"
-        )
+        elements = f"{span(self.sizes)} element{'' if self.sizes == {1} else 's'} per partition"
+        return f"{self.count('instruction')} have {elements}, and their fixed time is longer than that"
 
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
         result = list(estimates)
