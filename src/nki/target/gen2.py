@@ -86,6 +86,14 @@ GEN2: Final = Target(
     matmul_min_interval_cycles=Fact(64, "cycles", f"{_GUIDE}: Tensor Engine, Cost Model (MM_INIT_LATENCY)"),
     matmul_issue_cycles=Fact(20, "cycles", f"{_TRACES}: 190 ns between matmuls of 512 columns", "measured"),
     matmul_fp32_factor=Fact(4, "", f"{_GUIDE}: Tensor Engine, Cost Model"),
+    matmul_fp32_instructions=Fact(
+        2,
+        "instructions",
+        "Neuron Explorer, profile schema reference, raw_flops: each FP32 matmul lowers to two FP32_LO_HI instructions. "
+        "It names no generation; profiles of trn2 show both. At the fast end the issue of the second one is hidden",
+        "docs",
+        (1, 2),
+    ),
     matmul_latency_ns=Fact(145.0, "ns", f"{_TRACES}: start to done at 8 columns", "measured"),
     stationary_load_speedup=Fact(4, "", f"{_GUIDE}: Fast LoadStationary"),
     stationary_load_cycles=Fact(

@@ -81,12 +81,18 @@ GEN3: Final = Target(
     matmul_issue_cycles=Fact(
         10,
         "cycles",
-        "published sustained rate of 2048 bf16 128x128x512 matmuls (77.2 TFLOPS), weights included; 13 in a pair of "
-        f"passes of float32, 859 ns ({_TUTORIAL})",
+        "published sustained rate of 2048 bf16 128x128x512 matmuls (77.2 TFLOPS), weights included; 6 to 7 in each of "
+        f"the two instructions of a float32 one, 859 ns ({_TUTORIAL}), 7 to 13 for 128 columns",
         "measured",
-        (9, 14),
+        (6, 13),
     ),
     matmul_fp32_factor=Fact(4, "", f"{_TUTORIAL}: two passes of 1030 cycles for 512 columns", "measured"),
+    matmul_fp32_instructions=Fact(
+        2,
+        "instructions",
+        "Neuron Explorer, profile schema reference, raw_flops: each FP32 matmul lowers to two FP32_LO_HI instructions; "
+        f"{_TRACES}: with the low, then the high part of the weights",
+    ),
     matmul_latency_ns=Fact(160.0, "ns", f"{_TUTORIAL}: 586-595 ns for 1024 cycles", "measured"),
     stationary_load_speedup=Fact(4, "", f"{_GUIDE2}: Fast LoadStationary; assumed unchanged", "guess"),
     stationary_load_cycles=Fact(

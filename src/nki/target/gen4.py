@@ -84,6 +84,11 @@ GEN4: Final = Target(
     matmul_min_interval_cycles=Fact(64, "cycles", _AS_TRN2, "guess"),
     matmul_issue_cycles=Fact(10, "cycles", _AS_TRN2, "guess", (5, 15)),
     matmul_fp32_factor=Fact(4, "", f"{_GUIDE}: Tensor Engine, 79 against 20 TFLOPS"),
+    matmul_fp32_instructions=Fact(
+        2,
+        "instructions",
+        "Neuron Explorer, profile schema reference, raw_flops: each FP32 matmul lowers to two FP32_LO_HI instructions",
+    ),
     matmul_latency_ns=Fact(160.0, "ns", _AS_TRN2, "guess", (80.0, 240.0)),
     stationary_load_speedup=Fact(4, "", _AS_TRN2, "guess"),
     stationary_load_cycles=Fact(0, "cycles", _AS_TRN2, "guess"),

@@ -145,6 +145,7 @@ class Target(_Row):
     matmul_min_interval_cycles: FactField[int] = FactField()
     matmul_issue_cycles: FactField[int] = FactField()
     matmul_fp32_factor: FactField[int] = FactField()
+    matmul_fp32_instructions: FactField[int] = FactField()
     matmul_latency_ns: FactField[float] = FactField()
     stationary_load_speedup: FactField[int] = FactField()
     stationary_load_cycles: FactField[int] = FactField()
