@@ -493,3 +493,16 @@ def test_both_ways_to_transpose_take_the_same_time() -> None:
             assert (product.occupancy, product.latency) == (turned.occupancy, turned.latency)
             issue = max(1, passes // 2) * (target.matmul_issue_cycles + target.stationary_load_cycles)
             assert turned.occupancy == pytest.approx((passes * 128 + issue) / target.tensor_clock_ghz)
+
+
+def test_powers_take_a_guess_of_gpsimd() -> None:
+    """As many cycles as its reverse square root; no document tells more than the engine."""
+    two = {"data1": tile(512), "data2": tile(512), "op": OPS["power"]}
+    one = {"data": tile(512), "op0": OPS["power"], "operand0": 2.0, "engine": nisa.engine.gpsimd}
+    for target in (GEN2, GEN3, GEN4):
+        both = [estimate(target, name, dst=tile(512), **operands) for name, operands in (
+            ("tensor_tensor", two), ("tensor_scalar", one),
+        )]  # fmt: skip
+        assert [each.resource for each in both] == ["gpsimd", "gpsimd"] and both[0].kind == both[1].kind == "guess"
+        expected = (4 * 512 + target.gpsimd_issue_cycles) / target.gpsimd_clock_ghz
+        assert [each.occupancy for each in both] == pytest.approx([expected] * 2)

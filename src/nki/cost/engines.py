@@ -68,6 +68,14 @@ def generated(inst: Inst, target: Target, elements: float, entry: str) -> Estima
     return pipelined(inst, target, elements, "docs", REFERENCE + entry)
 
 
+def raising(inst: Inst, target: Target) -> Estimate:
+    """Powers of the elements of a tile, on GpSimd."""
+    elements = inst.writes()[0].free_elements
+    return streaming(
+        inst, target, elements, "", target.gpsimd_power_cycles, origin=target.origin("gpsimd_power_cycles")
+    )
+
+
 def pipelined(inst: Inst, target: Target, cycles: float, kind: Kind, source: str) -> Estimate:
     """An instruction whose data takes ``cycles`` of its engine, with the issue overhead and latency of the engine.
 

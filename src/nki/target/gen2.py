@@ -203,6 +203,14 @@ GEN2: Final = Target(
     gpsimd_partition_reduce_cycles=Fact(
         8, "cycles", "two of the 16 partitions of a processor at a time", "guess", (4, 16)
     ),
+    gpsimd_power_cycles=Fact(
+        4.0,
+        "cycles",
+        "that of the reverse square root, a quarter of Scalar's throughput (NKI ISA API Common Fields); a power has no "
+        "published cost",
+        "guess",
+        (1.0, 8.0),
+    ),
     gpsimd_dma_gbps=Fact(153.0, "GB/s", "the value of trn2; trn1 has none", "guess"),
     gpsimd_dma_latency_ns=Fact(
         300.0,

@@ -201,6 +201,7 @@ class Target(_Row):
     gpsimd_issue_cycles: FactField[int] = FactField()
     gpsimd_elements_per_start: FactField[int] = FactField()
     gpsimd_partition_reduce_cycles: FactField[int] = FactField()
+    gpsimd_power_cycles: FactField[float] = FactField()
     gpsimd_dma_gbps: FactField[float] = FactField()
     gpsimd_dma_latency_ns: FactField[float] = FactField()
     register_load_ns: FactField[float] = FactField()
