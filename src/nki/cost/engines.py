@@ -265,6 +265,9 @@ def matmul(
     A throttled clock issues fewer columns, and what is beside them goes by meanwhile: profiles of trn2 show 427 ns
     between products of 512 columns at half of the clock, and 105 to 107 for 128.
 
+    Where the engine limits its activity, products that follow each other issue a part of the columns in the same time
+    (``tensor_activity_limit``). One alone does not: its latency is that of the whole rate.
+
     ``operands`` are the result, what is loaded, and what moves (None: an identity). Columns that are far apart in
     memory come, and go, at a part of the engine's rate (``strided_matmul_cycles``). That is the memory's time: a
     throttled clock does not stretch it, and the passes of float32 leave room for it.
@@ -281,7 +284,8 @@ def matmul(
     streamed = columns * max(cycles_per_column, result, moved)
     if streamed > columns * cycles_per_column:
         kind, source = target.origin("strided_matmul_cycles")
-    multiply = streamed + instructions * target.matmul_issue_cycles
+    limited = columns * max(cycles_per_column / target.tensor_activity_limit, result, moved)
+    multiply = limited + instructions * target.matmul_issue_cycles
     interval = max(load, least, multiply + instructions * target.stationary_load_cycles)
     clock = target.tensor_clock_ghz
     occupancy = interval / clock

@@ -101,6 +101,12 @@ GEN3: Final = Target(
         "contained in matmul_issue_cycles: the published rate is that of matmuls with new weights",
         "measured",
     ),
+    tensor_activity_limit=Fact(
+        1.0,
+        "",
+        f"{_TRACES}: matmuls follow each other at the whole clock; tensor_throttle_fraction lowers it",
+        "measured",
+    ),
     tensor_throttle_fraction=Fact(
         0.5, "", f"{_TRACES}: 4/8 or 8/8 of the clock, 4/8 at the start; Neuron Explorer: near half rate", "measured"
     ),

@@ -92,6 +92,7 @@ GEN4: Final = Target(
     matmul_latency_ns=Fact(160.0, "ns", _AS_TRN2, "guess", (80.0, 240.0)),
     stationary_load_speedup=Fact(4, "", _AS_TRN2, "guess"),
     stationary_load_cycles=Fact(0, "cycles", _AS_TRN2, "guess"),
+    tensor_activity_limit=Fact(1.0, "", "the value of trn2; tensor_throttle_fraction lowers the clock", "guess"),
     tensor_throttle_fraction=Fact(0.5, "", "Neuron Explorer, Overview: the Tensor engine starts near half rate"),
     tensor_throttle_window_cycles=Fact(8192, "cycles", _AS_TRN2, "guess", (4096, 16384)),
     tensor_throttle_raise=Fact(0.75, "", _AS_TRN2, "guess"),

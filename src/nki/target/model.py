@@ -149,6 +149,7 @@ class Target(_Row):
     matmul_latency_ns: FactField[float] = FactField()
     stationary_load_speedup: FactField[int] = FactField()
     stationary_load_cycles: FactField[int] = FactField()
+    tensor_activity_limit: FactField[float] = FactField()
     tensor_throttle_fraction: FactField[float] = FactField()
     tensor_throttle_window_cycles: FactField[int] = FactField()
     tensor_throttle_raise: FactField[float] = FactField()
