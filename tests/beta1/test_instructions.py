@@ -346,3 +346,24 @@ def test_transposes_that_convert_keep_what_a_mask_leaves_out(both: Any) -> None:
     part, whole = both(turned_in_part, x).astype(np.float32)
     assert (part[:, :40] == x.T[:, :40]).all()
     assert (whole == x.T).all()
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_comparison_with_a_column_of_integers_streams_one_tile(both: Any, swapped: bool) -> None:
+    """As with a column of floats: the reference sends operands that repeat to nisa.tensor_scalar. Both sides are
+    float32 there, as in nisa.tensor_tensor: 2**24 equals 2**24 + 1.
+    """
+
+    @nki.jit
+    def kernel(x, labels):
+        out = nl.ndarray(x.shape, dtype=nl.uint8, buffer=nl.shared_hbm)
+        sides = nl.load(x), nl.load(labels)
+        nl.store(out, nl.copy(nl.less_equal(*(sides[::-1] if swapped else sides)), dtype=nl.uint8))
+        return out
+
+    x = np.arange(16 * 128, dtype=np.int32).reshape(16, 128) % 131 + 2**24 - 64
+    labels = np.arange(16, dtype=np.int32)[:, None] + 2**24 - 4
+    tile, column = x.astype(np.float32), labels.astype(np.float32)
+    np.testing.assert_array_equal(both(kernel, x, labels), column <= tile if swapped else tile <= column)
+    counts = predict(kernel, target="trn1")(x, labels).by_instruction
+    assert "tensor_tensor" not in counts and counts["tensor_scalar"].executions == 1

@@ -307,10 +307,9 @@ def test_long_work_takes_the_rates_of_its_windows() -> None:
     assert clock.run(0.0, 8 * WINDOW, 1.0) == pytest.approx(8.5 * WINDOW)
 
 
-def test_trn1_has_no_throttle_unless_the_range_of_the_guess_says_so() -> None:
-    assert Replay(GEN2).clock is None
-    slow = Replay(GEN2.bound(1)).clock
-    assert slow is not None and slow.fraction == 0.875
+def test_trn1_has_a_limit_of_activity_and_no_throttle() -> None:
+    assert all(Replay(target).clock is None for target in (GEN2, GEN2.bound(0), GEN2.bound(1)))
+    assert [target.tensor_activity_limit for target in (GEN2.bound(0), GEN2, GEN3)] == [1.0, 0.875, 1.0]
 
 
 def test_bounds_of_a_target() -> None:

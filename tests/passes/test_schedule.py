@@ -232,6 +232,10 @@ def engines(x, kind):
     nisa.dma_copy(tile, x)
     if kind == "power":
         nisa.tensor_tensor(other, tile, tile, op=nl.power, name="it")
+    elif kind == "square":
+        nisa.tensor_scalar(other, tile, nl.power, 2.0, op1=nl.add, operand1=1.0, name="it")
+    elif kind == "square of a difference":
+        nisa.tensor_scalar(other, tile, nl.subtract, 1.0, op1=nl.power, operand1=2.0, name="it")
     elif kind == "bits":
         nisa.tensor_tensor(other, tile, tile, op=nl.bitwise_and, name="it")
     elif kind == "add":
@@ -253,6 +257,8 @@ def engines(x, kind):
     ("kind", "dtype", "queue"),
     [
         ("power", np.float32, "gpsimd"),
+        ("square", np.float32, "gpsimd"),
+        ("square of a difference", np.float32, "vector"),
         ("bits", np.int32, "vector"),
         ("add", np.int32, "gpsimd"),
         ("add", np.float32, "vector"),

@@ -139,7 +139,7 @@ def binary(name: str, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, by
 
     def emit(dst: Tensor) -> None:
         if len(tiles) == 2:
-            column = _column(op, *tiles, shape=shape)
+            column = _column(op, kind, *tiles, shape=shape)
             if column is None:
                 elementwise(dst, tiles, mask, lambda d, s: combine(op, d, s[0], s[1]))
                 return
@@ -163,10 +163,11 @@ _LEAST_COLUMNS: Final = 128
 """Least columns of the other operand for which a copy of a column to float32 in SBUF pays."""
 
 
-def _column(op: Op, *tiles: Tensor, shape: tuple[int, ...]) -> int | None:
+def _column(op: Op, kind: DType, *tiles: Tensor, shape: tuple[int, ...]) -> int | None:
     """The number of the operand that is one float for each partition, where the other one has ``shape``.
 
-    Vector takes it as the number of each partition, and streams the other operand alone.
+    Vector takes it as the number of each partition, and streams the other operand alone. Whole numbers that are
+    compared are floats, too: only results of 32-bit integers are exact (``nisa.tensor_tensor``), and ``kind`` is bool.
     """
     if is_bits(op) or op.name == "power":
         return None
@@ -175,7 +176,8 @@ def _column(op: Op, *tiles: Tensor, shape: tuple[int, ...]) -> int | None:
         is_one = y.size == y.shape[0] and y.shape[0] == shape[0] and y.ndim == 2
         if not is_one or x.shape != shape or x.size == x.shape[0]:
             continue
-        if _is_scalars(y) or (y.kind in _NARROW and x.size >= _LEAST_COLUMNS * x.shape[0]):
+        becomes_float = y.kind in _NARROW or (kind is dt.bool_ and y.kind.is_integer)
+        if _is_scalars(y) or (becomes_float and x.size >= _LEAST_COLUMNS * x.shape[0]):
             return number
     return None
 

@@ -68,6 +68,14 @@ def generated(inst: Inst, target: Target, elements: float, entry: str) -> Estima
     return pipelined(inst, target, elements, "docs", REFERENCE + entry)
 
 
+def raising(inst: Inst, target: Target) -> Estimate:
+    """Powers of the elements of a tile, on GpSimd."""
+    elements = inst.writes()[0].free_elements
+    return streaming(
+        inst, target, elements, "", target.gpsimd_power_cycles, origin=target.origin("gpsimd_power_cycles")
+    )
+
+
 def pipelined(inst: Inst, target: Target, cycles: float, kind: Kind, source: str) -> Estimate:
     """An instruction whose data takes ``cycles`` of its engine, with the issue overhead and latency of the engine.
 
@@ -238,6 +246,7 @@ def matmul(
     source: str,
     *,
     operands: tuple[Access, Access, Access | None],
+    instructions: int = 1,
     pack: int = 1,
     moves: bool = False,
     position: tuple[int, ...] | None = None,
@@ -249,9 +258,15 @@ def matmul(
     sooner than the least interval, which contains what profiles of long products show beyond their columns: the
     performance guide (Opt #7) has short ones begin every 64 cycles. Sums in PSUM follow each other without delay.
 
+    float32 takes several ``instructions`` with weights of their own, each of which is issued and loads them; a product
+    behind another one of the same operand finds the other half of the weights.
+
     ``columns`` counts those that move for the time that they take; each row has ``pack`` elements of the contraction.
     A throttled clock issues fewer columns, and what is beside them goes by meanwhile: profiles of trn2 show 427 ns
     between products of 512 columns at half of the clock, and 105 to 107 for 128.
+
+    Where the engine limits its activity, products that follow each other issue a part of the columns in the same time
+    (``tensor_activity_limit``). One alone does not: its latency is that of the whole rate.
 
     ``operands`` are the result, what is loaded, and what moves (None: an identity). Columns that are far apart in
     memory come, and go, at a part of the engine's rate (``strided_matmul_cycles``). That is the memory's time: a
@@ -269,17 +284,21 @@ def matmul(
     streamed = columns * max(cycles_per_column, result, moved)
     if streamed > columns * cycles_per_column:
         kind, source = target.origin("strided_matmul_cycles")
-    multiply = streamed + target.matmul_issue_cycles
-    interval = max(load, least, multiply + target.stationary_load_cycles)
+    limited = columns * max(cycles_per_column / target.tensor_activity_limit, result, moved)
+    multiply = limited + instructions * target.matmul_issue_cycles
+    interval = max(load, least, multiply + instructions * target.stationary_load_cycles)
     clock = target.tensor_clock_ghz
     occupancy = interval / clock
-    part, array, kept, load_ns = 0, _array(target), 0.0, (interval - max(least, multiply)) / clock
+    part, array, kept, load_ns = 0, _array(target), 0.0, 0.0
+    if instructions == 1:
+        load_ns = (interval - max(least, multiply)) / clock
     if position and size and size[0] * size[1] < array[0] * array[1]:
         share = size[0] * size[1] / (array[0] * array[1])
         array, kept, load_ns = (size[0], size[1]), occupancy, 0.0
         part = blocks((position[0], position[1]), array, target)
         occupancy = max(occupancy * share, least / clock)
-    latency = max(streamed / clock + target.matmul_latency_ns, occupancy) + target.semaphore_ns
+    before = (instructions - 1) * (target.matmul_issue_cycles + target.stationary_load_cycles)
+    latency = max((before + streamed) / clock + target.matmul_latency_ns, occupancy) + target.semaphore_ns
     return Estimate(
         "tensor",
         occupancy,

@@ -715,10 +715,10 @@ def tensor_scalar(
     An operand is a number or a float32 tile ``(partitions, 1)``. ``reverse0``/``reverse1`` swap the sides of an
     operator. Both operators are arithmetic (each rounds to float32, the result is converted once) or both work on bits
     (integer tiles and numbers of one width, Vector engine only; bits are stored as they are). With an ``op0`` of one
-    operand, ``operand0`` is None or 0 (with ``nl.bypass`` it may be anything). GpSimd runs only ``nl.rsqrt``, alone or
-    with add or multiply, and is preferred for it; the Scalar engine (gen3 and later) multiply, add, and multiply
-    followed by add. On gen4 ``dst`` and ``data`` may be
-    indirect views, except in arithmetic on 32-bit integers.
+    operand, ``operand0`` is None or 0 (with ``nl.bypass`` it may be anything). GpSimd runs only ``nl.rsqrt`` and
+    ``nl.power``, alone or with add or multiply, and is preferred for them; the Scalar engine (gen3 and later) multiply,
+    add, and multiply followed by add. On gen4 ``dst`` and ``data`` may be indirect views, except in arithmetic on
+    32-bit integers.
     """
 
 def scalar_tensor_tensor(

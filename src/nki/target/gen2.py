@@ -84,23 +84,43 @@ GEN2: Final = Target(
     ),
     tensor_clock_ghz=Fact(2.8, "GHz", f"{_GUIDE}: table of compute engines"),
     matmul_min_interval_cycles=Fact(64, "cycles", f"{_GUIDE}: Tensor Engine, Cost Model (MM_INIT_LATENCY)"),
-    matmul_issue_cycles=Fact(20, "cycles", f"{_TRACES}: 190 ns between matmuls of 512 columns", "measured"),
+    matmul_issue_cycles=Fact(
+        10,
+        "cycles",
+        "published profiles: best sustained 128x128x512 on trn1, 212.4 to 213.7 ns, less 512 columns at 7/8 clock. "
+        f"{_TRACES}: 189 to 211 ns between matmuls of the same weights, the first ones at the whole clock",
+        "measured",
+        (6, 20),
+    ),
     matmul_fp32_factor=Fact(4, "", f"{_GUIDE}: Tensor Engine, Cost Model"),
+    matmul_fp32_instructions=Fact(
+        2,
+        "instructions",
+        "Neuron Explorer, profile schema reference, raw_flops: each FP32 matmul lowers to two FP32_LO_HI instructions. "
+        "It names no generation; profiles of trn2 show both. At the fast end the issue of the second one is hidden",
+        "docs",
+        (1, 2),
+    ),
     matmul_latency_ns=Fact(145.0, "ns", f"{_TRACES}: start to done at 8 columns", "measured"),
     stationary_load_speedup=Fact(4, "", f"{_GUIDE}: Fast LoadStationary"),
     stationary_load_cycles=Fact(
-        64,
+        0,
         "cycles",
-        "published profiles: best sustained 128x128x512 on trn1, 212 ns with new weights against 190",
+        f"{_TRACES}: four matmuls of 512 columns and one load of weights begin 189, 203 and 211 ns after each other. "
+        "Loads in between take no more: published profiles of trn1 have 212.4 to 213.7 ns with new weights each time",
         "measured",
+        (0, 8),
     ),
-    tensor_throttle_fraction=Fact(
-        1.0,
+    tensor_activity_limit=Fact(
+        0.875,
         "",
-        f"no throttle documented; {_TRACES} show a limit of 7/8 on inf2, reports from trn1 do not",
-        "guess",
+        f"{_TRACES}: a limit of 7/8 (HAM) from 40 ns after the first matmul on. Later ones of a row begin after 211 ns "
+        "and last 349 to 357 instead of 329: 512 columns at 7/8 of the clock. So do the best sustained ones of trn1 in "
+        "published profiles. At the fast end there is none, as for the first two of a row",
+        "measured",
         (1.0, 0.875),
     ),
+    tensor_throttle_fraction=Fact(1.0, "", "profiles show no other limit than tensor_activity_limit", "guess"),
     tensor_throttle_window_cycles=Fact(8192, "cycles", _AS_TRN2, "guess"),
     tensor_throttle_raise=Fact(0.75, "", _AS_TRN2, "guess"),
     tensor_throttle_lower=Fact(0.375, "", _AS_TRN2, "guess"),
@@ -194,6 +214,14 @@ GEN2: Final = Target(
     gpsimd_elements_per_start=Fact(512, "elements", "as GpSimd's iota", "guess", (1024, 256)),
     gpsimd_partition_reduce_cycles=Fact(
         8, "cycles", "two of the 16 partitions of a processor at a time", "guess", (4, 16)
+    ),
+    gpsimd_power_cycles=Fact(
+        4.0,
+        "cycles",
+        "that of the reverse square root, a quarter of Scalar's throughput (NKI ISA API Common Fields); a power has no "
+        "published cost",
+        "guess",
+        (1.0, 8.0),
     ),
     gpsimd_dma_gbps=Fact(153.0, "GB/s", "the value of trn2; trn1 has none", "guess"),
     gpsimd_dma_latency_ns=Fact(

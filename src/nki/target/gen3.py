@@ -81,18 +81,30 @@ GEN3: Final = Target(
     matmul_issue_cycles=Fact(
         10,
         "cycles",
-        "published sustained rate of 2048 bf16 128x128x512 matmuls (77.2 TFLOPS), weights included; 13 in a pair of "
-        f"passes of float32, 859 ns ({_TUTORIAL})",
+        "published sustained rate of 2048 bf16 128x128x512 matmuls (77.2 TFLOPS), weights included; 6 to 7 in each of "
+        f"the two instructions of a float32 one, 859 ns ({_TUTORIAL}), 7 to 13 for 128 columns",
         "measured",
-        (9, 14),
+        (6, 13),
     ),
     matmul_fp32_factor=Fact(4, "", f"{_TUTORIAL}: two passes of 1030 cycles for 512 columns", "measured"),
+    matmul_fp32_instructions=Fact(
+        2,
+        "instructions",
+        "Neuron Explorer, profile schema reference, raw_flops: each FP32 matmul lowers to two FP32_LO_HI instructions; "
+        f"{_TRACES}: with the low, then the high part of the weights",
+    ),
     matmul_latency_ns=Fact(160.0, "ns", f"{_TUTORIAL}: 586-595 ns for 1024 cycles", "measured"),
     stationary_load_speedup=Fact(4, "", f"{_GUIDE2}: Fast LoadStationary; assumed unchanged", "guess"),
     stationary_load_cycles=Fact(
         0,
         "cycles",
         "contained in matmul_issue_cycles: the published rate is that of matmuls with new weights",
+        "measured",
+    ),
+    tensor_activity_limit=Fact(
+        1.0,
+        "",
+        f"{_TRACES}: matmuls follow each other at the whole clock; tensor_throttle_fraction lowers it",
         "measured",
     ),
     tensor_throttle_fraction=Fact(
@@ -242,6 +254,14 @@ GEN3: Final = Target(
     gpsimd_elements_per_start=Fact(512, "elements", "as GpSimd's iota", "guess", (1024, 256)),
     gpsimd_partition_reduce_cycles=Fact(
         8, "cycles", "two of the 16 partitions of a processor at a time", "guess", (4, 16)
+    ),
+    gpsimd_power_cycles=Fact(
+        4.0,
+        "cycles",
+        "that of the reverse square root, a quarter of Scalar's throughput (NKI ISA API Common Fields); a power has no "
+        "published cost",
+        "guess",
+        (1.0, 8.0),
     ),
     gpsimd_dma_gbps=Fact(153.0, "GB/s", f"{_GUIDE}: GpSimd Engine, integrated DMA, one direction"),
     gpsimd_dma_latency_ns=Fact(

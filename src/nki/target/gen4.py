@@ -84,9 +84,15 @@ GEN4: Final = Target(
     matmul_min_interval_cycles=Fact(64, "cycles", _AS_TRN2, "guess"),
     matmul_issue_cycles=Fact(10, "cycles", _AS_TRN2, "guess", (5, 15)),
     matmul_fp32_factor=Fact(4, "", f"{_GUIDE}: Tensor Engine, 79 against 20 TFLOPS"),
+    matmul_fp32_instructions=Fact(
+        2,
+        "instructions",
+        "Neuron Explorer, profile schema reference, raw_flops: each FP32 matmul lowers to two FP32_LO_HI instructions",
+    ),
     matmul_latency_ns=Fact(160.0, "ns", _AS_TRN2, "guess", (80.0, 240.0)),
     stationary_load_speedup=Fact(4, "", _AS_TRN2, "guess"),
     stationary_load_cycles=Fact(0, "cycles", _AS_TRN2, "guess"),
+    tensor_activity_limit=Fact(1.0, "", "the value of trn2; tensor_throttle_fraction lowers the clock", "guess"),
     tensor_throttle_fraction=Fact(0.5, "", "Neuron Explorer, Overview: the Tensor engine starts near half rate"),
     tensor_throttle_window_cycles=Fact(8192, "cycles", _AS_TRN2, "guess", (4096, 16384)),
     tensor_throttle_raise=Fact(0.75, "", _AS_TRN2, "guess"),
@@ -160,6 +166,14 @@ GEN4: Final = Target(
     gpsimd_elements_per_start=Fact(512, "elements", "as GpSimd's iota", "guess", (1024, 256)),
     gpsimd_partition_reduce_cycles=Fact(
         8, "cycles", "two of the 16 partitions of a processor at a time", "guess", (4, 16)
+    ),
+    gpsimd_power_cycles=Fact(
+        4.0,
+        "cycles",
+        "that of the reverse square root, a quarter of Scalar's throughput (NKI ISA API Common Fields); a power has no "
+        "published cost",
+        "guess",
+        (1.0, 8.0),
     ),
     gpsimd_dma_gbps=Fact(153.0, "GB/s", _AS_TRN2, "guess", (307.0, 76.0)),
     gpsimd_dma_latency_ns=Fact(

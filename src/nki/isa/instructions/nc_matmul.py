@@ -286,17 +286,17 @@ class NcMatmul(Inst):
         m.store(self.dst, m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
-        """``max(p M / 4, 64 p, p N + issue)`` Tensor cycles: M and N columns of ``stationary`` and ``moving``;
-        p = 1, for float32 several passes, of which an operand of ones and zeros takes half ("could lead to 2x better
-        performance", the reference says of both hints), as does a transpose on trn2 and later. Products in other parts
-        of the array run beside it.
+        """``max(p M / 4, 64 p, p N + i issue)`` Tensor cycles: M and N columns of ``stationary`` and ``moving``;
+        p = i = 1, for float32 p passes in i instructions, of which an operand of ones and zeros takes half ("could lead
+        to 2x better performance", the reference says of both hints), as does a transpose on trn2 and later. Products in
+        other parts of the array run beside it.
         """
         double = self.perf_mode is _PERF.double_row
-        columns, factor = _free(self.moving, double), 1
+        columns, factor, instructions = _free(self.moving, double), 1, 1
         if self.moving.dtype is float32:
             moves = self.is_transpose and target.matmul_transpose_mode
-            halved = moves or self.is_stationary_onezero or self.is_moving_onezero
-            factor = target.matmul_fp32_factor // (2 if halved else 1)
+            part = 2 if moves or self.is_stationary_onezero or self.is_moving_onezero else 1
+            factor, instructions = target.matmul_fp32_factor // part, max(1, target.matmul_fp32_instructions // part)
         shape = (self.moving.partitions, _free(self.stationary, double), columns)
         origin = target.origin("matmul_issue_cycles")
         return cost.matmul(
@@ -306,6 +306,7 @@ class NcMatmul(Inst):
             factor,
             *origin,
             operands=(self.dst, self.stationary, self.moving),
+            instructions=instructions,
             pack=2 if double else 1,
             moves=self.is_transpose,
             position=self.tile_position,

@@ -120,12 +120,24 @@ class NcTranspose(Inst):
             return cost.streaming(self, target, self.data.free_elements, "nc_transpose")
         # As a matmul by the identity; fp32 takes half the passes where the array moves it unchanged.
         wide = self.data.dtype.itemsize == 4
-        cycles = target.matmul_fp32_factor // (2 if target.matmul_transpose_mode else 1) if wide else 1
+        part = 2 if target.matmul_transpose_mode else 1
+        cycles, instructions = 1, 1
+        if wide:
+            cycles, instructions = target.matmul_fp32_factor // part, max(1, target.matmul_fp32_instructions // part)
         columns = max(self.data.partitions, min(target.matmul_min_interval_cycles, self.data.free_elements))
         shape = (self.data.partitions, self.data.free_elements, self.data.partitions)
         source = f"{cost.REFERENCE}nc_transpose"
-        operands = self.dst, self.data, None
-        return cost.matmul(target, shape, columns, cycles, "docs", source, operands=operands, moves=True)
+        return cost.matmul(
+            target,
+            shape,
+            columns,
+            cycles,
+            "docs",
+            source,
+            operands=(self.dst, self.data, None),
+            instructions=instructions,
+            moves=True,
+        )
 
     @classmethod
     def sample(cls, draw: Draw) -> NcTranspose:

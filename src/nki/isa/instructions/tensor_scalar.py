@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from nki.base.errors import ArgumentError, EngineError, OperatorError
 from nki.cost import engines as cost
@@ -69,14 +69,18 @@ def _scalar_engine(i: Any) -> bool:
     return (i.op0.name, second) in (("multiply", "add"), ("multiply", None), ("add", None))
 
 
-def _has_rsqrt(i: Any) -> bool:
-    return i.op0.name == "rsqrt" or (i.op1 is not None and i.op1.name == "rsqrt")
+_GPSIMD: Final = frozenset({"rsqrt", "power"})
+"""The operators that the table of release 2.26.1 does not give to Vector."""
+
+
+def _names(i: Any) -> set[str]:
+    return {op.name for op in (i.op0, i.op1) if op is not None}
 
 
 def _gpsimd_engine(i: Any) -> bool:
-    """Operators that GpSimd runs: the reverse square root, and beside it those that the reference gives to GpSimd."""
-    names = {op.name for op in (i.op0, i.op1) if op is not None}
-    return "rsqrt" in names and names <= {"rsqrt", "add", "multiply"}
+    """Operators that GpSimd runs: its own, and beside them those that the reference gives to GpSimd, too."""
+    names = _names(i)
+    return not _GPSIMD.isdisjoint(names) and names <= _GPSIMD | {"add", "multiply"}
 
 
 def _steps(i: Any) -> tuple[tuple[str | None, bool], ...]:
@@ -125,10 +129,10 @@ class TensorScalar(Inst):
     An operand is a number or a float32 tile ``(partitions, 1)``. ``reverse0``/``reverse1`` swap the sides of an
     operator. Both operators are arithmetic (each rounds to float32, the result is converted once) or both work on bits
     (integer tiles and numbers of one width, Vector engine only; bits are stored as they are). With an ``op0`` of one
-    operand, ``operand0`` is None or 0 (with ``nl.bypass`` it may be anything). GpSimd runs only ``nl.rsqrt``, alone or
-    with add or multiply, and is preferred for it; the Scalar engine (gen3 and later) multiply, add, and multiply
-    followed by add. On gen4 ``dst`` and ``data`` may be
-    indirect views, except in arithmetic on 32-bit integers.
+    operand, ``operand0`` is None or 0 (with ``nl.bypass`` it may be anything). GpSimd runs only ``nl.rsqrt`` and
+    ``nl.power``, alone or with add or multiply, and is preferred for them; the Scalar engine (gen3 and later) multiply,
+    add, and multiply followed by add. On gen4 ``dst`` and ``data`` may be indirect views, except in arithmetic on
+    32-bit integers.
     """
 
     dst: Out[Tile]
@@ -187,7 +191,8 @@ class TensorScalar(Inst):
         ),
         rule(
             "TS04",
-            "the GpSimd engine runs nl.rsqrt here, alone or with nl.add or nl.multiply, not op0={i.op0}, op1={i.op1}",
+            "the GpSimd engine runs nl.rsqrt and nl.power here, alone or with nl.add or nl.multiply, not op0={i.op0}, "
+            "op1={i.op1}",
             lambda i, t: i.engine is not _E.gpsimd or _gpsimd_engine(i),
             _SOURCE,
             error=EngineError,
@@ -212,10 +217,10 @@ class TensorScalar(Inst):
     )
 
     def choices(self) -> tuple[enums.engine, ...]:
-        """GpSimd first for the reverse square root, which the table of operators of release 2.26.1 gives to GpSimd and
-        Scalar: Scalar has it as an activation function only. Vector where GpSimd cannot go.
+        """GpSimd first for the reverse square root and for powers, which the table of operators of release 2.26.1 gives
+        to GpSimd, and the former to Scalar: as an activation function only. Vector where GpSimd cannot go.
         """
-        return (_E.gpsimd, _E.vector) if _has_rsqrt(self) else self.engines
+        return self.engines if _GPSIMD.isdisjoint(_names(self)) else (_E.gpsimd, _E.vector)
 
     def semantics(self, m: Algebra[Any]) -> None:
         value = m.load(self.data)
@@ -229,10 +234,12 @@ class TensorScalar(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``max(64, N / w) + issue`` cycles for N elements per partition; w = 1, 2 or 4 by engine, dtype and memory.
-        GpSimd, ``4 N + issue``: its reverse square root has a quarter of Scalar's throughput. A division is a product
-        behind the reciprocals of a column or, reversed, of the tile.
+        GpSimd, ``4 N + issue``: its reverse square root has a quarter of Scalar's throughput, and a power no more. A
+        division is a product behind the reciprocals of a column or, reversed, of the tile.
         """
         if cost.engine_of(self) == "gpsimd":
+            if "power" in _names(self):
+                return cost.raising(self, target)
             origin = "docs", "NKI ISA API Common Fields: engine selection, reverse square root"
             return cost.streaming(self, target, self.dst.free_elements, "", 4.0, origin=origin)
         scaled = cost.copying(self, target, self.dst.free_elements, "tensor_scalar")

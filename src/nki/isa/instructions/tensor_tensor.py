@@ -160,8 +160,10 @@ class TensorTensor(Inst):
     def cost(self, target: Target) -> Estimate:
         """``max(64, f N) + issue`` cycles for N elements per partition; f = 2, or on Vector 1 for one tile in PSUM and
         for two in SBUF (trn1: bfloat16 side by side, and only add, subtract and multiply). A division is a product
-        behind the reciprocals of ``data2``.
+        behind the reciprocals of ``data2``. A power takes GpSimd longer than that (:func:`nki.cost.engines.raising`).
         """
+        if self.op.name == "power":
+            return cost.raising(self, target)
         simple = self.op.name in ("add", "subtract", "multiply")
         combined = cost.combining(self, target, (self.data1, self.data2), "tensor_tensor", simple=simple)
         return behind_reciprocals(combined, divisors(self.op, self.data1, self.data2), target)

@@ -139,7 +139,7 @@ class OnGpSimd(_Moved):
     )
 
     def could(self, inst: Inst, estimate: Estimate) -> bool:  # noqa: ARG002
-        return inst.engine_choice is not None and engine.vector in inst.choices()
+        return inst.engine_choice is not None and engine.vector is inst.choices()[0]
 
     def evidence(self) -> str:
         return (

@@ -186,7 +186,8 @@ class ShortStationary(Change):
             return None
         pieces = math.ceil(product.moving / target.matmul_stationary_free_max)
         loaded = min(product.moving, target.matmul_stationary_free_max) / target.stationary_load_speedup
-        multiply = product.loaded + target.matmul_issue_cycles + target.stationary_load_cycles
+        issue = target.matmul_issue_cycles + target.stationary_load_cycles
+        multiply = product.loaded / target.tensor_activity_limit + issue
         each = max(loaded, target.matmul_min_interval_cycles, multiply) / target.tensor_clock_ghz
         if pieces * each > 0.9 * estimate.occupancy:
             return None
