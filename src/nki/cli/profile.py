@@ -23,9 +23,9 @@ from nki.ir.loop import Loop
 from nki.ir.program import Program
 from nki.profiling import text
 from nki.profiling.compiling import Inputs, trips_of, unknown_loops
+from nki.profiling.memory_choices import compiled
 from nki.profiling.packages import needed
 from nki.profiling.profile import Comparison, Profile, of_program
-from nki.profiling.spare_loads import with_spare_loads
 from nki.sim.timing import Trips, deciding_inputs
 
 
@@ -153,7 +153,8 @@ def _profiled(source: str, options: argparse.Namespace, target: str | None) -> T
     """The profile of the kernel that ``source`` names, on ``target`` (None: the kernel's own)."""
     with _steps() as show, prepared(source, options.arg, target, options.cores, options.grid) as work:
         show(f"compiling {work.name} for {work.target}")
-        program, find_spare_loads = with_spare_loads(lambda observe: work.compile(observe=observe), work.target)
+        kernel = compiled(lambda observe: work.compile(observe=observe), work.target)
+        program = kernel.program
         least: Trips = {}
         most: Trips = {}
         if options.trips is not None and not unknown_loops(program):
@@ -165,7 +166,7 @@ def _profiled(source: str, options: argparse.Namespace, target: str | None) -> T
             show(f"counting the iterations of {work.name}")
             least, most = trips_of(program, _data(work, program, options), _stated(options.trips))
         show(f"replaying {program.size:,} instructions")
-        profile = of_program(program, most, least, find_spare_loads)
+        profile = of_program(kernel, most, least)
         for part in ("interval", "lower_bound", "lines", "memory"):  # so that the line says what takes time
             show(f"measuring {work.name}: {part.replace('_', ' ')}")
             getattr(profile, part)

@@ -133,6 +133,9 @@ class Effects:
     layout: Callable[[Any], bool] | None = None
     """True: the semantics can address the operands as they are laid out. A transform that gives an operand other
     strides, or another memory, asks. None: the semantics take any strides."""
+    streamed: tuple[str, ...] = ()
+    """The operands that an engine reads element by element as it writes the first output: that may take the bytes of
+    one of them."""
     stationary: str = ""
     """The operand that stays in the array of the Tensor engine until another one is loaded."""
     moving: str = ""

@@ -22,8 +22,8 @@ from nki.ir.program import Program
 from nki.ir.types import Access
 from nki.jit import Adapter, Kernel, adapter_for
 from nki.numerics.floating_point import default_environment
+from nki.profiling.memory_choices import Compiled, compiled
 from nki.profiling.shapes import is_shape_only, placeholder
-from nki.profiling.spare_loads import FindSpareLoads, with_spare_loads
 from nki.sim.timing import Trips, deciding_inputs, loop_count
 from nki.target.model import Target
 
@@ -38,12 +38,10 @@ class Inputs:
     missing: frozenset[str] = frozenset()
 
 
-def compiled(
+def compiled_kernel(
     kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], target: Target | None
-) -> tuple[Program, Inputs, FindSpareLoads]:
-    """The program of ``kernel`` after the last stage, its inputs, and a function that finds the loads which a compiler
-    could leave out. No cache keeps anything.
-    """
+) -> tuple[Compiled, Inputs]:
+    """``kernel`` as its profile replays it, and its inputs. No cache keeps anything."""
     launched = as_kernel(kernel)
     chosen = target or launched.chosen_target()
     if len(launched.grid) == 1:
@@ -57,12 +55,12 @@ def compiled(
     schedule, spills = launched.schedule, launched.spills
     compile_all = partial(pipeline.compile, launched.func, specs, chosen, grid=grid, edges=schedule, spills=spills)
     with default_environment():
-        program, find_spare_loads = with_spare_loads(lambda observe: compile_all(observe=observe), chosen)
+        result = compiled(lambda observe: compile_all(observe=observe), chosen)
     given = launched.bind(args, kwargs)
     tensors = {name: value for name, value in arguments.items() if adapter.is_framework_tensor(value)}
     arrays = {name: partial(_dense, adapter, tensor) for name, tensor in tensors.items()}
     missing = frozenset(name for name in tensors if is_shape_only(given[name]))
-    return program, Inputs(arrays, missing), find_spare_loads
+    return result, Inputs(arrays, missing)
 
 
 def as_kernel(kernel: Any) -> Kernel:

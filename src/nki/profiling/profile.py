@@ -20,10 +20,10 @@ from nki.ir.program import Program
 from nki.jit import strip_frames
 from nki.profiling import measures, notebook, parquet, text, trace, what_if
 from nki.profiling.advice import Advice, advise
-from nki.profiling.compiling import Given, as_kernel, compiled, trips_of
+from nki.profiling.compiling import Given, as_kernel, compiled_kernel, trips_of
 from nki.profiling.events import CoreEvents
 from nki.profiling.measures import Cost, EngineUse, MemoryUse, Step, TransferSize
-from nki.profiling.spare_loads import FindSpareLoads, SpareLoads
+from nki.profiling.memory_choices import Compiled, SpareLoads, same_trips
 from nki.profiling.summary import summary
 from nki.sim.lower_bound import lower_bound
 from nki.sim.timing import TimedProgram, Timeline, Trips
@@ -50,12 +50,14 @@ class Profile:
         target: Target,
         timed: TimedProgram,
         fewest: TimedProgram | None = None,
-        find_spare_loads: FindSpareLoads = lambda: None,
+        wider: TimedProgram | None = None,
+        find_spare_loads: Callable[[], SpareLoads | None] = lambda: None,
     ) -> None:
         self.program = program
         self.target = target
         self.timed = timed
         self.fewest = fewest or timed
+        self._wider = wider
         self._find_spare_loads = find_spare_loads
         self.timeline: Timeline = timed.run(target)
 
@@ -91,10 +93,13 @@ class Profile:
 
     @property
     def ends(self) -> list[tuple[TimedProgram, Target]]:
-        """The programs and targets at the ends of the interval; at the fast end, no load is spare."""
-        fast = self.target.bound(0)
-        programs = [self.fewest] if self.spare_loads is None else [self.fewest, self.spare_loads.timed]
-        return [*((timed, fast) for timed in programs), (self.timed, self.target.bound(1))]
+        """The programs and targets at the ends of the interval; at the fast end, no load is spare, and at the slow end,
+        no result is in the place of an operand.
+        """
+        fast = [self.fewest] if self.spare_loads is None else [self.fewest, self.spare_loads.timed]
+        slow = [self.timed] if self._wider is None else [self.timed, self._wider]
+        bounds = self.target.bound(0), self.target.bound(1)
+        return [(timed, end) for programs, end in zip((fast, slow), bounds, strict=True) for timed in programs]
 
     @cached_property
     def interval(self) -> tuple[float, float]:
@@ -223,7 +228,7 @@ class Profile:
         Raises :class:`WhatIfError` for an unknown name.
         """
         target = what_if.changed(self.target, changes)
-        return Profile(self.program, target, self.timed, self.fewest, lambda: self.spare_loads)
+        return Profile(self.program, target, self.timed, self.fewest, self._wider, lambda: self.spare_loads)
 
     def compare(self, other: Profile) -> Comparison:
         """The profile beside another one: another kernel, target or what-if."""
@@ -309,9 +314,9 @@ def profile(
     def predict(*args: Any, **kwargs: Any) -> Profile:
         try:
             chosen = target if target is None or isinstance(target, Target) else targets.find(str(target))
-            program, inputs, find_spare_loads = compiled(kernel, args, kwargs, chosen)
-            least, most = trips_of(program, inputs, trips)
-            return of_program(program, most, least, find_spare_loads)
+            compiled, inputs = compiled_kernel(kernel, args, kwargs, chosen)
+            least, most = trips_of(compiled.program, inputs, trips)
+            return of_program(compiled, most, least)
         except NkiError as error:
             __tracebackhide__ = True
             raise strip_frames(error)  # noqa: B904  # its cause is settled
@@ -319,20 +324,18 @@ def profile(
     return predict
 
 
-def of_program(
-    program: Program,
-    trips: Trips | None = None,
-    least: Trips | None = None,
-    find_spare_loads: FindSpareLoads = lambda: None,
-) -> Profile:
-    """The profile of a program after the last stage of the compiler; ``least``: the fewest iterations, for the
-    interval; ``find_spare_loads``: finds the loads that a compiler could leave out.
-    """
+def of_program(kernel: Program | Compiled, trips: Trips | None = None, least: Trips | None = None) -> Profile:
+    """The profile of a kernel after the last stage; ``least``: the fewest iterations, for the interval."""
+    compiled = Compiled(kernel) if isinstance(kernel, Program) else kernel
+    program = compiled.program
     timed = TimedProgram(program, trips)
     fewest = timed if least in (None, trips) else timed.with_trips(least)
+    wider = None
+    if compiled.wider is not None:
+        wider = TimedProgram(compiled.wider, same_trips(compiled.wider, program, trips or {}))
 
-    def with_least_trips() -> SpareLoads | None:
-        spare = find_spare_loads()
+    def spare_loads() -> SpareLoads | None:
+        spare = compiled.find_spare_loads()
         return spare.with_trips(program, least or trips or {}) if spare is not None else None
 
-    return Profile(program, targets.find(program.target), timed, fewest, with_least_trips)
+    return Profile(program, targets.find(program.target), timed, fewest, wider, spare_loads)

@@ -160,6 +160,7 @@ def _with_row_sum(i: Any, total: RowSum) -> Combination | None:
     effects=Effects(
         implicit=accumulators.implicit(accumulators.SCALAR),
         combining=Combining(scaling=_scaling, after_scaling=_after_scaling, with_row_sum=_with_row_sum),
+        streamed=("data",),
         element_indexed=("dst", "data"),
     ),
 )
@@ -247,6 +248,7 @@ class Activation(Inst):
     effects=Effects(
         implicit=accumulators.implicit(accumulators.SCALAR),
         combining=Combining(after_scaling=_after_scaling),
+        streamed=("data",),
         element_indexed=("dst", "data"),
     ),
 )

@@ -37,7 +37,9 @@ _SUMS = tuple(d for d in FLOATS if d.name != "float8_e4m3fn")
 
 @instruction(
     engines=(enums.engine.vector,),
-    effects=Effects(implicit=accumulators.implicit(accumulators.VECTOR), element_indexed=("dst", "src")),
+    effects=Effects(
+        implicit=accumulators.implicit(accumulators.VECTOR), streamed=("src",), element_indexed=("dst", "src")
+    ),
 )
 class Exponential(Inst):
     """``dst = exp(src - max_value)`` in float32, four elements a cycle, and the sum of these results.

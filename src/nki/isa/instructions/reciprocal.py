@@ -6,6 +6,7 @@ from typing import Any
 
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
@@ -15,7 +16,7 @@ from nki.isa.tables import enums
 from nki.target.model import Target
 
 
-@instruction(engines=(enums.engine.vector,))
+@instruction(engines=(enums.engine.vector,), effects=Effects(streamed=("data",)))
 class Reciprocal(Inst):
     """``dst = 1 / data``, element by element, in float32 on the Vector engine (correctly rounded)."""
 

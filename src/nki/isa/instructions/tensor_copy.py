@@ -30,7 +30,7 @@ def _is_activation(i: Any) -> bool:
 
 @instruction(
     engines=(_E.vector, _E.scalar, _E.gpsimd),
-    effects=Effects(copy=lambda i: Copy(i.dst, i.src), element_indexed=("dst", "src")),
+    effects=Effects(copy=lambda i: Copy(i.dst, i.src), streamed=("src",), element_indexed=("dst", "src")),
     by_workload=True,
 )
 class TensorCopy(Inst):

@@ -120,6 +120,7 @@ def _after_scaling(i: Any, scaling: Scaling, result: Access) -> Combination | No
     effects=Effects(
         updates=lambda i: (Update(i.data, _steps(i)),),
         combining=Combining(scaling=_scaling, after_scaling=_after_scaling),
+        streamed=("data",),
         element_indexed=("dst", "data"),
     ),
 )
@@ -280,7 +281,7 @@ def _updates(i: Any) -> tuple[Update, ...]:
     return tuple(chains)
 
 
-@instruction(engines=(_E.vector,), effects=Effects(updates=_updates))
+@instruction(engines=(_E.vector,), effects=Effects(updates=_updates, streamed=("data", "operand1")))
 class ScalarTensorTensor(Inst):
     """``dst = (data <op0> operand0) <op1> operand1`` with ``operand0`` a number or ``(partitions, 1)`` tile and
     ``operand1`` a tile like ``data``.

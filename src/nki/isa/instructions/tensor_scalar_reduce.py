@@ -43,7 +43,9 @@ def _has_unary_op0(i: Any) -> bool:
 
 @instruction(
     engines=(enums.engine.vector,),
-    effects=Effects(implicit=accumulators.implicit(accumulators.VECTOR), element_indexed=("dst", "data")),
+    effects=Effects(
+        implicit=accumulators.implicit(accumulators.VECTOR), streamed=("data",), element_indexed=("dst", "data")
+    ),
 )
 class TensorScalarReduce(Inst):
     """``dst = data <op0> operand0``, and the fold of these results with ``reduce_op`` over the free dimensions.

@@ -79,6 +79,7 @@ def _by_column(i: Any) -> TensorScalar | None:
     effects=Effects(
         updates=_updates,
         combining=Combining(after_scaling=_after_scaling, by_column=_by_column),
+        streamed=("data1", "data2"),
         element_indexed=("dst", "data1"),
     ),
 )

@@ -1,4 +1,7 @@
-"""Loads that the vendor's compiler may leave out: each report names them, and the fast end is without them."""
+"""Choices of the vendor's compiler about memory: loads that it may leave out, results in the place of operands.
+
+Each report names the loads, and the fast end of the interval is without them.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,17 @@ import nki.isa as nisa
 import nki.language as nl
 from neuronxcc import nki as beta1
 from nki.base.dtype import float32, int32
+from nki.base.errors import MemoryFullError
 from nki.compiler import pipeline
+from nki.ir.program import Program
 from nki.ir.text import printer
 from nki.ir.types import TensorSpec
 from nki.passes.load_reuse import ReuseLoads
 from nki.profiling import html, text
 from nki.profiling.compiling import unknown_loops
+from nki.profiling.memory_choices import compiled
 from nki.profiling.profile import Profile, of_program
 from nki.profiling.shapes import ShapeDtype
-from nki.profiling.spare_loads import with_spare_loads
 from nki.target import GEN3
 from tests.passes.test_spilling import small
 from tests.support.command_line import Ran
@@ -208,21 +213,21 @@ def test_both_programs_have_the_iterations_that_a_caller_states() -> None:
         return out
 
     specs = {"x": TensorSpec("x", (P, 64), float32), "rows": TensorSpec("rows", (1, 1), int32)}
-    program, find = with_spare_loads(lambda observe: pipeline.compile(kernel, specs, GEN3, observe=observe), GEN3)
-    spare = find()
+    result = compiled(lambda observe: pipeline.compile(kernel, specs, GEN3, observe=observe), GEN3)
+    program, spare = result.program, result.find_spare_loads()
     assert spare is not None and spare.loads == 2
     most, least = ({id(loop): (count,) for loop in unknown_loops(program)} for count in (30, 1))
-    profile = of_program(program, most, least, find)
+    profile = of_program(result, most, least)
     shorter = spare.timed.program
     once = of_program(shorter, {id(loop): (1,) for loop in unknown_loops(shorter)})
-    assert profile.interval[0] == once.interval[0] < of_program(program, most, most, find).interval[0]
+    assert profile.interval[0] == once.interval[0] < of_program(result, most, most).interval[0]
     assert profile.interval[1] == of_program(program, most).interval[1]
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """It looks for them, too, also in a program in text form, as long as that has no addresses."""
     monkeypatch.chdir(tmp_path)
-    Path("beta.py").write_text("from tests.profiling.test_spare_loads import passes\n")
+    Path("beta.py").write_text("from tests.profiling.test_memory_choices import passes\n")
     arguments = ("--arg", f"{ROWS}x64:float32", "--arg", f"{COUNT}x64:float32")
     counts: list[int] = []
     for stage in ("", "order", "allocate"):
@@ -233,3 +238,54 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         (summary,) = json.loads(Ran(capsys, "profile", source, *arguments, "--json").out).values()
         counts.append(summary["spare_loads"])
     assert counts == [SPARE] * 2 + [0]
+
+
+@nki.jit
+def softmax(x):
+    """Row by row, in four tiles of the width of ``x``."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for first in range(0, x.shape[0], P):
+        row, powers, result = (nl.ndarray((P, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf) for _ in range(3))
+        total = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=row, src=x[first : first + P])
+        nisa.activation(dst=powers, op=nl.exp, data=row)
+        nisa.tensor_reduce(total, nl.add, powers, 1)
+        nisa.reciprocal(total, total)
+        nisa.tensor_scalar(result, powers, nl.multiply, total)
+        nisa.dma_copy(dst=out[first : first + P], src=result)
+    return out
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_results_in_the_place_of_operands_are_faster_where_few_tiles_fit(target: str) -> None:
+    wide = nki.profile(softmax, target=target)(ShapeDtype((1024, 16384), "float32"))
+    narrow = nki.profile(softmax, target=target)(ShapeDtype((1024, 1024), "float32"))
+    assert wide.ends[-1][0] is not wide.timed and narrow.ends[-1][0] is narrow.timed
+    plain = of_program(wide.ends[-1][0].program)
+    assert wide.latency < 0.95 * plain.latency
+    assert wide.interval[1] == plain.interval[1]
+    assert wide.what_if(launch=1.0).interval[1] == wide.interval[1]
+    assert len(wide.program.core.tensors) == len(plain.program.core.tensors) - 2 * 1024 // P
+    assert violations(wide) == []
+
+
+def test_a_program_that_gains_nothing_is_not_taken() -> None:
+    """Where nothing is gained, results have memory of their own, as in the compiler."""
+    x = ShapeDtype((P, 16384), "float32")
+    profile = nki.profile(softmax, target="trn2")(x)
+    specs = {"x": TensorSpec("x", (P, 16384), float32)}
+    assert printer.show(profile.program) == printer.show(pipeline.compile(softmax.func, specs, GEN3))
+    assert profile.ends[-1][0] is profile.timed
+
+
+def test_a_program_whose_tiles_find_no_arrangement_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    full, run = MemoryFullError("no arrangement"), pipeline.compile
+
+    def compile_first(func: Any, *args: Any, **options: Any) -> Program:
+        if func is None and "stages" in options and len(options["stages"]) > 1:
+            raise full
+        return run(func, *args, **options)
+
+    monkeypatch.setattr(pipeline, "compile", compile_first)
+    profile = nki.profile(softmax, target="trn2")(ShapeDtype((1024, 16384), "float32"))
+    assert profile.ends[-1][0] is profile.timed and profile.spare_loads is None

@@ -1,0 +1,163 @@
+"""Stage ``operand_reuse``: let a result take the bytes of an operand that nobody reads any more, where few tiles fit.
+
+The stage ``allocate`` gives every result bytes of its own. Where the tiles are so large that few fit into SBUF, loads
+then wait for memory: of a softmax on rows of 32 KiB each row needs four tiles, and with results in the place of
+operands one. No document says what the vendor's compiler does; authors write in place by hand, which is legal for the
+same instructions. So only profiles run this stage, and keep the faster program. Results are the same either way.
+
+A result takes over the tile of an operand if the instruction streams both element by element
+(:attr:`nki.ir.effects.Effects.streamed`), writes and reads whole tiles of one shape and dtype, is the first to use the
+one and the last to use the other, and needs the results of all other readers of the operand: it would wait for these
+otherwise. Only tiles that no loop on the device uses take part, and no kernel that has addresses for its tiles.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Final
+
+from nki.analysis.liveness import live_ranges
+from nki.ir.instruction import Inst
+from nki.ir.loop import Statement, touched
+from nki.ir.program import CoreProgram, Program
+from nki.ir.stage import Stage
+from nki.ir.types import Access, Buffer, Tensor
+from nki.passes.renaming import renamed
+from nki.target.memory_spaces import memory_spaces
+from nki.target.model import Target
+
+FEW_TILES: Final = 16
+"""Tiles of the usual size in SBUF below which loads may wait for memory: a kernel has some four of each iteration."""
+_MOST_ANCESTORS: Final = 64
+"""Instructions that are looked at for the results that one needs."""
+
+
+@dataclass(frozen=True)
+class ReuseOperands(Stage):
+    """Stage ``operand_reuse``. It runs between stages ``order`` and ``allocate``."""
+
+    name: ClassVar[str] = "operand_reuse"
+
+    def run(self, program: Program, target: Target) -> Program:
+        """``program`` with results in the place of operands; itself if there are none, or many tiles fit."""
+        cores = [_with_reuse(core, target) for core in program.cores]
+        same = all(new is old for new, old in zip(cores, program.cores, strict=True))
+        return program if same else program.with_cores(cores)
+
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """Instructions stay, and each read finds what the same instruction has written."""
+        for old, new in zip(before.cores, after.cores, strict=True):
+            if new is not old:
+                _check(old, new)
+
+
+@dataclass(slots=True)
+class _Uses:
+    """The statements of a core that use each tile: the first and the last, and all that read, and that write it."""
+
+    first: dict[Tensor, int] = field(default_factory=dict[Tensor, int])
+    last: dict[Tensor, int] = field(default_factory=dict[Tensor, int])
+    readers: defaultdict[Tensor, list[int]] = field(default_factory=lambda: defaultdict[Tensor, list[int]](list))
+    writers: defaultdict[Tensor, list[int]] = field(default_factory=lambda: defaultdict[Tensor, list[int]](list))
+    in_loops: set[Tensor] = field(default_factory=set[Tensor])
+
+    @classmethod
+    def of(cls, core: CoreProgram) -> _Uses:
+        uses = cls()
+        for number, statement in enumerate(core.body):
+            for access in touched(statement):
+                uses.first.setdefault(access.tensor, number)
+                uses.last[access.tensor] = number
+            if not isinstance(statement, Inst):
+                uses.in_loops.update(access.tensor for access in touched(statement))
+                continue
+            for access in statement.reads():
+                uses.readers[access.tensor].append(number)
+            for access in statement.changes():
+                uses.writers[access.tensor].append(number)
+        return uses
+
+    def needs(self, body: tuple[Statement, ...], number: int, others: Iterable[int], first: int) -> bool:
+        """Test if statement ``number`` needs results of all ``others``, which come after ``first``."""
+        missing = set(others) - {number}
+        pending, known = [number], {number}
+        while missing and pending and len(known) <= _MOST_ANCESTORS:
+            statement = body[pending.pop()]
+            for access in touched(statement):
+                for writer in reversed(self.writers[access.tensor]):
+                    if first <= writer < number and writer not in known:
+                        known.add(writer)
+                        missing.discard(writer)
+                        pending.append(writer)
+        return not missing
+
+
+def _with_reuse(core: CoreProgram, target: Target) -> CoreProgram:
+    """``core`` with results in the place of operands."""
+    space, _ = memory_spaces(target)
+    ranges = live_ranges(core, target)[Buffer[space.name]]
+    if not ranges or any(live.tensor.address is not None or live.tensor in core.placement for live in ranges):
+        return core
+    usual = sum(live.size * live.size for live in ranges) / sum(live.size for live in ranges)  # of most bytes
+    if space.usable >= FEW_TILES * usual:
+        return core
+    uses = _Uses.of(core)
+    tiles: dict[Tensor, Tensor] = {}
+    for number, inst in enumerate(core.body):
+        if isinstance(inst, Inst) and inst.effects.streamed and (pair := _pair(inst, number, core, uses)) is not None:
+            result, operand = pair
+            tiles[result] = tiles.get(operand, operand)
+    return _merged(core, tiles) if tiles else core
+
+
+def _pair(inst: Inst, number: int, core: CoreProgram, uses: _Uses) -> tuple[Tensor, Tensor] | None:
+    """The result of ``inst`` and the operand whose tile it may take over."""
+    dst = inst.writes()[0]
+    result = dst.tensor
+    if not _is_free(dst, uses) or uses.first[result] != number:
+        return None
+    for name in inst.effects.streamed:
+        source: Access | None = inst.__dict__[name]
+        if source is None or not _is_free(source, uses) or uses.last[source.tensor] != number:
+            continue
+        operand = source.tensor
+        alike = operand.shape == result.shape and operand.dtype is result.dtype
+        others = [access for access in inst.accesses() if access.tensor is operand and not access.same_place(source)]
+        if alike and not others and uses.needs(core.body, number, uses.readers[operand], uses.first[operand]):
+            return result, operand
+    return None
+
+
+def _is_free(access: Access, uses: _Uses) -> bool:
+    """Test if ``access`` is all of a tile in SBUF that no loop uses."""
+    tensor = access.tensor
+    whole = access.same_place(Access.whole(tensor))
+    return tensor.buffer is Buffer.sbuf and whole and tensor not in uses.in_loops
+
+
+def _merged(core: CoreProgram, tiles: Mapping[Tensor, Tensor]) -> CoreProgram:
+    """``core`` with the values of ``tiles`` in the place of their keys."""
+    body: list[Statement] = []
+    for statement in core.body:
+        names = {access.tensor: tiles[access.tensor] for access in touched(statement) if access.tensor in tiles}
+        body.append(renamed(statement, names) if names else statement)
+    return replace(core.with_body(body), tensors=tuple(tensor for tensor in core.tensors if tensor not in tiles))
+
+
+def _check(before: CoreProgram, after: CoreProgram) -> None:
+    """Raise AssertionError unless ``after`` is ``before`` in other tiles, and each read finds the same results."""
+    expected: dict[Tensor, int] = {}
+    actual: dict[Tensor, int] = {}
+    for number, (old, new) in enumerate(zip(before.body, after.body, strict=True)):
+        if isinstance(old, Inst) and isinstance(new, Inst):
+            assert type(old) is type(new) and old.key() == new.key(), f"core {before.rank}: {new!r} is new"
+            for one, other in zip(old.reads(), new.reads(), strict=True):
+                same = expected.get(one.tensor) == actual.get(other.tensor) and one.offset == other.offset
+                assert same, f"core {before.rank}: {new!r} finds another '{one.name}' in '{other.name}'"
+        else:
+            assert new is old, f"core {before.rank}: {new!r} is new"
+        for one, other in zip(touched(old), touched(new), strict=True):
+            if not isinstance(old, Inst) or one.tensor in {access.tensor for access in old.changes()}:
+                expected[one.tensor] = actual[other.tensor] = number
