@@ -23,20 +23,20 @@ share. With 80 KiB for tiles that stay, a kernel of that shape has the count of 
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left, bisect_right
 from collections import Counter, deque
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
 from nki.analysis.liveness import live_ranges, peak_pressure
+from nki.analysis.tensor_uses import TensorUses
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, instructions, touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import Stage
 from nki.ir.types import Buffer, Tensor
 from nki.passes.allocation.packing import pack
-from nki.passes.renaming import renamed
+from nki.passes.renaming import in_other_tiles
 from nki.target.memory_spaces import memory_spaces
 from nki.target.model import Target
 
@@ -127,33 +127,6 @@ class _Pair(NamedTuple):
     gap: Gap
 
 
-@dataclass(slots=True)
-class _Uses:
-    """The statements of a core that access each tensor: the first, the last, and those that change it, in order."""
-
-    first: dict[Tensor, int] = field(default_factory=dict[Tensor, int])
-    last: dict[Tensor, int] = field(default_factory=dict[Tensor, int])
-    changes: dict[Tensor, list[int]] = field(default_factory=dict[Tensor, list[int]])
-
-    @classmethod
-    def of(cls, core: CoreProgram) -> _Uses:
-        """The uses of all tensors that ``core`` accesses."""
-        uses = cls()
-        for number, statement in enumerate(core.body):
-            for access in touched(statement):
-                uses.first.setdefault(access.tensor, number)
-                uses.last[access.tensor] = number
-            for inst in instructions([statement]):
-                for access in inst.changes():
-                    uses.changes.setdefault(access.tensor, []).append(number)
-        return uses
-
-    def is_changed(self, tensor: Tensor, first: int, last: int) -> bool:
-        """True if a statement from ``first`` to ``last`` changes ``tensor``."""
-        numbers = self.changes.get(tensor, ())
-        return bisect_left(numbers, first) < bisect_right(numbers, last)
-
-
 def _with_reuse(core: CoreProgram, elsewhere: Collection[Tensor], target: Target) -> CoreProgram:
     """``core`` without loads of rows that SBUF holds; ``elsewhere``: the tensors that other cores write."""
     space, _ = memory_spaces(target)
@@ -169,14 +142,14 @@ def _with_reuse(core: CoreProgram, elsewhere: Collection[Tensor], target: Target
             tiles[pair.second.tile] = tiles.get(pair.first.tile, pair.first.tile)
     if not tiles:
         return core
-    shorter = _without({gap.last for gap in staying}, tiles, core)
+    shorter = in_other_tiles(core, tiles, {gap.last for gap in staying})
     in_space = live_ranges(shorter, target)[Buffer[space.name]]
     return core if pack(in_space, space.usable, []) is None else shorter
 
 
 def _pairs(core: CoreProgram, elsewhere: Collection[Tensor]) -> list[_Pair]:
     """Each load with the one before of the same rows, in the order of the second."""
-    uses = _Uses.of(core)
+    uses = TensorUses.of(core)
     pairs: list[_Pair] = []
     latest: dict[Hashable, tuple[_Load, int]] = {}
     """The last load of each window, and the last use of the tiles that have its rows."""
@@ -191,7 +164,7 @@ def _pairs(core: CoreProgram, elsewhere: Collection[Tensor]) -> list[_Pair]:
     return pairs
 
 
-def _loads(core: CoreProgram, uses: _Uses, elsewhere: Collection[Tensor]) -> Iterator[_Load]:
+def _loads(core: CoreProgram, uses: TensorUses, elsewhere: Collection[Tensor]) -> Iterator[_Load]:
     """The loads of ``core`` that may be left out, or be the reason for it."""
     for number, inst in enumerate(core.body):
         copy = inst.as_copy() if isinstance(inst, Inst) else None
@@ -203,19 +176,9 @@ def _loads(core: CoreProgram, uses: _Uses, elsewhere: Collection[Tensor]) -> Ite
             continue
         if inst.label or inst.ordered_after or inst.indexed_by() or inst.may_leave_unwritten():
             continue
-        if uses.changes[tile] != [number] or uses.first[tile] != number:
+        if uses.writers[tile] != [number] or uses.first[tile] != number:
             continue
         yield _Load(number, tile, source, (inst.key(), source, src.offset, dst.offset, tile.shape, tile.dtype.name))
-
-
-def _without(numbers: Collection[int], tiles: Mapping[Tensor, Tensor], core: CoreProgram) -> CoreProgram:
-    """``core`` without the statements ``numbers``; the others access the values of ``tiles`` instead of their keys."""
-    body: list[Statement] = []
-    for number, statement in enumerate(core.body):
-        if number not in numbers:
-            names = {access.tensor: tiles[access.tensor] for access in touched(statement) if access.tensor in tiles}
-            body.append(renamed(statement, names) if names else statement)
-    return replace(core.with_body(body), tensors=tuple(tensor for tensor in core.tensors if tensor not in tiles))
 
 
 def _check(before: CoreProgram, after: CoreProgram) -> None:

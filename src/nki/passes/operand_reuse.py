@@ -13,18 +13,18 @@ otherwise. Only tiles that no loop on the device uses take part, and no kernel t
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from nki.analysis.liveness import live_ranges
+from nki.analysis.tensor_uses import TensorUses
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import Stage
 from nki.ir.types import Access, Buffer, Tensor
-from nki.passes.renaming import renamed
+from nki.passes.renaming import in_other_tiles
 from nki.target.memory_spaces import memory_spaces
 from nki.target.model import Target
 
@@ -53,47 +53,6 @@ class ReuseOperands(Stage):
                 _check(old, new)
 
 
-@dataclass(slots=True)
-class _Uses:
-    """The statements of a core that use each tile: the first and the last, and all that read, and that write it."""
-
-    first: dict[Tensor, int] = field(default_factory=dict[Tensor, int])
-    last: dict[Tensor, int] = field(default_factory=dict[Tensor, int])
-    readers: defaultdict[Tensor, list[int]] = field(default_factory=lambda: defaultdict[Tensor, list[int]](list))
-    writers: defaultdict[Tensor, list[int]] = field(default_factory=lambda: defaultdict[Tensor, list[int]](list))
-    in_loops: set[Tensor] = field(default_factory=set[Tensor])
-
-    @classmethod
-    def of(cls, core: CoreProgram) -> _Uses:
-        uses = cls()
-        for number, statement in enumerate(core.body):
-            for access in touched(statement):
-                uses.first.setdefault(access.tensor, number)
-                uses.last[access.tensor] = number
-            if not isinstance(statement, Inst):
-                uses.in_loops.update(access.tensor for access in touched(statement))
-                continue
-            for access in statement.reads():
-                uses.readers[access.tensor].append(number)
-            for access in statement.changes():
-                uses.writers[access.tensor].append(number)
-        return uses
-
-    def needs(self, body: tuple[Statement, ...], number: int, others: Iterable[int], first: int) -> bool:
-        """Test if statement ``number`` needs results of all ``others``, which come after ``first``."""
-        missing = set(others) - {number}
-        pending, known = [number], {number}
-        while missing and pending and len(known) <= _MOST_ANCESTORS:
-            statement = body[pending.pop()]
-            for access in touched(statement):
-                for writer in reversed(self.writers[access.tensor]):
-                    if first <= writer < number and writer not in known:
-                        known.add(writer)
-                        missing.discard(writer)
-                        pending.append(writer)
-        return not missing
-
-
 def _with_reuse(core: CoreProgram, target: Target) -> CoreProgram:
     """``core`` with results in the place of operands."""
     space, _ = memory_spaces(target)
@@ -103,16 +62,16 @@ def _with_reuse(core: CoreProgram, target: Target) -> CoreProgram:
     usual = sum(live.size * live.size for live in ranges) / sum(live.size for live in ranges)  # of most bytes
     if space.usable >= FEW_TILES * usual:
         return core
-    uses = _Uses.of(core)
+    uses = TensorUses.of(core)
     tiles: dict[Tensor, Tensor] = {}
     for number, inst in enumerate(core.body):
         if isinstance(inst, Inst) and inst.effects.streamed and (pair := _pair(inst, number, core, uses)) is not None:
             result, operand = pair
             tiles[result] = tiles.get(operand, operand)
-    return _merged(core, tiles) if tiles else core
+    return in_other_tiles(core, tiles) if tiles else core
 
 
-def _pair(inst: Inst, number: int, core: CoreProgram, uses: _Uses) -> tuple[Tensor, Tensor] | None:
+def _pair(inst: Inst, number: int, core: CoreProgram, uses: TensorUses) -> tuple[Tensor, Tensor] | None:
     """The result of ``inst`` and the operand whose tile it may take over."""
     dst = inst.writes()[0]
     result = dst.tensor
@@ -125,25 +84,32 @@ def _pair(inst: Inst, number: int, core: CoreProgram, uses: _Uses) -> tuple[Tens
         operand = source.tensor
         alike = operand.shape == result.shape and operand.dtype is result.dtype
         others = [access for access in inst.accesses() if access.tensor is operand and not access.same_place(source)]
-        if alike and not others and uses.needs(core.body, number, uses.readers[operand], uses.first[operand]):
+        if alike and not others and _needs(core.body, number, uses.readers[operand], uses.first[operand], uses):
             return result, operand
     return None
 
 
-def _is_free(access: Access, uses: _Uses) -> bool:
+def _is_free(access: Access, uses: TensorUses) -> bool:
     """Test if ``access`` is all of a tile in SBUF that no loop uses."""
     tensor = access.tensor
     whole = access.same_place(Access.whole(tensor))
     return tensor.buffer is Buffer.sbuf and whole and tensor not in uses.in_loops
 
 
-def _merged(core: CoreProgram, tiles: Mapping[Tensor, Tensor]) -> CoreProgram:
-    """``core`` with the values of ``tiles`` in the place of their keys."""
-    body: list[Statement] = []
-    for statement in core.body:
-        names = {access.tensor: tiles[access.tensor] for access in touched(statement) if access.tensor in tiles}
-        body.append(renamed(statement, names) if names else statement)
-    return replace(core.with_body(body), tensors=tuple(tensor for tensor in core.tensors if tensor not in tiles))
+def _needs(body: Sequence[Statement], number: int, others: Iterable[int], first: int, uses: TensorUses) -> bool:
+    """Test if statement ``number`` needs results of all ``others``, which come after ``first``."""
+    missing = set(others) - {number}
+    pending, known = [number], {number}
+    while missing and pending and len(known) <= _MOST_ANCESTORS:
+        for access in touched(body[pending.pop()]):
+            for writer in reversed(uses.writers[access.tensor]):
+                if writer < first or len(known) > _MOST_ANCESTORS:
+                    break
+                if writer < number and writer not in known:
+                    known.add(writer)
+                    missing.discard(writer)
+                    pending.append(writer)
+    return not missing
 
 
 def _check(before: CoreProgram, after: CoreProgram) -> None:

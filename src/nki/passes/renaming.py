@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from nki.ir.instruction import Inst
-from nki.ir.loop import Statement, changed
+from nki.ir.loop import Statement, changed, touched
+from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Dynamic, Tensor
 
 
@@ -30,6 +31,16 @@ def renamed_instruction(inst: Inst, tensors: Mapping[Tensor, Tensor]) -> Inst:
         tensor = tensors.get(access.tensor, access.tensor)
         changes[number] = Access(tensor, access.offset, access.shape, access.strides, access.dtype, dynamic)
     return inst.with_operands(changes) if changes else inst
+
+
+def in_other_tiles(core: CoreProgram, tiles: Mapping[Tensor, Tensor], without: Collection[int] = ()) -> CoreProgram:
+    """``core`` with the values of ``tiles`` in the place of their keys, and without the statements of some numbers."""
+    body: list[Statement] = []
+    for number, statement in enumerate(core.body):
+        if number not in without:
+            names = {access.tensor: tiles[access.tensor] for access in touched(statement) if access.tensor in tiles}
+            body.append(renamed(statement, names) if names else statement)
+    return replace(core.with_body(body), tensors=tuple(tensor for tensor in core.tensors if tensor not in tiles))
 
 
 def same_window(tensor: Tensor, access: Access) -> Access:
