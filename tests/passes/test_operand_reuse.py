@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nki.isa as nisa
 import nki.language as nl
+from nki.base.dtype import float32
+from nki.base.errors import MemoryFullError
+from nki.compiler import pipeline
 from nki.ir.loop import Statement
 from nki.ir.program import Program
+from nki.ir.types import TensorSpec
 from nki.passes.operand_reuse import FEW_TILES, ReuseOperands
 from nki.passes.renaming import renamed
 from tests.passes.test_load_reuse import COLUMNS, ROW, P, assert_same_bits, ordered
-from tests.passes.test_spilling import small
+from tests.passes.test_spilling import outputs, small
 
 STAGE = ReuseOperands()
 TIGHT = small((FEW_TILES - 1) * ROW)
@@ -183,6 +188,30 @@ def test_where_many_tiles_fit_all_stay() -> None:
     program = ordered(normalised, x=(P, COLUMNS))
     assert STAGE.run(program, small(FEW_TILES * ROW)) is program
     assert tiles_of(reused(program)) < tiles_of(program)
+
+
+def gated(x):
+    """A product of a tile with a function of it: three tiles, of which two are enough."""
+    t, gate, y = loaded(x), tile(), tile()
+    nisa.activation(dst=gate, op=nl.sigmoid, data=t)
+    nisa.tensor_tensor(y, t, gate, nl.multiply)
+    return stored(y)
+
+
+def test_a_kernel_that_may_spill_fits_in_place() -> None:
+    specs = {"x": TensorSpec("x", (P, COLUMNS), float32)}
+
+    def compiled(room: int, spills: bool) -> Program:
+        return pipeline.compile(gated, specs, small(room), spills=spills)
+
+    roomy, tight = compiled(3 * ROW, False), compiled(2 * ROW, True)  # without a warning of spills
+    assert (tiles_of(roomy), tiles_of(tight)) == (3, 2)
+    x = np.random.default_rng(3).standard_normal((P, COLUMNS)).astype(np.float32)
+    for one, other in zip(outputs(roomy, x.copy()), outputs(tight, x.copy()), strict=True):
+        np.testing.assert_array_equal(one.view(np.uint8), other.view(np.uint8))
+    for room, spills in ((2, False), (1, True)):
+        with pytest.raises(MemoryFullError, match="3 tensors in use at one moment"):
+            compiled(room * ROW, spills)
 
 
 STEPS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 7), st.integers(0, 7)), min_size=2, max_size=16)

@@ -33,6 +33,7 @@ from nki.passes.allocation.overwrites import Overwrite, find_overwrite
 from nki.passes.allocation.packing import Pinned, first_fit, pack
 from nki.passes.allocation.sinking import sunk
 from nki.passes.allocation.spilling import spilled
+from nki.passes.operand_reuse import in_place
 from nki.target.memory_spaces import MemorySpace, memory_spaces, start_partitions
 from nki.target.model import Target
 
@@ -50,9 +51,9 @@ class Allocate(CoreStage):
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:
         """``core`` with an address for every tensor on chip. Where there is no room, loads move down to their first
-        use (:mod:`nki.passes.allocation.sinking`). Raises :class:`MemoryFullError` if that is not enough, nor shared
-        banks and spills where the program allows them (:mod:`nki.passes.allocation.bank_sharing`,
-        :mod:`nki.passes.allocation.spilling`).
+        use (:mod:`nki.passes.allocation.sinking`). Raises :class:`MemoryFullError` if that is not enough, nor, where
+        the program allows spills, results in the place of operands (:mod:`nki.passes.operand_reuse`), shared banks
+        (:mod:`nki.passes.allocation.bank_sharing`) and spills (:mod:`nki.passes.allocation.spilling`).
         """
         _check_placement(core)
         try:
@@ -74,7 +75,14 @@ class Allocate(CoreStage):
     def _with_less(
         self, core: CoreProgram, program: Program, target: Target
     ) -> tuple[CoreProgram, dict[Tensor, TileAddress]]:
-        """``core`` with shared banks of PSUM, and with spills if that is not enough; and its addresses."""
+        """``core`` with results in the place of operands, or else with shared banks of PSUM, and with spills if that is
+        not enough; and its addresses.
+        """
+        if (narrower := in_place(core)) is not core:
+            try:
+                return narrower, self._addresses(narrower, program, target)
+            except MemoryFullError:
+                pass  # spills keep the names of all tiles
         core = with_shared_banks(core, target) or core
         spills = spilled(core, target)
         if spills is not None:

@@ -3,7 +3,8 @@
 The stage ``allocate`` gives every result bytes of its own. Where the tiles are so large that few fit into SBUF, loads
 then wait for memory: of a softmax on rows of 32 KiB each row needs four tiles, and with results in the place of
 operands one. No document says what the vendor's compiler does; authors write in place by hand, which is legal for the
-same instructions. So only profiles run this stage, and keep the faster program. Results are the same either way.
+same instructions. So only profiles run this stage, and keep the faster program. Other programs have results in the
+place of operands where tiles do not fit and would spill (:mod:`nki.passes.allocate`). Results are the same either way.
 
 A result takes over the tile of an operand if the instruction streams both element by element
 (:attr:`nki.ir.effects.Effects.streamed`), writes and reads whole tiles of one shape and dtype, is the first to use the
@@ -50,17 +51,22 @@ class ReuseOperands(Stage):
         """Instructions stay, and each read finds what the same instruction has written."""
         for old, new in zip(before.cores, after.cores, strict=True):
             if new is not old:
-                _check(old, new)
+                check(old, new)
 
 
 def _with_reuse(core: CoreProgram, target: Target) -> CoreProgram:
-    """``core`` with results in the place of operands."""
+    """``core`` with results in the place of operands, if few tiles fit."""
     space, _ = memory_spaces(target)
     ranges = live_ranges(core, target)[Buffer[space.name]]
-    if not ranges or any(live.tensor.address is not None or live.tensor in core.placement for live in ranges):
+    if not ranges:
         return core
     usual = sum(live.size * live.size for live in ranges) / sum(live.size for live in ranges)  # of most bytes
-    if space.usable >= FEW_TILES * usual:
+    return in_place(core) if space.usable < FEW_TILES * usual else core
+
+
+def in_place(core: CoreProgram) -> CoreProgram:
+    """``core`` with results in the place of operands; itself if there are none."""
+    if any(tensor.address is not None or tensor in core.placement for tensor in core.tensors):
         return core
     uses = TensorUses.of(core)
     tiles: dict[Tensor, Tensor] = {}
@@ -112,7 +118,7 @@ def _needs(body: Sequence[Statement], number: int, others: Iterable[int], first:
     return not missing
 
 
-def _check(before: CoreProgram, after: CoreProgram) -> None:
+def check(before: CoreProgram, after: CoreProgram) -> None:
     """Raise AssertionError unless ``after`` is ``before`` in other tiles, and each read finds the same results."""
     expected: dict[Tensor, int] = {}
     actual: dict[Tensor, int] = {}
