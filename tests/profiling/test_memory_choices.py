@@ -214,7 +214,7 @@ def test_both_programs_have_the_iterations_that_a_caller_states() -> None:
 
     specs = {"x": TensorSpec("x", (P, 64), float32), "rows": TensorSpec("rows", (1, 1), int32)}
     result = compiled(lambda observe: pipeline.compile(kernel, specs, GEN3, observe=observe), GEN3)
-    program, spare = result.program, result.find_spare_loads()
+    program, spare = result.timed.program, result.find_spare_loads()
     assert spare is not None and spare.loads == 2
     most, least = ({id(loop): (count,) for loop in unknown_loops(program)} for count in (30, 1))
     profile = of_program(result, most, least)

@@ -15,6 +15,7 @@ from nki.base.usage import UsageError, nearest
 from nki.cli import arguments as argument
 from nki.cli.arguments import Array, TensorArgument
 from nki.cli.load_kernel import opened
+from nki.cli.wording import plural
 from nki.compiler import pipeline
 from nki.compiler.float_arguments import for_values
 from nki.ir.program import Program
@@ -100,10 +101,8 @@ def prepared(
             if chosen not in (None, own):
                 raise UsageError(f"{source} was compiled for {own.name}", f"leave out --target {target}")
             if cores not in (None, len(kernel.cores)):
-                raise UsageError(
-                    f"{source} was compiled for {len(kernel.cores)} core{'s'[: len(kernel.cores) > 1]}",
-                    f"leave out --cores {cores}",
-                )
+                own_cores = plural(len(kernel.cores), "core")
+                raise UsageError(f"{source} was compiled for {own_cores}", f"leave out --cores {cores}")
             if grid is not None:
                 raise UsageError(f"{source} is a compiled program", "leave out --grid")
             tensors, floats = _given(kernel, arguments)

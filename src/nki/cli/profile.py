@@ -154,7 +154,7 @@ def _profiled(source: str, options: argparse.Namespace, target: str | None) -> T
     with _steps() as show, prepared(source, options.arg, target, options.cores, options.grid) as work:
         show(f"compiling {work.name} for {work.target}")
         kernel = compiled(lambda observe: work.compile(observe=observe), work.target)
-        program = kernel.program
+        program = kernel.timed.program
         least: Trips = {}
         most: Trips = {}
         if options.trips is not None and not unknown_loops(program):

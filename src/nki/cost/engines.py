@@ -237,6 +237,12 @@ def _strided(access: Access, target: Target) -> bool:
     return bool(steps) and abs(steps[-1]) * access.dtype.itemsize > target.strided_access_bytes
 
 
+def float32_product(target: Target, *, halved: bool) -> tuple[int, int]:
+    """Cycles of a column, and instructions, of a product of float32; ``halved`` of one that needs half of them."""
+    part = 2 if halved else 1
+    return target.matmul_fp32_factor // part, max(1, target.matmul_fp32_instructions // part)
+
+
 def matmul(
     target: Target,
     shape: tuple[int, int, int],

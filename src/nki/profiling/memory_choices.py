@@ -50,12 +50,12 @@ def same_trips(program: Program, other: Program, trips: Trips) -> Trips:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A kernel as a profile replays it: the ``program``; the ``wider`` one, in which each result has memory of its own,
-    if that is another; and a function that finds the loads that could be left out.
+    """A kernel as a profile replays it: the program as ``timed``; the ``wider`` one, in which each result has memory of
+    its own, if that is another; and a function that finds the loads that could be left out.
     """
 
-    program: Program
-    wider: Program | None = None
+    timed: TimedProgram
+    wider: TimedProgram | None = None
     find_spare_loads: Callable[[], SpareLoads | None] = lambda: None
 
 
@@ -80,11 +80,13 @@ def compiled(compile_all: Callable[[pipeline.Observe], Program], target: Target)
         loads, size = _difference(ordered, shorter)
         return SpareLoads(loads, size, TimedProgram(shorter))
 
+    timed = TimedProgram(program)
     if narrower is not None:
-        times = [TimedProgram(each, once(each)).run(target).ns for each in (narrower, program)]
+        other = TimedProgram(narrower)
+        times = [each.with_trips(once(each.program)).run(target).ns for each in (other, timed)]
         if times[0] < times[1]:
-            return Compiled(narrower, program, find)
-    return Compiled(program, find_spare_loads=find)
+            return Compiled(other, timed, find)
+    return Compiled(timed, find_spare_loads=find)
 
 
 def _compiled_with(stage: Stage, ordered: Program, target: Target) -> Program | None:

@@ -315,7 +315,7 @@ def profile(
         try:
             chosen = target if target is None or isinstance(target, Target) else targets.find(str(target))
             compiled, inputs = compiled_kernel(kernel, args, kwargs, chosen)
-            least, most = trips_of(compiled.program, inputs, trips)
+            least, most = trips_of(compiled.timed.program, inputs, trips)
             return of_program(compiled, most, least)
         except NkiError as error:
             __tracebackhide__ = True
@@ -326,13 +326,12 @@ def profile(
 
 def of_program(kernel: Program | Compiled, trips: Trips | None = None, least: Trips | None = None) -> Profile:
     """The profile of a kernel after the last stage; ``least``: the fewest iterations, for the interval."""
-    compiled = Compiled(kernel) if isinstance(kernel, Program) else kernel
-    program = compiled.program
-    timed = TimedProgram(program, trips)
+    compiled = Compiled(TimedProgram(kernel)) if isinstance(kernel, Program) else kernel
+    program, wider = compiled.timed.program, compiled.wider
+    timed = compiled.timed.with_trips(trips or {})
     fewest = timed if least in (None, trips) else timed.with_trips(least)
-    wider = None
-    if compiled.wider is not None:
-        wider = TimedProgram(compiled.wider, same_trips(compiled.wider, program, trips or {}))
+    if wider is not None:
+        wider = wider.with_trips(same_trips(wider.program, program, trips or {}))
 
     def spare_loads() -> SpareLoads | None:
         spare = compiled.find_spare_loads()

@@ -42,11 +42,13 @@ class RowSum(NamedTuple):
 
 
 class Combination(NamedTuple):
-    """An instruction that does the work of two, and the words in which advice says so; of releases before 0.2, too."""
+    """An instruction that does the work of two, and the words in which advice says so; those of releases before 0.2,
+    if they are others.
+    """
 
     inst: Inst
     advice: str
-    older_advice: str
+    older_advice: str = ""
 
 
 def _never(*_: object) -> None:

@@ -140,8 +140,7 @@ def _after_scaling(i: Any, scaling: Scaling, result: Access) -> Combination | No
         return None
     operands = {"multiply": 1.0, "add": None} | {step.op: step.operand for step in scaling.steps}
     both = i.replace(data=scaling.data, scale=operands["multiply"], bias=operands["add"])
-    advice = "let nisa.activation multiply and add: scale= and bias="
-    return Combination(both, advice, advice)
+    return Combination(both, "let nisa.activation multiply and add: scale= and bias=")
 
 
 def _with_row_sum(i: Any, total: RowSum) -> Combination | None:

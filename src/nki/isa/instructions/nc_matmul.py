@@ -295,8 +295,8 @@ class NcMatmul(Inst):
         columns, factor, instructions = _free(self.moving, double), 1, 1
         if self.moving.dtype is float32:
             moves = self.is_transpose and target.matmul_transpose_mode
-            part = 2 if moves or self.is_stationary_onezero or self.is_moving_onezero else 1
-            factor, instructions = target.matmul_fp32_factor // part, max(1, target.matmul_fp32_instructions // part)
+            halved = moves or self.is_stationary_onezero or self.is_moving_onezero
+            factor, instructions = cost.float32_product(target, halved=halved)
         shape = (self.moving.partitions, _free(self.stationary, double), columns)
         origin = target.origin("matmul_issue_cycles")
         return cost.matmul(

@@ -120,10 +120,9 @@ class NcTranspose(Inst):
             return cost.streaming(self, target, self.data.free_elements, "nc_transpose")
         # As a matmul by the identity; fp32 takes half the passes where the array moves it unchanged.
         wide = self.data.dtype.itemsize == 4
-        part = 2 if target.matmul_transpose_mode else 1
         cycles, instructions = 1, 1
         if wide:
-            cycles, instructions = target.matmul_fp32_factor // part, max(1, target.matmul_fp32_instructions // part)
+            cycles, instructions = cost.float32_product(target, halved=target.matmul_transpose_mode)
         columns = max(self.data.partitions, min(target.matmul_min_interval_cycles, self.data.free_elements))
         shape = (self.data.partitions, self.data.free_elements, self.data.partitions)
         source = f"{cost.REFERENCE}nc_transpose"

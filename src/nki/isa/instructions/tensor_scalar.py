@@ -111,8 +111,7 @@ def _after_scaling(i: Any, scaling: Scaling, result: Access) -> Combination | No
         operand1=i.operand0,
         reverse1=i.reverse0,
     )
-    advice = "let nisa.tensor_scalar apply both operators: op1= and operand1="
-    return Combination(both, advice, advice)
+    return Combination(both, "let nisa.tensor_scalar apply both operators: op1= and operand1=")
 
 
 @instruction(

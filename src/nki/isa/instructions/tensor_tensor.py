@@ -58,8 +58,7 @@ def _after_scaling(i: Any, scaling: Scaling, result: Access) -> Combination | No
     both = ScalarTensorTensor(
         i.dst, scaling.data, OPS[step.op], step.operand, i.op, other, reverse0=step.reverse, reverse1=reverse
     )
-    advice = "let nisa.scalar_tensor_tensor do both"
-    return Combination(both, advice, advice)
+    return Combination(both, "let nisa.scalar_tensor_tensor do both")
 
 
 def _by_column(i: Any) -> TensorScalar | None:

@@ -91,7 +91,7 @@ class Combined(Change):
         return f"{self.count('instruction')} only prepare or add up what another instruction could by itself"
 
     def advised(self, release: str) -> str:
-        return "; ".join(older if release == BETA_1 else newer for newer, older in self.advice)
+        return "; ".join(older if older and release == BETA_1 else newer for newer, older in self.advice)
 
     def queues(self, core: TimedCore) -> Mapping[int, int]:
         return dict.fromkeys(self._gone.get(core, ()), NO_QUEUE)

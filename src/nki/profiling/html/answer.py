@@ -5,7 +5,7 @@ from __future__ import annotations
 from nki.profiling.advice import LEAST_WORTH
 from nki.profiling.html.markup import Markup, tag
 from nki.profiling.html.quantities import percent, sentence, time
-from nki.profiling.html.sections import line_buttons
+from nki.profiling.html.sections import line_buttons, worth
 from nki.profiling.html.source import Listing
 from nki.profiling.measures import ENGINES, engine_of
 from nki.profiling.profile import Profile
@@ -86,11 +86,10 @@ def _first(profile: Profile, listing: Listing) -> list[Markup | None]:
         none = f"Nothing: no change that the model knows gains {LEAST_WORTH:.0%} of the latency."
         return [tag("p", none)]
     best = entries[0]
-    worth = tag("span", f"{'up to ' if best.at_most else ''}−{time(best.seconds * 1e9)}", class_="worth")
     rest = f"{len(entries) - 1} more below." if len(entries) > 1 else None
     more = tag("span", " ", tag("a", rest, href="#advice"), class_="note") if rest else None
     return [
-        tag("p", tag("b", best.title), " ", worth, more),
+        tag("p", tag("b", best.title), " ", worth(best), more),
         tag("p", sentence(best.remedy), class_="remedy"),
         line_buttons(best.lines, listing),
     ]

@@ -59,6 +59,11 @@ def _figure(name: str, value: str, note: str, class_: str | None = None) -> Mark
     return tag("div", tag("dt", name), tag("dd", value), tag("dd", note, class_="note"), class_=class_)
 
 
+def worth(entry: Advice) -> Markup:
+    """The gain of a change."""
+    return tag("span", f"{'up to ' if entry.at_most else ''}−{time(entry.seconds * 1e9)}", class_="worth")
+
+
 def advice(entries: Iterable[Advice], listing: Listing) -> Markup:
     """The advice, the most valuable first, or the news that there is none."""
     items = [
@@ -67,7 +72,7 @@ def advice(entries: Iterable[Advice], listing: Listing) -> Markup:
             tag(
                 "h3",
                 each.title,
-                tag("span", f"{'up to ' if each.at_most else ''}−{time(each.seconds * 1e9)}", class_="worth"),
+                worth(each),
             ),
             tag("p", sentence(each.evidence)),
             tag("p", sentence(each.remedy), class_="remedy"),
