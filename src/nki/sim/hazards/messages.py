@@ -248,11 +248,12 @@ class ReadErrors:
         fix = "let the first matmul of a sum overwrite: accumulate=(i > 0), or leave accumulate out"
         return self._error(AccumulationError, text, fix)
 
-    def foreign(self, time: int, target: str) -> NkiError:
-        """A matmul adds to numbers that another engine wrote at ``time``."""
+    def foreign(self, numbers: ByteMask, time: int, target: str) -> NkiError:
+        """A matmul adds to ``numbers`` other than 0 that another engine wrote at ``time``."""
+        where = _amount(numbers, self._asked, self._access.tensor)
         text = (
             f"{self._subject} is added to, where {self._log.describe(time, self._near)} has written numbers other than "
-            f"0; on {target} that is undefined, matmuls can add only to what matmuls wrote"
+            f"0, {where}; on {target} that is undefined, matmuls can add only to what matmuls wrote"
         )
         fix = "begin the sum with a matmul, and add the other numbers with nisa.tensor_tensor afterwards"
         return self._error(AccumulationError, text, fix)

@@ -63,15 +63,15 @@ class PsumGroups:
         self._early_reads: dict[tuple[Tensor, AccessPattern], _EarlyRead] = {}
 
     def accumulate(self, inst: Inst, access: Access, shadow: PsumShadow, time: int, window: NDArray[Any]) -> None:
-        """Check a matmul that adds at ``time`` to ``access``, which is written in whole and holds ``window``.
+        """Check a matmul that adds at ``time`` to ``access``, which holds ``window``.
 
-        Raises AccumulationError if another engine has written numbers other than 0 there, on targets where a matmul
-        does not add to those.
+        Raises AccumulationError if another engine was the last to write an element, and wrote a number other than 0, on
+        targets where a matmul does not add to those.
         """
         if not self._target.matmul_accumulates_foreign_psum:
-            foreign = [t for t in _times_written(access, shadow) if not self._log.by_tensor_engine(t)]
-            if foreign:
-                self._foreign(inst, access, shadow, foreign[-1], window)
+            for written in _times_written(access, shadow):
+                if written > 0 and not self._log.by_tensor_engine(written):
+                    self._foreign(inst, access, shadow, written, window)
         self.go_on(inst, access, shadow, time)
 
     def go_on(self, inst: Inst, access: Access, shadow: PsumShadow, time: int) -> None:
@@ -81,14 +81,21 @@ class PsumGroups:
             self._continue_after_read(inst, access, shadow, time)
 
     def _foreign(self, inst: Inst, access: Access, shadow: PsumShadow, time: int, window: NDArray[Any]) -> None:
-        """Warn of adding to zeros of another engine, which equals overwriting them; raise for other numbers."""
-        if np.any(window != 0):
-            asked = shadow.byte_mask(access, np.ones(shadow.times_of(access).shape, np.bool_))
-            raise ReadErrors(inst, access, asked, self._log).foreign(time, self._target.name)
+        """Warn of adding to zeros that another engine wrote at ``time``, which equals overwriting them; raise for others.
+
+        Elements that a matmul has added to since are sums of matmuls, whatever they began with.
+        """
+        foreign = shadow.times_of(access) == time
+        numbers = window != 0
+        others = foreign & numbers.reshape(*access.shape, *[1] * (foreign.ndim - access.ndim))
+        if others.any():
+            asked = shadow.byte_mask(access, np.ones(foreign.shape, np.bool_))
+            wrong = shadow.byte_mask(access, others)
+            raise ReadErrors(inst, access, asked, self._log).foreign(wrong, time, self._target.name)
         writer = self._log.describe(time, inst.where.span)
         self._warn(
             inst,
-            f"adds to dst {_where(access, shadow, shadow.times_of(access) == time)} where {writer} wrote zeros; on "
+            f"adds to dst {_where(access, shadow, foreign)} where {writer} wrote zeros; on "
             f"{self._target.name} that is undefined, only what matmuls wrote can be added to: leave the zeros out",
         )
 
