@@ -21,7 +21,7 @@ from nki.target import ENVIRONMENT
 COLUMNS = 8
 ONES, IDENTITY = np.ones((4, COLUMNS), np.float32), np.eye(4, dtype=np.float32)
 Step = tuple[str, int, int]
-"""What happens to columns from one number on, as many: zeros or numbers are written, a product overwrites or is added."""
+"""What happens to columns from one number on, as many: another engine writes, a product overwrites or is added."""
 
 
 @pytest.fixture(autouse=True)
@@ -87,8 +87,8 @@ def test_the_message_names_the_writer_of_the_numbers_and_their_place() -> None:
     with pytest.raises(AccumulationError) as caught:
         observed([("zeros", 0, COLUMNS), ("numbers", 2, 2), ("add", 0, 1), ("zeros", 6, 2), ("add", 0, COLUMNS)])
     line = stepped.func.__code__.co_firstlineno + 10
-    text = rf"memset in line {line} has written numbers other than 0, partitions 0 to 3, bytes 8 to 15 \(32 of 128 bytes\)"
-    assert re.search(text, caught.value.message)
+    where = r"partitions 0 to 3, bytes 8 to 15 \(32 of 128 bytes\)"
+    assert re.search(f"memset in line {line} has written numbers other than 0, {where}", caught.value.message)
 
 
 @given(
