@@ -81,7 +81,7 @@ class PsumGroups:
             self._continue_after_read(inst, access, shadow, time)
 
     def _foreign(self, inst: Inst, access: Access, shadow: PsumShadow, time: int, window: NDArray[Any]) -> None:
-        """Warn of adding to zeros that another engine wrote at ``time``, as good as overwriting; raise for other numbers.
+        """Warn of adding to zeros that another engine wrote at ``time``, which is to overwrite them; raise for other numbers.
 
         Elements that a matmul has added to since are sums of matmuls, whatever they began with.
         """
