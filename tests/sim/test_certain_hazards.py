@@ -192,9 +192,8 @@ def random_cores(a, plans):
             nisa.dma_copy(shared[which % 2].ap([[32, 1], [1, 32]], scalar_offset=register, indirect_dim=0), tile[0:1])
         else:
             nl.store(rows, nl.full((count, 32), 100 * core + number + 50, dtype=a.dtype))
-    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
-    half = a.shape[0] // 2
-    nl.store(out[core * half : (core + 1) * half], tile[core * half : (core + 1) * half])
+    out = nl.ndarray((2, *a.shape), dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out[core], tile)
     return out
 
 
@@ -219,8 +218,11 @@ def test_what_the_compiler_refuses_on_two_cores_the_simulator_refuses(steps: tup
     refused, _ = compiled(kernel, A, steps)
     if refused is not None:
         expected, _ = simulated(kernel, A, steps)
-        assert expected is not None
-        assert expected == refused or expected[0] == "NKI-HZ005", "only a race of certain data comes before"
+        if expected is None:
+            assert refused[0] == "NKI-HZ005", "a race of which no output shows the order"
+        else:
+            races = "NKI-HZ005" in (expected[0], refused[0])
+            assert expected == refused or races, "beside a race another hazard may be named"
 
 
 @nki.jit

@@ -21,7 +21,7 @@ from nki.target import ENVIRONMENT
 COLUMNS = 8
 ONES, IDENTITY = np.ones((4, COLUMNS), np.float32), np.eye(4, dtype=np.float32)
 Step = tuple[str, int, int]
-"""What happens to columns from one number on, as many: another engine writes, a product overwrites or is added."""
+"""Kind, first column and number of columns: another engine writes, or a product overwrites or is added."""
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from nki.backend.numpy.whole_numbers import exact_results
 from nki.base import knobs
 from nki.base.device_print import text_of
 from nki.base.source import Where
-from nki.compiler import pipeline
+from nki.compiler import pipeline, simulated_run
 from nki.frontend.builder import Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise
@@ -197,7 +197,7 @@ def run(
     kernel.spills |= spills
     verify.Verify().check(kernel, kernel, target)
     if launch is not None:
-        launch.finish(kernel.outputs)
+        simulated_run.finish(launch, kernel, arrays)
     for core in kernel.cores:
         connect_names(core.body, edges, captured.span(captured.node))
     # Refuses what does not fit; known only now. What lies over what, hazards know to the byte.

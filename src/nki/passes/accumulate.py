@@ -26,12 +26,13 @@ class Accumulate(CoreStage):
     """Stage ``accumulate``."""
 
     name: ClassVar[str] = "accumulate"
+    warns: bool = True
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with every matmul's ``accumulate`` decided. Raises PsumError where it is not known."""
         if not any(tensor.buffer is Buffer.psum for tensor in core.tensors):
             return core
-        return core.with_body(_decided(core.body, PsumState(target)))
+        return core.with_body(_decided(core.body, PsumState(target, warns=self.warns)))
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """No matmul is undecided."""

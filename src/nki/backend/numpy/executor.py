@@ -52,6 +52,8 @@ class Reference:
         self.participant = participant
         self.running: Inst | None = None
         self.observer: ExecutionObserver | None = None
+        self.prints = True
+        """``nl.device_print`` prints."""
 
     def run(self, body: Iterable[Statement]) -> None:
         """Execute instructions and loops, one after the other."""
@@ -398,7 +400,8 @@ class Reference:
             self.participant.barrier(self.running, cores, tag)
 
     def show(self, prefix: str, value: Value, shape: tuple[int, ...]) -> None:
-        device_print(prefix, value.array.reshape(shape), value.dtype)
+        if self.prints:
+            device_print(prefix, value.array.reshape(shape), value.dtype)
 
     def column(self, target: Access, index: int) -> Access:
         return column_of(target, index)

@@ -7,14 +7,15 @@ before any has started the sum. Hardware goes on with whatever memory holds. ``d
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.base.errors import NkiError
+from nki.analysis.access_pattern import pattern_of
+from nki.base.errors import CoreRaceError, NkiError
 from nki.base.source import Where
 from nki.base.warning import warn_at
 from nki.ir.effects import Exchange, Predicate
@@ -22,35 +23,20 @@ from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.program import CoreProgram
-from nki.ir.rng_state import initial
-from nki.ir.types import Access, Buffer, Tensor, is_element_indexed
-from nki.sim.hazards.core_races import CoreRaces
+from nki.ir.types import Access, Buffer, Role, Tensor, is_element_indexed
+from nki.sim.hazards.core_races import ByteArray, CoreRaces, Race, Write, per_byte
 from nki.sim.hazards.integer_rounding import Exact, IntegerRounding
 from nki.sim.hazards.loop_carried import LoopCarried, ignore
-from nki.sim.hazards.messages import ExecutionLog, ReadErrors, first_box, out_of_range_error
+from nki.sim.hazards.messages import ByteMask, ExecutionLog, ReadErrors, first_box, out_of_range_error
 from nki.sim.hazards.placed_tiles import PlacedTiles
-from nki.sim.hazards.psum_groups import PsumGroups, PsumShadow
-from nki.sim.hazards.shadow import POISONED, Times
+from nki.sim.hazards.psum_groups import PsumGroups
+from nki.sim.hazards.shadow import READY, Times, is_overwritten, is_poisoned
+from nki.sim.hazards.undefined_bytes import Origins, Shadow, Undefined
 from nki.sim.hazards.undefined_values import Executor, Trial
 from nki.target.model import Target
 
 _MAPPED_BYTES = 1 << 30
 """An output beyond this size is not searched for its first unwritten element: the map would be four times as large."""
-
-
-class Shadow(PsumShadow):
-    """Times of the accesses to a tensor, the time at which it was made, and the origin of its undefined bytes."""
-
-    __slots__ = ("allocated", "may_be_overwritten", "origin")
-
-    def __init__(self, tensor: Tensor, allocated: int) -> None:
-        ready = tensor.role == "input" or tensor.data is not None or initial(tensor) is not None
-        super().__init__(tensor, whole=ready)
-        self.allocated = allocated
-        self.origin: NkiError | None = None
-        """The error of the first undefined read that its poisoned bytes depend on."""
-        self.may_be_overwritten = tensor.address is not None and tensor.buffer in (Buffer.sbuf, Buffer.psum)
-        """The user has placed it, so other tiles may share its bytes."""
 
 
 class Launch:
@@ -64,29 +50,39 @@ class Launch:
         self.log = ExecutionLog()
         self.races = CoreRaces(self.log)
         self.psum_groups = PsumGroups(self.log, target)
-        self.sent: dict[tuple[int, int, int], deque[tuple[NDArray[np.bool_], NkiError | None]]] = {}
-        """By sender, receiver and pipe: the undefined elements of each tile in flight, and their origin."""
-        self._deferred: list[NkiError] = []
+        self.origins = Origins()
+        self.sent: dict[tuple[int, int, int], deque[Undefined | None]] = {}
+        """By sender, receiver and pipe: what is undefined of each tile in flight."""
         self._shadows: dict[Tensor, Shadow] = {}
 
-    def defer(self, error: NkiError) -> None:
-        """Defer the error of a read of unwritten shared memory: another core may write it, which then is a race."""
-        self._deferred.append(error)
+    def again(self) -> Launch | None:
+        """For the same run once more, if reads have turned out to race with writes that came after them; it knows them.
 
-    def is_deferred(self, origin: NkiError | None) -> bool:
-        """True if undefined bytes with this ``origin`` come from a deferred read."""
-        return any(origin is error for error in self._deferred)
+        Without a repetition only what had read these bytes by then would be defined.
+        """
+        if not self.races.late:
+            return None
+        launch = Launch(self.target, carries=self.carries)
+        launch.races.known = self.races.late
+        launch.psum_groups.warned = self.psum_groups.warned
+        return launch
 
     def allocated(self, tensor: Tensor, time: int) -> None:
         """``tensor`` is made at ``time``, unless another core has made it before."""
         if tensor not in self._shadows:
             self._shadows[tensor] = Shadow(tensor, time)
 
+    def undefine(self, tensor: Tensor, race: Race | None) -> None:
+        """Both cores have left different numbers in ``tensor``: the bytes of the ``race`` are undefined."""
+        if race is not None:
+            origins = np.where(race.bytes.any(axis=-1), self.origins.number(race.error), 0)
+            self.shadow(tensor).undefine(Access.whole(tensor), Undefined(origins, race.other))
+
     def finish(self, outputs: Iterable[Tensor]) -> None:
         """The kernel has ended: raise for undefined bytes in outputs, and warn of outputs that are written in part."""
-        self.races.finish()
-        for error in self._deferred:
-            raise error
+        for tensor, race in self.races.finish():
+            self.undefine(tensor, race)
+        self.origins.raise_deferred()
         self.psum_groups.finish()
         for tensor in outputs:
             whole, shadow = Access.whole(tensor), self.shadow(tensor)
@@ -97,14 +93,21 @@ class Launch:
             if shadow.is_defined(whole):
                 continue
             times = shadow.times_of(whole)
-            if (times == POISONED).any():
-                where = first_box(tensor, shadow.byte_mask(whole, times == POISONED))
-                assert shadow.origin is not None, "poisoned bytes have an origin"
-                shadow.origin.message += f"; what came of it is in output '{tensor.name}' {tensor.shape}, {where}"
-                raise shadow.origin
+            if is_poisoned(times).any():
+                raise self._of_output(tensor, shadow)
             if tensor.span is not None:
                 missing = shadow.byte_mask(whole, times == 0)
                 _warn_of_part(tensor, f"{missing.mean():.1%} of it, {first_box(tensor, missing)},")
+
+    def _of_output(self, tensor: Tensor, shadow: Shadow) -> NkiError:
+        """The error of undefined bytes that have come to an output."""
+        whole = Access.whole(tensor)
+        times = shadow.times_of(whole)
+        error = self.origins.first(times)
+        if not isinstance(error, CoreRaceError):  # which says all, and says it when compiled too
+            where = first_box(tensor, shadow.byte_mask(whole, is_poisoned(times)))
+            error.message += f"; what came of it is in output '{tensor.name}' {tensor.shape}, {where}"
+        return error
 
     def shadow(self, tensor: Tensor) -> Shadow:
         """The shadow of ``tensor``."""
@@ -134,8 +137,8 @@ class Hazards(ExecutionObserver):
         self._is_multicore = multicore
         launch.cores += 1
         self._launch = launch
-        self._shared_writes: list[tuple[Access, NDArray[np.uint8], Callable[[NDArray[np.bool_]], None]]] = []
-        """Writes of the running instruction to shared memory: access, bytes before, callback for changed bytes."""
+        self._shared_writes: list[Callable[[], None]] = []
+        """Work that waits for the end of the running instruction, about its writes to shared memory."""
         self._log = launch.log
         self._shadow = launch.shadow
         self._executor = executor
@@ -145,13 +148,12 @@ class Hazards(ExecutionObserver):
         self._rounding = IntegerRounding(executor, exact)
         self._inst: Inst | None = None
         self._trial: Trial | None = None
-        self._origin: NkiError | None = None
         self._pending_out_of_range: tuple[NDArray[np.bool_], NkiError] | None = None
         self._out_of_range: list[tuple[Access, NDArray[np.bool_], NkiError]] = []
         """Results of the running instruction with elements gathered at out-of-range indices, and the error."""
         self._tile_reads: list[Access] = []
         """Reads of the running instruction from placed tiles."""
-        self._time = 0
+        self._time = READY
 
     def allocated(self, tensor: Tensor) -> None:
         """The program makes ``tensor`` at this point."""
@@ -181,31 +183,24 @@ class Hazards(ExecutionObserver):
             self._rounding.end(inst)
         barrier = None if inst is None else inst.as_barrier()
         if barrier is not None and len(barrier.cores) > 1:
-            self._launch.races.pass_barrier(self._core, barrier.data.tensor)
-        for access, before, on_change in self._shared_writes:
-            assert inst is not None
-            now = self._bytes(access)
-            if self._is_multicore:
-                self._launch.races.writes(self._core, inst, access, self._time, before != now, now)
-            on_change((before != now).any(axis=-1))
-        self._shared_writes = []
+            tensor = barrier.data.tensor
+            self._launch.undefine(tensor, self._launch.races.pass_barrier(self._core, tensor))
         self._poison_results()
+        for written in self._shared_writes:
+            written()
+        self._shared_writes = []
 
     def _poison_results(self) -> None:
         """Poison results of the running instruction that depend on undefined bytes or on out-of-range elements."""
-        for access, outside, origin in self._out_of_range:
-            shadow = self._shadow(access.tensor)
-            shadow.poison(access, outside)
-            shadow.origin = origin
+        for access, outside, error in self._out_of_range:
+            origins = np.where(outside, self._launch.origins.number(error), 0)
+            self._shadow(access.tensor).undefine(access, Undefined(origins, None))
         self._out_of_range, self._pending_out_of_range = [], None
         if self._trial is None:
             return
         trial, self._trial = self._trial, None
         for access, undefined in trial.undefined():
-            if undefined.any():
-                shadow = self._shadow(access.tensor)
-                shadow.poison(access, undefined)
-                shadow.origin = self._origin
+            self._shadow(access.tensor).undefine(access, undefined)
 
     def reads(self, access: Access) -> None:
         shadow = self._shadow(access.tensor)
@@ -216,58 +211,68 @@ class Hazards(ExecutionObserver):
                 self._accumulates(inst, access, shadow)
                 return
             shadow.reads.record_read(access, self._time)
-        if access.buffer is Buffer.shared_hbm and self._is_multicore:
-            self._launch.races.reads(self._core, inst, access, self._time, partial(self._bytes, access))
+        races: Sequence[Race] = ()
+        if self._others_may_write(access):
+            races = self._launch.races.reads(self._core, inst, access, self._time, partial(self._bytes, access))
         if shadow.may_be_overwritten:
             self._tile_reads.append(access)
-        if shadow.is_whole or shadow.is_defined(access):
+        if not races and (shadow.is_whole or shadow.is_defined(access)):
             if self._rounding.active:
                 self._rounding.reads(access)
             if (exchange := inst.as_exchange()) is not None:
-                self._record_sent(exchange, np.zeros(access.shape, np.bool_), None)
-            if self._loop_carried.open and not (self._is_multicore and access.buffer is Buffer.shared_hbm):
+                self._record_sent(exchange, None)
+            if self._loop_carried.open and not self._others_may_write(access):
                 self._loop_carried.reads(inst, access, shadow, shadow.allocated, self._time)
         elif not _may_keep(inst, access):
             self._rounding.active = False
-            self._read_partly_defined(inst, access, shadow)
+            self._read_partly_defined(inst, access, shadow, races)
 
-    def _read_partly_defined(self, inst: Inst, access: Access, shadow: Shadow) -> None:
+    def _read_partly_defined(self, inst: Inst, access: Access, shadow: Shadow, races: Sequence[Race] = ()) -> None:
         """Read ``access``, some of which is undefined: raise if all of it is, else propagate the undefined elements."""
-        times = shadow.times_of(access)
-        deferred = self._launch.carries or self._launch.is_deferred(shadow.origin)
-        if _is_overwritten(times).any() or not ((times > 0).any() or deferred or self._others_may_write(access)):
+        times, origins = shadow.times_of(access), self._launch.origins
+        may_be = bool(races) or self._launch.carries or origins.may_be_read(times) or bool((times > 0).any())
+        if is_overwritten(times).any() or not (may_be or self._others_may_write(access)):
             raise self._missing(inst, access, shadow)
-        origin = shadow.origin if (times == POISONED).any() else self._missing(inst, access, shadow)
-        if not (times > 0).any() and not deferred:
-            assert origin is not None
-            self._launch.defer(origin)
-        undefined = times <= 0
-        undefined = np.asarray(undefined if undefined.ndim == access.ndim else undefined.any(axis=-1))
+        numbers = np.where(is_poisoned(times), times, 0)
+        if (times == 0).any():
+            error = self._unwritten(inst, access, shadow, times)
+            numbers[times == 0] = origins.number(error, deferred=not may_be)
+        numbers = np.asarray(numbers if numbers.ndim == access.ndim else numbers.min(axis=-1))
+        for race in races:
+            numbers[race.bytes.any(axis=-1)] = origins.number(race.error)
+        undefined = Undefined(numbers, self._other_contents(access, shadow, races))
         if (exchange := inst.as_exchange()) is not None:  # a trial would need the other core
-            self._record_sent(exchange, undefined, origin)
+            self._record_sent(exchange, undefined)
         else:
-            self._propagate(inst, access, undefined, origin)
+            self._propagate(inst, access, undefined)
 
-    def _propagate(self, inst: Inst, access: Access, undefined: NDArray[np.bool_], origin: NkiError | None) -> None:
-        """Find the results that depend on the ``undefined`` elements of ``access`` when the instruction has ended."""
+    def _other_contents(self, access: Access, shadow: Shadow, races: Sequence[Race]) -> NDArray[np.uint8] | None:
+        """The contents of ``access`` in another run: of fresh memory, and in another order of the cores."""
+        undefined = per_byte(shadow.times_of(access) <= 0, access)
+        contents = np.where(undefined, shadow.other(access), self._bytes(access))
+        for race in races:
+            np.copyto(contents, race.other, where=race.bytes)
+        return contents
+
+    def _propagate(self, inst: Inst, access: Access, undefined: Undefined) -> None:
+        """Find the results that depend on what is ``undefined`` of ``access`` when the instruction has ended."""
         if self._trial is None:
-            self._trial, self._origin = Trial(self._executor, inst), origin
+            self._trial = Trial(self._executor, inst)
         self._trial.reads(access, undefined)
 
     def _others_may_write(self, access: Access) -> bool:
         return self._is_multicore and access.buffer is Buffer.shared_hbm
 
-    def _record_sent(self, exchange: Exchange, undefined: NDArray[np.bool_], origin: NkiError | None) -> None:
-        """Record the undefined elements of a tile that goes to another core."""
+    def _record_sent(self, exchange: Exchange, undefined: Undefined | None) -> None:
+        """Record what is undefined of a tile that goes to another core."""
         key = (self._core, exchange.to, exchange.pipe)
-        self._launch.sent.setdefault(key, deque()).append((undefined, origin))
+        self._launch.sent.setdefault(key, deque()).append(undefined)
 
     def _record_received(self, exchange: Exchange, shadow: Shadow) -> None:
         """Poison the elements of a received tile that were undefined on the sending core."""
-        undefined, origin = self._launch.sent[exchange.source, self._core, exchange.pipe].popleft()
-        if undefined.any():
-            shadow.poison(exchange.dst, undefined)
-            shadow.origin = origin
+        undefined = self._launch.sent[exchange.source, self._core, exchange.pipe].popleft()
+        if undefined is not None:
+            shadow.undefine(exchange.dst, undefined)
 
     def writes(self, access: Access) -> None:
         shadow = self._shadow(access.tensor)
@@ -308,13 +313,30 @@ class Hazards(ExecutionObserver):
 
     def _watch_shared_write(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         """Remember the bytes of shared memory that ``inst`` is about to write, to compare them afterwards."""
-        on_change = (
-            ignore if self._is_multicore else self._loop_carried.writes_again(inst, access, shadow, shadow.allocated)
-        )
-        if not self._is_multicore:
-            self._loop_carried.writes(inst, access, shadow.allocated)
-        if self._is_multicore or on_change is not ignore:
-            self._shared_writes.append((access, self._bytes(access), on_change))
+        if self._is_multicore:
+            before, undefined = self._bytes(access), self._undefined(access, shadow)
+            other = np.where(undefined, shadow.other(access), before) if undefined.any() else before
+            self._shared_writes.append(partial(self._race, inst, access, shadow, before, other, undefined))
+            return
+        on_change = self._loop_carried.writes_again(inst, access, shadow, shadow.allocated)
+        self._loop_carried.writes(inst, access, shadow.allocated)
+        if on_change is not ignore:
+            words = self._bytes(access)
+            self._shared_writes.append(lambda: on_change((words != self._bytes(access)).any(axis=-1)))
+
+    def _race(
+        self, inst: Inst, access: Access, shadow: Shadow, before: ByteArray, other: ByteArray, undefined: ByteMask
+    ) -> None:
+        """``access`` has been written, which held ``before``, or ``other`` where it was ``undefined``."""
+        now, unsure = self._bytes(access), self._undefined(access, shadow)
+        write = Write(access, before, other, now, unsure, (undefined != unsure) | (before != now))
+        self._launch.races.writes(self._core, inst, write, self._time)
+
+    def _undefined(self, access: Access, shadow: Shadow) -> NDArray[np.bool_]:
+        """The undefined bytes of ``access``."""
+        if shadow.is_defined(access):
+            return np.zeros((*access.shape, access.dtype.itemsize), np.bool_)
+        return per_byte(shadow.times_of(access) <= 0, access)
 
     def _bytes(self, access: Access) -> NDArray[np.uint8]:
         """The bytes of ``access``, in its shape and one dimension more."""
@@ -328,8 +350,7 @@ class Hazards(ExecutionObserver):
     def reads_index(self, by: Inst | Loop, index: Access) -> None:
         shadow = self._shadow(index.tensor)
         if not shadow.is_defined(index):
-            deferred = self._launch.is_deferred(shadow.origin) and shadow.origin
-            raise deferred or self._missing(by, index, shadow)
+            raise self._missing(by, index, shadow)
 
     def enters_loop(self, loop: Loop) -> None:
         for tensor in loop.tensors:
@@ -340,32 +361,45 @@ class Hazards(ExecutionObserver):
         self._shadow(loop.register.tensor).record(loop.register, self._log.add(loop))
 
     def _write_predicated(self, inst: Inst, predicate: Predicate, shadow: Shadow) -> None:
-        """Record a predicated copy to undefined elements: those that the predicate selects are defined now."""
+        """Record a predicated copy to undefined elements: those that the predicate selects are defined now.
+
+        What it selects may be undefined itself; what it leaves stays as it is, also where it copies a tile to itself.
+        """
+        if self._trial is not None:
+            self._trial.writes(predicate.dst)
         mask = predicate.mask(self._executor.contents(inst, predicate.operand))
         shadow.record_some(predicate.dst, mask, self._time)
 
     def _accumulates(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         """A matmul adds to ``access``, where an accumulation group must have started."""
         if shadow.is_defined(access):
-            window = self._executor.memory.window(access)
-            self._launch.psum_groups.accumulate(inst, access, shadow, self._time, window)
-            return
-        times = shadow.times_of(access)
-        if _is_overwritten(times).any() or not times.all():
-            raise self._missing(inst, access, shadow)
-        self._read_partly_defined(inst, access, shadow)
+            self._launch.psum_groups.go_on(inst, access, shadow, self._time)
+        else:
+            times = shadow.times_of(access)
+            if is_overwritten(times).any() or not times.all():
+                raise self._missing(inst, access, shadow)
+            self._read_partly_defined(inst, access, shadow)
+        self._check_foreign(inst, access, shadow)
+
+    def _check_foreign(self, inst: Inst, access: Access, shadow: Shadow) -> None:
+        """A matmul adds to ``access``: what another engine wrote there must be zeros."""
+        self._launch.psum_groups.check_foreign(inst, access, shadow, self._executor.memory.window(access))
 
     def _missing(self, by: Inst | Loop, access: Access, shadow: Shadow) -> NkiError:
         """The error for reading ``access``, some of which is unwritten or overwritten."""
         errors = self._errors(by, access, shadow)
         times = shadow.times_of(access)
-        overwritten = _is_overwritten(times)
+        overwritten = is_overwritten(times)
         if overwritten.any():
             time = -int(times[overwritten].min())
             return errors.clobbered(shadow.byte_mask(access, overwritten), *shadow.overwritten[time], time)
-        if (times == POISONED).any():
-            assert shadow.origin is not None, "poisoned bytes have an origin"
-            return errors.undefined(shadow.origin)
+        if is_poisoned(times).any():
+            return errors.undefined(self._launch.origins.first(times))
+        return self._unwritten(by, access, shadow, times)
+
+    def _unwritten(self, by: Inst | Loop, access: Access, shadow: Shadow, times: Times) -> NkiError:
+        """The error for reading ``access``, some of which is unwritten."""
+        errors = self._errors(by, access, shadow)
         missing = shadow.byte_mask(access, times == 0)
         if isinstance(by, Inst) and by.accumulates and shadow.reads is not None:
             return errors.without_start(missing)
@@ -402,11 +436,13 @@ def _may_keep(inst: Inst, access: Access) -> bool:
     predicate = inst.write_predicate()
     if predicate is None:
         return False
-    return access is predicate.dst or (is_element_indexed(predicate.dst) and access.tensor is predicate.dst.tensor)
+    dst = predicate.dst
+    kept = access.tensor is dst.tensor if is_element_indexed(dst) else _same_bytes(access, dst)
+    return kept and not any(_same_bytes(access, read) for f, read in inst.operands() if f.role is Role.IN)
 
 
-def _is_overwritten(times: Times) -> NDArray[np.bool_]:
-    return (times < 0) & (times != POISONED)
+def _same_bytes(one: Access, other: Access) -> bool:
+    return one.tensor is other.tensor and pattern_of(one) == pattern_of(other)
 
 
 def _warn_of_part(output: Tensor, missing: str) -> None:

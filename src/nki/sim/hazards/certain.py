@@ -7,19 +7,19 @@ elements that a predicate or an index selects, races between accesses that may m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.base.errors import NkiError
 from nki.ir.effects import Exchange, Predicate
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop
 from nki.ir.types import Access, Buffer, Tensor
 from nki.sim.hazards import Hazards, Launch, Shadow
-from nki.sim.hazards.core_races import ByteArray, CoreRaces, per_byte
+from nki.sim.hazards.core_races import ByteArray, CoreRaces, Race, per_byte
 from nki.sim.hazards.messages import ExecutionLog
+from nki.sim.hazards.undefined_bytes import Undefined
 from nki.sim.hazards.undefined_values import Memory
 from nki.target.model import Target
 
@@ -54,18 +54,19 @@ class CertainRaces(CoreRaces):
         self.read_unwritten: set[tuple[int, Tensor]] = set()
         """Core and tensor of the reads of nothing but unwritten bytes."""
 
-    def reads(self, core: int, inst: Inst, access: Access, time: int, contents: Callable[[], ByteArray]) -> None:
+    def reads(self, core: int, inst: Inst, access: Access, time: int, contents: Callable[[], ByteArray]) -> tuple[()]:
         del contents
         own = self.own_history(core, access.tensor)
         own.reads.record_read(access, time)
         other = self.other_history(core, access.tensor)
         if other is None or not other.writes.last or access.tensor in self.undecided:
-            return
+            return ()
         race = per_byte(other.writes.times_of(access) > 0, access)
         if own.writes.last:
             race &= ~per_byte(own.writes.times_of(access) > 0, access)
         if race.any():
             raise self.error(core, inst, access, other.writes, race, "is read", "wrote")
+        return ()
 
     def writes_somehow(self, core: int, inst: Inst, access: Access, time: int, unwritten: Elements) -> None:
         """``core`` is about to write ``access``; the bytes of ``unwritten`` elements hold nothing so far."""
@@ -92,8 +93,8 @@ class CertainHazards(Hazards):
         self.in_loop = False
         self.in_order = True
         """The replay knows the order in which the cores meet."""
-        self._moved: tuple[Access, Elements, NkiError | None] | None = None
-        """The undefined elements that the running instruction copies, and the origin of them."""
+        self._moved: tuple[Access, Undefined] | None = None
+        """The undefined elements that the running instruction copies, and where to."""
 
     def reads(self, access: Access) -> None:
         if self.is_certain and (self.in_order or not self._is_shared(access)):
@@ -139,10 +140,8 @@ class CertainHazards(Hazards):
     def end(self) -> None:
         super().end()
         if self._moved is not None:
-            (place, undefined, origin), self._moved = self._moved, None
-            shadow = self._shadow(place.tensor)
-            shadow.poison(place, undefined)
-            shadow.origin = origin
+            (place, undefined), self._moved = self._moved, None
+            self._shadow(place.tensor).undefine(place, undefined)
 
     @property
     def _running(self) -> Inst:
@@ -152,22 +151,26 @@ class CertainHazards(Hazards):
     def _is_shared(self, access: Access) -> bool:
         return self._is_multicore and access.buffer is Buffer.shared_hbm
 
-    def _read_partly_defined(self, inst: Inst, access: Access, shadow: Shadow) -> None:
+    def _read_partly_defined(self, inst: Inst, access: Access, shadow: Shadow, races: Sequence[Race] = ()) -> None:
         if self._is_shared(access) and not (shadow.times_of(access) > 0).any():
             self._certain_races.read_unwritten.add((self._core, access.tensor))
-        super()._read_partly_defined(inst, access, shadow)
+        super()._read_partly_defined(inst, access, shadow, races)
 
-    def _propagate(self, inst: Inst, access: Access, undefined: Elements, origin: NkiError | None) -> None:
+    def _other_contents(self, access: Access, shadow: Shadow, races: Sequence[Race]) -> None:
+        """Nothing: there are no data."""
+
+    def _propagate(self, inst: Inst, access: Access, undefined: Undefined) -> None:
         """A copy moves undefined elements; of other results it is not known if they depend on these."""
         copy = inst.as_copy()
         if copy is None or copy.dst.dynamic is not None or copy.dst.one_place() or copy.src.dynamic is not None:
             return
-        if copy.src.dtype is copy.dst.dtype and undefined.size == copy.dst.size and access.tensor is copy.src.tensor:
-            self._moved = (copy.dst, undefined.reshape(copy.dst.shape), origin)
+        origins = undefined.origins
+        if copy.src.dtype is copy.dst.dtype and origins.size == copy.dst.size and access.tensor is copy.src.tensor:
+            self._moved = (copy.dst, Undefined(origins.reshape(copy.dst.shape), None))
 
-    def _record_sent(self, exchange: Exchange, undefined: Elements, origin: NkiError | None) -> None:
+    def _record_sent(self, exchange: Exchange, undefined: Undefined | None) -> None:
         if self.in_order:
-            super()._record_sent(exchange, undefined, origin)
+            super()._record_sent(exchange, undefined)
 
     def _record_received(self, exchange: Exchange, shadow: Shadow) -> None:
         if self.in_order:
@@ -184,6 +187,9 @@ class CertainHazards(Hazards):
             super()._accumulates(inst, access, shadow)
         elif not self.in_loop:  # the next iteration may read the sum
             self._launch.psum_groups.go_on(inst, access, shadow, self._time)
+
+    def _check_foreign(self, inst: Inst, access: Access, shadow: Shadow) -> None:
+        """Nothing: the numbers are not known."""
 
 
 def certain_launch(target: Target, *, carries: bool = False) -> tuple[Launch, CertainRaces]:

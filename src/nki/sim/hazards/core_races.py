@@ -4,12 +4,16 @@ Only ``nisa.core_barrier`` orders accesses of several cores, and only to the ten
 core to a tensor belong to an epoch, the number of barriers on that tensor that the core has passed. In one epoch, cores
 may do anything to bytes of their own, and may read bytes that neither writes. Cores that write the same values to the
 same bytes, as kernels do that do not ask for their rank, do not race: the result is the same in any order.
+
+A race makes bytes undefined: those that a core has read, and those that both have left different. A read is often
+found to race only by a write that comes later; then the run is repeated, and knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +23,35 @@ from nki.ir.access_bounds import byte_window
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
 from nki.sim.hazards.messages import ExecutionLog, describe_tensor, first_box, operand_name
-from nki.sim.hazards.shadow import AccessTimes
+from nki.sim.hazards.shadow import AccessTimes, Times
 
 _FIX: Final = "let the cores meet between the two with nisa.core_barrier(data=…, cores=(0, 1)), on this very tensor"
 ByteArray = NDArray[np.uint8]
+T = TypeVar("T", bound=np.generic)
+
+
+class Race(NamedTuple):
+    """Bytes of an access that another order of the cores would change, in its shape and one dimension more."""
+
+    bytes: NDArray[np.bool_]
+    other: ByteArray
+    """Their contents in that order."""
+    error: NkiError
+
+
+class Write(NamedTuple):
+    """A write to ``access``, byte by byte, in its shape and one dimension more."""
+
+    access: Access
+    before: ByteArray
+    """The contents of memory before."""
+    other_before: ByteArray
+    """The same in the other order of the cores."""
+    now: ByteArray
+    unsure: NDArray[np.bool_]
+    """Bytes that are undefined now."""
+    changes: NDArray[np.bool_]
+    """Bytes that do not certainly hold what they held."""
 
 
 class _AccessHistory:
@@ -31,22 +60,50 @@ class _AccessHistory:
     def __init__(self, tensor: Tensor) -> None:
         self.reads = AccessTimes(tensor)
         self.writes = AccessTimes(tensor)
+        self.read_log: list[tuple[int, int, Access]] = []
+        """Number, time and bytes of each read."""
+        self.before: ByteArray = np.zeros(tensor.nbytes, np.uint8)
+        """Contents before the first write of the core."""
         self.last_bytes: ByteArray = np.zeros(tensor.nbytes, np.uint8)
         """Contents that the core has written last."""
+        self.unsure = np.zeros(tensor.nbytes, np.bool_)
+        """Bytes of which it is undefined what the core has written last."""
         self.rewritten = np.zeros(tensor.nbytes, np.bool_)
         """Bytes to which the core has written different values."""
+        self.changed = np.zeros(tensor.nbytes, np.bool_)
+        """Bytes that the core has changed."""
+        self.updates = AccessTimes(tensor)
+        """The first changes of elements that the core had read."""
+        self.seen: ByteArray = np.zeros(tensor.nbytes, np.uint8)
+        """The contents that it had read there."""
 
-    def write(self, access: Access, contents: ByteArray, time: int) -> None:
-        """Record a write of ``contents`` to ``access``."""
-        last = byte_window(self.last_bytes, access)
-        if self.writes.last:
-            before = per_byte(self.writes.times_of(access) > 0, access)
-            byte_window(self.rewritten, access)[...] |= before & (last != contents)
-        last[...] = contents
+    def read(self, access: Access, time: int, number: int) -> None:
+        """Record the read with this ``number``."""
+        self.reads.record_read(access, time)
+        self.read_log.append((number, time, access))
+
+    def written(self, access: Access) -> NDArray[np.bool_]:
+        """The bytes of ``access`` that the core has written."""
+        return _bytewise(self.writes, access) > 0
+
+    def write(self, write: Write, time: int) -> None:
+        """Record a write."""
+        access, now = write.access, write.now
+        written = self.written(access)
+        last, unsure = byte_window(self.last_bytes, access), byte_window(self.unsure, access)
+        byte_window(self.rewritten, access)[...] |= written & ((last != now) | unsure | write.unsure)
+        np.copyto(byte_window(self.before, access), write.other_before, where=~written)
+        last[...], unsure[...] = now, write.unsure
+        byte_window(self.changed, access)[...] |= write.changes
+        if self.reads.last:
+            read, updated = _bytewise(self.reads, access), _bytewise(self.updates, access)
+            first = (write.changes & (read > 0) & (updated == 0)).any(axis=-1)
+            np.copyto(byte_window(self.seen, access), write.before, where=first[..., None])
+            self.updates.record_some(access, first, time)
         self.writes.record(access, time)
 
 
-def per_byte(chosen: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:
+def per_byte(chosen: NDArray[T], access: Access) -> NDArray[T]:
     """``chosen``, entries of :meth:`AccessTimes.times_of` ``access``, for each byte of ``access``."""
     shape = (*access.shape, access.dtype.itemsize)
     entries = chosen.shape[-1] if chosen.ndim > access.ndim else 1
@@ -60,48 +117,86 @@ class CoreRaces:
         self._log = log
         self._epoch: dict[tuple[int, Tensor], int] = {}
         self._histories: dict[tuple[int, Tensor, int], _AccessHistory] = {}
+        self._reads: Counter[int] = Counter()
+        self.late: dict[tuple[int, int], list[Race]] = {}
+        """Races of reads with writes that came later, by core and by the number of the read."""
+        self.known: Mapping[tuple[int, int], list[Race]] = {}
+        """The late races of the same run, the first time."""
 
-    def pass_barrier(self, core: int, tensor: Tensor) -> None:
-        """``core`` passes a barrier on ``tensor``. Raises if the cores have left different values in the epoch."""
+    def pass_barrier(self, core: int, tensor: Tensor) -> Race | None:
+        """``core`` passes a barrier on ``tensor``. Both have come to it: what they have left different in the epoch."""
         epoch = self._epoch.get((core, tensor), 0)
         self._epoch[core, tensor] = epoch + 1
-        if self._epoch.get((1 - core, tensor), 0) > epoch:
-            self.compare(tensor, epoch)
+        return self.compare(tensor, epoch)
 
-    def finish(self) -> None:
-        """All cores have ended. Raises if they have left different values."""
+    def finish(self) -> Iterator[tuple[Tensor, Race]]:
+        """All cores have ended: the tensors in which they have left different values."""
         for tensor, epoch in dict.fromkeys((tensor, epoch) for _, tensor, epoch in self._histories):
-            self.compare(tensor, epoch)
+            race = self.compare(tensor, epoch)
+            if race is not None:
+                yield tensor, race
 
-    def reads(self, core: int, inst: Inst, access: Access, time: int, contents: Callable[[], ByteArray]) -> None:
-        """``core`` reads ``access``. Raises for bytes that the other core changes in the same epoch."""
-        own = self.own_history(core, access.tensor)
-        own.reads.record_read(access, time)
-        other = self.other_history(core, access.tensor)
+    def reads(
+        self, core: int, inst: Inst, access: Access, time: int, contents: Callable[[], ByteArray]
+    ) -> Sequence[Race]:
+        """``core`` reads ``access``: its races with writes of the other core in the same epoch, as far as known."""
+        number = self._reads[core]
+        self._reads[core] += 1
+        own, other = self.own_history(core, access.tensor), self.other_history(core, access.tensor)
+        own.read(access, time, number)
+        known = self.known.get((core, number), [])
         if other is None or not other.writes.last:
+            return known
+        written, left = own.written(access), byte_window(other.last_bytes, access)
+        mine = byte_window(own.last_bytes, access)
+        unsure = byte_window(other.unsure, access) & ~byte_window(own.unsure, access)
+        apart = byte_window(other.rewritten, access) | (left != mine) | unsure
+        race = other.written(access) & np.where(written, apart, byte_window(other.changed, access))
+        if not race.any():
+            return known
+        alone = np.where(written, mine, byte_window(other.before, access))
+        alternative = np.where(contents() == left, alone, left)
+        return [*known, Race(race, alternative, self.error(core, inst, access, other.writes, race, "is read", "wrote"))]
+
+    def writes(self, core: int, inst: Inst, write: Write, time: int) -> None:
+        """``core`` has written. Reads of the other core in the same epoch race with it if it is not what they found."""
+        access = write.access
+        own, other = self.own_history(core, access.tensor), self.other_history(core, access.tensor)
+        raced = byte_window(own.changed, access).copy()
+        own.write(write, time)
+        if other is None or not other.reads.last:
             return
-        race = per_byte(other.writes.times_of(access) > 0, access)
-        if race.any() and own.writes.last:
-            same = per_byte(own.writes.times_of(access) > 0, access) & (
-                byte_window(other.last_bytes, access) == contents()
-            )
-            race = race & ~(same & ~byte_window(other.rewritten, access))
+        raced &= ~other.written(access)  # the reads before that first change are late already, those after it are races
+        read, left, updated = (_bytewise(t, access) for t in (other.reads, other.writes, other.updates))
+        first = (
+            np.where(updated > 0, (byte_window(other.seen, access) != write.now) | write.unsure, write.changes) & ~raced
+        )
+        later = write.changes & ~raced
+        race = (read > 0) & (((updated > 0) & first) | (((updated == 0) | (read > left)) & later))
         if race.any():
-            raise self.error(core, inst, access, other.writes, race, "is read", "wrote")
+            error = self.error(core, inst, access, other.reads, race, "is written", "read")
+            self._report_late(1 - core, other, access, (first, later), own.last_bytes, error)
 
-    def writes(
-        self, core: int, inst: Inst, access: Access, time: int, changed: NDArray[np.bool_], now: ByteArray
+    def _report_late(
+        self,
+        core: int,
+        history: _AccessHistory,
+        access: Access,
+        raced: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+        left: ByteArray,
+        error: NkiError,
     ) -> None:
-        """``core`` has written ``access``, which holds ``now``; ``changed`` are the bytes that differ from before.
+        """Reads of ``core`` race with a write to ``access``; the writer leaves ``left``.
 
-        Raises for changed bytes that the other core reads in the same epoch.
+        ``raced``: the bytes that race with reads before the core has changed them itself, and with later ones.
         """
-        self.own_history(core, access.tensor).write(access, now, time)
-        other = self.other_history(core, access.tensor)
-        if other is not None and other.reads.last:
-            race = per_byte(other.reads.times_of(access) > 0, access) & changed
+        first, later = (np.zeros(access.tensor.nbytes, np.bool_) for _ in raced)
+        byte_window(first, access)[...], byte_window(later, access)[...] = raced
+        for number, time, read in history.read_log:
+            is_first = _bytewise(history.updates, read) > time
+            race = np.where(is_first, byte_window(first, read), byte_window(later, read))
             if race.any():
-                raise self.error(core, inst, access, other.reads, race, "is written", "read")
+                self.late.setdefault((core, number), []).append(Race(race, byte_window(left, read), error))
 
     def other_history(self, core: int, tensor: Tensor) -> _AccessHistory | None:
         """Accesses of the other core to ``tensor`` in the epoch of ``core``."""
@@ -113,28 +208,31 @@ class CoreRaces:
             self._histories[key] = _AccessHistory(tensor)
         return self._histories[key]
 
-    def compare(self, tensor: Tensor, epoch: int) -> None:
-        """Raise if the cores have written different values to ``tensor`` in this epoch, which both have ended."""
+    def compare(self, tensor: Tensor, epoch: int) -> Race | None:
+        """The bytes of ``tensor`` that the cores have left different in this epoch, which both have ended."""
         first, second = (self._histories.pop((core, tensor, epoch), None) for core in (0, 1))
         if first is None or second is None or not first.writes.last or not second.writes.last:
-            return
+            return None
         whole = Access.whole(tensor)
-        both = per_byte(first.writes.times_of(whole) > 0, whole) & per_byte(second.writes.times_of(whole) > 0, whole)
-        differing = (
-            (both.reshape(-1) & (first.last_bytes != second.last_bytes)).reshape(-1, tensor.dtype.itemsize).any(axis=-1)
-        )
+        histories = (first, second)
+        left = [byte_window(history.last_bytes, whole) for history in histories]
+        unsure = [byte_window(history.unsure, whole) for history in histories]
+        is_later = per_byte(second.writes.times_of(whole) > first.writes.times_of(whole), whole)
+        hidden = np.where(is_later, unsure[0] & ~unsure[1], unsure[1] & ~unsure[0])
+        both = first.written(whole) & second.written(whole)
+        differing = (both & ((left[0] != left[1]) | hidden)).any(axis=-1)
         if not differing.any():
-            return
-        race = np.repeat(differing, tensor.dtype.itemsize)  # whole elements, not only their differing bytes
-        chosen = race.reshape(*whole.shape, -1)
-        times = [_last_time(history.writes, whole, chosen) for history in (first, second)]
+            return None
+        race = np.repeat(differing[..., None], tensor.dtype.itemsize, axis=-1)  # not only their differing bytes
+        times = [_last_time(history.writes, whole, race) for history in histories]
         where = self._log.where(times[1])
         writers = [self._log.describe(time, where.span) for time in times]
-        raise CoreRaceError(
+        error = CoreRaceError(
             f"{describe_tensor(tensor)} is written on core 0 ({writers[0]}) and, with other numbers, on core 1 "
-            f"({writers[1]}), {first_box(tensor, race)}, and nothing says which comes first",
+            f"({writers[1]}), {first_box(tensor, race.reshape(-1))}, and nothing says which comes first",
             fix=_FIX,
         ).at(where.span, where.stack)
+        return Race(race, np.where(is_later, *left), error)
 
     def error(
         self, core: int, inst: Inst, access: Access, times: AccessTimes, race: NDArray[np.bool_], does: str, did: str
@@ -150,6 +248,13 @@ class CoreRaces:
             f"{first_box(access.tensor, chosen)}, and nothing says which comes first",
             fix=_FIX,
         ).at(near, inst.where.stack)
+
+
+def _bytewise(times: AccessTimes, access: Access) -> Times:
+    """The ``times`` of the bytes of ``access``."""
+    if not times.last:
+        return np.zeros((*access.shape, access.dtype.itemsize), np.int32)
+    return per_byte(times.times_of(access), access)
 
 
 def _last_time(times: AccessTimes, access: Access, race: NDArray[np.bool_]) -> int:

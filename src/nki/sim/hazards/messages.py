@@ -23,6 +23,7 @@ from nki.ir.loop import For, Loop
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Role, Tensor
 from nki.isa.rules.accumulators import SCALAR, VECTOR
+from nki.sim.hazards.shadow import READY
 
 ByteMask = NDArray[np.bool_]
 """True for the selected bytes of a tensor."""
@@ -37,7 +38,7 @@ _PART: Final = 4096
 
 
 class ExecutionLog:
-    """The instructions that ran, by time, counted from 1."""
+    """The instructions that ran, by time; the first one after ``READY``."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[Where, type[Inst] | None]] = []
@@ -57,14 +58,14 @@ class ExecutionLog:
             self._entries.append((where, kind))
         last = self._last
         last.append(number)
-        time = _PART * len(self._full) + len(last)
+        time = READY + _PART * len(self._full) + len(last)
         if len(last) == _PART:
             self._full.append(self._unique.setdefault(last.tobytes(), last))
             self._last = array("I")
         return time
 
     def _entry(self, time: int) -> tuple[Where, type[Inst] | None]:
-        part, number = divmod(time - 1, _PART)
+        part, number = divmod(time - READY - 1, _PART)
         return self._entries[(self._full[part] if part < len(self._full) else self._last)[number]]
 
     def where(self, time: int) -> Where:

@@ -59,11 +59,11 @@ class PsumGroups:
     def __init__(self, log: ExecutionLog, target: Target) -> None:
         self._log = log
         self._target = target
-        self._warned: set[tuple[Any, str]] = set()
+        self.warned: set[tuple[Any, str]] = set()
         self._early_reads: dict[tuple[Tensor, AccessPattern], _EarlyRead] = {}
 
-    def accumulate(self, inst: Inst, access: Access, shadow: PsumShadow, time: int, window: NDArray[Any]) -> None:
-        """Check a matmul that adds at ``time`` to ``access``, which holds ``window``.
+    def check_foreign(self, inst: Inst, access: Access, shadow: PsumShadow, window: NDArray[Any]) -> None:
+        """Check a matmul that adds to ``access``, which holds ``window``.
 
         Raises AccumulationError if another engine was the last to write an element, and wrote a number other than 0, on
         targets where a matmul does not add to those.
@@ -72,7 +72,6 @@ class PsumGroups:
             for written in _times_written(access, shadow):
                 if written > 0 and not self._log.by_tensor_engine(written):
                     self._foreign(inst, access, shadow, written, window)
-        self.go_on(inst, access, shadow, time)
 
     def go_on(self, inst: Inst, access: Access, shadow: PsumShadow, time: int) -> None:
         """A matmul adds at ``time`` to ``access``: remember the elements that were read since they were written."""
@@ -81,12 +80,12 @@ class PsumGroups:
             self._continue_after_read(inst, access, shadow, time)
 
     def _foreign(self, inst: Inst, access: Access, shadow: PsumShadow, time: int, window: NDArray[Any]) -> None:
-        """Warn of adding to zeros that another engine wrote at ``time``, which is to overwrite them; raise for other numbers.
+        """Warn of adding to zeros that another engine wrote at ``time``, which overwrites them; raise for others.
 
         Elements that a matmul has added to since are sums of matmuls, whatever they began with.
         """
-        foreign = shadow.times_of(access) == time
-        numbers = window != 0
+        foreign: NDArray[np.bool_] = np.equal(shadow.times_of(access), time)
+        numbers: NDArray[np.bool_] = np.not_equal(window, 0)
         others = foreign & numbers.reshape(*access.shape, *[1] * (foreign.ndim - access.ndim))
         if others.any():
             asked = shadow.byte_mask(access, np.ones(foreign.shape, np.bool_))
@@ -155,8 +154,8 @@ class PsumGroups:
     def _warn(self, inst: Inst, text: str) -> None:
         """Warn at the line of ``inst``, once of each kind."""
         key = (inst.where.frames[:1], text[:8])
-        if key not in self._warned and inst.where.span is not None:
-            self._warned.add(key)
+        if key not in self.warned and inst.where.span is not None:
+            self.warned.add(key)
             warn_at(inst.where.span, f"{inst.mnemonic}: {text}")
 
 

@@ -16,14 +16,28 @@ from nki.ir.types import Access, Tensor
 
 Times = NDArray[np.int32]
 _TYPE: Final = np.dtype(np.int32)
-POISONED: Final = -(1 << 31)
-"""The time of elements that were computed from undefined bytes."""
+READY: Final = 1
+"""The time before the first instruction, when inputs and constants have been written."""
+FIRST_ORIGIN: Final = -(1 << 31)
+MOST_ORIGINS: Final = 1 << 20
+"""Times from ``FIRST_ORIGIN`` on, as many, are no times: elements that depend on undefined bytes have the number of an
+origin instead (:class:`nki.sim.hazards.undefined_bytes.Origins`)."""
+
+
+def is_poisoned(times: Times) -> NDArray[np.bool_]:
+    """True for elements that depend on undefined bytes."""
+    return times < FIRST_ORIGIN + MOST_ORIGINS
+
+
+def is_overwritten(times: Times) -> NDArray[np.bool_]:
+    """True for elements that another tile has overwritten."""
+    return (times < 0) & ~is_poisoned(times)
 
 
 class AccessTimes:
-    """The time of the last access to each byte of one tensor, counted from 1; 0 for bytes without any.
+    """The time of the last access to each byte of one tensor, from :data:`READY` on; 0 for bytes without any.
 
-    A negative time is the time, negated, at which another tile overwrote the bytes, or :data:`POISONED`.
+    A negative time is the time, negated, at which another tile overwrote the bytes, or the number of an origin.
     """
 
     __slots__ = (
@@ -57,8 +71,8 @@ class AccessTimes:
         """The map holds times that the patterns do not."""
         self._granularity = tensor.dtype.itemsize
         """Bytes per entry of the map: the size of the smallest element of any access."""
-        self._background = 0
-        """Time, negated, of the overwrite of all bytes that are in no pattern; 0: none."""
+        self._background = READY if whole else 0
+        """Time of all bytes that are in no pattern; negated, if it is the time of their overwrite."""
         self._bytes_left = tensor.nbytes
         """Bytes to be accessed before every byte can have a positive time."""
 
@@ -107,13 +121,14 @@ class AccessTimes:
         self._map, self._map_is_newer, self._background, self._bytes_left = None, False, 0, self.tensor.nbytes
         self.patterns, self._covered = {}, set()
 
-    def poison(self, access: Access, chosen: NDArray[np.bool_]) -> None:
-        """Mark the ``chosen`` elements of ``access``, in its shape, as undefined."""
+    def poison(self, access: Access, origins: Times) -> None:
+        """Mark elements of ``access`` as undefined; ``origins``, in its shape, has numbers of origins, or 0."""
         if access.dtype.itemsize < self._granularity:
             self._refine(access.dtype.itemsize)
         self._map = self.all_times()
         times = self._view(self._map, pattern_of(access))
-        np.copyto(times, POISONED, where=chosen.reshape(*access.shape, *[1] * (times.ndim - access.ndim)))
+        origins = origins.reshape(*access.shape, *[1] * (times.ndim - access.ndim))
+        np.copyto(times, origins, where=origins != 0)
         self._drop_patterns()
         self._recount()
 

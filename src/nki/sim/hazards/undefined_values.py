@@ -2,7 +2,7 @@
 
 A kernel may compute on memory that it never filled, as long as no result depends on it: lanes that a transposition only
 carries along, elements beyond the end of a list. So bytes of a result are undefined exactly where they change with the
-undefined bytes that were read.
+undefined bytes that were read. One of the runs finds the second contents of the results (``undefined_bytes.py``).
 """
 
 from __future__ import annotations
@@ -17,11 +17,16 @@ from nki.base.convert import from_float32, to_float32
 from nki.base.dtype import DType
 from nki.ir.instruction import Inst
 from nki.ir.types import Access
+from nki.sim.hazards.undefined_bytes import Undefined
 
-_FILLINGS: Final = (0x00, 0x3C, 0x7B, 0xC5)
-"""Bytes to try: as floats they make zeros, small, huge and negative numbers."""
+_FILLINGS: Final = (0x00, 0x7B, 0xC5)
+"""Bytes to try, besides the second contents: as floats they make zeros, huge and negative numbers."""
+_TOLD_APART: Final = 8
+"""Origins of one instruction that are told apart; results that only others change count as the first one's."""
 
 Mask = NDArray[np.bool_]
+Words = NDArray[Any]
+"""Elements as unsigned integers of their size."""
 
 
 class Memory(Protocol):
@@ -55,46 +60,76 @@ class Trial:
     def __init__(self, executor: Executor, inst: Inst) -> None:
         self._executor = executor
         self._inst = inst
-        self._sources: list[tuple[Access, Mask]] = []
-        self._results: list[tuple[Access, NDArray[Any]]] = []
+        self._sources: list[tuple[Access, Undefined]] = []
+        self._results: list[tuple[Access, Words]] = []
 
-    def reads(self, access: Access, undefined: Mask) -> None:
-        """The ``undefined`` elements of ``access``, in its shape, are read."""
+    def reads(self, access: Access, undefined: Undefined) -> None:
+        """``access``, of which some is ``undefined``, is read."""
         self._sources.append((access, undefined))
 
     def writes(self, access: Access) -> None:
         """``access`` is about to be written."""
         self._results.append((access, self._words(access).copy()))
 
-    def undefined(self) -> list[tuple[Access, Mask]]:
-        """The results, and their elements that depend on undefined bytes; memory stays as the first run left it."""
+    def undefined(self) -> list[tuple[Access, Undefined]]:
+        """The results and their undefined elements; memory stays as the first run left it."""
+        if not self._results:
+            return []
         first = [self._words(access).copy() for access, _ in self._results]
-        changed = [np.zeros(words.shape, np.bool_) for words in first]
         self._restore()
         held = [self._words(access).copy() for access, _ in self._sources]
-        for filling in self._fillings(held) if self._results else ():
-            self._restore()
-            for (access, undefined), words, other in zip(self._sources, held, filling, strict=True):
-                self._words(access)[...] = np.where(undefined, other, words)
-            self._executor.rerun(self._inst)
-            for (access, _), words, differs in zip(self._results, first, changed, strict=True):
-                differs |= self._words(access) != words
+        found = self._attributed(first, held)
         for (access, _), words in zip(self._sources, held, strict=True):
             self._words(access)[...] = words
         for (access, _), words in zip(self._results, first, strict=True):
             self._words(access)[...] = words
-        return [(access, differs) for (access, _), differs in zip(self._results, changed, strict=True)]
+        return [(access, undefined) for (access, _), undefined in zip(self._results, found, strict=True)]
+
+    def _attributed(self, first: list[Words], held: list[Words]) -> list[Undefined]:
+        """The undefined elements of each result, ``first`` without a filling, with their origins."""
+        changed, others = self._changes(first, held)
+        numbers = sorted({n for _, source in self._sources for n in np.unique(source.origins).tolist() if n})
+        origins = [np.where(differs, numbers[0], 0).astype(np.int32) for differs in changed]
+        if len(numbers) > 1 and any(differs.any() for differs in changed):
+            for number in reversed(numbers[:_TOLD_APART]):  # an element has the first of those that change it
+                alone, _ = self._changes(first, held, number)
+                for result, differs in zip(origins, alone, strict=True):
+                    result[differs] = number
+        return [
+            Undefined(result, other.view(np.uint8).reshape(*other.shape, -1))
+            for result, other in zip(origins, others, strict=True)
+        ]
+
+    def _changes(self, first: list[Words], held: list[Words], number: int = 0) -> tuple[list[Mask], list[Words]]:
+        """The elements of each result that a filling changes, and the results of the second contents.
+
+        Of the undefined elements all are filled, or those that come from the origin with this ``number``.
+        """
+        changed = [np.zeros(words.shape, np.bool_) for words in first]
+        others: list[Words] = []
+        for filling in self._fillings(held):
+            self._restore()
+            for (access, source), words, filler in zip(self._sources, held, filling, strict=True):
+                chosen = source.origins == number if number else source.elements
+                self._words(access)[...] = np.where(chosen, filler, words)
+            self._executor.rerun(self._inst)
+            results = [self._words(access).copy() for access, _ in self._results]
+            for differs, words, result in zip(changed, first, results, strict=True):
+                differs |= result != words
+            others = others or results
+        return changed, others
 
     def _fillings(self, held: Sequence[NDArray[Any]]) -> Iterator[list[Any]]:
         """Lists of values for the undefined elements of each source, which holds the words ``held``.
 
-        Besides constant bytes these are values that a comparison may look for: immediates of the instruction, contents
-        of its other operands, and defined elements of the source itself.
+        First their second contents; besides constant bytes these are values that a comparison may look for: immediates
+        of the instruction, contents of its other operands, and defined elements of the source itself.
         """
+        pairs = list(zip(self._sources, held, strict=True))
+        yield [_second(access, source, words) for (access, source), words in pairs]
         for byte in _FILLINGS:
             yield [np.frombuffer(bytes([byte]) * words.itemsize, words.dtype)[0] for words in held]
-        pairs = list(zip(self._sources, held, strict=True))
-        yield [words[~undefined].flat[0] if not undefined.all() else words for (_, undefined), words in pairs]
+        yield [words if source.elements.all() else words[~source.elements].flat[0] for (_, source), words in pairs]
         for number in dict.fromkeys(self._inst.immediates()):
             yield [
                 _as_words(np.full((1,) * access.ndim, number, np.float32), access.dtype) for access, _ in self._sources
@@ -108,8 +143,15 @@ class Trial:
         for access, words in reversed(self._results):
             self._words(access)[...] = words
 
-    def _words(self, access: Access) -> NDArray[Any]:
+    def _words(self, access: Access) -> Words:
         return self._executor.memory.window(access).view(f"u{access.dtype.itemsize}")
+
+
+def _second(access: Access, source: Undefined, words: Words) -> Words:
+    """The second contents of the undefined elements of ``access``, which holds ``words``."""
+    if source.other is None:
+        return words
+    return np.ascontiguousarray(source.other).view(words.dtype).reshape(access.shape)
 
 
 def _as_words(values: NDArray[np.float32], dtype: DType) -> NDArray[Any]:
