@@ -288,6 +288,24 @@ def test_outputs_written_in_part_are_told_of() -> None:
     assert "25.0% of it, bytes 6144 to 8191 from element [48, 0] on" in text
 
 
+@nki.jit
+def repeated(a, rounds):
+    tile = nl.load(a)
+    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+    nl.fori_loop(0, nisa.register_alloc(nl.load(rounds)), lambda i: nl.store(out, tile))
+    return out
+
+
+def test_a_run_that_writes_nothing_to_an_output_is_told_of() -> None:
+    rounds = np.array([[1]], np.int32)
+    assert given(repeated, A, rounds) == []
+    (text,) = given(repeated, A, 0 * rounds)
+    assert "output 'out' (64, 32) float32: this run writes nothing to it" in text
+    program = repeated.compile(A, rounds).kernel
+    with pytest.warns(NkiWarning, match="this run writes nothing to it"):
+        simulated_run.run(program, [A, 0 * rounds])
+
+
 # Kernels that have loops, or whose tiles are all written in parts or by more than one instruction.
 PIECEMEAL = {
     "closure_over_constants",

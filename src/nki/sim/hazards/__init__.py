@@ -88,7 +88,8 @@ class Launch:
             whole, shadow = Access.whole(tensor), self.shadow(tensor)
             untouched = shadow.untouched_bytes() if tensor.nbytes > _MAPPED_BYTES else 0
             if untouched:
-                _warn_of_part(tensor, f"{untouched / tensor.nbytes:.1%} of it or more")
+                share = untouched / tensor.nbytes
+                _warn_of_rest(tensor, f"{share:.1%} of it or more" if share < 1 else "")
                 continue
             if shadow.is_defined(whole):
                 continue
@@ -97,7 +98,8 @@ class Launch:
                 raise self._of_output(tensor, shadow)
             if tensor.span is not None:
                 missing = shadow.byte_mask(whole, times == 0)
-                _warn_of_part(tensor, f"{missing.mean():.1%} of it, {first_box(tensor, missing)},")
+                share = f"{missing.mean():.1%} of it, {first_box(tensor, missing)},"
+                _warn_of_rest(tensor, "" if missing.all() else share)
 
     def _of_output(self, tensor: Tensor, shadow: Shadow) -> NkiError:
         """The error of undefined bytes that have come to an output."""
@@ -445,10 +447,16 @@ def _same_bytes(one: Access, other: Access) -> bool:
     return one.tensor is other.tensor and pattern_of(one) == pattern_of(other)
 
 
-def _warn_of_part(output: Tensor, missing: str) -> None:
-    if output.span is not None:
-        warn_at(
-            output.span,
-            f"output '{output.name}' {output.shape} {output.dtype} is written in part: {missing} is what memory held "
-            "before",
+def _warn_of_rest(output: Tensor, missing: str) -> None:
+    """Warn of the bytes of an output that are ``missing``, in words; "": all."""
+    if output.span is None:
+        return
+    what = f"output '{output.name}' {output.shape} {output.dtype}"
+    if missing:
+        text = f"{what} is written in part: {missing} is what memory held before"
+    else:
+        text = (
+            f"{what}: this run writes nothing to it, so it is what memory held before; write it also where a loop has "
+            "no rounds, or a condition or an index leaves the write out"
         )
+    warn_at(output.span, text)
