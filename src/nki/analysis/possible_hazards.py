@@ -6,13 +6,14 @@ answer "no" is certain. After "yes" the program is replayed (:mod:`nki.sim.hazar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from nki.analysis.access_pattern import AccessPattern, ByteRanges, pattern_of
-from nki.analysis.alias_classes import alias_classes, boxes_of
-from nki.analysis.footprint import Loads
+from nki.analysis.access_pattern import AccessPattern, pattern_of
+from nki.analysis.footprint import Loads, may_keep
+from nki.analysis.possible_races import SOMEWHERE, SharedAccesses, pieces_of
+from nki.analysis.register_values import MovingPlace, RegisterValues
 from nki.base.dtype import uint32
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
@@ -29,7 +30,7 @@ _NOTHING: Mapping[Question, int] = MappingProxyType({})
 class _Written:
     """The patterns of a tensor that a core writes, and the reads that equal none of them."""
 
-    __slots__ = ("anywhere", "asked", "is_plain", "patterns")
+    __slots__ = ("anywhere", "asked", "is_plain", "moving", "patterns")
 
     def __init__(self, tensor: Tensor, *, is_multicore: bool, is_output: bool) -> None:
         buffer = tensor.buffer
@@ -41,6 +42,8 @@ class _Written:
             self.anywhere = _is_ready(tensor)
             self.is_plain |= self.anywhere and not is_output
         self.patterns: dict[AccessPattern, None] = {}
+        self.moving: set[Any] = set()
+        """The places of writes that move with loops: keys of the same iteration."""
         self.asked: Mapping[Question, int] = _NOTHING
         """Number of patterns that were written before the read."""
 
@@ -57,15 +60,6 @@ class _Sum:
         """Time of the last read of a pattern that was not written, or is known only at run time."""
 
 
-class _Shared:
-    """Accesses of each core to a tensor in shared memory: (number of barriers on it before, is a write, pattern)."""
-
-    __slots__ = ("events",)
-
-    def __init__(self, cores: int) -> None:
-        self.events: tuple[dict[tuple[int, bool, AccessPattern | None], None], ...] = tuple({} for _ in range(cores))
-
-
 class _Search:
     """The search in one program."""
 
@@ -74,7 +68,7 @@ class _Search:
         self.is_suspicious = False
         self.coverage: dict[Any, bool] = {}
         """Answers of :meth:`_answers`; equal tiles of unrolled loops have equal questions."""
-        self.shared: dict[Tensor, _Shared] = {}
+        self.shared: dict[Tensor, SharedAccesses] = {}
         self.used: dict[Any, bool] = {}
         """Answers of :meth:`uses`, which depend on the signature of the instruction alone."""
         self.meetings: list[list[Any]] = []
@@ -118,13 +112,9 @@ class _Search:
 
     def _may_race(self) -> bool:
         """True if a core may read bytes that the other core writes between the same two barriers, or no core before."""
-        if self.meets_in_loop:
-            return False  # the replay does not decide it either
-        return any(_races(tensor, shared) for tensor, shared in self.shared.items())
+        return any(shared.may_race(in_order=not self.meets_in_loop) for shared in self.shared.values())
 
     def _may_deadlock(self) -> bool:
-        if len(self.meetings) < 2 or self.meets_in_loop:
-            return False
         return any(meetings != self.meetings[0] for meetings in self.meetings)
 
 
@@ -145,6 +135,11 @@ class _CoreSearch:
         self.sums: dict[Tensor, _Sum] = {}
         self.epochs: dict[Tensor, int] = {}
         self.meetings: list[Any] = []
+        self.registers = RegisterValues()
+        self.open: set[Tensor] = set()
+        """The registers of the loops around the statement."""
+        self.moved: list[tuple[_Written, MovingPlace]] = []
+        """Writes that move with loops of which some are still open."""
         self.time = 0
         self.is_again = False
 
@@ -194,21 +189,47 @@ class _CoreSearch:
                         readable.add(id(value))
                         continue
                 self.write_operand(statement, value, certain)
-            if statement.effects.external:
+            effects = statement.effects
+            if effects.external:
                 self.meet(statement)
+            elif effects.scalar_registers:
+                self.registers.execute(statement)
 
     def loop(self, loop: Loop, certain: bool) -> None:
         for bound in loop.reads():
             self.read(bound, certain, whole=True)
+        rounds, is_known = self.registers.rounds(loop), self.registers.is_known(loop)
+        count = len(rounds) if rounds is not None else None
+        self.registers.enter(loop)
         if isinstance(loop, For):
             self.write(loop.register)
-        before = len(self.meetings)
-        self.body(loop.body, certain=certain and loop.runs())
-        if loop.repeats() and not self.is_again:
+            self.open.add(loop.register.tensor)
+        before, self.meetings = self.meetings, []
+        runs = certain and (is_known if count is None else count > 0)
+        self.body(loop.body, certain=runs)
+        meetings = self.meetings
+        if (count is None or count > 1) and not self.is_again:
             self.is_again = True  # in the second iteration, only the first one of inner loops
-            self.body(loop.body, certain=certain)
+            self.body(loop.body, certain=runs)
             self.is_again = False
-        self.search.meets_in_loop |= len(self.meetings) > before
+        self.meetings = before
+        if meetings and count != 0:
+            self.search.meets_in_loop = True
+            # Loops whose iterations are other functions of loops may differ on the cores; so each is one of its own.
+            self.meetings.append((count if count is not None or not is_known else object(), meetings))
+        if isinstance(loop, For):
+            self.open.discard(loop.register.tensor)
+            self.close()
+
+    def close(self) -> None:
+        """Add the bytes of all iterations of writes whose loops have ended."""
+        still_open: list[tuple[_Written, MovingPlace]] = []
+        for written, place in self.moved:
+            if self.open.isdisjoint(place.loops):
+                written.patterns[place.everywhere] = None
+            else:
+                still_open.append((written, place))
+        self.moved = still_open
 
     def read_operand(self, inst: Inst, value: Any, certain: bool) -> None:
         if isinstance(value, tuple):
@@ -216,11 +237,11 @@ class _CoreSearch:
                 self.read_operand(inst, each, certain)
         elif not isinstance(value, Access):
             self.readable.add(id(value))
-        elif (predicate := inst.write_predicate()) is not None and value.tensor is predicate.dst.tensor:
-            return  # may keep what it holds
+        elif may_keep(inst, value):
+            return
         elif inst.effects.implicit is not None and value is inst.__dict__[inst.effects.implicit.name]:
             if self.search.uses(inst, value):
-                self.read(value, certain, whole=False)
+                self.read(value, certain, whole=True)
         elif value.tensor.buffer is Buffer.psum:
             self.read_psum(inst, value, certain)
         elif value.dynamic is not None:
@@ -228,7 +249,7 @@ class _CoreSearch:
         elif self.is_multicore and value.tensor.buffer is Buffer.shared_hbm:
             self.share(value, is_write=False, certain=certain)
         else:
-            self.read(value, certain, whole=_moves(inst))
+            self.read(value, certain, whole=True)
 
     def write_operand(self, inst: Inst, value: Any, certain: bool) -> None:
         if isinstance(value, tuple):
@@ -238,7 +259,7 @@ class _CoreSearch:
             tensor = value.tensor
             if value.dynamic is not None:
                 self.read(value.dynamic.source, certain, whole=True)
-                self.state(tensor).anywhere = True
+                self.write_dynamic(inst, value)
             if tensor.buffer is Buffer.psum:
                 self.write_psum(inst, value, certain)
                 return
@@ -251,16 +272,19 @@ class _CoreSearch:
         """Ask if ``access`` is written, ``whole``: all of it; later, unless the answer is known."""
         if access.tensor in self.defined:
             return
-        written = self.state(access.tensor)
-        pattern = pattern_of(access)
+        if self.ask(self.state(access.tensor), pattern_of(access), certain, whole=whole):
+            self.readable.add(id(access))
+
+    def ask(self, written: _Written, pattern: AccessPattern, certain: bool, *, whole: bool) -> bool:
+        """Ask if ``pattern`` is written; False if a later access has to ask again."""
         if not written.anywhere and pattern not in written.patterns:
             if not certain:
-                return
+                return False
             if written.asked is _NOTHING:  # most tensors have no questions, so no dictionary of their own
                 written.asked = {}
             assert isinstance(written.asked, dict)
             written.asked.setdefault((pattern, whole), len(written.patterns))
-        self.readable.add(id(access))
+        return True
 
     def read_dynamic(self, inst: Inst, access: Access, certain: bool) -> None:
         assert access.dynamic is not None
@@ -268,8 +292,29 @@ class _CoreSearch:
         if inst.skips_out_of_bounds:
             return
         if self.is_multicore and access.tensor.buffer is Buffer.shared_hbm:
+            self.share(access, is_write=False, certain=certain)
+        elif self.registers.index(access) is None:
+            self.read(Access.whole(access.tensor), certain, whole=False)
+        elif access.tensor not in self.defined:
+            place, written = self.registers.place(access), self.state(access.tensor)
+            if place is None:
+                self.read(Access.whole(access.tensor), certain, whole=True)
+            elif place.now not in written.moving:
+                self.ask(written, place.everywhere, certain, whole=True)
+
+    def write_dynamic(self, inst: Inst, access: Access) -> None:
+        written = self.state(access.tensor)
+        if self.registers.index(access) is None:
+            written.anywhere = True
             return
-        self.read(Access.whole(access.tensor), certain, whole=False)
+        if inst.accumulates:
+            self.search.is_suspicious = True
+        place = self.registers.place(access)
+        if place is not None:
+            written.moving.add(place.now)
+            self.moved.append((written, place))
+            if not self.open:
+                self.close()
 
     def write(self, access: Access) -> None:
         written = self.state(access.tensor)
@@ -283,7 +328,7 @@ class _CoreSearch:
         if access.dynamic is not None:
             self.read_dynamic(inst, access, certain)
         else:
-            self.read(access, certain, whole=_moves(inst))
+            self.read(access, certain, whole=True)
             self.readable.discard(id(access))
         sums, pattern = self.sum_of(access.tensor), pattern_of(access)
         self.time += 1
@@ -336,10 +381,14 @@ class _CoreSearch:
             return
         shared = self.search.shared.get(tensor)
         if shared is None:
-            shared = self.search.shared[tensor] = _Shared(len(self.search.program.cores))
+            shared = self.search.shared[tensor] = SharedAccesses(
+                tensor, len(self.search.program.cores), is_ready=_is_ready(tensor)
+            )
+        if access.dynamic is not None and self.registers.index(access) is not None:
+            shared.moves_with_loops = True
         if not is_write and not certain:
             return
-        pattern = pattern_of(access) if access.dynamic is None and certain else None
+        pattern = None if not certain else pattern_of(access) if access.dynamic is None else SOMEWHERE
         shared.events[self.core.rank][self.epochs.get(tensor, 0), is_write, pattern] = None
 
     def meet(self, inst: Inst) -> None:
@@ -371,11 +420,6 @@ class _CoreSearch:
                 return
 
 
-def _moves(inst: Inst) -> bool:
-    """True if an undefined element that the instruction reads becomes an undefined element of the result."""
-    return inst.effects.copy is not None or inst.effects.exchange is not None
-
-
 def _is_ready(tensor: Tensor) -> bool:
     """True if the tensor holds something before the kernel begins."""
     if tensor.role == "input" or tensor.data is not None:
@@ -389,7 +433,7 @@ def _covers(tensor: Tensor, written: _Written) -> bool:
     if not patterns:
         return False
     questions = sorted(written.asked.items(), key=_position)
-    pieces = _pieces(tensor, [*patterns, *(pattern for (pattern, _), _ in questions)])
+    pieces = pieces_of(tensor, [*patterns, *(pattern for (pattern, _), _ in questions)])
     defined, count = set[int](), 0
     for ((_, whole), before), wanted in zip(questions, pieces[len(patterns) :], strict=True):
         defined.update(*pieces[count:before])
@@ -399,67 +443,8 @@ def _covers(tensor: Tensor, written: _Written) -> bool:
     return True
 
 
-def _pieces(tensor: Tensor, patterns: list[AccessPattern]) -> Sequence[Sequence[int]]:
-    """The bytes of each pattern, as numbers of pieces into which the patterns cut the tensor."""
-    ranges = [ByteRanges.of(pattern) for pattern in patterns]
-    if any(r.dims for r in ranges):
-        return [classes.tolist() for classes in alias_classes(boxes_of(tensor, patterns))[1]]
-    ends = sorted({end for r in ranges for end in (r.start, r.start + r.size)})
-    numbers = dict(zip(ends, range(len(ends)), strict=True))
-    return [range(numbers[r.start], numbers[r.start + r.size]) for r in ranges]
-
-
 def _position(question: tuple[Question, int]) -> int:
     return question[1]
-
-
-def _races(tensor: Tensor, shared: _Shared) -> bool:
-    """True if a core may read what the other writes in the same epoch and itself does not, or what nothing wrote."""
-    numbers: dict[AccessPattern, int] = {}
-    for _, _, pattern in (event for events in shared.events for event in events):
-        if pattern is not None:
-            numbers.setdefault(pattern, len(numbers))
-    if not any(not is_write for events in shared.events for _, is_write, _ in events) or not numbers:
-        return False
-    classes = dict(zip(numbers, map(frozenset, _pieces(tensor, list(numbers))), strict=True))
-    return any(_reads_early(events, shared.events[1 - rank], classes, _is_ready(tensor))
-               for rank, events in enumerate(shared.events))  # fmt: skip
-
-
-def _reads_early(
-    own: Iterable[tuple[int, bool, AccessPattern | None]],
-    other: Iterable[tuple[int, bool, AccessPattern | None]],
-    classes: dict[AccessPattern, frozenset[int]],
-    ready: bool,
-) -> bool:
-    theirs: dict[int, set[int]] = {}
-    for epoch, is_write, pattern in other:
-        if is_write and pattern is None:
-            ready = True
-        elif is_write and pattern is not None:
-            theirs.setdefault(epoch, set()).update(classes[pattern])
-    defined: set[int] = set()
-    written: set[int] = set()
-    last = passed = 0
-    for epoch, is_write, pattern in own:
-        if epoch > last:
-            written.clear()
-            last = epoch
-        while passed < epoch:
-            defined |= theirs.get(passed, set())
-            passed += 1
-        if pattern is None:
-            ready = ready or is_write
-        elif is_write:
-            written |= classes[pattern]
-            defined |= classes[pattern]
-        else:
-            wanted = classes[pattern]
-            if not ready and defined.isdisjoint(wanted):
-                return True
-            if not (wanted - written).isdisjoint(theirs.get(epoch, ())):
-                return True
-    return False
 
 
 def may_have_hazards(program: Program) -> bool:

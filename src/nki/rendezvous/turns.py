@@ -106,13 +106,15 @@ class Turns(Rendezvous, Generic[T]):
         core.blocked_at, core.ready = inst, ready
         others = [(number, other) for number, other in enumerate(self._cores) if other is not core]
         others_had_turn = False
-        while not ready():
-            if all(other.ended for _, other in others):
-                raise deadlock(rank, inst, [(number, None) for number, _ in others])
-            if others_had_turn and all(other.is_stuck() for _, other in others):
-                raise deadlock(rank, inst, [(number, other.blocked_at) for number, other in others])
-            self._yield_turn(rank)
-            core.turn.acquire()
-            self.check()
-            others_had_turn = True
-        core.blocked_at = core.ready = None
+        try:
+            while not ready():
+                if all(other.ended for _, other in others):
+                    raise deadlock(rank, inst, [(number, None) for number, _ in others])
+                if others_had_turn and all(other.is_stuck() for _, other in others):
+                    raise deadlock(rank, inst, [(number, other.blocked_at) for number, other in others])
+                self._yield_turn(rank)
+                core.turn.acquire()
+                self.check()
+                others_had_turn = True
+        finally:
+            core.blocked_at = core.ready = None

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.access_pattern import pattern_of
+from nki.analysis.footprint import may_keep
 from nki.base.errors import CoreRaceError, NkiError
 from nki.base.source import Where
 from nki.base.warning import warn_at
@@ -23,7 +23,7 @@ from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.program import CoreProgram
-from nki.ir.types import Access, Buffer, Role, Tensor, is_element_indexed
+from nki.ir.types import Access, Buffer, Tensor
 from nki.sim.hazards.core_races import ByteArray, CoreRaces, Race, Write, per_byte
 from nki.sim.hazards.integer_rounding import Exact, IntegerRounding
 from nki.sim.hazards.loop_carried import LoopCarried, ignore
@@ -63,6 +63,7 @@ class Launch:
         if not self.races.late:
             return None
         launch = Launch(self.target, carries=self.carries)
+        launch.races = type(self.races)(launch.log)
         launch.races.known = self.races.late
         launch.psum_groups.warned = self.psum_groups.warned
         return launch
@@ -225,9 +226,14 @@ class Hazards(ExecutionObserver):
                 self._record_sent(exchange, None)
             if self._loop_carried.open and not self._others_may_write(access):
                 self._loop_carried.reads(inst, access, shadow, shadow.allocated, self._time)
-        elif not _may_keep(inst, access):
+        elif may_keep(inst, access):
+            self._keeps(access, shadow)
+        else:
             self._rounding.active = False
             self._read_partly_defined(inst, access, shadow, races)
+
+    def _keeps(self, access: Access, shadow: Shadow) -> None:
+        """The instruction may leave elements of ``access``, some of which are undefined, as they are."""
 
     def _read_partly_defined(self, inst: Inst, access: Access, shadow: Shadow, races: Sequence[Race] = ()) -> None:
         """Read ``access``, some of which is undefined: raise if all of it is, else propagate the undefined elements."""
@@ -431,20 +437,6 @@ class Hazards(ExecutionObserver):
 
 _WHOLE: Final = ("data", "src", "stationary", "moving")
 """Operands that may be larger or smaller than the result, and are no columns."""
-
-
-def _may_keep(inst: Inst, access: Access) -> bool:
-    """True if ``inst`` may keep the contents of ``access``, and so may find it undefined."""
-    predicate = inst.write_predicate()
-    if predicate is None:
-        return False
-    dst = predicate.dst
-    kept = access.tensor is dst.tensor if is_element_indexed(dst) else _same_bytes(access, dst)
-    return kept and not any(_same_bytes(access, read) for f, read in inst.operands() if f.role is Role.IN)
-
-
-def _same_bytes(one: Access, other: Access) -> bool:
-    return one.tensor is other.tensor and pattern_of(one) == pattern_of(other)
 
 
 def _warn_of_rest(output: Tensor, missing: str) -> None:

@@ -1,13 +1,14 @@
 """Certain hazards: the errors of a run that hold for all data, found without any.
 
 A replay reports the accesses of a program to :class:`CertainHazards`. Of the state of memory it knows the bytes that
-may be defined. What only data can show is left to runs: results of instructions on partly undefined operands, the
-elements that a predicate or an index selects, races between accesses that may move the same numbers.
+may be defined, and the elements that are undefined whatever the data are (:mod:`nki.sim.hazards.undefined_elements`).
+What only data can show is left to runs: the elements that a predicate or an index selects, races between accesses that
+may move the same numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Container, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,11 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Loop
 from nki.ir.types import Access, Buffer, Tensor
 from nki.sim.hazards import Hazards, Launch, Shadow
-from nki.sim.hazards.core_races import ByteArray, CoreRaces, Race, per_byte
-from nki.sim.hazards.messages import ExecutionLog
+from nki.sim.hazards.certain_races import CertainRaces
+from nki.sim.hazards.core_races import Race, per_byte
 from nki.sim.hazards.undefined_bytes import Undefined
+from nki.sim.hazards.undefined_elements import Place, UndefinedElements, place_of
 from nki.sim.hazards.undefined_values import Memory
-from nki.target.model import Target
 
 Elements = NDArray[np.bool_]
 
@@ -40,61 +41,33 @@ class NoData:
         raise AssertionError(f"a replay cannot run {inst.mnemonic}")
 
 
-class CertainRaces(CoreRaces):
-    """Races that are races whatever the numbers are: a core reads what the other one alone has written or will write.
-
-    A core that has written the bytes itself may have written the same numbers. A write to bytes that the other core has
-    read changes them for sure only if they were unwritten.
-    """
-
-    def __init__(self, log: ExecutionLog) -> None:
-        super().__init__(log)
-        self.undecided: set[Tensor] = set()
-        """Tensors with writes that may not happen, or at run-time indices."""
-        self.read_unwritten: set[tuple[int, Tensor]] = set()
-        """Core and tensor of the reads of nothing but unwritten bytes."""
-
-    def reads(self, core: int, inst: Inst, access: Access, time: int, contents: Callable[[], ByteArray]) -> tuple[()]:
-        del contents
-        own = self.own_history(core, access.tensor)
-        own.reads.record_read(access, time)
-        other = self.other_history(core, access.tensor)
-        if other is None or not other.writes.last or access.tensor in self.undecided:
-            return ()
-        race = per_byte(other.writes.times_of(access) > 0, access)
-        if own.writes.last:
-            race &= ~per_byte(own.writes.times_of(access) > 0, access)
-        if race.any():
-            raise self.error(core, inst, access, other.writes, race, "is read", "wrote")
-        return ()
-
-    def writes_somehow(self, core: int, inst: Inst, access: Access, time: int, unwritten: Elements) -> None:
-        """``core`` is about to write ``access``; the bytes of ``unwritten`` elements hold nothing so far."""
-        self.own_history(core, access.tensor).writes.record(access, time)
-        other = self.other_history(core, access.tensor)
-        if other is None or (1 - core, access.tensor) not in self.read_unwritten or access.tensor in self.undecided:
-            return
-        race = per_byte(other.reads.times_of(access) > 0, access) & per_byte(unwritten, access)
-        if race.any():
-            raise self.error(core, inst, access, other.reads, race, "is written", "read")
-
-    def compare(self, tensor: Tensor, epoch: int) -> None:
-        """Nothing: cores may have written the same numbers."""
-
-
 class CertainHazards(Hazards):
     """Raises the errors of hazards that hold for all data while a core of ``launch`` is replayed."""
 
-    def __init__(self, launch: Launch, races: CertainRaces, *, multicore: bool) -> None:
+    def __init__(self, launch: Launch, *, multicore: bool) -> None:
+        """``launch``: with :class:`CertainRaces`."""
         super().__init__(launch, NoData(), multicore=multicore)
-        self._certain_races = races
+        assert isinstance(launch.races, CertainRaces)
+        self._certain_races = launch.races
+        self._read_undefined: dict[Place, Elements] = {}
+        """The undefined elements of what the running instruction has read."""
+        self._origin = 0
+        """The number of the first error that they come from."""
         self.is_certain = True
         """The running instruction runs whatever the data are."""
         self.in_loop = False
+        """More iterations of a loop may follow than those that are replayed."""
         self.in_order = True
         """The replay knows the order in which the cores meet."""
-        self._moved: tuple[Access, Undefined] | None = None
-        """The undefined elements that the running instruction copies, and where to."""
+
+    @property
+    def has_undefined(self) -> bool:
+        """True if the instruction that has just ended has read undefined elements."""
+        return bool(self._read_undefined) and self._origin != 0
+
+    def begin(self, inst: Inst) -> None:
+        self._read_undefined, self._origin = {}, 0
+        super().begin(inst)
 
     def reads(self, access: Access) -> None:
         if self.is_certain and (self.in_order or not self._is_shared(access)):
@@ -135,13 +108,19 @@ class CertainHazards(Hazards):
     def _may_write(self, access: Access) -> None:
         self._shadow(access.tensor).record(access, self._time)
         if self._is_shared(access):
-            self._certain_races.undecided.add(access.tensor)
+            certain = self.is_certain and self.in_order and not self._running.may_leave_unwritten()
+            certain = certain and self._running.write_predicate() is None
+            self._certain_races.writes_somewhere(self._core, access.tensor, self._time, certain=certain)
 
-    def end(self) -> None:
-        super().end()
-        if self._moved is not None:
-            (place, undefined), self._moved = self._moved, None
-            self._shadow(place.tensor).undefine(place, undefined)
+    def poison_results(self, inst: Inst, moved: Container[Tensor]) -> None:
+        """Poison the results of ``inst`` that depend on undefined elements, those in ``moved`` tensors aside."""
+        results = UndefinedElements(self._read_undefined)
+        results.visit(inst)
+        if inst.may_leave_unwritten():
+            return
+        for access, undefined in results.results:
+            if access.tensor not in moved:
+                self._shadow(access.tensor).undefine(access, Undefined(np.where(undefined, self._origin, 0), None))
 
     @property
     def _running(self) -> Inst:
@@ -151,22 +130,17 @@ class CertainHazards(Hazards):
     def _is_shared(self, access: Access) -> bool:
         return self._is_multicore and access.buffer is Buffer.shared_hbm
 
-    def _read_partly_defined(self, inst: Inst, access: Access, shadow: Shadow, races: Sequence[Race] = ()) -> None:
-        if self._is_shared(access) and not (shadow.times_of(access) > 0).any():
-            self._certain_races.read_unwritten.add((self._core, access.tensor))
-        super()._read_partly_defined(inst, access, shadow, races)
+    def _keeps(self, access: Access, shadow: Shadow) -> None:
+        undefined = per_byte(shadow.times_of(access) <= 0, access)
+        self._read_undefined[place_of(access)] = np.asarray(undefined.any(axis=-1))
 
     def _other_contents(self, access: Access, shadow: Shadow, races: Sequence[Race]) -> None:
         """Nothing: there are no data."""
 
-    def _propagate(self, inst: Inst, access: Access, undefined: Undefined) -> None:
-        """A copy moves undefined elements; of other results it is not known if they depend on these."""
-        copy = inst.as_copy()
-        if copy is None or copy.dst.dynamic is not None or copy.dst.one_place() or copy.src.dynamic is not None:
-            return
-        origins = undefined.origins
-        if copy.src.dtype is copy.dst.dtype and origins.size == copy.dst.size and access.tensor is copy.src.tensor:
-            self._moved = (copy.dst, Undefined(origins.reshape(copy.dst.shape), None))
+    def _propagate(self, inst: Inst, access: Access, undefined: Undefined) -> None:  # noqa: ARG002  # later, see below
+        """Remember the undefined elements, for :meth:`poison_results`."""
+        self._read_undefined[place_of(access)] = undefined.elements
+        self._origin = min(self._origin, int(undefined.origins.min()))
 
     def _record_sent(self, exchange: Exchange, undefined: Undefined | None) -> None:
         if self.in_order:
@@ -176,8 +150,11 @@ class CertainHazards(Hazards):
         if self.in_order:
             super()._record_received(exchange, shadow)
 
-    def _watch_shared_write(self, inst: Inst, access: Access, shadow: Shadow) -> None:
-        self._certain_races.writes_somehow(self._core, inst, access, self._time, shadow.times_of(access) == 0)
+    def _watch_shared_write(self, inst: Inst, access: Access, shadow: Shadow) -> None:  # noqa: ARG002  # no data
+        if self.in_order:
+            self._certain_races.writes_somehow(self._core, inst, access, self._time)
+        else:
+            self._certain_races.writes_somewhere(self._core, access.tensor, self._time, certain=False)
 
     def _write_predicated(self, inst: Inst, predicate: Predicate, shadow: Shadow) -> None:  # noqa: ARG002  # no data
         self._may_write(predicate.dst)
@@ -190,10 +167,3 @@ class CertainHazards(Hazards):
 
     def _check_foreign(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         """Nothing: the numbers are not known."""
-
-
-def certain_launch(target: Target, *, carries: bool = False) -> tuple[Launch, CertainRaces]:
-    """The state of a replay."""
-    launch = Launch(target, carries=carries)
-    launch.races = races = CertainRaces(launch.log)
-    return launch, races

@@ -140,8 +140,7 @@ class CoreRaces:
         self, core: int, inst: Inst, access: Access, time: int, contents: Callable[[], ByteArray]
     ) -> Sequence[Race]:
         """``core`` reads ``access``: its races with writes of the other core in the same epoch, as far as known."""
-        number = self._reads[core]
-        self._reads[core] += 1
+        number = self.count_read(core)
         own, other = self.own_history(core, access.tensor), self.other_history(core, access.tensor)
         own.read(access, time, number)
         known = self.known.get((core, number), [])
@@ -157,6 +156,12 @@ class CoreRaces:
         alone = np.where(written, mine, byte_window(other.before, access))
         alternative = np.where(contents() == left, alone, left)
         return [*known, Race(race, alternative, self.error(core, inst, access, other.writes, race, "is read", "wrote"))]
+
+    def count_read(self, core: int) -> int:
+        """The number of the next read of shared memory by ``core``."""
+        number = self._reads[core]
+        self._reads[core] += 1
+        return number
 
     def writes(self, core: int, inst: Inst, write: Write, time: int) -> None:
         """``core`` has written. Reads of the other core in the same epoch race with it if it is not what they found."""
@@ -201,6 +206,10 @@ class CoreRaces:
     def other_history(self, core: int, tensor: Tensor) -> _AccessHistory | None:
         """Accesses of the other core to ``tensor`` in the epoch of ``core``."""
         return self._histories.get((1 - core, tensor, self._epoch.get((core, tensor), 0)))
+
+    def epoch(self, core: int, tensor: Tensor) -> int:
+        """Number of barriers on ``tensor`` that ``core`` has passed."""
+        return self._epoch.get((core, tensor), 0)
 
     def own_history(self, core: int, tensor: Tensor) -> _AccessHistory:
         key = (core, tensor, self._epoch.get((core, tensor), 0))
