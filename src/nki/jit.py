@@ -22,8 +22,8 @@ from nki.base.warning import collecting, warn_at
 from nki.compiler import bridges, jit_options, launch_grid, pipeline
 from nki.compiler.bridges import TensorMap, untraced
 from nki.compiler.cache import float_entries
-from nki.compiler.cache.captured_values import constant_key, seen, unchanged
-from nki.compiler.cache.fingerprint import fingerprint
+from nki.compiler.cache.captured_values import Seen, constant_key, seen, unchanged
+from nki.compiler.cache.fingerprint import Fingerprint, fingerprint
 from nki.compiler.float_arguments import as_arguments, for_values
 from nki.compiler.kept_executables import NO_FLOAT, KeptExecutables
 from nki.compiler.pickled_kernel import PickledByName
@@ -300,16 +300,20 @@ class Kernel(PickledByName):
             if uses and not uses.keys().isdisjoint(executable.float_names):  # taken by a stage
                 executable = kind(for_values(program, {}), progress)
             executable.outside = seen(reads)
+            if not knobs.hazards():  # so only the executables that it has let through look at it in each launch
+                executable.outside += (Seen(knobs.hazards, False, None),)
             return executable
+
+    def fingerprint(self, specs: Mapping[str, Any]) -> Fingerprint | None:
+        """The name of the kernel compiled for ``specs``, in any process; None if it has none."""
+        return fingerprint(self.func, specs, self.chosen_target(), self.launch_grid(), self.schedule, self.configs)
 
     def _program(self, specs: Mapping[str, Any], observe: pipeline.Observe) -> tuple[Program, Iterable[Read]]:
         """The compiled kernel and all that it read from outside, from the disk where that is possible.
 
         With ``observe``, the stages always run.
         """
-        grid = self.launch_grid()
-        inputs = (self.func, specs, self.chosen_target(), grid, self.schedule)
-        key = None if knobs.cache_disabled() or observe is not pipeline.ignore else fingerprint(*inputs)
+        key = None if knobs.cache_disabled() or observe is not pipeline.ignore else self.fingerprint(specs)
         if key is not None and (kept := float_entries.load(key, specs, self.chosen_target())):
             for warned in kept[1]:
                 warn_at(warned.span, warned.message, warned.category)
@@ -319,7 +323,7 @@ class Kernel(PickledByName):
                 self.func,
                 specs,
                 self.chosen_target(),
-                grid=grid,
+                grid=self.launch_grid(),
                 stop=pipeline.NATIVE_STOP,
                 edges=self.schedule,
                 observe=observe,
@@ -327,7 +331,7 @@ class Kernel(PickledByName):
             )
         # State that the kernel's own Python changed, or reached on hidden ways, is not in the fingerprint.
         complete = key is not None and not watched.files and key.codes.issuperset(watched.codes)
-        if key is not None and complete and fingerprint(*inputs) == key:
+        if key is not None and complete and self.fingerprint(specs) == key:
             float_entries.keep(key, program, self.func.__code__, specs, warnings)
         return program, watched.reads
 
