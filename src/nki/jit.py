@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -102,6 +102,11 @@ class Kernel(PickledByName):
         """
         return Kernel(self.func, self.grid, self.target, (*self.schedule, *pairs_of(edges)), self.check, self.configs)
 
+    def beside(self, kernel: Kernel) -> Self:
+        """Keep what this kernel compiles beside what ``kernel`` does, which is the same one on another grid."""
+        self._kept, self._executables, self._lock = kernel._kept, kernel._executables, kernel._lock
+        return self
+
     def __repr__(self) -> str:
         return f"<nki kernel {self.func.__qualname__}>"
 
@@ -168,7 +173,7 @@ class Kernel(PickledByName):
         The values of floats named in ``passed`` go to ``values`` instead.
         """
         tensors: list[Any] = []
-        key: list[Any] = [self.target, knobs.of_compilation()]
+        key: list[Any] = [self.grid, self.target, knobs.of_compilation()]
         name = ""
         try:
             for name, value in arguments.items():  # read where the argument is refused
@@ -247,7 +252,7 @@ class Kernel(PickledByName):
         """
         if len(args) != self._by_position:
             return None
-        executable = self._executables.get((self.target, knobs.of_compilation(), *described))
+        executable = self._executables.get((self.grid, self.target, knobs.of_compilation(), *described))
         if executable is None or (executable.outside and not unchanged(executable.outside)):
             return None
         executable.last_used = self._kept.clock
@@ -364,11 +369,11 @@ class Kernel(PickledByName):
 
 @untraced
 def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> None:
-    """Give ``kernel`` the attribute ``name``: itself on ``grid``, kept with all that it compiled."""
+    """Give ``kernel`` the attribute ``name``: itself on ``grid``."""
     degrees = launch_grid.of_brackets(grid, kernel.chosen_target())
     if name not in kernel.__dict__:
         launched = Kernel(kernel.func, degrees, kernel.target, kernel.schedule, kernel.check, kernel.configs)
-        setattr(kernel, name, launched)
+        setattr(kernel, name, launched.beside(kernel))
 
 
 def strip_frames(error: NkiError) -> NkiError:

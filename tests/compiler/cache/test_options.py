@@ -1,4 +1,4 @@
-"""Everything that changes a program is in the key of the kernel, in memory and on disk; a new option has to say so here."""
+"""All that changes a program is in the key of the kernel, in memory and on disk; a new option has to say so here."""
 
 from __future__ import annotations
 
