@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from nki.base.warning import collecting, warn_at
 from nki.compiler import bridges, jit_options, launch_grid, pipeline
 from nki.compiler.bridges import TensorMap, untraced
 from nki.compiler.cache import float_entries
-from nki.compiler.cache.captured_values import constant_key, seen, unchanged
-from nki.compiler.cache.fingerprint import fingerprint
+from nki.compiler.cache.captured_values import Seen, constant_key, seen, unchanged
+from nki.compiler.cache.fingerprint import Fingerprint, fingerprint
 from nki.compiler.float_arguments import as_arguments, for_values
 from nki.compiler.kept_executables import NO_FLOAT, KeptExecutables
 from nki.compiler.pickled_kernel import PickledByName
@@ -102,6 +102,11 @@ class Kernel(PickledByName):
         """
         return Kernel(self.func, self.grid, self.target, (*self.schedule, *pairs_of(edges)), self.check, self.configs)
 
+    def beside(self, kernel: Kernel) -> Self:
+        """Keep what this kernel compiles beside what ``kernel`` does, which is the same one on another grid."""
+        self._kept, self._executables, self._lock = kernel._kept, kernel._executables, kernel._lock
+        return self
+
     def __repr__(self) -> str:
         return f"<nki kernel {self.func.__qualname__}>"
 
@@ -168,7 +173,7 @@ class Kernel(PickledByName):
         The values of floats named in ``passed`` go to ``values`` instead.
         """
         tensors: list[Any] = []
-        key: list[Any] = [self.target, knobs.of_compilation()]
+        key: list[Any] = [self.grid, self.target, knobs.of_compilation()]
         name = ""
         try:
             for name, value in arguments.items():  # read where the argument is refused
@@ -247,7 +252,7 @@ class Kernel(PickledByName):
         """
         if len(args) != self._by_position:
             return None
-        executable = self._executables.get((self.target, knobs.of_compilation(), *described))
+        executable = self._executables.get((self.grid, self.target, knobs.of_compilation(), *described))
         if executable is None or (executable.outside and not unchanged(executable.outside)):
             return None
         executable.last_used = self._kept.clock
@@ -300,16 +305,20 @@ class Kernel(PickledByName):
             if uses and not uses.keys().isdisjoint(executable.float_names):  # taken by a stage
                 executable = kind(for_values(program, {}), progress)
             executable.outside = seen(reads)
+            if not knobs.hazards():  # so only the executables that it has let through look at it in each launch
+                executable.outside += (Seen(knobs.hazards, False, None),)
             return executable
+
+    def fingerprint(self, specs: Mapping[str, Any]) -> Fingerprint | None:
+        """The name of the kernel compiled for ``specs``, in any process; None if it has none."""
+        return fingerprint(self.func, specs, self.chosen_target(), self.launch_grid(), self.schedule, self.configs)
 
     def _program(self, specs: Mapping[str, Any], observe: pipeline.Observe) -> tuple[Program, Iterable[Read]]:
         """The compiled kernel and all that it read from outside, from the disk where that is possible.
 
         With ``observe``, the stages always run.
         """
-        grid = self.launch_grid()
-        inputs = (self.func, specs, self.chosen_target(), grid, self.schedule)
-        key = None if knobs.cache_disabled() or observe is not pipeline.ignore else fingerprint(*inputs)
+        key = None if knobs.cache_disabled() or observe is not pipeline.ignore else self.fingerprint(specs)
         if key is not None and (kept := float_entries.load(key, specs, self.chosen_target())):
             for warned in kept[1]:
                 warn_at(warned.span, warned.message, warned.category)
@@ -319,7 +328,7 @@ class Kernel(PickledByName):
                 self.func,
                 specs,
                 self.chosen_target(),
-                grid=grid,
+                grid=self.launch_grid(),
                 stop=pipeline.NATIVE_STOP,
                 edges=self.schedule,
                 observe=observe,
@@ -327,7 +336,7 @@ class Kernel(PickledByName):
             )
         # State that the kernel's own Python changed, or reached on hidden ways, is not in the fingerprint.
         complete = key is not None and not watched.files and key.codes.issuperset(watched.codes)
-        if key is not None and complete and fingerprint(*inputs) == key:
+        if key is not None and complete and self.fingerprint(specs) == key:
             float_entries.keep(key, program, self.func.__code__, specs, warnings)
         return program, watched.reads
 
@@ -360,11 +369,11 @@ class Kernel(PickledByName):
 
 @untraced
 def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> None:
-    """Give ``kernel`` the attribute ``name``: itself on ``grid``, kept with all that it compiled."""
+    """Give ``kernel`` the attribute ``name``: itself on ``grid``."""
     degrees = launch_grid.of_brackets(grid, kernel.chosen_target())
     if name not in kernel.__dict__:
         launched = Kernel(kernel.func, degrees, kernel.target, kernel.schedule, kernel.check, kernel.configs)
-        setattr(kernel, name, launched)
+        setattr(kernel, name, launched.beside(kernel))
 
 
 def strip_frames(error: NkiError) -> NkiError:

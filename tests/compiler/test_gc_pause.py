@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Iterator
 
@@ -64,3 +65,44 @@ def test_there_is_a_limit_between_full_collections(monkeypatch: pytest.MonkeyPat
     old = {*map(id, gc.get_objects(2))}
     assert old.issuperset(map(id, first))
     assert old.isdisjoint(map(id, second))
+
+
+def test_a_pause_holds_although_one_of_another_thread_ends() -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with gc_pause.paused():
+            begun.set()
+            end.wait()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    begun.wait()
+    with gc_pause.paused():
+        end.set()
+        thread.join()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_a_long_pause_of_other_threads_does_not_keep_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    with gc_pause.paused():
+        garbage = weakref.ref(Node())
+        monkeypatch.setattr(gc_pause, "_LONGEST", 0.0)
+        with gc_pause.paused():
+            pass
+        assert garbage() is not None, "in the same thread it would only take time"
+        thread = threading.Thread(target=made, args=(1,))
+        thread.start()
+        thread.join()
+        assert garbage() is None
+        assert not gc.isenabled()
+
+
+def test_a_collector_that_the_program_switched_off_stays_off() -> None:
+    gc.disable()
+    try:
+        made(1)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -67,7 +67,7 @@ class Beta1Kernel(Kernel):
 
 @untraced
 def _launched(kernel: Beta1Kernel, axes: tuple[Any, ...]) -> str:
-    """The name of the attribute of ``kernel`` that is itself on the grid of ``axes``, kept with all that it compiled.
+    """The name of the attribute of ``kernel`` that is itself on the grid of ``axes``.
 
     Of ``nl.nc`` and ``nl.spmd_dim`` it takes ``Axis.parts``, as the compiler of PyTorch knows constants of Python only.
     """
@@ -76,7 +76,7 @@ def _launched(kernel: Beta1Kernel, axes: tuple[Any, ...]) -> str:
     if name not in kernel.__dict__:
         launched = Beta1Kernel(kernel.func, sizes, kernel.target, kernel.schedule, kernel.check, kernel.configs)
         launched.mode = kernel.mode
-        kernel.__dict__.setdefault(name, launched)
+        kernel.__dict__.setdefault(name, launched.beside(kernel))
     return name
 
 

@@ -118,7 +118,8 @@ def prepared(
 def _launched(kernel: Kernel, target: Target | None, cores: int) -> Kernel:
     """``kernel`` launched on ``cores`` cores of ``target``."""
     try:
-        return Kernel(kernel.func, target=target or kernel.target, schedule=kernel.schedule)[cores]
+        chosen = target or kernel.target
+        return Kernel(kernel.func, (), chosen, kernel.schedule, kernel.check, kernel.configs)[cores]
     except GridError:
         chosen = target or kernel.chosen_target()
         most = chosen.logical_core_max

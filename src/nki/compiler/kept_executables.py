@@ -18,6 +18,9 @@ MOST: Final = 256
 VALUES: Final = 8
 """Compilations for other values of numbers alone before a kernel warns."""
 
+_NUMBERS: Final = ((float,), (int,))
+"""The beginnings of the parts of a key that are numbers."""
+
 
 class _Everything:
     """A container of all names."""
@@ -64,8 +67,12 @@ class KeptExecutables:
         self.clock += 2
         executable.last_used = self.clock - 1  # older than any that was used since
         pattern = _without_numbers(key)
+        if pattern == key:
+            return
+        if len(self._compilations) >= MOST:
+            self._compilations.clear()
         count = self._compilations[pattern] = self._compilations.get(pattern, 0) + 1
-        if pattern != key and count == VALUES + 1:
+        if count == VALUES + 1:
             self._warn([key for key in kept if _without_numbers(key) == pattern], arguments, name, code)
 
     def _warn(self, keys: Sequence[Key], arguments: Mapping[str, Any], kernel: str, code: CodeType) -> None:
@@ -93,7 +100,7 @@ class KeptExecutables:
 
 def _without_numbers(key: Key) -> Key:
     """``key`` with the numbers among the arguments replaced by their type."""
-    return tuple([part[0] if type(part) is tuple and part[0] in (float, int) else part for part in key])
+    return tuple([part[0] if type(part) is tuple and part[:1] in _NUMBERS else part for part in key])
 
 
 __all__ = ["EVERY_FLOAT", "NO_FLOAT", "KeptExecutables", "Key"]

@@ -27,6 +27,7 @@ from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec, get_abstract_mesh
 
 from nki.base.errors import NotDifferentiableError
+from nki.compiler.kept_executables import MOST
 from nki.frameworks import embedded, xla_ffi
 from nki.frameworks.config import CUSTOM_CALL_TARGET
 from nki.frameworks.custom_call import HANDLER
@@ -94,13 +95,13 @@ def _result_types(
     return [result.update(sharding=sharding, manual_axis_type=varying) for result in plain]
 
 
-@functools.cache
+@functools.lru_cache(MOST)
 def compiled(executable: Executable, grid: tuple[int, ...]) -> Any:
     """The call as a jitted function of concrete arrays."""
     return _jitted(**_parameters(executable, grid))
 
 
-@functools.cache
+@functools.lru_cache(MOST)
 def _jitted(**parameters: Any) -> Any:
     return jax.jit(functools.partial(nki_call.bind, **parameters))
 

@@ -13,7 +13,6 @@ import ctypes
 import hashlib
 import platform
 import re
-import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,47 +21,28 @@ from typing import Any, Final
 import msgpack
 from llvmlite import binding, ir
 
-from nki.base.locks import held_at_fork
 from nki.base.version import build
-from nki.numerics import object_cache
+from nki.numerics import native_memory, object_cache
 from nki.numerics.llvm import has_avx512, taken
 from nki.numerics.llvm_threads import Workers, emit_object, run_passes
 
 _OPTIMISATION_LEVEL = 3
-_llvm: Final = held_at_fork()
-"""LLVM is entered by one thread at a time."""
-_dropped: list[Any] = []
-"""Native code that nothing uses any more, until a thread may enter LLVM to free it."""
 
 
 def _ignore(_: int) -> None:
     """Note nothing."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Code:
     """The loaded functions of one module, which stay in memory as long as this object."""
 
-    __slots__ = ("_jit", "addresses", "is_portable", "key")
-
-    def __init__(self, jit: Any, addresses: dict[str, int], key: str, is_portable: bool) -> None:
-        self._jit = jit
-        self.addresses = addresses
-        self.key = key
-        """The key of the object code; see :meth:`Engine.key_of`."""
-        self.is_portable = is_portable
-        """True if the object code holds in another process, too."""
-
-    # Defaults, because a module has no names any more when the interpreter ends.
-    def __del__(self, lock: Any = _llvm, dropped: list[Any] = _dropped, ends: Any = sys.is_finalizing) -> None:
-        if ends():  # llvmlite has let go of LLVM, and the memory goes with the process
-            return
-        dropped.append(self._jit)
-        if lock.acquire(blocking=False):  # else another thread compiles, and will free it
-            try:
-                while dropped:
-                    dropped.pop().close()
-            finally:
-                lock.release()
+    token: native_memory.Token
+    addresses: dict[str, int]
+    key: str
+    """The key of the object code; see :meth:`Engine.key_of`."""
+    is_portable: bool
+    """True if the object code holds in another process, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +68,7 @@ class _Unit:
         self.workers: Workers[_Unit] | None = None
         """The threads that compile it, once they have it."""
         self.compiled: _Object | None = None
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
 
 _KEY: Final = re.compile("[0-9a-f]{40}")
@@ -138,8 +118,7 @@ class Engine:
         self._has_half = not self._triple.startswith(("x86_64", "i386", "i686")) or bool(features.get("f16c"))
         self._has_bfloat16 = bool(features.get("avx512bf16"))
         self._has_tiles = bool(features.get("amx-bf16") and features.get("avx512f"))
-        self._machine = self._new_machine()
-        self._data_layout = str(self._machine.target_data)
+        self._data_layout = str(self._new_machine().target_data)
         self._vector_width = 16 if has_avx512() else 8 if features.get("avx2") else 4
 
     @property
@@ -181,11 +160,8 @@ class Engine:
 
         Each is compiled in a thread as soon as the iterator gives it, so that the next one is made meanwhile.
         """
-        with _llvm:
-            while _dropped:
-                _dropped.pop().close()
-            units = (_Unit(text, self.key_of(text)) for text in modules)
-            return self._load_all(units, done)  # a function of its own: what it makes goes while the lock is held
+        with native_memory.lock:
+            return self._load_all((_Unit(text, self.key_of(text)) for text in modules), done)
 
     def _load_all(self, modules: Iterable[_Unit], done: Callable[[int], None] = _ignore) -> list[Code]:
         units: list[_Unit] = []
@@ -223,7 +199,10 @@ class Engine:
         try:
             unit.compiled = self._compiled(unit.text)
         except Exception as error:  # raised by the thread that waits
+            unit.error = error.with_traceback(None)  # whose frames hold objects of llvmlite, and this unit
+        except BaseException as error:  # of a signal, in the thread that waits
             unit.error = error
+            raise
 
     def _compiled(self, text: str) -> _Object:
         machine = self._new_machine()
@@ -235,7 +214,7 @@ class Engine:
 
     def stored(self, key: str) -> Code | None:
         """The code under ``key`` in the user's cache, loaded; None if it is not there, or needs what is not there."""
-        with _llvm:
+        with native_memory.lock:
             stored = _restored(key)
             if stored is None or not all(self._resolve(name) for name in stored.needed):
                 return None
@@ -243,12 +222,8 @@ class Engine:
 
     def _linked(self, key: str, stored: _Object, is_portable: bool = True) -> Code:
         """Load object code; all that it needs is known."""
-        # As an object file, because a JIT engine that compiles keeps its whole machine: 1 MiB for each module.
-        object_file = binding.ObjectFileRef.from_data(stored.code)
-        jit = binding.create_mcjit_compiler(self._parsed(""), self._new_machine())
-        jit.add_object_file(object_file)
-        jit.finalize_object()
-        return Code(jit, {name: jit.get_function_address(name) for name in stored.defined}, key, is_portable)
+        token, addresses = native_memory.load(stored.code, stored.defined, self._new_machine(), self._parsed)
+        return Code(token, addresses, key, is_portable)
 
     def _resolve(self, name: str) -> bool:
         """Let object code find the function ``name``; False if there is none."""
@@ -266,7 +241,7 @@ class Engine:
     def compile(self, module: ir.Module) -> dict[str, int]:
         """:meth:`load` ``module`` for good: the addresses of its functions, which stay as long as this engine lives."""
         text = taken(module)
-        with _llvm:
+        with native_memory.lock:
             return self._lasting_code(_Unit(text, self.key_of(text))).addresses
 
     def _lasting_code(self, unit: _Unit) -> Code:
@@ -280,7 +255,7 @@ class Engine:
 
         If its object code is in the user's cache under ``name``, no IR is made.
         """
-        with _llvm:
+        with native_memory.lock:
             code = self._known(name)
             if code is None:
                 code = self._fixed[name] = self._lasting_code(self._ahead.get(name) or self._made(make))
@@ -295,7 +270,7 @@ class Engine:
         ``modules``: what makes them, by name. No process forks meanwhile, so that no child finds LLVM at work.
         """
         workers = Workers(self._compile_unit)
-        with _llvm:
+        with native_memory.lock:
             try:
                 for name, make in modules.items():
                     if self._known(name) is None:
@@ -344,7 +319,7 @@ class Engine:
 
     def named(self, module: ir.Module, name: str, address: int, kind: ir.FunctionType) -> Any:
         """The function ``name`` of a library, which is at ``address``, in ``module``; None as in :meth:`declared`."""
-        with _llvm:
+        with native_memory.lock:
             binding.add_symbol(name, address)
         return _declaration(module, name, kind)
 
@@ -354,19 +329,20 @@ class Engine:
 
     def optimised_ir(self, module: ir.Module) -> str:
         """The text of ``module`` after LLVM's optimisations."""
-        with _llvm:
+        with native_memory.lock:
             return self._text(module)
 
     def _text(self, module: ir.Module) -> str:
-        return str(self._optimised(str(module), self._machine))
+        return str(self._optimised(str(module), self._new_machine()))
 
     def assembly(self, module: ir.Module) -> str:
         """The host's assembly for ``module``, as :meth:`compile` would load it."""
-        with _llvm:
+        with native_memory.lock:
             return self._assembly(module)
 
     def _assembly(self, module: ir.Module) -> str:
-        return self._machine.emit_assembly(self._optimised(str(module), self._machine))
+        machine = self._new_machine()
+        return machine.emit_assembly(self._optimised(str(module), machine))
 
     def _new_machine(self) -> Any:
         """A new target machine: a JIT engine takes the one that it is given."""
@@ -374,15 +350,17 @@ class Engine:
             cpu=self._cpu, features=self._features, opt=_OPTIMISATION_LEVEL, jit=True
         )
 
-    def _parsed(self, text: str) -> Any:
+    def _parsed(self, text: str, context: Any) -> Any:
         """IR in a context of its own: the common one keeps every constant and type that it has seen."""
-        parsed = binding.parse_assembly(text, binding.create_context())
+        parsed = binding.parse_assembly(text, context)
+        # The context deletes its module: an exception may leave both to the collector, which would begin with either.
+        parsed._owned = True
         parsed.triple = self._triple
         parsed.data_layout = self._data_layout
         return parsed
 
     def _optimised(self, text: str, machine: Any) -> Any:
-        parsed = self._parsed(text)
+        parsed = self._parsed(text, binding.create_context())
         parsed.verify()
         tuning = binding.create_pipeline_tuning_options(speed_level=_OPTIMISATION_LEVEL)
         # Our code says itself what is a vector. LLVM would only turn scalar tails into more loops, at twice the time to
@@ -413,7 +391,7 @@ def engine() -> Engine:
     """The engine of this process; threads that need it first at the same time get the same one."""
     global _engine
     if _engine is None:
-        with _llvm:
+        with native_memory.lock:
             if _engine is None:
                 _engine = Engine()
     return _engine

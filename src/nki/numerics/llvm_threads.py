@@ -6,14 +6,17 @@ emission of its object code, go past that lock; with a release of llvmlite that 
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
-import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from contextlib import ExitStack, suppress
+from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar
 
 from llvmlite import binding
+
+from nki.base import gc_pause
 
 T = TypeVar("T")
 _ffi: Final = binding.ffi
@@ -26,8 +29,14 @@ def _unlocked(name: str) -> Any:
 
 
 def run_passes(manager: Any, module: Any, builder: Any) -> None:
-    """Run the passes of ``manager``; its builder and the module belong to this thread."""
-    _unlocked("LLVMPY_RunNewModulePassManager")(manager, module, builder)
+    """Run the passes of ``manager``, which is gone then; its builder and the module belong to this thread."""
+    try:
+        _unlocked("LLVMPY_RunNewModulePassManager")(manager, module, builder)
+    finally:
+        # llvmlite frees no manager: the class inherits an empty method before the one that frees, 48 KiB for each.
+        if (dispose := getattr(_ffi.lib, "LLVMPY_DisposeNewModulePassManger", None)) is not None:
+            dispose(manager)
+            manager.detach()
 
 
 def emit_object(machine: Any, module: Any) -> bytes:
@@ -44,38 +53,60 @@ def emit_object(machine: Any, module: Any) -> bytes:
 
 
 class Workers(Generic[T]):
-    """Threads that call ``work``, which must not raise, with each item: one for each CPU, as items come.
+    """Threads that call ``work`` with each item: one for each CPU, as items come.
 
-    Where the system gives no thread, as under a limit of processes or of memory, :meth:`finish` does the work.
+    Nothing depends on their start, which a limit of processes or of memory may prevent, also after the system has
+    promised it: :meth:`finish` does what they have not begun.
+
+    The garbage collector is off as long as they run: it would call finalizers in a thread for which the one with LLVM's
+    lock waits, and a finalizer may call a kernel.
     """
 
     def __init__(self, work: Callable[[T], None]) -> None:
         self._work = work
         self._items: SimpleQueue[T | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
+        self._ended: SimpleQueue[None] = SimpleQueue()
+        """An entry for each item that was worked on."""
+        self._open = 0
+        """Items whose entry was not taken yet."""
+        self._threads = 0
         self._most = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._pause = ExitStack()
 
     def give(self, item: T) -> None:
         """Let a thread work on ``item``."""
+        if not self._open:
+            self._pause.enter_context(gc_pause.paused())
+        self._open += 1
         self._items.put(item)
-        if len(self._threads) < self._most:
-            thread = threading.Thread(target=self._run, name="nki compiles", daemon=True)
+        if self._threads < self._most:
             try:
-                thread.start()
-            except RuntimeError:  # no thread is to be had; those that there are suffice
-                self._most = len(self._threads)
+                _thread.start_new_thread(self._run, ())
+            except (RuntimeError, MemoryError):  # no thread is to be had; those that there are suffice
+                self._most = self._threads
             else:
-                self._threads.append(thread)
+                self._threads += 1
 
     def finish(self) -> None:
-        """Wait until all items are done."""
-        for _ in self._threads or (None,):
-            self._items.put(None)
-        if not self._threads:
-            self._run()
-        for thread in self._threads:
-            thread.join()
+        """Work until all items are done; the threads end then. Raises what ``work`` raises here."""
+        with self._pause:
+            for _ in range(self._threads):
+                self._items.put(None)
+            self._threads = 0
+            with suppress(Empty):
+                while (item := self._items.get_nowait()) is not None:
+                    self._do(item)
+                self._items.put(None)  # of a thread
+            while self._open:
+                self._ended.get()
+                self._open -= 1
 
     def _run(self) -> None:
         while (item := self._items.get()) is not None:
+            self._do(item)
+
+    def _do(self, item: T) -> None:
+        try:
             self._work(item)
+        finally:
+            self._ended.put(None)

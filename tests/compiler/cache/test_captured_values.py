@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+import json
+import subprocess
+import sys
 import types
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -212,6 +216,66 @@ def test_the_least_recently_used_executable_is_dropped(monkeypatch: pytest.Monke
     for by in (1, 2, 1, 3):
         kernel(X, by)
     assert [key[-1][1] for key in kernel._executables] == [1, 3]
+
+
+def test_one_limit_is_for_all_grids(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = nki.jit(scaled)
+    monkeypatch.setattr(kept_executables, "MOST", 3)
+    for grid in (1, 2):
+        for columns in range(1, 4):
+            assert (kernel[grid](np.ones((2, columns), np.float32), 2) == 2).all()
+    assert [(key[0], key[-2][0]) for key in kernel._executables] == [((2,), (2, n)) for n in (1, 2, 3)]
+    assert (kernel(np.ones((2, 3), np.float32), 2) == 2).all()
+
+
+def test_an_executable_that_was_dropped_comes_back_from_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OPEN_NKI_CACHE", str(tmp_path))
+    monkeypatch.delenv("OPEN_NKI_CACHE_DISABLE")
+    monkeypatch.setattr(kept_executables, "MOST", 3)
+    kernel, specialised = nki.jit(scaled), 0
+    specialise = pipeline.specialise
+
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        nonlocal specialised
+        specialised += 1
+        return specialise(*args, **kwargs)
+
+    monkeypatch.setattr(pipeline, "specialise", counting)
+    for _ in range(2):
+        for columns in range(1, 9):
+            assert (kernel(np.ones((2, columns), np.float32), 2) == 2).all()
+    assert (specialised, len(kernel._executables)) == (8, 3)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no /proc")
+def test_a_thousand_shapes_take_no_more_memory_than_some(tmp_path: Path) -> None:
+    code = """
+import gc, json, os
+import numpy as np, nki, nki.language as nl
+from nki.backend.cpu.runtime import routines
+from nki.compiler import kept_executables
+kept_executables.MOST = routines_kept = 32
+routines._recent = type(routines._recent)(maxlen=routines_kept)
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.multiply(nl.load(x), 2.0))
+    return out
+
+sizes = []
+for number in range(1, 401):
+    kernel(np.ones((2, number), np.float32))
+    if number in (100, 400):
+        gc.collect()
+        lines = open("/proc/self/smaps_rollup").read().splitlines()
+        sizes += [int(line.split()[1]) for line in lines if line.startswith("Rss:")]
+print(json.dumps(sizes))
+"""
+    file = tmp_path / "shapes.py"
+    file.write_text(code)
+    before, after = json.loads(subprocess.run([sys.executable, file], check=True, capture_output=True).stdout)
+    assert after - before < 300 * 30, "kilobytes; it was 85 for each shape, and 11 are left that caches of forms take"
 
 
 def test_a_kernel_sees_the_attribute_of_an_arguments_class() -> None:

@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.ordering import Pairs
 from nki.ir.types import TensorSpec
 from nki.target.model import Target
+
+if TYPE_CHECKING:
+    from nki.compiler.config import Configs
 
 _PLAIN: Final = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
 
@@ -62,16 +65,22 @@ class Fingerprint:
 
 
 def fingerprint(
-    fn: Callable[..., Any], arguments: Mapping[str, Any], target: Target, grid: tuple[int, ...], edges: Pairs = ()
+    fn: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    target: Target,
+    grid: tuple[int, ...],
+    edges: Pairs = (),
+    configs: Configs | None = None,
 ) -> Fingerprint | None:
     """The fingerprint of ``fn`` for ``arguments`` (a TensorSpec for each tensor); None if something has no name.
 
-    The values of run-time floats among the arguments are not in it.
+    The values of run-time floats among the arguments are not in it. All else that a program depends on is: a new option
+    of ``nki.jit``, of a configuration, of :func:`~nki.compiler.pipeline.compile`, or in the environment belongs here.
     """
     walk = _Walk()
     walk.put(
         dialect_of(unwrap(fn)).name, build(), sys.implementation.cache_tag, np.__version__, target.name, grid, edges,
-        knobs.hazards(),
+        configs, knobs.hazards(),
     )  # fmt: skip
     try:
         walk.put("kernel", walk.reference(unwrap(fn)))
@@ -148,6 +157,8 @@ class _Walk:
     def describe(self, value: Any) -> None:
         kind = cast("type[Any]", type(value))
         if is_toolchain(kind):
+            if (configs := getattr(value, "configs", None)) is not None:
+                self.put("configs", configs)  # compared with those of the kernel that calls it
             value = unwrap(value)  # what nki.jit made
             if (own := assigned_dialect(value)) is not None:
                 self.put("release", own.name)
