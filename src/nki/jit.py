@@ -18,6 +18,7 @@ from nki.base import progress as progress_line
 from nki.base.errors import NkiError
 from nki.base.locks import Lock, imported
 from nki.base.source import Where
+from nki.base.tracing_errors import Unscriptable
 from nki.base.warning import collecting, warn_at
 from nki.compiler import bridges, jit_options, launch_grid, pipeline
 from nki.compiler.bridges import TensorMap, untraced
@@ -56,7 +57,7 @@ class Adapter(TensorMap, Protocol):
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any: ...
 
 
-class Kernel(PickledByName):
+class Kernel(PickledByName, Unscriptable):
     """A function decorated with ``@nki.jit``.
 
     Call it with arrays of NumPy, PyTorch or JAX: it compiles itself for their shapes and dtypes, once, and runs
