@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -93,7 +93,7 @@ class Kernel(PickledByName, Unscriptable):
         _make_launched(self, grid, name)
         return getattr(self, name)
 
-    def with_schedule(self, edges: Iterable[tuple[str, str | Iterable[str]]]) -> Kernel:
+    def with_schedule(self, edges: Iterable[tuple[str, str | Iterable[str]]]) -> Self:
         """The kernel with edges between its instructions: ``[("consumer", "producer" or ["p1", "p2"]), …]``.
 
         Names are those of ``name=``; each name belongs to one instruction. A consumer begins when its
@@ -101,7 +101,10 @@ class Kernel(PickledByName, Unscriptable):
         this kernel stay. Raises :class:`ArgumentError` for what is no such list; names are looked up when the kernel is
         compiled.
         """
-        return Kernel(self.func, self.grid, self.target, (*self.schedule, *pairs_of(edges)), self.check, self.configs)
+        return self.varied(schedule=(*self.schedule, *pairs_of(edges)))
+
+    def on_cores(self, count: int) -> Kernel:
+        return self[count]
 
     def __repr__(self) -> str:
         return f"<nki kernel {self.func.__qualname__}>"
@@ -144,7 +147,7 @@ class Kernel(PickledByName, Unscriptable):
 
     def _to_subclass(self, cls: Callable[..., Any], **fields: Any) -> Any:
         """A ``CompileKernel`` of this kernel: harnesses make it so (``docs/harnesses.md``)."""
-        return cls(func=self, lnc=self.grid[0] if self.grid else None, **fields)
+        return cls(func=self, lnc=self.grid[0] if len(self.grid) == 1 else None, **fields)
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter name, defaults filled in."""
@@ -364,8 +367,7 @@ def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> No
     """Give ``kernel`` the attribute ``name``: itself on ``grid``, kept with all that it compiled."""
     degrees = launch_grid.of_brackets(grid, kernel.chosen_target())
     if name not in kernel.__dict__:
-        launched = Kernel(kernel.func, degrees, kernel.target, kernel.schedule, kernel.check, kernel.configs)
-        setattr(kernel, name, launched)
+        setattr(kernel, name, kernel.varied(grid=degrees))
 
 
 def strip_frames(error: NkiError) -> NkiError:
@@ -420,6 +422,9 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def _decorate(chosen: jit_options.JitOptions, func: Callable[..., Any]) -> Kernel:
+    if isinstance(func, Kernel) and chosen.dialect is None:
+        configs = func.configs if chosen.configs is None else chosen.configs
+        return func.varied(target=chosen.target or func.target, check=chosen.check or func.check, configs=configs)
     plain = _plain(func)
     if chosen.dialect is not None:
         plain = under_dialect(plain, chosen.dialect)
