@@ -18,6 +18,7 @@ from nki.base import progress as progress_line
 from nki.base.errors import NkiError
 from nki.base.locks import Lock, imported
 from nki.base.source import Where
+from nki.base.tracing_errors import Unscriptable
 from nki.base.warning import collecting, warn_at
 from nki.compiler import bridges, jit_options, launch_grid, pipeline
 from nki.compiler.bridges import TensorMap, untraced
@@ -56,7 +57,7 @@ class Adapter(TensorMap, Protocol):
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any: ...
 
 
-class Kernel(PickledByName):
+class Kernel(PickledByName, Unscriptable):
     """A function decorated with ``@nki.jit``.
 
     Call it with arrays of NumPy, PyTorch or JAX: it compiles itself for their shapes and dtypes, once, and runs
@@ -92,7 +93,7 @@ class Kernel(PickledByName):
         _make_launched(self, grid, name)
         return getattr(self, name)
 
-    def with_schedule(self, edges: Iterable[tuple[str, str | Iterable[str]]]) -> Kernel:
+    def with_schedule(self, edges: Iterable[tuple[str, str | Iterable[str]]]) -> Self:
         """The kernel with edges between its instructions: ``[("consumer", "producer" or ["p1", "p2"]), …]``.
 
         Names are those of ``name=``; each name belongs to one instruction. A consumer begins when its
@@ -100,7 +101,10 @@ class Kernel(PickledByName):
         this kernel stay. Raises :class:`ArgumentError` for what is no such list; names are looked up when the kernel is
         compiled.
         """
-        return Kernel(self.func, self.grid, self.target, (*self.schedule, *pairs_of(edges)), self.check, self.configs)
+        return self.varied(schedule=(*self.schedule, *pairs_of(edges)))
+
+    def on_cores(self, count: int) -> Kernel:
+        return self[count]
 
     def beside(self, kernel: Kernel) -> Self:
         """Keep what this kernel compiles beside what ``kernel`` does, which is the same one on another grid."""
@@ -148,7 +152,7 @@ class Kernel(PickledByName):
 
     def _to_subclass(self, cls: Callable[..., Any], **fields: Any) -> Any:
         """A ``CompileKernel`` of this kernel: harnesses make it so (``docs/harnesses.md``)."""
-        return cls(func=self, lnc=self.grid[0] if self.grid else None, **fields)
+        return cls(func=self, lnc=self.grid[0] if len(self.grid) == 1 else None, **fields)
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter name, defaults filled in."""
@@ -372,8 +376,7 @@ def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> No
     """Give ``kernel`` the attribute ``name``: itself on ``grid``."""
     degrees = launch_grid.of_brackets(grid, kernel.chosen_target())
     if name not in kernel.__dict__:
-        launched = Kernel(kernel.func, degrees, kernel.target, kernel.schedule, kernel.check, kernel.configs)
-        setattr(kernel, name, launched.beside(kernel))
+        setattr(kernel, name, kernel.varied(grid=degrees).beside(kernel))
 
 
 def strip_frames(error: NkiError) -> NkiError:
@@ -428,6 +431,9 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def _decorate(chosen: jit_options.JitOptions, func: Callable[..., Any]) -> Kernel:
+    if isinstance(func, Kernel) and chosen.dialect is None:
+        configs = func.configs if chosen.configs is None else chosen.configs
+        return func.varied(target=chosen.target or func.target, check=chosen.check or func.check, configs=configs)
     plain = _plain(func)
     if chosen.dialect is not None:
         plain = under_dialect(plain, chosen.dialect)

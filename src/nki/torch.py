@@ -2,6 +2,7 @@
 
 # PyTorch declares types only in part.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportPrivateUsage=false
+# pyright: reportUnnecessaryComparison=false
 
 from __future__ import annotations
 
@@ -11,16 +12,22 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, cast
 
 import torch
+from torch._C import _is_tracing
+from torch._C._functorch import peek_interpreter_stack
+from torch.compiler import is_dynamo_compiling
+from torch.fx.node import has_side_effect
+from torch.overrides import has_torch_function
 
 from nki.base.errors import ArgumentError, NotBatchableError, NotDifferentiableError
-from nki.frameworks import torch_transformed
+from nki.base.tracing_errors import Unscriptable
+from nki.frameworks import torch_fx, torch_transformed
 from nki.frameworks.kernel import check_shape
 
 Saved = Literal["inputs", "results", "all"]
 _SAVED: Final = ("inputs", "results", "all")
 
 
-class Operator:
+class Operator(Unscriptable):
     """A kernel and its gradient as one function of tensors; made by :func:`op`."""
 
     def __init__(
@@ -54,11 +61,13 @@ class Operator:
         }
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        values = (*args, *kwargs.values())
+        if has_torch_function(values) and torch_fx.is_recorded(values):
+            return torch_fx.record(has_side_effect(self) if self.changes else self, args, kwargs)
         if not torch.is_grad_enabled():  # the Function would be most of a small kernel's time
             return self.shown(self.forward(*args, **kwargs))
-        values = (*args, *kwargs.values())
         function = _EagerKernelFunction
-        if torch.compiler.is_dynamo_compiling():
+        if is_dynamo_compiling():
             in_func = torch._C._are_functorch_transforms_active()
             if in_func and not self.changes and not torch.compiler.is_exporting():
                 return self.shown(torch_transformed.apply(self, tuple(kwargs), *values))
@@ -66,6 +75,14 @@ class Operator:
             if not any(isinstance(v, torch.Tensor) and v.requires_grad for v in values):
                 return self.shown(self.forward(*args, **kwargs))
             function = _KernelFunction
+        elif _is_tracing():  # torch.jit.trace keeps the operator of the kernel alone, as torch.export does
+            return self.shown(self.forward(*args, **kwargs))
+        elif (
+            peek_interpreter_stack() is not None and torch_transformed.functionalizes()
+        ):  # where PyTorch has no rule for a Function
+            return self.shown(
+                self.forward(*args, **kwargs) if self.changes else torch_transformed.apply(self, tuple(kwargs), *values)
+            )
         if self.changes:
             self.check_changed(tuple(kwargs), values)
         results = cast("Any", function).apply(self, tuple(kwargs), *values)

@@ -46,7 +46,7 @@ def test_fields_have_the_documented_names_and_types():
             "version_identifier": "",
             "aliases": [],
         },
-        "grid": 1,
+        "grid": [],
         "has_collectives": False,
     }
     fields = json.loads(base64.b64decode(OURS.encode()))

@@ -10,15 +10,23 @@ import logging as _logging
 import nki as _nki
 from neuronxcc.nki import compiler, isa, language, typing
 from nki.beta1.dialect import BETA1 as _BETA1
+from nki.beta1.dialect import BETA1_STATIC as _BETA1_STATIC
 from nki.beta1.launch import baremetal, benchmark, jit, profile, simulate_kernel, trace
 from nki.beta1.tensor import Tensor as tensor  # noqa: N813  # the public name
 from nki.frontend.dialect import register as _register
 
 _register(_BETA1)
+_register(_BETA1_STATIC)
 if not hasattr(_logging, "OFF"):  # the vendor's package adds it: published kernels write logging.disable(logging.OFF)
     setattr(_logging, "OFF", _logging.CRITICAL + 10)  # noqa: B010  # no attribute that a type checker knows
 
-FrameworkKernel = _nki.FrameworkKernel
+
+class FrameworkKernel(_nki.FrameworkKernel):
+    """:class:`nki.FrameworkKernel`, of which a plain function is a kernel of Beta 1."""
+
+    make_kernel = staticmethod(jit)
+
+
 NkiError = _nki.NkiError
 __version__ = _nki.__version__
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 import numpy as np
 
@@ -49,6 +49,21 @@ class Beta1Kernel(Kernel):
     def launch_grid(self, target: Target | None = None) -> tuple[int, ...]:  # noqa: ARG002  # as of all kernels
         return self.grid
 
+    def varied(self, **fields: Any) -> Self:
+        copy = super().varied(**fields)
+        copy.mode = self.mode
+        return copy
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        made = super().__reduce__()
+        return made if isinstance(made, str) or self.mode == "auto" else (*made, {"mode": self.mode})
+
+    def on_cores(self, count: int) -> Kernel:
+        return self[Axis(count, count)]
+
+    def grid_of(self, grid: Any) -> tuple[int, ...]:
+        return grid_of(grid)
+
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         return separated(super().bind(args, kwargs))
 
@@ -74,9 +89,7 @@ def _launched(kernel: Beta1Kernel, axes: tuple[Any, ...]) -> str:
     sizes = grid_of(tuple(Axis(*axis[1:]) if _is_parts(axis) else axis for axis in axes))
     name = f"_grid_{sizes}"
     if name not in kernel.__dict__:
-        launched = Beta1Kernel(kernel.func, sizes, kernel.target, kernel.schedule, kernel.check, kernel.configs)
-        launched.mode = kernel.mode
-        kernel.__dict__.setdefault(name, launched.beside(kernel))
+        kernel.__dict__.setdefault(name, kernel.varied(grid=sizes).beside(kernel))
     return name
 
 
@@ -129,10 +142,12 @@ def jit(func: Callable[..., Any] | None = None, mode: str = "auto", **options: A
 def _kernel(func: Any, target: Target | None, options: str = "") -> Beta1Kernel:
     options = f"{options} {knobs.compiler_flags()}"
     inner: Any = func
+    given: Kernel | None = None
     while not isinstance(inner, FunctionType):
-        if isinstance(inner, Kernel | harness.Baremetal):
-            target = target or getattr(inner, "target", None)
-            inner = inner.func
+        if isinstance(inner, harness.Baremetal):
+            inner = inner.kernel
+        elif isinstance(inner, Kernel):
+            given, inner = given or inner, inner.func
         elif hasattr(inner, "__wrapped__"):
             inner = inner.__wrapped__
         else:
@@ -141,7 +156,9 @@ def _kernel(func: Any, target: Target | None, options: str = "") -> Beta1Kernel:
     if isinstance(inner, FunctionType):
         static = assigned_dialect(inner) is BETA1_STATIC or not _STATIC.isdisjoint(options.split())
         inner = under_dialect(inner, BETA1_STATIC if static else BETA1)
-    return Beta1Kernel(inner, target=target)
+    if given is None:
+        return Beta1Kernel(inner, target=target)
+    return Beta1Kernel(inner, given.grid, target or given.target, given.schedule, given.check, given.configs)
 
 
 def trace(func: Callable[..., Any] | None = None, **options: Any) -> Any:

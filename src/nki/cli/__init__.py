@@ -42,7 +42,8 @@ _CHECK = (
     "imports the files, compiles each kernel for the arguments that the file shows, and runs none, except with --run."
 )
 _INFO = (
-    "List what a model file (.nkix, of nki.export) holds: inputs, outputs, kernels, versions, size. Check its digests."
+    "List what a model file (.nkix, of nki.export) holds: inputs, outputs, kernels, versions, size. Check its digests. "
+    "Of an HLO module (text or .hlo.pb), list the calls of kernels, with op_type and op_name."
 )
 _MIGRATE = (
     "Rewrite kernels of NKI Beta 1 (neuronxcc.nki) and of NKI 0.2 to 0.6 for the present NKI, and run both versions on "

@@ -1,21 +1,37 @@
-"""``nki info``: lists what a model file holds, without its framework."""
+"""``nki info``: lists what a model file holds, and the kernels that an HLO module calls, without a framework."""
 
 from __future__ import annotations
 
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from nki.cli.wording import plural
-from nki.compiler import model_file
+from nki.compiler import hlo_calls, model_file
 from nki.compiler.model_file import ModelFile
 
 
 def command(options: argparse.Namespace) -> int:
-    """Carry out ``nki info``; the file's digests are checked, its program is not loaded."""
-    file = model_file.read(Path(options.file))
+    """Carry out ``nki info``; a model's digests are checked, its program is not loaded."""
+    path = Path(options.file)
+    data = model_file.contents(path)
+    if hlo_calls.is_hlo(data):
+        calls = hlo_calls.kernel_calls(data, str(path))
+        print(json.dumps({"calls": calls, "bytes": len(data)}) if options.json else _text_of_calls(path, calls))
+        return 0
+    file = model_file.loads(data, path)
     print(json.dumps({**file.manifest, "bytes": file.size}) if options.json else _text(file))
     return 0
+
+
+def _text_of_calls(path: Path, calls: list[dict[str, Any]]) -> str:
+    lines = [f"{path}: an HLO module with {plural(len(calls), 'call')} of kernels"]
+    for call in calls:
+        inputs, outputs = ", ".join(call["inputs"]), ", ".join(call["outputs"])
+        lines.append(f"kernel {call['kernel']}({inputs}) -> {outputs}" + f" on {call['target']}" * bool(call["target"]))
+        lines.extend(f"  {name} {call[name]}" for name in ("op_type", "op_name", "source_file") if call[name])
+    return "\n".join(lines)
 
 
 def _text(file: ModelFile) -> str:

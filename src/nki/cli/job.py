@@ -118,8 +118,7 @@ def prepared(
 def _launched(kernel: Kernel, target: Target | None, cores: int) -> Kernel:
     """``kernel`` launched on ``cores`` cores of ``target``."""
     try:
-        chosen = target or kernel.target
-        return Kernel(kernel.func, (), chosen, kernel.schedule, kernel.check, kernel.configs)[cores]
+        return kernel.varied(target=target or kernel.target, grid=()).on_cores(cores)
     except GridError:
         chosen = target or kernel.chosen_target()
         most = chosen.logical_core_max

@@ -24,8 +24,8 @@ class TensorMap(Protocol):
 class Bridge:
     """A module with an ``ADAPTER``, imported when a tensor of its framework is met first.
 
-    ``roots`` are the root modules of the framework's tensor types; none: the bridge for everything else. Of several
-    frameworks in one call, the bridge with the highest ``rank`` takes it.
+    ``roots`` are the root modules of the framework's tensor types, or modules of some of them; none: the bridge for
+    everything else. Of several frameworks in one call, the bridge with the highest ``rank`` takes it.
     """
 
     module: str
@@ -44,7 +44,8 @@ def register_bridges(bridges: Iterable[Bridge]) -> None:
 
 def module_for(kinds: Iterable[type[Any]]) -> str:
     """The module of the bridge for arguments of these types; that of NumPy if no framework has one of them."""
-    roots = (base.__module__.partition(".")[0] for kind in kinds for base in kind.__mro__)
+    modules = [base.__module__ for kind in kinds for base in kind.__mro__]
+    roots = (*modules, *(module.partition(".")[0] for module in modules))
     candidates = [_by_root[root] for root in roots if root in _by_root]
     return max(candidates, key=lambda bridge: bridge.rank, default=_by_root[""]).module
 

@@ -33,6 +33,16 @@ def of_brackets(grid: int | tuple[int, ...], target: Target) -> tuple[int, ...]:
     return degrees
 
 
+def of_programs(grid: Any) -> tuple[int, ...]:
+    """The launch grid of a number of programs, or of a sequence of them. Raises :class:`GridError` for others."""
+    axes: tuple[Any, ...] = (grid,) if isinstance(grid, int) else tuple(grid)
+    if any(isinstance(axis, bool) or not isinstance(axis, int) or axis < 1 for axis in axes):
+        raise GridError(
+            f"launch grid {grid!r}: a grid has a positive number of programs on each axis", fix="pass grid=(16, 8)"
+        )
+    return axes
+
+
 def of_launch(name: str, grid: tuple[int, ...], target: Target) -> tuple[int, ...]:
     """The grid on which kernel ``name`` runs: that of its brackets, or of the environment if ``grid`` is empty.
 

@@ -90,11 +90,15 @@ def write(path: Path, data: bytes) -> None:
 
 def read(path: Path) -> ModelFile:
     """The model file at ``path``. Raises :class:`ModelFileError` for a damaged, foreign or newer file."""
+    return loads(contents(path), path)
+
+
+def contents(path: Path) -> bytes:
+    """The bytes of a file that should hold a model. Raises :class:`ModelFileError` if there is none."""
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         raise ModelFileError(f"cannot read {path}: {error}", fix="check the path") from None
-    return loads(data, path)
 
 
 def loads(data: bytes, path: Path) -> ModelFile:

@@ -1,4 +1,4 @@
-"""Pickles of kernels: as Python pickles functions, by the name of the kernel's function.
+"""Copies of kernels, and their pickles: as Python pickles functions, by the name of the kernel's function.
 
 The process that loads a kernel imports the function's module, so the kernel's code is the one there.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from nki import target as targets
-from nki.frontend.dialect import original, release, under_dialect
+from nki.compiler import launch_grid
+from nki.frontend.dialect import original, registered, under_dialect
 from nki.ir.ordering import Pairs
 from nki.target.model import Target
 
@@ -25,6 +26,15 @@ class PickledByName:
     check: bool
     configs: Any
 
+    def varied(self, **fields: Any) -> Self:
+        """A kernel of the same class that differs in ``fields``, those of the constructor, and compiles by itself."""
+        own = {name: getattr(self, name) for name in ("func", "grid", "target", "schedule", "check", "configs")}
+        return cast("Any", type(self))(**own | fields)
+
+    def grid_of(self, grid: Any) -> tuple[int, ...]:
+        """The launch grid that a framework gives as ``grid=``: independent programs, or cores that can hold them."""
+        return launch_grid.of_programs(grid)
+
     def __copy__(self) -> Self:
         return self
 
@@ -36,10 +46,10 @@ class PickledByName:
         named = _named(self.func)
         if named is self:
             return self.func.__qualname__
-        func, version = original(self.func)
+        func, dialect = original(self.func)
         base = named if isinstance(named, PickledByName) and original(named.func)[0] is func else func
         target = self.target and self.target.name
-        return _restored, (type(self), base, version, self.grid, target, self.schedule, self.check, self.configs)
+        return _restored, (type(self), base, dialect, self.grid, target, self.schedule, self.check, self.configs)
 
 
 def _named(func: Callable[..., Any]) -> Any:
@@ -51,9 +61,9 @@ def _named(func: Callable[..., Any]) -> Any:
 
 
 def _restored(
-    kind: Callable[..., Any], base: Any, version: str | None, grid: tuple[int, ...], target: str | None, *rest: Any
+    kind: Callable[..., Any], base: Any, dialect: str | None, grid: tuple[int, ...], target: str | None, *rest: Any
 ) -> Any:
     func, own = original(base.func if isinstance(base, PickledByName) else base)
-    if version is not None:
-        func = base.func if version == own else under_dialect(func, release(version))
+    if dialect is not None:
+        func = base.func if dialect == own else under_dialect(func, registered(dialect))
     return kind(func, grid, targets.find(target) if target else None, *rest)

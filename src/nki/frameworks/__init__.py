@@ -19,6 +19,7 @@ BRIDGES: Final = (
     Bridge(f"{__name__}.numpy", (), 0),
     Bridge(f"{__name__}.torch", ("torch",), 1),
     Bridge(f"{__name__}.jax", ("jax", "jaxlib"), 2),
+    Bridge(f"{__name__}.torch_fx", ("torch.fx.proxy",), 3),
 )
 
 HLO_FOLDER: Final = "neuron_framework_debug"

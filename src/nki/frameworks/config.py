@@ -58,7 +58,7 @@ class BackendConfig:
             "kernel_format": self.kernel_format,
             "kernel_version": _KERNEL_VERSION,
             "klir_binary": binary,
-            "grid": self.grid[0] if self.grid else 1,
+            "grid": self.grid[0] if self.grid else [],
             "has_collectives": self.has_collectives,
         }
         return base64.b64encode(json.dumps(fields).encode()).decode()

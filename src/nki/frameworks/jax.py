@@ -8,25 +8,32 @@ A kernel's call is one JAX primitive; :mod:`nki.frameworks.jax_call` holds its r
 
 from __future__ import annotations
 
+import ctypes
+import secrets
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import jax
 import numpy as np
 from jax.core import Tracer
 
+from nki import compiler
 from nki.base import dtype as dtypes
+from nki.base.tracing_errors import FixedShapeError
 from nki.frameworks import jax_call
-from nki.frameworks.jax_simulated import SimulatedExecutable
 from nki.frameworks.kernel import Adapter, FrameworkKernel, pack
 from nki.frameworks.numpy import NumPyTensors
 from nki.jit import simulation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
+    from nki.compiler.executable import Executable
     from nki.jit import Kernel
+
+Run = Callable[[list["NDArray[Any]"]], "Sequence[NDArray[Any]]"]
+"""Results of the simulator for inputs in NKI's dtypes."""
 
 
 class JAXTensors(NumPyTensors):
@@ -34,6 +41,16 @@ class JAXTensors(NumPyTensors):
 
     def is_framework_tensor(self, t: Any) -> bool:
         return isinstance(t, jax.Array) or super().is_framework_tensor(t)
+
+    def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]:
+        sizes: tuple[Any, ...] = t.shape
+        if isinstance(t, Tracer) and (open_sizes := [str(size) for size in sizes if not isinstance(size, int)]):
+            raise FixedShapeError(
+                f"its shape ({', '.join(map(str, sizes))}) has {', '.join(open_sizes)}, and kernels are compiled for "
+                "fixed shapes",
+                fix="export for a shape of numbers, one program for each; axes of jax.vmap alone may stay symbols",
+            )
+        return super().map_framework_tensor(t)
 
 
 class JAXAdapter(JAXTensors, Adapter):
@@ -69,6 +86,39 @@ class JAXAdapter(JAXTensors, Adapter):
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
         return jax.numpy.asarray(array.view(dtypes.of(array.dtype).plain))
+
+
+class SimulatedExecutable(compiler.executable.Executable):
+    """A compiled kernel, of which the simulator runs each launch in place of native code.
+
+    Graphs name it by a path of no file, since only this process can simulate it; exported programs hold the kernel as
+    they hold any other, so they run natively.
+    """
+
+    def __init__(self, executable: Executable, run: Run) -> None:
+        self.run = run
+        self.name, self.kernel, self.precise = executable.name, executable.kernel, executable.precise
+        self.inputs, self.outputs, self.changes = executable.inputs, executable.outputs, executable.changes
+        self.returns_sequence = executable.returns_sequence
+        self.reference = Path(f"/nki-simulated/{self.name}-{secrets.token_hex(8)}")
+
+    def artifact(self) -> Path:
+        return self.reference
+
+    def launch(
+        self,
+        pointers: Sequence[int],
+        floats: Sequence[float] = (),  # noqa: ARG002  # all compiled in
+        from_torch: bool = False,  # noqa: ARG002  # the simulator has one thread
+    ) -> None:
+        count = len(self.inputs)
+        arrays = [
+            np.frombuffer(ctypes.string_at(pointer, tensor.nbytes), spec.dtype.dtype).reshape(spec.shape).copy()
+            for pointer, tensor, spec in zip(pointers, self.kernel.inputs, self.inputs, strict=False)
+        ]
+        for pointer, result in zip(pointers[count:], self.run(arrays), strict=True):
+            data = result.tobytes()
+            ctypes.memmove(pointer, data, len(data))
 
 
 class JAXFrameworkKernel(JAXTensors, FrameworkKernel):

@@ -121,6 +121,7 @@ def _refuse_derivative(*_: Any, executable: Executable, **__: Any) -> Any:
 
 
 ad.primitive_jvps[nki_call] = _refuse_derivative
+ad.primitive_transposes[nki_call] = _refuse_derivative
 
 
 # Batches

@@ -21,14 +21,17 @@ from nki.base.dtype import DType
 from nki.base.errors import (
     ArtifactError,
     EmptyTensorError,
-    GridError,
     OperandError,
     ScalarTensorError,
     UnknownDTypeError,
 )
 from nki.base.locks import Lock
+from nki.compiler import output_arguments
 from nki.frameworks import embedded
 from nki.frameworks.config import BackendConfig
+from nki.frontend.capture import capture
+from nki.frontend.dialect import dialect_of, under_dialect
+from nki.frontend.returned import by_reference
 from nki.jit import Kernel, jit, simulate_eagerly
 
 if TYPE_CHECKING:
@@ -90,13 +93,16 @@ class FrameworkKernel(TensorMap):
 
     Subclass it for a framework, with the three methods of :class:`TensorMap`; dtypes may be those of NKI or of NumPy.
     ``func`` is a kernel function, decorated or not; ``func_name`` the name that the graph shows. ``grid`` is a number
-    of cores, or a grid of independent programs of any size and rank, which one core runs one after the other. One
-    object serves any number of argument shapes; each gets a config of its own.
+    of cores, or a grid of independent programs of any size and rank, which one core runs one after the other; for a
+    kernel of Beta 1 it is what its brackets take. One object serves any number of argument shapes; each gets a config
+    of its own.
 
     ``enable_cache``, also an attribute of the class: False compiles anew in each call of :meth:`dump_config`.
     """
 
     enable_cache: bool = True
+    make_kernel = staticmethod(jit)
+    """Makes a kernel of a plain function; that of ``neuronxcc.nki`` makes one of Beta 1."""
 
     def __init__(
         self,
@@ -109,12 +115,20 @@ class FrameworkKernel(TensorMap):
     ) -> None:
         if func is None:
             raise TypeError(f"{type(self).__name__} needs func=, the kernel function")
-        kernel = func if isinstance(func, Kernel) else jit(func, **kernel_attrs)
-        self.kernel: Final[Kernel] = kernel.with_schedule(())
-        self.grid = self.kernel.grid = _grid(grid) or kernel.grid
+        kernel = func if isinstance(func, Kernel) else self.make_kernel(func, **kernel_attrs)
+        self.grid = kernel.grid_of(grid) or kernel.grid
+        self._given = kernel.varied(grid=self.grid)
+        self.kernel = _by_reference(self._given)
         self.func_name: Final = func_name or kernel.func.__name__
         if enable_cache is not None:
             self.enable_cache = enable_cache
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "kernel"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.kernel = _by_reference(self._given)
 
     @property
     def func(self) -> Callable[..., Any]:
@@ -124,15 +138,19 @@ class FrameworkKernel(TensorMap):
     def dump_config(self, *args: Any, **kwargs: Any) -> tuple[str, list[str], list[str]]:
         """Compile for these arguments; returns the ``backend_config`` text, the input names and the output names.
 
+        A kernel that returns nothing returns the arguments that it writes. One of these is an output alone, and no
+        input of the graph's call, if the kernel writes all of it before it reads any.
         Only shapes and dtypes of the tensors matter, not their contents. With ``enable_cache``, equal shapes, dtypes
         and constants get the kernel that was compiled for them first.
         """
         tensors = _Described(self)
         if self.enable_cache:
             executable, _ = self.kernel.specialise(args, kwargs, tensors)
+            executable = output_arguments.without_operands(executable, capture(self.func))
             binary = remember(executable)
         else:
             executable = self.kernel.compile_anew(args, kwargs, tensors)
+            executable = output_arguments.without_operands(executable, capture(self.func))
             binary = str(executable.artifact())
         if not Path(binary).is_file():
             executable.artifact()  # the cache was cleared since
@@ -143,6 +161,13 @@ class FrameworkKernel(TensorMap):
             )
         config = _config(executable, binary, executable.kernel.grid, self.func_name)
         return config.encode(), list(config.input_names), list(config.output_names)
+
+
+def _by_reference(kernel: Kernel) -> Kernel:
+    """``kernel``, which may return nothing: its results are then the arguments that it writes."""
+    dialect = dialect_of(kernel.func)
+    referenced = by_reference(dialect)
+    return kernel if referenced is dialect else kernel.varied(func=under_dialect(kernel.func, referenced))
 
 
 class _Described:
@@ -174,15 +199,6 @@ class _Described:
                 "is no dtype of NKI",
                 fix='return one of nki.language, such as nl.bfloat16, or one of NumPy, such as np.dtype("float32")',
             ) from None
-
-
-def _grid(grid: int | Sequence[int]) -> tuple[int, ...]:
-    axes: tuple[Any, ...] = (grid,) if isinstance(grid, int) else tuple(grid)
-    if any(isinstance(axis, bool) or not isinstance(axis, int) or axis < 1 for axis in axes):
-        raise GridError(
-            f"launch grid {grid!r}: a grid has a positive number of programs on each axis", fix="pass grid=(16, 8)"
-        )
-    return axes
 
 
 def check_shape(shape: Sequence[int]) -> None:

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 import torch
-from torch._C import _len_torch_dispatch_stack
+from torch._C import _is_tracing, _len_torch_dispatch_stack, _len_torch_function_stack
 from torch._C._functorch import is_functorch_wrapped_tensor, peek_interpreter_stack
 from torch.autograd import forward_ad
-from torch.fx.experimental.symbolic_shapes import guard_scalar
+from torch.compiler import is_dynamo_compiling
+from torch.fx.experimental.symbolic_shapes import guard_scalar, has_free_unbacked_symbols
 
 from nki.base import dtype as dtypes
 from nki.base.errors import EagerTraceError
 from nki.base.locks import imported
+from nki.base.tracing_errors import FixedShapeError
 from nki.frameworks import embedded, torch_distributed, torch_simulated
 from nki.frameworks.kernel import Adapter, FrameworkKernel, pack, remember
 from nki.frameworks.torch_launch import fresh_specs, launch, launch_in_place, launch_plain, shaped, updated
@@ -33,7 +35,10 @@ from nki.frameworks.torch_tensors import (
     StandIn,
     TorchTensors,
     check_devices,
+    check_open,
     not_differentiable,
+    open_sizes,
+    refuse_unknown,
     torch_dtype,
 )
 from nki.jit import simulate_eagerly
@@ -51,18 +56,22 @@ class TorchAdapter(TorchTensors, Adapter):
     """Runs kernels on tensors in the memory of the CPU."""
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if torch.compiler.is_dynamo_compiling():
+        if is_dynamo_compiling():
             if torch_distributed.among([*args, *kwargs.values()]):
                 return torch_distributed.call(kernel, args, kwargs)
             return _call_in_graph(kernel, args, kwargs, False)
         under_func = _under_func()
-        if not (kwargs or under_func or _len_torch_dispatch_stack()):
+        # What PyTorch shows to a mode, or records in torch.jit.trace, is its operators' calls.
+        watched = under_func or _len_torch_dispatch_stack() or _len_torch_function_stack() or _is_tracing()
+        if not (kwargs or watched):
             results = launch_plain(kernel, args)
             if results is not None:
                 return results
+        if _is_tracing():
+            return _call_in_trace(kernel, args, kwargs)
         executable, tensors, floats = kernel.launchable(args, kwargs, self)
         grad = torch.is_grad_enabled()
-        plain = not _len_torch_dispatch_stack() and not under_func
+        plain = not watched
         for t in tensors:
             if not t.is_cpu:
                 if any(x.device.type == "xla" for x in tensors):
@@ -88,8 +97,10 @@ class TorchAdapter(TorchTensors, Adapter):
     def simulate(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if torch_distributed.among([*args, *kwargs.values()]):
             return torch_distributed.call(kernel, args, kwargs)
-        if torch.compiler.is_dynamo_compiling() or _under_func():
+        if is_dynamo_compiling() or _under_func() or _len_torch_dispatch_stack() or _len_torch_function_stack():
             return _call_in_graph(kernel, args, kwargs, True)
+        if _is_tracing():
+            raise _no_simulator("torch.jit.trace")
         return super().simulate(kernel, args, kwargs)
 
     def to_numpy(self, t: Any) -> NDArray[Any]:
@@ -121,12 +132,39 @@ def _under_func() -> bool:
     return peek_interpreter_stack() is not None or level >= 0
 
 
+def _call_in_trace(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The results of ``kernel``, as a node of the graph that ``torch.jit.trace`` records.
+
+    Such a graph is saved, so it holds the kernel itself. While it is recorded, sizes of tensors are tensors, too, but a
+    kernel is compiled for numbers. PyTorch itself copies what changes: such graphs drop an operator that has no effect
+    but on a list of tensors.
+    """
+    state: Any = torch._C
+    trace = state._get_tracing_state()
+    state._set_tracing_state(None)
+    try:
+        executable, tensors = kernel.specialise(args, kwargs, ADAPTER)
+        check_devices([t.device.type for t in tensors])
+        name = embedded.embed(executable)
+    finally:
+        state._set_tracing_state(trace)
+    results = launch_op(tensors, name)
+    for output, number in executable.changes.items():
+        tensors[number].copy_(results[output].view(executable.inputs[number].shape))
+        results[output] = tensors[number].view(executable.outputs[output].shape)
+    return pack(executable, results)
+
+
+def _no_simulator(tracer: str) -> EagerTraceError:
+    return EagerTraceError(
+        f"the eager simulator runs in this process alone, and {tracer} records a program for others",
+        fix="record it without nki.simulate and NKI_SIMULATOR=1",
+    )
+
+
 def _refuse_export() -> None:
     if torch.compiler.is_exporting():
-        raise EagerTraceError(
-            "the eager simulator needs values, and inside torch.export there are none",
-            fix="export without nki.simulate and NKI_SIMULATOR=1",
-        )
+        raise _no_simulator("torch.export")
 
 
 def _named(executable: Executable) -> str:
@@ -178,8 +216,9 @@ _TENSOR: Final = "open_nki::tensor"
 
 def _call_in_graph(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], simulated: bool) -> Any:
     tensors: list[torch.Tensor] = []
+    dynamic = _dynamic()
     described = [_describe(x, tensors) for x in (*args, *kwargs.values())]
-    name, order, is_sequence, changes = _prepare(kernel, simulated, tuple(kwargs), *described)
+    name, order, is_sequence, changes = _prepare(kernel, simulated, dynamic, tuple(kwargs), *described)
     outputs = _dispatched(name, [tensors[i] for i in order], changes, simulated)
     return tuple(outputs) if is_sequence else outputs[0]
 
@@ -192,6 +231,8 @@ def _describe(value: Any, tensors: list[torch.Tensor]) -> Any:
     """
     if isinstance(value, torch.Tensor):
         tensors.append(value)
+        if has_free_unbacked_symbols(value):
+            _refuse_unknown()
         shape = tuple([guard_scalar(d) for d in value.shape])
         # Not the layout, at which no backward may look under the compiler; the operator looks at it.
         return (_TENSOR, len(tensors) - 1, shape, value.dtype, value.device.type)
@@ -216,12 +257,27 @@ def _restore(value: Any) -> Any:
 
 
 @torch.compiler.assume_constant_result
+def _dynamic() -> tuple[str, ...]:
+    return open_sizes()
+
+
+@torch.compiler.assume_constant_result
+def _refuse_unknown() -> None:
+    refuse_unknown()
+
+
+@torch.compiler.assume_constant_result
 def _prepare(
-    kernel: Kernel, simulated: bool, names: tuple[str, ...], *described: Any
+    kernel: Kernel, simulated: bool, dynamic: tuple[str, ...], names: tuple[str, ...], *described: Any
 ) -> tuple[str, tuple[int, ...], bool, _Changes]:
     """Compile; returns the operator's name for the kernel, the order of its inputs among the tensors, its form, and the
-    outputs that are inputs.
+    outputs that are inputs. ``dynamic``: the sizes that had to stay open before the kernel's arguments were described.
     """
+    try:
+        check_open(dynamic, open_sizes())
+    except FixedShapeError as error:
+        error.message = f"kernel {kernel.func.__name__!r}: {error.message}"
+        raise
     values = [_restore(x) for x in described]
     split = len(values) - len(names)
     args, kwargs = tuple(values[:split]), dict(zip(names, values[split:], strict=True))

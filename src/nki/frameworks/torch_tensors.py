@@ -1,15 +1,17 @@
 """PyTorch's tensors as arguments of kernels: dtypes, shapes, layouts and devices."""
 
 # PyTorch declares types only in part.
-# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
+from torch._guards import TracingContext
 
 from nki.base import dtype as dtypes
 from nki.base.errors import (
@@ -19,6 +21,7 @@ from nki.base.errors import (
     TensorLayoutError,
     UnknownDTypeError,
 )
+from nki.base.tracing_errors import FixedShapeError
 from nki.frameworks.kernel import TensorMap, check_shape
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ _TO_TORCH: Final[dict[DType, torch.dtype]] = {nki: theirs for theirs, nki in TO_
     dtypes.float4_e2m1fn_x4: torch.uint16,
 }
 _NARROWER: Final = {torch.float64: "float32"}
+_LOCAL: Final = re.compile(r"^L\['(\w+)'\]")
 PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -85,8 +89,7 @@ class TorchTensors(TensorMap):
                 f"a tensor of layout {t.layout} is not one block of elements", fix="pass a dense tensor"
             )
         try:
-            # Under a tracer dimensions are symbols; a kernel is compiled for numbers, so the trace gets a guard here.
-            shape = t.shape if type(t) in PLAIN else tuple(int(d) for d in t.shape)
+            shape = t.shape if type(t) in PLAIN else numbers(t)
         except RuntimeError:
             if not t.is_nested:
                 raise
@@ -96,6 +99,64 @@ class TorchTensors(TensorMap):
         if not shape or 0 in shape:
             check_shape(shape)
         return shape, t.dtype
+
+
+# Tracers hold sizes as symbols. A kernel is compiled for numbers, so a trace gets a guard for each size that a kernel
+# sees. That cannot be where the caller has said that a size stays dynamic (torch.export.Dim, mark_dynamic), or where it
+# depends on data.
+
+
+def numbers(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The shape of ``tensor``, for which the trace then holds. Raises :class:`FixedShapeError` if it must stay open."""
+    symbols = [size for size in tensor.shape if isinstance(size, torch.SymInt)]
+    if not symbols:
+        return tuple(tensor.shape)
+    environment = symbols[0].node.shape_env
+    before = open_sizes(environment)
+    for size in symbols:
+        if not size.node.has_hint():
+            refuse_unknown()
+    shape = tuple([int(size) for size in tensor.shape])
+    check_open(before, open_sizes(environment))
+    return shape
+
+
+def open_sizes(environment: Any = None) -> tuple[str, ...]:
+    """The sizes that the caller has marked as dynamic and that are symbols yet; by default in the present trace."""
+    if environment is None:
+        context = TracingContext.try_get()
+        environment = context.fake_mode.shape_env if context is not None and context.fake_mode is not None else None
+    found: list[str] = []
+    for tracked in getattr(environment, "tracked_fakes", None) or ():
+        constraints = getattr(tracked.symbolic_context, "constraint_sizes", None)
+        if constraints is None or not isinstance(tracked.fake, torch.Tensor):
+            continue
+        for axis, (size, constraint) in enumerate(zip(tracked.fake.shape, constraints, strict=True)):
+            is_marked = constraint is not None and not constraint.warn_only
+            if is_marked and isinstance(size, torch.SymInt) and not environment.replace(size.node.expr).is_number:
+                name = _LOCAL.sub(r"\1", tracked.source.name)
+                found.append(f"dimension {axis} of {name}")
+    return tuple(found)
+
+
+def check_open(before: tuple[str, ...], after: tuple[str, ...]) -> None:
+    """Raise :class:`FixedShapeError` if the kernel has made a number of a size that was open ``before``."""
+    closed = [name for name in before if name not in after]
+    if closed:
+        raise FixedShapeError(
+            f"{', '.join(closed)} {'is' if len(closed) == 1 else 'are'} marked as dynamic, and kernels are compiled "
+            "for fixed shapes",
+            fix="give it a number: leave it out of dynamic_shapes or mark_dynamic, or allow a number with Dim.AUTO or "
+            "maybe_mark_dynamic",
+        )
+
+
+def refuse_unknown() -> NoReturn:
+    """Raise :class:`FixedShapeError` for a shape that depends on the contents of tensors."""
+    raise FixedShapeError(
+        "the shape of a tensor depends on data, and kernels are compiled for fixed shapes",
+        fix="pad the tensor to a shape that is known when the program is traced",
+    )
 
 
 def check_devices(devices: Sequence[str]) -> None:

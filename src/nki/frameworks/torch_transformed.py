@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import torch
-from torch._C._functorch import peek_interpreter_stack
+from torch._C._functorch import TransformType, get_interpreter_stack, peek_interpreter_stack
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 
 from nki.base.errors import NotDifferentiableError
+from nki.compiler.cache.captured_values import constant_key
 from nki.frameworks.kernel import check_shape
 from nki.frameworks.torch_operators import has_tangent
 
@@ -65,6 +66,8 @@ _TENSOR: Final = _Tensor()
 _PROCESS: Final = uuid.uuid4().hex
 """Caches of graphs on disk must not take a call of this process for one of another."""
 _calls: Final[dict[str, _Call]] = {}
+_names: Final[dict[Any, str]] = {}
+"""The names of calls, by what they differ in."""
 
 
 class Owner(Protocol):
@@ -72,6 +75,11 @@ class Owner(Protocol):
 
     @property
     def function(self) -> type[Function]: ...
+
+
+def functionalizes() -> bool:
+    """True inside ``torch.func.functionalize``, at any level."""
+    return any(level.key() == TransformType.Functionalize for level in get_interpreter_stack() or ())
 
 
 def apply(owner: Owner, *arguments: Any) -> Any:
@@ -94,9 +102,12 @@ def _plain(value: Any) -> Any:
 @torch.compiler.assume_constant_result
 def _named(owner: Owner, are_tensors: tuple[bool, ...], *constants: Any) -> str:
     """The name of a call with these arguments; those that are tensors are given by their places only."""
-    arguments = [_TENSOR if is_tensor else x for is_tensor, x in zip(are_tensors, constants, strict=True)]
-    name = f"{_PROCESS}:{len(_calls)}"
-    _calls[name] = _Call(owner.function, (owner, *arguments))
+    key = (owner, are_tensors, constant_key("", constants))
+    name = _names.get(key)
+    if name is None:
+        arguments = [_TENSOR if is_tensor else x for is_tensor, x in zip(are_tensors, constants, strict=True)]
+        name = _names[key] = f"{_PROCESS}:{len(_calls)}"
+        _calls[name] = _Call(owner.function, (owner, *arguments))
     return name
 
 

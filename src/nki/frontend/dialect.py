@@ -290,10 +290,15 @@ def under_dialect(function: Callable[..., Any], dialect: Dialect) -> FunctionTyp
 
 
 def original(function: Any) -> tuple[Any, str | None]:
-    """The function that :func:`under_dialect` was given, and the release; any other function as it is, and None."""
+    """The function that :func:`under_dialect` was given, and the dialect's name; any other as it is, and None."""
     if isinstance(function, FunctionType) and function in _originals:
-        return _originals[function], _assigned[function].releases[0]
+        return _originals[function], _assigned[function].name
     return function, None
+
+
+def registered(name: str) -> Dialect:
+    """The dialect that :func:`register` has made known by this name."""
+    return _registered[name]
 
 
 def assigned_dialect(function: object) -> Dialect | None:
@@ -320,6 +325,7 @@ __all__ = [
     "dialect_of",
     "original",
     "register",
+    "registered",
     "release",
     "under_dialect",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from dataclasses import replace
 from typing import Any, cast
 
 from nki.base.errors import ReturnError
@@ -11,11 +12,40 @@ from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.builder import Builder
 from nki.frontend.capture import Captured
 from nki.frontend.code_objects import FunctionNode
+from nki.frontend.dialect import Dialect
 from nki.frontend.scopes import bound_names
 from nki.ir.loop import instructions
-from nki.ir.types import Access, Buffer, is_contiguous
+from nki.ir.types import Access, Buffer, Tensor, is_contiguous
 
 _ALLOCATE = "allocate it with nl.ndarray(…, buffer=nl.shared_hbm), copy the result into it and return it"
+
+
+def written_arguments(builder: Builder) -> list[Tensor]:
+    """The arguments that a kernel writes, in the order of its parameters."""
+    written = {access.tensor for inst in instructions(builder.body) for access in inst.writes()}
+    return [tensor for tensor in builder.tensors if tensor.role == "input" and tensor in written]
+
+
+def by_reference(dialect: Dialect) -> Dialect:
+    """``dialect``, in which a kernel that returns nothing returns the arguments that it writes.
+
+    It is ``dialect`` itself if that has a rule of its own for results.
+    """
+    if dialect.results is not None:
+        return dialect
+    return replace(dialect, name=f"{dialect.name}, outputs by reference", results=_or_written)
+
+
+def _is_nothing(result: Any) -> bool:
+    return result is None or (isinstance(result, tuple | list) and not result)
+
+
+def _or_written(builder: Builder, result: Any) -> Any:
+    if not _is_nothing(result):
+        return result
+    wrap = builder.dialect.tensor.wrap
+    outputs = tuple(wrap(Access.whole(tensor)) for tensor in written_arguments(builder))
+    return outputs[0] if len(outputs) == 1 else outputs
 
 
 class Returned:
@@ -31,8 +61,8 @@ class Returned:
     def outputs(self) -> list[Access]:
         """The tensors that the kernel returned, each of them whole, maybe in another shape."""
         result = self.result
-        if result is None or (isinstance(result, tuple | list) and not result):
-            written = self._written()
+        if _is_nothing(result):
+            written = [tensor.name for tensor in written_arguments(self.builder)]
             what = f", and writes to its argument{'s'[: len(written) > 1]} {', '.join(map(repr, written))}"
             raise ReturnError(
                 f"kernel {self.captured.name!r} returns nothing{what if written else ''}",
@@ -83,11 +113,6 @@ class Returned:
             message = f"'{tensor.name}' is returned and in nl.{tensor.buffer.value}: since NKI 0.3 results are in "
             warn_at(tensor.span or span, message + "nl.shared_hbm", NkiDeprecationWarning, since="0.3")
         return view
-
-    def _written(self) -> list[str]:
-        """The arguments that the kernel writes."""
-        accesses = [access for inst in instructions(self.builder.body) for access in inst.writes()]
-        return list(dict.fromkeys(access.name for access in accesses if access.tensor.role == "input"))
 
     def _end_with(self, written: list[str]) -> str:
         """The statement that returns all outputs that the kernel has allocated, and the arguments that it writes."""
@@ -151,8 +176,19 @@ def _is_all(view: Access) -> bool:
     return same and view.offset == 0 and is_contiguous(view) and view.dynamic is None
 
 
+def returns_nothing(captured: Captured) -> bool:
+    """True if no return statement of the kernel has a value."""
+    return all(statement.value is None or ast.unparse(statement.value) == "None" for statement in _returns(captured))
+
+
 def _return_statement(captured: Captured) -> ast.Return | None:
     """The kernel's return statement if it has just one."""
+    returns = _returns(captured)
+    return returns[0] if len(returns) == 1 else None
+
+
+def _returns(captured: Captured) -> list[ast.Return]:
+    """The return statements of the kernel itself."""
     returns: list[ast.Return] = []
     todo: list[ast.AST] = list(ast.iter_child_nodes(captured.node))
     while todo:
@@ -161,7 +197,7 @@ def _return_statement(captured: Captured) -> ast.Return | None:
             returns.append(node)
         elif not isinstance(node, FunctionNode):
             todo.extend(ast.iter_child_nodes(node))
-    return returns[0] if len(returns) == 1 else None
+    return returns
 
 
-__all__ = ["Returned"]
+__all__ = ["Returned", "by_reference", "returns_nothing", "written_arguments"]

@@ -60,9 +60,8 @@ class CompileOptions:
     def launched(self, kernel: Kernel) -> Kernel:
         """``kernel`` for this target and this number of cores."""
         if self.target is not None:
-            target = targets.find(self.target)
-            kernel = Kernel(kernel.func, kernel.grid, target, kernel.schedule, kernel.check, kernel.configs)
-        return kernel if self.lnc is None else kernel[self.lnc]
+            kernel = kernel.varied(target=targets.find(self.target))
+        return kernel if self.lnc is None else kernel.on_cores(self.lnc)
 
 
 class Spec(NamedTuple):

@@ -22,7 +22,7 @@ def simulate_kernel(
     ``func`` is a kernel or an undecorated function. It is :func:`nki.simulate` in another form.
     """
     kernel = as_kernel(func)
-    return simulate(kernel if lnc is None else kernel[lnc])(*args, **dict(kwargs or {}))
+    return simulate(kernel if lnc is None else kernel.on_cores(lnc))(*args, **dict(kwargs or {}))
 
 
 def simulate_py(path: str | Path, func_name: str, args: Sequence[Any] = (), **kwargs: Any) -> Any:
