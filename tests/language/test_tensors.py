@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -70,7 +73,7 @@ def loops_on(tile):
 
 def compares(tile):
     register = nisa.register_alloc(3)
-    assert not (register == tile) and not (register == None)  # noqa: E711, SIM201  # kernels write it
+    assert not (register == None) and register != None  # noqa: E711, SIM201  # kernels write it
     assert tile.ndim == 2 and tile.size == 64 and len(tile) == 8 and tile.name == "tile"
     assert register == 3
 
@@ -94,3 +97,80 @@ def compares(tile):
 def test_messages_name_the_tensor(use: Callable[[Any], Any], error: type[NkiError], text: str) -> None:
     with pytest.raises(error, match=text):
         applied.compile(A, use)
+
+
+COMPARISONS = {
+    "equal": (lambda a, b: nl.multiply(a, a == b), "`nl.equal(a, b)`"),
+    "not equal": (lambda a, b: nl.multiply(a, a != b), "`nl.not_equal(a, b)`"),
+    "itself": (lambda a, b: nl.multiply(a, a == a), "nl.equal(a, a)"),  # noqa: PLR0124
+    "views": (lambda a, b: a[0:4] != b[4:8], r"nl.not_equal(a[0:4], b[4:8])"),
+    "number on the right": (lambda a, b: a == 1.0, "nl.equal(a, 1.0)"),
+    "number on the left": (lambda a, b: 0 != b, "nl.not_equal(0, b)"),  # noqa: SIM300, YODA
+    "text": (lambda a, b: a == "x", "nl.equal"),
+    "parts of tuples": (lambda a, b: (a, 1) == (b, 1), "nl.equal(a, b)"),
+    "position in a list": (lambda a, b: [a, b].index(b), "`a is b`"),
+    "condition": (lambda a, b: a if a == b else b, "nl.equal(a, b)"),
+    "operand of a function": (lambda a, b: functools.reduce(lambda x, y: x == y, [a, b]), "nl.equal(x, y)"),
+}
+
+
+@pytest.mark.parametrize(("use", "fix"), COMPARISONS.values(), ids=COMPARISONS)
+@pytest.mark.parametrize("version", [None, "0.2", "0.6", "0.7"])
+def test_tensors_are_not_compared_by_python(use: Callable[[Any, Any], Any], fix: str, version: str | None) -> None:
+    def kernel(x):
+        a = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+        b = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+        use(a, b)
+        return x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(TensorOperatorError) as caught:
+            nki.jit(kernel, nki_version=version).compile(A)
+    assert fix in caught.value.fix
+
+
+@pytest.mark.parametrize("other", ["tile", "scalar", "3", "register"])
+@pytest.mark.parametrize("sign", ["==", "!="])
+@pytest.mark.parametrize("run", [nki.jit, nki.simulate])
+def test_registers_are_not_compared_with_tensors(other: str, sign: str, run: Any) -> None:
+    def kernel(x):
+        tile, register = nl.load(x), nisa.register_alloc(3)
+        scalar = nisa.scalar_load(nl.zeros((1, 1), nl.int32))
+        against = {"tile": tile, "scalar": scalar, "3": 3, "register": nisa.register_alloc(2)}[other]
+        for left in (register, scalar) if other == "tile" else (register,):
+            if left == against if sign == "==" else left != against:
+                pass
+        return x
+
+    with pytest.raises(NkiError, match="compare|register"):
+        run(kernel)(A)
+
+
+@pytest.mark.parametrize("run", [nki.jit, nki.simulate])
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
+def test_tensors_are_found_by_identity(run: Any) -> None:
+    """None is compared as Python compares it; lists, tuples, sets and dictionaries find a tensor itself."""
+
+    @dataclass
+    class Pair:
+        first: Any
+        second: Any = None
+
+    def kernel(x):
+        a, b, register = nl.load(x), nl.load(x), nisa.register_alloc(3)
+        seen = [a]
+        if b not in seen:
+            seen.append(b)
+        assert len(seen) == 2 and b in seen and b in (a, b) and a[0:4] not in seen and register not in seen
+        assert register in [b, register] and None not in seen and None in [a, None]
+        table = {a: 1, b: 2, register: 3}
+        assert table[b] == 2 and table[register] == 3 and b in table and b in {a, b} and a[:] not in table
+        assert not (a == None) and a != None and None != a and not (None == a)  # noqa: E711, SIM201
+        assert a is a and a is not b
+        assert Pair(a) == Pair(a) and [a, b] == [a, b] and [a, None].index(a) == 0  # noqa: PLR0124
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, seen[1])
+        return out
+
+    assert np.array_equal(run(kernel)(A), A)

@@ -29,9 +29,9 @@ from nki.frontend.python.float_loads import (
     operate,
     takes_runtime_floats,
 )
-from nki.frontend.python.hooks import Managed, warn_reached
+from nki.frontend.python.hooks import Managed, contains, warn_reached
 from nki.frontend.report import portable_text
-from nki.frontend.rewrite import CALL, KEY, REFUSE, UNCAUGHT, WARN, WITH, rewrite
+from nki.frontend.rewrite import CALL, IN, KEY, REFUSE, UNCAUGHT, WARN, WITH, rewrite
 from nki.frontend.syntax_rules import check, too_deep
 from nki.ir.floats.runtime_float import RuntimeFloat, settled
 from nki.ir.instruction_handle import NkiInstruction
@@ -59,6 +59,7 @@ class Inliner:
         hooks |= {
             REFUSE: _refuse,
             KEY: functools.partial(_key, self),
+            IN: contains,
             WARN: warn_reached,
             WITH: functools.partial(Managed, self.invoke),
             UNCAUGHT: NkiError,

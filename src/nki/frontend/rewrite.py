@@ -22,6 +22,7 @@ CALL = "__nki_call__"
 WHILE = "__nki_while__"
 REFUSE = "__nki_refuse__"
 KEY = "__nki_key__"
+IN = "__nki_in__"
 WARN = "__nki_warn__"
 WITH = "__nki_with__"
 UNCAUGHT = "__nki_error__"
@@ -43,7 +44,7 @@ _Node = TypeVar("_Node", bound=ast.AST)
 def rewrite(captured: Captured, floats: FloatLoads | None = None) -> ast.FunctionDef | ast.Lambda:
     """The syntax tree of ``captured`` with ``f(x)`` turned into ``__nki_call__(f, x)``, and ``while x:`` into
     ``for __nki_round__ in __nki_while__(lambda: x):``. Code with a deferred error raises it instead; dictionary keys
-    that are no literals are looked at. Newer Python that may not be reached warns where it is; the managers of ``with``
+    that are no literals are looked at, and ``in`` finds tensors by identity. Newer Python that may not be reached warns where it is; the managers of ``with``
     blocks are called like functions, and an ``except`` catches NKI's errors only by their name.
 
     A call stays as it is where its callee is settled as NKI's own, a built-in or another host function, except that an
@@ -110,6 +111,8 @@ class _Rewriting:
             return cast("_Node", _once(_returning_behind(node)))
         if isinstance(node, ast.AnnAssign) and isinstance(node.annotation, ast.Subscript):
             return cast("_Node", self._annotated(node))
+        if isinstance(node, ast.Compare):
+            return cast("_Node", _membership(node))
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) and LEFT in self.dialect.hooks:
             left = [_called(LEFT, value, [value]) for value in node.values[:-1]]
             return ast.copy_location(type(node)(node.op, [*left, node.values[-1]]), node)
@@ -216,6 +219,19 @@ def _called(hook: str, node: ast.AST, arguments: list[ast.expr]) -> ast.Call:
 
 def _is_text(key: ast.expr) -> bool:
     return isinstance(key, ast.Constant | ast.JoinedStr)
+
+
+def _membership(node: ast.Compare) -> ast.expr:
+    """``value in container`` as a call, where the value may be a tensor."""
+    match node:
+        case ast.Compare(left=value, ops=[ast.In() | ast.NotIn() as operator], comparators=[container]):
+            literal = isinstance(container, ast.Tuple | ast.List | ast.Set) and all(map(_is_text, container.elts))
+            if literal or _is_text(value) or _is_text(container):
+                return node
+            found = _called(IN, node, [value, container])
+            return found if isinstance(operator, ast.In) else ast.copy_location(ast.UnaryOp(ast.Not(), found), node)
+        case _:
+            return node
 
 
 def _key(key: ast.expr) -> ast.Call:

@@ -300,7 +300,8 @@ def _compare(report: Report, node: ast.Compare, _bound: frozenset[str]) -> bool:
     for index, operator in enumerate(node.ops):
         if isinstance(operator, ast.Is | ast.IsNot) and not any(map(_is_none, sides[index : index + 2])):
             word, instead = ("is", "==") if isinstance(operator, ast.Is) else ("is not", "!=")
-            message = f"`{word}` compares identity, which means nothing in a kernel: write `{instead}`"
+            message = f"`{word}` compares identity, which means nothing in a kernel except of tensors, which have no "
+            message += f"`{instead}`: write `{instead}` for other values"
             report.warn(node, message, since="0.3")
     return True
 

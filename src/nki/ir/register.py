@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from nki.base.dtype import int32, int64
 from nki.base.errors import RegisterUseError
-from nki.ir.types import Access, Buffer, Tensor, access_of
+from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.value_printer import values
 
 
@@ -29,10 +29,11 @@ class VirtualRegister(Access):
         return f"VirtualRegister {self.name}" + (f" = {shown}" if shown else "")
 
     def __eq__(self, other: object) -> bool:
-        """Identity with a register, a tensor or None; a comparison with a number would need its value."""
-        if other is not None and not isinstance(access_of(other), Access):
-            self._refuse("==")
-        return self is other
+        """Kernels ask ``register == None``; any other comparison would need its value."""
+        return False if other is None else self._refuse("==")
+
+    def __ne__(self, other: object) -> bool:
+        return True if other is None else self._refuse("!=")
 
     __hash__ = object.__hash__
 

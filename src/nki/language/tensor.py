@@ -23,6 +23,7 @@ from nki.language import dynamic, indexing, patterns, rearranging, shaping
 from nki.language.assignment import assign
 
 _new = object.__new__
+_LATE = "whose values exist only when the kernel runs"
 
 
 class NkiTensor:
@@ -231,10 +232,11 @@ class NkiTensor:
         return self.shape[0]
 
     def __eq__(self, other: object) -> bool:
-        """Identity: kernels ask ``tensor == None``. Elements are compared with ``op=nl.equal``."""
-        if other is not None and not isinstance(other, NkiTensor):
-            self._refuse("==")
-        return self is other
+        """Kernels ask ``tensor == None``. Elements are compared with ``nl.equal``."""
+        return False if other is None else self._refuse_comparison("==", "equal")
+
+    def __ne__(self, other: object) -> bool:
+        return True if other is None else self._refuse_comparison("!=", "not_equal")
 
     __hash__ = object.__hash__
 
@@ -277,7 +279,13 @@ class NkiTensor:
         else:
             fix = "use the nisa instructions; NumPy works only on values known at compile time"
         raise TensorOperatorError(
-            f"np.{name} on tensor '{self.name}' {self.shape}, whose values exist only when the kernel runs", fix=fix
+            f"np.{name} on tensor '{self.name}' {self.shape}, {_LATE}", fix=fix
+        )
+
+    def _refuse_comparison(self, sign: str, name: str) -> NoReturn:
+        raise TensorOperatorError(
+            f"Python's {sign} on tensor '{self.name}' {self.shape}, {_LATE}",
+            fix=f"write nl.{name}(a, b), which compares the elements; `a is b` asks if both names are one tensor",
         )
 
     def _refuse(self, sign: str) -> NoReturn:

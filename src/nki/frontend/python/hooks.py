@@ -1,4 +1,4 @@
-"""Hooks behind ``with`` blocks, ``except`` clauses and newer Python in rewritten code.
+"""Hooks behind ``in``, ``with`` blocks, ``except`` clauses and newer Python in rewritten code.
 
 An error of the compiler (``NkiError``) ends the compilation: ``except Exception`` does not catch it, nor does a context
 manager. Only a clause that names a class of NKI's errors does.
@@ -14,6 +14,7 @@ from nki.base.source import Span
 from nki.base.warning import NkiPortabilityWarning, warn_at
 from nki.frontend.builder import current
 from nki.ir.recorder import is_recording
+from nki.ir.types import Access, access_of
 
 Invoke = Callable[..., Any]
 """Calls a function as a kernel does: ``nki.frontend.inlining.Inliner.invoke``."""
@@ -43,6 +44,13 @@ def _method(manager: Any, name: str) -> Any:
     return getattr(kind, name)
 
 
+def contains(value: Any, container: Any) -> bool:
+    """``value in container``: a tensor is in a list or a tuple by identity, since tensors have no ``==``."""
+    if isinstance(container, list | tuple) and isinstance(access_of(value), Access):
+        return any(value is item for item in cast("list[Any]", container))
+    return value in container
+
+
 def warn_reached(message: str, file: str, line: int, column: int, end_column: int, function: str) -> bool:
     """Warn of newer Python that is about to run, once for each kernel that is recorded; always True."""
     place = (file, line, column, end_column)
@@ -55,4 +63,4 @@ def warn_reached(message: str, file: str, line: int, column: int, end_column: in
     return True
 
 
-__all__ = ["Managed", "warn_reached"]
+__all__ = ["Managed", "contains", "warn_reached"]

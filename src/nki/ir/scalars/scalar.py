@@ -58,15 +58,11 @@ class NkiScalar(VirtualRegister):
         return _computed("-", "subtract", 0, self)
 
     def __eq__(self, other: object) -> Any:
-        """Identity with a tensor or None; with numbers and scalars a comparison, which nothing takes."""
-        if other is None or (isinstance(access_of(other), Access) and not isinstance(other, VirtualRegister)):
-            return False
-        return _compared("==", self, other)
+        """With numbers and scalars a comparison, which nothing takes; kernels also ask ``scalar == None``."""
+        return False if other is None else _compared("==", self, other)
 
     def __ne__(self, other: object) -> Any:
-        if other is None or (isinstance(access_of(other), Access) and not isinstance(other, VirtualRegister)):
-            return True
-        return _compared("!=", self, other)
+        return True if other is None else _compared("!=", self, other)
 
     def __lt__(self, other: Any) -> ScalarComparison:
         return _compared("<", self, other)
