@@ -89,8 +89,7 @@ class Kernel(PickledByName, Unscriptable):
         self._lock = Lock()
 
     def __getitem__(self, grid: int | tuple[int, ...]) -> Kernel:
-        name = f"_grid_{grid}"
-        _make_launched(self, grid, name)
+        _make_launched(self, grid, name := f"_grid_{grid}")
         return getattr(self, name)
 
     def with_schedule(self, edges: Iterable[tuple[str, str | Iterable[str]]]) -> Self:
@@ -102,14 +101,6 @@ class Kernel(PickledByName, Unscriptable):
         compiled.
         """
         return self.varied(schedule=(*self.schedule, *pairs_of(edges)))
-
-    def on_cores(self, count: int) -> Kernel:
-        return self[count]
-
-    def beside(self, kernel: Kernel) -> Self:
-        """Keep what this kernel compiles beside what ``kernel`` does, which is the same one on another grid."""
-        self._kept, self._executables, self._lock = kernel._kept, kernel._executables, kernel._lock
-        return self
 
     def __repr__(self) -> str:
         return f"<nki kernel {self.func.__qualname__}>"

@@ -25,11 +25,23 @@ class PickledByName:
     schedule: Pairs
     check: bool
     configs: Any
+    _kept: Any
+    _executables: Any
+    _lock: Any
 
     def varied(self, **fields: Any) -> Self:
         """A kernel of the same class that differs in ``fields``, those of the constructor, and compiles by itself."""
         own = {name: getattr(self, name) for name in ("func", "grid", "target", "schedule", "check", "configs")}
         return cast("Any", type(self))(**own | fields)
+
+    def on_cores(self, count: int) -> Any:
+        """The kernel launched on ``count`` cores."""
+        return cast("Any", self)[count]
+
+    def beside(self, kernel: Any) -> Self:
+        """Keep what this kernel compiles beside what ``kernel`` does, which is the same one on another grid."""
+        self._kept, self._executables, self._lock = kernel._kept, kernel._executables, kernel._lock
+        return self
 
     def grid_of(self, grid: Any) -> tuple[int, ...]:
         """The launch grid that a framework gives as ``grid=``: independent programs, or cores that can hold them."""
