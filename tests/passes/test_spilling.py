@@ -143,7 +143,7 @@ def test_the_bits_of_a_larger_memory(steps: list[tuple[int, int, int, int]], roo
 
 
 def changed_kernel(x):
-    """Loads all rows, and uses them later; tiles change before and after they wait."""
+    """Loads all rows, and adds the last one to the others; tiles change before and after they wait."""
     tiles = []
     for i in range(x.shape[0]):
         tile = nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.sbuf)
@@ -151,11 +151,18 @@ def changed_kernel(x):
         nisa.tensor_scalar(tile, tile, nl.add, 1.0)
         tiles.append(tile)
     out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    for i in range(x.shape[0]):
-        nisa.tensor_scalar(tiles[i], tiles[i], nl.multiply, 2.0)
+    for tile in tiles[:-1]:
+        nisa.tensor_tensor(tile, tile, tiles[-1], nl.add)
     for i in range(x.shape[0]):
         nisa.dma_copy(dst=out[i], src=tiles[i])
     return out
+
+
+def changed(x: Array) -> Array:
+    """What ``changed_kernel`` returns."""
+    result = x + np.float32(1)
+    result[:-1] += result[-1]
+    return result.reshape(-1)
 
 
 def copies(program: Program, home: bool) -> int:
@@ -222,7 +229,7 @@ def test_constants_are_made_again_and_not_stored() -> None:
 
 
 def rows_kernel(x, y):
-    """Uses short rows ``x`` and long ones ``y`` in the same turn, again and again."""
+    """Adds short rows ``x`` and long ones ``y`` to a total, in the same turn, again and again."""
     short, long = [], []
     for i in range(x.shape[0]):
         tile = nl.ndarray((128, x.shape[2]), dtype=nl.float32, buffer=nl.sbuf)
@@ -233,15 +240,18 @@ def rows_kernel(x, y):
         nisa.dma_copy(dst=tile, src=y[i])
         long.append(tile)
     out = nl.ndarray((3, *x.shape), dtype=nl.float32, buffer=nl.shared_hbm)
+    total = nl.ndarray((128, x.shape[2]), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.memset(total, value=0.0)
     for turn in range(3):
         for i in range(x.shape[0]):
-            nisa.tensor_tensor(long[i][:, 0 : x.shape[2]], long[i][:, 0 : x.shape[2]], short[i], op=nl.add)
-            nisa.dma_copy(dst=out[turn, i], src=long[i][:, 0 : x.shape[2]])
+            nisa.tensor_tensor(total, total, short[i], op=nl.add)
+            nisa.tensor_tensor(total, total, long[i][:, 0 : x.shape[2]], op=nl.add)
+            nisa.dma_copy(dst=out[turn, i], src=total)
     return out
 
 
 def test_short_rows_stay_where_long_ones_cost_less_for_each_byte() -> None:
-    machine = small(16 * 16 * 4 + 10 * 1024 * 4)
+    machine = small(17 * 16 * 4 + 10 * 1024 * 4)
     with pytest.warns(nki.NkiSpillWarning):
         program = compiled(rows_kernel, machine, x=(16, 128, 16), y=(16, 128, 1024))
     loads = [i for i in program.core.instructions() if isinstance(i, DmaCopy) and i.dst.buffer is Buffer.sbuf]
@@ -261,14 +271,14 @@ def test_what_was_changed_is_stored_once_for_each_change() -> None:
     assert "sbuf of trn2 has 1024 bytes per partition" in message and "docs/memory.md" in message
     fits(program, machine)
     x = np.random.default_rng(2).standard_normal(shape, np.float32)
-    np.testing.assert_array_equal(outputs(program, x)[0], (x.reshape(-1) + 1) * 2)
+    np.testing.assert_array_equal(outputs(program, x)[0], changed(x))
 
 
 def test_the_whole_pipeline_runs_behind_spills() -> None:
     with pytest.warns(nki.NkiSpillWarning):
         program = compiled(changed_kernel, small(4 * COLUMNS * 4), stop="sync", x=(10, 128, COLUMNS))
     x = np.random.default_rng(3).standard_normal((10, 128, COLUMNS), np.float32)
-    np.testing.assert_array_equal(outputs(program, x)[0], (x.reshape(-1) + 1) * 2)
+    np.testing.assert_array_equal(outputs(program, x)[0], changed(x))
 
 
 def loop_kernel(x):
@@ -287,6 +297,8 @@ def loop_kernel(x):
         nisa.tensor_tensor(tiles[5], tiles[5], half, nl.add)
 
     nl.fori_loop(0, 3, body)
+    for tile in tiles[:5]:
+        nisa.tensor_tensor(tile, tile, tiles[5], nl.add)
     for i in range(6):
         nisa.dma_copy(dst=out[i], src=tiles[i])
     return out
@@ -301,13 +313,14 @@ def test_a_loop_keeps_what_it_uses() -> None:
     expected = x + 1
     for _ in range(3):
         expected[5] += expected[0] * np.float32(0.5)
+    expected[:5] += expected[5]
     np.testing.assert_array_equal(outputs(program, x)[0], expected.reshape(-1))
     with pytest.raises(MemoryFullError):
         compiled(loop_kernel, small(2 * COLUMNS * 4), x=(6, 128, COLUMNS))
 
 
 def sums_kernel(x, y):
-    """Three sums in PSUM, complete before the first is read; ``y``: to which the kernel adds once more."""
+    """Three sums in PSUM, complete before they are read in turn, twice; ``y``: to which the kernel adds once more."""
     right = nl.load(x)
     left, columns = right[:, 0:64], x.shape[1]
     sums = [nl.ndarray((64, columns), dtype=nl.float32, buffer=nl.psum) for _ in range(3)]
@@ -315,9 +328,11 @@ def sums_kernel(x, y):
         nisa.nc_matmul(psum, left, right)
     for psum in sums[: y.shape[0] - 1]:
         nisa.nc_matmul(psum, left, right, accumulate=True)
-    out = nl.ndarray((3, 64, columns), dtype=nl.float32, buffer=nl.shared_hbm)
-    for i, psum in enumerate(sums):
-        nl.store(out[i], nl.copy(psum))
+    out = nl.ndarray((6, 64, columns), dtype=nl.float32, buffer=nl.shared_hbm)
+    total = nl.zeros((64, columns), dtype=nl.float32)
+    for i in range(6):
+        nisa.tensor_tensor(total, total, sums[i % 3], nl.add)
+        nl.store(out[i], total)
     return out
 
 
@@ -351,11 +366,12 @@ def test_tiles_that_an_index_moves_share_no_bank() -> None:
         for tile in tiles:
             nisa.nc_matmul(tile, nl.load(x), nl.load(x))
         register = nisa.register_alloc(3)
-        out = nl.ndarray((3, 64, 1), dtype=nl.float32, buffer=nl.shared_hbm)
-        for i, tile in enumerate(tiles):
-            column = nl.ndarray((64, 1), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.tensor_copy(column, tile.ap([[64, 64], [1, 1]], scalar_offset=register, indirect_dim=1))
-            nisa.dma_copy(dst=out[i], src=column)
+        out = nl.ndarray((64, 7), dtype=nl.float32, buffer=nl.shared_hbm)
+        columns = nl.zeros((64, 7), dtype=nl.float32)
+        for i in range(6):
+            column = tiles[i % 3].ap([[64, 64], [1, 1]], scalar_offset=register, indirect_dim=1)
+            nisa.tensor_tensor(columns[:, i + 1 : i + 2], columns[:, i : i + 1], column, nl.add)
+        nisa.dma_copy(dst=out, src=columns)
         return out
 
     with pytest.warns(nki.NkiSpillWarning, match="in SBUF meanwhile"):
@@ -371,6 +387,8 @@ def big(x):
         nisa.tensor_scalar(tile, tile, nl.add, float(i))
         tiles.append(tile)
     out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    for tile in tiles[:3]:
+        nisa.tensor_tensor(tile, tile, tiles[3], nl.add)
     for i in range(4):
         nisa.dma_copy(dst=out[i], src=tiles[i])
     return out
@@ -379,6 +397,7 @@ def big(x):
 def test_only_a_kernel_with_a_configuration_that_allows_it_spills() -> None:
     x = np.random.default_rng(6).standard_normal((4, 128, 16_384), np.float32)
     expected = x + np.arange(4, dtype=np.float32)[:, None, None]
+    expected[:3] += expected[3]
     spilling = nki.jit(big, compile_config=CompileConfig())
     with pytest.warns(nki.NkiSpillWarning):
         np.testing.assert_array_equal(spilling(x), expected)
@@ -398,10 +417,10 @@ def read_kernel(x, y):
     for i, psum in enumerate(sums):
         nisa.nc_matmul(psum, right[:, i : i + 64], right)
     out = nl.ndarray((9, 64, 300), dtype=nl.float32, buffer=nl.shared_hbm)
+    sofar = nl.zeros((64, 300), dtype=nl.float32)
     for i in range(8):
-        tile = nl.ndarray((64, 300), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_scalar(tile, sums[i % 4], nl.multiply, 1.0 + i)
-        nl.store(out[i], tile)
+        nisa.tensor_tensor(sofar, sofar, sums[i % 4], nl.add)
+        nl.store(out[i], sofar)
     total = nl.load(y)
 
     def body(_):
@@ -424,3 +443,77 @@ def test_a_tile_of_psum_is_read_where_it_waits() -> None:
     arrays = [rng.standard_normal(shape, np.float32) for shape in shapes.values()]
     expected = outputs(compiled(read_kernel, TRN2, **shapes), *arrays)
     np.testing.assert_array_equal(outputs(program, *arrays)[0], expected[0])
+
+
+def rotated(x, cos, sin):
+    """Pairs of rows turned by angles: three tiles are enough at any instruction."""
+    half, width = cos.shape[0], cos.shape[1] // 2
+    loaded = [nl.ndarray((half, width), dtype=nl.float32, buffer=nl.sbuf) for _ in range(4)]
+    results = [nl.ndarray((half, width), dtype=nl.float32, buffer=nl.sbuf) for _ in range(4)]
+    first, second, cosine, sine = loaded
+    for tile, source in zip(loaded, (x[0:half], x[half:], cos, sin), strict=True):
+        nisa.dma_copy(dst=tile, src=source[:, 0:width])
+    for tile, one, factor in zip(results, (first, second, first, second), (cosine, cosine, sine, sine), strict=True):
+        nisa.tensor_tensor(tile, one, factor, nl.multiply)
+    nisa.tensor_tensor(results[0], results[0], results[3], nl.subtract)
+    nisa.tensor_tensor(results[1], results[1], results[2], nl.add)
+    out = nl.ndarray((2, half, width), dtype=nl.float32, buffer=nl.shared_hbm)
+    for i in range(2):
+        nisa.dma_copy(dst=out[i], src=results[i])
+    return out
+
+
+@pytest.mark.filterwarnings("ignore::nki.NkiSpillWarning")
+@pytest.mark.parametrize("width", [8, 64])
+@pytest.mark.parametrize("room", [3, 3.5, 4, 5])
+def test_rows_of_any_length_give_way(width: int, room: float) -> None:
+    machine = small(int(room * width * 2))
+    shapes = {"x": (128, width), "cos": (64, width), "sin": (64, width)}
+    program = compiled(rotated, machine, **shapes)
+    fits(program, machine)
+    arrays = [np.random.default_rng(6).standard_normal(shape, np.float32) for shape in shapes.values()]
+    expected = outputs(compiled(rotated, TRN2, **shapes), *arrays)
+    np.testing.assert_array_equal(outputs(program, *arrays)[0], expected[0])
+
+
+def sized_kernel(sizes: tuple[int, ...], steps: tuple[tuple[int, int, int], ...]) -> Callable[..., Any]:
+    """A kernel on tiles of several ``sizes`` in columns, which adds parts of them to one another."""
+
+    def kernel(x):
+        tiles = [nl.ndarray((128, size), dtype=nl.float32, buffer=nl.sbuf) for size in sizes]
+        out = nl.ndarray((128, sum(sizes)), dtype=nl.float32, buffer=nl.shared_hbm)
+        for tile, size in zip(tiles, sizes, strict=True):
+            nisa.dma_copy(dst=tile, src=x[:, 0:size])
+        for kind, one, two in steps:
+            dst, src = tiles[one % len(sizes)], tiles[two % len(sizes)]
+            columns = min(dst.shape[1], src.shape[1])
+            if kind == 0:
+                nisa.tensor_tensor(dst[:, 0:columns], dst[:, 0:columns], src[:, 0:columns], nl.add)
+            elif kind == 1:
+                nisa.tensor_copy(dst[:, 0:columns], src[:, 0:columns])
+            else:
+                nisa.memset(dst, value=float(two))
+        start = 0
+        for tile, size in zip(tiles, sizes, strict=True):
+            nisa.dma_copy(dst=out[:, start : start + size], src=tile)
+            start += size
+        return out
+
+    return kernel
+
+
+SIZED = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 7), st.integers(0, 7)), min_size=1, max_size=25).map(tuple)
+
+
+@pytest.mark.filterwarnings("ignore::nki.NkiSpillWarning")
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 60), min_size=3, max_size=8).map(tuple), SIZED)
+def test_where_each_instruction_has_room_a_kernel_fits(sizes: Any, steps: Any) -> None:
+    kernel = sized_kernel(sizes, steps)
+    pairs = [sizes[one % len(sizes)] + sizes[two % len(sizes)] for _, one, two in steps if (one - two) % len(sizes)]
+    machine = small(4 * max(*sizes, *pairs))
+    program = compiled(kernel, machine, x=(128, 60))
+    fits(program, machine)
+    x = np.random.default_rng(7).standard_normal((128, 60), np.float32)
+    expected = outputs(compiled(kernel, TRN2, x=(128, 60)), x)
+    np.testing.assert_array_equal(outputs(program, x)[0].view(np.uint32), expected[0].view(np.uint32))

@@ -46,7 +46,7 @@ class _Maker:
                 made.append(self.tile())  # what is read first, or never touched at all
             elif kind < 9 or depth == 2:
                 dst, src = self.draw(st.sampled_from(everything)), self.draw(st.sampled_from(everything))
-                body.append(TensorCopy(*_alike(self.window(dst), self.window(src))))
+                body.append(TensorCopy(*alike(self.window(dst), self.window(src))))
             else:
                 register = Tensor(f"i{len(self.registers)}", (1, 1), int32, Buffer.register)
                 self.registers.append(register)
@@ -78,7 +78,7 @@ class _Maker:
         return Tensor(f"t{self.count}", (partitions, columns), dtype, Buffer.sbuf, address)
 
 
-def _alike(one: Access, two: Access) -> tuple[Access, Access]:
+def alike(one: Access, two: Access) -> tuple[Access, Access]:
     """The windows with as many partitions and columns as both have."""
     shape = (min(one.shape[0], two.shape[0]), min(one.shape[1], two.shape[1]))
     made = [Access(a.tensor, a.offset, shape, a.strides, a.dtype) for a in (one, two)]

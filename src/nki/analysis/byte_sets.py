@@ -69,7 +69,11 @@ class ByteSet:
         """Remove the bytes of ``access``."""
         if self._is_empty():
             return
-        grid = self._current().changed([pattern_of(access)], False)
+        pattern, nbytes = pattern_of(access), self.tensor.nbytes
+        if access.size * access.dtype.itemsize >= nbytes and ByteRanges.of(pattern) == (0, nbytes, ()):
+            self.clear()
+            return
+        grid = self._current().changed([pattern], False)
         if grid is None:
             self._approximate = True
         self._grid = grid or _Grid.whole(self.tensor, False)
@@ -122,6 +126,12 @@ class ByteSet:
         if not self._is_full and not self._is_empty():
             self._is_full = bool(self._current().cells.all())
         return self._is_full
+
+    def is_empty(self) -> bool:
+        """True if the set certainly contains no byte."""
+        if self._is_full or self.patterns or self._approximate:
+            return False
+        return self._grid is None or not self._grid.cells.any()
 
     def mask(self) -> Mask:
         """An entry for each byte of the tensor, in row-major order: memory of the size of the tensor."""

@@ -7,8 +7,8 @@ the last operand that it reads and the first that it writes cannot share an addr
 A tensor from outside a run-time loop that the loop accesses is live over the whole loop, because every iteration needs
 it. A tensor that the loop's body makes is loop-local: it is new in each iteration and live within the body, unless an
 iteration may read bytes that it has not written (an upward-exposed read), which the iteration before has left there. A
-tile that the user has placed has one live range from each write to all of it to the last use before the next such
-write; between two of its live ranges other tiles may take its bytes.
+tile that the user has placed has a live range for each of its webs (:mod:`nki.analysis.webs`); between two of them
+other tiles may take its bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from operator import attrgetter
 from typing import cast
 
 from nki.analysis.definite_initialization import upward_exposed_reads
-from nki.ir.access_overlap import covers_tensor
+from nki.analysis.webs import webs
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, declared, instructions, touched
 from nki.ir.program import CoreProgram
@@ -141,7 +141,7 @@ def _live_ranges(core: CoreProgram, target: Target) -> dict[Buffer, list[LiveRan
         else:
             placed[live.tensor] = live
     if placed:
-        for live in _split_at_definitions(core, placed):
+        for live in _ranges_of_webs(core, placed):
             result[live.tensor.buffer].append(live)
     for space in memory_spaces(target):
         in_space = result[Buffer[space.name]]
@@ -150,18 +150,16 @@ def _live_ranges(core: CoreProgram, target: Target) -> dict[Buffer, list[LiveRan
     return result
 
 
-def _split_at_definitions(core: CoreProgram, placed: _Ranges) -> list[LiveRange]:
-    """Live ranges of placed tiles: from each write to all of a tile to its last use before the next such write."""
+def _ranges_of_webs(core: CoreProgram, placed: _Ranges) -> list[LiveRange]:
+    """Live ranges of placed tiles: one for each web, outside of loops."""
+    begins = webs(core.body, placed.keys()).begins
     ranges: dict[Tensor, list[LiveRange]] = {}
     point = 0
-    for statement in core.body:
+    for number, statement in enumerate(core.body):
         count = sum(1 for _ in instructions([statement]))
-        defined: set[Tensor] = set()
-        if isinstance(statement, Inst):
-            defined = {a.tensor for a in statement.writes() if covers_tensor(a)} - {a.tensor for a in statement.reads()}
         for tensor in dict.fromkeys(access.tensor for access in touched(statement) if access.tensor in placed):
             of_tensor = ranges.setdefault(tensor, [])
-            if not of_tensor or tensor in defined:
+            if not of_tensor or tensor in begins.get(number, ()):
                 of_tensor.append(LiveRange(tensor, point, point, align=placed[tensor].align))
             of_tensor[-1].last = point + count - 1
         point += count
@@ -203,11 +201,11 @@ def peak_pressure(ranges: Sequence[LiveRange]) -> tuple[int, int]:
     return peak, peak_point
 
 
-def pressure_in_loops(core: CoreProgram, ranges: Iterable[LiveRange]) -> dict[int, int]:
-    """By the number of each loop among the statements of ``core``: the most bytes that its own tiles take at once."""
+def pressure_in_loops(body: Iterable[Statement], ranges: Iterable[LiveRange]) -> dict[int, int]:
+    """By the number of each loop among the statements of ``body``: the most bytes that its own tiles take at once."""
     local = [live for live in ranges if live.loop_local]
     result: dict[int, int] = {}
-    for number, statement in enumerate(core.body if local else ()):
+    for number, statement in enumerate(body if local else ()):
         if not isinstance(statement, Inst):
             own = {*statement.tensors, *declared(statement.body)}
             inside = [live for live in local if live.tensor in own]

@@ -9,7 +9,7 @@ accesses them allows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,15 +29,20 @@ from nki.passes import reordering
 from nki.passes.allocation import diagnostics
 from nki.passes.allocation.bank_rotation import rotated
 from nki.passes.allocation.bank_sharing import with_shared_banks
+from nki.passes.allocation.motion import moved
 from nki.passes.allocation.overwrites import Overwrite, find_overwrite
 from nki.passes.allocation.packing import Pinned, first_fit, pack
-from nki.passes.allocation.sinking import sunk
 from nki.passes.allocation.spilling import spilled
+from nki.passes.allocation.splitting import split
 from nki.passes.operand_reuse import in_place
 from nki.target.memory_spaces import MemorySpace, memory_spaces, start_partitions
 from nki.target.model import Target
 
 _FIX = "take the places out of the text; this stage finds them"
+_Change = Callable[[CoreProgram, Target], CoreProgram | None]
+_CHANGES: Sequence[_Change] = (split, moved, with_shared_banks, moved)
+"""Changes that need less memory, and cost less than spills: a tile for each value, a shorter way from a value to its
+uses, and several small tiles in one bank of PSUM, of which the order is tried once more. None: it is no use."""
 
 
 @dataclass(frozen=True)
@@ -50,40 +55,50 @@ class Allocate(CoreStage):
     check_overlap: bool = True
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:
-        """``core`` with an address for every tensor on chip. Where there is no room, loads move down to their first
-        use (:mod:`nki.passes.allocation.sinking`). Raises :class:`MemoryFullError` if that is not enough, nor, where
-        the program allows spills, results in the place of operands (:mod:`nki.passes.operand_reuse`), shared banks
-        (:mod:`nki.passes.allocation.bank_sharing`) and spills (:mod:`nki.passes.allocation.spilling`).
+        """``core`` with an address for every tensor on chip.
+
+        Where there is no room, the core changes step by step, until there is: :data:`_CHANGES`, then, where the program
+        allows spills, results in the place of operands (:mod:`nki.passes.operand_reuse`), and spills
+        (:mod:`nki.passes.allocation.spilling`). Raises :class:`MemoryFullError` if nothing is enough.
         """
         _check_placement(core)
-        try:
-            addresses = self._addresses(core, program, target)
-        except MemoryFullError:
-            moved = sunk(core, target)
-            if moved is not None:
-                core, addresses = moved, self._addresses(moved, program, target)
-            elif program.spills:
-                core, addresses = self._with_less(core, program, target)
-            else:
-                raise
+        core, addresses = self._fitted(core, program, target)
         illegal = _first_illegal(core, addresses, target, program.release)
         if illegal is not None:
             inst, error = illegal
             raise error.at(inst.where.span, inst.where.stack)
         return core.with_placement(addresses)
 
-    def _with_less(
+    def _fitted(
         self, core: CoreProgram, program: Program, target: Target
     ) -> tuple[CoreProgram, dict[Tensor, TileAddress]]:
-        """``core`` with results in the place of operands, or else with shared banks of PSUM, and with spills if that is
-        not enough; and its addresses.
-        """
+        """``core`` with as few of the changes as it takes to fit, and its addresses."""
+        try:
+            return core, self._addresses(core, program, target)
+        except MemoryFullError as error:
+            full = error
+        for change in _CHANGES:
+            changed = change(core, target)
+            if changed is None:
+                continue
+            core = changed
+            try:
+                return core, self._addresses(core, program, target)
+            except MemoryFullError as error:
+                full = full if change is with_shared_banks else error  # which lists tiles of the user
+        if program.spills:
+            return self._with_spills(core, program, target)
+        raise full
+
+    def _with_spills(
+        self, core: CoreProgram, program: Program, target: Target
+    ) -> tuple[CoreProgram, dict[Tensor, TileAddress]]:
+        """``core`` with results in the place of operands, or with spills if that is not enough; and its addresses."""
         if (narrower := in_place(core)) is not core:
             try:
                 return narrower, self._addresses(narrower, program, target)
             except MemoryFullError:
                 pass  # spills keep the names of all tiles
-        core = with_shared_banks(core, target) or core
         spills = spilled(core, target)
         if spills is not None:
             diagnostics.warn_of_spills(program.name, core, spills, target)
@@ -101,14 +116,18 @@ class Allocate(CoreStage):
     def check(self, before: Program, after: Program, target: Target) -> None:
         """Every accessed tensor on chip has an address inside its memory, and no two live tensors overlap.
 
-        Instructions that moved keep the dependences of ``before``; a program that may spill can have others.
+        Instructions that moved keep the dependences of ``before``, and find the same values if they are in other tiles;
+        a program that may spill can have others.
         """
         for old, new in zip(before.cores, after.cores, strict=True):
             _check_addresses(new, target, self.check_overlap)
             if new.body is not old.body and not after.spills:
                 reordering.check_same_instructions(old, new)
                 reordering.check_edges(new)
-                reordering.check_dependences(old, new)
+                if new.tensors is old.tensors:
+                    reordering.check_dependences(old, new)
+                else:
+                    reordering.check_flow(old, new)
 
 
 def _allocate(

@@ -33,6 +33,11 @@ def renamed_instruction(inst: Inst, tensors: Mapping[Tensor, Tensor]) -> Inst:
     return inst.with_operands(changes) if changes else inst
 
 
+def in_place_of(old: Inst, new: Inst) -> Inst:
+    """``new``, which is ``old`` on other tiles, with the identity of ``old``."""
+    return new.with_schedule(_identity=old.identity())
+
+
 def in_other_tiles(core: CoreProgram, tiles: Mapping[Tensor, Tensor], without: Collection[int] = ()) -> CoreProgram:
     """``core`` with the values of ``tiles`` in the place of their keys, and without the statements of some numbers."""
     body: list[Statement] = []

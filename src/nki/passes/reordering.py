@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import cast
 
@@ -71,6 +71,20 @@ def check_dependences(before: CoreProgram, after: CoreProgram) -> None:
     for key, event in expected.events.items():
         assert key in actual.events, f"core {before.rank}: a loop is lost"
         _compare(event, actual.events[key])
+
+
+def check_flow(before: CoreProgram, after: CoreProgram) -> None:
+    """Raise AssertionError unless each instruction of ``after`` finds, in tiles that may be others, what the same ones
+    have written as in ``before``, and changes of HBM keep their order.
+    """
+    numbers = _Numbers(before)
+    expected = _Flow(AccessClasses(before), numbers)
+    expected.visit(before.body)
+    numbers.restart()
+    actual = _Flow(AccessClasses(replace(after, placement={})), numbers)
+    actual.visit(after.body)
+    for number, (inst, found) in expected.found.items():
+        assert actual.found[number][1] == found, f"{inst!r} finds what another instruction has written"
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -175,6 +189,25 @@ class _Visitor:
 
     def _register_writers(self, registers: list[Tensor]) -> list[int]:
         return [self.register_writer.get(tensor, -1) for tensor in registers]
+
+
+class _Flow(_Visitor):
+    """Also records the instructions that have written last what each one reads, or changes in HBM."""
+
+    def __init__(self, classes: AccessClasses, numbers: _Numbers) -> None:
+        super().__init__(classes, numbers)
+        self.found: dict[int, tuple[Inst, list[set[int]]]] = {}
+
+    def _instruction(self, number: int, inst: Inst, loop: int) -> None:
+        accesses = [*inst.reads(), *(access for access in inst.changes() if access.buffer.is_hbm)]
+        self.found[number] = inst, [self._writers(access) for access in accesses]
+        super()._instruction(number, inst, loop)
+
+    def _writers(self, access: Access) -> set[int]:
+        if access in self.classes.large:
+            memory, classes = self.classes.large[access]
+            return set(self.large_writer[memory][classes].reshape(-1).tolist())
+        return {self.writer[alias_class] for alias_class in self.classes.small.get(access, ())}
 
 
 def _registers(accesses: Iterable[Access]) -> list[Tensor]:

@@ -23,10 +23,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.liveness import LiveRange, peak_pressure
-from nki.ir.types import TileAddress
+from nki.analysis.liveness import LiveRange, live_ranges, peak_pressure
+from nki.ir.program import CoreProgram
+from nki.ir.types import Buffer, TileAddress
 from nki.passes.allocation.skyline import skyline
-from nki.target.memory_spaces import QUADRANT
+from nki.target.memory_spaces import QUADRANT, MemorySpace, memory_spaces
+from nki.target.model import Target
 
 ByteRange = tuple[int, int]
 
@@ -80,6 +82,21 @@ def pack(ranges: Sequence[LiveRange], capacity: int, pinned: Sequence[Pinned] = 
         return None
     _rotate(ranges, tight, capacity, blocked)
     return [(0, offset) for offset in tight]
+
+
+def short_memories(core: CoreProgram, target: Target) -> list[MemorySpace]:
+    """The memories in which tiles may find no place: of one with an address, only an allocation tells."""
+    found = live_ranges(core, target)
+    return [
+        space
+        for space in memory_spaces(target)
+        if (ranges := found[Buffer[space.name]]) and (has_address(core, ranges) or pack(ranges, space.usable) is None)
+    ]
+
+
+def has_address(core: CoreProgram, ranges: Iterable[LiveRange]) -> bool:
+    """True if the user, or a text, has placed one of the tiles."""
+    return any(live.tensor.address is not None or live.tensor in core.placement for live in ranges)
 
 
 def _rotate(ranges: Sequence[LiveRange], offsets: list[int], capacity: int, blocked: Sequence[ByteRange]) -> None:

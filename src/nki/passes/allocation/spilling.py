@@ -14,7 +14,7 @@ two change the predicted latency by 0.2 % at most. All of the memory first, in t
 and one 1 % faster.
 
 A tile that was loaded and not read yet gives way at no cost: its load is postponed here, by price among all others, and
-not by :mod:`nki.passes.allocation.sinking` before. That sinking, as far as it gets, in the place of the postponement
+not by :mod:`nki.passes.allocation.motion` before. That motion, as far as it gets, in the place of the postponement
 changes the predicted latency of three kernels, each in three sizes, by -2 to +16 %: it knows first reads alone.
 
 A sum in PSUM to which the Tensor engine still adds stays: on trn2 it adds to nothing that another engine has written.
@@ -29,12 +29,11 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from nki.analysis.byte_sets import ByteSet
 from nki.analysis.liveness import LiveRange, live_ranges, pressure_in_loops
 from nki.base.errors import NkiError
-from nki.ir.access_overlap import covers_tensor
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, Rule
 from nki.ir.loop import Statement, declared, instructions, touched
@@ -43,6 +42,7 @@ from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.verifier import verify
 from nki.isa.build import copy_by_dma, copy_tile
 from nki.passes.allocation.packing import pack
+from nki.passes.allocation.splitting import split
 from nki.passes.renaming import renamed, renamed_instruction, same_window
 from nki.target.memory_spaces import MemorySpace, memory_spaces
 from nki.target.model import Target
@@ -54,9 +54,26 @@ _STORES: Final = 4
 store has to pass other transfers."""
 _PATIENCE: Final = 2
 """A tile of which each byte costs more than so many times as much does not give way instead."""
-_SHARES: Final = (0.9, 0.95, 1.0, 0.97, 0.8, 0.7, 0.6, 0.5)
-"""Parts of the memory that live tiles may take, tried in turn. Some of it stays free at first, so that a tile can come
-back while another is in use; less than all is also taken where no arrangement of the tiles is found."""
+
+
+class _Attempt(NamedTuple):
+    """Live tiles take no more than ``share`` of the memory where they can, and ``most`` of it where they cannot.
+    ``alone``: no tile stays from one statement to the next.
+    """
+
+    share: float
+    most: float
+    alone: bool = False
+
+
+_ATTEMPTS: Final = (
+    *(_Attempt(share, share) for share in (0.9, 0.95, 1.0, 0.97, 0.8, 0.7, 0.6, 0.5)),
+    *(_Attempt(share, 1.0) for share in (0.75, 0.5, 0.25, 0.0)),
+    _Attempt(0.0, 1.0, alone=True),
+)
+"""Tried in turn. Some of the memory stays free at first, so that a tile can come back while another is in use; less
+than all is also taken where no arrangement of the tiles is found. The last attempt makes slow kernels, and always finds
+one if there is room for the operands of each statement: no other tile is there meanwhile."""
 
 
 @dataclass(slots=True)
@@ -73,9 +90,10 @@ def spilled(core: CoreProgram, target: Target) -> dict[str, Spill] | None:
     """``core`` with spills by memory, PSUM first: the last one fits into both. None where spilling does not help."""
     done: dict[str, Spill] = {}
     for space in reversed(memory_spaces(target)):
-        ranges = live_ranges(core, target)[Buffer[space.name]]
-        if not ranges or pack(ranges, space.usable, []) is not None:
+        if not _is_short(core, space, target):
             continue
+        core = split(core, target) or core
+        ranges = live_ranges(core, target)[Buffer[space.name]]
         if any(live.tensor.address is not None or live.tensor in core.placement for live in ranges):
             return None
         spill = _fitting(core, space, ranges, target)
@@ -86,13 +104,18 @@ def spilled(core: CoreProgram, target: Target) -> dict[str, Spill] | None:
 
 
 def _fitting(core: CoreProgram, space: MemorySpace, ranges: Sequence[LiveRange], target: Target) -> Spill | None:
-    for share in _SHARES:
-        spill = _Walk(core, space, ranges, int(space.usable * share), target).run()
+    for attempt in _ATTEMPTS:
+        spill = _Walk(core, space, ranges, attempt, target).run()
         if spill is None:
             continue
-        if pack(live_ranges(spill.core, target)[Buffer[space.name]], space.usable, []) is not None:
+        if not _is_short(spill.core, space, target):
             return spill
     return None
+
+
+def _is_short(core: CoreProgram, space: MemorySpace, target: Target) -> bool:
+    ranges = live_ranges(core, target)[Buffer[space.name]]
+    return bool(ranges) and pack(ranges, space.usable) is None
 
 
 @dataclass(slots=True, eq=False)
@@ -102,8 +125,7 @@ class _Tile:
     ``uses``: the statements that access it, the next one last. ``loads``: the copies that filled it, as long as there
     is no other write. ``home``: where it waits, ``saved`` if that has the present contents. ``fresh``: the statements
     that loaded ``current``, as long as nobody has read it; ``postponed``: they are left out, and done later.
-    ``unknown``: a write may be anywhere. ``sums``: the statements that add to its contents, ``starts`` those that
-    write all of it anew.
+    ``unknown``: a write may be anywhere. ``sums``: the statements that add to its contents.
     """
 
     tensor: Tensor
@@ -120,20 +142,13 @@ class _Tile:
     postponed: bool = False
     copies: int = 0
     sums: list[int] = field(default_factory=list[int])
-    starts: list[int] = field(default_factory=list[int])
 
     def next_use(self) -> int:
         return self.uses[-1]
 
     def stays(self) -> bool:
         """True if its contents cannot be moved at present."""
-        if self.unknown:
-            return True
-        added = bisect_right(self.sums, self.last)
-        if added == len(self.sums):
-            return False
-        start = bisect_right(self.starts, self.last)
-        return start == len(self.starts) or self.sums[added] < self.starts[start]
+        return self.unknown or bisect_right(self.sums, self.last) < len(self.sums)
 
     def regions(self) -> list[Access]:
         """The accesses that hold all that was written."""
@@ -148,12 +163,15 @@ _Entry = tuple[int, int, _Tile]
 
 
 class _Walk:
-    """One pass over the statements of a core that keeps the tiles of ``space`` within ``capacity`` bytes."""
+    """One pass over the statements of a core that keeps the tiles of ``space`` within ``capacity`` bytes where it can,
+    and within ``most`` bytes. ``alone``: no tile stays from one statement to the next.
+    """
 
     def __init__(
-        self, core: CoreProgram, space: MemorySpace, ranges: Sequence[LiveRange], capacity: int, target: Target
+        self, core: CoreProgram, space: MemorySpace, ranges: Sequence[LiveRange], attempt: _Attempt, target: Target
     ) -> None:
-        self.core, self.space, self.capacity = core, space, capacity
+        self.core, self.space, self.alone = core, space, attempt.alone
+        self.capacity, self.most = int(space.usable * attempt.share), int(space.usable * attempt.most)
         self.spill = Spill(core)
         self.names = {tensor.name for tensor in core.tensors}
         self.added: list[Tensor] = []
@@ -171,7 +189,7 @@ class _Walk:
                 _note_sums(tile, statement, number)
         for tile in self.tiles.values():
             tile.uses.reverse()
-        self.local = pressure_in_loops(core, ranges)
+        self.local = pressure_in_loops(core.body, ranges)
         self.resident: dict[_Tile, None] = {}
         self.farthest: dict[float, list[_Entry]] = {}
         """Resident tiles, the farthest next use first, by the ns that each of their bytes costs."""
@@ -184,6 +202,9 @@ class _Walk:
     def run(self) -> Spill | None:
         body: list[Statement] = []
         for number, statement in enumerate(self.core.body):
+            if self.alone:
+                for tile in [tile for tile in self.resident if not tile.stays()]:
+                    self._evict(tile)
             away = self._read_away(number, statement)
             needed = [tile for tile in self.touched[number] if tile.tensor not in away]
             for tile in needed:
@@ -228,26 +249,27 @@ class _Walk:
         while self.used + needs > self.capacity:
             entry = self._cheapest(number)
             if entry is None:
-                break
-            heapq.heappop(self.farthest[entry[0]])
-            tile = entry[1][2]
+                if not young:
+                    break
+                self._evict(young.pop(0)[1][2])
+                continue
+            price, (_, _, tile) = entry
             if tile in needed or tile.stays():
-                kept.append(entry)
+                kept.append(self._taken(entry))
             elif self._is_young(tile, number):
-                young.append(entry)
-            elif young and entry[0] > _PATIENCE * young[0][0]:
-                kept.append(entry)
+                young.append(self._taken(entry))
+            elif young and price > _PATIENCE * young[0][0]:
                 self._evict(young.pop(0)[1][2])
             else:
-                self._evict(tile)
-        for evicted, entry in enumerate(young):
-            if self.used + needs <= self.capacity:
-                kept += young[evicted:]
-                break
-            self._evict(entry[1][2])
-        for price, entry in kept:
+                self._evict(self._taken(entry)[1][2])
+        for price, entry in (*kept, *young):
             heapq.heappush(self.farthest[price], entry)
-        return self.used + needs <= self.capacity
+        return self.used + needs <= self.most
+
+    def _taken(self, entry: tuple[float, _Entry]) -> tuple[float, _Entry]:
+        """``entry``, which is no longer among the tiles that may give way."""
+        heapq.heappop(self.farthest[entry[0]])
+        return entry
 
     def _is_young(self, tile: _Tile, number: int) -> bool:
         """True if ``tile`` has to be stored first, and was in use a moment before."""
@@ -336,8 +358,6 @@ class _Walk:
             return
         tile.copies += 1
         tile.current = self._tensor(f"{tile.tensor.name}.again{tile.copies}", tile.tensor, tile.tensor.buffer)
-        if isinstance(statement, Inst) and _redefines(statement, tile.tensor):
-            return
         tile.fresh = None
         for load in tile.loads or ():
             again = renamed_instruction(load, {tile.tensor: tile.current})
@@ -374,9 +394,6 @@ class _Walk:
     def _write(self, tile: _Tile, inst: Inst, access: Access, statement: Statement, number: int) -> None:
         tile.saved = False
         replayed = tile.loads is not None and statement is inst and self._is_repeatable(inst)
-        if _redefines(inst, tile.tensor) and statement is inst:
-            tile.loads, tile.fresh = ([], []) if replayed or self._is_repeatable(inst) else (None, None)
-            replayed = tile.loads is not None
         if replayed and tile.loads is not None:
             tile.loads.append(inst)
             if tile.fresh is not None:
@@ -458,13 +475,3 @@ def _note_sums(tile: _Tile, statement: Statement, number: int) -> None:
     for inst in instructions([statement]):
         if inst.accumulates and any(access.tensor is tensor for access in inst.writes()):
             tile.sums.append(number)
-    if isinstance(statement, Inst) and _redefines(statement, tensor):
-        tile.starts.append(number)
-
-
-def _redefines(inst: Inst, tensor: Tensor) -> bool:
-    """True if ``inst`` writes all of ``tensor`` and reads nothing of it."""
-    if any(access.tensor is tensor for access in (*inst.reads(), *inst.orders())) or inst.may_leave_unwritten():
-        return False
-    whole = [access for access in inst.writes() if access.tensor is tensor]
-    return any(access.dynamic is None and covers_tensor(access) for access in whole)

@@ -1,4 +1,7 @@
-"""Sinking: a kernel that fills tiles long before their first use fits, with the bits of a larger memory."""
+"""Code motion: a kernel that fills tiles long before their first use, or uses them up long behind it, fits.
+
+The bits are those of a larger memory.
+"""
 
 from __future__ import annotations
 
@@ -161,6 +164,7 @@ def indexed(x, rows):
     nisa.dma_copy(dst=first, src=x.ap([[COLUMNS, 128], [1, COLUMNS]], vector_offset=names, indirect_dim=0))
     nisa.tensor_scalar(names, names, nl.multiply, 0)
     nisa.dma_copy(dst=second, src=x.ap([[COLUMNS, 128], [1, COLUMNS]], vector_offset=names, indirect_dim=0))
+    nisa.tensor_tensor(second, second, first, nl.subtract)
     out = nl.ndarray((2, 128, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
     nisa.dma_copy(dst=out[1], src=second)
     nisa.dma_copy(dst=out[0], src=first)
@@ -174,17 +178,17 @@ def test_a_load_does_not_pass_a_change_of_its_rows() -> None:
     x = np.random.default_rng(2).standard_normal((128, COLUMNS), np.float32)
     result = outputs(program, x, np.arange(128, dtype=np.int32)[::-1].copy())[0].reshape(2, 128, COLUMNS)
     np.testing.assert_array_equal(result[0], x[::-1])
-    np.testing.assert_array_equal(result[1], np.broadcast_to(x[0], x.shape))
+    np.testing.assert_array_equal(result[1], x[0] - x[::-1])
 
 
 def named(x):
-    """As ``ahead``, of two tiles; an edge may name both loads."""
+    """As ``ahead``, of two tiles, the second of which is stored first; an edge may name both loads."""
     first, second = new_tile(), new_tile()
     nisa.dma_copy(dst=first, src=x[0], name="first")
     nisa.dma_copy(dst=second, src=x[1], name="second")
-    out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    nisa.dma_copy(dst=out[1], src=second)
-    nisa.dma_copy(dst=out[0], src=first)
+    out = nl.ndarray(x.shape[1:], dtype=nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=second)
+    nisa.dma_copy(dst=out, src=first)
     return out
 
 
@@ -301,3 +305,131 @@ def wide(x):
     out = nl.ndarray((128, 16_384), dtype=nl.float32, buffer=nl.shared_hbm)
     nisa.dma_copy(dst=out, src=tiles[3])
     return out
+
+
+def late(a, b):
+    """Products that are all copied out of PSUM behind the last one."""
+    out = nl.ndarray((a.shape[0], 128, b.shape[1]), dtype=nl.float32, buffer=nl.shared_hbm)
+    right = nl.load(b)
+    sums = [nl.ndarray((128, b.shape[1]), dtype=nl.float32, buffer=nl.psum) for _ in range(a.shape[0])]
+    for i, one in enumerate(sums):
+        nisa.nc_matmul(one, nl.load(a[i]), right)
+    for i, one in enumerate(sums):
+        nl.store(out[i], nl.copy(one))
+    return out
+
+
+@pytest.mark.parametrize("banks", [1, 3, 8])
+def test_copies_that_come_late_move_up(banks: int) -> None:
+    shapes = {"a": (12, 128, 128), "b": (128, 512)}
+    program = compiled(late, small(psum=banks * TRN2.psum_bank_bytes), **shapes)
+    fits(program, small(psum=banks * TRN2.psum_bank_bytes))
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-3, 4, shape).astype(np.float32) for shape in shapes.values())
+    np.testing.assert_array_equal(outputs(program, a, b)[0], (a.transpose(0, 2, 1) @ b).reshape(-1))
+
+
+def test_no_more_copies_move_than_have_to() -> None:
+    machine = small(psum=8 * TRN2.psum_bank_bytes)
+    names = [inst.mnemonic for inst in compiled(late, machine, a=(9, 128, 128), b=(128, 512)).core.numbered]
+    kinds = [name for name in names if name in ("nc_matmul", "tensor_copy")]
+    assert kinds == ["nc_matmul"] * 8 + ["tensor_copy", "nc_matmul"] + ["tensor_copy"] * 8
+
+
+def interleaved(a, b):
+    """Sums of several products each, which grow in turn."""
+    out = nl.ndarray((a.shape[1], 128, b.shape[1]), dtype=nl.float32, buffer=nl.shared_hbm)
+    right = nl.load(b)
+    sums = [nl.ndarray((128, b.shape[1]), dtype=nl.float32, buffer=nl.psum) for _ in range(a.shape[1])]
+    for k in range(a.shape[0]):
+        for i, one in enumerate(sums):
+            nisa.nc_matmul(one, nl.load(a[k, i]), right)
+    for i, one in enumerate(sums):
+        nl.store(out[i], nl.copy(one))
+    return out
+
+
+def test_a_sum_is_complete_before_the_next_one_needs_its_bank() -> None:
+    shapes = {"a": (3, 5, 128, 128), "b": (128, 512)}
+    machine = small(psum=2 * TRN2.psum_bank_bytes)
+    program = compiled(interleaved, machine, **shapes)
+    fits(program, machine)
+    rng = np.random.default_rng(2)
+    a, b = (rng.standard_normal(shape, np.float32) for shape in shapes.values())
+    expected = outputs(compiled(interleaved, TRN2, **shapes), a, b)[0]
+    np.testing.assert_array_equal(outputs(program, a, b)[0], expected)
+
+
+def late_in_a_loop(a, b):
+    """As ``late``, in each round of a loop on the device, beside a sum from before the loop."""
+    out = nl.ndarray((4, 128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    right, total = nl.load(b), nl.zeros((128, 512), dtype=nl.float32)
+    held = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(held, nl.load(a[0]), right)
+
+    def body(_):
+        sums = [nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum) for _ in range(4)]
+        for i, one in enumerate(sums):
+            nisa.nc_matmul(one, nl.load(a[i]), right)
+        for i, one in enumerate(sums):
+            done = nl.copy(one)
+            nisa.tensor_tensor(done, done, total, nl.add)
+            nisa.tensor_tensor(done, done, held, nl.add)
+            nl.store(out[i], done)
+        nisa.tensor_scalar(total, total, nl.add, 1.0)
+
+    nl.fori_loop(0, 2, body)
+    return out
+
+
+def test_copies_in_a_loop_on_the_device_move_up() -> None:
+    shapes = {"a": (4, 128, 128), "b": (128, 512)}
+    machine = small(psum=2 * TRN2.psum_bank_bytes)
+    program = compiled(late_in_a_loop, machine, **shapes)
+    fits(program, machine)
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(shape, np.float32) for shape in shapes.values())
+    expected = outputs(compiled(late_in_a_loop, TRN2, **shapes), a, b)[0]
+    np.testing.assert_array_equal(outputs(program, a, b)[0], expected)
+    with pytest.raises(MemoryFullError):
+        compiled(late_in_a_loop, small(psum=TRN2.psum_bank_bytes), **shapes)
+
+
+def late_stores(x):
+    """Computes all tiles and stores them behind the last one, with more loads ahead than fit beside."""
+    out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    loaded = [nl.load(x[i]) for i in range(x.shape[0])]
+    sums = [nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.sbuf) for _ in loaded]
+    for one, tile in zip(sums, loaded, strict=True):
+        nisa.tensor_scalar(one, tile, nl.multiply, 2.0)
+    for i, one in enumerate(sums):
+        nl.store(out[i], one)
+    return out
+
+
+@pytest.mark.parametrize("room", [2, 3, 7])
+def test_loads_move_down_and_stores_move_up(room: int) -> None:
+    program = compiled(late_stores, small(room * ROWS), x=(10, 128, COLUMNS))
+    fits(program, small(room * ROWS))
+    x = np.random.default_rng(5).standard_normal((10, 128, COLUMNS), np.float32)
+    np.testing.assert_array_equal(outputs(program, x)[0], 2 * x.reshape(-1))
+
+
+def test_a_store_does_not_pass_a_meeting_of_cores() -> None:
+    def kernel(x):
+        shared = nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
+        out = nl.ndarray((2, 2, 128, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
+        core = nl.program_id(0)
+        first, second = new_tile(), new_tile()
+        nisa.dma_copy(dst=first, src=x)
+        nisa.tensor_scalar(first, first, nl.add, 1.0)
+        nisa.dma_copy(dst=second, src=x)
+        nisa.tensor_scalar(second, second, nl.multiply, 2.0)
+        nisa.dma_copy(dst=out[core, 1], src=second)
+        nisa.core_barrier(shared, (0, 1))
+        nisa.dma_copy(dst=out[core, 0], src=first)
+        return out
+
+    compiled(kernel, small(2 * ROWS), grid=(2,), x=(128, COLUMNS))
+    with pytest.raises(MemoryFullError):
+        compiled(kernel, small(ROWS), grid=(2,), x=(128, COLUMNS))

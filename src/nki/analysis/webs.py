@@ -1,0 +1,101 @@
+"""Webs: the values that a tile holds one after the other.
+
+A web begins where a tile is accessed while no byte of it holds a value that is read later: the bytes that are read from
+there on are written from there on. So each web could have a tile of its own. The analysis goes backwards over the
+program with the bytes that are read before they are written (they are live). A write that may leave bytes as they
+were, or that a run-time index moves, makes no byte dead.
+
+A loop on the device is visited with what is live behind it. A tile of which an iteration may read bytes that the
+iteration before has left counts as live, all of it, wherever an iteration ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from nki.analysis.byte_sets import ByteSet
+from nki.ir.instruction import Inst
+from nki.ir.loop import Loop, Statement, touched
+from nki.ir.types import Access, Tensor
+
+_Live = dict[Tensor, ByteSet]
+"""The live bytes of each tensor that has some."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Webs:
+    """The webs of a body. ``begins``: the tensors of which a web begins at the statement of each number. ``entering``
+    and ``leaving``: the tensors with live bytes at the begin and at the end of the body. ``loops``: the webs of the
+    bodies of loops, by the number of the loop.
+    """
+
+    begins: dict[int, set[Tensor]] = field(default_factory=dict[int, set[Tensor]])
+    entering: set[Tensor] = field(default_factory=set[Tensor])
+    leaving: set[Tensor] = field(default_factory=set[Tensor])
+    loops: dict[int, Webs] = field(default_factory=dict[int, "Webs"])
+
+
+def webs(body: Sequence[Statement], tensors: AbstractSet[Tensor]) -> Webs:
+    """The webs of ``tensors``, which are tiles, in the body of a core."""
+    return _of_body(body, {}, tensors)
+
+
+def _of_body(body: Sequence[Statement], live: _Live, tensors: AbstractSet[Tensor]) -> Webs:
+    """The webs of ``body``, with ``live`` at its end; it becomes what is live at its begin."""
+    result = Webs(leaving=set(live))
+    for number in range(len(body) - 1, -1, -1):
+        statement = body[number]
+        used = {access.tensor for access in touched(statement)} & tensors
+        if not used:
+            continue
+        if isinstance(statement, Inst):
+            _visit(statement, live, tensors)
+        else:
+            result.loops[number] = _of_loop(statement, live, used)
+        begins = used - live.keys()
+        if begins:
+            result.begins[number] = begins
+    result.entering = set(live)
+    return result
+
+
+def _visit(inst: Inst, live: _Live, tensors: AbstractSet[Tensor]) -> None:
+    if not inst.may_leave_unwritten():
+        for access in inst.writes():
+            left = live.get(access.tensor)
+            if left is not None and access.dynamic is None:
+                left.subtract(access)
+                if left.is_empty():
+                    del live[access.tensor]
+    for access in (*inst.reads(), *inst.orders()):
+        if access.tensor in tensors:
+            read = access if access.dynamic is None else Access.whole(access.tensor)
+            live.setdefault(access.tensor, ByteSet(access.tensor)).add(read)
+
+
+def _of_loop(loop: Loop, live: _Live, used: AbstractSet[Tensor]) -> Webs:
+    """The webs of the body of ``loop``, with ``live`` behind the loop; it becomes what is live before the loop."""
+    behind = {tensor: live[tensor] for tensor in used if tensor in live}
+    begin = {tensor: left.copy() for tensor, left in behind.items()}
+    result = _of_body(loop.body, begin, used)
+    carried = result.entering
+    if carried:
+        begin = {tensor: left.copy() for tensor, left in behind.items()}
+        begin |= {tensor: _all_of(tensor) for tensor in carried}
+        result = _of_body(loop.body, begin, used)
+    for tensor in used:
+        if tensor in loop.tensors:
+            live.pop(tensor, None)
+        elif tensor in carried:
+            live[tensor] = begin[tensor] if loop.runs() else _all_of(tensor)
+        elif loop.runs():
+            live.pop(tensor, None)
+    return result
+
+
+def _all_of(tensor: Tensor) -> ByteSet:
+    result = ByteSet(tensor)
+    result.add(Access.whole(tensor))
+    return result
