@@ -115,3 +115,31 @@ def test_names_of_host_code(name: str) -> None:
 def test_a_grid_of_programs(tmp_path: Path) -> None:
     with pytest.raises(NkiError, match="grid of programs"):
         loaded(TILE + "    c = a\n", tmp_path).kernel[16, 8](X)
+
+
+STATEMENTS = [
+    "c = x[i_p, i_f] if {} == 3 else x[i_p, 0:8]", "c = nl.load(x[i_p, i_f], mask={})", "c = x[i_p, {}]",
+    "c = {} + x[i_p, i_f]", "x[i_p, i_f] = {}",
+]  # fmt: skip
+FUNCTIONS = [f"nisa.{name}" for name in dir(nki.isa) if not name.startswith("_")] + [
+    "nisa.gone",
+    "nl.gone",
+    "nl.tile_size",
+]
+
+
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_whatever_a_statement_calls_beside_an_index_tile_the_answer_is_an_error_of_ours(
+    statement: str, tmp_path: Path
+) -> None:
+    for function in FUNCTIONS:
+        for call in (f"{function}()", f"{function}(mask=None)", function):
+            with pytest.raises(NkiError, match="no longer has `arange`"):
+                loaded(INDICES + f"    {statement.format(call)}\n", tmp_path).kernel(X)
+
+
+@pytest.mark.parametrize("index", ["g[7]", "g[-3]", "g.z", "g.x + g[5]"])
+def test_an_axis_that_a_grid_of_indices_does_not_have(index: str, tmp_path: Path) -> None:
+    with pytest.raises(NkiError, match="no longer has `mgrid`"):
+        loaded(f"    g = nl.mgrid[0:128, 0:4]\n    i = {index}\n    c = nl.load(x[g[0], i])\n", tmp_path).kernel(X)

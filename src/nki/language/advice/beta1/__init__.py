@@ -6,7 +6,8 @@ A finding about any part of a statement advises the same: the whole statement, w
 from __future__ import annotations
 
 import ast
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from nki.frontend.site import Site
 from nki.language.advice.beta1.formulas import UnknownFormError
@@ -15,6 +16,7 @@ from nki.language.advice.beta1.scope import NL, Scope, scope_at, scope_before, s
 from nki.language.advice.beta1.tile_masks import advise_tile_mask
 
 _SHOWN: Final = 6
+T = TypeVar("T")
 
 
 def advise_removed(captured: Any, node: ast.AST) -> str:
@@ -29,10 +31,8 @@ def advise_removed(captured: Any, node: ast.AST) -> str:
 
 def rewritten(scope: Scope, statement: ast.stmt) -> list[str] | None:
     """The lines in place of a statement with this scope; None if the source does not tell, or nothing changes."""
-    rewriter = Rewriter(scope)
-    try:
-        lines = rewriter.statement(statement)
-    except (UnknownFormError, KeyError, IndexError, SyntaxError):
+    lines = _known(lambda: Rewriter(scope).statement(statement))
+    if lines is None:
         return None
     text = "\n".join(lines)
     left = {*scope.indices, *scope.grids, *(name for name, mask in scope.masks.items() if mask is not None)}
@@ -43,10 +43,18 @@ def rewritten(scope: Scope, statement: ast.stmt) -> list[str] | None:
     return None if text == ast.unparse(statement) else lines
 
 
+def _known(rewrite: Callable[[], T]) -> T | None:
+    """What a rewriting gives; None for forms of code that it does not know."""
+    try:
+        return rewrite()
+    except (UnknownFormError, KeyError, IndexError, SyntaxError):
+        return None
+
+
 def advise_statement(captured: Any, statement: ast.stmt) -> str:
     """The fix for a statement of Beta 1."""
     scope = scope_before(captured, statement.lineno)
-    if fix := advise_tile_mask(scope, statement):
+    if fix := _known(lambda: advise_tile_mask(scope, statement)):
         return fix
     lines = rewritten(scope, statement)
     return shown(lines, statement) if lines is not None else ""

@@ -239,11 +239,11 @@ class Rewriter(ast.NodeTransformer):
         """True for a call of an instruction in the form of Beta 1, without destination."""
         full = self.scope.full(call.func)
         function = getattr(nisa_module, full.removeprefix(NISA), None) if full.startswith(NISA) else None
-        if function is None or any(k.arg == "dst" for k in call.keywords):
+        if not callable(function) or any(k.arg == "dst" for k in call.keywords):
             return False
         try:
             signature = inspect.signature(function)
-            if next(iter(signature.parameters)) != "dst":
+            if next(iter(signature.parameters), "") != "dst":
                 return False
             named = [k.arg for k in call.keywords if k.arg in signature.parameters]
             given = signature.bind(*call.args, **dict.fromkeys(cast("list[str]", named))).arguments

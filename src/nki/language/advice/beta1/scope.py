@@ -77,10 +77,11 @@ class Scope:
                 return Index(number=number)
             case ast.Subscript(value=ast.Call() as call, slice=keys) if self.full(call.func) == NL + "arange":
                 return self._arange(call, keys)
-            case ast.Subscript(value=owner, slice=ast.Constant(value=int(number))) if self._grid(owner):
-                return (self._grid(owner) or [])[number]
-            case ast.Attribute(value=owner, attr=name) if self._grid(owner) and name in _GRID_NAMES:
-                return (self._grid(owner) or [])[_GRID_NAMES.index(name)]
+            case ast.Subscript(value=owner, slice=ast.Constant(value=int(number))) if (grid := self._grid(owner)):
+                return grid[number] if -len(grid) <= number < len(grid) else None
+            case ast.Attribute(value=owner, attr=name) if (grid := self._grid(owner)) and name in _GRID_NAMES:
+                axis = _GRID_NAMES.index(name)
+                return grid[axis] if axis < len(grid) else None
             case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
                 one, other = self.index(left), self.index(right)
                 if one is None or other is None:
