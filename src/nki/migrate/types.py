@@ -393,7 +393,7 @@ class Types:
         rest = list(owner.shape) if owner.shape is not None else [Polynomial()] * len(node.slice)
         elements = list(node.slice)[len(owner.blocks) :]
         variables: dict[int, Polynomial] = {}
-        ndim = 0
+        ndim, rows = 0, None
         for element in elements:
             if not rest:
                 return Tensor(None, owner.dtype, owner.buffer)
@@ -401,6 +401,11 @@ class Types:
             if isinstance(inner, cst.Index) and isinstance(inner.value, cst.Ellipsis):
                 return Tensor(owner.shape if len(elements) == 1 else None, owner.dtype, owner.buffer, name=owner.name)
             size = rest.pop(0)
+            tile = self.tensor(inner.value) if isinstance(inner, cst.Index) and owner.buffer == "hbm" else None
+            if tile is not None:
+                rows = tile.shape[0] if tile.shape else Polynomial.of(f"{one_line(inner)}.shape[0]")
+                parts += [rows] if rows.constant != 1 else []
+                continue
             part = self._part(inner, size)
             if isinstance(part, Index):
                 for variable, _ in part.steps:
@@ -411,6 +416,8 @@ class Types:
             elif owner.buffer != "hbm" and not parts and not variables:
                 parts.append(Polynomial.of(1))
         if variables:
+            if rows is not None:
+                variables.setdefault(-ndim, rows)
             shape = tuple(variables.get(axis, Polynomial.of(1)) for axis in range(-ndim, 0))
             return Tensor((*shape, *rest), owner.dtype, owner.buffer)
         return Tensor((*(p for p in parts if p is not None), *rest), owner.dtype, owner.buffer)

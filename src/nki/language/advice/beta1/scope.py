@@ -77,7 +77,7 @@ class Scope:
                 return Index(number=number)
             case ast.Subscript(value=ast.Call() as call, slice=keys) if self.full(call.func) == NL + "arange":
                 return self._arange(call, keys)
-            case ast.Subscript(value=owner, slice=ast.Constant(value=int(number))) if (grid := self._grid(owner)):
+            case ast.Subscript(value=owner, slice=ast.Constant(value=int(number))) if grid := self._grid(owner):
                 return grid[number] if -len(grid) <= number < len(grid) else None
             case ast.Attribute(value=owner, attr=name) if (grid := self._grid(owner)) and name in _GRID_NAMES:
                 axis = _GRID_NAMES.index(name)
