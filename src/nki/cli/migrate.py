@@ -23,6 +23,7 @@ from nki.cli.check import shown_path
 from nki.cli.host import arrays
 from nki.cli.host.statements import examples
 from nki.cli.load_kernel import code_of, imported, split
+from nki.cli.output import aside
 from nki.frontend.ast_spans import parsed
 from nki.frontend.capture import functions_of
 from nki.ir.types import TensorSpec
@@ -46,7 +47,8 @@ def command(options: argparse.Namespace) -> int:
     done = True
     for text in options.files:
         file, name = split(text) if ".py:" in text else (text, "")
-        migration = _migration(Path(file), name, options)
+        with aside():
+            migration = _migration(Path(file), name, options)
         _show(migration, options)
         done &= migration.done
     return 0 if done else 1
@@ -79,7 +81,7 @@ def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> l
     if options.arg and name:
         return [_given(name, options, grid, comparison)]
     found: list[Call] = []
-    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             with imported(path) as module:

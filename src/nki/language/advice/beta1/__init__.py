@@ -44,7 +44,7 @@ def rewritten(scope: Scope, statement: ast.stmt) -> list[str] | None:
 
 
 def _known(rewrite: Callable[[], T]) -> T | None:
-    """What a rewriting gives; None for forms of code that it does not know."""
+    """The result of a rewriting; None for forms of code that it does not know."""
     try:
         return rewrite()
     except (UnknownFormError, KeyError, IndexError, SyntaxError):
