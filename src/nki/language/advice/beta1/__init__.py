@@ -13,6 +13,7 @@ from nki.frontend.site import Site
 from nki.language.advice.beta1.formulas import UnknownFormError
 from nki.language.advice.beta1.rewriting import Rewriter
 from nki.language.advice.beta1.scope import NL, Scope, scope_at, scope_before, statements
+from nki.language.advice.beta1.subscripts import keys_of
 from nki.language.advice.beta1.tile_masks import advise_tile_mask
 
 _SHOWN: Final = 6
@@ -57,7 +58,30 @@ def advise_statement(captured: Any, statement: ast.stmt) -> str:
     if fix := _known(lambda: advise_tile_mask(scope, statement)):
         return fix
     lines = rewritten(scope, statement)
-    return shown(lines, statement) if lines is not None else ""
+    if lines is None:
+        return ""
+    fixes = [shown(lines, statement), *_block_writes(captured, statement, scope)]
+    more = len(fixes) - _SHOWN
+    return "; ".join(fixes[:_SHOWN]) + (f"; and likewise in {more} more" if more > 0 else "")
+
+
+def _block_writes(captured: Any, statement: ast.stmt, scope: Scope) -> list[str]:
+    """The fixes for assignments to the blocks of a tensor: of a list they would replace the tile."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if (memory := scope.memory(value)) and memory.blocks:
+            pass
+        case _:
+            return []
+    found: list[str] = []
+    for user in statements(captured.node):
+        match user:
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=owner)) as target]) if owner == name:
+                lines = rewritten(scope_before(captured, user.lineno), user)
+                if user.lineno > statement.lineno and len(keys_of(target)) == memory.blocks and lines is not None:
+                    found.append(f"in line {user.lineno} {shown(lines, user)}")
+            case _:
+                pass
+    return found
 
 
 def advise_at(site: Site) -> str:
