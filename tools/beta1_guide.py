@@ -62,7 +62,7 @@ _FOOT = """\
 | `//` of tiles | `nl.floor` of the product with the reciprocal |
 | `nl.all_reduce` | accumulate in one tensor |
 | one index over several blocks | a loop over the list, or a free dimension |
-| addresses: `mod_alloc`, `alloc` | the compiler chooses them; `nl.ndarray(…, address=(partition, byte))` fixes one |
+| `ncc.psum.alloc(rule)` | the compiler chooses the address; `nl.ndarray(…, address=(partition, byte))` fixes one |
 """
 
 

@@ -44,12 +44,14 @@ class Functions:
         if outer is not None:
             types.values.update(outer.values)
             types.tensors.update(outer.tensors)
+            types.allocators.update(outer.allocators)
         parameters = [p.name.value for p in (*node.params.params, *node.params.kwonly_params)]
         for name in parameters:
             types.values.pop(name, None)
             types.tensors.pop(name, None)
         types.values.update(_index_parameters(node, parameters, self.facts))
         kernel = self._is_kernel(node)
+        types.on_device = kernel or self.roles.is_on_device(node) or (outer is not None and outer.on_device)
         if kernel:
             self.report.kernels.add(node.name.value)
         uses = _name_nodes(node, parameters)

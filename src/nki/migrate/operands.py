@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import libcst as cst
 
+from nki.language.advice.beta1.addresses import address, block_indices
+from nki.language.advice.beta1.allocations import itemsize
 from nki.migrate.facts import Facts, Tensor, shape_text
 from nki.migrate.indices import Index, Mask, Variable
 from nki.migrate.syntax.code import expression, one_line
+from nki.migrate.syntax.names import names_in
 from nki.migrate.types import Types, arguments
 
 
@@ -107,6 +111,25 @@ def matmul_operands(call: cst.Call) -> tuple[str, str, bool]:
     return one_line(named["x"].value), one_line(named["y"].value), turned
 
 
+def allocated(types: Types, call: cst.Call, function: str, tensor: Tensor | None) -> tuple[str | None, list[str]]:
+    """The address that an allocator of Beta 1 gave to a tile, and the names of the block dimensions in it.
+
+    "" for a memory alone, None for an address that the source does not tell.
+    """
+    unnamed = ["_"] * len(tensor.blocks) if tensor is not None else []
+    given = next((arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "buffer"), None)
+    given = types.allocators.get(given.value, given) if isinstance(given, cst.Name) else given
+    full = types.names.full(given.func) if isinstance(given, cst.Call) else ""
+    if given is None or not full.endswith(("mod_alloc", ".alloc")):
+        return "", unnamed
+    if function != "ndarray" or tensor is None or tensor.shape is None or not tensor.dtype:
+        return None, unnamed
+    names = block_indices(names_in(call), len(tensor.blocks))
+    node: Any = ast.parse(one_line(given), mode="eval").body
+    found = address(node, full, names, [size.text for size in tensor.shape], itemsize(tensor.dtype))
+    return found, names if found is not None else unnamed
+
+
 def variables_in(types: Types, node: cst.CSTNode) -> list[Variable]:
     """The variables of all index tiles inside ``node``."""
     found: list[Variable] = []
@@ -124,6 +147,7 @@ def variables_in(types: Types, node: cst.CSTNode) -> list[Variable]:
 
 
 __all__ = [
+    "allocated",
     "as_bytes",
     "bare",
     "is_number",

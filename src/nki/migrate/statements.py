@@ -17,7 +17,7 @@ from nki.migrate.report import marked
 from nki.migrate.subscripts import NotCarriedOverError, TooManyAxesError
 from nki.migrate.syntax.code import code_of, expression, one_line, statement
 from nki.migrate.syntax.layout import comments_in
-from nki.migrate.syntax.names import Names, names_in
+from nki.migrate.syntax.names import Names, imports_nki, names_in
 from nki.migrate.types import BINARY, CREATION, ELEMENTWISE, SHAPED_BY, arguments
 from nki.migrate.writes import called, guarded, line_of, mask_of, plain
 
@@ -193,9 +193,11 @@ class Statements(Branches):
 
     def _small(self, small: cst.BaseSmallStatement) -> list[cst.BaseStatement] | None:
         match small:
-            case cst.Import() | cst.ImportFrom():
+            case cst.Import() | cst.ImportFrom() if self.types.on_device or imports_nki(small):
                 self.imports.append(small)
                 return []
+            case cst.Import() | cst.ImportFrom():
+                return None
             case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
                 return self._assign(target, value, small)
             case cst.AnnAssign(target=target, value=cst.BaseExpression() as value):
@@ -316,6 +318,8 @@ class Statements(Branches):
         if not full.startswith("nki.compiler.") or not isinstance(target, cst.Name):
             return False
         memory = next((name for name in ("psum", "sbuf") if name in full), "")
+        if isinstance(value, cst.Call):
+            self.types.allocators[target.value] = value
         self.names.bound[target.value] = f"nki.compiler.{memory}" if isinstance(value, cst.Call) else full
         return True
 

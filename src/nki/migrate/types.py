@@ -94,6 +94,10 @@ class Types:
         """Names that are one index or another, by the branch that was taken."""
         self.fixed: tuple[tuple[Variable, Polynomial], ...] = ()
         """Axes of the present statement that loops of the new code run through."""
+        self.on_device = False
+        """True in a kernel and in what kernels call, which import nothing themselves."""
+        self.allocators: dict[str, cst.BaseExpression] = {}
+        """Names of Beta 1's allocators, with the calls that made them."""
         self.unmasked: set[int] = set()
         """Calls whose mask the code around them takes care of."""
         self._done: dict[int, Tensor | None] = {}

@@ -54,7 +54,7 @@ def _number(tiles: ast.expr | None, indices: Sequence[str]) -> str | None:
         return None
     number = "0"
     for index, count in zip(indices, map(ast.unparse, counts), strict=True):
-        number = plus(times(number, count), "0" if count == "1" else f"({index} % {count})")
+        number = plus(times(number, count), "0" if count == "1" else f"{index} % {count}")
     return number
 
 
