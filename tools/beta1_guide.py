@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nki.cli import arguments
-from nki.migrate.comparison import Call
 from nki.migrate.migration import Migration, migrated
+from nki.migrate.runs.comparison import Call
 
 ROOT = Path(__file__).parent.parent
 CASES = ROOT / "tests" / "migrate" / "beta1"

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nki.migrate.comparison import Call
 from nki.migrate.migration import Migration, migrated
+from nki.migrate.runs.comparison import Call
 
 pytest.importorskip("libcst")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from nki.cli.check import Subject, check
-from nki.migrate.comparison import Call
 from nki.migrate.migration import Migration, migrated
+from nki.migrate.runs.comparison import Call
 from tests.errors.test_beta1_advice import imported
 from tests.errors.test_beta1_rewrites import led
 

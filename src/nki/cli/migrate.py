@@ -30,8 +30,8 @@ from nki.ir.types import TensorSpec
 from nki.jit import Kernel
 
 if TYPE_CHECKING:
-    from nki.migrate.comparison import Call
     from nki.migrate.migration import Migration
+    from nki.migrate.runs.comparison import Call
 
 _PLAIN = (bool, int, float, str)
 EXAMPLES = 12
@@ -76,7 +76,7 @@ def _migration(path: Path, name: str, options: argparse.Namespace) -> Migration:
 
 def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> list[Call]:
     """The calls of the file's kernels: of ``--arg``, else those that the file shows."""
-    comparison: Any = imported_lazily("nki.migrate.comparison")
+    comparison: Any = imported_lazily("nki.migrate.runs.comparison")
     grid = tuple(int(n) for n in options.grid.split(",")) if options.grid else ()
     if options.arg and name:
         return [_given(name, options, grid, comparison)]
@@ -94,7 +94,7 @@ def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> l
             raise
         except (Exception, SystemExit):
             pass  # the runs of both versions load the file in another way
-        host: Any = imported_lazily("nki.migrate.host_runs")
+        host: Any = imported_lazily("nki.migrate.runs.host_runs")
         run = [call for call in host.of_file(path, source, EXAMPLES) if not name or call.kernel == name]
         return run or found
 

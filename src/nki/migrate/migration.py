@@ -12,12 +12,12 @@ import libcst as cst
 
 from nki.base.errors import NkiError
 from nki.migrate.beta1_file import rewritten
-from nki.migrate.comparison import Call, Outcome, compared, launched, loaded
 from nki.migrate.facts import Facts
-from nki.migrate.programs import PROGRAM, broken
-from nki.migrate.recording import instrumented, lines_not_run, recording
 from nki.migrate.releases import renewed
 from nki.migrate.report import MARK, Report
+from nki.migrate.runs.comparison import Call, Outcome, compared, launched, loaded
+from nki.migrate.runs.programs import PROGRAM, broken
+from nki.migrate.runs.recording import instrumented, lines_not_run, recording
 from nki.migrate.syntax.layout import laid_out
 from nki.migrate.syntax.names import Names
 
