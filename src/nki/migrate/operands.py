@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import Any, Final
 
 import libcst as cst
 
 from nki.language.advice.beta1.addresses import address, block_indices
 from nki.language.advice.beta1.allocations import itemsize
+from nki.migrate.dense import Group, group_of
 from nki.migrate.facts import Facts, Tensor, shape_text
 from nki.migrate.indices import Index, Mask, Variable
 from nki.migrate.syntax.code import expression, one_line
 from nki.migrate.syntax.names import names_in
-from nki.migrate.types import Types, arguments
+from nki.migrate.types import BINARY, ELEMENTWISE, Types, arguments
+
+_ALIKE: Final = {
+    *(f"nki.language.{name}" for name in {"load", "store", *ELEMENTWISE, *BINARY} - {"softmax", "rms_norm"}),
+    "nki.isa.dma_copy", "nki.isa.tensor_copy", "nki.isa.activation", "nki.isa.reciprocal",
+}  # fmt: skip
+"""Functions of which each element of the result comes from the elements in the same place."""
 
 
 def bare(node: cst.BaseExpression) -> str:
@@ -88,6 +95,53 @@ def operand_mask(types: Types, node: cst.Subscript) -> cst.BaseExpression | None
             return None
 
 
+def groups_in(types: Types, small: cst.BaseSmallStatement) -> tuple[Group, ...]:
+    """The groups that stand in all tensors of a statement, which may treat each as one axis; () if there are none."""
+    match small:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript())]) | cst.Expr(value=cst.Call()):
+            found = _Operands(types)
+            small.visit(found)
+        case _:
+            return ()
+    sets = {frozenset(groups) for groups in found.groups}
+    return tuple(sorted(next(iter(sets)), key=lambda group: group[0].axis)) if len(sets) == 1 and found.alike else ()
+
+
+class _Operands(cst.CSTVisitor):
+    """The groups of each tensor in a statement; ``alike`` as long as nothing in it depends on more than elements."""
+
+    def __init__(self, types: Types) -> None:
+        super().__init__()
+        self.types = types
+        self.alike = True
+        self.groups: list[list[Group]] = []
+
+    def visit_Call(self, node: cst.Call) -> None:
+        full = self.types.names.full(node.func)
+        masked = any(arg.keyword is not None and arg.keyword.value == "mask" for arg in node.args)
+        self.alike &= full in _ALIKE and not masked
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self.alike &= self.types.tensor(node) is None
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:  # noqa: ARG002
+        return False
+
+    def visit_Subscript(self, node: cst.Subscript) -> bool:
+        groups: list[Group] = []
+        alone: list[Variable] = []
+        for element in node.slice:
+            value: Any = self.types.value(element.slice.value) if isinstance(element.slice, cst.Index) else None
+            group = group_of(value) if isinstance(value, Index) and len(value.steps) > 1 else None
+            if isinstance(value, Index) and len(value.steps) > 1:
+                self.alike &= group is not None
+            groups += [group] if group is not None else []
+            alone += [variable for variable, _ in value.steps] if isinstance(value, Index) and group is None else []
+        self.alike &= not any(variable in group for group in groups for variable in alone)
+        self.groups.append(groups)
+        return False
+
+
 def is_number(node: cst.BaseExpression) -> bool:
     """True for a number that is written out."""
     return isinstance(node, cst.Integer | cst.Float) or (
@@ -150,6 +204,7 @@ __all__ = [
     "allocated",
     "as_bytes",
     "bare",
+    "groups_in",
     "is_number",
     "matmul_operands",
     "operand_mask",

@@ -12,6 +12,7 @@ from nki.migrate.expressions import RESULTS
 from nki.migrate.facts import Tensor, shape_text
 from nki.migrate.indices import Grid, Index, Mask, as_slice, bounds_of, chosen, index_of_slice
 from nki.migrate.instructions import COMPARISONS, pattern_of
+from nki.migrate.operands import groups_in
 from nki.migrate.polynomial import Polynomial
 from nki.migrate.report import marked
 from nki.migrate.subscripts import NotCarriedOverError, TooManyAxesError
@@ -155,7 +156,7 @@ class Statements(Branches):
         result: list[cst.BaseStatement] = []
         for small in line.body:
             small = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if len(line.body) > 1 else small
-            made = self.chosen(small, self._by_axes)
+            made = self.chosen(small, self._joined)
             if made is None:
                 made = [line.with_changes(body=[small], leading_lines=[])]
             result += made
@@ -169,6 +170,19 @@ class Statements(Branches):
             first: Any = result[0]
             result[0] = first.with_changes(leading_lines=[*first.leading_lines, *lost])
         return result
+
+    def _joined(self, small: cst.BaseSmallStatement) -> list[cst.BaseStatement] | None:
+        """One statement; axes that all of its tensors step through without gaps are one."""
+        groups = groups_in(self.types, small)
+        if not groups:
+            return self._by_axes(small)
+        try:
+            self.types.dense = groups
+            self.types.forget()
+            return self._by_axes(small)
+        finally:
+            self.types.dense = ()
+            self.types.forget()
 
     def _by_axes(self, small: cst.BaseSmallStatement) -> list[cst.BaseStatement] | None:
         """One statement; below loops over some axes if its indices are no views of today otherwise."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from nki.migrate.dense import group_of, joined
 from nki.migrate.facts import Tensor
 from nki.migrate.indices import Bounds, Grid, Index, Variable, as_node, sliced
 from nki.migrate.polynomial import Polynomial, largest, smallest
@@ -83,7 +84,7 @@ def converted(types: Types, original: cst.Subscript, updated: cst.Subscript, bou
         return expression(_selected(base, rest, bounds, original))
     if moved:
         rest = _of_axes(types, original, rest, owner)
-    text = _slices(rest, owner, bounds)
+    text = _slices(rest, owner, bounds) or _reshaped(rest, owner, bounds)
     if text is None:
         return expression(_pattern(base, rest, owner, bounds, original))
     return expression(f"{base}{text}")
@@ -241,6 +242,34 @@ def _slices(parts: list[Part], owner: Tensor | None, bounds: Bounds) -> str | No
             texts.append(part.text)
     added = "".join(f".expand_dim({ndim + axis})" for axis in missing if ndim > 2 or not _on_chip(owner))
     return f"[{', '.join(texts)}]{added}"
+
+
+def _reshaped(parts: list[Part], owner: Tensor | None, bounds: Bounds) -> str | None:
+    """Slices in the shape of the index, where several of its variables step through a dimension without gaps."""
+    variables = _axes(parts)
+    axes = [variable.axis for variable in variables]
+    ndim = max((variable.ndim for variable in variables), default=0)
+    if bounds.restrict or sorted(axes) != list(range(-ndim, 0)) or any(part.moved or part.whole for part in parts):
+        return None
+    rows = parts[0].index
+    if _on_chip(owner) and (rows is None or len(rows.steps) != 1 or rows.steps[0][0].axis != -ndim):
+        return None
+    texts: list[str] = []
+    last = -ndim - 1
+    for part in parts:
+        if part.index is None:
+            texts.append(part.text)
+            continue
+        group = group_of(part.index)
+        if group is None or group[0].axis != last + 1:
+            return None
+        found = sliced(joined(part.index, (group,)), bounds)
+        if found is None:
+            return None
+        texts.append(found[0])
+        last = group[-1].axis
+    sizes = {variable.axis: variable.size.text for variable in variables}
+    return f"[{', '.join(texts)}].reshape(({', '.join(sizes[axis] for axis in range(-ndim, 0))}))"
 
 
 def _one_partition(

@@ -6,6 +6,7 @@ from typing import Final
 
 import libcst as cst
 
+from nki.migrate.dense import Group, joined
 from nki.migrate.facts import Facts, Tensor, tensor_of
 from nki.migrate.indices import Evaluator, Grid, Index, Mask, Value, Variable
 from nki.migrate.polynomial import Polynomial
@@ -94,6 +95,8 @@ class Types:
         """Names that are one index or another, by the branch that was taken."""
         self.fixed: tuple[tuple[Variable, Polynomial], ...] = ()
         """Axes of the present statement that loops of the new code run through."""
+        self.dense: tuple[Group, ...] = ()
+        """Axes of the present statement that are one axis of the new code."""
         self.on_device = False
         """True in a kernel and in what kernels call, which import nothing themselves."""
         self.allocators: dict[str, cst.BaseExpression] = {}
@@ -109,6 +112,8 @@ class Types:
     def value(self, node: cst.BaseExpression) -> Value | None:
         """The index, mask or grid that an expression is."""
         found = self.evaluator.evaluate(node)
+        if isinstance(found, Index) and self.dense:
+            return joined(found, self.dense)
         return found if isinstance(found, Index | Mask | Grid) else None
 
     def tensor(self, node: cst.BaseExpression) -> Tensor | None:
@@ -138,7 +143,7 @@ class Types:
     def _tensor(self, node: cst.BaseExpression) -> Tensor | None:
         known = self._declared(node)
         seen = self.facts.seen(node)
-        if self.fixed and known is not None and not isinstance(node, cst.Name):
+        if (self.fixed or self.dense) and known is not None and not isinstance(node, cst.Name):
             return known  # the run had all axes at once
         if seen is None:
             if known is None and id(node) in self.facts.varying:

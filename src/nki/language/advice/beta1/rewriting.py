@@ -15,6 +15,7 @@ import nki.isa as nisa_module
 from nki.isa.tables.operators import OPS
 from nki.language.advice.beta1 import allocations, conditions, subscripts
 from nki.language.advice.beta1.allocations import parameters_of
+from nki.language.advice.beta1.dense import Group, groups_in
 from nki.language.advice.beta1.formulas import Bounds, UnknownFormError, bounds_of
 from nki.language.advice.beta1.results import bound, buffer_of, shape_and_dtype
 from nki.language.advice.beta1.scope import NISA, NL, Memory, Scope
@@ -42,11 +43,14 @@ class Rewriter(ast.NodeTransformer):
         self.lines: list[str] = []
         self.bounds = Bounds()
         self.conditions: list[str] = []
+        self.groups: tuple[Group, ...] = ()
+        """Axes of the statement that are one axis of the new one."""
 
     # -- statements -------------------------------------------------------------------------------------------------
 
     def statement(self, node: ast.stmt) -> list[str]:
         """The lines in place of a statement. Raises :class:`UnknownFormError`."""
+        self.groups = groups_in(self.scope, node)
         match node:
             case ast.Assign(targets=[target], value=value):
                 last = self._assign(target, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from nki.language.advice.beta1.dense import group_of, joined
 from nki.language.advice.beta1.formulas import (
     Bounds,
     Index,
@@ -44,8 +45,11 @@ def indexed(rewriter: Rewriter, node: ast.Subscript) -> ast.expr | None:
     if not tiles:
         full = all(isinstance(key, ast.Slice) and key.lower is key.upper is key.step is None for key in keys)
         return owner if full or not keys else _subscript(owner, [ast.unparse(key) for key in keys])
-    texts = _slices(rewriter, keys)
-    return _subscript(owner, texts) if texts is not None else _pattern(rewriter, owner, keys)
+    indices = [_as_index(rewriter, key) for key in keys]
+    texts = _slices(rewriter, keys, indices)
+    if texts is not None:
+        return _subscript(owner, texts)
+    return _reshaped(rewriter, owner, indices) or _strided(rewriter, owner, indices)
 
 
 def _moved(rewriter: Rewriter, key: ast.expr) -> tuple[ast.expr, Index] | None:
@@ -101,7 +105,8 @@ def _selected(rewriter: Rewriter, owner: ast.expr, slices: list[str], place: int
 
 
 def _as_index(rewriter: Rewriter, key: ast.expr) -> Index | None:
-    return None if isinstance(key, ast.Slice) else rewriter.scope.index(key)
+    index = None if isinstance(key, ast.Slice) else rewriter.scope.index(key)
+    return joined(index, rewriter.groups) if index is not None and index.steps else index
 
 
 def _as_tile(node: ast.expr) -> ast.expr:
@@ -143,9 +148,8 @@ def _slice(index: Index, bounds: Bounds) -> str | None:
     return sliced(index, bounds) if index.steps else index.base
 
 
-def _slices(rewriter: Rewriter, keys: list[ast.expr]) -> list[str] | None:
+def _slices(rewriter: Rewriter, keys: list[ast.expr], indices: list[Index | None]) -> list[str] | None:
     """The keys as slices, if each holds one variable at most and they stand in the order of the axes."""
-    indices = [None if isinstance(key, ast.Slice) else rewriter.scope.index(key) for key in keys]
     axes = [v.axis for index in indices if index is not None for v in index.steps]
     if axes != sorted(axes) or len(axes) != len(set(axes)):
         return None
@@ -170,13 +174,32 @@ def _slices(rewriter: Rewriter, keys: list[ast.expr]) -> list[str] | None:
     return texts[::-1]
 
 
-def _pattern(rewriter: Rewriter, owner: ast.expr, keys: list[ast.expr]) -> ast.expr | None:
-    """``t.ap(pattern=…, offset=…)`` of an index with several variables in a dimension, or in another order."""
-    return _strided(rewriter, owner, [rewriter.scope.index(key) for key in keys])
+def _reshaped(rewriter: Rewriter, owner: ast.expr, indices: list[Index | None]) -> ast.expr | None:
+    """Slices in the shape of the index, where several of its variables step through a dimension without gaps."""
+    known = [index for index in indices if index is not None]
+    variables = [v for index in known for v in index.steps]
+    ndim = max((index.ndim for index in known), default=0)
+    plain = len(known) == len(indices) and not (rewriter.bounds.lower or rewriter.bounds.upper)
+    memory = rewriter.scope.memory(owner)
+    on_chip = memory is not None and "hbm" not in memory.buffer
+    if not plain or [v.axis for v in variables] != list(range(-ndim, 0)) or (on_chip and len(known[0].steps) != 1):
+        return None
+    groups = [group_of(index) if index.steps else () for index in known]
+    cut = [
+        sliced(joined(index, (group,)), rewriter.bounds) if group else index.base
+        for index, group in zip(known, groups, strict=True)
+    ]
+    if None in groups or None in cut:
+        return None
+    shape = ", ".join(v.size for v in variables)
+    return _expression(f"{ast.unparse(_subscript(owner, [str(text) for text in cut]))}.reshape(({shape}))")
 
 
 def _strided(rewriter: Rewriter, owner: ast.expr, indices: list[Index | None], more: str = "") -> ast.expr | None:
-    """``t.ap(pattern=…, offset=…)`` of an index for each dimension; ``more`` are its arguments of run-time indices."""
+    """``t.ap(pattern=…, offset=…)`` of an index for each dimension, with several variables or in another order.
+
+    ``more`` are its arguments of run-time indices.
+    """
     name = ast.unparse(owner)
     steps: dict[Variable, str] = {}
     offset = "0"
