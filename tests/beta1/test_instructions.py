@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 from neuronxcc import nki
 from nki.base.errors import NkiError
+from nki.language.advice.beta1.results import PARAMETERS
 from nki.profiling.profile import profile as predict
 from nki.profiling.shapes import ShapeDtype
 
@@ -367,3 +370,11 @@ def test_a_comparison_with_a_column_of_integers_streams_one_tile(both: Any, swap
     np.testing.assert_array_equal(both(kernel, x, labels), column <= tile if swapped else tile <= column)
     counts = predict(kernel, target="trn1")(x, labels).by_instruction
     assert "tensor_tensor" not in counts and counts["tensor_scalar"].executions == 1
+
+
+def test_the_table_of_the_advice_and_the_migration_has_the_positional_parameters():
+    for name, function in vars(nisa).items():
+        if isinstance(function, FunctionType) and not name.startswith("_"):
+            parameters = inspect.signature(function).parameters.values()
+            positional = tuple(one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD)
+            assert not positional or PARAMETERS[name] == positional, name

@@ -9,10 +9,11 @@ from typing import Any, Final
 import libcst as cst
 
 from nki import isa, language
+from nki.language.advice.beta1.results import PARAMETERS
 from nki.migrate.subscripts import NotCarriedOverError
 from nki.migrate.syntax.code import expression
 from nki.migrate.syntax.names import Names
-from nki.migrate.types import DATA, dtype_text
+from nki.migrate.types import dtype_text
 
 _OPERATORS: Final = {
     "max": "maximum", "amax": "maximum", "min": "minimum", "amin": "minimum", "sum": "add", "absolute": "abs",
@@ -100,7 +101,7 @@ def keyword(name: str, value: cst.BaseExpression) -> cst.Arg:
 def with_destination(names: Names, call: cst.Call, name: str, dst: str, extra: str = "") -> cst.Call:
     """The call of an instruction with ``dst=``, and all other arguments by name."""
     function = getattr(isa, name)
-    order = DATA[name]
+    order = PARAMETERS[name]
     args: list[cst.Arg] = []
     for position, arg in enumerate(call.args):
         if arg.keyword is None:

@@ -7,8 +7,8 @@ from typing import Any, Final, cast
 
 import libcst as cst
 
+from nki.language.advice.beta1.results import LIKE, RESULTS
 from nki.migrate.branches import Branches, State, assigned, is_empty
-from nki.migrate.expressions import RESULTS
 from nki.migrate.facts import Tensor, shape_text
 from nki.migrate.indices import Grid, Index, Mask, as_slice, bounds_of, chosen, index_of_slice
 from nki.migrate.instructions import COMPARISONS, pattern_of
@@ -19,7 +19,7 @@ from nki.migrate.subscripts import NotCarriedOverError, TooManyAxesError
 from nki.migrate.syntax.code import code_of, expression, one_line, statement
 from nki.migrate.syntax.layout import comments_in
 from nki.migrate.syntax.names import Names, imports_nki, names_in
-from nki.migrate.types import BINARY, CREATION, ELEMENTWISE, SHAPED_BY, arguments
+from nki.migrate.types import BINARY, CREATION, ELEMENTWISE, arguments
 from nki.migrate.writes import called, guarded, line_of, mask_of, plain
 
 
@@ -360,9 +360,9 @@ class Statements(Branches):
         if isinstance(value, cst.Call):
             full = self.names.full(value.func)
             package, _, function = full.rpartition(".")
-            if self._several(value) is not None and function in {"load", *ELEMENTWISE, *BINARY, *SHAPED_BY}:
+            if self._several(value) is not None and function in {"load", *ELEMENTWISE, *BINARY, *LIKE}:
                 self.types.unmasked.add(id(value))  # nothing may depend on what a new tile holds outside of its mask
-            if package == "nki.isa" and (function in RESULTS or function == "memset"):
+            if package == "nki.isa" and function in RESULTS:
                 return self._result(name, function, value)
             if package == "nki.language" and function in CREATION:
                 return self._created(name, function, value)

@@ -8,9 +8,10 @@ from typing import Any, Final, cast
 
 import libcst as cst
 
+from nki.language.advice.beta1.results import RESULTS
 from nki.migrate import subscripts
 from nki.migrate.calls import keyword, nki_value
-from nki.migrate.expressions import RESULTS, Expressions
+from nki.migrate.expressions import Expressions
 from nki.migrate.facts import Tensor, shape_text
 from nki.migrate.indices import Bounds, Mask, bounds_of
 from nki.migrate.operands import allocated, matmul_operands, variables_in
@@ -195,7 +196,7 @@ class Writes:
         if isinstance(value, cst.Call):
             full = self.names.full(value.func)
             package, _, function = full.rpartition(".")
-            if package == "nki.isa" and (function in RESULTS or function == "memset"):
+            if package == "nki.isa" and function in RESULTS:
                 rewriter = self._rewriter(bounds, value)
                 new = cast("cst.Call", value.visit(rewriter))
                 extra = "accumulate=False" if function == "nc_matmul" else ""

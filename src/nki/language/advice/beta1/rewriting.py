@@ -20,6 +20,7 @@ from nki.language.advice.beta1.formulas import Bounds, UnknownFormError, bounds_
 from nki.language.advice.beta1.results import bound, buffer_of, shape_and_dtype
 from nki.language.advice.beta1.scope import NISA, NL, Memory, Scope
 from nki.language.advice.expressions import OPERATORS, dtype_name
+from nki.language.releases.removed_names import TENSORS, is_number
 
 _CREATE: Final = ("ndarray", "zeros", "ones", "full", "rand", "empty_like", "zeros_like")
 _UNUSED: Final = frozenset({"mask", "lazy_initialization", "precise_schedule", "kernel_return"})
@@ -253,17 +254,18 @@ class Rewriter(ast.NodeTransformer):
             given = signature.bind(*call.args, **dict.fromkeys(cast("list[str]", named))).arguments
         except TypeError:
             return True
-        tensors = (given.get(each) for each in ("dst", "data", "data1", "src", "stationary", "data0"))
-        return any(isinstance(each, ast.expr) and self.is_no_tensor(each) for each in tensors)
+        return any(isinstance(node := given.get(each), ast.expr) and self.is_no_tensor(each, node) for each in TENSORS)
 
     def instruction(self, call: ast.Call) -> str:
         """The name of the instruction that a call is of."""
         return self.scope.full(call.func).removeprefix(NISA)
 
-    def is_no_tensor(self, node: ast.expr) -> bool:
-        """True for a shape, and for an operator."""
+    def is_no_tensor(self, parameter: str, node: ast.expr) -> bool:
+        """True for a shape, a number, an index and an operator."""
         package, _, name = self.scope.full(node).rpartition(".")
-        return isinstance(node, ast.Tuple | ast.List) or (package in ("numpy", "nki.language") and name != "")
+        number = isinstance(node, ast.Constant) and is_number(parameter, node.value)
+        plain = isinstance(node, ast.Tuple | ast.List) or number or self.scope.is_index(node)
+        return plain or (package in ("numpy", "nki.language") and name != "")
 
     def result(self, call: ast.Call, into: str) -> str:
         """Allocate the tile ``into`` for the result of an instruction and write there; the name of the tile."""
