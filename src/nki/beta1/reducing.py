@@ -12,7 +12,7 @@ from nki import isa
 from nki.base.beta1_errors import Beta1OperandError
 from nki.beta1 import dtypes
 from nki.beta1.elementwise import binary, unary
-from nki.beta1.lowering import at_quadrant, at_start, constant_tile, elementwise, scratch, tile_of, write
+from nki.beta1.lowering import at_quadrant, at_start, constant_tile, elementwise, scratch, tile_of, within, write
 from nki.beta1.masks import Region, region
 from nki.beta1.tensor import Pending, Tensor
 from nki.ir.types import Access
@@ -72,7 +72,7 @@ def fold(
     if any(step < 0 for step in tile.base.strides):
         tile = unary("copy", tile).settle()
     if over.array is not None:
-        tile, over = with_neutral(tile, over, op), Region(tile.shape, over.box)
+        tile, over = with_neutral(within(tile, over), over, op), Region(tile.shape, over.box)
     assert over.box is not None
     order = (*(d for d in range(tile.ndim) if d not in axes), *axes)
     source = tile.bare(over)
