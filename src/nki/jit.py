@@ -358,12 +358,20 @@ class Kernel(PickledByName):
         return executable
 
 
+class SimulatedKernel(Kernel):
+    """A kernel of ``nki.jit(mode="simulation")``: calls run in the simulator."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return super().__call__(*args, **kwargs) if is_recording() else simulate(self)(*args, **kwargs)
+
+
 @untraced
 def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> None:
     """Give ``kernel`` the attribute ``name``: itself on ``grid``, kept with all that it compiled."""
     degrees = launch_grid.of_brackets(grid, kernel.chosen_target())
     if name not in kernel.__dict__:
-        launched = Kernel(kernel.func, degrees, kernel.target, kernel.schedule, kernel.check, kernel.configs)
+        made = SimulatedKernel if isinstance(kernel, SimulatedKernel) else Kernel
+        launched = made(kernel.func, degrees, kernel.target, kernel.schedule, kernel.check, kernel.configs)
         setattr(kernel, name, launched)
 
 
@@ -409,9 +417,9 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     ``compile_config`` and ``specialization_config`` are those of NKI 0.7; see :mod:`nki.compiler.config`.
     ``nki_version``: the release of NKI, such as "0.3", under whose rules this kernel and the functions that it calls
     are read, whatever ``NKI_VERSION`` says (``docs/language.md``).
-    ``platform_target``: trn1, trn2 or trn3 (deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE). ``mode`` (deprecated),
-    ``debug_kernel``, ``show_compiler_tb`` and ``experimental_flags`` are accepted for old kernels and do nothing.
-    ``func`` is the name of ``fn`` in NKI 0.2.
+    ``platform_target``: trn1, trn2 or trn3 (deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE). ``mode="simulation"``
+    (deprecated): calls run in the simulator. Other modes, ``debug_kernel``, ``show_compiler_tb`` and
+    ``experimental_flags`` are accepted for old kernels and do nothing. ``func`` is the name of ``fn`` in NKI 0.2.
     """
     fn = options.pop("func", fn)
     chosen = jit_options.checked(options)
@@ -422,7 +430,8 @@ def _decorate(chosen: jit_options.JitOptions, func: Callable[..., Any]) -> Kerne
     plain = _plain(func)
     if chosen.dialect is not None:
         plain = under_dialect(plain, chosen.dialect)
-    return Kernel(plain, target=chosen.target, check=chosen.check, configs=chosen.configs)
+    made = SimulatedKernel if chosen.simulated else Kernel
+    return made(plain, target=chosen.target, check=chosen.check, configs=chosen.configs)
 
 
 def _plain(func: Any) -> Callable[..., Any]:
@@ -443,10 +452,7 @@ def _plain(func: Any) -> Callable[..., Any]:
 
 
 def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
-    """``nki.simulate(kernel)(...)``: run eagerly, one instruction after the other, without compiling.
-
-    Results are those of the compiled kernel, bit for bit; ``print(tile)`` inside the kernel shows values.
-    """
+    """``nki.simulate(kernel)(...)``: run eagerly, with the bits of native code; ``print(tile)`` shows values."""
     launched = kernel if isinstance(kernel, Kernel) else Kernel(_plain(kernel))
 
     @functools.wraps(launched.func)

@@ -378,3 +378,25 @@ def test_the_table_of_the_advice_and_the_migration_has_the_positional_parameters
             parameters = inspect.signature(function).parameters.values()
             positional = tuple(one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD)
             assert not positional or PARAMETERS[name] == positional, name
+
+
+@pytest.mark.parametrize("column", [False, True])
+@pytest.mark.parametrize("op", ["add", "maximum"])
+def test_a_cumulative_operation_goes_on_from_the_last_one(both: Any, data: Any, op: str, column: bool) -> None:
+    @nki.jit
+    def kernel(x, start):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile, dst = nl.load(x), nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        first = nl.load(start) if column else np.float32(0.5)
+        for command in (nisa.reduce_cmd.load_reduce, nisa.reduce_cmd.reduce):
+            nisa.tensor_scalar_cumulative(
+                src=tile, dst=dst, op0=np.add, op1=getattr(nl, op), imm0=np.float32(1.0),
+                imm1=first if command is nisa.reduce_cmd.load_reduce else None, reduce_cmd=command,
+            )  # fmt: skip
+        nl.store(out, value=dst)
+        return out
+
+    x, start = data(ROWS, COLUMNS), np.full((ROWS, 1), 0.5, np.float32)
+    twice = np.concatenate([start, x + 1, x + 1], axis=1)
+    expected = getattr(np, op).accumulate(twice, axis=1)[:, 1 + COLUMNS :]
+    np.testing.assert_allclose(both(kernel, x, start), expected, rtol=1e-5)

@@ -25,7 +25,7 @@ from nki.cli.host.statements import examples
 from nki.cli.job import prepared
 from nki.cli.kernel_check import Compilations, Finding, Skipped, place_of
 from nki.cli.kernel_files import kernel_files
-from nki.cli.load_kernel import code_of, find, imported, root_of, split
+from nki.cli.load_kernel import code_of, find, importable, root_of, split
 from nki.cli.output import aside
 from nki.cli.progress import files_bar
 from nki.cli.wording import plural
@@ -151,7 +151,7 @@ def check(subjects: Sequence[Subject], *, everything: bool = False, compiling: b
             files_bar(number, len(subjects), str(subject.path))
             with _alone(subject.path, roots):
                 try:
-                    with _noted(checked.survey), imported(subject.path) as module:
+                    with _noted(checked.survey), importable(subject.path, checked.survey.findings) as module:
                         _file(module, subject, checked, everything=everything, compiling=compiling)
                 except (Exception, SystemExit) as failure:
                     if isinstance(failure, UsageError) or not is_of(failure, subject.path):

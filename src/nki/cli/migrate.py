@@ -17,6 +17,7 @@ from nki.base import dtype as dtypes
 from nki.base.dtype import DType
 from nki.base.locks import imported as imported_lazily
 from nki.base.usage import UsageError
+from nki.base.warning import stamped
 from nki.cli import arguments as argument
 from nki.cli.arguments import TensorArgument
 from nki.cli.check import shown_path
@@ -203,7 +204,8 @@ def _show(migration: Migration, options: argparse.Namespace) -> None:
             migration.path.write_text(migration.new, encoding="utf-8")
     else:
         sys.stdout.write(migration.new)
-    for line in _report(migration, shown):
+    lines = _report(migration, shown)
+    for line in [*lines[:-1], stamped(lines[-1])]:
         print(line, file=sys.stderr)
 
 

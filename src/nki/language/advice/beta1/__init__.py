@@ -9,6 +9,7 @@ import ast
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+import nki.language
 from nki.frontend.site import Site
 from nki.language.advice.beta1.formulas import UnknownFormError
 from nki.language.advice.beta1.rewriting import Rewriter
@@ -38,8 +39,9 @@ def rewritten(scope: Scope, statement: ast.stmt) -> list[str] | None:
     text = "\n".join(lines)
     left = {*scope.indices, *scope.grids, *(name for name, mask in scope.masks.items() if mask is not None)}
     for node in ast.walk(ast.parse(text if not text.endswith(":") else f"{text}\n    pass")):
-        of_beta1 = isinstance(node, ast.Name | ast.Attribute) and scope.full(node) in (NL + "arange", NL + "mgrid")
-        if of_beta1 or (isinstance(node, ast.Name) and node.id in left):
+        full = scope.full(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+        gone = full.startswith(NL) and full.count(".") == NL.count(".") and not hasattr(nki.language, full[len(NL) :])
+        if gone or (isinstance(node, ast.Name) and node.id in left):
             return None
     return None if text == ast.unparse(statement) else lines
 

@@ -30,6 +30,12 @@ LIKE: Final = {
     "tensor_scalar": "data", "tensor_scalar_reduce": "data", "tensor_tensor": "data1", "tensor_tensor_scan": "data0",
 }  # fmt: skip
 """Instructions with a result of the shape and dtype of an operand."""
+NUMPY_OPERATORS: Final = {
+    "absolute": "abs", "amax": "maximum", "amin": "minimum", "conjugate": "copy", "max": "maximum", "min": "minimum",
+    "pow": "power", "prod": "multiply", "product": "multiply", "remainder": "mod", "sum": "add",
+    "true_divide": "divide",
+}  # fmt: skip
+"""Operators that are functions of NumPy, as Beta 1 took them, under a name that is not NumPy's."""
 COLUMNS: Final = {"bn_stats": 6, "bn_aggr": 2, "max8": 8, "nc_find_index8": 8}
 """Elements per partition of results of a fixed size."""
 
@@ -95,4 +101,4 @@ def _reduced(data: str, arguments: dict[str, ast.expr]) -> str:
     return f"{data}.shape[:{first}]"
 
 
-__all__ = ["COLUMNS", "LIKE", "PARAMETERS", "RESULTS", "bound", "buffer_of", "shape_and_dtype"]
+__all__ = ["COLUMNS", "LIKE", "NUMPY_OPERATORS", "PARAMETERS", "RESULTS", "bound", "buffer_of", "shape_and_dtype"]

@@ -17,7 +17,7 @@ from nki.language.advice.beta1 import allocations, conditions, subscripts
 from nki.language.advice.beta1.allocations import parameters_of
 from nki.language.advice.beta1.dense import Group, groups_in
 from nki.language.advice.beta1.formulas import Bounds, UnknownFormError, bounds_of
-from nki.language.advice.beta1.results import bound, buffer_of, shape_and_dtype
+from nki.language.advice.beta1.results import NUMPY_OPERATORS, bound, buffer_of, shape_and_dtype
 from nki.language.advice.beta1.scope import NISA, NL, Memory, Scope
 from nki.language.advice.expressions import OPERATORS, dtype_name
 from nki.language.releases.removed_names import TENSORS, is_number
@@ -25,10 +25,6 @@ from nki.language.releases.removed_names import TENSORS, is_number
 _CREATE: Final = ("ndarray", "zeros", "ones", "full", "rand", "empty_like", "zeros_like")
 _UNUSED: Final = frozenset({"mask", "lazy_initialization", "precise_schedule", "kernel_return"})
 """Keywords that no function has today."""
-_NUMPY: Final = {
-    "max": "maximum", "amax": "maximum", "min": "minimum", "amin": "minimum", "sum": "add", "true_divide": "divide",
-    "absolute": "abs", "prod": "multiply", "left_shift": "left_shift", "right_shift": "right_shift",
-}  # fmt: skip
 _COLUMNS: Final = frozenset({"bias", "scale", "operand0", "operand1", "bound0", "bound1", "reduce_res"})
 """Parameters that take one number per partition."""
 _CONTEXTS: Final = ("multi_buffer", "allocation_scope")
@@ -369,7 +365,7 @@ class Rewriter(ast.NodeTransformer):
     def operator(self, node: ast.expr) -> ast.expr:
         """An operator of NumPy, which Beta 1 took, as that of ``nl``."""
         package, _, name = self.scope.full(node).rpartition(".")
-        name = _NUMPY.get(name, name)
+        name = NUMPY_OPERATORS.get(name, name)
         return ast.Attribute(ast.Name(self.nl), name) if package == "numpy" and name in OPS else node
 
     def dtype(self, node: ast.expr) -> ast.expr:
