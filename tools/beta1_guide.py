@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nki.cli import arguments
-from nki.migrate.comparison import Call
 from nki.migrate.migration import Migration, migrated
+from nki.migrate.runs.comparison import Call
 
 ROOT = Path(__file__).parent.parent
 CASES = ROOT / "tests" / "migrate" / "beta1"
@@ -41,8 +41,9 @@ folder). Afterwards both versions run on the same data, and the command says `sa
 what it could not carry over: that stays, below a comment `# TODO(nki-migrate): …`, and the exit code is 1. Results
 that differ by more than rounding get such a comment, too. The exit code is also 1 if no kernel of a Beta 1 file could
 be compared, or one of its kernels was not. Lines that the arguments did not reach are named: nothing proves their
-new form. Without a name, `--arg` is for the kernels of the file that take such arguments. Kernels of NKI 0.2 to 0.6
-take the same way to 0.7.
+new form. Without a name, `--arg` is for the kernels of the file that take such arguments. A file with a block
+`if __name__ == "__main__":` also runs as a program before and after, and an error that is new ends the command with 1.
+Output of these runs goes to stderr. Kernels of NKI 0.2 to 0.6 take the same way to 0.7.
 
 The command needs libcst: `pip install "open-nki[migrate]"`.
 
@@ -61,7 +62,7 @@ _FOOT = """\
 | `//` of tiles | `nl.floor` of the product with the reciprocal |
 | `nl.all_reduce` | accumulate in one tensor |
 | one index over several blocks | a loop over the list, or a free dimension |
-| addresses: `mod_alloc`, `alloc` | the compiler chooses them; `nl.ndarray(…, address=(partition, byte))` fixes one |
+| `ncc.psum.alloc(rule)` | the compiler chooses the address; `nl.ndarray(…, address=(partition, byte))` fixes one |
 """
 
 

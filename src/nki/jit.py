@@ -25,6 +25,7 @@ from nki.compiler.bridges import TensorMap, untraced
 from nki.compiler.cache import float_entries
 from nki.compiler.cache.captured_values import Seen, constant_key, seen, unchanged
 from nki.compiler.cache.fingerprint import Fingerprint, fingerprint
+from nki.compiler.errors import strip_frames
 from nki.compiler.float_arguments import as_arguments, for_values
 from nki.compiler.kept_executables import NO_FLOAT, KeptExecutables
 from nki.compiler.pickled_kernel import PickledByName
@@ -362,22 +363,19 @@ class Kernel(PickledByName, Unscriptable):
         return executable
 
 
+class SimulatedKernel(Kernel):
+    """A kernel of ``nki.jit(mode="simulation")``: calls run in the simulator."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return super().__call__(*args, **kwargs) if is_recording() else simulate(self)(*args, **kwargs)
+
+
 @untraced
 def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> None:
     """Give ``kernel`` the attribute ``name``: itself on ``grid``."""
     degrees = launch_grid.of_brackets(grid, kernel.chosen_target())
     if name not in kernel.__dict__:
         setattr(kernel, name, kernel.varied(grid=degrees).beside(kernel))
-
-
-def strip_frames(error: NkiError) -> NkiError:
-    """``error`` without the frames of this package, for its text says where in the kernel it arose (``NKI_DEBUG=1``: as
-    it is). Raise the result as it is, without ``from``: a Python exception of the kernel's own code stays its cause.
-    """
-    if knobs.debug():
-        return error
-    error.__suppress_context__ = True
-    return error.with_traceback(None)
 
 
 _adapters: dict[str, Adapter] = {}
@@ -412,9 +410,9 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     ``compile_config`` and ``specialization_config`` are those of NKI 0.7; see :mod:`nki.compiler.config`.
     ``nki_version``: the release of NKI, such as "0.3", under whose rules this kernel and the functions that it calls
     are read, whatever ``NKI_VERSION`` says (``docs/language.md``).
-    ``platform_target``: trn1, trn2 or trn3 (deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE). ``mode`` (deprecated),
-    ``debug_kernel``, ``show_compiler_tb`` and ``experimental_flags`` are accepted for old kernels and do nothing.
-    ``func`` is the name of ``fn`` in NKI 0.2.
+    ``platform_target``: trn1, trn2 or trn3 (deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE). ``mode="simulation"``
+    (deprecated): calls run in the simulator. Other modes, ``debug_kernel``, ``show_compiler_tb`` and
+    ``experimental_flags`` are accepted for old kernels and do nothing. ``func`` is the name of ``fn`` in NKI 0.2.
     """
     fn = options.pop("func", fn)
     chosen = jit_options.checked(options)
@@ -424,11 +422,13 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
 def _decorate(chosen: jit_options.JitOptions, func: Callable[..., Any]) -> Kernel:
     if isinstance(func, Kernel) and chosen.dialect is None:
         configs = func.configs if chosen.configs is None else chosen.configs
-        return func.varied(target=chosen.target or func.target, check=chosen.check or func.check, configs=configs)
+        kernel = func.varied(target=chosen.target or func.target, check=chosen.check or func.check, configs=configs)
+        return kernel.of_class(SimulatedKernel) if chosen.simulated else kernel
     plain = _plain(func)
     if chosen.dialect is not None:
         plain = under_dialect(plain, chosen.dialect)
-    return Kernel(plain, target=chosen.target, check=chosen.check, configs=chosen.configs)
+    made = SimulatedKernel if chosen.simulated else Kernel
+    return made(plain, target=chosen.target, check=chosen.check, configs=chosen.configs)
 
 
 def _plain(func: Any) -> Callable[..., Any]:
@@ -449,10 +449,7 @@ def _plain(func: Any) -> Callable[..., Any]:
 
 
 def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
-    """``nki.simulate(kernel)(...)``: run eagerly, one instruction after the other, without compiling.
-
-    Results are those of the compiled kernel, bit for bit; ``print(tile)`` inside the kernel shows values.
-    """
+    """``nki.simulate(kernel)(...)``: run eagerly, with the bits of native code; ``print(tile)`` shows values."""
     launched = kernel if isinstance(kernel, Kernel) else Kernel(_plain(kernel))
 
     @functools.wraps(launched.func)

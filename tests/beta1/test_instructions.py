@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 from neuronxcc import nki
 from nki.base.errors import NkiError
+from nki.language.advice.beta1.results import PARAMETERS
 from nki.profiling.profile import profile as predict
 from nki.profiling.shapes import ShapeDtype
 
@@ -367,3 +370,33 @@ def test_a_comparison_with_a_column_of_integers_streams_one_tile(both: Any, swap
     np.testing.assert_array_equal(both(kernel, x, labels), column <= tile if swapped else tile <= column)
     counts = predict(kernel, target="trn1")(x, labels).by_instruction
     assert "tensor_tensor" not in counts and counts["tensor_scalar"].executions == 1
+
+
+def test_the_table_of_the_advice_and_the_migration_has_the_positional_parameters():
+    for name, function in vars(nisa).items():
+        if isinstance(function, FunctionType) and not name.startswith("_"):
+            parameters = inspect.signature(function).parameters.values()
+            positional = tuple(one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD)
+            assert not positional or PARAMETERS[name] == positional, name
+
+
+@pytest.mark.parametrize("column", [False, True])
+@pytest.mark.parametrize("op", ["add", "maximum"])
+def test_a_cumulative_operation_goes_on_from_the_last_one(both: Any, data: Any, op: str, column: bool) -> None:
+    @nki.jit
+    def kernel(x, start):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile, dst = nl.load(x), nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        first = nl.load(start) if column else np.float32(0.5)
+        for command in (nisa.reduce_cmd.load_reduce, nisa.reduce_cmd.reduce):
+            nisa.tensor_scalar_cumulative(
+                src=tile, dst=dst, op0=np.add, op1=getattr(nl, op), imm0=np.float32(1.0),
+                imm1=first if command is nisa.reduce_cmd.load_reduce else None, reduce_cmd=command,
+            )  # fmt: skip
+        nl.store(out, value=dst)
+        return out
+
+    x, start = data(ROWS, COLUMNS), np.full((ROWS, 1), 0.5, np.float32)
+    twice = np.concatenate([start, x + 1, x + 1], axis=1)
+    expected = getattr(np, op).accumulate(twice, axis=1)[:, 1 + COLUMNS :]
+    np.testing.assert_allclose(both(kernel, x, start), expected, rtol=1e-5)

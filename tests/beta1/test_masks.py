@@ -423,3 +423,87 @@ def test_a_function_of_a_tile_with_a_mask_asks_for_the_argument(data: Any) -> No
 
     with pytest.raises(NkiError, match="'load' is indexed with a mask"):
         kernel(data(128, 420))
+
+
+_NEIGHBOURS: Any = {
+    "max": (lambda t, m: nl.max(t, axis=[2], mask=m), np.max, -np.inf),
+    "min": (lambda t, m: nl.min(t, axis=2, mask=m), np.min, np.inf),
+    "sum": (lambda t, m: nl.sum(t, axis=[2], mask=m), np.sum, 0),
+    "prod": (lambda t, m: nl.prod(t, axis=[2], mask=m), np.prod, 1),
+    "tensor_reduce": (lambda t, m: nisa.tensor_reduce(np.add, t, axis=[2], mask=m), np.sum, 0),
+    "negated": (lambda t, m: nisa.tensor_reduce(np.maximum, t, axis=[2], mask=m, negate=True),
+                lambda x, axis: -np.max(x, axis), -np.inf),
+    "of a product": (lambda t, m: nl.max(nl.multiply(t, 2.0, mask=m), axis=[2], mask=m),
+                     lambda x, axis: np.max(2 * x, axis), -np.inf),
+    "of two": (lambda t, m: nl.sum(nl.add(t, t, mask=m), axis=[2], mask=m), lambda x, axis: np.sum(2 * x, axis), 0),
+    "of activation": (lambda t, m: nl.sum(nisa.activation(np.square, t, mask=m), axis=[2], mask=m),
+                      lambda x, axis: np.sum(np.square(x), axis), 0),
+    "of tensor_scalar": (lambda t, m: nl.sum(nisa.tensor_scalar(t, np.add, 1.0, mask=m), axis=[2], mask=m),
+                         lambda x, axis: np.sum(np.where(x == 0, 0, x + 1), axis), 0),
+    "of tensor_copy": (lambda t, m: nl.sum(nisa.tensor_copy(t, mask=m), axis=[2], mask=m), np.sum, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shift", [-1, 1])
+@pytest.mark.parametrize("case", _NEIGHBOURS)
+def test_a_mask_switches_off_what_overhangs(both: Any, data: Any, case: str, shift: int) -> None:
+    function, expected, outside = _NEIGHBOURS[case]
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((64, 16), dtype=x.dtype, buffer=nl.shared_hbm)
+        t = nl.load(x)
+        p, f, w = nl.arange(64)[:, None, None], nl.arange(16)[None, :, None], nl.arange(2)[None, None, :]
+        at = f + w + (-1 if shift < 0 else 0)
+        nl.store(out, value=function(t[p, at], at >= 0 if shift < 0 else at < 16))
+        return out
+
+    x = data(64, 16)
+    padded = np.pad(x, ((0, 0), (1, 0) if shift < 0 else (0, 1)), constant_values=outside)
+    pairs = np.stack([padded[:, :16], padded[:, 1:]], axis=2)
+    np.testing.assert_allclose(both(kernel, x), expected(pairs, axis=2), rtol=1e-6, atol=1e-6)
+
+
+def test_a_mask_that_depends_on_partitions_switches_off_what_overhangs(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((32, 1), dtype=x.dtype, buffer=nl.shared_hbm)
+        t = nl.load(x)
+        p, w = nl.mgrid[0:32, 0:24]
+        nl.store(out, value=nl.sum(t[p, w], axis=[1], mask=(p + w < 16) | (w < 3)))
+        return out
+
+    x = data(32, 16)
+    p, w = np.mgrid[0:32, 0:16]
+    np.testing.assert_allclose(both(kernel, x)[:, 0], np.where((p + w < 16) | (w < 3), x, 0).sum(axis=1), rtol=1e-5)
+
+
+def test_a_mask_switches_off_an_overhang_of_the_destination(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((64, 16), dtype=x.dtype, buffer=nl.shared_hbm)
+        t = nl.load(x)
+        to = nl.zeros((64, 16), dtype=x.dtype, buffer=nl.sbuf)
+        p, f, w = nl.arange(64)[:, None, None], nl.arange(8)[None, :, None], nl.arange(2)[None, None, :]
+        to[p, 2 * f + 3 * w] = nl.copy(t[p, 2 * f + w], mask=2 * f + 3 * w < 16)
+        nl.store(out, value=to)
+        return out
+
+    x = data(64, 16)
+    expected = np.zeros_like(x)
+    expected[:, ::2] = x[:, ::2]
+    expected[:, 3::2] = x[:, 1:14:2]
+    assert (both(kernel, x) == expected).all()
+
+
+def test_an_overhang_that_no_mask_switches_off_is_refused(data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((64, 16), dtype=x.dtype, buffer=nl.shared_hbm)
+        t = nl.load(x)
+        p, f, w = nl.arange(64)[:, None, None], nl.arange(16)[None, :, None], nl.arange(2)[None, None, :]
+        nl.store(out, value=nl.max(t[p, f - 1 + w], axis=[2], mask=f + w < 16))
+        return out
+
+    with pytest.raises(NkiError, match="reaches from -1 to 14"):
+        kernel(data(64, 16))

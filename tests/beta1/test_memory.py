@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import linecache
 from typing import Any
 
 import numpy as np
@@ -284,3 +285,31 @@ def test_products_are_added_to_a_narrow_tile_of_psum(both: Any, data: Any, kind:
     assert np.abs(filled - total.astype(np.float32)).max() <= unit
     assert (empty == filled).all()
     assert (part == np.where(np.arange(60) < 7, filled, 0)).all()
+
+
+@pytest.mark.parametrize(
+    ("buffer", "message"),
+    [
+        (lambda: ncc.sbuf.mod_alloc(base_addr=400000), "base_addr=400000 of sbuf.mod_alloc puts block (0,) of 'tiles'"),
+        (lambda: ncc.sbuf.mod_alloc(base_addr=-8), "at bytes -8 to 391 of each partition"),
+        (lambda: ncc.sbuf.mod_alloc(base_addr=0, base_partition=64), "base_partition=64 of sbuf.mod_alloc"),
+        (lambda: ncc.psum.mod_alloc(base_bank=7, num_bank_tiles=(4,)), "base_bank=7 of psum.mod_alloc puts block (1,)"),
+        (lambda: ncc.psum.mod_alloc(base_bank=0, base_addr=64), "at byte 64 of a bank"),
+        (lambda: ncc.sbuf.alloc(lambda idx, rows, size: (0, 10**5 * idx[0])), "the rule of sbuf.alloc puts block (3,)"),
+    ],
+)
+def test_an_address_outside_of_its_memory_is_that_of_the_allocator(data: Any, buffer: Any, message: str) -> None:
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        tiles = nl.ndarray((4, nl.par_dim(128), 100), dtype=a.dtype, buffer=buffer())
+        for i in nl.affine_range(4):
+            tiles[i] = nisa.tensor_copy(nl.load(a[i]))
+            nl.store(out[i], nl.add(tiles[i], tiles[i]))
+        return out
+
+    with pytest.raises(NkiError) as caught:
+        kernel(data(4, 128, 100))
+    assert message in str(caught.value)
+    span = caught.value.span
+    assert span is not None and "alloc(" in linecache.getline(span.file, span.line)

@@ -68,3 +68,57 @@ def test_a_function_without_decorator(file: Path, nki: Any) -> None:
     assert profile.code == 0
     (session,) = json.loads(profile.out).values()
     assert session["hbm_write_bytes"] == 8 * 8 * 4
+
+
+GONE = """
+import numpy as np
+import nki
+import nki.language as nl
+from nki.language import par_dim, arange as numbers
+from nki.isa import no_such_instruction
+
+@nki.jit
+def blocks(a):
+    t = nl.ndarray((4, par_dim(128), 16), a.dtype, buffer=nl.sbuf)
+    return t
+
+@nki.jit
+def programs(a):
+    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(a) * 2.0)
+    return out
+
+if __name__ == "__main__":
+    x = np.ones((128, 16), np.float32)
+    programs[4](x)
+    programs[16, 8](x)
+"""
+
+
+def test_a_file_that_imports_names_that_are_gone_is_checked_for_all_else(tmp_path: Path, nki: Any) -> None:
+    path = tmp_path / "gone.py"
+    path.write_text(GONE, encoding="utf-8")
+    run = nki("check", str(path))
+    assert run.code == 1
+    for text in (
+        "`nki.language` no longer has `par_dim`, which is of NKI Beta 1",
+        "fix: write the number itself: the first dimension is the partition dimension",
+        "`nki.language` no longer has `arange`, which is of NKI Beta 1",
+        "cannot import name 'no_such_instruction' from 'nki.isa'",
+        "write `t = [nl.ndarray((128, 16), a.dtype, buffer=nl.sbuf) for _ in range(4)]`",
+        "launch grid 4: a kernel on trn3 runs on at most 2 cores; in NKI Beta 1 it was a grid of programs",
+        "loop over the programs inside the kernel, `for i0 in range(4):`, in place of nl.program_id",
+        "launch grid (16, 8): a grid is one number of cores",
+        "write `nl.store(out, nl.multiply(nl.load(a), 2.0))`",
+    ):
+        assert text in run.out, run.out
+    assert "programs: nothing in the file shows" not in run.out and "not compiled: programs" not in run.out
+
+
+def test_names_that_are_gone_stay_gone(tmp_path: Path, nki: Any) -> None:
+    path = tmp_path / "gone.py"
+    path.write_text(GONE, encoding="utf-8")
+    nki("check", str(path))
+    import nki.language as language
+
+    assert not hasattr(language, "par_dim") and not hasattr(language, "arange")

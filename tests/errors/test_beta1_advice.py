@@ -50,6 +50,15 @@ CASES: list[tuple[str, str, list[str], Any]] = [
      np.full((128, 64), 4, np.float32)),
     ("matmul operator", TILE + "    b = nl.load(x[0:64])\n    c = a @ b\n",
      ["c = nl.matmul(nl.copy(nl.transpose(a)), b, transpose_x=True)"], None),
+    ("np.max as operator",
+     TILE + "    c = nl.ndarray((128, 1), a.dtype)\n    nisa.tensor_reduce(c, np.max, a, axis=1)\n",
+     ["nisa.tensor_reduce(c, nl.maximum, a, axis=1)"], X[:128].max(axis=1, keepdims=True)),
+    ("np.amin as operator",
+     TILE + "    c = nl.ndarray(a.shape, a.dtype)\n    nisa.tensor_scalar(c, a, op0=np.amin, operand0=1.0)\n",
+     ["nisa.tensor_scalar(c, a, op0=nl.minimum, operand0=1.0)"], np.minimum(X[:128], 1)),
+    ("np.sum as operator",
+     TILE + "    c = nl.ndarray((128, 1), a.dtype)\n    nisa.tensor_reduce(c, np.sum, a, axis=1)\n",
+     ["nisa.tensor_reduce(c, nl.add, a, axis=1)"], None),
     ("comparison", TILE + "    c = a > 0.0\n", ["c = nl.greater(a, 0.0)"], None),
     ("load into a tile", INDICES + TILE + "    c = nl.copy(a)\n    c[i_p, i_f] = nl.load(x[72 + i_p, i_f])\n",
      ["nisa.dma_copy(dst=c[0:128, 0:64], src=x[72:200, 0:64])"], X[72:]),
@@ -115,3 +124,74 @@ def test_names_of_host_code(name: str) -> None:
 def test_a_grid_of_programs(tmp_path: Path) -> None:
     with pytest.raises(NkiError, match="grid of programs"):
         loaded(TILE + "    c = a\n", tmp_path).kernel[16, 8](X)
+
+
+STATEMENTS = [
+    "c = x[i_p, i_f] if {} == 3 else x[i_p, 0:8]", "c = nl.load(x[i_p, i_f], mask={})", "c = x[i_p, {}]",
+    "c = {} + x[i_p, i_f]", "x[i_p, i_f] = {}",
+]  # fmt: skip
+FUNCTIONS = [f"nisa.{name}" for name in dir(nki.isa) if not name.startswith("_")] + [
+    "nisa.gone",
+    "nl.gone",
+    "nl.tile_size",
+]
+
+
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_whatever_a_statement_calls_beside_an_index_tile_the_answer_is_an_error_of_ours(
+    statement: str, tmp_path: Path
+) -> None:
+    for function in FUNCTIONS:
+        for call in (f"{function}()", f"{function}(mask=None)", function):
+            with pytest.raises(NkiError, match="no longer has `arange`"):
+                loaded(INDICES + f"    {statement.format(call)}\n", tmp_path).kernel(X)
+
+
+@pytest.mark.parametrize("index", ["g[7]", "g[-3]", "g.z", "g.x + g[5]"])
+def test_an_axis_that_a_grid_of_indices_does_not_have(index: str, tmp_path: Path) -> None:
+    with pytest.raises(NkiError, match="no longer has `mgrid`"):
+        loaded(f"    g = nl.mgrid[0:128, 0:4]\n    i = {index}\n    c = nl.load(x[g[0], i])\n", tmp_path).kernel(X)
+
+
+@pytest.mark.parametrize("call", [
+    "nl.all_reduce(a, op=np.add, program_axes=[0])", "nl.atomic_rmw(x, a, op=np.add)", "nl.spmd_dim(np.add, a)",
+    "nl.gemm_grid(np.max)",
+])  # fmt: skip
+def test_no_advice_names_what_is_gone(call: str, tmp_path: Path) -> None:
+    name = call.partition("(")[0]
+    with pytest.raises(NkiError, match=f"no longer has `{name[3:]}`") as caught:
+        loaded(TILE + f"    c = {call}\n", tmp_path).kernel(X)
+    assert f"{name}(" not in caught.value.fix, caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("index", "way_out"),
+    [
+        ("np.array([0, 2])", "x.vector_select(0, rows)"),
+        ("np.arange(4)", "x.ap(…, vector_offset=rows, indirect_dim=0)"),
+        ("np.array([0, 2])", "slice start:stop:step"),
+        ("[0, 2]", "nisa.nc_n_gather"),
+        (":, None", "t.expand_dim(1)"),
+        ("None", "t.expand_dim(0)"),
+        (":, None, :", "t.expand_dim(1)"),
+    ],
+)
+def test_an_index_that_is_no_longer_one_names_the_ways_out(index: str, way_out: str, tmp_path: Path) -> None:
+    with pytest.raises(NkiError) as caught:
+        loaded(TILE + f"    c = a[{index}]\n", tmp_path).kernel(X)
+    assert way_out in caught.value.fix, caught.value.fix
+
+
+def test_modes_of_kernels_simulate_or_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    function = loaded(TILE + "    print(a)\n    c = a\n", tmp_path).kernel.func
+    with pytest.warns(NkiDeprecationWarning, match=r"write nki.simulate\(kernel\)"):
+        kernel = nki.jit(function, mode="simulation")
+    for launched in (kernel, kernel[1]):
+        assert np.array_equal(launched(X), X[:128])
+        assert "[0.000" in capsys.readouterr().out  # the simulator has values
+    for mode in ("benchmark", "profile"):
+        with pytest.raises(NkiError, match=rf"measures nothing\n.*write nki.{mode}\(kernel\)"):
+            nki.jit(function, mode=mode)
+    with pytest.raises(NkiError, match="no mode 'bogus'"):
+        nki.jit(function, mode="bogus")

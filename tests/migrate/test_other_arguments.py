@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from nki.base.errors import NkiError
-from nki.migrate.comparison import Call, launched, loaded
 from nki.migrate.migration import migrated
+from nki.migrate.runs.comparison import Call, launched, loaded
 
 pytest.importorskip("libcst")
 

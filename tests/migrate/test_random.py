@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki.migrate.comparison import Call
 from nki.migrate.migration import migrated
 from nki.migrate.polynomial import Polynomial, largest, smallest
+from nki.migrate.runs.comparison import Call
 
 HEAD = (
     "import neuronxcc.nki as nki\nimport neuronxcc.nki.isa as nisa\nimport neuronxcc.nki.language as nl\n\n\n@nki.jit\n"

@@ -8,10 +8,10 @@ import libcst as cst
 import numpy as np
 import pytest
 
-from nki.migrate.comparison import Call
 from nki.migrate.migration import migrated
 from nki.migrate.releases import renewed
 from nki.migrate.report import Report
+from nki.migrate.runs.comparison import Call
 
 pytestmark = pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
 

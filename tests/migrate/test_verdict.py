@@ -10,8 +10,8 @@ import pytest
 
 from nki.cli import main
 from nki.cli.arguments import parse
-from nki.migrate.comparison import Call, compared, launched, loaded
 from nki.migrate.migration import migrated
+from nki.migrate.runs.comparison import Call, compared, launched, loaded
 
 pytest.importorskip("libcst")
 

@@ -312,8 +312,9 @@ def test_modular_allocation_becomes_a_list_of_addresses():
     k = np.round(numbers(4, 64, 32) * 8)
     told = refused(before, k)
     assert "no longer has `par_dim`" in told and "no longer has `mod_alloc`" in told
-    written = "nl.ndarray((p_k, n_k), dtype=nl.bfloat16, buffer=nl.sbuf) for _ in range(num_512_tiles_cur_section)"
-    assert f"write `k_loaded = [{written}]`" in told
+    tile = "nl.ndarray((p_k, n_k), dtype=nl.bfloat16, buffer=nl.sbuf, "
+    address = "address=(0, sca + i % num_512_tiles_cur_section * n_k * 2)"
+    assert f"write `k_loaded = [{tile}{address}) for i in range(num_512_tiles_cur_section)]`" in told
     assert np.array_equal(both(after, k), k)
 
 

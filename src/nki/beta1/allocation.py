@@ -15,6 +15,8 @@ from typing import Any, Final, cast
 
 from nki.base.beta1_errors import Beta1AllocationError
 from nki.base.dtype import DType
+from nki.base.source import here
+from nki.frontend.builder import current
 from nki.ir.types import Buffer
 from nki.target.gen3 import GEN3
 
@@ -28,10 +30,15 @@ class Allocator:
     ``rule(index, partitions, bytes)`` gives (first partition, byte) in SBUF, (bank, first partition, byte) in PSUM.
     """
 
-    def __init__(self, buffer: Buffer, rule: Callable[[Shape, int, int], Any], counts: tuple[Shape, ...] = ()) -> None:
+    def __init__(
+        self, buffer: Buffer, rule: Callable[[Shape, int, int], Any], given: dict[str, Any], *counts: Shape
+    ) -> None:
         self.buffer = buffer
         self.rule = rule
         self.counts = counts
+        self.given = {name: value for name, value in given.items() if value not in (0, ())}
+        """The arguments of the allocator that are no defaults; those of ``alloc`` are its rule alone."""
+        self.where = here(3)
 
     def address_of(self, tile: Shape, kind: DType, blocks: int, label: str) -> Callable[[Shape], tuple[int, int]]:
         """The function from a block index to (first partition, byte) of the tile there."""
@@ -48,13 +55,49 @@ class Allocator:
             if self.buffer is Buffer.sbuf:
                 if len(given) != 2:
                     raise _wrong(label, given, "(first partition, byte)")
-                return given[0], given[1]
-            if len(given) != 3:
+                partition, byte = given
+            elif len(given) != 3:
                 raise _wrong(label, given, "(bank, first partition, byte)")
-            bank, partition, byte = given
-            return partition, bank * _BANK + byte
+            else:
+                partition, byte = given[1], given[0] * _BANK + given[2]
+            self._check(f"'{label}' {tile} {kind}", index, (partition, tile[0]), (byte, size))
+            return partition, byte
 
         return address
+
+    def _check(self, what: str, index: Shape, rows: tuple[int, int], space: tuple[int, int]) -> None:
+        """Raise unless so many partitions and bytes from the first ones on are there, and begin a bank in PSUM."""
+        target, memory = current("an allocation").target, self.buffer.value
+        limit = target.sbuf_partition_bytes if self.buffer is Buffer.sbuf else target.psum_partition_bytes
+        (partition, height), (byte, size) = rows, space
+        place = f"block {index} of {what}" if index else what
+        name, message = "", ""
+        if not 0 <= partition <= target.partitions - height:
+            name = "base_partition"
+            message = f"at partitions {partition} to {partition + height - 1}; {target.name} has {target.partitions}"
+            most = target.partitions - height - partition
+        elif not 0 <= byte <= limit - size:
+            name = "base_addr" if self.buffer is Buffer.sbuf or "base_addr" in self.given else "base_bank"
+            message = f"at bytes {byte} to {byte + size - 1} of each partition; {memory} of {target.name} has {limit}"
+            most = limit - size - byte
+        elif self.buffer is Buffer.psum and byte % _BANK:
+            name = "base_addr"
+            message = f"at byte {byte % _BANK} of a bank; a tile in PSUM begins at the beginning of one"
+            most = 0
+        else:
+            return
+        call = f"{memory}.mod_alloc" if "rule" not in self.given else f"the rule of {memory}.alloc"
+        start = self.given.get(name, 0)
+        if "rule" in self.given:
+            fix = "let it return a place inside of the memory"
+        elif name == "base_addr" and self.buffer is Buffer.psum:
+            fix = "leave base_addr out"
+        else:
+            step = _BANK if name == "base_bank" else 1
+            last = max(start + most // step, 0)
+            fix = f"choose {name} {f'from 0 to {last}' if last else '0'}, or smaller tiles"
+        puts = f"{call} puts" if "rule" in self.given else f"{name}={start} of {call} puts"
+        raise Beta1AllocationError(f"{puts} {place} {message}", fix=fix, span=self.where.span, stack=self.where.stack)
 
 
 def _wrong(label: str, given: Shape, form: str) -> Beta1AllocationError:
@@ -97,7 +140,7 @@ class SbufAllocation:
 
     def alloc(self, rule: Callable[..., Any]) -> Allocator:
         """SBUF, at ``rule(index, partitions, bytes)`` = (first partition, byte)."""
-        return Allocator(Buffer.sbuf, _callback(rule))
+        return Allocator(Buffer.sbuf, _callback(rule), {"rule": rule})
 
     def mod_alloc(
         self, *, base_addr: int, base_partition: int = 0, num_par_tiles: Any = (), num_free_tiles: Any = ()
@@ -108,7 +151,7 @@ class SbufAllocation:
         def rule(index: Shape, partitions: int, size: int) -> tuple[int, int]:
             return base_partition + _linear(par, index) * partitions, base_addr + _linear(free, index) * size
 
-        return Allocator(Buffer.sbuf, rule, (par, free))
+        return Allocator(Buffer.sbuf, rule, {"base_addr": base_addr, "base_partition": base_partition}, par, free)
 
 
 class PsumAllocation:
@@ -122,7 +165,7 @@ class PsumAllocation:
 
     def alloc(self, rule: Callable[..., Any]) -> Allocator:
         """PSUM, at ``rule(index, partitions, bytes)`` = (bank, first partition, byte)."""
-        return Allocator(Buffer.psum, _callback(rule))
+        return Allocator(Buffer.psum, _callback(rule), {"rule": rule})
 
     def mod_alloc(
         self,
@@ -144,7 +187,8 @@ class PsumAllocation:
                 base_addr + _linear(free, index) * size,
             )
 
-        return Allocator(Buffer.psum, rule, (banks, par, free))
+        given = {"base_bank": base_bank, "base_addr": base_addr, "base_partition": base_partition}
+        return Allocator(Buffer.psum, rule, given, banks, par, free)
 
 
 sbuf: Final = SbufAllocation()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from nki.beta1 import isa_elements, isa_moving
+from nki.beta1 import isa_elements, isa_moving, reducing
 from nki.isa.tables import enums
 
 engine = enums.engine
@@ -28,6 +28,7 @@ _MOVING: Final = (
 NAMES: Final[dict[str, Any]] = {
     **{name: getattr(isa_elements, name) for name in _ELEMENTS},
     **{name: getattr(isa_moving, name) for name in _MOVING},
+    "tensor_scalar_cumulative": reducing.tensor_scalar_cumulative,
     **{f"{e.name}_engine": e for e in engine if e.name in ("tensor", "vector", "scalar", "gpsimd", "unknown", "sync")},
     "engine": engine,
     "reduce_cmd": reduce_cmd,

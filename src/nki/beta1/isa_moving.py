@@ -129,10 +129,13 @@ def tensor_copy_predicated(
 
 
 def dma_copy(
-    *, dst: Any, src: Any, mask: Any = None, dst_rmw_op: Any = None, oob_mode: Any = None, dge_mode: Any = None,
+    dst: Any, src: Any, *, mask: Any = None, dst_rmw_op: Any = None, oob_mode: Any = None, dge_mode: Any = None,
     **_: Any,
 ) -> None:  # fmt: skip
-    """A copy between HBM and SBUF, or within either, with indices known at run time on either side."""
+    """A copy between HBM and SBUF, or within either, with indices known at run time on either side.
+
+    Beta 1 takes keywords alone; the migration guide of the vendor passes both tensors by position.
+    """
     flush()
     target, source = dst.settle(), src.settle()
     mask = joined(joined(mask, target.mask), source.mask)

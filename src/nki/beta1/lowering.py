@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, cast
 
 import numpy as np
@@ -14,7 +15,7 @@ from nki.base import dtype as dt
 from nki.base.beta1_errors import Beta1OperandError
 from nki.base.dtype import DType
 from nki.base.source import here
-from nki.beta1.masks import Mask, Region, region
+from nki.beta1.masks import Mask, Region, boxes_of, region
 from nki.beta1.storage import Storage
 from nki.beta1.tensor import Tensor, flush
 from nki.beta1.view import strides_of
@@ -253,6 +254,31 @@ def write(t: Tensor, over: Region) -> Access:
     return access
 
 
+def within(t: Tensor, over: Region) -> Tensor:
+    """``t``, or a copy of what a mask lets through where the index leads out of the tensor elsewhere."""
+    if over.array is None or not any(bound.outside(region(None, t.shape)) for bound in t.base.bounds):
+        return t
+    copied = scratch(f"{t.name}_inside", t.shape, t.kind)
+    isa.memset(copied.bare(), 0)
+    for box in boxes_of(over):
+        part = Region(t.shape, box)
+        source = read(t, t.shape, part)
+        at_start(copied.bare(part), partial(isa.tensor_copy, src=source))
+    return copied
+
+
+def _own(t: Tensor, shape: Shape, over: Region) -> Region:
+    """The region of ``t`` that a region of ``shape``, to which it is repeated, reads."""
+    own = padded(t.shape, len(shape))
+    ones = tuple(axis for axis, (n, whole) in enumerate(zip(own, shape, strict=True)) if n == 1 < whole)
+    added = range(1, 1 + len(shape) - t.ndim)
+    kept = [axis for axis in range(len(shape)) if axis not in added]
+    assert over.box is not None and over.array is not None
+    array = over.array.any(axis=ones, keepdims=True)
+    box = tuple((0, 1) if axis in ones else over.box[axis] for axis in kept)
+    return Region(t.shape, box, array.reshape([array.shape[axis] for axis in kept]))
+
+
 Compute = Callable[[Access, list[Access]], object]
 
 
@@ -268,6 +294,8 @@ def elementwise(
     if over.is_empty:
         return
     assert over.box is not None
+    if over.array is not None:
+        sources = [within(t, _own(t, shape, over)) if t.base.bounds else t for t in sources]
     sources = [spread_rows(t, shape[0]) if t.shape[0] == 1 < shape[0] else t for t in sources]
     columns = [spread_rows(t, shape[0]) if t.shape[0] == 1 < shape[0] else t for t in columns]
     regular = over.array is None and _may_start(over.box)
@@ -285,8 +313,13 @@ def elementwise(
     temporary = scratch(f"{dst.name}_masked", tuple(b - a for a, b in whole.box or ()), dst.kind)
     forwards(compute, temporary.bare(), _reads(sources, columns, shape, whole), len(columns))
     assert over.array is not None, "boxes have gone the other way"
-    chosen = over.array
-    predicated(dst, temporary, whole, _lower(chosen, over.box[0][0]))
+    if any(bound.outside(whole) for bound in dst.base.bounds):  # where the mask is False
+        for box in boxes_of(over):
+            inner = tuple((a - start, b - start) for (a, b), (start, _) in zip(box, whole.box or (), strict=True))
+            source = read(temporary, temporary.shape, Region(temporary.shape, inner))
+            at_start(write(dst, Region(shape, box)), partial(isa.tensor_copy, src=source))
+        return
+    predicated(dst, temporary, whole, _lower(over.array, over.box[0][0]))
 
 
 def forwards(compute: Compute, dst: Access, reads: list[Access], columns: int = 0) -> None:

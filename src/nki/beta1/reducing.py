@@ -12,10 +12,22 @@ from nki import isa
 from nki.base.beta1_errors import Beta1OperandError
 from nki.beta1 import dtypes
 from nki.beta1.elementwise import binary, unary
-from nki.beta1.lowering import at_quadrant, at_start, constant_tile, elementwise, scratch, tile_of, write
+from nki.beta1.lowering import (
+    at_quadrant,
+    at_start,
+    constant_tile,
+    elementwise,
+    operand_of,
+    scratch,
+    tile_of,
+    within,
+    write,
+)
 from nki.beta1.masks import Region, region
-from nki.beta1.tensor import Pending, Tensor
+from nki.beta1.operators import operator_of
+from nki.beta1.tensor import Pending, Tensor, flush
 from nki.ir.types import Access
+from nki.isa.tables import enums
 from nki.isa.tables.operators import OPS, Op
 
 Shape = tuple[int, ...]
@@ -72,7 +84,7 @@ def fold(
     if any(step < 0 for step in tile.base.strides):
         tile = unary("copy", tile).settle()
     if over.array is not None:
-        tile, over = with_neutral(tile, over, op), Region(tile.shape, over.box)
+        tile, over = with_neutral(within(tile, over), over, op), Region(tile.shape, over.box)
     assert over.box is not None
     order = (*(d for d in range(tile.ndim) if d not in axes), *axes)
     source = tile.bare(over)
@@ -184,4 +196,23 @@ def rms_norm(
     return binary("multiply", binary("multiply", tile, factor, dtype=np.float32, mask=mask), w, dtype=kind, mask=mask)
 
 
-__all__ = ["axes_of", "fold", "left_of", "mean", "reduce", "rms_norm", "softmax", "var"]
+def tensor_scalar_cumulative(
+    *, dst: Any, src: Any, op0: Any, op1: Any, imm0: Any, imm1: Any = None,
+    reduce_cmd: Any = enums.reduce_cmd.reset_reduce, mask: Any = None, **_: Any,
+) -> None:  # fmt: skip
+    """``dst``: ``src op0 imm0``, accumulated along the free dimension with ``op1``."""
+    flush()
+    what = "nisa.tensor_scalar_cumulative"
+    tile, first, second = tile_of(src, what, "src"), operator_of(op0, what, "op0"), operator_of(op1, what, "op1")
+    given = operand_of(imm0, what, "imm0"), None if imm1 is None else operand_of(imm1, what, "imm1")
+    columns = [one for one in given if isinstance(one, Tensor)]
+
+    def run(place: Access, s: list[Access]) -> None:
+        accesses = iter(s[1:])
+        one, other = (next(accesses) if isinstance(number, Tensor) else number for number in given)
+        isa.tensor_scalar_cumulative(place, s[0], first, second, one, imm1=other, reduce_cmd=reduce_cmd)
+
+    elementwise(dst.settle(), [tile], mask, run, columns)
+
+
+__all__ = ["axes_of", "fold", "left_of", "mean", "reduce", "rms_norm", "softmax", "tensor_scalar_cumulative", "var"]

@@ -22,7 +22,7 @@ from nki.base.locks import imported
 from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.cli import arguments as argument
-from nki.cli import encoding, load_kernel, progress, wrong_options
+from nki.cli import load_kernel, output, progress, wrong_options
 from nki.compiler.pipeline import STAGES
 from nki.frontend.errors import KernelErrors
 from nki.language.dialect import NKI
@@ -94,13 +94,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  # with `>&-`
         print("nki: the standard output is closed", file=sys.stderr)
         return 2
-    encoding.make_lenient(sys.stdout)
-    encoding.make_lenient(sys.stderr)
+    output.make_lenient(sys.stdout)
+    output.make_lenient(sys.stderr)
     try:
         try:
             return _carried_out(words)
         finally:
             sys.stdout.flush()
+            if arguments is None and sys.stdout is sys.__stdout__:
+                output.close()
     except KeyboardInterrupt:
         progress.step("")
         print("nki: interrupted", file=sys.stderr)

@@ -25,7 +25,8 @@ from nki.cli.host.statements import examples
 from nki.cli.job import prepared
 from nki.cli.kernel_check import Compilations, Finding, Skipped, place_of
 from nki.cli.kernel_files import kernel_files
-from nki.cli.load_kernel import code_of, find, imported, root_of, split
+from nki.cli.load_kernel import code_of, find, importable, root_of, split
+from nki.cli.output import aside
 from nki.cli.progress import files_bar
 from nki.cli.wording import plural
 from nki.compiler.pipeline import NATIVE_STOP
@@ -101,7 +102,7 @@ def _with_arguments(options: argparse.Namespace) -> list[Finding]:
     the simulator. The kernel's output goes to stderr.
     """
     errors: list[Finding] = []
-    with contextlib.redirect_stdout(sys.stderr), collecting(aside=True) as warned:
+    with aside(), collecting(aside=True) as warned:
         try:
             with prepared(options.files[0], options.arg, options.target, options.cores, options.grid) as work:
                 if options.run:
@@ -145,12 +146,12 @@ def check(subjects: Sequence[Subject], *, everything: bool = False, compiling: b
     """
     checked = Checked()
     roots: set[Path] = set()
-    with contextlib.redirect_stdout(sys.stderr):
+    with aside():
         for number, subject in enumerate(subjects):
             files_bar(number, len(subjects), str(subject.path))
             with _alone(subject.path, roots):
                 try:
-                    with _noted(checked.survey), imported(subject.path) as module:
+                    with _noted(checked.survey), importable(subject.path, checked.survey.findings) as module:
                         _file(module, subject, checked, everything=everything, compiling=compiling)
                 except (Exception, SystemExit) as failure:
                     if isinstance(failure, UsageError) or not is_of(failure, subject.path):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import re
 import shutil
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -18,6 +16,7 @@ from nki.base.usage import UsageError
 from nki.cli.job import prepared
 from nki.cli.memory_map import drawn
 from nki.cli.memory_svg import html, svg
+from nki.cli.output import aside
 from nki.compiler.executable import lower
 from nki.compiler.pipeline import NATIVE_STOP, STAGES, replaced
 from nki.ir.instruction import Inst
@@ -48,7 +47,7 @@ def command(options: argparse.Namespace) -> int:
             raise UsageError(f"{option} {file}: there is no folder {Path(file).parent}")
     # What a kernel prints while it is specialised must not end up inside the dump.
     with (
-        contextlib.redirect_stdout(sys.stderr),
+        aside(),
         prepared(options.kernel, options.arg, options.target, options.cores, options.grid) as work,
     ):
         native = options.artifact or options.loops or options.llvm or options.asm

@@ -10,6 +10,8 @@ from typing import Final
 from nki.base.errors import FileImportError, NkiError
 from nki.base.source import Span, code_span, note_file
 from nki.base.toolchain import is_toolchain
+from nki.frontend.errors import RemovedApiError
+from nki.language.dialect import NKI
 
 _HOST: Final = ("<frozen ", *{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
@@ -50,6 +52,15 @@ def not_imported(failure: BaseException, path: Path) -> NkiError:
         otherwise = _VENDORS.get(package, "or run the command in the folder that holds it")
         fix = f"install {failure.name}, {otherwise}"
     return FileImportError(f"the file cannot be imported: {shown}", fix=fix, span=span)
+
+
+def not_there(failure: ImportError, path: Path, module: str, name: str) -> NkiError:
+    """The error for a name that a module of NKI does not have."""
+    removed = NKI.removed.names.get(f"{module}.{name}")
+    if removed is None:
+        return not_imported(failure, path)
+    message = f"`{module}` no longer has `{name}`, which is of NKI Beta 1"
+    return RemovedApiError(message, fix=removed, span=_raised_at(failure, path))
 
 
 def _raised_at(failure: BaseException, path: Path) -> Span:

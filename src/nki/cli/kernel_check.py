@@ -17,7 +17,7 @@ from nki.base.errors import NkiError, OutsideKernelError
 from nki.base.source import Span
 from nki.base.warning import NkiWarning, Warned, collecting
 from nki.cli.host import annotations, arrays
-from nki.cli.host.expressions import Example
+from nki.cli.host.expressions import Example, Refused
 from nki.cli.host.numbers import numbers
 from nki.cli.host.ranks import Dimensions, as_text, dimensions
 from nki.cli.host.suspicion import is_suspicious
@@ -96,7 +96,8 @@ class Compilations:
                 continue
             args = tuple(map(arrays.argument, example.args))
             kwargs = {name: arrays.argument(value) for name, value in example.kwargs.items()}
-            key = repr([_key(value) for value in (*args, *kwargs.items())]), example.kernel.grid
+            refused = str(example.kernel.error) if isinstance(example.kernel, Refused) else ""
+            key = repr([_key(value) for value in (*args, *kwargs.items())]), example.kernel.grid, refused
             if key in done or len(done) == EXAMPLES:
                 continue
             done.append(key)
@@ -116,7 +117,8 @@ class Compilations:
         except NkiError as error:
             self.compiled.add(place_of(kernel))
             return [error.at(span)]
-        return self._compiled(kernel, specs, span)
+        refused = [kernel.error.at(span)] if isinstance(kernel, Refused) else []
+        return [*refused, *self._compiled(kernel, specs, span)]
 
     def _compiled(self, kernel: Kernel, specs: Mapping[str, Any], span: Span | None = None) -> list[Finding]:
         """Errors and warnings of a compilation."""

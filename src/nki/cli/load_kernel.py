@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Callable, Generator
 from importlib.machinery import SourceFileLoader
@@ -12,9 +13,9 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, cast
 
-from nki.base.errors import TextError
+from nki.base.errors import NkiError, TextError
 from nki.base.usage import UsageError, nearest
-from nki.cli.failed_import import is_of, not_imported
+from nki.cli.failed_import import is_of, not_imported, not_there
 from nki.ir.program import Program
 from nki.ir.text import artifact, parser
 from nki.jit import Kernel
@@ -58,6 +59,37 @@ def imported(path: Path) -> Generator[ModuleType]:
         yield _module(path)
     finally:
         sys.path[:] = before
+
+
+_MISSING: Final = re.compile(r"cannot import name '(\w+)' from '(nki(?:\.\w+)*)'")
+"""Python's text for a name that a module of NKI does not have."""
+
+
+@contextlib.contextmanager
+def importable(path: Path, found: list[NkiError]) -> Generator[ModuleType]:
+    """The file as a module. A name that it imports from NKI and that NKI does not have is an error in ``found``; the
+    module is without it, so that the rest of the file can be checked.
+    """
+    stand_in, names = object(), list[tuple[ModuleType, str]]()
+    with contextlib.ExitStack() as stack:
+        try:
+            while True:
+                try:
+                    module = stack.enter_context(imported(path))
+                    break
+                except ImportError as failure:
+                    missing = _MISSING.match(str(failure))
+                    if missing is None or not is_of(failure, path):
+                        raise
+                    found.append(not_there(failure, path, missing[2], missing[1]))
+                    names.append((sys.modules[missing[2]], missing[1]))
+                    setattr(*names[-1], stand_in)
+        finally:
+            for owner, name in names:
+                delattr(owner, name)
+        for name in [name for name, value in vars(module).items() if value is stand_in]:
+            delattr(module, name)
+        yield module
 
 
 def split(source: str) -> tuple[str, str]:

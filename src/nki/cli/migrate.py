@@ -17,20 +17,22 @@ from nki.base import dtype as dtypes
 from nki.base.dtype import DType
 from nki.base.locks import imported as imported_lazily
 from nki.base.usage import UsageError
+from nki.base.warning import stamped
 from nki.cli import arguments as argument
 from nki.cli.arguments import TensorArgument
 from nki.cli.check import shown_path
 from nki.cli.host import arrays
 from nki.cli.host.statements import examples
 from nki.cli.load_kernel import code_of, imported, split
+from nki.cli.output import aside
 from nki.frontend.ast_spans import parsed
 from nki.frontend.capture import functions_of
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel
 
 if TYPE_CHECKING:
-    from nki.migrate.comparison import Call
     from nki.migrate.migration import Migration
+    from nki.migrate.runs.comparison import Call
 
 _PLAIN = (bool, int, float, str)
 EXAMPLES = 12
@@ -46,7 +48,8 @@ def command(options: argparse.Namespace) -> int:
     done = True
     for text in options.files:
         file, name = split(text) if ".py:" in text else (text, "")
-        migration = _migration(Path(file), name, options)
+        with aside():
+            migration = _migration(Path(file), name, options)
         _show(migration, options)
         done &= migration.done
     return 0 if done else 1
@@ -74,12 +77,12 @@ def _migration(path: Path, name: str, options: argparse.Namespace) -> Migration:
 
 def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> list[Call]:
     """The calls of the file's kernels: of ``--arg``, else those that the file shows."""
-    comparison: Any = imported_lazily("nki.migrate.comparison")
+    comparison: Any = imported_lazily("nki.migrate.runs.comparison")
     grid = tuple(int(n) for n in options.grid.split(",")) if options.grid else ()
     if options.arg and name:
         return [_given(name, options, grid, comparison)]
     found: list[Call] = []
-    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             with imported(path) as module:
@@ -92,7 +95,7 @@ def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> l
             raise
         except (Exception, SystemExit):
             pass  # the runs of both versions load the file in another way
-        host: Any = imported_lazily("nki.migrate.host_runs")
+        host: Any = imported_lazily("nki.migrate.runs.host_runs")
         run = [call for call in host.of_file(path, source, EXAMPLES) if not name or call.kernel == name]
         return run or found
 
@@ -201,7 +204,8 @@ def _show(migration: Migration, options: argparse.Namespace) -> None:
             migration.path.write_text(migration.new, encoding="utf-8")
     else:
         sys.stdout.write(migration.new)
-    for line in _report(migration, shown):
+    lines = _report(migration, shown)
+    for line in [*lines[:-1], stamped(lines[-1])]:
         print(line, file=sys.stderr)
 
 

@@ -18,6 +18,7 @@ from nki.base.profile_errors import ProfileFileError, TripCountError, WhatIfErro
 from nki.base.usage import UsageError
 from nki.cli.arguments import TensorArgument
 from nki.cli.job import Work, prepared
+from nki.cli.output import aside
 from nki.cli.progress import step
 from nki.ir.loop import Loop
 from nki.ir.program import Program
@@ -46,8 +47,7 @@ def command(options: argparse.Namespace) -> int:
     wanted: list[str | None] = list(options.target or [None])
     _check(options, wanted, bool(changes))
     # What the kernel prints while it is specialised must not end up inside the JSON.
-    aside = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
-    with aside:
+    with aside() if options.json else contextlib.nullcontext():
         profiles = [_profiled(options.kernel, options, target) for target in wanted]
         if options.compare:
             profiles.append(_compared(options, wanted[0]))

@@ -8,7 +8,6 @@ import hashlib
 import json
 import math
 import statistics
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from nki.base.warning import collecting
 from nki.cli import where_time
 from nki.cli.arguments import RUNS, Array
 from nki.cli.job import Work, prepared
+from nki.cli.output import aside
 from nki.cli.progress import bar
 from nki.cli.wording import plural
 from nki.compiler import simulated_run
@@ -61,8 +61,10 @@ def command(options: argparse.Namespace) -> int:
     if save is not None:
         _check_save(save)
     # What a kernel prints while it is specialised must not end up inside the JSON.
-    aside = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
-    with aside, prepared(options.kernel, options.arg, options.target, options.cores, options.grid) as work:
+    with (
+        aside() if options.json else contextlib.nullcontext(),
+        prepared(options.kernel, options.arg, options.target, options.cores, options.grid) as work,
+    ):
         if simulate and options.where:
             raise UsageError("--where: the simulator runs no native routines", "leave out --simulate")
         if simulate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nki.base import knobs
 from nki.base.errors import NkiError
 
 
@@ -30,3 +31,13 @@ class ModelFileError(NkiError):
     """A file that is not a usable model of ``nki.export``, or a model that cannot be written to one."""
 
     code = "NKI-FW020"
+
+
+def strip_frames(error: NkiError) -> NkiError:
+    """``error`` without the frames of this package, for its text says where in the kernel it arose (``NKI_DEBUG=1``: as
+    it is). Raise the result as it is, without ``from``: a Python exception of the kernel's own code stays its cause.
+    """
+    if knobs.debug():
+        return error
+    error.__suppress_context__ = True
+    return error.with_traceback(None)

@@ -16,6 +16,8 @@ from nki.target.model import Target
 if TYPE_CHECKING:
     from nki.compiler.config import Configs
 
+_MEASURING: Final = ("benchmark", "profile")
+"""Modes that are functions of their own."""
 _WITHOUT_EFFECT: Final = ("mode", "debug_kernel", "show_compiler_tb", "experimental_flags")
 _ACCEPTED: Final = frozenset({
     "check", "compile_config", "nki_version", "platform_target", "specialization_config", *_WITHOUT_EFFECT,
@@ -34,6 +36,8 @@ class JitOptions:
     check: bool
     configs: Configs | None
     dialect: Dialect | None
+    simulated: bool
+    """A call runs in the simulator."""
 
 
 def checked(options: dict[str, Any]) -> JitOptions:
@@ -48,9 +52,17 @@ def checked(options: dict[str, Any]) -> JitOptions:
         raise KernelArgumentError(
             f"nki.jit has no mode {mode!r}", fix="leave `mode` out: the arguments of a call tell the framework"
         )
+    if mode in _MEASURING:
+        raise KernelArgumentError(
+            f"nki.jit(mode={mode!r}): a call of a kernel measures nothing",
+            fix=f"leave `mode` out, and write nki.{mode}(kernel)(…)",
+        )
     if mode != "auto" and warns:
         warnings.warn(
-            stamped("nki.jit(mode=…) is deprecated since NKI 0.3: leave it out, the arguments tell the framework"),
+            stamped(
+                "nki.jit(mode=…) is deprecated since NKI 0.3: leave it out, "
+                + ("and write nki.simulate(kernel)(…)" if mode == "simulation" else "the arguments tell the framework")
+            ),
             NkiDeprecationWarning,
             stacklevel=_CALLER,
         )
@@ -69,6 +81,7 @@ def checked(options: dict[str, Any]) -> JitOptions:
         check=bool(options.get("check", False)),
         configs=None if configs == (None, None) else compiler.config.checked(*configs),
         dialect=dialect,
+        simulated=mode == "simulation",
     )
 
 

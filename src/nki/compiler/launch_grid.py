@@ -16,9 +16,7 @@ def of_brackets(grid: int | tuple[int, ...], target: Target) -> tuple[int, ...]:
     if len(degrees) > 1 and all(type(d) is int and d > 0 for d in degrees):
         raise GridError(
             f"launch grid {grid!r}: a grid is one number of cores, 1 or 2; in NKI Beta 1 it was a grid of programs",
-            fix="loop over the programs inside the kernel, "
-            + " ".join(f"`for i{n} in range({d}):`" for n, d in enumerate(degrees))
-            + ", in place of nl.program_id, and call it without a grid",
+            fix=_loops(degrees),
         )
     if len(degrees) != 1 or isinstance(degrees[0], bool) or not isinstance(degrees[0], int) or degrees[0] < 1:
         raise GridError(
@@ -26,9 +24,12 @@ def of_brackets(grid: int | tuple[int, ...], target: Target) -> tuple[int, ...]:
         )
     if degrees[0] > target.logical_core_max:
         most = target.logical_core_max
+        older = degrees[0] > 2  # no target has so many cores
         raise GridError(
-            f"launch grid {grid!r}: a kernel on {target.name} runs on at most {most} core{'s'[: most > 1]}",
-            fix=f"use kernel[{most}]" if most > 1 else "target trn2 or trn3 for two cores, or use kernel[1]",
+            f"launch grid {grid!r}: a kernel on {target.name} runs on at most {most} core{'s'[: most > 1]}"
+            + ("; in NKI Beta 1 it was a grid of programs" if older else ""),
+            fix=(f"use kernel[{most}]" if most > 1 else "target trn2 or trn3 for two cores, or use kernel[1]")
+            + (f"; for programs {_loops(degrees)}" if older else ""),
         )
     return degrees
 
@@ -41,6 +42,12 @@ def of_programs(grid: Any) -> tuple[int, ...]:
             f"launch grid {grid!r}: a grid has a positive number of programs on each axis", fix="pass grid=(16, 8)"
         )
     return axes
+
+
+def _loops(programs: tuple[int, ...]) -> str:
+    """The way out of a grid of programs."""
+    loops = " ".join(f"`for i{n} in range({count}):`" for n, count in enumerate(programs))
+    return f"loop over the programs inside the kernel, {loops}, in place of nl.program_id, and call it without a grid"
 
 
 def of_launch(name: str, grid: tuple[int, ...], target: Target) -> tuple[int, ...]:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 from nki import target as targets
 from nki.compiler import launch_grid
 from nki.frontend.dialect import original, registered, under_dialect
 from nki.ir.ordering import Pairs
 from nki.target.model import Target
+
+K = TypeVar("K", bound="PickledByName")
 
 
 class PickledByName:
@@ -31,8 +33,12 @@ class PickledByName:
 
     def varied(self, **fields: Any) -> Self:
         """A kernel of the same class that differs in ``fields``, those of the constructor, and compiles by itself."""
+        return self.of_class(type(self), **fields)
+
+    def of_class(self, kind: type[K], **fields: Any) -> K:
+        """The same for another class of kernels."""
         own = {name: getattr(self, name) for name in ("func", "grid", "target", "schedule", "check", "configs")}
-        return cast("Any", type(self))(**own | fields)
+        return cast("Any", kind)(**own | fields)
 
     def on_cores(self, count: int) -> Any:
         """The kernel launched on ``count`` cores."""

@@ -125,7 +125,21 @@ def _failed_assertion(text: str, at: types.TracebackType | None, mark: Origin | 
     names = dict.fromkeys(_dotted_names(condition))
     values = ", ".join(f"{name} = {shown}" for name in names if (shown := _value(name, variables)))
     text_of_condition = f"this does not hold: {ast.unparse(condition)}" + (f", where {values}" if values else "")
-    return KernelAssertError(text or text_of_condition, span=span)
+    return KernelAssertError(text or text_of_condition, fix=_tuple_of(condition, variables), span=span)
+
+
+def _tuple_of(condition: ast.expr, variables: dict[str, Any]) -> str:
+    """The fix for a shape that is compared with a list, which no tuple equals; "" for other conditions."""
+    match condition:
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as op], comparators=[right]):
+            for one, other in ((left, right), (right, left)):
+                if isinstance(other, ast.List) and _value(ast.unparse(one), variables).startswith("("):
+                    pair = [ast.Tuple(other.elts, ast.Load()) if part is other else part for part in (left, right)]
+                    code = ast.unparse(ast.Compare(pair[0], [op], [pair[1]]))
+                    return f"a shape is a tuple, which equals no list: write `{code}`"
+        case _:
+            pass
+    return ""
 
 
 def _dotted_names(node: ast.expr) -> Iterator[str]:

@@ -284,15 +284,26 @@ def _is_source_first(function: ast.AST, call: ast.Call) -> bool:
     """True if the first two arguments look swapped: by their names, or because only the second is read afterwards."""
     match [arg.value if isinstance(arg, ast.Subscript) else arg for arg in call.args[:2]]:
         case [ast.Name(id=first), ast.Name(id=second)]:
-            later = {
-                n.id
-                for n in ast.walk(function)
-                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.lineno > (call.end_lineno or 0)
-            }
             named = [name.partition("_")[0] for name in (first, second)] == ["src", "dst"]
-            return named or (second in later and first not in later)
+            return named or (_is_read(function, call, second) and not _is_read(function, call, first))
         case _:
             return False
+
+
+def _is_read(function: ast.AST, call: ast.Call, name: str) -> bool:
+    """True if the value that a name has behind ``call`` is read there: before the name gets another one."""
+    later = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.stmt) and node.lineno > (call.end_lineno or 0) and not hasattr(node, "body")
+    ]
+    for statement in sorted(later, key=lambda node: node.lineno):
+        uses = [part for part in ast.walk(statement) if isinstance(part, ast.Name) and part.id == name]
+        if any(isinstance(use.ctx, ast.Load) for use in uses):
+            return True
+        if uses:
+            return False
+    return False
 
 
 def leftover(call: ast.Call, callee: Any, style: InstructionStyle) -> ast.keyword | None:

@@ -59,6 +59,20 @@ _LISTED = (
 """The way out of a list as an index."""
 
 
+def _instead(item: Any, dim: int) -> str:
+    """The way out of an index that is a list, an array or None."""
+    if item is None:
+        return f"; None adds no dimension: write t.expand_dim({dim}), which adds one of size 1"
+    if isinstance(item, list):
+        return "; not with arrays or None" + _LISTED
+    if not hasattr(item, "dtype"):
+        return ""
+    return (
+        "; not with arrays: equal distances are the slice start:stop:step, and rows of a tensor in HBM come from a "
+        "tile of indices, `x.vector_select(0, rows)` or `x.ap(…, vector_offset=rows, indirect_dim=0)`"
+    )
+
+
 def _slices(t: Access, key: Any) -> Access | None:
     """The part of ``t``, a matrix, that slices of constants without a step take, as most indices are; else None.
 
@@ -259,8 +273,7 @@ def _other(t: Access, dim: int, item: Any) -> Run:
     if at is None:
         raise IndexRangeError(
             f"index {item!r:.40} ({type(item).__name__}) into dimension {dim} of '{t.name}' {t.shape}",
-            fix="index with integers, slices, nl.ds(start, size), … and registers; not with arrays or None"
-            + (_LISTED if isinstance(item, list) else ""),
+            fix="index with integers, slices, nl.ds(start, size), … and registers" + _instead(item, dim),
         )
     return _select(t, dim, at), 0, 1, None
 

@@ -278,9 +278,7 @@ class NkiTensor:
             fix = f"use nisa.tensor_tensor(dst, a, b, nl.{name}), or nisa.tensor_scalar for a tile and a number"
         else:
             fix = "use the nisa instructions; NumPy works only on values known at compile time"
-        raise TensorOperatorError(
-            f"np.{name} on tensor '{self.name}' {self.shape}, {_LATE}", fix=fix
-        )
+        raise TensorOperatorError(f"np.{name} on tensor '{self.name}' {self.shape}, {_LATE}", fix=fix)
 
     def _refuse_comparison(self, sign: str, name: str) -> NoReturn:
         raise TensorOperatorError(

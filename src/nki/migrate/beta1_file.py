@@ -12,6 +12,7 @@ from nki.migrate.facts import Facts
 from nki.migrate.functions import Functions, body_of
 from nki.migrate.report import Report
 from nki.migrate.statements import Statements
+from nki.migrate.sub_kernels import Roles, decorated_at_calls
 from nki.migrate.syntax.code import code_of, expression, one_line
 from nki.migrate.syntax.imports import placed
 from nki.migrate.syntax.names import Names
@@ -30,6 +31,7 @@ def rewritten(module: cst.Module, facts: Facts, report: Report, kernels: Sequenc
     module.visit(launches)
     functions.launched = launches.made | set(kernels)
     functions.launches = launches.grids
+    functions.roles = Roles(module, names, functions.launched)
     top = Statements(Types(names, facts), report, set())
     top.functions = functions.function
     imports = [line for line in body_of(module) if _is_import(line)]
@@ -40,7 +42,7 @@ def rewritten(module: cst.Module, facts: Facts, report: Report, kernels: Sequenc
     new = module.with_changes(body=body)
     if functions.grids:
         new = new.visit(_WithGrid(functions.grids))
-    return new
+    return decorated_at_calls(new, functions.roles, names)
 
 
 def _is_import(line: cst.BaseStatement) -> bool:

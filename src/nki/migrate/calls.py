@@ -9,16 +9,12 @@ from typing import Any, Final
 import libcst as cst
 
 from nki import isa, language
+from nki.language.advice.beta1.results import NUMPY_OPERATORS, PARAMETERS
 from nki.migrate.subscripts import NotCarriedOverError
 from nki.migrate.syntax.code import expression
 from nki.migrate.syntax.names import Names
-from nki.migrate.types import DATA, dtype_text
+from nki.migrate.types import dtype_text
 
-_OPERATORS: Final = {
-    "max": "maximum", "amax": "maximum", "min": "minimum", "amin": "minimum", "sum": "add", "absolute": "abs",
-    "true_divide": "divide", "pow": "power", "remainder": "mod", "conjugate": "copy", "left_shift": "left_shift",
-}  # fmt: skip
-"""NumPy functions whose operator has another name in NKI."""
 _RENAMED: Final[dict[str, dict[str, str]]] = {
     "copy": {"src": "x"}, "broadcast_to": {"src": "x"}, "expand_dims": {"data": "x"},
     "device_print": {"prefix": "print_prefix", "x": "tensor"},
@@ -51,7 +47,7 @@ def nki_value(names: Names, node: cst.BaseExpression) -> cst.BaseExpression:
     if not full.startswith("numpy."):
         return node
     name = full.removeprefix("numpy.")
-    name = _OPERATORS.get(name, name)
+    name = NUMPY_OPERATORS.get(name, name)
     if hasattr(language, name):
         return expression(f"nl.{name}")
     return expression(dtype_text(names, node)) if hasattr(language, f"{name}_") else node
@@ -100,7 +96,7 @@ def keyword(name: str, value: cst.BaseExpression) -> cst.Arg:
 def with_destination(names: Names, call: cst.Call, name: str, dst: str, extra: str = "") -> cst.Call:
     """The call of an instruction with ``dst=``, and all other arguments by name."""
     function = getattr(isa, name)
-    order = DATA[name]
+    order = PARAMETERS[name]
     args: list[cst.Arg] = []
     for position, arg in enumerate(call.args):
         if arg.keyword is None:

@@ -9,7 +9,7 @@ import libcst as cst
 from nki.migrate.calls import cleaned, nki_value
 from nki.migrate.facts import shape_text
 from nki.migrate.indices import Bounds, Index, as_slice
-from nki.migrate.instructions import RESULTS, InstructionCalls
+from nki.migrate.instructions import InstructionCalls
 from nki.migrate.language_calls import POWERS
 from nki.migrate.operands import bare, operand_mask
 from nki.migrate.subscripts import NotCarriedOverError, converted, cut
@@ -200,4 +200,4 @@ def _one(fn: Any) -> None:
     """The signature of ``nki.jit`` without options."""
 
 
-__all__ = ["RESULTS", "Expressions"]
+__all__ = ["Expressions"]

@@ -13,13 +13,14 @@ from nki.migrate.indices import Value, index_of_slice
 from nki.migrate.polynomial import Polynomial
 from nki.migrate.report import Report
 from nki.migrate.statements import Statements
+from nki.migrate.sub_kernels import Roles
 from nki.migrate.syntax.code import code_of, expression, one_line, statement
 from nki.migrate.syntax.names import Names, names_in
 from nki.migrate.types import Types, arguments
 
 _MATMULS: Final = ("nki.language.matmul", "nki.isa.nc_matmul")
 _LAUNCHERS: Final = ("nki.jit", "nki.baremetal", "nki.benchmark", "nki.profile", "torch_neuronx.nki_jit")
-_DELETED: Final = ("nki.compiler.", "nki.trace")
+_JIT: Final = ("nki.jit", "nki.baremetal", "torch_neuronx.nki_jit")
 
 
 class Functions:
@@ -35,6 +36,7 @@ class Functions:
         """Functions that are made kernels by a call, as in ``nki.jit(f)``."""
         self.launches: dict[str, str] = {}
         """Grids of literal launches in the file, by kernel."""
+        self.roles = Roles(cst.Module([]), names, set())
 
     def function(self, node: cst.FunctionDef, outer: Types | None) -> cst.FunctionDef:
         """One function of today."""
@@ -42,12 +44,14 @@ class Functions:
         if outer is not None:
             types.values.update(outer.values)
             types.tensors.update(outer.tensors)
+            types.allocators.update(outer.allocators)
         parameters = [p.name.value for p in (*node.params.params, *node.params.kwonly_params)]
         for name in parameters:
             types.values.pop(name, None)
             types.tensors.pop(name, None)
         types.values.update(_index_parameters(node, parameters, self.facts))
         kernel = self._is_kernel(node)
+        types.on_device = kernel or self.roles.is_on_device(node) or (outer is not None and outer.on_device)
         if kernel:
             self.report.kernels.add(node.name.value)
         uses = _name_nodes(node, parameters)
@@ -87,7 +91,7 @@ class Functions:
         return node.with_changes(decorators=decorators, body=block, params=params, returns=returns)
 
     def _is_kernel(self, node: cst.FunctionDef) -> bool:
-        if node.name.value in self.launched:
+        if node.name.value in self.launched | self.roles.named_by_host:
             return True
         for one in node.decorators:
             called = one.decorator.func if isinstance(one.decorator, cst.Call) else one.decorator
@@ -99,11 +103,14 @@ class Functions:
         inner = node.decorator
         called = inner.func if isinstance(inner, cst.Call) else inner
         full = self.names.full(called)
-        if full == "nki.trace" and name in self.launched:
-            return [node.with_changes(decorator=expression(self.names.alias("nki.jit") or "nki.jit"))]
-        if full.startswith(_DELETED) or (full in _LAUNCHERS and _is_trace(inner)):
+        if full.startswith("nki.compiler."):
             return []
-        if full in ("nki.jit", "nki.baremetal", "torch_neuronx.nki_jit"):
+        trace = full == "nki.trace" or (full in _LAUNCHERS and _is_trace(inner))
+        if (trace or full in _JIT) and name in self.roles.undecorated:
+            return []
+        if trace and name not in self.launched | self.roles.named_by_host:  # other files' kernels call it
+            return []
+        if trace or full in _JIT:
             known = self.names.alias("nki.jit")
             return [node.with_changes(decorator=expression(known or "nki.jit"))]
         return [node]

@@ -7,6 +7,7 @@ from typing import Final
 import libcst as cst
 
 from nki import isa
+from nki.language.advice.beta1.results import LIKE, PARAMETERS, RESULTS
 from nki.migrate.calls import cleaned, nki_value, with_destination
 from nki.migrate.facts import Tensor, shape_text
 from nki.migrate.indices import Bounds, Index, Mask
@@ -14,10 +15,7 @@ from nki.migrate.language_calls import LanguageCalls
 from nki.migrate.operands import as_bytes, trailing_axes
 from nki.migrate.subscripts import NotCarriedOverError
 from nki.migrate.syntax.code import expression, one_line, statement
-from nki.migrate.types import DATA, SHAPED_BY, arguments
-
-RESULTS: Final = frozenset(DATA) - {"memset"}
-
+from nki.migrate.types import arguments
 
 COMPARISONS: Final = {"<": "less", "<=": "less_equal", "==": "equal", "!=": "not_equal"}
 """The operator of each comparison with 0."""
@@ -27,7 +25,7 @@ class InstructionCalls(LanguageCalls):
     """Rewrites calls of ``nki.isa``."""
 
     def _instruction(self, name: str, original: cst.Call, updated: cst.Call, bounds: Bounds) -> cst.BaseExpression:
-        if name in RESULTS or name == "memset":
+        if name in RESULTS:
             if original is self.top:
                 return updated
             if any(arg.keyword is not None and arg.keyword.value == "dst" for arg in original.args):
@@ -84,7 +82,7 @@ class InstructionCalls(LanguageCalls):
             )
         kind = "ndarray" if name != "memset" else "full"
         if kind == "full":
-            named = arguments(updated, DATA["memset"])
+            named = arguments(updated, PARAMETERS["memset"])
             value = one_line(named["value"].value)
             return [
                 statement(f"{target} = nl.full({tensor.shape_text}, {value}, dtype={tensor.dtype}, buffer=nl.sbuf)")
@@ -98,7 +96,7 @@ class InstructionCalls(LanguageCalls):
 
     def _note_promotion(self, target: str, dtype: str, original: cst.Call) -> None:
         """Note what the dtype of a result takes for granted: no code of today says what two dtypes promote to."""
-        named = arguments(original, DATA["tensor_tensor"])
+        named = arguments(original, PARAMETERS["tensor_tensor"])
         tiles = [self.types.tensor(named[key].value) for key in ("data1", "data2") if key in named]
         one, other = (tile.dtype if tile is not None else "" for tile in tiles) if len(tiles) == 2 else ("", "")
         if one == other or not (one.endswith(".dtype") and other.endswith(".dtype")):
@@ -110,8 +108,8 @@ class InstructionCalls(LanguageCalls):
 
     def _operand_dtype(self, name: str, original: cst.Call) -> str:
         """``x.dtype`` for a result whose dtype only a run tells, if its operand x had the same; else ""."""
-        named, seen = arguments(original, DATA[name]), self.types.facts.seen(original)
-        source = SHAPED_BY.get(name) or next((key for key in ("data", "src") if key in named), "")
+        named, seen = arguments(original, PARAMETERS[name]), self.types.facts.seen(original)
+        source = LIKE.get(name) or next((key for key in ("data", "src") if key in named), "")
         if source not in named or name == "nc_find_index8" or "dtype" in named or seen is None:
             return ""
         if self.types.declared(original).dtype:
@@ -130,13 +128,13 @@ class InstructionCalls(LanguageCalls):
         """The instruction with ``target`` as its destination."""
         updated = self._operands_cut(original, updated, self.bounds[-1])
         if name == "tensor_reduce":
-            updated = trailing_axes(self.types, original, updated, DATA[name], "data")
+            updated = trailing_axes(self.types, original, updated, PARAMETERS[name], "data")
         if name == "tensor_tensor":
             updated, name = self._of_one_shape(original, updated)
         if name in ("iota", "affine_select"):
             call = self._patterned(target, name, original, updated)
         elif name == "memset":
-            named = arguments(updated, DATA["memset"])
+            named = arguments(updated, PARAMETERS["memset"])
             call: cst.BaseExpression = expression(f"nisa.memset(dst={target}, value={one_line(named['value'].value)})")
         else:
             if name == "tensor_copy_dynamic_src":  # the operand says where it lies
@@ -146,7 +144,7 @@ class InstructionCalls(LanguageCalls):
 
     def _of_one_shape(self, original: cst.Call, updated: cst.Call) -> tuple[cst.Call, str]:
         """``nisa.tensor_tensor`` of tiles of equal shape, and its name: a column is an operand of ``tensor_scalar``."""
-        named, then = arguments(original, DATA["tensor_tensor"]), arguments(updated, DATA["tensor_tensor"])
+        named, then = arguments(original, PARAMETERS["tensor_tensor"]), arguments(updated, PARAMETERS["tensor_tensor"])
         if not {"data1", "data2", "op"} <= named.keys():
             return updated, "tensor_tensor"
         one, other = self.types.tensor(named["data1"].value), self.types.tensor(named["data2"].value)
@@ -179,7 +177,7 @@ class InstructionCalls(LanguageCalls):
 
     def _patterned(self, target: str, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """``nisa.iota`` and ``nisa.affine_select``: the index expression as pattern, offset and channel multiplier."""
-        named, then = arguments(original, DATA[name]), arguments(updated, DATA[name])
+        named, then = arguments(original, PARAMETERS[name]), arguments(updated, PARAMETERS[name])
         value = self.types.value(named["expr" if name == "iota" else "pred"].value)
         op = "equal"
         if isinstance(value, Mask) and len(value.parts) == 1:
@@ -222,4 +220,4 @@ def _is_column(small: Tensor | None, big: Tensor | None) -> bool:
     return all(size.constant == 1 for size in small.shape[1:]) and any(size.constant != 1 for size in big.shape[1:])
 
 
-__all__ = ["COMPARISONS", "RESULTS", "InstructionCalls", "pattern_of"]
+__all__ = ["COMPARISONS", "InstructionCalls", "pattern_of"]

@@ -12,11 +12,12 @@ import libcst as cst
 
 from nki.base.errors import NkiError
 from nki.migrate.beta1_file import rewritten
-from nki.migrate.comparison import Call, Outcome, compared, launched, loaded
 from nki.migrate.facts import Facts
-from nki.migrate.recording import instrumented, lines_not_run, recording
 from nki.migrate.releases import renewed
 from nki.migrate.report import MARK, Report
+from nki.migrate.runs.comparison import Call, Outcome, compared, launched, loaded
+from nki.migrate.runs.programs import PROGRAM, broken
+from nki.migrate.runs.recording import instrumented, lines_not_run, recording
 from nki.migrate.syntax.layout import laid_out
 from nki.migrate.syntax.names import Names
 
@@ -106,7 +107,7 @@ def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "", *, 
     names = Names()
     module.visit(names)
     result.beta1 = names.beta1
-    report = Report()
+    report, error = Report(), ""
     with tempfile.TemporaryDirectory(prefix="nki-migrate-") as folder:
         if names.beta1:
             facts = _recorded(module, names, path, Path(folder), calls, result)
@@ -120,6 +121,10 @@ def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "", *, 
         result.kernels = report.kernels
         if result.new != source:
             _compare(result, path, Path(folder), calls)
+            error = "" if only else broken(path, source, result.new)
+    if error:
+        same = [Outcome(one.kernel, "its numbers are equal", True) if one.same else one for one in result.outcomes]
+        result.outcomes = [*same, Outcome(PROGRAM, f"the new file fails as a program: {error}", False)]
     differing = [one for one in result.outcomes if not one.same]
     if differing:
         result.new = _with_marks(result.new, differing)
@@ -196,7 +201,8 @@ def _with_marks(source: str, differing: Sequence[Outcome]) -> str:
     lines = source.split("\n")
     for one in differing:
         name = one.kernel.rpartition(".")[2]
-        place = next((k for k, line in enumerate(lines) if line.lstrip().startswith(f"def {name}(")), None)
+        head = "if __name__" if name == PROGRAM else f"def {name}("
+        place = next((k for k, line in enumerate(lines) if line.lstrip().startswith(head)), None)
         if place is None:
             place = 0
         while place > 0 and lines[place - 1].lstrip().startswith("@"):

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+import ast
+from typing import Any, Final
 
 import libcst as cst
 
+from nki.language.advice.beta1.addresses import address, block_indices
+from nki.language.advice.beta1.allocations import itemsize
+from nki.migrate.dense import Group, group_of
 from nki.migrate.facts import Facts, Tensor, shape_text
 from nki.migrate.indices import Index, Mask, Variable
 from nki.migrate.syntax.code import expression, one_line
-from nki.migrate.types import Types, arguments
+from nki.migrate.syntax.names import names_in
+from nki.migrate.types import BINARY, ELEMENTWISE, Types, arguments
+
+_ALIKE: Final = {
+    *(f"nki.language.{name}" for name in {"load", "store", *ELEMENTWISE, *BINARY} - {"softmax", "rms_norm"}),
+    "nki.isa.dma_copy", "nki.isa.tensor_copy", "nki.isa.activation", "nki.isa.reciprocal",
+}  # fmt: skip
+"""Functions of which each element of the result comes from the elements in the same place."""
 
 
 def bare(node: cst.BaseExpression) -> str:
@@ -84,6 +95,53 @@ def operand_mask(types: Types, node: cst.Subscript) -> cst.BaseExpression | None
             return None
 
 
+def groups_in(types: Types, small: cst.BaseSmallStatement) -> tuple[Group, ...]:
+    """The groups that stand in all tensors of a statement, which may treat each as one axis; () if there are none."""
+    match small:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Subscript())]) | cst.Expr(value=cst.Call()):
+            found = _Operands(types)
+            small.visit(found)
+        case _:
+            return ()
+    sets = {frozenset(groups) for groups in found.groups}
+    return tuple(sorted(next(iter(sets)), key=lambda group: group[0].axis)) if len(sets) == 1 and found.alike else ()
+
+
+class _Operands(cst.CSTVisitor):
+    """The groups of each tensor in a statement; ``alike`` as long as nothing in it depends on more than elements."""
+
+    def __init__(self, types: Types) -> None:
+        super().__init__()
+        self.types = types
+        self.alike = True
+        self.groups: list[list[Group]] = []
+
+    def visit_Call(self, node: cst.Call) -> None:
+        full = self.types.names.full(node.func)
+        masked = any(arg.keyword is not None and arg.keyword.value == "mask" for arg in node.args)
+        self.alike &= full in _ALIKE and not masked
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self.alike &= self.types.tensor(node) is None
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:  # noqa: ARG002
+        return False
+
+    def visit_Subscript(self, node: cst.Subscript) -> bool:
+        groups: list[Group] = []
+        alone: list[Variable] = []
+        for element in node.slice:
+            value: Any = self.types.value(element.slice.value) if isinstance(element.slice, cst.Index) else None
+            group = group_of(value) if isinstance(value, Index) and len(value.steps) > 1 else None
+            if isinstance(value, Index) and len(value.steps) > 1:
+                self.alike &= group is not None
+            groups += [group] if group is not None else []
+            alone += [variable for variable, _ in value.steps] if isinstance(value, Index) and group is None else []
+        self.alike &= not any(variable in group for group in groups for variable in alone)
+        self.groups.append(groups)
+        return False
+
+
 def is_number(node: cst.BaseExpression) -> bool:
     """True for a number that is written out."""
     return isinstance(node, cst.Integer | cst.Float) or (
@@ -107,6 +165,25 @@ def matmul_operands(call: cst.Call) -> tuple[str, str, bool]:
     return one_line(named["x"].value), one_line(named["y"].value), turned
 
 
+def allocated(types: Types, call: cst.Call, function: str, tensor: Tensor | None) -> tuple[str | None, list[str]]:
+    """The address that an allocator of Beta 1 gave to a tile, and the names of the block dimensions in it.
+
+    "" for a memory alone, None for an address that the source does not tell.
+    """
+    unnamed = ["_"] * len(tensor.blocks) if tensor is not None else []
+    given = next((arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "buffer"), None)
+    given = types.allocators.get(given.value, given) if isinstance(given, cst.Name) else given
+    full = types.names.full(given.func) if isinstance(given, cst.Call) else ""
+    if given is None or not full.endswith(("mod_alloc", ".alloc")):
+        return "", unnamed
+    if function != "ndarray" or tensor is None or tensor.shape is None or not tensor.dtype:
+        return None, unnamed
+    names = block_indices(names_in(call), len(tensor.blocks))
+    node: Any = ast.parse(one_line(given), mode="eval").body
+    found = address(node, full, names, [size.text for size in tensor.shape], itemsize(tensor.dtype))
+    return found, names if found is not None else unnamed
+
+
 def variables_in(types: Types, node: cst.CSTNode) -> list[Variable]:
     """The variables of all index tiles inside ``node``."""
     found: list[Variable] = []
@@ -124,8 +201,10 @@ def variables_in(types: Types, node: cst.CSTNode) -> list[Variable]:
 
 
 __all__ = [
+    "allocated",
     "as_bytes",
     "bare",
+    "groups_in",
     "is_number",
     "matmul_operands",
     "operand_mask",

@@ -7,18 +7,19 @@ from typing import Any, Final, cast
 
 import libcst as cst
 
+from nki.language.advice.beta1.results import LIKE, RESULTS
 from nki.migrate.branches import Branches, State, assigned, is_empty
-from nki.migrate.expressions import RESULTS
 from nki.migrate.facts import Tensor, shape_text
 from nki.migrate.indices import Grid, Index, Mask, as_slice, bounds_of, chosen, index_of_slice
 from nki.migrate.instructions import COMPARISONS, pattern_of
+from nki.migrate.operands import groups_in
 from nki.migrate.polynomial import Polynomial
 from nki.migrate.report import marked
 from nki.migrate.subscripts import NotCarriedOverError, TooManyAxesError
 from nki.migrate.syntax.code import code_of, expression, one_line, statement
 from nki.migrate.syntax.layout import comments_in
-from nki.migrate.syntax.names import Names, names_in
-from nki.migrate.types import BINARY, CREATION, ELEMENTWISE, SHAPED_BY, arguments
+from nki.migrate.syntax.names import Names, imports_nki, names_in
+from nki.migrate.types import BINARY, CREATION, ELEMENTWISE, arguments
 from nki.migrate.writes import called, guarded, line_of, mask_of, plain
 
 
@@ -155,7 +156,7 @@ class Statements(Branches):
         result: list[cst.BaseStatement] = []
         for small in line.body:
             small = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if len(line.body) > 1 else small
-            made = self.chosen(small, self._by_axes)
+            made = self.chosen(small, self._joined)
             if made is None:
                 made = [line.with_changes(body=[small], leading_lines=[])]
             result += made
@@ -169,6 +170,19 @@ class Statements(Branches):
             first: Any = result[0]
             result[0] = first.with_changes(leading_lines=[*first.leading_lines, *lost])
         return result
+
+    def _joined(self, small: cst.BaseSmallStatement) -> list[cst.BaseStatement] | None:
+        """One statement; axes that all of its tensors step through without gaps are one."""
+        groups = groups_in(self.types, small)
+        if not groups:
+            return self._by_axes(small)
+        try:
+            self.types.dense = groups
+            self.types.forget()
+            return self._by_axes(small)
+        finally:
+            self.types.dense = ()
+            self.types.forget()
 
     def _by_axes(self, small: cst.BaseSmallStatement) -> list[cst.BaseStatement] | None:
         """One statement; below loops over some axes if its indices are no views of today otherwise."""
@@ -193,9 +207,11 @@ class Statements(Branches):
 
     def _small(self, small: cst.BaseSmallStatement) -> list[cst.BaseStatement] | None:
         match small:
-            case cst.Import() | cst.ImportFrom():
+            case cst.Import() | cst.ImportFrom() if self.types.on_device or imports_nki(small):
                 self.imports.append(small)
                 return []
+            case cst.Import() | cst.ImportFrom():
+                return None
             case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
                 return self._assign(target, value, small)
             case cst.AnnAssign(target=target, value=cst.BaseExpression() as value):
@@ -316,6 +332,8 @@ class Statements(Branches):
         if not full.startswith("nki.compiler.") or not isinstance(target, cst.Name):
             return False
         memory = next((name for name in ("psum", "sbuf") if name in full), "")
+        if isinstance(value, cst.Call):
+            self.types.allocators[target.value] = value
         self.names.bound[target.value] = f"nki.compiler.{memory}" if isinstance(value, cst.Call) else full
         return True
 
@@ -342,9 +360,9 @@ class Statements(Branches):
         if isinstance(value, cst.Call):
             full = self.names.full(value.func)
             package, _, function = full.rpartition(".")
-            if self._several(value) is not None and function in {"load", *ELEMENTWISE, *BINARY, *SHAPED_BY}:
+            if self._several(value) is not None and function in {"load", *ELEMENTWISE, *BINARY, *LIKE}:
                 self.types.unmasked.add(id(value))  # nothing may depend on what a new tile holds outside of its mask
-            if package == "nki.isa" and (function in RESULTS or function == "memset"):
+            if package == "nki.isa" and function in RESULTS:
                 return self._result(name, function, value)
             if package == "nki.language" and function in CREATION:
                 return self._created(name, function, value)

@@ -6,6 +6,8 @@ from typing import Final
 
 import libcst as cst
 
+from nki.language.advice.beta1.results import COLUMNS, LIKE, PARAMETERS, RESULTS
+from nki.migrate.dense import Group, joined
 from nki.migrate.facts import Facts, Tensor, tensor_of
 from nki.migrate.indices import Evaluator, Grid, Index, Mask, Value, Variable
 from nki.migrate.polynomial import Polynomial
@@ -18,30 +20,7 @@ Alternatives = tuple[tuple[str, Value], ...]
 () where the conditions are no longer known.
 """
 CREATION: Final = {"ndarray", "zeros", "ones", "full", "rand"}
-LIKE: Final = {"zeros_like", "empty_like"}
-DATA: Final = {
-    "activation": ("op", "data"), "activation_reduce": ("op", "data"), "bn_aggr": ("data",), "bn_stats": ("data",),
-    "dropout": ("data", "prob"), "iota": ("expr", "dtype"), "local_gather": ("src_buffer", "index", "num_elem_per_idx",
-    "num_valid_indices"), "max8": ("src",), "memset": ("shape", "value", "dtype"), "nc_find_index8": ("data", "vals"),
-    "nc_match_replace8": ("data", "vals", "imm", "dst_idx"), "nc_matmul": ("stationary", "moving"),
-    "nc_transpose": ("data",), "range_select": ("on_true_tile",), "reciprocal": ("data",),
-    "scalar_tensor_tensor": ("data",), "sequence_bounds": ("segment_ids",), "tensor_copy": ("src",),
-    "tensor_partition_reduce": ("op", "data"), "tensor_reduce": ("op", "data", "axis"),
-    "tensor_scalar": ("data", "op0", "operand0", "reverse0", "op1", "operand1", "reverse1"),
-    "tensor_scalar_reduce": ("data",), "tensor_tensor": ("data1", "data2", "op"),
-    "tensor_tensor_scan": ("data0", "data1", "initial", "op0", "op1", "reverse0", "reverse1"),
-    "affine_select": ("pred", "on_true_tile", "on_false_value"), "tensor_copy_dynamic_src": ("src",),
-    "dma_transpose": ("src",),
-}  # fmt: skip
-"""Instructions that returned their result: the parameters that Beta 1 took by position."""
-SHAPED_BY: Final = {
-    "activation": "data", "activation_reduce": "data", "dropout": "data", "nc_match_replace8": "data",
-    "range_select": "on_true_tile", "affine_select": "on_true_tile", "reciprocal": "data",
-    "scalar_tensor_tensor": "data", "tensor_copy": "src", "tensor_scalar": "data", "tensor_scalar_reduce": "data",
-    "tensor_tensor": "data1", "tensor_tensor_scan": "data0",
-}  # fmt: skip
-"""Instructions whose result has the shape and dtype of an operand."""
-_EIGHT: Final = {"max8": "src", "nc_find_index8": "data"}
+CREATED_LIKE: Final = {"zeros_like", "empty_like"}
 ELEMENTWISE: Final = {
     "abs", "arctan", "ceil", "cos", "erf", "erf_dx", "exp", "floor", "gelu", "gelu_apprx_sigmoid", "gelu_apprx_tanh",
     "gelu_dx", "invert", "log", "logical_not", "mish", "negative", "reciprocal", "relu", "rsqrt", "sigmoid", "sign",
@@ -94,6 +73,12 @@ class Types:
         """Names that are one index or another, by the branch that was taken."""
         self.fixed: tuple[tuple[Variable, Polynomial], ...] = ()
         """Axes of the present statement that loops of the new code run through."""
+        self.dense: tuple[Group, ...] = ()
+        """Axes of the present statement that are one axis of the new code."""
+        self.on_device = False
+        """True in a kernel and in what kernels call, which import nothing themselves."""
+        self.allocators: dict[str, cst.BaseExpression] = {}
+        """Names of Beta 1's allocators, with the calls that made them."""
         self.unmasked: set[int] = set()
         """Calls whose mask the code around them takes care of."""
         self._done: dict[int, Tensor | None] = {}
@@ -105,6 +90,8 @@ class Types:
     def value(self, node: cst.BaseExpression) -> Value | None:
         """The index, mask or grid that an expression is."""
         found = self.evaluator.evaluate(node)
+        if isinstance(found, Index) and self.dense:
+            return joined(found, self.dense)
         return found if isinstance(found, Index | Mask | Grid) else None
 
     def tensor(self, node: cst.BaseExpression) -> Tensor | None:
@@ -134,7 +121,7 @@ class Types:
     def _tensor(self, node: cst.BaseExpression) -> Tensor | None:
         known = self._declared(node)
         seen = self.facts.seen(node)
-        if self.fixed and known is not None and not isinstance(node, cst.Name):
+        if (self.fixed or self.dense) and known is not None and not isinstance(node, cst.Name):
             return known  # the run had all axes at once
         if seen is None:
             if known is None and id(node) in self.facts.varying:
@@ -197,7 +184,7 @@ class Types:
     def _call(self, node: cst.Call) -> Tensor | None:
         full = self.names.full(node.func)
         package, _, name = full.rpartition(".")
-        if package == "nki.isa" and name in DATA:
+        if package == "nki.isa" and name in RESULTS:
             return self._instruction(node, name)
         if package == "nki.language":
             return self._function(node, name)
@@ -263,9 +250,9 @@ class Types:
             return Tensor(
                 self._sizes(arguments(node, ("src", "shape")).get("shape")), self._dtype(named, operand.dtype)
             )
-        if name in LIKE:
+        if name in CREATED_LIKE:
             return Tensor(operand.shape, self._dtype(named, operand.dtype), "sbuf", operand.blocks, operand.name)
-        if name in LIKE | {"where", "transpose", "load_transpose2d", "broadcast_to", "gather_flattened"}:
+        if name in CREATED_LIKE | {"where", "transpose", "load_transpose2d", "broadcast_to", "gather_flattened"}:
             return Tensor(None, self._dtype(named, operand.dtype))
         return None
 
@@ -321,9 +308,9 @@ class Types:
         return Tensor(tuple(elements[partition:]), dtype, kind, tuple(elements[:partition]))
 
     def _instruction(self, node: cst.Call, name: str) -> Tensor | None:
-        named = arguments(node, DATA[name])
-        if name in SHAPED_BY:
-            operand = self.tensor(named[SHAPED_BY[name]].value) if SHAPED_BY[name] in named else None
+        named = arguments(node, PARAMETERS[name])
+        if name in LIKE:
+            operand = self.tensor(named[LIKE[name]].value) if LIKE[name] in named else None
             if operand is None:
                 return Tensor(None, self._dtype(named, ""))
             dtype = operand.dtype
@@ -357,14 +344,16 @@ class Types:
                 shape = first.shape[::-1] if first is not None and first.shape and len(first.shape) == 2 else None
                 return Tensor(shape, dtype, "sbuf" if vector else "psum")
             case "bn_stats" | "bn_aggr" | "max8" | "nc_find_index8" if rows is not None:
-                count = {"bn_stats": 6, "bn_aggr": 2}.get(name, 8)
-                return Tensor((rows, Polynomial.of(count)), "nl.uint32" if name == "nc_find_index8" else dtype)
+                kind = "nl.uint32" if name == "nc_find_index8" else dtype
+                return Tensor((rows, Polynomial.of(COLUMNS[name])), kind)
             case "tensor_reduce" if first is not None:
                 return Tensor(self._reduced(named, first), dtype)
             case "tensor_partition_reduce" if first is not None and first.shape is not None:
                 return Tensor((one, *first.shape[1:]), dtype)
             case "dma_transpose" if first is not None and first.shape is not None and len(first.shape) < 4:
                 return Tensor(first.shape[::-1], dtype)
+            case "local_gather":
+                return self._gathered(named, data)
             case "iota":
                 return Tensor(self._of_index(named["expr"].value), dtype_text(self.names, named["dtype"].value))
             case "memset" if isinstance(named["shape"].value, cst.Tuple | cst.List):
@@ -372,6 +361,23 @@ class Types:
                 return Tensor(made.shape, dtype) if made is not None else None
             case _:
                 return Tensor(None, dtype)
+
+    def _gathered(self, named: dict[str, cst.Arg], data: dict[str, Tensor | None]) -> Tensor | None:
+        """The result of ``nisa.local_gather``: so many elements for each index of 16 partitions."""
+        source, index = data.get("src_buffer"), data.get("index")
+        if source is None or not source.shape or index is None:
+            return None
+        given = {
+            key: self.evaluator.polynomial(named[key].value)
+            for key in ("num_elem_per_idx", "num_valid_indices")
+            if key in named
+        }
+        each = given.get("num_elem_per_idx", Polynomial.of(1))
+        every = index.shape[1] * 16 if index.shape and len(index.shape) == 2 else None
+        count = given.get("num_valid_indices", every)
+        if count is None:
+            return Tensor(None, source.dtype)
+        return Tensor((source.shape[0], count, *([each] if each.constant != 1 else [])), source.dtype)
 
     def _of_index(self, node: cst.BaseExpression) -> tuple[Polynomial, ...] | None:
         """The shape of an index tile."""
@@ -393,7 +399,7 @@ class Types:
         rest = list(owner.shape) if owner.shape is not None else [Polynomial()] * len(node.slice)
         elements = list(node.slice)[len(owner.blocks) :]
         variables: dict[int, Polynomial] = {}
-        ndim = 0
+        ndim, rows = 0, None
         for element in elements:
             if not rest:
                 return Tensor(None, owner.dtype, owner.buffer)
@@ -401,6 +407,11 @@ class Types:
             if isinstance(inner, cst.Index) and isinstance(inner.value, cst.Ellipsis):
                 return Tensor(owner.shape if len(elements) == 1 else None, owner.dtype, owner.buffer, name=owner.name)
             size = rest.pop(0)
+            tile = self.tensor(inner.value) if isinstance(inner, cst.Index) and owner.buffer == "hbm" else None
+            if tile is not None:
+                rows = tile.shape[0] if tile.shape else Polynomial.of(f"{one_line(inner)}.shape[0]")
+                parts += [rows] if rows.constant != 1 else []
+                continue
             part = self._part(inner, size)
             if isinstance(part, Index):
                 for variable, _ in part.steps:
@@ -411,6 +422,8 @@ class Types:
             elif owner.buffer != "hbm" and not parts and not variables:
                 parts.append(Polynomial.of(1))
         if variables:
+            if rows is not None:
+                variables.setdefault(-ndim, rows)
             shape = tuple(variables.get(axis, Polynomial.of(1)) for axis in range(-ndim, 0))
             return Tensor((*shape, *rest), owner.dtype, owner.buffer)
         return Tensor((*(p for p in parts if p is not None), *rest), owner.dtype, owner.buffer)
@@ -463,5 +476,5 @@ def dtype_text(names: Names, node: cst.BaseExpression) -> str:
     return one_line(node)
 
 
-__all__ = ["BINARY", "CREATION", "DATA", "ELEMENTWISE", "OPERATORS", "REDUCTIONS", "Types", "arguments", "dtype_text",
+__all__ = ["BINARY", "CREATION", "ELEMENTWISE", "OPERATORS", "REDUCTIONS", "Types", "arguments", "dtype_text",
            "par_dim_of"]  # fmt: skip

@@ -8,12 +8,13 @@ from typing import Any, Final, cast
 
 import libcst as cst
 
+from nki.language.advice.beta1.results import RESULTS
 from nki.migrate import subscripts
-from nki.migrate.calls import nki_value
-from nki.migrate.expressions import RESULTS, Expressions
+from nki.migrate.calls import keyword, nki_value
+from nki.migrate.expressions import Expressions
 from nki.migrate.facts import Tensor, shape_text
 from nki.migrate.indices import Bounds, Mask, bounds_of
-from nki.migrate.operands import matmul_operands, variables_in
+from nki.migrate.operands import allocated, matmul_operands, variables_in
 from nki.migrate.polynomial import largest, smallest
 from nki.migrate.report import Report
 from nki.migrate.subscripts import NotCarriedOverError, has_slices
@@ -100,6 +101,10 @@ class Writes:
                 args.append(arg)
         if function == "rand" and len(args) == 1:
             args.append(cst.Arg(expression("nl.float32")))
+        at, indices = allocated(self.types, call, function, tensor)
+        args += [keyword("address", expression(at))] if at else []
+        if at is None:
+            self.report.notes.append(f"`{name}`: the compiler chooses the address; nl.ndarray(address=…) fixes one")
         func: cst.BaseExpression = new.func
         if function == "zeros" and name in self.accumulators and tensor is not None and tensor.buffer == "psum":
             func = expression("nl.ndarray")
@@ -107,16 +112,13 @@ class Writes:
             func = expression("nl.zeros")
         text = code_of(new.with_changes(args=args, func=func))
         if tensor is not None and tensor.buffer != "hbm":
-            for size in reversed(tensor.blocks):
-                text = f"[{text} for _ in range({size.text})]"
+            for index, size in zip(reversed(indices), reversed(tensor.blocks), strict=True):
+                text = f"[{text} for {index} in range({size.text})]"
         return [statement(f"{name} = {text}")]
 
     def _buffer(self, name: str, node: cst.BaseExpression) -> str:
-        """The memory of an allocation; addresses of Beta 1's allocators are left to the compiler."""
-        full = self.names.full(called(node))
-        text = full or one_line(node)
-        if text.endswith(("mod_alloc", ".alloc")) or "nki.compiler" in text:
-            self.report.notes.append(f"`{name}`: the compiler chooses the address; nl.ndarray(address=…) fixes one")
+        """The memory of an allocation."""
+        text = self.names.full(called(node)) or one_line(node)
         kind = next((k for k in ("psum", "sbuf", "shared_hbm", "private_hbm", "hbm") if k in text), "")
         if kind == "hbm":
             kind = "shared_hbm" if name in self.returned else "private_hbm"
@@ -194,7 +196,7 @@ class Writes:
         if isinstance(value, cst.Call):
             full = self.names.full(value.func)
             package, _, function = full.rpartition(".")
-            if package == "nki.isa" and (function in RESULTS or function == "memset"):
+            if package == "nki.isa" and function in RESULTS:
                 rewriter = self._rewriter(bounds, value)
                 new = cast("cst.Call", value.visit(rewriter))
                 extra = "accumulate=False" if function == "nc_matmul" else ""

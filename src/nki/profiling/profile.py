@@ -15,9 +15,9 @@ from nki.base.errors import KernelArgumentError, NkiError
 from nki.base.locks import imported
 from nki.base.profile_errors import ProfileFileError
 from nki.base.source import Span
+from nki.compiler.errors import strip_frames
 from nki.cost.dma import bandwidth
 from nki.ir.program import Program
-from nki.jit import strip_frames
 from nki.profiling import measures, notebook, parquet, text, trace, what_if
 from nki.profiling.advice import Advice, advise
 from nki.profiling.compiling import Given, as_kernel, compiled_kernel, trips_of

@@ -1,6 +1,7 @@
 """Indices that are known at run time
 
-An index tile on the first dimension of a tensor in HBM selects rows."""
+A tile of indices on the first dimension of a tensor in HBM selects rows: `vector_offset`. A tile of one number, with
+rows beside it, says where they begin: `scalar_offset`."""
 
 # arguments: 128x64:float32 16x1:int32:zeros
 

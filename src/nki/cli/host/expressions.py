@@ -23,6 +23,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nki.base.dtype import DType
+from nki.base.errors import GridError
 from nki.base.source import Span
 from nki.base.toolchain import is_toolchain
 from nki.cli.host import arrays
@@ -288,7 +289,7 @@ class Expressions:
         if any(one is UNKNOWN or isinstance(one, Closure) for one in operands):
             return UNKNOWN
         if isinstance(operands[0], Kernel) and function is operator.getitem:
-            return _tried(function, operands)
+            return _on_grid(operands[0], operands[1])
         if any(map(arrays.is_array, operands)) and not isinstance(operands[0], list | tuple | dict):
             return UNKNOWN if function in (operator.is_, operator.is_not) else arrays.operation(function, operands)
         allowed = (*_PLAIN, list, tuple, dict, range, slice, np.generic)
@@ -405,6 +406,24 @@ def _bounded(operands: list[Any]) -> bool:
     return all(not isinstance(one, int) or abs(one) < 1 << 64 for one in operands)
 
 
+class Refused(Kernel):
+    """A kernel that the file launches on a grid which no launch has; ``error`` says so."""
+
+    error: GridError
+
+
+def _on_grid(kernel: Kernel, grid: Any) -> Any:
+    """``kernel[grid]``."""
+    try:
+        return kernel[grid]
+    except GridError as error:
+        refused = Refused(kernel.func, (), kernel.target, kernel.schedule, kernel.check, kernel.configs)
+        refused.error = error
+        return refused
+    except Exception:  # the file raises it when it runs
+        return UNKNOWN
+
+
 def _tried(function: Callable[..., Any], args: list[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
     try:
         return function(*args, **(kwargs or {}))
@@ -412,4 +431,4 @@ def _tried(function: Callable[..., Any], args: list[Any], kwargs: Mapping[str, A
         return UNKNOWN
 
 
-__all__ = ["Closure", "Example", "Expressions", "Scope"]
+__all__ = ["Closure", "Example", "Expressions", "Refused", "Scope"]

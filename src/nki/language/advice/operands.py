@@ -20,6 +20,7 @@ from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.types import Buffer as MemoryRegion
 from nki.isa.tables.operators import OPS, Op
 from nki.language.advice.argument_order import destination_first, reordered
+from nki.language.advice.beta1.results import NUMPY_OPERATORS
 from nki.language.advice.call import Call, call_at
 from nki.language.advice.expressions import dtype_name
 from nki.language.tensor import NkiTensor
@@ -164,14 +165,14 @@ def _is_foreign(value: Any) -> bool:
 
 def _operator_name(value: Any) -> str:
     """The name in ``nki.language`` of an operator that was given as text or as a function of NumPy."""
-    name = value if isinstance(value, str) else getattr(value, "__name__", "") if isinstance(value, np.ufunc) else ""
-    name = _SIGNS.get(name, name)
+    of_numpy = callable(value) and getattr(np, getattr(value, "__name__", ""), None) is value
+    name = value if isinstance(value, str) else value.__name__ if of_numpy else ""
+    name = NUMPY_OPERATORS.get(name, _SIGNS.get(name, name))
     return name if name in OPS else ""
 
 
 _SIGNS: Final = {
     "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power", "mul": "multiply", "sub": "subtract",
-    "max": "maximum", "min": "minimum", "true_divide": "divide", "absolute": "abs", "sum": "add",
 }  # fmt: skip
 
 

@@ -93,7 +93,7 @@ def older_order(call: ast.Call, full: str, parameters: list[str], value_of: Call
     if not full.startswith("nki.isa.") or not parameters or parameters[0] != "dst":
         return ""
     named = dict(zip(parameters, call.args, strict=False))
-    misplaced = next((name for name in _TENSORS if name in named and _is_no_tensor(named[name], value_of)), None)
+    misplaced = next((name for name in TENSORS if name in named and _is_no_tensor(name, named[name], value_of)), None)
     if misplaced is None:
         return ""
     return (
@@ -102,12 +102,19 @@ def older_order(call: ast.Call, full: str, parameters: list[str], value_of: Call
     )
 
 
-_TENSORS: Final = ("dst", "data", "data1", "src", "stationary", "data0")
+TENSORS: Final = ("dst", "data", "data1", "src", "stationary", "data0", "src_buffer", "index")
+"""Parameters that take tensors alone."""
 
 
-def _is_no_tensor(node: ast.expr, value_of: Callable[[ast.expr], object]) -> bool:
-    """True for a shape, and for an operator."""
-    return isinstance(node, ast.Tuple | ast.List) or isinstance(value_of(node), Op | np.ufunc)
+def is_number(parameter: str, value: object) -> bool:
+    """True for a number where a parameter takes a tensor; instructions on registers take numbers as ``src``."""
+    return parameter not in ("dst", "src") and isinstance(value, int | float)
+
+
+def _is_no_tensor(parameter: str, node: ast.expr, value_of: Callable[[ast.expr], object]) -> bool:
+    """True for a shape, a number and an operator."""
+    value = node.value if isinstance(node, ast.Constant) else value_of(node)
+    return isinstance(node, ast.Tuple | ast.List) or isinstance(value, Op | np.ufunc) or is_number(parameter, value)
 
 
 REMOVED_SINCE_0_7: Final[dict[str, str]] = {

@@ -83,6 +83,15 @@ class Names(cst.CSTVisitor):
         return next((name for name, known in self.bound.items() if known == full), "")
 
 
+def imports_nki(small: cst.Import | cst.ImportFrom) -> bool:
+    """True for an import of a package of NKI's or of a bridge."""
+    if isinstance(small, cst.ImportFrom):
+        modules = [code_of(small.module)] if small.module is not None and not small.relative else []
+    else:
+        modules = [code_of(alias.name) for alias in small.names]
+    return any(module.split(".")[0] in ROOTS and module != "numpy" for module in modules)
+
+
 class _NamesIn(cst.CSTVisitor):
     def __init__(self) -> None:
         super().__init__()
@@ -99,4 +108,4 @@ def names_in(node: cst.CSTNode) -> set[str]:
     return found.names
 
 
-__all__ = ["Names", "names_in", "normal"]
+__all__ = ["Names", "imports_nki", "names_in", "normal"]

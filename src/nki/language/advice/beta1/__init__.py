@@ -6,15 +6,19 @@ A finding about any part of a statement advises the same: the whole statement, w
 from __future__ import annotations
 
 import ast
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
+import nki.language
 from nki.frontend.site import Site
 from nki.language.advice.beta1.formulas import UnknownFormError
 from nki.language.advice.beta1.rewriting import Rewriter
 from nki.language.advice.beta1.scope import NL, Scope, scope_at, scope_before, statements
+from nki.language.advice.beta1.subscripts import keys_of
 from nki.language.advice.beta1.tile_masks import advise_tile_mask
 
 _SHOWN: Final = 6
+T = TypeVar("T")
 
 
 def advise_removed(captured: Any, node: ast.AST) -> str:
@@ -29,27 +33,57 @@ def advise_removed(captured: Any, node: ast.AST) -> str:
 
 def rewritten(scope: Scope, statement: ast.stmt) -> list[str] | None:
     """The lines in place of a statement with this scope; None if the source does not tell, or nothing changes."""
-    rewriter = Rewriter(scope)
-    try:
-        lines = rewriter.statement(statement)
-    except (UnknownFormError, KeyError, IndexError, SyntaxError):
+    lines = _known(lambda: Rewriter(scope).statement(statement))
+    if lines is None:
         return None
     text = "\n".join(lines)
     left = {*scope.indices, *scope.grids, *(name for name, mask in scope.masks.items() if mask is not None)}
     for node in ast.walk(ast.parse(text if not text.endswith(":") else f"{text}\n    pass")):
-        of_beta1 = isinstance(node, ast.Name | ast.Attribute) and scope.full(node) in (NL + "arange", NL + "mgrid")
-        if of_beta1 or (isinstance(node, ast.Name) and node.id in left):
+        full = scope.full(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+        gone = full.startswith(NL) and full.count(".") == NL.count(".") and not hasattr(nki.language, full[len(NL) :])
+        if gone or (isinstance(node, ast.Name) and node.id in left):
             return None
     return None if text == ast.unparse(statement) else lines
+
+
+def _known(rewrite: Callable[[], T]) -> T | None:
+    """The result of a rewriting; None for forms of code that it does not know."""
+    try:
+        return rewrite()
+    except (UnknownFormError, KeyError, IndexError, SyntaxError):
+        return None
 
 
 def advise_statement(captured: Any, statement: ast.stmt) -> str:
     """The fix for a statement of Beta 1."""
     scope = scope_before(captured, statement.lineno)
-    if fix := advise_tile_mask(scope, statement):
+    if fix := _known(lambda: advise_tile_mask(scope, statement)):
         return fix
     lines = rewritten(scope, statement)
-    return shown(lines, statement) if lines is not None else ""
+    if lines is None:
+        return ""
+    fixes = [shown(lines, statement), *_block_writes(captured, statement, scope)]
+    more = len(fixes) - _SHOWN
+    return "; ".join(fixes[:_SHOWN]) + (f"; and likewise in {more} more" if more > 0 else "")
+
+
+def _block_writes(captured: Any, statement: ast.stmt, scope: Scope) -> list[str]:
+    """The fixes for assignments to the blocks of a tensor: of a list they would replace the tile."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if (memory := scope.memory(value)) and memory.blocks:
+            pass
+        case _:
+            return []
+    found: list[str] = []
+    for user in statements(captured.node):
+        match user:
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=owner)) as target]) if owner == name:
+                lines = rewritten(scope_before(captured, user.lineno), user)
+                if user.lineno > statement.lineno and len(keys_of(target)) == memory.blocks and lines is not None:
+                    found.append(f"in line {user.lineno} {shown(lines, user)}")
+            case _:
+                pass
+    return found
 
 
 def advise_at(site: Site) -> str:

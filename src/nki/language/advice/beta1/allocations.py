@@ -7,6 +7,8 @@ import inspect
 import sys
 from typing import TYPE_CHECKING, Final
 
+from nki.base.dtype import DType
+from nki.language.advice.beta1.addresses import address, block_indices
 from nki.language.advice.beta1.formulas import Bounds
 
 if TYPE_CHECKING:
@@ -14,53 +16,68 @@ if TYPE_CHECKING:
 
 _ALLOCATORS: Final = ("nki.compiler.", "nki.language.sbuf.", "nki.language.psum.")
 """Their module; the migration guide of the vendor also writes them as attributes of the buffers."""
-_BANK: Final = 2048
-"""Bytes of a PSUM bank per partition."""
 
 
 def allocation(rewriter: Rewriter, node: ast.Call) -> ast.expr:
     """``nl.ndarray`` and the like: block dimensions are lists of tensors, ``par_dim`` a number."""
-    keywords: list[ast.keyword] = []
     shape = next((k.value for k in node.keywords if k.arg == "shape"), next(iter(node.args[:1]), None))
     blocks = rewriter.scope.blocks(shape)
     sizes: list[str] = []
     if blocks and isinstance(shape, ast.Tuple | ast.List):
         sizes = [rewriter.text(part) for part in shape.elts[:blocks]]
         shape.elts = shape.elts[blocks:]
+    indices = block_indices({n.id for n in ast.walk(node) if isinstance(n, ast.Name)}, len(sizes))
     args = [rewriter.positional(arg, Bounds()) for arg in node.args]
     parameters = parameters_of("nki.language", node.func.attr if isinstance(node.func, ast.Attribute) else "")
-    for k in node.keywords:
-        if k.arg == "buffer":
-            keywords += _buffer(rewriter, k.value, addressed=not blocks and "address" in parameters)
-        elif not parameters or k.arg in parameters:
-            keywords.append(ast.keyword(k.arg, rewriter.argument(str(k.arg), k.value, Bounds())))
+    keywords = [
+        ast.keyword(k.arg, rewriter.argument(str(k.arg), k.value, Bounds()))
+        for k in node.keywords
+        if k.arg != "buffer" and (not parameters or k.arg in parameters)
+    ]
+    buffer = next((k.value for k in node.keywords if k.arg == "buffer"), None)
+    if buffer is not None:
+        keywords.append(ast.keyword("buffer", _buffer(rewriter, buffer)))
+    at = _address(rewriter, buffer, indices, ast.Call(node.func, args, keywords)) if "address" in parameters else None
+    if at is not None:
+        keywords.append(ast.keyword("address", ast.parse(at, mode="eval").body))
+    else:
+        indices = ["_"] * len(sizes)
     new: ast.expr = ast.Call(node.func, args, keywords)
-    for size in reversed(sizes):
-        new = ast.parse(f"[{ast.unparse(new)} for _ in range({size})]", mode="eval").body
+    for name, size in zip(reversed(indices), reversed(sizes), strict=True):
+        new = ast.parse(f"[{ast.unparse(new)} for {name} in range({size})]", mode="eval").body
     return new
 
 
-def _buffer(rewriter: Rewriter, node: ast.expr, *, addressed: bool) -> list[ast.keyword]:
-    """The buffer; of an allocator of ``nki.compiler`` with the address that it gave, where that is one number."""
+def _address(rewriter: Rewriter, buffer: ast.expr | None, indices: list[str], new: ast.Call) -> str | None:
+    """The address that an allocator of ``nki.compiler`` gave to the tile, as far as the source tells."""
+    full = rewriter.scope.full(buffer.func) if isinstance(buffer, ast.Call) else ""
+    if not isinstance(buffer, ast.Call) or not full.startswith(_ALLOCATORS):
+        return None
+    named = {k.arg: k.value for k in new.keywords}
+    shape, dtype = (named.get(key) or next(iter(new.args[k : k + 1]), None) for k, key in enumerate(("shape", "dtype")))
+    if not isinstance(shape, ast.Tuple | ast.List) or dtype is None:
+        return None
+    return address(buffer, full, indices, [ast.unparse(size) for size in shape.elts], itemsize(ast.unparse(dtype)))
+
+
+def itemsize(dtype: str) -> str:
+    """The bytes of an element, as code: a number for a dtype that is named."""
+    module, _, name = dtype.rpartition(".")
+    known = getattr(sys.modules["nki.language"], name, None) if module.isidentifier() else None
+    return str(known.itemsize) if isinstance(known, DType) else f"{dtype}.itemsize"
+
+
+def _buffer(rewriter: Rewriter, node: ast.expr) -> ast.expr:
+    """The buffer; that of an allocator of ``nki.compiler``."""
     match node:
         case ast.Call(func=function) if rewriter.scope.full(function).startswith(_ALLOCATORS):
-            _, memory, allocator = rewriter.scope.full(function).rsplit(".", 2)
-            buffer = ast.keyword("buffer", ast.Attribute(ast.Name(rewriter.nl), memory))
-            given = {k.arg: k.value for k in node.keywords}
-            if allocator != "mod_alloc" or not addressed:
-                return [buffer]
-            zero = ast.Constant(0)
-            first = given.get("base_partition", zero)
-            if memory == "psum":
-                bank = ast.BinOp(given.get("base_bank", zero), ast.Mult(), ast.Constant(_BANK))
-                return [buffer, ast.keyword("address", ast.Tuple([first, bank], ast.Load()))]
-            return [buffer, ast.keyword("address", ast.Tuple([first, given.get("base_addr", zero)], ast.Load()))]
+            return ast.Attribute(ast.Name(rewriter.nl), rewriter.scope.full(function).rsplit(".", 2)[1])
         case ast.Attribute() if rewriter.scope.full(node).startswith("nki.compiler."):
-            return [ast.keyword("buffer", ast.Attribute(ast.Name(rewriter.nl), node.attr))]
+            return ast.Attribute(ast.Name(rewriter.nl), node.attr)
         case ast.Constant(value=str(text)):
-            return [ast.keyword("buffer", ast.Attribute(ast.Name(rewriter.nl), text))]
+            return ast.Attribute(ast.Name(rewriter.nl), text)
         case _:
-            return [ast.keyword("buffer", node)]
+            return node
 
 
 def parameters_of(package: str, name: str) -> tuple[str, ...]:
@@ -72,4 +89,4 @@ def parameters_of(package: str, name: str) -> tuple[str, ...]:
         return ()
 
 
-__all__ = ["allocation", "parameters_of"]
+__all__ = ["allocation", "itemsize", "parameters_of"]

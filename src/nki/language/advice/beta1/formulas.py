@@ -146,6 +146,16 @@ def sliced(index: Index, bounds: Bounds) -> str | None:
     return f"{start}:{_stop(base, variable.size, bounds.upper.get(variable))}"
 
 
+def extent(variable: Variable, bounds: Bounds) -> str | None:
+    """The number of elements along a variable within ``bounds``; None where they cut its beginning off."""
+    if variable in bounds.lower:
+        return None
+    if variable not in bounds.upper:
+        return variable.size
+    compared, limit = bounds.upper[variable]
+    return smallest(variable.size, minus(limit, compared))
+
+
 def _start(base: str, lower: tuple[str, str] | None) -> str:
     if lower is None:
         return base
@@ -289,6 +299,7 @@ __all__ = [
     "UnknownFormError",
     "Variable",
     "bounds_of",
+    "extent",
     "minus",
     "plus",
     "same",

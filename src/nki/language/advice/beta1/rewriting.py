@@ -15,18 +15,16 @@ import nki.isa as nisa_module
 from nki.isa.tables.operators import OPS
 from nki.language.advice.beta1 import allocations, conditions, subscripts
 from nki.language.advice.beta1.allocations import parameters_of
+from nki.language.advice.beta1.dense import Group, groups_in
 from nki.language.advice.beta1.formulas import Bounds, UnknownFormError, bounds_of
-from nki.language.advice.beta1.results import bound, buffer_of, shape_and_dtype
+from nki.language.advice.beta1.results import NUMPY_OPERATORS, bound, buffer_of, shape_and_dtype
 from nki.language.advice.beta1.scope import NISA, NL, Memory, Scope
 from nki.language.advice.expressions import OPERATORS, dtype_name
+from nki.language.releases.removed_names import TENSORS, is_number
 
 _CREATE: Final = ("ndarray", "zeros", "ones", "full", "rand", "empty_like", "zeros_like")
 _UNUSED: Final = frozenset({"mask", "lazy_initialization", "precise_schedule", "kernel_return"})
 """Keywords that no function has today."""
-_NUMPY: Final = {
-    "max": "maximum", "amax": "maximum", "min": "minimum", "amin": "minimum", "sum": "add", "true_divide": "divide",
-    "absolute": "abs", "prod": "multiply", "left_shift": "left_shift", "right_shift": "right_shift",
-}  # fmt: skip
 _COLUMNS: Final = frozenset({"bias", "scale", "operand0", "operand1", "bound0", "bound1", "reduce_res"})
 """Parameters that take one number per partition."""
 _CONTEXTS: Final = ("multi_buffer", "allocation_scope")
@@ -42,11 +40,14 @@ class Rewriter(ast.NodeTransformer):
         self.lines: list[str] = []
         self.bounds = Bounds()
         self.conditions: list[str] = []
+        self.groups: tuple[Group, ...] = ()
+        """Axes of the statement that are one axis of the new one."""
 
     # -- statements -------------------------------------------------------------------------------------------------
 
     def statement(self, node: ast.stmt) -> list[str]:
         """The lines in place of a statement. Raises :class:`UnknownFormError`."""
+        self.groups = groups_in(self.scope, node)
         match node:
             case ast.Assign(targets=[target], value=value):
                 last = self._assign(target, value)
@@ -239,27 +240,28 @@ class Rewriter(ast.NodeTransformer):
         """True for a call of an instruction in the form of Beta 1, without destination."""
         full = self.scope.full(call.func)
         function = getattr(nisa_module, full.removeprefix(NISA), None) if full.startswith(NISA) else None
-        if function is None or any(k.arg == "dst" for k in call.keywords):
+        if not callable(function) or any(k.arg == "dst" for k in call.keywords):
             return False
         try:
             signature = inspect.signature(function)
-            if next(iter(signature.parameters)) != "dst":
+            if next(iter(signature.parameters), "") != "dst":
                 return False
             named = [k.arg for k in call.keywords if k.arg in signature.parameters]
             given = signature.bind(*call.args, **dict.fromkeys(cast("list[str]", named))).arguments
         except TypeError:
             return True
-        tensors = (given.get(each) for each in ("dst", "data", "data1", "src", "stationary", "data0"))
-        return any(isinstance(each, ast.expr) and self.is_no_tensor(each) for each in tensors)
+        return any(isinstance(node := given.get(each), ast.expr) and self.is_no_tensor(each, node) for each in TENSORS)
 
     def instruction(self, call: ast.Call) -> str:
         """The name of the instruction that a call is of."""
         return self.scope.full(call.func).removeprefix(NISA)
 
-    def is_no_tensor(self, node: ast.expr) -> bool:
-        """True for a shape, and for an operator."""
+    def is_no_tensor(self, parameter: str, node: ast.expr) -> bool:
+        """True for a shape, a number, an index and an operator."""
         package, _, name = self.scope.full(node).rpartition(".")
-        return isinstance(node, ast.Tuple | ast.List) or (package in ("numpy", "nki.language") and name != "")
+        number = isinstance(node, ast.Constant) and is_number(parameter, node.value)
+        plain = isinstance(node, ast.Tuple | ast.List) or number or self.scope.is_index(node)
+        return plain or (package in ("numpy", "nki.language") and name != "")
 
     def result(self, call: ast.Call, into: str) -> str:
         """Allocate the tile ``into`` for the result of an instruction and write there; the name of the tile."""
@@ -363,7 +365,7 @@ class Rewriter(ast.NodeTransformer):
     def operator(self, node: ast.expr) -> ast.expr:
         """An operator of NumPy, which Beta 1 took, as that of ``nl``."""
         package, _, name = self.scope.full(node).rpartition(".")
-        name = _NUMPY.get(name, name)
+        name = NUMPY_OPERATORS.get(name, name)
         return ast.Attribute(ast.Name(self.nl), name) if package == "numpy" and name in OPS else node
 
     def dtype(self, node: ast.expr) -> ast.expr:

@@ -24,8 +24,11 @@ _NO_TENSORS: Final = frozenset({
     "affine_range", "sequential_range", "static_range", "dynamic_range", "program_id", "num_programs", "par_dim", "ds",
     "store", "device_print", "program_ndim", "arange", "mgrid", "register_alloc", "get_nc_version", "random_seed",
 })  # fmt: skip
-_BARE: Final = frozenset({"arange", "mgrid", "par_dim", "affine_range", "sequential_range"})
-"""Names that files import from ``nl`` one by one, and that it no longer has."""
+_BARE: Final = {
+    **{name: NL + name for name in ("arange", "mgrid", "par_dim", "affine_range", "sequential_range")},
+    "sb_mod": "nki.compiler.sbuf.mod_alloc",
+}
+"""Names that files import one by one, and that no module has any longer."""
 _GRID_NAMES: Final = "pxyzw"
 
 
@@ -55,7 +58,7 @@ class Scope:
         """The full name of a dotted name, "" for other code."""
         match node:
             case ast.Name(id=name):
-                return self.modules.get(name) or (NL + name if name in _BARE else "")
+                return self.modules.get(name) or _BARE.get(name, "")
             case ast.Attribute(value=owner, attr=name):
                 around = self.full(owner)
                 return f"{around}.{name}" if around else ""
@@ -77,10 +80,11 @@ class Scope:
                 return Index(number=number)
             case ast.Subscript(value=ast.Call() as call, slice=keys) if self.full(call.func) == NL + "arange":
                 return self._arange(call, keys)
-            case ast.Subscript(value=owner, slice=ast.Constant(value=int(number))) if self._grid(owner):
-                return (self._grid(owner) or [])[number]
-            case ast.Attribute(value=owner, attr=name) if self._grid(owner) and name in _GRID_NAMES:
-                return (self._grid(owner) or [])[_GRID_NAMES.index(name)]
+            case ast.Subscript(value=owner, slice=ast.Constant(value=int(number))) if grid := self._grid(owner):
+                return grid[number] if -len(grid) <= number < len(grid) else None
+            case ast.Attribute(value=owner, attr=name) if (grid := self._grid(owner)) and name in _GRID_NAMES:
+                axis = _GRID_NAMES.index(name)
+                return grid[axis] if axis < len(grid) else None
             case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
                 one, other = self.index(left), self.index(right)
                 if one is None or other is None:

@@ -17,7 +17,7 @@ from nki.migrate.syntax.code import statement
 from nki.migrate.syntax.names import Names
 
 _NAME = "_nki_seen"
-_IMPORT = f"from nki.migrate.recording import seen as {_NAME}"
+_IMPORT = f"from nki.migrate.runs.recording import seen as {_NAME}"
 _current: list[tuple[Facts, list[cst.CSTNode]]] = []
 """The recording that runs, if one does: the facts, and the nodes by number."""
 
