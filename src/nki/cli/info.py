@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
+from nki.cli.output.printed import print_document, stamp
 from nki.cli.wording import plural
 from nki.compiler import model_file
 from nki.compiler.model_file import ModelFile
@@ -14,7 +14,10 @@ from nki.compiler.model_file import ModelFile
 def command(options: argparse.Namespace) -> int:
     """Carry out ``nki info``; the file's digests are checked, its program is not loaded."""
     file = model_file.read(Path(options.file))
-    print(json.dumps({**file.manifest, "bytes": file.size}) if options.json else _text(file))
+    if options.json:
+        print_document({**stamp(), **file.manifest, "bytes": file.size})
+    else:
+        print(_text(file))
     return 0
 
 

@@ -32,7 +32,7 @@ def head(profile: Profile) -> Markup:
     )
     over = latency / (bound.seconds * 1e9) if bound.seconds else 1.0
     peaks = profile.peak_memory
-    sbuf, psum = profile.target.sbuf_usable_partition_bytes, profile.target.psum_partition_bytes
+    sbuf, psum = profile.available_memory.values()
     figures = [
         _figure("Latency", time(latency), f"{time(profile.launch_time * 1e9)} of it launch", "main"),
         _figure("Range", f"{_plain(fast, latency)} – {time(slow)}", "from guesses about the hardware"),
