@@ -1,6 +1,7 @@
 """Write what is generated from the declarations and the golden reports: ``python -m tools.reference [FOLDER]``.
 
-The output is ``docs/reference/``, ``docs/errors.md``, ``docs/json.md``, and the examples that ``nki explain`` shows.
+The output is ``docs/reference/``, ``docs/errors.md``, ``docs/json.md``, the drawings, and the examples that ``nki
+explain`` shows.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from nki.jit import Kernel
 from nki.language.releases.names import RELEASES
 from tests.support.golden_reports import MARK as REPORT
 from tests.support.golden_reports import Golden, golden
+from tools import drawings
 
 FOLDER = Path(__file__).parent.parent
 NOTE = "Generated from the source by `make docs`; edit the declarations instead.\n"
@@ -296,6 +298,8 @@ def pages() -> dict[str, str]:
         "docs/reference/targets.md": targets(),
         "docs/errors.md": errors(shortest),
         "docs/json.md": json_page(),
+        "docs/images/device.svg": drawings.device(),
+        "docs/images/overlap.svg": drawings.overlap(),
         "docs/reference/open-nki.schema.json": json.dumps(schema.json_schema(), indent=1, ensure_ascii=False) + "\n",
         "src/nki/describe/instruction_examples.txt": "".join(
             f"{EXAMPLE}{name}\n{kernel.program}\n{COSTS}" + "".join(f"{line}\n" for line in kernel.costs)

@@ -31,11 +31,17 @@ def term(word: str) -> tuple[str, str] | None:
     return next(((name, text) for name, text in TERMS.items() if name.lower() == word.lower()), None)
 
 
+def resource_name(resource: str) -> str:
+    """The resource of a lower bound in few words: ``DMA descriptors of sync`` for ``descriptors (sync)``."""
+    word, _, engine = resource.removesuffix(")").partition(" (")
+    return f"DMA descriptors of {engine}" if word == "descriptors" else resource
+
+
 def limit(resource: str) -> str:
-    """The resource of a lower bound in words."""
+    """The reason of a lower bound in words."""
     word, _, engine = resource.removesuffix(")").partition(" (")
     if word == "descriptors":
-        return f"DMA descriptors, which {engine} makes one after the other"
+        return f"{engine} makes the descriptors of DMA transfers one after the other"
     if word == "dependences":
         return "they need each other's results"
     return f"{resource} is busy all that time"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nki.base.source import Span, source_line
-from nki.base.terms import TERMS, limit
+from nki.base.terms import TERMS, limit, resource_name
 from nki.profiling.callers import Calls, call_text, total_of
 from nki.profiling.measures import LEAST_WORTH, Cost, EngineUse
 from nki.profiling.titles import titles
@@ -299,7 +299,7 @@ _MEASURES: Final[tuple[_Measure, ...]] = (
     ("at worst", lambda p: duration(p.interval[1]), lambda p: p.interval[1]),
     ("on the device", lambda p: duration(p.device_time), lambda p: p.device_time),
     ("in any order", lambda p: duration(p.lower_bound.seconds), lambda p: p.lower_bound.seconds),
-    ("because of", lambda p: p.lower_bound.resource, None),
+    ("because of", lambda p: resource_name(p.lower_bound.resource), None),
     ("MFU", lambda p: percent(p.mfu), lambda p: p.mfu),
     ("MBU", lambda p: percent(p.mbu), lambda p: p.mbu),
     ("FLOP per byte", lambda p: _short(p.intensity), lambda p: p.intensity),

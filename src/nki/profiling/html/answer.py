@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nki.base.terms import limit
 from nki.profiling.advice import LEAST_WORTH
 from nki.profiling.html.markup import Markup, tag
 from nki.profiling.html.quantities import percent, sentence, time
@@ -66,7 +67,7 @@ def _limit(profile: Profile) -> str:
     most = f"{_name(uses[0].engine)}{core} is busy for {percent(uses[0].busy / total)} of the time on the device"
     if bound.resource == CHAIN:
         return f"Instructions that need each other's results: {at_least} at least. {most}, no engine for more."
-    resource = _name(bound.resource) if bound.resource in ENGINES else bound.resource[:1].upper() + bound.resource[1:]
+    resource = _name(bound.resource) if bound.resource in ENGINES else sentence(limit(bound.resource))
     over = profile.latency / bound.seconds if bound.seconds else 1.0
     rest = "this order reaches that" if over < 1.0 + LEAST_WORTH else f"this order takes {over:.2f}× as long"
     return f"{resource}: {at_least} at least in any order, and {rest}. {most}."
