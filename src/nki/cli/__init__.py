@@ -16,7 +16,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, Final, NoReturn
 
 from nki import target as targets
-from nki.base.errors import NkiError
+from nki.base.errors import BugReports, NkiError
 from nki.base.locks import imported
 from nki.base.usage import UsageError
 from nki.base.version import version
@@ -126,7 +126,7 @@ def _carried_out(words: list[str]) -> int:
     with collecting() as warned:
         try:
             options = _parser().parse_args(words)
-            with _release(getattr(options, "nki", None)):
+            with BugReports(), _release(getattr(options, "nki", None)):
                 code: int = imported(options.module).command(options)
             return code
         except (NkiError, UsageError) as error:
@@ -135,9 +135,6 @@ def _carried_out(words: list[str]) -> int:
             else:
                 print(complaint(error), file=sys.stderr)
             return exit_code(error)
-        except Exception as error:
-            error.add_note(f"(open-nki {version()})")
-            raise
 
 
 @contextlib.contextmanager
