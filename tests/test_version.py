@@ -21,14 +21,15 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=["1.2.0", "1.2.1.dev3+g7777777", "0.1.0.dev0+untagged"])
+@pytest.fixture(params=["1.2.0", "1.2.1.dev3+g7777777", "0.1.0.dev0+untagged", "0.1.0.dev5+untagged.g7777777"])
 def built(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(metadata, "version", lambda name: request.param)
     return request.param
 
 
 def labelled(built: str) -> str:
-    return built.split("+")[0] + "+g012345678"
+    """The version of the checkout: its commit in place of the one that was built, and the rest as pip shows it."""
+    return built.split("+")[0] + ("+untagged.g012345678" if "untagged" in built else "+g012345678")
 
 
 def test_commit_in_a_file_of_its_own(checkout: Path, built: str) -> None:

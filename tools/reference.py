@@ -1,6 +1,7 @@
 """Write what is generated from the declarations and the golden reports: ``python -m tools.reference [FOLDER]``.
 
-The output is ``docs/reference/``, ``docs/errors.md``, and the examples that ``nki explain`` shows.
+The output is ``docs/reference/``, ``docs/errors.md``, ``docs/json.md``, the drawings, and the examples that ``nki
+explain`` shows.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import contextlib
 import importlib
 import inspect
 import io
+import json
 import math
 import pkgutil
 import re
@@ -23,6 +25,7 @@ from examples import instructions as instruction_kernels
 from nki import target
 from nki.base.errors import NkiError
 from nki.cli.arguments import parse
+from nki.cli.output import schema
 from nki.compiler import pipeline
 from nki.compiler.errors import VendorModuleError
 from nki.describe import instructions, releases
@@ -40,6 +43,7 @@ from nki.jit import Kernel
 from nki.language.releases.names import RELEASES
 from tests.support.golden_reports import MARK as REPORT
 from tests.support.golden_reports import Golden, golden
+from tools import drawings
 
 FOLDER = Path(__file__).parent.parent
 NOTE = "Generated from the source by `make docs`; edit the declarations instead.\n"
@@ -258,6 +262,30 @@ def targets() -> str:
     return "\n".join(parts)
 
 
+JSON_INTRODUCTION = f"""\
+Every command takes `--json` and prints one document on its standard output, in one line; what kernels print goes to the
+standard error. Each document names the schema, `"schema": "{schema.SCHEMA}"`: new fields do not change it, and a field
+that goes, or changes its meaning, raises its number. The same as JSON Schema, for tools that check it:
+[`reference/open-nki.schema.json`](reference/open-nki.schema.json).
+
+- Times are seconds, except those of `nki run --where` on this host, which say `nanoseconds`. Sizes are bytes. Parts are
+  fractions of 1, also in fields named `..._percent`, as in the public profiler's files. Lines and columns count from 1.
+- A field that may be missing says "if any". Null stands for what is not known, or what the command did not do.
+- The exit code is that of the command without `--json`. A command that fails prints [an error](#errors) in place of its
+  document.
+- The events of a profile one by one, and memory over time, are in the
+  [tables and the trace](profiling.md#files-that-tools-read).
+"""
+
+
+def json_page() -> str:
+    """The schema of ``--json``."""
+    parts = [f"# JSON\n\n{NOTE}\n{JSON_INTRODUCTION}"]
+    for heading, about, rows in schema.tables():
+        parts.append(f"## {heading}\n\n{text(about)}\n\n{table(('field', 'type', 'meaning'), rows)}")
+    return "\n".join(parts)
+
+
 def pages() -> dict[str, str]:
     """File names and contents of all pages."""
     shortest, kernels = examples(), example_kernels()
@@ -269,6 +297,10 @@ def pages() -> dict[str, str]:
         "docs/reference/operators.md": operators(),
         "docs/reference/targets.md": targets(),
         "docs/errors.md": errors(shortest),
+        "docs/json.md": json_page(),
+        "docs/images/device.svg": drawings.device(),
+        "docs/images/overlap.svg": drawings.overlap(),
+        "docs/reference/open-nki.schema.json": json.dumps(schema.json_schema(), indent=1, ensure_ascii=False) + "\n",
         "src/nki/describe/instruction_examples.txt": "".join(
             f"{EXAMPLE}{name}\n{kernel.program}\n{COSTS}" + "".join(f"{line}\n" for line in kernel.costs)
             for name, kernel in kernels.items()

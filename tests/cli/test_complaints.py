@@ -158,6 +158,7 @@ def test_other_options(file, nki):
 def test_usage_mistake_as_json(file, nki):
     ran = nki("run", f"{file}:afine", "--json")
     assert ran.code == 2 and ran.err == ""
-    assert json.loads(ran.out) == {
-        "code": "usage", "message": "kernels.py has no kernel 'afine'", "fix": "did you mean affine?"
-    }  # fmt: skip
+    error = json.loads(ran.out)
+    assert (error["code"], error["severity"], error["version"]) == ("usage", "error", version())
+    assert (error["message"], error["fix"]) == ("kernels.py has no kernel 'afine'", "did you mean affine?")
+    assert error["file"] is error["line"] is error["column"] is None

@@ -16,10 +16,12 @@ import torch
 
 import nki
 from nki import cli
+from nki.cli.output import schema
 from nki.compiler import model_file
 from nki.compiler.errors import ModelFileError
 from nki.frameworks import embedded, torch_program
 from nki.frameworks.export import Model
+from tests.support.json_validator import mistakes
 
 from .elsewhere import Elsewhere
 from .kernels import add, sum_and_scaled
@@ -90,6 +92,8 @@ def test_the_command_prints_json_also_for_an_error(tmp_path, data, capsys):
     assert cli.main(["info", "--json", str(path)]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["framework"], shown["bytes"], shown["kernels"][0]["name"]) == ("torch", len(data), "add")
+    root = schema.json_schema()
+    assert not list(mistakes(shown, root["$defs"]["info"], root))
     path.write_bytes(data[:-1])
     assert cli.main(["info", "--json", str(path)]) == 1
     assert json.loads(capsys.readouterr().out)["code"] == "NKI-FW020"

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from nki.cli import profile_page
+from nki.profiling.text import duration
 from tests.support.command_line import Ran
 
 ROOT = Path(__file__).parent.parent.parent
@@ -432,3 +433,196 @@ def test_progress_is_for_terminals(file, nki, capsys, monkeypatch):
     assert nki(f"{file}:scaled", *SCALED).code == 0
     assert shown[0] == "compiling scaled for trn3" and shown[-1] == ""
     assert any(text.startswith("replaying 3 instructions") for text in shown)
+
+
+def test_json_has_what_the_text_shows(file, nki):
+    words = (f"{file}:twice", "--arg", "1x128:float32", "--arg", "2.0", "--target", "trn2")
+    session = json.loads(nki(*words, "--json").out)["twice on trn2"]
+    report = nki(*words).out
+    for each in session["advice"]:
+        assert f"{duration(each['seconds'])} less: {each['title']}" in report
+        assert each["evidence"] and each["remedy"]
+        assert all(Path(line["file"]).name == "many.py" for line in each["lines"])
+    assert session["advice"]
+    for each in session["lines"]:
+        assert f"many.py:{each['line']}" in report and each["code"][:20] in report
+    assert sum(each["seconds"] for each in session["parts"]) == pytest.approx(session["latency"])
+    for use in session["engines"]:
+        assert use["busy"] + use["stalled"] + use["idle"] == pytest.approx(session["total_time"])
+        stalls = [each["seconds"] for each in session["stalls"] if each["engine"] == use["engine"]]
+        assert sum(stalls) == pytest.approx(use["stalled"])
+    assert session["interval"]["least"] == session["latency_min"] <= session["latency_max"]
+    assert {each["facts"] for each in session["interval"]["ends"]} == {"fast", "slow"}
+    assert sum(each["bytes"] for each in session["transfers"]) == session["dma_transfer_total_bytes"]
+    assert {each["memory"] for each in session["memory"]} == {"sbuf", "psum"}
+
+
+ONLY_TRN2 = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def copied(x):
+    t, u = nl.load(x), nl.ndarray(x.shape, x.dtype)
+    nisa.tensor_copy(u, t, engine=nisa.engine.scalar)
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, u)
+    return out
+"""
+
+
+@pytest.mark.parametrize("order", [("trn1", "trn2", "trn3"), ("trn2", "trn1"), ("trn1", "trn2")])
+def test_a_target_that_refuses_does_not_hide_the_others(order, file, nki):
+    Path("newer.py").write_text(ONLY_TRN2, encoding="utf-8")
+    words = ("newer.py", "--arg", "128x64:float32", *(word for name in order for word in ("--target", name)))
+    ran = nki(*words)
+    assert ran.code == 1 and "copied on trn1:\n[NKI-EN001" in ran.err and "copied on trn2" in ran.out
+    ran = nki(*words, "--json")
+    sessions = json.loads(ran.out)
+    assert ran.code == 1 and list(sessions) == [f"copied on {name}" for name in order]
+    assert sessions["copied on trn1"]["code"] == "NKI-EN001" and sessions["copied on trn1"]["severity"] == "error"
+    assert all("latency" in sessions[f"copied on {name}"] for name in order if name != "trn1")
+
+
+def test_all_targets_refuse(file, nki):
+    words = (f"{file}:wrong", "--arg", "128x256:float32", "--target", "trn1", "--target", "trn2")
+    ran = nki(*words)
+    assert ran.code == 1 and ran.out == "" and ran.err.count("NKI-KN003") == 2
+    sessions = json.loads(nki(*words, "--json").out)
+    assert [(title, each["code"]) for title, each in sessions.items()] == [
+        ("wrong on trn1", "NKI-KN003"),
+        ("wrong on trn2", "NKI-KN003"),
+    ]
+
+
+def test_a_launch_that_one_target_refuses(file, nki):
+    words = (f"{file}:halves", "--arg", "256x64:float32", "--cores", "2", "--target", "trn1", "--target", "trn2")
+    ran = nki(*words)
+    assert ran.code == 2 and "--cores 2: a kernel on trn1 runs on at most 1" in ran.err and "halves on trn2" in ran.out
+    sessions = json.loads(nki(*words, "--json").out)
+    assert [each.get("code") for each in sessions.values()] == ["usage", None]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "columns"),
+    [
+        ("a.py:k", "b.py:k", ["a.py:k on trn2", "b.py:k on trn2"]),
+        ("one/a.py:k", "two/a.py:k", ["one/a.py:k on trn2", "two/a.py:k on trn2"]),
+        ("one/a.py:k", "a.py:k", None),
+        ("a.py:k", "a.py:k", ["k on trn2", "k on trn2 (2)"]),
+        ("a.py:k", "a.py:k2", ["k on trn2", "k2 on trn2"]),
+    ],
+)
+def test_columns_tell_kernels_apart(first, second, columns, tmp_path, nki, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (
+        "import nki, nki.language as nl\n\n\n@nki.jit\ndef k(x):\n    t = nl.{}(nl.load(x))\n"
+        "    o = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)\n    nl.store(o, t)\n    return o\n"
+    )
+    for name, function in (("a", "exp"), ("b", "tanh"), ("one/a", "exp"), ("two/a", "tanh")):
+        Path(name).parent.mkdir(exist_ok=True)
+        kernel = text.format(function)
+        Path(f"{name}.py").write_text(kernel + kernel.replace("def k(", "def k2("), encoding="utf-8")
+    words = (first, "--arg", "128x512:float32", "--target", "trn2", "--compare", second)
+    sessions = json.loads(nki(*words, "--json").out)
+    head = nki(*words).out.splitlines()[0]
+    assert len(set(sessions)) == 2 and all(title in head for title in sessions)
+    if columns is not None:
+        assert list(sessions) == columns
+    one, other = sessions.values()
+    assert other["comparison"]["to"] == next(iter(sessions)) and "comparison" not in one
+    assert other["comparison"]["speedup"] == pytest.approx(one["latency"] / other["latency"])
+    measures = {each["measure"]: each for each in other["comparison"]["differences"]}
+    assert (measures["latency"]["first"], measures["latency"]["second"]) == (one["latency"], other["latency"])
+
+
+def test_one_target_twice(file, nki):
+    sessions = json.loads(nki(f"{file}:scaled", *SCALED, "--target", "trn2", "--target", "trn2", "--json").out)
+    assert list(sessions) == ["scaled on trn2", "scaled on trn2 (2)"]
+
+
+HELPERS = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+def plus(x, by):
+    t = nl.load(x)
+    nisa.tensor_scalar(dst=t, data=t, op0=nl.add, operand0=by)
+    return t
+
+
+def twice(x):
+    first = plus(x, 1.0)
+    return nl.add(first, plus(x, 2.0))
+
+
+@nki.jit
+def called(x):
+    a = twice(x)
+    b = twice(x)
+    c = plus(x, 3.0)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.add(nl.add(a, b), c))
+    return out
+"""
+
+
+def test_lines_by_call(file, nki):
+    Path("helpers.py").write_text(HELPERS, encoding="utf-8")
+    lines = HELPERS.splitlines()
+    load, kernel = lines.index("    t = nl.load(x)") + 1, lines.index("    a = twice(x)") + 1
+    inner = lines.index("    first = plus(x, 1.0)") + 1
+    words = ("helpers.py", "--arg", "128x512:float32", "--target", "trn2")
+    (session,) = json.loads(nki(*words, "--json").out).values()
+    by_line = {each["line"]: each for each in session["lines"]}
+    paths = [[call["line"] for call in each["calls"]] for each in by_line[load]["callers"]]
+    wanted = [[kernel + n, inner + m] for n in (0, 1) for m in (0, 1)]
+    assert sorted(paths) == sorted([*wanted, [kernel + 2]])
+    for number in ("critical", "busy", "hbm_bytes", "executions"):
+        assert sum(each[number] for each in by_line[load]["callers"]) == pytest.approx(by_line[load][number])
+    assert by_line[lines.index("    nl.store(out, nl.add(nl.add(a, b), c))") + 1]["callers"] == []
+    codes = {each["calls"][-1]["code"] for each in by_line[load]["callers"]}
+    assert codes == {"plus(x, 1.0)", "plus(x, 2.0)", "plus(x, 3.0)"}
+    calls = {(each["call"]["line"], each["call"]["code"]): each for each in session["calls"]}
+    assert calls[kernel, "twice(x)"]["executions"] == 5 and calls[kernel + 2, "plus(x, 3.0)"]["executions"] == 2
+    assert calls[inner, "plus(x, 1.0)"]["executions"] == 4  # in both calls of the function around it
+
+    text = nki(*words).out
+    assert text.count(f"from helpers.py:{kernel}") >= 2 and "from 2 other calls" in text
+    whole = nki(*words, "--lines", "all").out
+    for n, m in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        assert f"from helpers.py:{kernel + n} > {inner + m}" in whole
+    assert "other call" not in whole
+
+
+def test_two_calls_on_one_line_are_told_apart(file, nki):
+    text = HELPERS.replace(
+        "    first = plus(x, 1.0)\n    return nl.add(first, plus(x, 2.0))",
+        "    return nl.add(plus(x, 1.0), plus(x, 2.0))",
+    )
+    Path("one_line.py").write_text(text, encoding="utf-8")
+    (session,) = json.loads(nki("one_line.py", "--arg", "128x512:float32", "--json").out).values()
+    assert {"plus(x, 1.0)", "plus(x, 2.0)"} <= {each["call"]["code"] for each in session["calls"]}
+    assert "nl.add(plus(x, 1.0), plus(x, 2.0))" not in {each["call"]["code"] for each in session["calls"]}
+
+
+def test_lines_that_are_asked_for(file, nki):
+    body = "".join(f"    nisa.tensor_scalar(dst=t, data=t, op0=nl.add, operand0={n}.0)\n" for n in range(20))
+    text = HELPERS.split("def plus")[0] + "@nki.jit\ndef long(x):\n    t = nl.load(x)\n" + body
+    text += "    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)\n    nl.store(out, t)\n    return out\n"
+    Path("long.py").write_text(text, encoding="utf-8")
+    words = ("long.py", "--arg", "128x64:float32", "--target", "trn2")
+
+    def listed(*more: str) -> int:
+        return sum("  long.py:" in line for line in nki(*words, *more).out.partition("most memory")[0].splitlines())
+
+    assert (listed(), listed("--lines", "12"), listed("--lines", "all"), listed("--lines", "99")) == (8, 12, 22, 22)
+    assert "14 other lines" in nki(*words).out and "--lines all" in nki(*words).out
+    assert len(next(iter(json.loads(nki(*words, "--json").out).values()))["lines"]) == 22
+    for wrong in ("0", "-3", "many", ""):
+        ran = nki(*words, f"--lines={wrong}")
+        assert ran.code == 2 and f"--lines {wrong}" in ran.err and "a number" in ran.err

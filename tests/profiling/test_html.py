@@ -257,7 +257,7 @@ def test_the_head_says_what_it_is(layer: Profile) -> None:
     head = "".join(ET.fromstring(sections.head(layer)).itertext())
     for words in ("layer", "trn2", "Prediction of a model, no measurement.", quantities.time(layer.latency * 1e9)):
         assert words in head
-    assert layer.lower_bound.resource in head
+    assert layer.lower_bound.resource == "descriptors (sync)" and "DMA descriptors of sync" in head
 
 
 def test_each_line_has_its_cost(layer: Profile) -> None:

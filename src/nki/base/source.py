@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypedDict, TypeVar, cast
 
 from nki.base.toolchain import is_toolchain, user_code
 
@@ -28,6 +28,18 @@ class Span:
 
     def __str__(self) -> str:
         return f"{_cell(self.file) or self.file}:{self.line}"
+
+    @property
+    def place(self) -> Place:
+        """File and line, for JSON."""
+        return {"file": self.file, "line": self.line}
+
+
+class Place(TypedDict):
+    """A line of a source file."""
+
+    file: Annotated[str, "the path"]
+    line: Annotated[int, "from 1"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """The version that every error report, dump and artifact carries.
 
 An installed package has the version of its build: plain (``1.2.0``) for a build from a release tag, with a local label
-(``1.2.1.dev3+g0123abcde``) for any other. Run from a checkout, whether installed in place or not at all, the label is
-the commit that is checked out now and not the one of the day it was installed.
+(``1.2.1.dev3+g0123abcde``, ``0.1.0.dev5+untagged.g0123abcde`` without a tag) for any other. Run from a checkout,
+whether installed in place or not at all, the label has the commit that is checked out now and not the one of the day
+it was installed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,11 @@ def _checked_out(root: Path) -> str:
 def find(root: Path) -> str:
     """The version of the package whose source lies under ``root/src``."""
     commit = _checked_out(root)
-    return f"{_built().partition('+')[0]}+g{commit[:9]}" if commit else _built()
+    if not commit:
+        return _built()
+    public, _, label = _built().partition("+")
+    mark = "untagged." if "untagged" in label else ""  # as the build says, so that pip shows the same version
+    return f"{public}+{mark}g{commit[:9]}"
 
 
 @functools.cache

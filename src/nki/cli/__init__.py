@@ -10,21 +10,24 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
-import json
 import os
 import sys
 from collections.abc import Generator, Sequence
 from typing import Any, Final, NoReturn
 
 from nki import target as targets
-from nki.base.errors import NkiError
+from nki.base.errors import BugReports, NkiError
 from nki.base.locks import imported
 from nki.base.usage import UsageError
 from nki.base.version import version
+from nki.base.warning import collecting
 from nki.cli import arguments as argument
-from nki.cli import load_kernel, output, progress, wrong_options
+from nki.cli import load_kernel, progress, wrong_options
+from nki.cli.output import streams
+from nki.cli.output.findings import failure
+from nki.cli.output.mistakes import complaint, exit_code
+from nki.cli.output.printed import print_document
 from nki.compiler.pipeline import STAGES
-from nki.frontend.errors import KernelErrors
 from nki.language.dialect import NKI
 
 __all__ = ["main"]
@@ -94,15 +97,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  # with `>&-`
         print("nki: the standard output is closed", file=sys.stderr)
         return 2
-    output.make_lenient(sys.stdout)
-    output.make_lenient(sys.stderr)
+    streams.make_lenient(sys.stdout)
+    streams.make_lenient(sys.stderr)
     try:
         try:
             return _carried_out(words)
         finally:
             sys.stdout.flush()
             if arguments is None and sys.stdout is sys.__stdout__:
-                output.close()
+                streams.close()
     except KeyboardInterrupt:
         progress.step("")
         print("nki: interrupted", file=sys.stderr)
@@ -124,18 +127,18 @@ def _discard_output() -> None:
 
 
 def _carried_out(words: list[str]) -> int:
-    try:
-        options = _parser().parse_args(words)
-        with _release(getattr(options, "nki", None)):
-            code: int = imported(options.module).command(options)
-        return code
-    except UsageError as mistake:
-        fix = f"\n  fix: {mistake.fix}" if mistake.fix else ""
-        _complain(words, {"code": "usage", "message": mistake.message, "fix": mistake.fix}, f"nki: {mistake}{fix}")
-        return 2
-    except NkiError as error:
-        _complain(words, described(error), str(error))
-        return 1
+    with collecting() as warned:
+        try:
+            options = _parser().parse_args(words)
+            with BugReports(), _release(getattr(options, "nki", None)):
+                code: int = imported(options.module).command(options)
+            return code
+        except (NkiError, UsageError) as error:
+            if "--json" in words:
+                print_document(failure(error, warned))
+            else:
+                print(complaint(error), file=sys.stderr)
+            return exit_code(error)
 
 
 @contextlib.contextmanager
@@ -149,31 +152,6 @@ def _release(release: str | None) -> Generator[None]:
     finally:
         if release is not None:
             os.environ.pop("NKI_VERSION") if before is None else os.environ.update(NKI_VERSION=before)
-
-
-def described(error: NkiError) -> dict[str, Any]:
-    """An error as JSON values; ``errors`` lists the mistakes of a kernel that has several."""
-    span = error.span
-    result: dict[str, Any] = {
-        "code": error.code,
-        "message": error.message,
-        "file": span.file if span else None,
-        "line": span.line if span else None,
-        "fix": error.fix,
-        "rule": error.rule,
-        "version": version(),
-    }
-    if isinstance(error, KernelErrors):
-        result["errors"] = [described(part) for part in error.errors]
-    return result
-
-
-def _complain(words: list[str], values: dict[str, Any], text: str) -> None:
-    """Report an error: as JSON on stdout if the command line asks for it, else as ``text`` on stderr."""
-    if "--json" in words:
-        print(json.dumps(values))
-    else:
-        print(text, file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -216,6 +194,8 @@ def _parser() -> argparse.ArgumentParser:
         help="such as NKI-SH001, TL02, tensor_tensor, nl.exp, t.reshape, trn2; none: list all",
     )
 
+    explaining.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
+
     keeping = commands.add_parser("cache", help="list or remove the compiled kernels on disk", description=_CACHE)
     keeping.set_defaults(module="nki.cli.cache")
     keeping.add_argument(
@@ -250,7 +230,12 @@ def _add_profile(commands: Any) -> None:
         metavar="N|N:M",
         help="iterations of loops that depend on data; of a range, N counts for the interval",
     )
-    profiling.add_argument("--json", action="store_true", help="print the fields of the profiler's summary-json")
+    profiling.add_argument(
+        "--lines", metavar="N|all", help="number of source lines in the text (default 8); JSON and the page have all"
+    )
+    profiling.add_argument(
+        "--json", action="store_true", help="print everything as one JSON object: a session for each target"
+    )
     profiling.add_argument("--html", metavar="FILE", help="write the report for a browser, one file")
     profiling.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto")
     profiling.add_argument("--parquet", metavar="FOLDER", help="write the profiler's tables as Parquet files")
@@ -300,6 +285,9 @@ def _add_migrate(commands: Any) -> None:
     )
     migrating.add_argument("--grid", metavar="N[,N…]", help="the launch grid of the kernel for the runs")
     migrating.add_argument("--seed", type=int, default=0, help="seed of random arguments (default 0)")
+    migrating.add_argument(
+        "--json", action="store_true", help="print one JSON object with the new sources, differences and outcomes"
+    )
 
 
 def _add_dump(commands: Any) -> None:
@@ -327,6 +315,7 @@ def _add_dump(commands: Any) -> None:
     )
     dumping.add_argument("--in-order", action="store_true", help="keep program order on every queue")
     dumping.add_argument("--lines", action="store_true", help="print each source line above its instructions")
+    dumping.add_argument("--json", action="store_true", help="print one JSON object: the text, and the instructions")
 
 
 def _add_kernel(parser: argparse.ArgumentParser, *, targets_action: str = "store") -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
-from typing import Any
 
 from nki.base.usage import UsageError, nearest
+from nki.cli.output.documents import CacheEntry, Cleared
+from nki.cli.output.printed import print_document, stamp
 from nki.cli.wording import plural
 from nki.compiler.cache import store
 from nki.compiler.cache.store import Entry
@@ -16,7 +16,10 @@ def command(options: argparse.Namespace) -> int:
     """Carry out ``nki cache``."""
     if options.clear is None:
         entries = store.entries()
-        print(json.dumps([described(entry) for entry in entries]) if options.json else _text(entries))
+        if options.json:
+            print_document([described(entry) for entry in entries])
+        else:
+            print(_text(entries))
         return 0
     kernel = options.clear or None
     if kernel is not None and kernel not in (known := sorted({entry.kernel for entry in store.entries()})):
@@ -24,13 +27,17 @@ def command(options: argparse.Namespace) -> int:
     removed = store.clear(kernel)
     native = store.clear_native() if kernel is None else 0
     text = f"removed {plural(removed, 'file')}{f', and {native} of native code' if native else ''}"
-    print(json.dumps({"removed": removed + native}) if options.json else text)
+    if options.json:
+        print_document(Cleared(**stamp(), removed=removed + native))
+    else:
+        print(text)
     return 0
 
 
-def described(entry: Entry) -> dict[str, Any]:
-    """An entry as JSON values; ``bytes`` on disk, ``age`` in seconds since its last use."""
+def described(entry: Entry) -> CacheEntry:
+    """An entry as a record."""
     return {
+        **stamp(),
         "kernel": entry.kernel,
         "file": entry.file,
         "line": entry.line,

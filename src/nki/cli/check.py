@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 import warnings
 from collections.abc import Generator, Iterator, Sequence
@@ -26,7 +25,10 @@ from nki.cli.job import prepared
 from nki.cli.kernel_check import Compilations, Finding, Skipped, place_of
 from nki.cli.kernel_files import kernel_files
 from nki.cli.load_kernel import code_of, find, importable, root_of, split
-from nki.cli.output import aside
+from nki.cli.output.documents import Check
+from nki.cli.output.findings import finding
+from nki.cli.output.printed import print_document, stamp
+from nki.cli.output.streams import aside
 from nki.cli.progress import files_bar
 from nki.cli.wording import plural
 from nki.compiler.pipeline import NATIVE_STOP
@@ -84,7 +86,7 @@ def command(options: argparse.Namespace) -> int:
     findings = _in_order(checked.findings, [str(subject.path.resolve()) for subject in subjects])
     errors = sum(isinstance(one, NkiError) for one in findings)
     if options.json:
-        print(json.dumps(_report(checked, findings, len(subjects))))
+        print_document(_report(checked, findings, len(subjects)))
     else:
         for one in findings:
             print(_text(one) + "\n")
@@ -249,24 +251,6 @@ def _identity(one: Finding) -> tuple[Any, ...]:
     return (span.file, span.line, span.column, one.message) if span else (one.message,)
 
 
-def described(one: Finding) -> dict[str, Any]:
-    """A finding as JSON values. Lines and columns count from 1; ``end_column`` is the first one after the code."""
-    span = one.span or Span("", 0)
-    error = one if isinstance(one, NkiError) else None
-    return {
-        "code": error.code if error else one.category.__name__ if isinstance(one, Warned) else "",
-        "severity": "error" if error else "warning",
-        "message": one.message,
-        "file": span.file,
-        "line": span.line,
-        "column": span.column + 1,
-        "end_column": span.end_column + 1 if span.end_column else None,
-        "fix": error.fix if error else "",
-        "rule": error.rule if error else "",
-        "function": span.function,
-    }
-
-
 def _text(one: Finding) -> str:
     if isinstance(one, NkiError):
         return str(one).removesuffix(f"\n  (open-nki {version()})")
@@ -290,17 +274,21 @@ def shown_path(file: str) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _report(checked: Checked, findings: Sequence[Finding], files: int) -> dict[str, Any]:
-    """The result as JSON values."""
+def _report(checked: Checked, findings: Sequence[Finding], files: int) -> Check:
+    """The result as a document."""
     survey, compilations = checked.survey, checked.compilations
-    skipped = [
-        {"kernel": s.name, "file": s.span.file, "line": s.span.line, "reason": s.reason, "arguments": s.arguments}
-        for s in compilations.skipped
-    ]
-    counts = {"files": files, "kernels": survey.kernels, "functions": len(survey.functions)}
-    counts["compiled"] = len(compilations.compiled)
-    described_findings = [described(one) for one in findings]
-    report: dict[str, Any] = {"version": version(), **counts, "not_compiled": skipped, "findings": described_findings}
+    report: Check = {
+        **stamp(),
+        "files": files,
+        "kernels": survey.kernels,
+        "functions": len(survey.functions),
+        "compiled": len(compilations.compiled),
+        "not_compiled": [
+            {"kernel": s.name, "file": s.span.file, "line": s.span.line, "reason": s.reason, "arguments": s.arguments}
+            for s in compilations.skipped
+        ],
+        "findings": list(map(finding, findings)),
+    }
     if checked.beta1:
         report["beta1"] = [str(path) for path in checked.beta1]
     return report
@@ -314,4 +302,4 @@ def _summary(errors: int, warnings: int, checked: Checked, files: int) -> str:
     return f"{' and '.join(counts) or 'nothing found'} in {looked} (open-nki {version()})"
 
 
-__all__ = ["Subject", "check", "command", "described"]
+__all__ = ["Subject", "check", "command"]

@@ -8,15 +8,19 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from nki.backend.cpu.runtime.link import listing, loop_listing
 from nki.base.source import source_line
 from nki.base.usage import UsageError
+from nki.base.warning import collecting
 from nki.cli.job import prepared
-from nki.cli.memory_map import drawn
+from nki.cli.memory_map import described_map, drawn, maps
 from nki.cli.memory_svg import html, svg
-from nki.cli.output import aside
+from nki.cli.output.documents import Dump, Form, Instruction
+from nki.cli.output.findings import warnings
+from nki.cli.output.printed import print_document, stamp
+from nki.cli.output.streams import aside
 from nki.compiler.executable import lower
 from nki.compiler.pipeline import NATIVE_STOP, STAGES, replaced
 from nki.ir.instruction import Inst
@@ -25,6 +29,7 @@ from nki.ir.program import Program
 from nki.ir.text import artifact
 from nki.ir.text.printer import show
 from nki.passes.schedule import Schedule
+from nki.target.model import Target
 
 _WIDTH: Final = 100
 """Columns of a map without a terminal."""
@@ -48,28 +53,78 @@ def command(options: argparse.Namespace) -> int:
     # What a kernel prints while it is specialised must not end up inside the dump.
     with (
         aside(),
+        collecting() as warned,
         prepared(options.kernel, options.arg, options.target, options.cores, options.grid) as work,
     ):
         native = options.artifact or options.loops or options.llvm or options.asm
         stage = "allocate" if options.memory is not None else NATIVE_STOP if native else options.after
         stages = replaced(Schedule(reorder=False)) if options.in_order else STAGES
         program = work.compile(stage, stages=stages)
-    if options.artifact:
-        print(_write("--artifact", Path(options.artifact), program, artifact.dumps(program)))
-    elif options.memory:
-        make = html if options.memory.endswith(".html") else svg
-        print(_write("--memory", Path(options.memory), program, make(program, work.target).encode()))
-    elif options.memory is not None:
-        print(drawn(program, work.target, shutil.get_terminal_size((_WIDTH, 24)).columns), end="")
-    elif options.loops:
-        print(loop_listing(lower(program)), end="")
-    elif options.llvm or options.asm:
-        print(listing(lower(program), assembly=bool(options.asm)), end="")
-    elif options.queues:
-        print("".join(queued(program)), end="")
+    form = _form(options)
+    named: str | None = options.artifact or options.memory
+    file = Path(named) if named else None
+    if file is not None:
+        text = _write(f"--{form}", file, program, _contents(form, program, work.target, file)) + "\n"
     else:
-        print(annotated(program) if options.lines else shortened(program), end="")
+        text = _printed(form, program, work.target, options)
+    if not options.json:
+        print(text, end="")
+        return 0
+    document: Dump = {
+        **stamp(),
+        "kernel": program.name,
+        "target": program.target,
+        "form": form,
+        "stage": stage or STAGES[-1].name,
+        "size": program.size,
+        "instructions": listed(program),
+        "warnings": warnings(warned),
+    }
+    if file is not None:
+        document["file"], document["bytes"] = str(file), file.stat().st_size
+    else:
+        document["text"] = text
+    if form == "memory":
+        document["memory"] = list(map(described_map, maps(program, work.target)))
+    print_document(document)
     return 0
+
+
+def _form(options: argparse.Namespace) -> Form:
+    """The form that the options ask for."""
+    if options.memory is not None:
+        return "memory"
+    asked: dict[Form, Any] = {
+        "artifact": options.artifact,
+        "loops": options.loops,
+        "llvm": options.llvm,
+        "assembly": options.asm,
+        "queues": options.queues,
+    }
+    for form, given in asked.items():
+        if given:
+            return form
+    return "program"
+
+
+def _contents(form: Form, program: Program, target: Target, file: Path) -> bytes:
+    """The contents of the file of ``--artifact`` or ``--memory``."""
+    if form == "artifact":
+        return artifact.dumps(program)
+    return (html if file.suffix == ".html" else svg)(program, target).encode()
+
+
+def _printed(form: Form, program: Program, target: Target, options: argparse.Namespace) -> str:
+    """The text of a form."""
+    if form == "memory":
+        return drawn(program, target, shutil.get_terminal_size((_WIDTH, 24)).columns)
+    if form == "loops":
+        return loop_listing(lower(program))
+    if form in ("llvm", "assembly"):
+        return listing(lower(program), assembly=form == "assembly")
+    if form == "queues":
+        return "".join(queued(program))
+    return annotated(program) if options.lines else shortened(program)
 
 
 def _write(option: str, path: Path, program: Program, data: bytes) -> str:
@@ -122,6 +177,29 @@ def _queues(body: Iterable[Statement], indent: str) -> Iterator[str]:
         for queue in sorted(lines, key=_natural):
             yield f"{indent}{queue}\n"
             yield from lines[queue]
+
+
+def listed(program: Program) -> list[Instruction]:
+    """The instructions of all cores as records."""
+    result: list[Instruction] = []
+    for core in program.cores:
+        for number, inst in enumerate(core.numbered):
+            span = inst.where.span
+            result.append(
+                {
+                    "core": core.rank,
+                    "number": number,
+                    "mnemonic": inst.mnemonic,
+                    "name": inst.user_name or "",
+                    "queue": inst.queue,
+                    "waits": [{"queue": queue, "count": count} for queue, count in inst.waits],
+                    "writes": list(dict.fromkeys(access.name for access in inst.writes())),
+                    "reads": list(dict.fromkeys(access.name for access in inst.reads())),
+                    "file": span.file if span else None,
+                    "line": span.line if span else None,
+                }
+            )
+    return result
 
 
 def _short(inst: Inst) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
+from nki.cli.output.printed import print_document, stamp
 from nki.cli.wording import plural
 from nki.compiler import hlo_calls, model_file
 from nki.compiler.model_file import ModelFile
@@ -18,10 +18,15 @@ def command(options: argparse.Namespace) -> int:
     data = model_file.contents(path)
     if hlo_calls.is_hlo(data):
         calls = hlo_calls.kernel_calls(data, str(path))
-        print(json.dumps({"calls": calls, "bytes": len(data)}) if options.json else _text_of_calls(path, calls))
-        return 0
-    file = model_file.loads(data, path)
-    print(json.dumps({**file.manifest, "bytes": file.size}) if options.json else _text(file))
+        described: dict[str, Any] = {"calls": calls, "bytes": len(data)}
+        text = _text_of_calls(path, calls)
+    else:
+        file = model_file.loads(data, path)
+        described, text = {**file.manifest, "bytes": file.size}, _text(file)
+    if options.json:
+        print_document({**stamp(), **described})
+    else:
+        print(text)
     return 0
 
 

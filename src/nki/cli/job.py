@@ -81,6 +81,15 @@ class Work:
         return {n: v.spec(n) if isinstance(v, TensorArgument) else v for n, v in self.arguments.items()}
 
 
+def target_of(name: str | None) -> Target | None:
+    """The target that ``--target`` names; None for none."""
+    try:
+        return targets.find(name) if name is not None else None
+    except UnknownTargetError as error:
+        several = "; give --target once for each" if "," in str(name) else ""
+        raise UsageError(f"--target: {error.message}", error.fix + several) from None
+
+
 @contextmanager
 def prepared(
     source: str, texts: Sequence[str], target: str | None, cores: int | None = None, grid: tuple[int, ...] | None = None
@@ -90,11 +99,7 @@ def prepared(
     ``cores``: the number of cores to run on; ``grid``: the launch grid of a Beta 1 kernel (None: the kernel's own).
     """
     arguments = [argument.parse(text) for text in texts]
-    try:
-        chosen = targets.find(target) if target is not None else None
-    except UnknownTargetError as error:
-        several = "; give --target once for each" if "," in str(target) else ""
-        raise UsageError(f"--target: {error.message}", error.fix + several) from None
+    chosen = target_of(target)
     with opened(source) as kernel:
         if isinstance(kernel, Program):
             own = targets.find(kernel.target)

@@ -13,6 +13,7 @@ import numpy as np
 
 from nki.analysis.liveness import LiveRange, live_ranges, peak_pressure
 from nki.base.source import Span
+from nki.cli.output.documents import TileMap
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Buffer, TileAddress
@@ -183,3 +184,30 @@ def _legend(memory: MemoryMap, width: int) -> list[str]:
     if len(memory.lives) > len(letters):
         lines.append(f"  {_REST} {len(memory.lives) - len(letters)} others, smaller or in use for a shorter time")
     return lines
+
+
+def described_map(memory: MemoryMap) -> TileMap:
+    """A map as a record."""
+    part = memory.partitions
+    return {
+        "core": memory.core.rank,
+        "memory": memory.space.name,
+        "partitions": None if part is None else [part.start, part.stop - 1],
+        "usable": memory.space.usable,
+        "top": memory.top,
+        "peak": memory.need,
+        "moment": memory.moment,
+        "tensors": [
+            {
+                "name": live.tensor.name,
+                "shape": list(live.tensor.shape),
+                "dtype": live.tensor.dtype.name,
+                "partition": memory.place(live)[0],
+                "offset": memory.place(live)[1],
+                "bytes": live.size,
+                "first": live.first,
+                "last": live.last,
+            }
+            for live in memory.lives
+        ],
+    }

@@ -24,7 +24,9 @@ from nki.cli.check import shown_path
 from nki.cli.host import arrays
 from nki.cli.host.statements import examples
 from nki.cli.load_kernel import code_of, imported, split
-from nki.cli.output import aside
+from nki.cli.output.documents import Migrate, MigratedFile
+from nki.cli.output.printed import print_document, stamp
+from nki.cli.output.streams import aside
 from nki.frontend.ast_spans import parsed
 from nki.frontend.capture import functions_of
 from nki.ir.types import TensorSpec
@@ -46,12 +48,20 @@ def command(options: argparse.Namespace) -> int:
     if options.diff and options.write:
         raise UsageError("--diff and --write exclude each other", "leave one out")
     done = True
+    shown: list[MigratedFile] = []
     for text in options.files:
         file, name = split(text) if ".py:" in text else (text, "")
         with aside():
             migration = _migration(Path(file), name, options)
-        _show(migration, options)
+        _write(migration, options)
+        if options.json:
+            shown.append(_described(migration, options))
+        else:
+            _show(migration, options)
         done &= migration.done
+    if options.json:
+        document: Migrate = {**stamp(), "files": shown}
+        print_document(document)
     return 0 if done else 1
 
 
@@ -193,16 +203,40 @@ def _filled(value: Any, index: int) -> Any:
     return known
 
 
+def _write(migration: Migration, options: argparse.Namespace) -> None:
+    if options.write and migration.new != migration.old:
+        migration.path.write_text(migration.new, encoding="utf-8")
+
+
+def _difference(migration: Migration) -> str:
+    shown = shown_path(str(migration.path))
+    old, new = migration.old.splitlines(keepends=True), migration.new.splitlines(keepends=True)
+    return "".join(difflib.unified_diff(old, new, shown, shown))
+
+
+def _described(migration: Migration, options: argparse.Namespace) -> MigratedFile:
+    """A file as a record."""
+    changed = migration.new != migration.old
+    return {
+        "file": str(migration.path),
+        "changed": changed,
+        "done": migration.done,
+        "source": migration.new,
+        "diff": _difference(migration),
+        "written": bool(options.write) and changed,
+        "comparisons": [{"kernel": one.kernel, "text": one.text, "same": one.same} for one in migration.outcomes],
+        "to_do": list(dict.fromkeys(migration.left)),
+        "notes": list(dict.fromkeys(migration.notes)),
+        "not_compared": migration.uncompared,
+    }
+
+
 def _show(migration: Migration, options: argparse.Namespace) -> None:
-    """Print the new source, or its difference, or write it; the rest goes to stderr."""
+    """Print the new source, or its difference, unless it was written; the rest goes to stderr."""
     shown = shown_path(str(migration.path))
     if options.diff:
-        old, new = migration.old.splitlines(keepends=True), migration.new.splitlines(keepends=True)
-        sys.stdout.writelines(difflib.unified_diff(old, new, shown, shown))
-    elif options.write:
-        if migration.new != migration.old:
-            migration.path.write_text(migration.new, encoding="utf-8")
-    else:
+        sys.stdout.write(_difference(migration))
+    elif not options.write:
         sys.stdout.write(migration.new)
     lines = _report(migration, shown)
     for line in [*lines[:-1], stamped(lines[-1])]:

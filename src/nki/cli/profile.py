@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import shutil
 import sys
@@ -13,12 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nki.base.errors import NkiError
 from nki.base.locks import imported
 from nki.base.profile_errors import ProfileFileError, TripCountError, WhatIfError
 from nki.base.usage import UsageError
+from nki.base.warning import Warned, collecting
 from nki.cli.arguments import TensorArgument
-from nki.cli.job import Work, prepared
-from nki.cli.output import aside
+from nki.cli.job import Work, prepared, target_of
+from nki.cli.load_kernel import split
+from nki.cli.output.findings import failure, warnings
+from nki.cli.output.mistakes import complaint, exit_code
+from nki.cli.output.printed import print_document, stamp
+from nki.cli.output.streams import aside
 from nki.cli.progress import step
 from nki.ir.loop import Loop
 from nki.ir.program import Program
@@ -27,15 +32,20 @@ from nki.profiling.compiling import Inputs, trips_of, unknown_loops
 from nki.profiling.memory_choices import compiled
 from nki.profiling.packages import needed
 from nki.profiling.profile import Comparison, Profile, of_program
+from nki.profiling.record import comparison, details
+from nki.profiling.text import LINES
+from nki.profiling.titles import Origin, arguments_of, numbered, titles
 from nki.sim.timing import Trips, deciding_inputs
 
 
-@dataclass(frozen=True, slots=True)
-class Titled:
-    """A profile and the name under which the command shows it."""
+@dataclass(slots=True)
+class Session:
+    """A kernel on one target: its profile, or the error that refused it, and the warnings that were given."""
 
     title: str
-    profile: Profile
+    profile: Profile | None = None
+    error: NkiError | UsageError | None = None
+    warned: Sequence[Warned] = ()
 
 
 def command(options: argparse.Namespace) -> int:
@@ -48,25 +58,75 @@ def command(options: argparse.Namespace) -> int:
     _check(options, wanted, bool(changes))
     # What the kernel prints while it is specialised must not end up inside the JSON.
     with aside() if options.json else contextlib.nullcontext():
-        profiles = [_profiled(options.kernel, options, target) for target in wanted]
-        if options.compare:
-            profiles.append(_compared(options, wanted[0]))
-        if changes:
-            words = " ".join(options.what_if)
-            profiles.append(Titled(words, _changed(profiles[0].profile, changes)))
-    written = _write(options, profiles[0].profile)
+        sessions = _sessions(options, wanted, changes)
+    profiles = [session.profile for session in sessions if session.profile is not None]
+    written = _write(options, profiles[0]) if profiles else []
     if options.json:
-        print(json.dumps(_sessions(profiles), allow_nan=False))
+        print_document(_documents(sessions))
     else:
-        print(_text(profiles))
-        print("".join(f"\n{line}" for line in written), end="\n" if written else "")
-    if options.open:
-        _open(profiles[0].profile)
-    return 0
+        if profiles:
+            print(_text(profiles, _lines(options.lines)))
+            print("".join(f"\n{line}" for line in written), end="\n" if written else "")
+        for session in sessions:
+            if session.error is not None:
+                print(f"{session.title}:\n{complaint(session.error)}", file=sys.stderr)
+    if options.open and profiles:
+        _open(profiles[0])
+    return max(exit_code(session.error) for session in sessions)
+
+
+def _sessions(options: argparse.Namespace, wanted: Sequence[str | None], changes: dict[str, float]) -> list[Session]:
+    """A session for each target; then one of the kernel of ``--compare``, or of the changes of ``--what-if``.
+
+    Of several targets each one is tried. A mistake of the command that all of them have is raised.
+    """
+    sessions = [_session(options.kernel, options, target, may_refuse=len(wanted) > 1) for target in wanted]
+    if all(isinstance(session.error, UsageError) for session in sessions):
+        raise next(session.error for session in sessions if session.error is not None)
+    profiles = [session.profile for session in sessions if session.profile is not None]
+    if options.compare:
+        sessions.append(_compared(options, wanted[0]))
+    if changes:
+        sessions.append(Session("", _changed(profiles[0], changes)))
+    named = titles([session.profile for session in sessions if session.profile is not None])
+    titled = [session for session in sessions if session.profile is not None]
+    for session, title in zip(titled, named, strict=True):
+        session.title = title
+    for session, title in zip(sessions, numbered([session.title for session in sessions]), strict=True):
+        session.title = title
+    return sessions
+
+
+def _session(source: str, options: argparse.Namespace, target: str | None, *, may_refuse: bool = False) -> Session:
+    """The session of the kernel that ``source`` names, on ``target`` (None: the kernel's own)."""
+    name = split(source)[1] or Path(source).stem
+    session = Session(f"{name} on {target}" if target else name)
+    with collecting() as session.warned:
+        try:
+            _profile(session, source, options, target)
+        except (NkiError, UsageError) as error:
+            if not may_refuse:
+                raise
+            session.error = error
+    return session
+
+
+def _lines(text: str | None) -> int | None:
+    """The number of source lines that ``--lines`` asks for; None for all of them."""
+    if text is None:
+        return LINES
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"--lines {text}: this is no number of lines", "pass a number, such as 20, or all")
+    return int(text)
 
 
 def _check(options: argparse.Namespace, wanted: Sequence[str | None], changes: bool) -> None:
     """Refuse combinations that would show more than two things side by side, and files that cannot be written."""
+    _lines(options.lines)
+    for target in wanted:
+        target_of(target)
     several = {"several --target": len(wanted) > 1, "--compare": bool(options.compare), "--what-if": changes}
     chosen = [name for name, given in several.items() if given]
     if len(chosen) > 1:
@@ -126,7 +186,7 @@ def _changes(texts: Sequence[str]) -> dict[str, float]:
         if name in changes:
             raise UsageError(f"--what-if {name} is given twice", "ask for one after the other")
         try:
-            changes[name] = float(value)
+            changes[name] = int(value) if value.isdecimal() else float(value)
         except ValueError:
             raise UsageError(f"--what-if {each}: this is no NAME=NUMBER", "such as dma_bandwidth=2.0") from None
     return changes
@@ -149,10 +209,11 @@ def _changed(profile: Profile, changes: dict[str, float]) -> Profile:
         raise UsageError(f"--what-if {error.name}={changes[error.name]:g}: {error.problem}", error.fix) from None
 
 
-def _profiled(source: str, options: argparse.Namespace, target: str | None) -> Titled:
-    """The profile of the kernel that ``source`` names, on ``target`` (None: the kernel's own)."""
-    with _steps() as show, prepared(source, options.arg, target, options.cores, options.grid) as work:
-        show(f"compiling {work.name} for {work.target}")
+def _profile(session: Session, source: str, options: argparse.Namespace, target: str | None) -> None:
+    """Fill in the profile of the kernel that ``source`` names, on ``target`` (None: the kernel's own)."""
+    with _steps() as tell, prepared(source, options.arg, target, options.cores, options.grid) as work:
+        session.title = f"{work.name} on {work.target}"
+        tell(f"compiling {work.name} for {work.target}")
         kernel = compiled(lambda observe: work.compile(observe=observe), work.target)
         program = kernel.timed.program
         least: Trips = {}
@@ -163,20 +224,21 @@ def _profiled(source: str, options: argparse.Namespace, target: str | None) -> T
                 "leave --trips out",
             )
         if unknown_loops(program):
-            show(f"counting the iterations of {work.name}")
+            tell(f"counting the iterations of {work.name}")
             least, most = trips_of(program, _data(work, program, options), _stated(options.trips))
-        show(f"replaying {program.size:,} instructions")
-        profile = of_program(kernel, most, least)
+        tell(f"replaying {program.size:,} instructions")
+        file = "" if source == "-" else split(source)[0]
+        profile = of_program(kernel, most, least, Origin(file, arguments_of(work.arguments)))
         for part in ("interval", "lower_bound", "lines", "memory"):  # so that the line says what takes time
-            show(f"measuring {work.name}: {part.replace('_', ' ')}")
+            tell(f"measuring {work.name}: {part.replace('_', ' ')}")
             getattr(profile, part)
-    return Titled(f"{profile.name} on {profile.target}", profile)
+    session.profile = profile
 
 
-def _compared(options: argparse.Namespace, target: str | None) -> Titled:
-    """The profile of the kernel of ``--compare``, which has the arguments of the first one."""
+def _compared(options: argparse.Namespace, target: str | None) -> Session:
+    """The session of the kernel of ``--compare``, which has the arguments of the first one."""
     try:
-        return _profiled(options.compare, options, target)
+        return _session(options.compare, options, target)
     except UsageError as error:
         fix = f"{error.fix}; both kernels get the same --arg" if error.fix else ""
         raise UsageError(f"--compare {options.compare}: {error.message}", fix) from None
@@ -220,26 +282,30 @@ def _without_data(loop: Loop, inputs: Mapping[str, TensorArgument]) -> TripCount
     return error
 
 
-def _text(profiles: Sequence[Titled]) -> str:
+def _text(profiles: Sequence[Profile], lines: int | None) -> str:
     if len(profiles) == 1:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else text.WIDTH
-        return text.report(profiles[0].profile, width)
+        return text.report(profiles[0], width, lines)
     if len(profiles) == 2:
-        first, second = profiles
-        comparison = Comparison(first.profile, second.profile)
-        return text.compared(comparison, (first.title, second.title))
-    return text.side_by_side([(each.title, each.profile) for each in profiles])
+        return text.compared(Comparison(*profiles))
+    return text.side_by_side(profiles)
 
 
-def _sessions(profiles: Sequence[Titled]) -> dict[str, Any]:
-    """The summaries by session, in the order of the command; a title that comes again gets a number."""
-    sessions: dict[str, Any] = {}
-    for each in profiles:
-        title, number = each.title, 2
-        while title in sessions:
-            title, number = f"{each.title} ({number})", number + 1
-        sessions[title] = each.profile.summary()
-    return sessions
+def _documents(sessions: Sequence[Session]) -> dict[str, Any]:
+    """The sessions by title, in the order of the command: of a target that refuses the kernel, the error."""
+    documents: dict[str, Any] = {}
+    first = sessions[0]
+    for session in sessions:
+        profile = session.profile
+        if profile is None:
+            assert session.error is not None, "a session has a profile or an error"
+            documents[session.title] = failure(session.error, session.warned)
+            continue
+        document = {**stamp(), **profile.summary(), **details(profile), "warnings": warnings(session.warned)}
+        if session is not first and first.profile is not None:
+            document["comparison"] = comparison(Comparison(first.profile, profile), first.title)
+        documents[session.title] = document
+    return documents
 
 
 def _write(options: argparse.Namespace, profile: Profile) -> list[str]:

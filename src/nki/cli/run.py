@@ -5,24 +5,24 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
-import json
 import math
 import statistics
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from nki.base import knobs
 from nki.base.usage import UsageError
-from nki.base.version import version
-from nki.base.warning import collecting
+from nki.base.warning import Warned, collecting
 from nki.cli import where_time
 from nki.cli.arguments import RUNS, Array
 from nki.cli.job import Work, prepared
-from nki.cli.output import aside
+from nki.cli.output.documents import Run, TensorRecord, Where
+from nki.cli.output.findings import warnings
+from nki.cli.output.printed import print_document, stamp
+from nki.cli.output.streams import aside
 from nki.cli.progress import bar
 from nki.cli.wording import plural
 from nki.compiler import simulated_run
@@ -45,7 +45,7 @@ class Outcome:
     checked: bool = False
     warned: int = 0
     """Number of warnings of the check."""
-    where: dict[str, Any] | None = None
+    where: Where | None = None
     """The time by line and by routine."""
 
 
@@ -61,10 +61,8 @@ def command(options: argparse.Namespace) -> int:
     if save is not None:
         _check_save(save)
     # What a kernel prints while it is specialised must not end up inside the JSON.
-    with (
-        aside() if options.json else contextlib.nullcontext(),
-        prepared(options.kernel, options.arg, options.target, options.cores, options.grid) as work,
-    ):
+    given = options.kernel, options.arg, options.target, options.cores, options.grid
+    with aside() if options.json else contextlib.nullcontext(), collecting() as warned, prepared(*given) as work:
         if simulate and options.where:
             raise UsageError("--where: the simulator runs no native routines", "leave out --simulate")
         if simulate:
@@ -73,8 +71,11 @@ def command(options: argparse.Namespace) -> int:
             outcome = _native(work, options, repeat, save)
     if save is not None:
         _save(save, outcome)
-    report = _report(outcome)
-    print(json.dumps(report, allow_nan=False) if options.json else _text(report))
+    report = _report(outcome, warned)
+    if options.json:
+        print_document(report)
+    else:
+        print(_text(report, outcome.warned))
     return 0
 
 
@@ -139,14 +140,13 @@ def _save(path: Path, outcome: Outcome) -> None:
         np.savez(path, allow_pickle=False, **named)
 
 
-def _report(outcome: Outcome) -> dict[str, Any]:
-    """The outcome as JSON values."""
+def _report(outcome: Outcome, warned: list[Warned]) -> Run:
+    """The outcome as a document."""
     program = outcome.program
-    where = {} if outcome.where is None else {"where": outcome.where}
-    return where | {
+    report: Run = {
+        **stamp(),
         "kernel": program.name,
         "target": program.target,
-        "version": version(),
         "executor": "simulator" if outcome.routines is None else "native",
         "instructions": program.size,
         "routines": outcome.routines,
@@ -157,11 +157,14 @@ def _report(outcome: Outcome) -> dict[str, Any]:
         "run_seconds": statistics.median(outcome.run_seconds),
         "runs": len(outcome.run_seconds),
         "checked": outcome.checked,
-        "warnings": outcome.warned,
+        "warnings": warnings(warned),
     }
+    if outcome.where is not None:
+        report["where"] = outcome.where
+    return report
 
 
-def _described(name: str, dtype: str, array: Array) -> dict[str, Any]:
+def _described(name: str, dtype: str, array: Array) -> TensorRecord:
     """A tensor as JSON values: shortened ``sha256`` of its bytes, ``sum`` in float64 (as text if not finite)."""
     with np.errstate(all="ignore"):
         total = float(array.astype(np.float64).sum())
@@ -170,7 +173,7 @@ def _described(name: str, dtype: str, array: Array) -> dict[str, Any]:
     return {"name": name, "shape": list(array.shape), "dtype": dtype, "sha256": digest, "sum": shown}
 
 
-def _text(report: dict[str, Any]) -> str:
+def _text(report: Run, warned: int) -> str:
     count, routines = report["instructions"], report["routines"]
     lines = [f"{report['kernel']} on {report['target']}: {plural(count, 'instruction')}"]
     if routines is not None:
@@ -182,13 +185,13 @@ def _text(report: dict[str, Any]) -> str:
     for (role, t), kind in zip(rows, types, strict=True):
         total = t["sum"] if isinstance(t["sum"], str) else f"{t['sum']:.9g}"
         lines.append(f"  {role:<6} {t['name']:<{names}}  {kind:<{width}}  sha256 {t['sha256']}  sum {total}")
-    if routines is not None:
-        first, second = report["specialise_seconds"], report["native_seconds"]
+    first, second = report["specialise_seconds"], report["native_seconds"]
+    if first is not None and second is not None:
         parts = f"{_duration(first)} to specialise, {_duration(second)} to native code"
         lines.append(f"  compiled in {_duration(first + second)} ({parts})")
     if report["checked"]:
-        warnings = plural(report["warnings"], "warning") if report["warnings"] else "no hazards"
-        lines.append(f"  checked: {warnings}, and the reference executor gives the same bits")
+        found = plural(warned, "warning") if warned else "no hazards"
+        lines.append(f"  checked: {found}, and the reference executor gives the same bits")
     how = "ran" if routines is not None else "simulated"
     median = f" (median of {report['runs']})" if report["runs"] > 1 else ""
     lines.append(f"  {how} in {_duration(report['run_seconds'])}{median}")

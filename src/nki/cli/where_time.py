@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from nki.backend.cpu.runtime.row_times import RowTime
 from nki.base.source import source_line
+from nki.cli.output.documents import HostRoutine, Where, WhereLine
 from nki.compiler.executable import Executable
 
 ROWS: Final = 12
@@ -15,7 +16,7 @@ ROWS: Final = 12
 _WIDTH: Final = 100
 
 
-def report(executable: Executable, pointers: Sequence[int], runs: int) -> dict[str, Any]:
+def report(executable: Executable, pointers: Sequence[int], runs: int) -> Where:
     """Launch ``runs`` times, after one launch that is not counted, with a look at the clock around each row.
 
     ``nanoseconds`` and ``calls`` are those of one run on average; those of several threads or cores are added up.
@@ -35,8 +36,8 @@ def report(executable: Executable, pointers: Sequence[int], runs: int) -> dict[s
     return {
         "nanoseconds": sum(row.nanoseconds for row in rows) / runs,
         "python_calls": sum(row.calls for row in rows if row.inst and row.inst.effects.prints) / runs,
-        "lines": _summed(rows, runs, _place),
-        "routines": _summed(rows, runs, lambda row: (("routine", routines[row.routine]), ("address", row.routine))),
+        "lines": cast("list[WhereLine]", _summed(rows, runs, _place)),
+        "routines": cast("list[HostRoutine]", _summed(rows, runs, lambda row: _routine(row, routines))),
     }
 
 
@@ -50,6 +51,10 @@ def _place(row: RowTime) -> _Name:
     others = {other.line for other in spans if other is not None and span is not None and other.file == span.file}
     others -= {span.line if span else 0}
     return (*place, ("with", tuple(sorted(others)))) if others else place
+
+
+def _routine(row: RowTime, names: dict[int, str]) -> _Name:
+    return (("routine", names[row.routine]), ("address", row.routine))
 
 
 def _summed(rows: Sequence[RowTime], runs: int, name: Callable[[RowTime], _Name]) -> list[dict[str, Any]]:
@@ -66,7 +71,7 @@ def _summed(rows: Sequence[RowTime], runs: int, name: Callable[[RowTime], _Name]
     ]
 
 
-def text(where: dict[str, Any]) -> list[str]:
+def text(where: Where) -> list[str]:
     """The report as lines of text."""
     total = where["nanoseconds"]
     calls = where["python_calls"]
@@ -76,8 +81,8 @@ def text(where: dict[str, Any]) -> list[str]:
     lines += ["", f"  {'line':<{width}}  {'time':>10}  {'share':>6}  {'calls':>6}"]
     for entry, place in zip(where["lines"][:ROWS], places, strict=False):
         source = source_line(entry["file"], entry["line"]).strip()
-        others = f"  (one loop with line{'s' * (len(entry['with']) > 1)} " if "with" in entry else ""
-        others += ", ".join(map(str, entry["with"])) + ")" if others else ""
+        shared = entry.get("with", ())
+        others = f"  (one loop with line{'s' * (len(shared) > 1)} {', '.join(map(str, shared))})" if shared else ""
         lines.append(_cut(f"  {place:<{width}}  {_numbers(entry, total)}  {source}") + others)
     lines += _rest(where["lines"], total)
     lines += ["", f"  {'':<{width}}  {'time':>10}  {'share':>6}  {'calls':>6}  routine, by its first use"]
@@ -86,7 +91,7 @@ def text(where: dict[str, Any]) -> list[str]:
     return [*lines, *_rest(where["routines"], total)]
 
 
-def _numbers(entry: dict[str, Any], total: float) -> str:
+def _numbers(entry: WhereLine | HostRoutine, total: float) -> str:
     share = entry["nanoseconds"] / total if total else 0.0
     return f"{_micro(entry['nanoseconds']):>10}  {share * 100:>4.1f} %  {entry['calls']:>6g}"
 
@@ -95,7 +100,7 @@ def _micro(nanoseconds: float) -> str:
     return f"{nanoseconds * 1e-3:.1f} µs"
 
 
-def _rest(entries: list[dict[str, Any]], total: float) -> list[str]:
+def _rest(entries: Sequence[WhereLine | HostRoutine], total: float) -> list[str]:
     rest = sum(entry["nanoseconds"] for entry in entries[ROWS:])
     return [f"  {len(entries) - ROWS} more: {rest / total * 100:.1f} %"] if rest else []
 

@@ -18,6 +18,7 @@ from nki.backend.numpy.memory import Memory
 from nki.backend.numpy.whole_numbers import exact_results
 from nki.base import knobs
 from nki.base.device_print import text_of
+from nki.base.errors import BugReports
 from nki.base.source import Where
 from nki.compiler import pipeline, simulated_run
 from nki.frontend.builder import Observer
@@ -180,7 +181,7 @@ def run(
 
     def work(participant: Participant | None) -> Program:
         execution = _Execution(arrays, target, grid, memory, wide, participant, launch)
-        with showing(execution.values):
+        with BugReports(), showing(execution.values):
             return specialise(
                 captured,
                 arguments,

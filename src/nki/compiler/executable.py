@@ -13,6 +13,7 @@ from nki import target as targets
 from nki.backend.cpu.runtime import launch as native
 from nki.backend.cpu.runtime.routines import Progress
 from nki.base import gc_pause, knobs
+from nki.base.errors import BugReports
 from nki.compiler import pipeline, simulated_run
 from nki.compiler.cache import store
 from nki.compiler.cache.captured_values import Seen
@@ -79,7 +80,7 @@ class Executable(native.Executable):
 
     def __init__(self, kernel: Program, progress: Progress | None = None, layout: Layout = DENSE) -> None:
         self.precise = knobs.precise_fp()
-        with gc_pause.paused():
+        with BugReports(), gc_pause.paused():
             super().__init__(lower(kernel), progress, layout)
         self.kernel = kernel
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nki.base import gc_pause, progress
-from nki.base.errors import StageError
+from nki.base.errors import BugReports, StageError
 from nki.compiler.float_arguments import with_float_arguments
 from nki.compiler.hazard_check import CheckHazards
 from nki.frontend.capture import capture
@@ -56,7 +56,7 @@ def compile(  # noqa: A001  # the word of the field, and of the design
     """
     check_stage(stop)
     name = getattr(fn, "__name__", "kernel") if start is None else start.name
-    with gc_pause.paused(), progress.compiling(name):
+    with BugReports(), gc_pause.paused(), progress.compiling(name):
         program = start or _specialised(_given(fn), arguments, target, grid, edges, spills)
         observe("specialise", program)
         if stop == "specialise":

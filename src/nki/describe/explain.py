@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 from nki import isa, language, target
 from nki.base import beta1_errors, gradient_errors, profile_errors
 from nki.base.errors import NkiError
+from nki.base.terms import TERMS, term
 from nki.base.toolchain import is_toolchain
 from nki.base.usage import UsageError, nearest
 from nki.describe import compiler_errors, names
@@ -27,47 +29,78 @@ MARK = "=== "
 """First characters of each entry of ``examples.txt``."""
 
 
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The ``text`` about a topic of a ``kind``; of the list of all topics, also the topics by kind."""
+
+    kind: Literal["list", "error", "vendor error", "rule", "instruction", "operator", "function", "name", "term"]
+    text: str
+    topics: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+
 def topics() -> str:
     """Everything that can be explained, a line each."""
+    return _all().text
+
+
+def _all() -> Explanation:
     errors = [f"  {code}  {_first_line(cls)}" for code, cls in sorted(NkiError.registry.items())]
     errors += ["", "errors of the vendor's compiler", _wrapped(", ".join(compiler_errors.CODES))]
     width = max(map(len, REGISTRY))
     instructions = [f"  {name:<{width}}  {_first_line(cls)}" for name, cls in _public()]
-    operators = _wrapped(", ".join(f"nl.{name}" for name in OPS))
-    functions = _wrapped(", ".join(f"nl.{name}" for name in _functions() if name not in OPS))
-    codes = _wrapped(", ".join(_rules()))
-    parts = ["errors", *errors, "", "instructions", *instructions, "", "operators", operators]
-    parts += ["", "functions", functions, "", "rules", codes]
+    by_kind = {
+        "error": sorted(NkiError.registry),
+        "vendor error": list(compiler_errors.CODES),
+        "instruction": [name for name, _ in _public()],
+        "operator": [f"nl.{name}" for name in OPS],
+        "function": [f"nl.{name}" for name in _functions() if name not in OPS],
+        "rule": _rules(),
+        "term": list(TERMS),
+    }
+    parts = ["errors", *errors, "", "instructions", *instructions]
+    for title, kind in (("operators", "operator"), ("functions", "function"), ("rules", "rule")):
+        parts += ["", title, _wrapped(", ".join(by_kind[kind]))]
+    parts += ["", "terms of profiles", _wrapped(", ".join(TERMS))]
     listed = {*(f"nl.{name}" for name in (*OPS, *_functions())), *(f"nisa.{name}" for name in REGISTRY)}
     listed |= {cls.__name__ for cls in NkiError.registry.values()}
-    others = [name for name in dict.fromkeys(map(names.short, names.index())) if name not in listed]
-    return "\n".join([*parts, "", "other names", _wrapped(", ".join(others))])
+    by_kind["name"] = [name for name in dict.fromkeys(map(names.short, names.index())) if name not in listed]
+    return Explanation("list", "\n".join([*parts, "", "other names", _wrapped(", ".join(by_kind["name"]))]), by_kind)
 
 
 def about(topic: str) -> str:
-    """The explanation of an error code, a rule's code, an instruction, an operator or another public name.
+    """The text of an explanation."""
+    return explanation(topic).text
+
+
+def explanation(topic: str) -> Explanation:
+    """The explanation of an error code, a rule's code, an instruction, an operator or another public name; of "", the
+    list of all.
 
     ``NCC_EVRF066`` is an error of the vendor's compiler; ``NKI-SH001/TL02`` is the rule TL02; ``nl.reciprocal`` the
     operator, ``reciprocal`` the instruction.
     """
+    if not topic:
+        return _all()
     name = topic.strip("[]")
     if compiler_errors.is_code(name):
-        return compiler_errors.about(name)
+        return Explanation("vendor error", compiler_errors.about(name))
     code, _, rule = name.upper().partition("/")
     if not rule and code in NkiError.registry:
-        return error(NkiError.registry[code])
+        return Explanation("error", error(NkiError.registry[code]))
     if rule or code in _rules():
-        return rules(rule or code)
+        return Explanation("rule", rules(rule or code))
     space, _, word = name.rpartition(".")
     cls = REGISTRY.get(word.lower())
     if space in ("", "nisa", "nki.isa") and cls is not None and cls.public:
-        return instruction(cls) + names.since(f"nki.isa.{word.lower()}")
+        return Explanation("instruction", instruction(cls) + names.since(f"nki.isa.{word.lower()}"))
     if space in ("", "nl", "nki.language") and word in OPS:
-        return operator(OPS[word]) + names.since(f"nki.language.{word}")
+        return Explanation("operator", operator(OPS[word]) + names.since(f"nki.language.{word}"))
     if space in ("", "nl", "nki.language") and word in _functions():
-        return function(word, _functions()[word]) + names.since(f"nki.language.{word}")
-    if (explanation := names.explain(name)) is not None:
-        return explanation
+        return Explanation("function", function(word, _functions()[word]) + names.since(f"nki.language.{word}"))
+    if (text := names.explain(name)) is not None:
+        return Explanation("name", text)
+    if (known := term(topic)) is not None:
+        return Explanation("term", f"{known[0]}\n\n{_wrapped(known[1], '')}")
     raise UsageError(f"nothing is known about {topic!r}", _nearest(code, name, word))
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from nki.base.errors import KernelArgumentError
 from nki.base.locks import imported
 from nki.compiler import launch_grid, pipeline
+from nki.frontend.capture import unwrap
 from nki.frontend.errors import NotAFunctionError
 from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.instruction import Inst
@@ -24,6 +25,7 @@ from nki.jit import Adapter, Kernel, adapter_for
 from nki.numerics.floating_point import default_environment
 from nki.profiling.memory_choices import Compiled, compiled
 from nki.profiling.shapes import is_shape_only, placeholder
+from nki.profiling.titles import Origin, arguments_of
 from nki.sim.timing import Trips, deciding_inputs, loop_count
 from nki.target.model import Target
 
@@ -61,6 +63,13 @@ def compiled_kernel(
     arrays = {name: partial(_dense, adapter, tensor) for name, tensor in tensors.items()}
     missing = frozenset(name for name in tensors if is_shape_only(given[name]))
     return result, Inputs(arrays, missing)
+
+
+def origin_of(kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Origin:
+    """The file of a kernel, and its arguments."""
+    launched = as_kernel(kernel)
+    code = getattr(unwrap(launched), "__code__", None)
+    return Origin(getattr(code, "co_filename", ""), arguments_of(launched.bind(args, kwargs)))
 
 
 def as_kernel(kernel: Any) -> Kernel:

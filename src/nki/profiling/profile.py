@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nki import target as targets
 from nki.base.errors import KernelArgumentError, NkiError
@@ -20,11 +20,13 @@ from nki.cost.dma import bandwidth
 from nki.ir.program import Program
 from nki.profiling import measures, notebook, parquet, text, trace, what_if
 from nki.profiling.advice import Advice, advise
-from nki.profiling.compiling import Given, as_kernel, compiled_kernel, trips_of
+from nki.profiling.callers import Callers, callers
+from nki.profiling.compiling import Given, as_kernel, compiled_kernel, origin_of, trips_of
 from nki.profiling.events import CoreEvents
 from nki.profiling.measures import Cost, EngineUse, MemoryUse, Step, TransferSize
 from nki.profiling.memory_choices import Compiled, SpareLoads, same_trips
 from nki.profiling.summary import summary
+from nki.profiling.titles import UNKNOWN, Origin
 from nki.sim.lower_bound import lower_bound
 from nki.sim.timing import TimedProgram, Timeline, Trips
 from nki.target.model import Target
@@ -36,6 +38,17 @@ class Bound:
 
     seconds: float
     resource: str
+
+
+class End(NamedTuple):
+    """A reading of what is not known: a program that a compiler may make (``program`` says which), and the target with
+    all guessed ``facts`` at the ``fast`` or the ``slow`` end of their ranges.
+    """
+
+    timed: TimedProgram
+    target: Target
+    facts: str
+    program: str
 
 
 class Profile:
@@ -52,6 +65,7 @@ class Profile:
         fewest: TimedProgram | None = None,
         wider: TimedProgram | None = None,
         find_spare_loads: Callable[[], SpareLoads | None] = lambda: None,
+        origin: Origin = UNKNOWN,
     ) -> None:
         self.program = program
         self.target = target
@@ -59,6 +73,7 @@ class Profile:
         self.fewest = fewest or timed
         self._wider = wider
         self._find_spare_loads = find_spare_loads
+        self.origin = origin
         self.timeline: Timeline = timed.run(target)
 
     @property
@@ -92,20 +107,29 @@ class Profile:
         return self.device_time + self.launch_time
 
     @property
-    def ends(self) -> list[tuple[TimedProgram, Target]]:
-        """The programs and targets at the ends of the interval; at the fast end, no load is spare, and at the slow end,
-        no result is in the place of an operand.
+    def ends(self) -> list[End]:
+        """The ends of the interval; at the fast end, no load is spare, and at the slow end, no result is in the place
+        of an operand.
         """
-        fast = [self.fewest] if self.spare_loads is None else [self.fewest, self.spare_loads.timed]
-        slow = [self.timed] if self._wider is None else [self.timed, self._wider]
-        bounds = self.target.bound(0), self.target.bound(1)
-        return [(timed, end) for programs, end in zip((fast, slow), bounds, strict=True) for timed in programs]
+        fast = [("as compiled" if self.fewest is self.timed else "with the fewest iterations", self.fewest)]
+        if self.spare_loads is not None:
+            fast.append(("without spare loads", self.spare_loads.timed))
+        slow = [("as compiled", self.timed)]
+        if self._wider is not None:
+            slow.append(("with memory of its own for each result", self._wider))
+        both = (("fast", fast, self.target.bound(0)), ("slow", slow, self.target.bound(1)))
+        return [End(timed, target, facts, name) for facts, programs, target in both for name, timed in programs]
 
     @cached_property
+    def readings(self) -> list[tuple[End, float]]:
+        """The latency in seconds at each end."""
+        return [(end, (end.timed.run(end.target).ns + end.target.launch_ns) * 1e-9) for end in self.ends]
+
+    @property
     def interval(self) -> tuple[float, float]:
         """The latency if every number that is not known exactly were at the fast, or at the slow, end of its range."""
-        times = [(timed.run(end).ns + end.launch_ns) * 1e-9 for timed, end in self.ends]
-        return min(*times, self.latency), max(*times, self.latency)
+        times = [self.latency, *(seconds for _, seconds in self.readings)]
+        return min(times), max(times)
 
     @cached_property
     def spare_loads(self) -> SpareLoads | None:
@@ -202,6 +226,11 @@ class Profile:
         return measures.costs(self.cores, self.critical_path, measures.by_line)
 
     @cached_property
+    def callers(self) -> Callers:
+        """Cost of calls, and of lines by the calls that lead to them; ns."""
+        return callers(self)
+
+    @cached_property
     def by_instruction(self) -> dict[str, Cost]:
         """Cost by mnemonic, the greatest part of the critical path first; ns."""
         return measures.costs(self.cores, self.critical_path, measures.by_mnemonic)
@@ -216,6 +245,11 @@ class Profile:
         """Most bytes per partition in use at one time on a core, by memory."""
         return {memory: max(use.peak for use in self.memory if use.memory == memory) for memory in ("sbuf", "psum")}
 
+    @property
+    def available_memory(self) -> dict[str, int]:
+        """Bytes per partition that a kernel can use, by memory."""
+        return {"sbuf": self.target.sbuf_usable_partition_bytes, "psum": self.target.psum_partition_bytes}
+
     @cached_property
     def advice(self) -> list[Advice]:
         """Changes of the kernel that the model expects to be worth it, the greatest worth first."""
@@ -228,7 +262,8 @@ class Profile:
         Raises :class:`WhatIfError` for an unknown name.
         """
         target = what_if.changed(self.target, changes)
-        return Profile(self.program, target, self.timed, self.fewest, self._wider, lambda: self.spare_loads)
+        origin = self.origin.changed(changes)
+        return Profile(self.program, target, self.timed, self.fewest, self._wider, lambda: self.spare_loads, origin)
 
     def compare(self, other: Profile) -> Comparison:
         """The profile beside another one: another kernel, target or what-if."""
@@ -291,6 +326,15 @@ class Comparison:
     def speedup(self) -> float:
         return self.first.latency / self.second.latency
 
+    @property
+    def changed_lines(self) -> list[tuple[Span | None, float]]:
+        """The lines of both profiles that take more, or less, of the critical path of the second one: the line and the
+        change in ns, the greatest first.
+        """
+        first, second = self.first.lines, self.second.lines
+        changes = [(span, second[span].critical - first[span].critical) for span in first if span in second]
+        return sorted((each for each in changes if abs(each[1]) > 1e-3), key=lambda each: -abs(each[1]))
+
     def __str__(self) -> str:
         return text.compared(self)
 
@@ -316,7 +360,7 @@ def profile(
             chosen = target if target is None or isinstance(target, Target) else targets.find(str(target))
             compiled, inputs = compiled_kernel(kernel, args, kwargs, chosen)
             least, most = trips_of(compiled.timed.program, inputs, trips)
-            return of_program(compiled, most, least)
+            return of_program(compiled, most, least, origin_of(kernel, args, kwargs))
         except NkiError as error:
             __tracebackhide__ = True
             raise strip_frames(error)  # noqa: B904  # its cause is settled
@@ -324,7 +368,9 @@ def profile(
     return predict
 
 
-def of_program(kernel: Program | Compiled, trips: Trips | None = None, least: Trips | None = None) -> Profile:
+def of_program(
+    kernel: Program | Compiled, trips: Trips | None = None, least: Trips | None = None, origin: Origin = UNKNOWN
+) -> Profile:
     """The profile of a kernel after the last stage; ``least``: the fewest iterations, for the interval."""
     compiled = Compiled(TimedProgram(kernel)) if isinstance(kernel, Program) else kernel
     program, wider = compiled.timed.program, compiled.wider
@@ -337,4 +383,4 @@ def of_program(kernel: Program | Compiled, trips: Trips | None = None, least: Tr
         spare = compiled.find_spare_loads()
         return spare.with_trips(program, least or trips or {}) if spare is not None else None
 
-    return Profile(program, targets.find(program.target), timed, fewest, wider, spare_loads)
+    return Profile(program, targets.find(program.target), timed, fewest, wider, spare_loads, origin)

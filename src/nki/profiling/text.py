@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nki.base.source import Span, source_line
+from nki.base.terms import TERMS, limit, resource_name
+from nki.profiling.callers import Calls, call_text, total_of
 from nki.profiling.measures import LEAST_WORTH, Cost, EngineUse
+from nki.profiling.titles import titles
 
 if TYPE_CHECKING:
     from nki.profiling.profile import Comparison, Profile
@@ -17,18 +21,39 @@ if TYPE_CHECKING:
 BAR = 24
 """Characters of a bar; a narrow text has shorter ones."""
 LINES = 8
-"""Most source lines that are listed."""
+"""Source lines that are listed, unless more are asked for."""
+CALLERS = 3
+"""Calls that are listed below a line in a function that several calls reach; all of them with all lines."""
+HEADINGS: Final = ("stalled", "critical", "HBM", "MFU", "MBU", "ridge")
+"""Words of the text that its last lines explain, beside the causes of stalls."""
 WIDTH = 100
 """Columns of the text; source lines are cut to it."""
 WIDTHS: Final = (60, 160)
 """Least and most columns that the text can be given."""
 
 
-def report(profile: Profile, width: int = WIDTH) -> str:
-    """The profile in about 40 lines of ``width`` columns, within :data:`WIDTHS`."""
+def report(profile: Profile, width: int = WIDTH, lines: int | None = LINES) -> str:
+    """The profile in about 40 lines of ``width`` columns, within :data:`WIDTHS`; with ``lines`` lines of the source, or
+    all of them (None).
+    """
     width = min(max(width, WIDTHS[0]), WIDTHS[1])
-    parts = [_head(profile, width), _engines(profile, width), _transfers(profile), _lines(profile, width)]
-    return "\n\n".join(filter(None, [*parts, _memory(profile, width), _advice(profile, width)]))
+    parts = [_head(profile, width), _engines(profile, width), _transfers(profile), _lines(profile, width, lines)]
+    parts += [_memory(profile, width), _advice(profile, width)]
+    shown = "\n\n".join(filter(None, parts))
+    return "\n".join([shown, "", *_words(profile, shown, width)])
+
+
+def _words(profile: Profile, shown: str, width: int) -> list[str]:
+    """The meaning of the words in the text that not everyone knows."""
+    used = {word for word in HEADINGS if word in shown} | {cause for use in profile.engines for cause in use.stalls}
+    if any(use.throttled for use in profile.engines):
+        used.add("slow clock")
+    words = [word for word in TERMS if word in used]
+    longest = max(map(len, words), default=0)
+    rows = ["  words"]
+    for word in words:
+        rows += _wrapped(f"{word:<{longest}}  {TERMS[word]}", "  ", width, " " * (longest + 2))
+    return rows
 
 
 def _head(profile: Profile, width: int) -> str:
@@ -36,7 +61,7 @@ def _head(profile: Profile, width: int) -> str:
     bound = profile.lower_bound
     texts = (
         f"{duration(profile.device_time)} on the device, {duration(profile.launch_time)} of launch",
-        f"at least {duration(bound.seconds)} in any order of these instructions: {bound.resource}",
+        f"at least {duration(bound.seconds)} in any order of these instructions: {limit(bound.resource)}",
         f"{count(profile.instructions, 'instruction')}, {size(profile.hbm_bytes)} to and from HBM, "
         f"{number(profile.flops)}FLOP in products",
         f"MFU {percent(profile.mfu)}, MBU {percent(profile.mbu)}; {_intensity(profile)}",
@@ -121,23 +146,38 @@ def _transfers(profile: Profile) -> str:
     return "\n".join(rows)
 
 
-def _lines(profile: Profile, width: int) -> str:
+def _lines(profile: Profile, width: int, most: int | None) -> str:
     costs = list(profile.lines.items())
     if not costs:
         return ""
-    places = [place(span) for span, _ in costs[:LINES]]
+    rows: list[tuple[str, Cost, str]] = []
+    for span, cost in costs[:most]:
+        rows.append((place(span), cost, source_line(span.file, span.line).strip() if span else ""))
+        paths = sorted(profile.callers.distinct(span), key=lambda path: -path[1].critical)
+        shown = paths[: most and CALLERS]
+        rows += [(f"  from {_call(calls)}", cost, call_text(calls[-1])) for calls, cost in shown]
+        if others := paths[len(shown) :]:
+            rows.append((f"  from {count(len(others), 'other call')}", total_of(cost for _, cost in others), ""))
+    names = [name for name, _, _ in rows]
     if width < WIDTH:  # so that the line itself still has room
-        places = [where.rpartition(os.sep)[2] for where in places]
-    longest = max(map(len, places))
+        names = [name if name.startswith(" ") else name.rpartition(os.sep)[2] for name in names]
+    longest = max(map(len, names))
     total = profile.timeline.ns
-    rows = [f"  {'line':<{longest}}  critical  {'busy':>8}  {'HBM':>9}"]
-    for (span, cost), where in zip(costs, places, strict=False):
-        text = f"  {where:<{longest}}  {percent(_part(cost.critical, total)):>8}  {_cost(cost)}"
-        rows.append(_cut(f"{text}  {source_line(span.file, span.line).strip() if span else ''}", width))
-    if len(costs) > LINES:
-        rest = sum(cost.critical for _, cost in costs[LINES:])
-        rows.append(f"  {count(len(costs) - LINES, 'other line')}: {percent(_part(rest, total))}")
-    return "\n".join(rows)
+    texts = [f"  {'line':<{longest}}  critical  {'busy':>8}  {'HBM':>9}"]
+    for name, (_, cost, code) in zip(names, rows, strict=True):
+        numbers = f"{percent(_part(cost.critical, total)):>8}  {_cost(cost)}"
+        texts.append(_cut(f"  {name:<{longest}}  {numbers}  {code}", width))
+    if rest := costs[len(costs[:most]) :]:
+        critical = sum(cost.critical for _, cost in rest)
+        texts.append(f"  {count(len(rest), 'other line')}: {percent(_part(critical, total))} (--lines all shows them)")
+    return "\n".join(texts)
+
+
+def _call(calls: Calls) -> str:
+    """Calls that lead to a line, outermost first; a file is named once."""
+    names = [place(calls[0])]
+    names += [str(call.line) if call.file == before.file else place(call) for before, call in itertools.pairwise(calls)]
+    return " > ".join(names)
 
 
 def _cost(cost: Cost) -> str:
@@ -146,12 +186,10 @@ def _cost(cost: Cost) -> str:
 
 
 def _memory(profile: Profile, width: int) -> str:
-    target = profile.target
     peaks = profile.peak_memory
-    sizes = {"sbuf": target.sbuf_usable_partition_bytes, "psum": target.psum_partition_bytes}
     parts = [
         f"{memory.upper()} {peaks[memory]} of {available} bytes ({percent(peaks[memory] / available)})"
-        for memory, available in sizes.items()
+        for memory, available in profile.available_memory.items()
     ]
     return "\n".join(_wrapped(f"most memory in use per partition: {', '.join(parts)}", "  ", width))
 
@@ -186,55 +224,55 @@ def _places(spans: Sequence[Span]) -> str:
     return f" ({', '.join(names)})" if names else ""
 
 
-def side_by_side(profiles: Sequence[tuple[str, Profile]]) -> str:
+def side_by_side(profiles: Sequence[Profile]) -> str:
     """Profiles in columns under their titles, the first as the measure of the others."""
-    rows = [("", [title for title, _ in profiles])]
-    rows += [(name, [show(profile) for _, profile in profiles]) for name, show, _ in _MEASURES]
-    first = profiles[0][1]
-    rows.append(("speedup", ["", *(f"{first.latency / each.latency:.2f} x" for _, each in profiles[1:])]))
-    for name in dict.fromkeys(use.engine for _, profile in profiles for use in profile.engines):
-        rows.append((f"{name} busy", [percent(busy_share(profile, name)) for _, profile in profiles]))
+    rows = [("", titles(profiles))]
+    rows += [(name, [show(profile) for profile in profiles]) for name, show, _ in _MEASURES]
+    first = profiles[0]
+    rows.append(("speedup", ["", *(f"{first.latency / each.latency:.2f} x" for each in profiles[1:])]))
+    rows += [(name, list(map(percent, shares))) for name, shares in _busy_shares(profiles)]
     return _columns(rows)
 
 
-def compared(comparison: Comparison, titles: Sequence[str] = ()) -> str:
-    """Two profiles side by side, with the difference of each measure; ``titles`` (empty: kernel and target)."""
-    rows = comparison_rows(comparison, titles)
-    return "\n\n".join(filter(None, [_columns(rows), _changed_lines(comparison.first, comparison.second)]))
+def compared(comparison: Comparison) -> str:
+    """Two profiles side by side, with the difference of each measure."""
+    return "\n\n".join(filter(None, [_columns(comparison_rows(comparison)), _changed_lines(comparison)]))
 
 
-def comparison_rows(comparison: Comparison, titles: Sequence[str] = ()) -> list[tuple[str, list[str]]]:
+def comparison_rows(comparison: Comparison) -> list[tuple[str, list[str]]]:
     """The rows of a comparison: a name, and the cells of both profiles and of their difference; the titles first."""
     first, second = comparison.first, comparison.second
-    rows = [("", [*(titles or titles_of(first, second)), "difference"])]
+    rows = [("", [*titles([first, second]), "difference"])]
     for name, show, value in _MEASURES:
         change = _difference(value(first), value(second), points=show(first).endswith("%")) if value else ""
         rows.append((name, [show(first), show(second), change]))
     rows.append(("speedup", ["", f"{comparison.speedup:.2f} x", ""]))
-    for name in dict.fromkeys(use.engine for profile in (first, second) for use in profile.engines):
-        shares = [busy_share(profile, name) for profile in (first, second)]
-        rows.append((f"{name} busy", [*map(percent, shares), _difference(*shares, points=True)]))
+    for name, shares in _busy_shares([first, second]):
+        rows.append((name, [*map(percent, shares), _difference(*shares, points=True)]))
     return rows
 
 
-def titles_of(first: Profile, second: Profile) -> list[str]:
-    """Two titles that differ."""
-    titles = [f"{each.name} on {each.target}" for each in (first, second)]
-    if titles[0] == titles[1]:
-        titles[1] += " (changed)"
-    return titles
+def measures(comparison: Comparison) -> list[tuple[str, float, float]]:
+    """The measures of a comparison as numbers: a name, that of the first and that of the second profile."""
+    first, second = comparison.first, comparison.second
+    rows = [(name, value(first), value(second)) for name, _, value in _MEASURES if value is not None]
+    return rows + [(name, one, other) for name, (one, other) in _busy_shares([first, second])]
 
 
-def _changed_lines(first: Profile, second: Profile) -> str:
+def _busy_shares(profiles: Sequence[Profile]) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Each engine that one of ``profiles`` uses, with the part of the time in which it is busy in each of them."""
+    for name in dict.fromkeys(use.engine for profile in profiles for use in profile.engines):
+        yield f"{name} busy", tuple(busy_share(profile, name) for profile in profiles)
+
+
+def _changed_lines(comparison: Comparison) -> str:
     """The lines of the kernel whose part of the critical path changed most, if both profiles are of one kernel."""
-    places = [span for span in first.lines if span in second.lines]
-    changes = [(second.lines[span].critical - first.lines[span].critical, span) for span in places]
-    largest = sorted((change for change in changes if abs(change[0]) > 1e-3), key=lambda item: -abs(item[0]))[:LINES]
+    largest = comparison.changed_lines[:LINES]
     if not largest:
         return ""
-    width = max(len(place(span)) for _, span in largest)
+    width = max(len(place(span)) for span, _ in largest)
     rows = [f"  {'line':<{width}}  change of its critical time"]
-    for change, span in largest:
+    for span, change in largest:
         sign = "-" if change < 0 else "+"
         rows.append(f"  {place(span):<{width}}  {sign}{duration(abs(change) * 1e-9)}")
     return "\n".join(rows)
@@ -261,7 +299,7 @@ _MEASURES: Final[tuple[_Measure, ...]] = (
     ("at worst", lambda p: duration(p.interval[1]), lambda p: p.interval[1]),
     ("on the device", lambda p: duration(p.device_time), lambda p: p.device_time),
     ("in any order", lambda p: duration(p.lower_bound.seconds), lambda p: p.lower_bound.seconds),
-    ("because of", lambda p: p.lower_bound.resource, None),
+    ("because of", lambda p: resource_name(p.lower_bound.resource), None),
     ("MFU", lambda p: percent(p.mfu), lambda p: p.mfu),
     ("MBU", lambda p: percent(p.mbu), lambda p: p.mbu),
     ("FLOP per byte", lambda p: _short(p.intensity), lambda p: p.intensity),

@@ -86,7 +86,12 @@ def _body(profile: Profile, listing: Listing) -> Markup:
     source = tag(
         "section",
         tag("h2", "Source", tag("span", "A click on a line highlights its instructions.", class_="note")),
-        tag("div", [tag("span", name) for name in COLUMNS], class_="columns", aria_hidden="true"),
+        tag(
+            "div",
+            [tag("span", name, title=sections.meaning(name)) for name in COLUMNS],
+            class_="columns",
+            aria_hidden="true",
+        ),
         tag("div", listing.markup(), class_="listing", tabindex=0, role="region", aria_label="Source lines"),
         class_="card source long" if listing.length > SHORT else "card source",
         aria_label="Source",
@@ -99,6 +104,7 @@ def _body(profile: Profile, listing: Listing) -> Markup:
         _timeline(),
         tag("div", source, side, class_="pair"),
         tag("div", sections.engines(profile), sections.instructions(profile), class_="halves"),
+        sections.calls(profile, listing),
         tag("div", charts.roofline(profile), charts.memory(profile), sections.transfers(profile), class_="trio"),
     )
     return joined(sections.head(profile), main)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from nki.base.terms import limit
 from nki.profiling.advice import LEAST_WORTH
 from nki.profiling.html.markup import Markup, tag
 from nki.profiling.html.quantities import percent, sentence, time
 from nki.profiling.html.sections import line_buttons, worth
 from nki.profiling.html.source import Listing
-from nki.profiling.measures import ENGINES, engine_of
+from nki.profiling.latency_parts import BETWEEN, LAUNCH, latency_parts
+from nki.profiling.measures import ENGINES
 from nki.profiling.profile import Profile
 
 CHAIN = "dependences"
 """The lower bound's resource that is no engine: the longest chain of results that need each other."""
-NAMES = {"dma": "DMA", "gpsimd": "GpSimd"}
-"""Engines whose names are not those of their queues with a capital."""
+COLOURS = {BETWEEN: "fill-throttled"}
+"""Colours of the parts of the latency that have not their own."""
+NAMES = {LAUNCH: LAUNCH, BETWEEN: BETWEEN, "dma": "DMA", "gpsimd": "GpSimd"}
+"""Parts whose names are not those of their queues with a capital."""
 
 
 def answer(profile: Profile, listing: Listing) -> Markup:
@@ -32,19 +36,8 @@ def answer(profile: Profile, listing: Listing) -> Markup:
 
 
 def path_parts(profile: Profile) -> list[tuple[str, float, str]]:
-    """The parts of the latency: name, ns and class of the colour. The launch, then the engines of the critical path."""
-    ns: dict[str, float] = {}
-    by_rank = {core.rank: core for core in profile.cores}
-    for step in profile.critical_path:
-        core = by_rank[step.core]
-        engine = engine_of(core.queues[int(core.queue[step.row])])
-        ns[engine] = ns.get(engine, 0.0) + step.ns
-    parts = [("launch", profile.launch_time * 1e9, "fill-launch")]
-    parts += [(_name(engine), ns[engine], f"fill-{engine}") for engine in ENGINES if ns.get(engine)]
-    rest = profile.device_time * 1e9 - sum(ns.values())
-    if rest > profile.latency * 1e9 * 0.005:
-        parts.append(("between steps", rest, "fill-throttled"))
-    return parts
+    """The parts of the latency: name, ns and class of the colour."""
+    return [(_name(part), ns, COLOURS.get(part, f"fill-{part}")) for part, ns in latency_parts(profile)]
 
 
 def _bar(parts: list[tuple[str, float, str]], latency: float) -> Markup:
@@ -74,7 +67,7 @@ def _limit(profile: Profile) -> str:
     most = f"{_name(uses[0].engine)}{core} is busy for {percent(uses[0].busy / total)} of the time on the device"
     if bound.resource == CHAIN:
         return f"Instructions that need each other's results: {at_least} at least. {most}, no engine for more."
-    resource = _name(bound.resource) if bound.resource in ENGINES else bound.resource[:1].upper() + bound.resource[1:]
+    resource = _name(bound.resource) if bound.resource in ENGINES else sentence(limit(bound.resource))
     over = profile.latency / bound.seconds if bound.seconds else 1.0
     rest = "this order reaches that" if over < 1.0 + LEAST_WORTH else f"this order takes {over:.2f}× as long"
     return f"{resource}: {at_least} at least in any order, and {rest}. {most}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from nki.profiling.html.markup import Markup, tag
-from nki.profiling.html.payload import capacity, thinned
+from nki.profiling.html.payload import thinned
 from nki.profiling.html.quantities import percent, rate, size, time
 from nki.profiling.html.sections import card
 from nki.profiling.measures import MemoryUse
@@ -100,7 +100,7 @@ def memory(profile: Profile) -> Markup:
     """Bytes per partition in use over time, with the line of the capacity, for each core and memory."""
     several = len(profile.cores) > 1
     end = profile.timeline.ns or 1.0
-    curves = [_curve(use, capacity(profile, use.memory), end, several) for use in profile.memory if use.peak]
+    curves = [_curve(use, profile.available_memory[use.memory], end, several) for use in profile.memory if use.peak]
     unused = [_title(use, several) for use in profile.memory if not use.peak]
     note = tag("p", f"Not used: {'; '.join(unused)}.", class_="note") if unused else None
     return card("Memory over time, per partition", [*curves, note], "memory")

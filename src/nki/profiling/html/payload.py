@@ -240,7 +240,7 @@ def _curve(use: MemoryUse, profile: Profile) -> dict[str, Any]:
     return {
         "name": use.memory,
         "peak": use.peak,
-        "capacity": capacity(profile, use.memory),
+        "capacity": profile.available_memory[use.memory],
         "times": _rounded(np.array(times)).tolist(),
         "used": used,
     }
@@ -254,12 +254,6 @@ def thinned(use: MemoryUse, most: int = MEMORY_POINTS) -> tuple[list[float], lis
     used = np.maximum.reduceat(np.array(use.used), firsts)
     used[-1] = use.used[-1]
     return np.array(use.times)[firsts].tolist(), used.tolist()
-
-
-def capacity(profile: Profile, memory: str) -> int:
-    """Bytes per partition that a kernel can use."""
-    target = profile.target
-    return target.sbuf_usable_partition_bytes if memory == "sbuf" else target.psum_partition_bytes
 
 
 def _tick(ns: float) -> int:

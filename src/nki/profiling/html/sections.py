@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nki.base.source import Span
+from nki.base.terms import TERMS, resource_name, term
 from nki.profiling.advice import Advice
+from nki.profiling.callers import Calls, call_text
 from nki.profiling.html.markup import Child, Markup, tag
 from nki.profiling.html.quantities import count, digits, percent, rate, sentence, size, time
 from nki.profiling.html.source import Listing
-from nki.profiling.measures import LEAST_WORTH, EngineUse
+from nki.profiling.measures import LEAST_WORTH, Cost, EngineUse
 from nki.profiling.profile import Profile
 from nki.profiling.text import about_spare_loads
 
@@ -32,11 +34,15 @@ def head(profile: Profile) -> Markup:
     )
     over = latency / (bound.seconds * 1e9) if bound.seconds else 1.0
     peaks = profile.peak_memory
-    sbuf, psum = profile.target.sbuf_usable_partition_bytes, profile.target.psum_partition_bytes
+    sbuf, psum = profile.available_memory.values()
     figures = [
         _figure("Latency", time(latency), f"{time(profile.launch_time * 1e9)} of it launch", "main"),
         _figure("Range", f"{_plain(fast, latency)} – {time(slow)}", "from guesses about the hardware"),
-        _figure("Lower bound", time(bound.seconds * 1e9), f"{bound.resource}; the kernel takes {digits(over)}×"),
+        _figure(
+            "Lower bound",
+            time(bound.seconds * 1e9),
+            f"{resource_name(bound.resource)}; the kernel takes {digits(over)}×",
+        ),
         _figure("MFU", percent(profile.mfu), f"of {rate(profile.peak_flops, 'FLOP/s')}"),
         _figure("MBU", percent(profile.mbu), f"of {rate(profile.peak_bandwidth, 'B/s')}"),
         _figure("HBM traffic", size(profile.hbm_bytes), f"{_intensity(profile.intensity)} FLOP per byte"),
@@ -56,7 +62,9 @@ def _intensity(value: float) -> str:
 
 
 def _figure(name: str, value: str, note: str, class_: str | None = None) -> Markup:
-    return tag("div", tag("dt", name), tag("dd", value), tag("dd", note, class_="note"), class_=class_)
+    return tag(
+        "div", tag("dt", name, title=meaning(name)), tag("dd", value), tag("dd", note, class_="note"), class_=class_
+    )
 
 
 def worth(entry: Advice) -> Markup:
@@ -112,7 +120,7 @@ def engines(profile: Profile) -> Markup:
         )
         for use in profile.engines
     ]
-    names = ("Engine", "Busy, stalled, idle", "Busy", "By slow clock", "Stalled", "Stalled, by cause", "Instructions")
+    names = ("Engine", "Busy, stalled, idle", "Busy", "Slow clock", "Stalled", "Stalled, by cause", "Instructions")
     return card("Engines and stalls", _table(names, rows), "engines")
 
 
@@ -136,8 +144,11 @@ def _causes(use: EngineUse, core: int) -> list[Child]:
     parts: list[Child] = []
     for cause, ns in sorted(use.stalls.items(), key=lambda item: -item[1]):
         row = use.longest.get(cause)
-        title = "select the instruction that waited longest"
-        name = cause if row is None else tag("button", cause, data_row=row, data_core=core, title=title)
+        known = f"{cause}: {meaning(cause)}. " if meaning(cause) else ""
+        title = f"{known}A click selects the instruction that waited longest."
+        name = tag("span", cause, title=meaning(cause))
+        if row is not None:
+            name = tag("button", cause, data_row=row, data_core=core, title=title)
         parts += [", " if parts else "", name, f" {time(ns)}"]
     return parts
 
@@ -221,13 +232,69 @@ def steps(profile: Profile, listing: Listing) -> Markup:
     )
 
 
+HINTS = {
+    "Latency": "the time that a benchmark on the device would show: the kernel on the device, and the launch",
+    "Range": "the latency if all guesses about the hardware were at the fast, or at the slow, end of their ranges",
+    "Lower bound": "the time that no order of these instructions beats, and what says so",
+    "HBM traffic": f"bytes to and from {TERMS['HBM']}",
+    "Peak memory": "the most bytes per partition in use at one time, of what a kernel can use in SBUF and PSUM",
+    "Critical path": TERMS["critical"],
+    "On engines": TERMS["busy"],
+}
+"""Tooltips of names that are no words of the text, which have their own (:data:`nki.base.terms.TERMS`)."""
+
+
+def meaning(name: str) -> str | None:
+    """The tooltip that explains a name; None for one that needs none."""
+    known = term(name)
+    return HINTS.get(name) or (known[1] if known else None)
+
+
+def calls(profile: Profile, listing: Listing) -> Markup | None:
+    """The tables of what calls cost: each as a whole, and each line that several calls reach; None without calls."""
+    callers = profile.callers
+    if not callers.of_call:
+        return None
+    wholes = [_cost_row(_call_text((call,), listing), cost, profile) for call, cost in callers.of_call.items()]
+    head = ("Critical path", "On engines", "HBM", "Executions")
+    parts = [_table(("Call", *head), wholes)]
+    lines = [
+        _cost_row(_call_text(path, listing), cost, profile, listing.label(line))
+        for line in callers.of_line
+        for path, cost in callers.distinct(line)
+    ]
+    if lines:
+        parts += [tag("h3", "Lines that several calls reach"), _table(("Line", "From", *head), lines)]
+    return card("Calls", parts, "calls")
+
+
+def _cost_row(name: str, cost: Cost, profile: Profile, line: str = "") -> Markup:
+    """A row about what a call costs, or what it costs at a line."""
+    path = sum(each.critical for each in profile.lines.values()) or 1.0
+    first = [tag("th", line, scope="row"), tag("td", name)] if line else [tag("th", name, scope="row")]
+    return tag(
+        "tr",
+        first,
+        _number(percent(cost.critical / path), time(cost.critical)),
+        _number(time(cost.busy)),
+        _number(size(cost.hbm_bytes) if cost.hbm_bytes else ""),
+        _number(count(cost.executions)),
+    )
+
+
+def _call_text(path: Calls, listing: Listing) -> str:
+    """Calls that lead to a line, outermost first, and the text of the last one."""
+    code = call_text(path[-1])
+    return " > ".join(map(listing.label, path)) + (f"  {code}" if code else "")
+
+
 def card(title: str, content: Child | Iterable[Child], class_: str) -> Markup:
     """A part of the report with its title."""
     return tag("section", tag("h2", title), content, class_=f"card {class_}", aria_label=title)
 
 
 def _table(names: Sequence[str], rows: Sequence[Markup]) -> Markup:
-    cells = [tag("th", name, scope="col") if name else tag("td") for name in names]
+    cells = [tag("th", name, scope="col", title=meaning(name)) if name else tag("td") for name in names]
     return tag("div", tag("table", tag("thead", tag("tr", cells)), tag("tbody", rows)), class_="scroll")
 
 

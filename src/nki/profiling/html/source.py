@@ -70,6 +70,10 @@ class Listing:
         """The number of a line, or -1."""
         return -1 if span is None else self._numbers.get((span.file, span.line), -1)
 
+    def label(self, span: Span) -> str:
+        """The short name of a line, which may have no instructions of its own."""
+        return f"{self.names.get(span.file) or Path(span.file).name}:{span.line}"
+
     def _sections(self, file: str) -> list[Section]:
         count = len(_lines(file))
         wanted = [line for name, line in self._numbers if name == file]
