@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from nki.analysis.dependence import DependenceGraph, dependence_graphs, queue_numbers
 from nki.base import gc_pause
@@ -39,6 +40,23 @@ _SAMPLES = 64
 """Most iterations of a loop that are replayed one by one; the average of the last half stands for the others."""
 
 
+class Skip(NamedTuple):
+    """Iterations of a loop that were not replayed: for ``ns`` from ``begin`` on they repeat the last one that was, which
+    began at ``start`` and has the records from ``first`` to ``last``, the one behind the last. ``count``: how many.
+    """
+
+    first: int
+    last: int
+    start: float
+    begin: float
+    ns: float
+    count: int
+
+    @property
+    def end(self) -> float:
+        return self.begin + self.ns
+
+
 @dataclass(slots=True)
 class CoreTimeline:
     """Record of one core. Lists are over records: instructions in the order of their replay, iterations one by one.
@@ -57,6 +75,8 @@ class CoreTimeline:
     replay: Replay
     numbers: list[int] = field(default_factory=list[int])
     weights: list[int] = field(default_factory=list[int])
+    skips: list[Skip] = field(default_factory=list[Skip])
+    """In the order of time; those of an inner loop come before one of the loop around it."""
 
     @property
     def end(self) -> float:
@@ -364,7 +384,9 @@ class _CoreRun:
             steady = len(times) > 2 and abs(times[-1] - times[-2]) <= _STEADY * times[-1]
             if steady or len(times) == _SAMPLES:
                 each = times[-1] if steady else sum(times[_SAMPLES // 2 :]) / (_SAMPLES - _SAMPLES // 2)
-                replay.skip(rest * each)
+                if each > 0.0:
+                    self.timeline.skips.append(Skip(record, len(weights), begin, replay.now, rest * each, rest))
+                    replay.skip(rest * each)
                 weights[record:] = [weight * (1 + rest) for weight in weights[record:]]
                 return
 
