@@ -17,6 +17,7 @@ from nki.base.profile_errors import ProfileFileError
 from nki.base.source import Span
 from nki.cost.dma import bandwidth
 from nki.ir.program import Program
+from nki.ir.stage import Stage
 from nki.jit import strip_frames
 from nki.profiling import measures, notebook, parquet, text, trace, what_if
 from nki.profiling.advice import Advice, advise
@@ -52,6 +53,7 @@ class Profile:
         fewest: TimedProgram | None = None,
         wider: TimedProgram | None = None,
         find_spare_loads: Callable[[], SpareLoads | None] = lambda: None,
+        recompiled: Callable[[Stage], TimedProgram | None] = lambda _: None,
     ) -> None:
         self.program = program
         self.target = target
@@ -59,7 +61,15 @@ class Profile:
         self.fewest = fewest or timed
         self._wider = wider
         self._find_spare_loads = find_spare_loads
+        self._recompiled = recompiled
         self.timeline: Timeline = timed.run(target)
+
+    def recompiled(self, stage: Stage) -> TimedProgram | None:
+        """The kernel with ``stage``, which may change any instruction, and the stages behind that anew; None if it
+        changes nothing, or if the changed kernel needs more memory than there is.
+        """
+        timed = self._recompiled(stage)
+        return None if timed is None else timed.with_trips(same_trips(timed.program, self.program, self.timed.trips))
 
     @property
     def name(self) -> str:
@@ -228,7 +238,8 @@ class Profile:
         Raises :class:`WhatIfError` for an unknown name.
         """
         target = what_if.changed(self.target, changes)
-        return Profile(self.program, target, self.timed, self.fewest, self._wider, lambda: self.spare_loads)
+        programs = self.timed, self.fewest, self._wider
+        return Profile(self.program, target, *programs, lambda: self.spare_loads, self._recompiled)
 
     def compare(self, other: Profile) -> Comparison:
         """The profile beside another one: another kernel, target or what-if."""
@@ -337,4 +348,4 @@ def of_program(kernel: Program | Compiled, trips: Trips | None = None, least: Tr
         spare = compiled.find_spare_loads()
         return spare.with_trips(program, least or trips or {}) if spare is not None else None
 
-    return Profile(program, targets.find(program.target), timed, fewest, wider, spare_loads)
+    return Profile(program, targets.find(program.target), timed, fewest, wider, spare_loads, compiled.recompiled)

@@ -185,16 +185,12 @@ def _lanes(inst: Inst) -> int:
 
 
 class NoDoubleBuffers(Change):
-    """Loads into memory of their own."""
+    """Loads into memory of their own, where that is the memory of another tile, or the kernel has chosen it."""
 
     title = "Loads wait for their memory"
     remedy = (
-        "give the loop two or more tiles to load into in turn (double buffering), or smaller tiles, so that the next "
-        "load runs while the engines use the tile before"
-    )
-    older_remedy = (
-        "make the tile inside the loop, which should be nl.affine_range, so that each iteration has its own; or use "
-        "smaller tiles, so that the next load runs while the engines use the tile before"
+        "use smaller tiles, so that more of them fit, or other addresses, so that the next load runs while the engines "
+        "use the tile before"
     )
 
     def evidence(self) -> str:
@@ -209,8 +205,15 @@ class NoDoubleBuffers(Change):
         return estimates
 
     def unbound(self, core: TimedCore) -> Collection[int]:
-        pairs = ((number, inst, hbm_side(inst)) for number, inst in enumerate(core.core.numbered))
-        return {number for number, inst, pair in pairs if pair is not None and pair[1] in inst.writes()}
+        used: set[Tensor] = set()
+        found: set[int] = set()
+        for number, inst in enumerate(core.core.numbered):
+            if inst.on_rings and (pair := hbm_side(inst)) is not None and pair[1] in inst.writes():
+                tile = pair[1].tensor
+                if tile not in used or tile.address is not None:
+                    found.add(number)  # other loads wait for what the tile itself held: TilesOfRounds
+                used.add(tile)
+        return found
 
 
 class Descriptors(OneByOne):

@@ -1,0 +1,97 @@
+"""Kernels whose loops do work again, or let rounds wait for each other, and the same kernels without that."""
+
+from __future__ import annotations
+
+import nki.isa as nisa
+import nki.language as nl
+from tests.profiling.flawed_kernels import ROWS, VECTOR, _output, _tile
+
+KEPT, NEW = "one tile", "new tiles"
+
+
+def streamed(x, form):
+    """exp(x), block by block: through tiles of each round, or through one tile or two for all rounds."""
+    y = _output(x.shape, x.dtype)
+    loaded = _tile(x.shape[2], x.dtype)
+    raised = loaded if form == "in place" else _tile(x.shape[2], x.dtype)
+    for number in range(x.shape[0]):
+        if form in (NEW, "one result"):
+            loaded = _tile(x.shape[2], x.dtype)
+        if form == NEW:
+            raised = _tile(x.shape[2], x.dtype)
+        nisa.dma_copy(dst=loaded, src=x[number])
+        nisa.activation(dst=raised, op=nl.exp, data=loaded)
+        nisa.dma_copy(dst=y[number], src=raised)
+    return y
+
+
+def halved_streams(x, form):
+    """exp of one half of the columns of each block and tanh of the other, which fill a tile in two parts."""
+    half = x.shape[2] // 2
+    y = _output(x.shape, x.dtype)
+    tile = _tile(x.shape[2], x.dtype)
+    for number in range(x.shape[0]):
+        if form == NEW:
+            tile = _tile(x.shape[2], x.dtype)
+        nisa.dma_copy(dst=tile[:, :half], src=x[number][:, :half])
+        nisa.dma_copy(dst=tile[:, half:], src=x[number][:, half:])
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=0.5, engine=VECTOR)
+        nisa.activation(dst=tile, op=nl.exp, data=tile)
+        nisa.dma_copy(dst=y[number], src=tile)
+    return y
+
+
+def squares_in_a_loop(x, form):
+    """x ** 2, in iterations of a loop on the device of four blocks each."""
+    y = _output(x.shape, x.dtype)
+    columns = x.shape[1]
+
+    def body(i):
+        tile = _tile(columns, x.dtype)
+        for part in range(4):
+            if form == NEW:
+                tile = _tile(columns, x.dtype)
+            rows = nl.ds(i * (4 * ROWS) + part * ROWS, ROWS)
+            nisa.dma_copy(dst=tile, src=x[rows])
+            nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=nl.multiply, engine=VECTOR)
+            nisa.dma_copy(dst=y[rows], src=tile)
+
+    nl.fori_loop(0, x.shape[0] // (4 * ROWS), body)
+    return y
+
+
+def summed_products(x, w, form):
+    """The product of the transpose of ``x`` with ``w``, whose sums are in one tile of PSUM for all, or in new ones."""
+    blocks = x.shape[0] // ROWS
+    y = _output((x.shape[1], w.shape[1]), x.dtype)
+    lhs, rhs = ([_tile(each.shape[1], each.dtype) for _ in range(blocks)] for each in (x, w))
+    for block in range(blocks):
+        nisa.dma_copy(dst=lhs[block], src=x[block * ROWS : block * ROWS + ROWS])
+        nisa.dma_copy(dst=rhs[block], src=w[block * ROWS : block * ROWS + ROWS])
+    total = _tile(512, nl.float32, nl.psum)
+    for row in range(0, x.shape[1], ROWS):
+        for column in range(0, w.shape[1], 512):
+            if form == NEW:
+                total = _tile(512, nl.float32, nl.psum)
+            for block in range(blocks):
+                operands = lhs[block][:, row : row + ROWS], rhs[block][:, column : column + 512]
+                nisa.nc_matmul(dst=total, stationary=operands[0], moving=operands[1], accumulate=block > 0)
+            result = _tile(512, x.dtype)
+            nisa.tensor_copy(dst=result, src=total, engine=VECTOR)
+            nisa.dma_copy(dst=y[row : row + ROWS, column : column + 512], src=result)
+    return y
+
+
+def maxima(x, width):
+    """The greatest number of each row, in tiles of ``width`` columns, of which two do not fit if they are wide."""
+    blocks = x.shape[1] // width
+    y = _output((ROWS, 1), nl.float32)
+    most, part = _tile(1, nl.float32), None
+    nisa.memset(dst=most, value=-3e38)
+    for block in range(blocks):
+        tile, part = _tile(width, x.dtype), _tile(1, nl.float32)
+        nisa.dma_copy(dst=tile, src=x[:, block * width : block * width + width])
+        nisa.tensor_reduce(dst=part, op=nl.maximum, data=tile, axis=1)
+        nisa.tensor_tensor(dst=most, data1=most, data2=part, op=nl.maximum, engine=VECTOR)
+    nisa.dma_copy(dst=y, src=most)
+    return y
