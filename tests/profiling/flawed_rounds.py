@@ -95,3 +95,44 @@ def maxima(x, width):
         nisa.tensor_tensor(dst=most, data1=most, data2=part, op=nl.maximum, engine=VECTOR)
     nisa.dma_copy(dst=y, src=most)
     return y
+
+
+def scaled_by_rows(x, scales, through_hbm):
+    """Blocks of ``x`` times one row of ``scales`` each, which all partitions get by way of HBM, or in one load."""
+    y = _output(x.shape, x.dtype)
+    columns = x.shape[1]
+    for number, first in enumerate(range(0, x.shape[0], ROWS)):
+        tile, row = _tile(columns, x.dtype), slice(number, number + 1)
+        nisa.dma_copy(dst=tile, src=x[first : first + ROWS])
+        if through_hbm:
+            factors = nl.broadcast_to(nl.load(scales[row]), (ROWS, columns))
+        else:
+            factors = _tile(columns, scales.dtype)
+            nisa.dma_copy(dst=factors, src=scales[row].broadcast(0, ROWS))
+        nisa.tensor_tensor(dst=tile, data1=tile, data2=factors, op=nl.multiply, engine=VECTOR)
+        nisa.dma_copy(dst=y[first : first + ROWS], src=tile)
+    return y
+
+
+def shifted_in_a_loop(x, shift, through_hbm):
+    """``x`` plus a row, by a loop on the device, each iteration of which repeats its row over the partitions."""
+    y = _output(x.shape, x.dtype)
+    columns = x.shape[1]
+    row = None
+    if through_hbm:
+        row = _tile(columns, shift.dtype, rows=1)
+        nisa.dma_copy(dst=row, src=shift)
+
+    def body(i):
+        tile, rows = _tile(columns, x.dtype), nl.ds(i * ROWS, ROWS)
+        nisa.dma_copy(dst=tile, src=x[rows])
+        if through_hbm:
+            addends = nl.broadcast_to(row, (ROWS, columns))
+        else:
+            addends = _tile(columns, shift.dtype)
+            nisa.dma_copy(dst=addends, src=shift.broadcast(0, ROWS))
+        nisa.tensor_tensor(dst=tile, data1=tile, data2=addends, op=nl.add, engine=VECTOR)
+        nisa.dma_copy(dst=y[rows], src=tile)
+
+    nl.fori_loop(0, x.shape[0] // ROWS, body)
+    return y

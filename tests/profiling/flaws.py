@@ -25,6 +25,7 @@ REPEATED = "Tiles in which each partition repeats one number"
 FEW = "Instructions on few elements"
 SUMS = "Sums of products on Vector"
 ROWS = "Products of few rows"
+ROWS_BACK = "Rows that go through HBM to be repeated"
 WAITS = "Loads wait for their memory"
 ROUNDS = "One tile for all rounds"
 EXCHANGE = "The short operand of products is stationary"
@@ -221,6 +222,38 @@ FLAWS = [
         )
         for form in ("in place", "one result", "two tiles")
     ],
+    Flaw(
+        ROWS_BACK,
+        flawed_rounds.scaled_by_rows,
+        (shape(1024, 512), shape(8, 512), True),
+        (shape(1024, 512), shape(8, 512), False),
+        also=(NARROW, SHORT, GENERATOR),
+        still=(SHORT, GENERATOR),
+        targets=ALL,
+        more=(
+            ((shape(512, 2048), shape(4, 2048), True), (shape(512, 2048), shape(4, 2048), False)),
+            (
+                (*(shape(rows, 1024, dtype="float32") for rows in (1024, 8)), True),
+                (*(shape(rows, 1024, dtype="float32") for rows in (1024, 8)), False),
+            ),
+        ),
+    ),
+    Flaw(
+        ROWS_BACK,
+        flawed_rounds.shifted_in_a_loop,
+        (shape(4096, 1024), shape(1, 1024), True),
+        (shape(4096, 1024), shape(1, 1024), False),
+        also=(SERIAL_LOOP,),
+        still=(SERIAL_LOOP, RELOADS),
+        targets=ALL,
+        more=(
+            ((shape(2048, 2048), shape(1, 2048), True), (shape(2048, 2048), shape(1, 2048), False)),
+            (
+                (*(shape(rows, 512, dtype="float32") for rows in (8192, 1)), True),
+                (*(shape(rows, 512, dtype="float32") for rows in (8192, 1)), False),
+            ),
+        ),
+    ),
     Flaw(
         ROUNDS,
         flawed_rounds.halved_streams,

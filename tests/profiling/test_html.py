@@ -175,7 +175,7 @@ def test_iterations_that_were_not_replayed_are_a_gap() -> None:
     profile = kernels.of_looped()
     (core,) = profile.cores
     (skip,) = core.timeline.skips
-    begin, end, times = skip.begin, skip.end, skip.count
+    begin, end, times = skip.begin, skip.end, skip.iterations
     assert times == 1000 - int((core.weight == 1).sum() - 2) - 1
     one = float(core.start[core.weight > 1][0] - core.start[np.flatnonzero(core.weight > 1)[0] - 1])
     assert end - begin == pytest.approx(times * one, rel=0.01)

@@ -25,15 +25,15 @@ def filled_again(core: CoreProgram) -> dict[Tensor, list[list[Inst]]]:
     Only tiles to which the user has given no address, and which the instructions of one body use: that of the kernel,
     or that of one loop, each iteration of which fills the tile before it reads it.
     """
-    bodies = list(_bodies(core.body))
+    parts = list(bodies(core.body))
     candidates: set[Tensor] = set()
-    for body in bodies:
+    for body in parts:
         candidates |= _written_twice(body)
     if not candidates:
         return {}
     uses: dict[Tensor, list[Inst]] = {}
     place: dict[Tensor, int] = {}
-    for number, body in enumerate(bodies):
+    for number, body in enumerate(parts):
         for inst in body:
             tensors = dict.fromkeys(access.tensor for access in (*inst.accesses(), *inst.indexed_by()))
             for tensor in tensors:
@@ -50,13 +50,13 @@ def filled_again(core: CoreProgram) -> dict[Tensor, list[list[Inst]]]:
     return found
 
 
-def _bodies(body: Iterable[Statement]) -> Iterator[list[Inst]]:
+def bodies(body: Iterable[Statement]) -> Iterator[list[Inst]]:
     """The instructions of the kernel outside of loops, and those directly in each loop."""
     statements = list(body)
     yield [statement for statement in statements if isinstance(statement, Inst)]
     for statement in statements:
         if not isinstance(statement, Inst):
-            yield from _bodies(statement.body)
+            yield from bodies(statement.body)
 
 
 def _written_twice(body: Sequence[Inst]) -> set[Tensor]:

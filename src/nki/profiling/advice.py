@@ -24,6 +24,7 @@ from nki.profiling.changes.iterations import serial_loops
 from nki.profiling.changes.moves import Eviction, OnGpSimd
 from nki.profiling.changes.products import FewRows, ShortStationary, SumsOutsidePsum
 from nki.profiling.changes.reloads import Reloads
+from nki.profiling.changes.repeats import RepeatedRows
 from nki.profiling.changes.rounds import TilesOfRounds
 from nki.profiling.changes.transfers import Descriptors, FewPartitions, NoDoubleBuffers, ShortRows
 from nki.profiling.measures import LEAST_WORTH, waits_for_others
@@ -45,6 +46,7 @@ KINDS: tuple[Callable[[Target], Change], ...] = (
     FewPartitions,
     Reloads,
     ThroughHbm,
+    RepeatedRows,
     TilesOfRounds,
     NoDoubleBuffers,
     Descriptors,

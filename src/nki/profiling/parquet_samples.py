@@ -180,8 +180,8 @@ def throughput(core: CoreEvents) -> tuple[Column, Column]:
     runs = np.ones(len(core), np.int64)
     for skip in core.timeline.skips:  # at their mean rate
         in_loop = rows[(rows >= skip.first) & (rows < skip.last)]
-        rate = float((moved[core.number[in_loop]] * runs[in_loop]).sum()) * skip.count / skip.ns
-        runs[skip.first : skip.last] *= 1 + skip.count
+        rate = float((moved[core.number[in_loop]] * runs[in_loop]).sum()) * skip.iterations / skip.ns
+        runs[skip.first : skip.last] *= 1 + skip.iterations
         changes += [(skip.begin, rate), (skip.end, -rate)]
     times, values = steps(changes)
     return times, np.where(np.abs(values) < 1e-9, 0.0, values)

@@ -42,7 +42,7 @@ _SAMPLES = 64
 
 
 class Skip(NamedTuple):
-    """Iterations of a loop that were not replayed, ``count`` of them: for ``ns`` from ``begin`` on they repeat the last
+    """Iterations of a loop that were not replayed, as many as ``iterations``: for ``ns`` from ``begin`` on they repeat the last
     one that was, which began at ``start`` and has the records from ``first`` to the one before ``last``.
     """
 
@@ -51,7 +51,7 @@ class Skip(NamedTuple):
     start: float
     begin: float
     ns: float
-    count: int
+    iterations: int
 
     @property
     def end(self) -> float:

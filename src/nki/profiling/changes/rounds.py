@@ -94,9 +94,10 @@ class TilesOfRounds(Rewriting):
         """The tiles of which two values are in use at one time; each iteration of a loop by itself."""
         found: dict[Tensor, None] = {}
         uses: dict[Tensor, tuple[float, float]] = {}
-        tiles = [[t for t in {a.tensor for a in inst.accesses()} if t in self.origins] for inst in events.instructions]
+        tiles = [{a.tensor for a in inst.accesses() if a.tensor in self.origins} for inst in events.instructions]
         last = -1
-        numbers, starts, ends = (column.tolist() for column in (events.number, events.start, events.end))
+        numbers: list[int] = events.number.tolist()
+        starts, ends = (column.tolist() for column in (events.start, events.end))
         for number, start, end in zip(numbers, starts, ends, strict=True):
             if number < last:
                 found |= dict.fromkeys(self._meeting(uses))

@@ -103,7 +103,7 @@ def _core(
     estimates, of_instruction = _estimates(core, sources)
     _write_rows(core, stream)
     count = _write_instructions(core, listing, mnemonics, operands, of_instruction, stream)
-    skipped = [(skip.begin, skip.end, skip.count) for skip in core.timeline.skips]
+    skipped = [(skip.begin, skip.end, skip.iterations) for skip in core.timeline.skips]
     tables, slow = core.timeline.replay.table_loads, throttled(core, skipped)
     _write_stretches(tables, stream)
     _write_stretches(slow, stream)
