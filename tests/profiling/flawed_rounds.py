@@ -136,3 +136,39 @@ def shifted_in_a_loop(x, shift, through_hbm):
 
     nl.fori_loop(0, x.shape[0] // ROWS, body)
     return y
+
+
+def scanned(u, rates, left, right, engines):
+    """A scan over time for the states of each row, whose products beside it run on ``engines``."""
+    y = _output(u.shape, u.dtype)
+    rows, columns = u.shape[0], u.shape[1]
+    x, speeds, total = (_tile(each, nl.float32, rows=rows) for each in (columns, rates.shape[1], columns))
+    nisa.dma_copy(dst=x, src=u)
+    nisa.dma_copy(dst=speeds, src=rates)
+    nisa.memset(dst=total, value=0.0)
+    for n in range(rates.shape[1]):
+        decay, one, two, state = (_tile(columns, nl.float32, rows=rows) for _ in range(4))
+        nisa.activation(dst=decay, op=nl.exp, data=x, scale=speeds[:, n : n + 1])
+        nisa.dma_copy(dst=one, src=left[n : n + 1].broadcast(0, rows))
+        nisa.dma_copy(dst=two, src=right[n : n + 1].broadcast(0, rows))
+        nisa.tensor_tensor(dst=one, data1=one, data2=x, op=nl.multiply, engine=engines[0])
+        nisa.tensor_tensor_scan(dst=state, data0=decay, data1=one, initial=0.0, op0=nl.multiply, op1=nl.add)
+        nisa.tensor_tensor(dst=state, data1=state, data2=two, op=nl.multiply, engine=engines[1])
+        nisa.tensor_tensor(dst=total, data1=total, data2=state, op=nl.add, engine=VECTOR)
+    nisa.dma_copy(dst=y, src=total)
+    return y
+
+
+def polynomials(x, engines):
+    """x ** 4 + x ** 2 of each tile, whose second half runs on ``engines`` in turn."""
+    y = _output(x.shape, x.dtype)
+    for number, first in enumerate(range(0, x.shape[1], 1024)):
+        tile, square, fourth = (_tile(1024, x.dtype) for _ in range(3))
+        nisa.dma_copy(dst=tile, src=x[:, first : first + 1024])
+        nisa.tensor_tensor(dst=square, data1=tile, data2=tile, op=nl.multiply, engine=VECTOR)
+        nisa.tensor_tensor(dst=fourth, data1=square, data2=square, op=nl.multiply, engine=VECTOR)
+        on = engines[number % len(engines)]
+        nisa.tensor_tensor(dst=fourth, data1=fourth, data2=square, op=nl.add, engine=on)
+        nisa.tensor_tensor(dst=square, data1=fourth, data2=square, op=nl.maximum, engine=on)
+        nisa.dma_copy(dst=y[:, first : first + 1024], src=square)
+    return y

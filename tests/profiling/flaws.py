@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import nki
@@ -26,6 +27,9 @@ FEW = "Instructions on few elements"
 SUMS = "Sums of products on Vector"
 ROWS = "Products of few rows"
 ROWS_BACK = "Rows that go through HBM to be repeated"
+IDLE = "Vector computes what GpSimd could"
+MOVES = {f"{one} computes what {two} could" for one, two in permutations(("Vector", "GpSimd", "Scalar"), 2)}
+"""Advice that any kernel may get beside another: the model is asked what it gains."""
 WAITS = "Loads wait for their memory"
 ROUNDS = "One tile for all rounds"
 EXCHANGE = "The short operand of products is stationary"
@@ -59,6 +63,13 @@ COLUMN = (shape(128, 16384), shape(128, 1, dtype="float32"))
 ALL = ("trn1", "trn2", "trn3")
 BALANCED = (*(kernels.SCALAR,) * 3, kernels.VECTOR)
 SQUARE = (shape(1024, 1024), shape(1024, 1024))
+
+
+def scan(rows: int, columns: int, states: int) -> tuple[Any, ...]:
+    sizes = (rows, columns), (rows, states), (states, columns), (states, columns)
+    return tuple(shape(*each, dtype="float32") for each in sizes)
+
+
 FLAWS = [
     Flaw(
         SHORT,
@@ -251,6 +262,33 @@ FLAWS = [
             (
                 (*(shape(rows, 512, dtype="float32") for rows in (8192, 1)), True),
                 (*(shape(rows, 512, dtype="float32") for rows in (8192, 1)), False),
+            ),
+        ),
+    ),
+    Flaw(
+        IDLE,
+        flawed_rounds.scanned,
+        (*scan(128, 512, 16), (kernels.VECTOR, kernels.VECTOR)),
+        (*scan(128, 512, 16), (kernels.GPSIMD, kernels.GPSIMD)),
+        more=(
+            ((*scan(128, 1024, 8), (kernels.VECTOR,) * 2), (*scan(128, 1024, 8), (kernels.GPSIMD,) * 2)),
+            ((*scan(128, 256, 32), (kernels.VECTOR,) * 2), (*scan(128, 256, 32), (kernels.GPSIMD,) * 2)),
+        ),
+    ),
+    Flaw(
+        IDLE,
+        flawed_rounds.polynomials,
+        (shape(128, 16384, dtype="float32"), (kernels.VECTOR,)),
+        (shape(128, 16384, dtype="float32"), (kernels.GPSIMD, kernels.GPSIMD, kernels.VECTOR)),
+        still=(OVERLAP,),
+        more=(
+            (
+                (shape(128, 12288, dtype="float32"), (kernels.VECTOR,)),
+                (shape(128, 12288, dtype="float32"), (kernels.GPSIMD, kernels.GPSIMD, kernels.VECTOR)),
+            ),
+            (
+                (shape(128, 18432, dtype="float32"), (kernels.VECTOR,)),
+                (shape(128, 18432, dtype="float32"), (kernels.GPSIMD, kernels.GPSIMD, kernels.VECTOR)),
             ),
         ),
     ),

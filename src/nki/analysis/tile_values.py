@@ -63,18 +63,29 @@ def _written_twice(body: Sequence[Inst]) -> set[Tensor]:
     """Tiles of which some place is written more than once by instructions that do not add to it."""
     seen: set[tuple[Tensor, int]] = set()
     found: set[Tensor] = set()
+    filled: dict[object, tuple[int, ...]] = {}
+    """By the form of an instruction, the numbers of the operands that it fills: most kernels have few forms."""
     for inst in body:
-        adds = inst.accumulates
-        for access in inst.writes():
-            tensor = access.tensor
-            if adds or tensor.buffer not in _TILES or tensor.address is not None:
-                continue
-            place = tensor, access.offset
-            if place in seen:
-                found.add(tensor)
-            else:
+        form = inst.known_form or inst.form()
+        numbers = filled.get(form)
+        accesses = inst.accesses()
+        if numbers is None:
+            numbers = filled[form] = _filled(inst)
+        for number in numbers:
+            access = accesses[number]
+            place = access.tensor, access.offset
+            if place not in seen:
                 seen.add(place)
+            elif access.tensor.address is None:
+                found.add(access.tensor)
     return found
+
+
+def _filled(inst: Inst) -> tuple[int, ...]:
+    """The numbers of the operands, in SBUF and PSUM, that ``inst`` writes and does not add to."""
+    if inst.accumulates:
+        return ()
+    return tuple([n for n, (access, _, writes) in enumerate(inst.uses()) if writes and access.buffer in _TILES])
 
 
 def _values(tensor: Tensor, uses: list[Inst]) -> list[list[Inst]]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 from nki.analysis.access_pattern import pattern_of
@@ -21,7 +23,7 @@ from nki.profiling.changes.combining import Combined, FewElements, RepeatedOpera
 from nki.profiling.changes.computing import Chains, Float32Products, Tables, Transposes
 from nki.profiling.changes.intermediates import ThroughHbm
 from nki.profiling.changes.iterations import serial_loops
-from nki.profiling.changes.moves import Eviction, OnGpSimd
+from nki.profiling.changes.moves import Eviction, OnOtherEngine
 from nki.profiling.changes.products import FewRows, ShortStationary, SumsOutsidePsum
 from nki.profiling.changes.reloads import Reloads
 from nki.profiling.changes.repeats import RepeatedRows
@@ -62,7 +64,7 @@ KINDS: tuple[Callable[[Target], Change], ...] = (
     ShortStationary,
     lambda target: Eviction(target, "vector", "scalar"),
     lambda target: Eviction(target, "scalar", "vector"),
-    lambda target: OnGpSimd(target, "gpsimd", "vector"),
+    *(partial(OnOtherEngine, source=one, goal=two) for one, two in permutations(("vector", "gpsimd", "scalar"), 2)),
 )
 """The changes that advice asks about."""
 

@@ -42,8 +42,8 @@ _SAMPLES = 64
 
 
 class Skip(NamedTuple):
-    """Iterations of a loop that were not replayed, as many as ``iterations``: for ``ns`` from ``begin`` on they repeat the last
-    one that was, which began at ``start`` and has the records from ``first`` to the one before ``last``.
+    """Iterations of a loop that were not replayed, as many as ``iterations``: for ``ns`` from ``begin`` on they repeat
+    the last one that was, which began at ``start`` and has the records from ``first`` to the one before ``last``.
     """
 
     first: int
