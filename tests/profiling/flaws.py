@@ -9,7 +9,7 @@ from typing import Any
 import nki
 from nki.profiling.advice import SERIAL_LOOP
 from tests.profiling import flawed_kernels as kernels
-from tests.profiling import flawed_products, flawed_rounds
+from tests.profiling import flawed_products, flawed_repeats, flawed_rounds
 from tests.profiling import kernels as loops
 from tests.profiling.flawed_rounds import KEPT, NEW
 
@@ -27,6 +27,7 @@ FEW = "Instructions on few elements"
 SUMS = "Sums of products on Vector"
 ROWS = "Products of few rows"
 ROWS_BACK = "Rows that go through HBM to be repeated"
+AGAIN = "The same results computed again"
 IDLE = "Vector computes what GpSimd could"
 MOVES = {f"{one} computes what {two} could" for one, two in permutations(("Vector", "GpSimd", "Scalar"), 2)}
 """Advice that any kernel may get beside another: the model is asked what it gains."""
@@ -266,6 +267,50 @@ FLAWS = [
         ),
     ),
     Flaw(
+        AGAIN,
+        flawed_repeats.sums_of_norms,
+        (shape(512, 512, dtype="float32"), shape(1024, 512, dtype="float32"), False),
+        (shape(512, 512, dtype="float32"), shape(1024, 512, dtype="float32"), True),
+        also=(RELOADS, TWO, GENERATOR, FEW),
+        still=(TWO, FEW, GENERATOR),
+        targets=ALL,
+        more=(
+            ((shape(768, 1024), shape(512, 1024), False), (shape(768, 1024), shape(512, 1024), True)),
+            (
+                (shape(1024, 1024, dtype="float32"), shape(512, 1024, dtype="float32"), False),
+                (shape(1024, 1024, dtype="float32"), shape(512, 1024, dtype="float32"), True),
+            ),
+        ),
+    ),
+    Flaw(
+        AGAIN,
+        flawed_repeats.weighted_in_a_loop,
+        (shape(4096, 1024), shape(128, 1024), False),
+        (shape(4096, 1024), shape(128, 1024), True),
+        also=(SERIAL_LOOP, RELOADS, TWO),
+        still=(SERIAL_LOOP,),
+        targets=ALL,
+        more=(
+            ((shape(2048, 2048), shape(128, 2048), False), (shape(2048, 2048), shape(128, 2048), True)),
+            (
+                (shape(8192, 512, dtype="float32"), shape(128, 512, dtype="float32"), False),
+                (shape(8192, 512, dtype="float32"), shape(128, 512, dtype="float32"), True),
+            ),
+        ),
+    ),
+    Flaw(
+        AGAIN,
+        flawed_repeats.products_with_powers,
+        (shape(128, 2048), shape(128, 512), False),
+        (shape(128, 2048), shape(128, 512), True),
+        also=(FEW, CLOCK, SHORT, GENERATOR),
+        still=(CLOCK, SHORT, GENERATOR),
+        more=(
+            ((shape(128, 3072), shape(128, 512), False), (shape(128, 3072), shape(128, 512), True)),
+            ((shape(128, 1024), shape(128, 512), False), (shape(128, 1024), shape(128, 512), True)),
+        ),
+    ),
+    Flaw(
         IDLE,
         flawed_rounds.scanned,
         (*scan(128, 512, 16), (kernels.VECTOR, kernels.VECTOR)),
@@ -394,6 +439,7 @@ FLAWS = [
         kernels.multiples,
         (*FLOATS, False),
         (*FLOATS, True),
+        also=(AGAIN,),  # each round doubles the same tile
         targets=ALL,
         more=(
             ((shape(128, 4096, dtype="float32"),) * 2 + (False,), (shape(128, 4096, dtype="float32"),) * 2 + (True,)),

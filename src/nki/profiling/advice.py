@@ -18,6 +18,7 @@ from nki.base.source import Span
 from nki.cost.tensor_array import TensorClock
 from nki.ir.instruction import Inst
 from nki.ir.types import Access
+from nki.profiling.changes.again import ComputedAgain
 from nki.profiling.changes.change import Change, Found, lines
 from nki.profiling.changes.combining import Combined, FewElements, RepeatedOperand
 from nki.profiling.changes.computing import Chains, Float32Products, Tables, Transposes
@@ -49,6 +50,7 @@ KINDS: tuple[Callable[[Target], Change], ...] = (
     Reloads,
     ThroughHbm,
     RepeatedRows,
+    ComputedAgain,
     TilesOfRounds,
     NoDoubleBuffers,
     Descriptors,

@@ -113,7 +113,7 @@ class OnOtherEngine(Rewriting):
         return with_instructions(core, {id(inst): (inst.replace(engine=other),) for inst in moved}) if moved else core
 
     def _choices(self, profile: Profile) -> Iterator[dict[Span | None, _Line]]:
-        """All that may move, by line. In short programs, whole rounds are another choice: the same part of each line."""
+        """All that may move, by line. In short programs whole rounds are another choice: the same part of each."""
         loads = _Loads(_busy(profile, self.source), _busy(profile, self.goal), 0.0)
         self.surplus = loads.source - loads.goal
         if self.surplus < LEAST_WORTH * profile.latency * 1e9 or not self._is_critical(profile):

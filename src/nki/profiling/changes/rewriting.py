@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, ClassVar
 
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, changed
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import Stage
+from nki.ir.types import Tensor
 from nki.profiling.changes.change import Change
 from nki.sim.timing import Timeline
 from nki.target.model import Target
@@ -82,3 +84,12 @@ def with_instructions(core: CoreProgram, instead: Mapping[int, tuple[Inst, ...]]
 
     body: tuple[Statement, ...] = changed(core.body, change)
     return core.with_body(body)
+
+
+def tile_like(tensor: Tensor, names: set[str]) -> Tensor:
+    """A new tile of the form of ``tensor``, with a name that is not in ``names``, which gets it."""
+    name = next(name for number in count(1) if (name := f"{tensor.name}.{number}") not in names)
+    names.add(name)
+    tile = Tensor(name, tensor.shape, tensor.dtype, tensor.buffer, span=tensor.span)
+    tile.site = tensor.site
+    return tile

@@ -13,7 +13,7 @@ from nki.ir.program import CoreProgram
 from nki.ir.types import Tensor
 from nki.passes.renaming import renamed_instruction
 from nki.profiling.changes.change import MOST_LINES
-from nki.profiling.changes.rewriting import Rewriting, with_instructions
+from nki.profiling.changes.rewriting import Rewriting, tile_like, with_instructions
 from nki.profiling.events import CoreEvents
 from nki.sim.timing import Timeline
 from nki.target.model import Target
@@ -67,11 +67,8 @@ class TilesOfRounds(Rewriting):
         tiles: list[Tensor] = []
         for tensor, parts in values.items():
             self.origins[tensor] = tensor
-            for number, part in enumerate(parts[1:], 1):
-                name = next(name for name in _names(tensor.name, number) if name not in names)
-                names.add(name)
-                tile = Tensor(name, tensor.shape, tensor.dtype, tensor.buffer, span=tensor.span)
-                tile.site = tensor.site
+            for part in parts[1:]:
+                tile = tile_like(tensor, names)
                 tiles.append(tile)
                 self.origins[tile] = tensor
                 for inst in part:
@@ -117,10 +114,3 @@ class TilesOfRounds(Rewriting):
             spans.sort()
             if any(after[0] < before[1] for before, after in pairwise(spans)):
                 yield origin
-
-
-def _names(name: str, number: int) -> Iterator[str]:
-    """Names for the tile of a value."""
-    yield f"{name}.{number}"
-    for more in range(1, 1 << 20):
-        yield f"{name}.{number}.{more}"
