@@ -172,3 +172,74 @@ def polynomials(x, engines):
         nisa.tensor_tensor(dst=square, data1=fourth, data2=square, op=nl.maximum, engine=on)
         nisa.dma_copy(dst=y[:, first : first + 1024], src=square)
     return y
+
+
+def divided_by_sums(x, rounds):
+    """Each row of a small matrix over its sum, again and again; a partition has one matrix."""
+    y = _output(x.shape, x.dtype)
+    tokens, size = x.shape[0], int(x.shape[1] ** 0.5)
+    tile = _tile(x.shape[1], x.dtype, rows=tokens)
+    nisa.dma_copy(dst=tile, src=x)
+    for _ in range(rounds):
+        for row in range(size):
+            part, total = tile[:, row * size : row * size + size], _tile(1, nl.float32, rows=tokens)
+            nisa.tensor_reduce(dst=total, op=nl.add, data=part, axis=1)
+            nisa.reciprocal(dst=total, data=total)
+            nisa.tensor_scalar(dst=part, data=part, op0=nl.multiply, operand0=total)
+    nisa.dma_copy(dst=y, src=tile)
+    return y
+
+
+def every_second_column(x, whole):
+    """The even columns of ``x``: by a transfer that steps over the others, or ``whole`` rows and a step on chip."""
+    rows, columns = x.shape
+    y = _output((rows, columns // 2), x.dtype)
+    tile = _tile(columns // 2, x.dtype, rows=rows)
+    if whole:
+        loaded = _tile(columns, x.dtype, rows=rows)
+        nisa.dma_copy(dst=loaded, src=x)
+        nisa.tensor_copy(dst=tile, src=loaded[:, ::2])
+    else:
+        nisa.dma_copy(dst=tile, src=x[:, ::2])
+    nisa.dma_copy(dst=y, src=tile)
+    return y
+
+
+def turned_by_dma(x, at_once):
+    """The transpose of the first 128 columns of ``x``, by DMA: 128 rows in a transfer, or all."""
+    rows = x.shape[0]
+    y, tile = _output((ROWS, rows), x.dtype), _tile(rows, x.dtype)
+    step = rows if at_once else ROWS
+    for row in range(0, rows, step):
+        nisa.dma_transpose(dst=tile[:, row : row + step], src=x[row : row + step, 0:ROWS])
+    nisa.dma_copy(dst=y, src=tile)
+    return y
+
+
+def rows_by_index(x, numbers, column, at_once):
+    """The rows of ``x`` that ``numbers`` name, or the same in a ``column``: one by one, or all at once."""
+    columns = x.shape[1]
+    y, tile = _output((ROWS, columns), x.dtype), _tile(columns, x.dtype)
+    if at_once:
+        index = _tile(1, column.dtype)
+        nisa.dma_copy(dst=index, src=column)
+        nisa.dma_copy(dst=tile, src=x.vector_select(0, index))
+    else:
+        index = _tile(ROWS, numbers.dtype, rows=1)
+        nisa.dma_copy(dst=index, src=numbers)
+        for row in range(ROWS):
+            nisa.dma_copy(dst=tile[row : row + 1], src=x[nl.ds(index[0:1, row : row + 1], 1)])
+    nisa.dma_copy(dst=y, src=tile)
+    return y
+
+
+def rows_repeated(x, rows):
+    """The sum of all rows of ``x``, each of which is loaded into some partitions."""
+    y, total = _output((rows, x.shape[1]), x.dtype), _tile(x.shape[1], x.dtype, rows=rows)
+    nisa.memset(dst=total, value=0.0)
+    for number in range(x.shape[0]):
+        tile = _tile(x.shape[1], x.dtype, rows=rows)
+        nisa.dma_copy(dst=tile, src=x[number : number + 1].broadcast(0, rows))
+        nisa.tensor_tensor(dst=total, data1=total, data2=tile, op=nl.add, engine=VECTOR)
+    nisa.dma_copy(dst=y, src=total)
+    return y

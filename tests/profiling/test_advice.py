@@ -16,9 +16,11 @@ from nki.profiling.profile import Profile
 from nki.target import GEN2
 from tests.profiling import flawed_beta1_kernels as beta1
 from tests.profiling import flawed_kernels as kernels
+from tests.profiling import flawed_rounds
 from tests.profiling import kernels as loops
 from tests.profiling.flaws import (
     CLOCK,
+    FEW,
     FLAWS,
     GENERATOR,
     LONG,
@@ -29,6 +31,7 @@ from tests.profiling.flaws import (
     Flaw,
     shape,
 )
+from tests.profiling.flaws_of_rounds import FLAWS_OF_ROUNDS
 from validation import matmul
 
 
@@ -36,7 +39,7 @@ def profiled(kernel: Any, *arguments: Any, target: str = "trn2") -> Profile:
     return nki.profile(nki.jit(kernel), target=target)(*arguments)
 
 
-RUNS = [(flaw, target) for flaw in FLAWS for target in flaw.targets]
+RUNS = [(flaw, target) for flaw in (*FLAWS, *FLAWS_OF_ROUNDS) for target in flaw.targets]
 
 
 def titles(profile: Profile) -> list[str]:
@@ -181,7 +184,7 @@ def test_a_clock_that_idle_rows_keep_slow() -> None:
     ("title", "kernel", "flawed", "mended", "words"),
     [
         (SHORT, beta1.doubled, (LONG, 64), (LONG, 2048), "nl.load or nl.store"),
-        (NARROW, beta1.exponential, (shape(1024, 2048), 16), (shape(1024, 2048), 128), "reshape the tensor in HBM"),
+        (NARROW, beta1.exponential, (shape(1024, 2048), 16), (shape(1024, 2048), 128), "take more rows at once"),
         (RELOADS, beta1.divided_by_sums, (shape(256, 8192), False), (shape(256, 8192), True), "keep the tile in SBUF"),
     ],
 )
@@ -217,3 +220,63 @@ def test_remedies_are_those_of_the_target() -> None:
         profile = profiled(kernels.scale, LONG, 64, target=target)
         advice = next(advice for advice in profile.advice if advice.title == GENERATOR)
         assert words in advice.remedy
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize(("tokens", "size"), [(8, 4), (16, 8), (4, 4)])
+def test_no_more_partitions_where_there_are_no_more_rows(tokens: int, size: int, target: str) -> None:
+    """Each row of a small matrix is divided by its sum: all elements fit one instruction as they are."""
+    profile = profiled(flawed_rounds.divided_by_sums, shape(tokens, size * size, dtype="float32"), 20, target=target)
+    found = titles(profile)
+    assert NARROW not in found and FEW in found
+
+
+@pytest.mark.parametrize("target", ["trn2", "trn3"])
+@pytest.mark.parametrize(
+    ("kernel", "title", "words", "cases"),
+    [
+        (
+            flawed_rounds.every_second_column,
+            SHORT,
+            "step on chip: tile[:, ::2]",
+            [(shape(128, 8192, dtype="float32"),), (shape(128, 4096),), (shape(64, 16384, dtype="float32"),)],
+        ),
+        (
+            flawed_rounds.turned_by_dma,
+            SHORT,
+            "move more rows in one nisa.dma_transpose",
+            [(shape(2048, 2048, dtype="float32"),), (shape(4096, 128),), (shape(1024, 512),)],
+        ),
+        (
+            flawed_rounds.rows_by_index,
+            NARROW,
+            "x.vector_select(0, column)",
+            [
+                (shape(4096, columns, dtype=dtype), shape(1, 128, dtype="int32"), shape(128, 1, dtype="uint32"))
+                for columns, dtype in ((512, "float32"), (1024, "bfloat16"), (256, "float32"))
+            ],
+        ),
+    ],
+)
+def test_remedies_are_those_of_the_way_in_which_rows_are_short(
+    kernel: Any, title: str, words: str, cases: Any, target: str
+) -> None:
+    for arguments in cases:
+        flawed, mended = (profiled(kernel, *arguments, better, target=target) for better in (False, True))
+        assert title in titles(flawed) and title not in titles(mended)
+        advice = next(advice for advice in flawed.advice if advice.title == title)
+        gain = flawed.latency - mended.latency
+        assert gain / 1.5 <= advice.seconds <= gain * 1.5
+        assert words in advice.remedy and "nisa.dma_copy" not in advice.remedy
+
+
+def test_rows_by_index_cannot_be_one_transfer_where_no_dma_has_an_index_for_each() -> None:
+    arguments = shape(4096, 512), shape(1, 128, dtype="int32"), shape(128, 1, dtype="uint32"), False
+    profile = profiled(flawed_rounds.rows_by_index, *arguments, target="trn1")
+    assert not any("vector_select" in advice.remedy for advice in profile.advice)
+
+
+def test_a_row_that_is_repeated_has_no_more_rows() -> None:
+    """Each transfer loads one row for 32 partitions, and the tensor has others, which do not belong below them."""
+    profile = profiled(flawed_rounds.rows_repeated, shape(16, 2048, dtype="float32"), 32)
+    assert all("'x'" not in advice.evidence for advice in profile.advice if advice.title == NARROW)

@@ -17,6 +17,7 @@ from nki.profiling.changes.rounds import TilesOfRounds
 from nki.profiling.profile import Profile
 from tests.profiling import flawed_repeats
 from tests.profiling.flaws import AGAIN, FLAWS, IDLE, ROUNDS, ROWS_BACK, Flaw, shape
+from tests.profiling.flaws_of_rounds import FLAWS_OF_ROUNDS
 
 KINDS: dict[str, Any] = {
     AGAIN: ComputedAgain,
@@ -24,7 +25,7 @@ KINDS: dict[str, Any] = {
     ROWS_BACK: RepeatedRows,
     IDLE: lambda target: OnOtherEngine(target, "vector", "gpsimd"),
 }
-MADE = [(flaw, case) for flaw in FLAWS if flaw.title in KINDS for case in range(3)]
+MADE = [(flaw, case) for flaw in (*FLAWS, *FLAWS_OF_ROUNDS) if flaw.title in KINDS for case in range(3)]
 
 
 def programs(profile: Profile, change: Rewriting) -> list[Any]:

@@ -11,6 +11,7 @@ from nki.base.source import Span
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Form, is_row_indexed
+from nki.isa.tables.enums import engine
 from nki.profiling.measures import LEAST_WORTH
 from nki.sim.timing import Revision, TimedCore, Timeline
 from nki.target.model import Target
@@ -212,3 +213,8 @@ def span(numbers: Collection[int]) -> str:
     """``64``, or ``64 to 512``."""
     least, most = min(numbers), max(numbers)
     return str(least) if least == most else f"{least} to {most}"
+
+
+def on_engine(inst: Inst, name: str) -> Inst:
+    """``inst`` with the engine ``name``, if it has a choice."""
+    return inst if inst.engine_choice is None else inst.replace(engine=engine[name])

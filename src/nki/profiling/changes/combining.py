@@ -18,9 +18,8 @@ from nki.ir.declaration.combining import NONE, Combination, Scaling
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
-from nki.isa.tables.enums import engine
 from nki.passes.scheduling.engine_assignment import candidates
-from nki.profiling.changes.change import BETA_1, Change, span, without_time
+from nki.profiling.changes.change import BETA_1, Change, on_engine, span, without_time
 from nki.profiling.measures import LEAST_WORTH
 from nki.sim.timing import NO_QUEUE, Block, Part, Revision, TimedCore
 from nki.target.model import Target
@@ -245,8 +244,7 @@ class FewElements(Change):
             if access.free_elements == elements:
                 shape = (*access.shape[:-1], access.shape[-1] * times)
                 wide[number] = access.with_window(access.offset, shape, access.strides, access.dynamic)
-        longer = inst.with_operands(wide)
-        return (longer if inst.engine_choice is None else longer.replace(engine=engine[resource])).cost(self.target)
+        return on_engine(inst.with_operands(wide), resource).cost(self.target)
 
 
 def _blocks(parts: Iterable[Part]) -> Iterator[Block]:
