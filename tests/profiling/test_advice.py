@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -17,192 +16,30 @@ from nki.profiling.profile import Profile
 from nki.target import GEN2
 from tests.profiling import flawed_beta1_kernels as beta1
 from tests.profiling import flawed_kernels as kernels
-from tests.profiling import flawed_products
+from tests.profiling import flawed_rounds
 from tests.profiling import kernels as loops
+from tests.profiling.flaws import (
+    CLOCK,
+    FEW,
+    FLAWS,
+    GENERATOR,
+    LONG,
+    MOVES,
+    NARROW,
+    RELOADS,
+    SHORT,
+    Flaw,
+    shape,
+)
+from tests.profiling.flaws_of_rounds import FLAWS_OF_ROUNDS
 from validation import matmul
-
-CLOCK = "The Tensor engine runs at a throttled clock"
-OVERLAP = "Engines work one after the other"
-CHAINS = "Instructions that need the result of the one before on their engine"
-GENERATOR = "One generator of DMA descriptors"
-SHORT = "Short rows in DMA transfers"
-NARROW = "Tiles of few partitions"
-RELOADS = "Inputs loaded again"
-RETURNS = "Results that wait in HBM"
-TWO = "Two instructions that one could do"
-REPEATED = "Tiles in which each partition repeats one number"
-FEW = "Instructions on few elements"
-SUMS = "Sums of products on Vector"
-ROWS = "Products of few rows"
-EXCHANGE = "The short operand of products is stationary"
-
-
-def shape(*sizes: int, dtype: str = "bfloat16") -> Any:
-    return nki.ShapeDtype(sizes, dtype)
 
 
 def profiled(kernel: Any, *arguments: Any, target: str = "trn2") -> Profile:
     return nki.profile(nki.jit(kernel), target=target)(*arguments)
 
 
-@dataclass(frozen=True)
-class Flaw:
-    """Advice, a kernel, the arguments with which it gets the advice, and those with which not; ``also``: other advice
-    that the flawed one may get, and ``still``: that the mended one may get.
-    """
-
-    title: str
-    kernel: Any
-    flawed: tuple[Any, ...]
-    mended: tuple[Any, ...]
-    also: tuple[str, ...] = ()
-    still: tuple[str, ...] = ()
-    targets: tuple[str, ...] = ("trn2", "trn3")
-
-
-LONG = shape(128, 8192)
-WIDE = shape(128, 4096)
-WIDE8 = shape(128, 32768)
-FLOATS = (shape(128, 8192, dtype="float32"),) * 2
-COLUMN = (shape(128, 16384), shape(128, 1, dtype="float32"))
-ALL = ("trn1", "trn2", "trn3")
-BALANCED = (*(kernels.SCALAR,) * 3, kernels.VECTOR)
-FLAWS = [
-    Flaw(SHORT, kernels.scale, (LONG, 64), (LONG, 2048), also=(GENERATOR,), targets=ALL),
-    Flaw(NARROW, kernels.copies, (shape(8, 16384),), (shape(128, 1024),), targets=ALL),
-    Flaw(
-        RELOADS,
-        kernels.products,
-        (shape(128, 1024), shape(128, 2048), False),
-        (shape(128, 1024), shape(128, 2048), True),
-        also=(SHORT, GENERATOR),
-    ),
-    Flaw(
-        NARROW,
-        kernels.polynomial,
-        (shape(128, 1024), 8),
-        (shape(128, 1024), 128),
-        also=(OVERLAP, TWO),  # the first product by a number could be part of the next one
-        still=(CHAINS, TWO),  # each step of Horner's rule needs the one before
-        targets=ALL,
-    ),
-    Flaw(
-        OVERLAP,
-        kernels.exponential,
-        (shape(128, 16384), 16384),
-        (shape(128, 16384), 2048),
-        targets=ALL,
-    ),
-    Flaw(
-        CHAINS, kernels.chains, (shape(128, 256), False), (shape(128, 256), True), (TWO,), (TWO,), ALL
-    ),  # two sums in a row could be one instruction
-    Flaw(
-        "Transposes on the Tensor engine",
-        kernels.turned_products,
-        (WIDE, shape(128, 128), True),
-        (WIDE, shape(128, 128), False),
-        still=("One generator of DMA descriptors",),  # on trn3, 2 % of what is left: one engine issues all loads
-    ),
-    Flaw(
-        "Products of float32",
-        kernels.sums_of_products,
-        (shape(128, 1024, dtype="float32"), shape(128, 512, dtype="float32")),
-        (shape(128, 1024), shape(128, 512)),
-        targets=ALL,
-    ),
-    Flaw(
-        "Sums leave PSUM through the busiest engine",
-        kernels.evictions,
-        (WIDE, shape(128, 512), (kernels.VECTOR,)),
-        (WIDE, shape(128, 512), BALANCED),
-        also=(OVERLAP,),
-    ),
-    Flaw(
-        "GpSimd computes what Vector could",
-        kernels.squared_beside,
-        (WIDE8, (kernels.GPSIMD,)),
-        (WIDE8, (kernels.VECTOR, kernels.VECTOR, kernels.GPSIMD)),
-        targets=("trn2", "trn3"),
-    ),
-    Flaw(
-        "Loads wait for their memory",
-        kernels.buffered,
-        (shape(128, 32768), 1),
-        (shape(128, 32768), 4),
-        still=(CHAINS,),  # the maximum is a chain
-        targets=ALL,
-    ),
-    Flaw(
-        "Swaps of activation tables",
-        kernels.activations,
-        (shape(128, 8192), 1),
-        (shape(128, 8192), 8),
-        still=(OVERLAP,),  # the second function waits until the first has seen all tiles
-    ),
-    Flaw(
-        RELOADS,
-        kernels.normalised,
-        (shape(256, 8192), False),
-        (shape(256, 8192), True),
-        targets=ALL,
-    ),
-    Flaw(
-        RELOADS,
-        kernels.scaled_in_a_loop,
-        (shape(4096, 4096), shape(128, 4096), False),
-        (shape(4096, 4096), shape(128, 4096), True),
-        also=(SERIAL_LOOP,),
-        still=(SERIAL_LOOP,),
-        targets=ALL,
-    ),
-    Flaw(SERIAL_LOOP, loops.exponentials_in_turn, (shape(4096, 1024), False), (shape(4096, 1024), True), targets=ALL),
-    Flaw(
-        NARROW,
-        kernels.exponential_of_rows,
-        (shape(1024, 2048), 16),
-        (shape(1024, 2048), 128),
-        targets=ALL,
-    ),
-    Flaw(TWO, kernels.multiples, (*FLOATS, False), (*FLOATS, True), targets=ALL),
-    Flaw(TWO, kernels.softmax, (shape(1024, 2048, dtype="float32"), False), (shape(1024, 2048, dtype="float32"), True)),
-    Flaw(
-        TWO,
-        kernels.scaled_exponentials,
-        (FLOATS[0], shape(128, 8, dtype="float32"), False),
-        (FLOATS[0], shape(128, 8, dtype="float32"), True),
-        targets=ALL,
-    ),
-    Flaw(TWO, kernels.scaled_and_shifted, (FLOATS[0], 6, False), (FLOATS[0], 6, True), targets=ALL),
-    Flaw(REPEATED, kernels.repeated_column, (*COLUMN, False), (*COLUMN, True), (CHAINS, TWO), (CHAINS, TWO), ALL),
-    Flaw(FEW, kernels.doubled_in_slices, (LONG, 32), (LONG, 2048), targets=ALL),
-    Flaw(
-        SUMS,
-        flawed_products.sums_of_blocks,
-        (shape(512, 512), shape(512, 2048), False),
-        (shape(512, 512), shape(512, 2048), True),
-        targets=ALL,
-    ),
-    Flaw(
-        ROWS,
-        flawed_products.sums_of_rows,
-        (shape(256, 128), shape(256, 512), 32),
-        (shape(256, 128), shape(256, 512), 128),
-        also=(CLOCK, NARROW, SHORT, GENERATOR),  # loads are of 32 rows, too
-        still=(SHORT, GENERATOR),
-        targets=ALL,
-    ),
-    Flaw(
-        EXCHANGE,
-        flawed_products.few_columns,
-        (shape(1024, 32), shape(1024, 512), False),
-        (shape(1024, 32), shape(1024, 512), True),
-        also=(NARROW, SHORT, GENERATOR),
-        still=(CLOCK, SHORT, GENERATOR),
-        targets=ALL,
-    ),
-    Flaw(RETURNS, kernels.two_loops, (WIDE8, True), (WIDE8, False), targets=ALL),
-]
-RUNS = [(flaw, target) for flaw in FLAWS for target in flaw.targets]
+RUNS = [(flaw, target) for flaw in (*FLAWS, *FLAWS_OF_ROUNDS) for target in flaw.targets]
 
 
 def titles(profile: Profile) -> list[str]:
@@ -213,20 +50,32 @@ def titles(profile: Profile) -> list[str]:
     return [advice.title for advice in profile.advice]
 
 
+def checked(flaw: Flaw, flawed: Profile, mended: Profile) -> None:
+    """The advice is worth what its removal saves, and the mended kernel does not get it."""
+    gain = flawed.latency - mended.latency
+    assert gain > LEAST_WORTH * flawed.latency
+    assert flaw.title in titles(flawed) and flaw.title not in titles(mended)
+    advice = next(advice for advice in flawed.advice if advice.title == flaw.title)
+    assert gain / 1.5 <= advice.seconds <= gain * 1.5
+    assert all(span.file == flaw.kernel.__code__.co_filename for span in advice.lines)
+
+
 @pytest.mark.parametrize(
     ("flaw", "target"), RUNS, ids=[f"{flaw.title}-{flaw.kernel.__name__}-{target}" for flaw, target in RUNS]
 )
 def test_a_planted_flaw(flaw: Flaw, target: str) -> None:
-    title = flaw.title
-    flawed = profiled(flaw.kernel, *flaw.flawed, target=target)
-    mended = profiled(flaw.kernel, *flaw.mended, target=target)
-    gain = flawed.latency - mended.latency
-    assert gain > LEAST_WORTH * flawed.latency
-    assert {title} <= {*titles(flawed)} <= {title, *flaw.also}
-    assert {*titles(mended)} <= {*flaw.still}
-    advice = next(advice for advice in flawed.advice if advice.title == title)
-    assert gain / 1.5 <= advice.seconds <= gain * 1.5
-    assert all(span.file == flaw.kernel.__code__.co_filename for span in advice.lines)
+    flawed, mended = (profiled(flaw.kernel, *each, target=target) for each in (flaw.flawed, flaw.mended))
+    checked(flaw, flawed, mended)
+    assert {*titles(flawed)} <= {flaw.title, *flaw.also, *MOVES}
+    assert {*titles(mended)} <= {*flaw.still, *MOVES}
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize(
+    ("flaw", "target"), RUNS, ids=[f"{flaw.title}-{flaw.kernel.__name__}-{target}" for flaw, target in RUNS]
+)
+def test_a_planted_flaw_of_another_shape(flaw: Flaw, target: str, number: int) -> None:
+    checked(flaw, *(profiled(flaw.kernel, *arguments, target=target) for arguments in flaw.more[number]))
 
 
 def test_a_load_that_reads_everything_has_no_short_rows() -> None:
@@ -335,7 +184,7 @@ def test_a_clock_that_idle_rows_keep_slow() -> None:
     ("title", "kernel", "flawed", "mended", "words"),
     [
         (SHORT, beta1.doubled, (LONG, 64), (LONG, 2048), "nl.load or nl.store"),
-        (NARROW, beta1.exponential, (shape(1024, 2048), 16), (shape(1024, 2048), 128), "reshape the tensor in HBM"),
+        (NARROW, beta1.exponential, (shape(1024, 2048), 16), (shape(1024, 2048), 128), "take more rows at once"),
         (RELOADS, beta1.divided_by_sums, (shape(256, 8192), False), (shape(256, 8192), True), "keep the tile in SBUF"),
     ],
 )
@@ -371,3 +220,63 @@ def test_remedies_are_those_of_the_target() -> None:
         profile = profiled(kernels.scale, LONG, 64, target=target)
         advice = next(advice for advice in profile.advice if advice.title == GENERATOR)
         assert words in advice.remedy
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+@pytest.mark.parametrize(("tokens", "size"), [(8, 4), (16, 8), (4, 4)])
+def test_no_more_partitions_where_there_are_no_more_rows(tokens: int, size: int, target: str) -> None:
+    """Each row of a small matrix is divided by its sum: all elements fit one instruction as they are."""
+    profile = profiled(flawed_rounds.divided_by_sums, shape(tokens, size * size, dtype="float32"), 20, target=target)
+    found = titles(profile)
+    assert NARROW not in found and FEW in found
+
+
+@pytest.mark.parametrize("target", ["trn2", "trn3"])
+@pytest.mark.parametrize(
+    ("kernel", "title", "words", "cases"),
+    [
+        (
+            flawed_rounds.every_second_column,
+            SHORT,
+            "step on chip: tile[:, ::2]",
+            [(shape(128, 8192, dtype="float32"),), (shape(128, 4096),), (shape(64, 16384, dtype="float32"),)],
+        ),
+        (
+            flawed_rounds.turned_by_dma,
+            SHORT,
+            "move more rows in one nisa.dma_transpose",
+            [(shape(2048, 2048, dtype="float32"),), (shape(4096, 128),), (shape(1024, 512),)],
+        ),
+        (
+            flawed_rounds.rows_by_index,
+            NARROW,
+            "x.vector_select(0, column)",
+            [
+                (shape(4096, columns, dtype=dtype), shape(1, 128, dtype="int32"), shape(128, 1, dtype="uint32"))
+                for columns, dtype in ((512, "float32"), (1024, "bfloat16"), (256, "float32"))
+            ],
+        ),
+    ],
+)
+def test_remedies_are_those_of_the_way_in_which_rows_are_short(
+    kernel: Any, title: str, words: str, cases: Any, target: str
+) -> None:
+    for arguments in cases:
+        flawed, mended = (profiled(kernel, *arguments, better, target=target) for better in (False, True))
+        assert title in titles(flawed) and title not in titles(mended)
+        advice = next(advice for advice in flawed.advice if advice.title == title)
+        gain = flawed.latency - mended.latency
+        assert gain / 1.5 <= advice.seconds <= gain * 1.5
+        assert words in advice.remedy and "nisa.dma_copy" not in advice.remedy
+
+
+def test_rows_by_index_cannot_be_one_transfer_where_no_dma_has_an_index_for_each() -> None:
+    arguments = shape(4096, 512), shape(1, 128, dtype="int32"), shape(128, 1, dtype="uint32"), False
+    profile = profiled(flawed_rounds.rows_by_index, *arguments, target="trn1")
+    assert not any("vector_select" in advice.remedy for advice in profile.advice)
+
+
+def test_a_row_that_is_repeated_has_no_more_rows() -> None:
+    """Each transfer loads one row for 32 partitions, and the tensor has others, which do not belong below them."""
+    profile = profiled(flawed_rounds.rows_repeated, shape(16, 2048, dtype="float32"), 32)
+    assert all("'x'" not in advice.evidence for advice in profile.advice if advice.title == NARROW)

@@ -18,7 +18,7 @@ import pytest
 
 from nki.base.source import Span
 from nki.cost.replay import Cause
-from nki.profiling import html, measures
+from nki.profiling import html
 from nki.profiling.advice import Advice
 from nki.profiling.html import charts, payload, quantities, sections
 from nki.profiling.html.answer import answer, path_parts
@@ -174,7 +174,8 @@ def test_varints(values: list[int]) -> None:
 def test_iterations_that_were_not_replayed_are_a_gap() -> None:
     profile = kernels.of_looped()
     (core,) = profile.cores
-    ((begin, end, times),) = measures.skips(core)
+    (skip,) = core.timeline.skips
+    begin, end, times = skip.begin, skip.end, skip.iterations
     assert times == 1000 - int((core.weight == 1).sum() - 2) - 1
     one = float(core.start[core.weight > 1][0] - core.start[np.flatnonzero(core.weight > 1)[0] - 1])
     assert end - begin == pytest.approx(times * one, rel=0.01)

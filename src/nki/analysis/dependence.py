@@ -33,6 +33,13 @@ class DependenceGraph:
         self.predecessors: list[tuple[int, ...]] = []
         self.chained: list[tuple[int, ...]] = []
 
+    @classmethod
+    def of(cls, predecessors: Sequence[Sequence[int]], chained: Sequence[tuple[int, ...]]) -> DependenceGraph:
+        """The graph with these dependences."""
+        graph = cls()
+        graph.predecessors, graph.chained = list(map(tuple, predecessors)), list(chained)
+        return graph
+
     def within(self, distance: int) -> DependenceGraph:
         """The graph without dependences over more than ``distance`` instructions."""
         near = DependenceGraph()

@@ -7,8 +7,10 @@ change would give its instructions (:mod:`nki.profiling.changes`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 from nki.analysis.access_pattern import pattern_of
@@ -16,17 +18,19 @@ from nki.base.source import Span
 from nki.cost.tensor_array import TensorClock
 from nki.ir.instruction import Inst
 from nki.ir.types import Access
-from nki.profiling.changes.change import Change, Found
+from nki.profiling.changes.again import ComputedAgain
+from nki.profiling.changes.change import Change, Found, lines
 from nki.profiling.changes.combining import Combined, FewElements, RepeatedOperand
 from nki.profiling.changes.computing import Chains, Float32Products, Tables, Transposes
 from nki.profiling.changes.intermediates import ThroughHbm
 from nki.profiling.changes.iterations import serial_loops
-from nki.profiling.changes.moves import Eviction, OnGpSimd
+from nki.profiling.changes.moves import Eviction, OnOtherEngine
 from nki.profiling.changes.products import FewRows, ShortStationary, SumsOutsidePsum
 from nki.profiling.changes.reloads import Reloads
+from nki.profiling.changes.repeats import RepeatedRows
+from nki.profiling.changes.rounds import TilesOfRounds
 from nki.profiling.changes.transfers import Descriptors, FewPartitions, NoDoubleBuffers, ShortRows
 from nki.profiling.measures import LEAST_WORTH, waits_for_others
-from nki.sim.timing import Revision
 from nki.target.model import Target
 
 if TYPE_CHECKING:
@@ -37,13 +41,17 @@ LEAST_OVERLAP = 0.1
 SERIAL_LOOP = "Iterations of a loop on the device do not overlap"
 MOST_BUSY = 0.6
 """Part of the time in which the busiest engine of a kernel works whose engines overlap well."""
-SERIAL_PIECES = 4
+SERIAL_PIECES = 8
 """Pieces into which a tile is cut, so that engines overlap."""
+_OF_WAITING = (TilesOfRounds.title, NoDoubleBuffers.title, SERIAL_LOOP)
 KINDS: tuple[Callable[[Target], Change], ...] = (
     ShortRows,
     FewPartitions,
     Reloads,
     ThroughHbm,
+    RepeatedRows,
+    ComputedAgain,
+    TilesOfRounds,
     NoDoubleBuffers,
     Descriptors,
     Chains,
@@ -58,7 +66,7 @@ KINDS: tuple[Callable[[Target], Change], ...] = (
     ShortStationary,
     lambda target: Eviction(target, "vector", "scalar"),
     lambda target: Eviction(target, "scalar", "vector"),
-    lambda target: OnGpSimd(target, "gpsimd", "vector"),
+    *(partial(OnOtherEngine, source=one, goal=two) for one, two in permutations(("vector", "gpsimd", "scalar"), 2)),
 )
 """The changes that advice asks about."""
 
@@ -80,26 +88,20 @@ class Advice:
 def advise(profile: Profile) -> list[Advice]:
     """The changes that are worth at least :data:`LEAST_WORTH` of the latency, the greatest worth first."""
     advice: list[Advice] = []
-    for change, revised in _changes(profile):
-        seconds = (profile.timeline.ns - profile.timed.run(profile.target, revised).ns) * 1e-9
+    for kind in KINDS:
+        change = kind(profile.target)
+        timeline = change.timed(profile)
+        if timeline is None:
+            continue
+        seconds = (profile.timeline.ns - timeline.ns) * 1e-9
         remedy = change.advised(profile.program.release)
-        lines = _lines(change.found)
-        advice.append(Advice(change.title, change.evidence(), remedy, seconds, lines, change.is_bound))
+        advice.append(Advice(change.title, change.evidence(), remedy, seconds, change.lines(), change.is_bound))
     advice += _about_iterations(profile)
-    waiting = sum(each.seconds for each in advice if each.title in (NoDoubleBuffers.title, SERIAL_LOOP))
+    waiting = sum(each.seconds for each in advice if each.title in _OF_WAITING)
     advice += [*_about_the_clock(profile), *_about_balance(profile), *_about_same_work(profile)]
     advice += _about_overlap(profile, waiting)
     worthy = [each for each in advice if each.seconds >= LEAST_WORTH * profile.latency]
     return sorted(worthy, key=lambda each: -each.seconds)
-
-
-def _changes(profile: Profile) -> Iterator[tuple[Change, Revision]]:
-    """The changes that ``profile`` has instructions for, each with what it makes of them."""
-    for kind in KINDS:
-        change = kind(profile.target)
-        revised = change.revised(profile)
-        if change.found:
-            yield change, revised
 
 
 def _about_iterations(profile: Profile) -> Iterator[Advice]:
@@ -114,7 +116,7 @@ def _about_iterations(profile: Profile) -> Iterator[Advice]:
         "unroll the loop: iterations of a Python range overlap; several iterations in one, each with tiles of its own, "
         "gain a part of it",
         best.seconds,
-        (*(() if best.line is None else (Span(best.line.file, best.line.line),)), *_lines(best.found)[:4]),
+        (*(() if best.line is None else (Span(best.line.file, best.line.line),)), *lines(best.found)[:4]),
     )
 
 
@@ -194,7 +196,7 @@ def _about_same_work(profile: Profile) -> Iterator[Advice]:
         f"each of {len(windows)} cores stores the same parts of {names}",
         "let nl.program_id(0) choose the rows, columns or heads that a core computes and stores",
         profile.timeline.ns * (1 - 1 / len(windows)) * 1e-9,
-        _lines(Found(inst, 1.0, float(access.nbytes)) for inst, access in stores[0]),
+        lines(Found(inst, 1.0, float(access.nbytes)) for inst, access in stores[0]),
         True,
     )
 
@@ -237,13 +239,3 @@ def _smallest(engine: str, target: Target) -> float:
     if engine == "tensor":
         return target.matmul_min_interval_cycles / target.tensor_clock_ghz
     return target.min_interval_cycles / target.vector_clock_ghz
-
-
-def _lines(found: Iterable[Found]) -> tuple[Span, ...]:
-    """The lines of instructions, those that take most time first; at most five."""
-    times: defaultdict[tuple[str, int], float] = defaultdict(float)
-    for inst, _, busy in found:
-        if (span := inst.where.span) is not None:
-            times[span.file, span.line] += busy
-    order = sorted(times, key=lambda place: -times[place])
-    return tuple(Span(file, line) for file, line in order[:5])

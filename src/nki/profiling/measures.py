@@ -131,38 +131,69 @@ def engine_uses(events: CoreEvents, total: float) -> list[EngineUse]:
         count = int(events.weight[rows].sum())
         if engine == "dma":
             once = covered(events.data_start[rows], events.data_end[rows])
-            repeated = ((events.weight[rows] - 1) * events.busy[rows]).sum()
-            busy = min(total, once + float(repeated))
+            busy = once + _moving_in_skips(events, rows)
             waits = _waits_of_rings(events, rows, once)
             stalls = {STALLS[Cause.meeting]: waits} if waits > 0 else {}
             uses.append(EngineUse(events.rank, engine, busy, max(total - busy - waits, 0.0), 0.0, count, stalls))
             continue
-        busy = float((events.weight[rows] * events.busy[rows]).sum())
-        throttled = float((events.weight[rows] * events.throttled[rows]).sum())
-        stalls, longest = _stalls(events, rows)
+        gaps, weights = _gaps(events, rows)
+        busy = float((weights * events.busy[rows]).sum())
+        throttled = float((weights * events.throttled[rows]).sum())
+        stalls, longest = _stalls(events, rows, gaps, weights)
         idle = max(total - busy - sum(stalls.values()), 0.0)
         uses.append(EngineUse(events.rank, engine, busy, idle, throttled, count, stalls, longest))
     return uses
 
 
-def _stalls(events: CoreEvents, rows: Any) -> tuple[dict[str, float], dict[str, int]]:
-    """Times between the instructions of one queue, by cause; and for other cores, also before the first one.
+def _gaps(events: CoreEvents, rows: Any) -> tuple[Any, Any]:
+    """Of each row of one queue: the time since the one before, and how often its times count.
 
-    Then the row that ended the longest of each cause.
+    Iterations that were not replayed pass in the time in which the last one did what it does: as often as that fits.
+    So all times, each as often as it counts, are the time from the first row to the last and the iterations behind it.
     """
     before = np.concatenate(([0.0], events.release[rows][:-1]))
     gaps = np.maximum(events.start[rows] - before, 0.0)
     gaps[0] = 0.0  # before the first instruction the engine is idle
+    weights = np.ones(len(rows))
+    for skip in events.timeline.skips:
+        first, last = np.searchsorted(rows, (skip.first, skip.last))
+        within = slice(int(first), int(last))
+        passed = float((weights[within] * (gaps[within] + events.busy[rows[within]])).sum())
+        if passed <= 0.0:
+            continue  # the queue waits until the loop is over
+        weights[within] *= 1.0 + skip.ns / passed
+        if last < len(rows):
+            gaps[last] = max(gaps[last] - skip.ns, 0.0)
+    return gaps, weights
+
+
+def _moving_in_skips(events: CoreEvents, rows: Any) -> float:
+    """The time in which data moves in iterations that were not replayed: the same part of it as in the last one."""
+    more: list[tuple[float, float]] = []
+    for skip in events.timeline.skips:
+        first, last = np.searchsorted(rows, (skip.first, skip.last))
+        within = rows[first:last]
+        moving = covered(events.data_start[within], events.data_end[within])
+        moving += sum(ns for begin, ns in more if begin >= skip.start)
+        more.append((skip.begin, skip.ns * moving / (skip.begin - skip.start)))
+    return sum(ns for _, ns in more)
+
+
+def _stalls(events: CoreEvents, rows: Any, gaps: Any, weights: Any) -> tuple[dict[str, float], dict[str, int]]:
+    """Times between the instructions of one queue, by cause; and for other cores, also before the first one.
+
+    Then the row that ended the longest of each cause.
+    """
     stalls: dict[str, float] = {}
     most: dict[str, tuple[float, int]] = {}
 
-    def add(name: str, row: int, ns: float, weight: int) -> None:
+    def add(name: str, row: int, ns: float, weight: float) -> None:
         stalls[name] = stalls.get(name, 0.0) + ns * weight
         if ns > most.get(name, (0.0, -1))[0]:
             most[name] = ns, row
 
     meetings = events.meetings
-    for row, gap, weight in zip(rows.tolist(), gaps.tolist(), events.weight[rows].tolist(), strict=True):
+    for row, gap, weight in zip(rows.tolist(), gaps.tolist(), weights.tolist(), strict=True):
         cause, blocker = events.cause_of(row), int(events.blocker[row])
         if (meeting := meetings.get(row)) is not None and meeting.last.time > meeting.time:
             wait = meeting.last.time - meeting.time
@@ -279,7 +310,7 @@ def critical_path(cores: Sequence[CoreEvents]) -> list[Step]:
     if not len(events):
         return steps
     row, until = int(np.argmax(ends[events.rank])), float(ends[events.rank].max())
-    until = max([until, *(end for _, end, _ in skips(events))])  # of a loop at the end of the kernel
+    until = max(until, events.timeline.end)  # that of a loop at the end of the kernel
     while True:
         start = min(float(events.start[row]), until)
         steps.append(Step(events.rank, row, start, until, until - start))
@@ -304,18 +335,18 @@ def _with_iterations(steps: list[Step], cores: Sequence[CoreEvents]) -> list[Ste
     A row that stands for n iterations has n times its own time, in proportion; the sum over all steps stays the same.
     """
     by_rank = {core.rank: core for core in cores}
-    skipped = {core.rank: skips(core) for core in cores}
+    skipped = {core.rank: core.timeline.skips for core in cores}
     if not any(skipped.values()):
         return steps
     own: list[float] = []
     for step in steps:
         gaps = skipped[step.core]
-        first = bisect_right(gaps, step.begin, key=lambda gap: gap[1])
+        first = bisect_right(gaps, step.begin, key=lambda gap: gap.end)
         within = 0.0
-        for begin, end, _ in gaps[first:]:
-            if begin >= step.end:
+        for gap in gaps[first:]:
+            if gap.begin >= step.end:
                 break
-            within += min(end, step.end) - max(begin, step.begin)
+            within += min(gap.end, step.end) - max(gap.begin, step.begin)
         own.append(step.end - step.begin - within)
     passed = sum(step.end - step.begin for step in steps) - sum(own)
     more = [ns * (int(by_rank[step.core].weight[step.row]) - 1) for ns, step in zip(own, steps, strict=True)]
@@ -323,26 +354,6 @@ def _with_iterations(steps: list[Step], cores: Sequence[CoreEvents]) -> list[Ste
         return steps
     part = passed / sum(more)
     return [replace(step, ns=ns + part * extra) for step, ns, extra in zip(steps, own, more, strict=True)]
-
-
-def skips(core: CoreEvents) -> list[tuple[float, float, int]]:
-    """The times, in ns, that pass in iterations of loops that were not replayed: begin, end, iterations."""
-    return [(begin, until, int(core.weight[first]) - 1) for first, begin, until in repeated(core)]
-
-
-def repeated(core: CoreEvents) -> list[tuple[int, float, float]]:
-    """The rows that stand for several iterations: the first row, and the times at which the others begin and end."""
-    if not len(core):
-        return []
-    ends = np.maximum.accumulate(np.maximum(core.end, core.data_end))
-    changes = np.flatnonzero(core.weight[1:] != core.weight[:-1]) + 1
-    result: list[tuple[int, float, float]] = []
-    for first, after in zip([0, *changes.tolist()], [*changes.tolist(), len(core)], strict=True):
-        begin = float(ends[after - 1])
-        until = float(core.start[after]) if after < len(core) else core.timeline.end
-        if int(core.weight[first]) > 1 and until > begin:
-            result.append((first, begin, until))
-    return result
 
 
 def _latest_before(ends: Any) -> Any:
@@ -425,14 +436,14 @@ def memory_uses(events: CoreEvents) -> list[MemoryUse]:
 
 def repeat(events: CoreEvents, times: list[float], used: list[Any]) -> None:
     """Let the most that a replayed iteration uses last while others pass that were not replayed."""
-    for first, begin, until in repeated(events):
-        low = bisect_left(times, float(events.start[first]))
-        high = bisect_left(times, begin)
-        after = bisect_right(times, until)
+    for skip in events.timeline.skips:
+        low = bisect_left(times, skip.start)
+        high = bisect_left(times, skip.begin)
+        after = bisect_right(times, skip.end)
         most = max(used[max(low - 1, 0) : high], default=0)
         last = used[after - 1] if after else 0
         if most > last:
-            times[high:after] = [begin, until]
+            times[high:after] = [skip.begin, skip.end]
             used[high:after] = [most, last]
 
 

@@ -51,12 +51,14 @@ def same_trips(program: Program, other: Program, trips: Trips) -> Trips:
 @dataclass(frozen=True)
 class Compiled:
     """A kernel as a profile replays it: the program as ``timed``; the ``wider`` one, in which each result has memory of
-    its own, if that is another; and a function that finds the loads that could be left out.
+    its own, if that is another; a function that finds the loads that could be left out; and one that compiles the
+    kernel with a stage in front of those that choose places, an order and queues, which returns None if it cannot.
     """
 
     timed: TimedProgram
     wider: TimedProgram | None = None
     find_spare_loads: Callable[[], SpareLoads | None] = lambda: None
+    recompiled: Callable[[Stage], TimedProgram | None] = lambda _: None
 
 
 def _loops(program: Program) -> list[Loop]:
@@ -71,32 +73,40 @@ def compiled(compile_all: Callable[[pipeline.Observe], Program], target: Target)
     seen: dict[str, Program] = {}
     program = compile_all(seen.__setitem__)
     ordered = seen[_BEFORE]
-    narrower = _compiled_with(ReuseOperands(), ordered, target)
+    narrower = _compiled_with((ReuseOperands(),), ordered, target)
 
     def find() -> SpareLoads | None:
-        shorter = _compiled_with(ReuseLoads(), ordered, target)
+        shorter = _compiled_with((ReuseLoads(),), ordered, target)
         if shorter is None:
             return None
         loads, size = _difference(ordered, shorter)
         return SpareLoads(loads, size, TimedProgram(shorter))
 
     timed = TimedProgram(program)
+    in_place: tuple[Stage, ...] = ()
+    wider = None
     if narrower is not None:
         other = TimedProgram(narrower)
         times = [each.with_trips(once(each.program)).run(target).ns for each in (other, timed)]
         if times[0] < times[1]:
-            return Compiled(other, timed, find)
-    return Compiled(timed, find_spare_loads=find)
+            timed, wider, in_place = other, timed, (ReuseOperands(),)
+
+    def recompiled(stage: Stage) -> TimedProgram | None:
+        changed = _compiled_with((stage, *in_place), ordered, target)
+        return None if changed is None else TimedProgram(changed)
+
+    return Compiled(timed, wider, find, recompiled)
 
 
-def _compiled_with(stage: Stage, ordered: Program, target: Target) -> Program | None:
-    """``ordered`` after ``stage`` and all stages behind it; None if the stage changes nothing, tiles spill, or find no
-    arrangement, which their greatest sum does not exclude.
+def _compiled_with(stages: tuple[Stage, ...], ordered: Program, target: Target) -> Program | None:
+    """``ordered`` after ``stages`` and all stages behind them; None if the first of them changes nothing, tiles spill,
+    or find no arrangement, which their greatest sum does not exclude.
     """
     with default_environment(), collecting(aside=True) as warnings:
-        changed = pipeline.compile(None, {}, target, start=ordered, stages=[stage])
+        changed = pipeline.compile(None, {}, target, start=ordered, stages=stages[:1])
         if changed is ordered:
             return None
+        changed = pipeline.compile(None, {}, target, start=changed, stages=stages[1:])
         try:
             program = pipeline.compile(None, {}, target, start=changed, stages=_BEHIND)
         except MemoryFullError:

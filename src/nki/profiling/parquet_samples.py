@@ -10,7 +10,7 @@ import numpy as np
 from nki.ir.types import Buffer, Tensor
 from nki.profiling.engine_rows import TITLES, EngineRows, merged
 from nki.profiling.events import Column, CoreEvents
-from nki.profiling.measures import repeat, repeated
+from nki.profiling.measures import repeat
 from nki.profiling.parquet_events import Columns, Rows, joined, spread, whole
 
 QUARTERS = (0, 32, 64, 96)
@@ -177,10 +177,12 @@ def throughput(core: CoreEvents) -> tuple[Column, Column]:
     begins, ends = core.data_start[rows], core.data_end[rows]
     rates = moved[core.number[rows]] / (ends - begins) if len(rows) else begins
     changes = [*zip(begins.tolist(), rates.tolist(), strict=True), *zip(ends.tolist(), (-rates).tolist(), strict=True)]
-    for first, begin, until in repeated(core):  # at their mean rate
-        in_loop = rows[(rows >= first) & (ends <= begin)]
-        rate = float((moved[core.number[in_loop]] * (core.weight[in_loop] - 1)).sum()) / (until - begin)
-        changes += [(begin, rate), (until, -rate)]
+    runs = np.ones(len(core), np.int64)
+    for skip in core.timeline.skips:  # at their mean rate
+        in_loop = rows[(rows >= skip.first) & (rows < skip.last)]
+        rate = float((moved[core.number[in_loop]] * runs[in_loop]).sum()) * skip.iterations / skip.ns
+        runs[skip.first : skip.last] *= 1 + skip.iterations
+        changes += [(skip.begin, rate), (skip.end, -rate)]
     times, values = steps(changes)
     return times, np.where(np.abs(values) < 1e-9, 0.0, values)
 

@@ -18,6 +18,7 @@ from nki.base.source import Span
 from nki.compiler.errors import strip_frames
 from nki.cost.dma import bandwidth
 from nki.ir.program import Program
+from nki.ir.stage import Stage
 from nki.profiling import measures, notebook, parquet, text, trace, what_if
 from nki.profiling.advice import Advice, advise
 from nki.profiling.callers import Callers, callers
@@ -66,6 +67,7 @@ class Profile:
         wider: TimedProgram | None = None,
         find_spare_loads: Callable[[], SpareLoads | None] = lambda: None,
         origin: Origin = UNKNOWN,
+        recompiled: Callable[[Stage], TimedProgram | None] = lambda _: None,
     ) -> None:
         self.program = program
         self.target = target
@@ -74,7 +76,15 @@ class Profile:
         self._wider = wider
         self._find_spare_loads = find_spare_loads
         self.origin = origin
+        self._recompiled = recompiled
         self.timeline: Timeline = timed.run(target)
+
+    def recompiled(self, stage: Stage) -> TimedProgram | None:
+        """The kernel with ``stage``, which may change any instruction, and the stages behind that anew; None if it
+        changes nothing, or if the changed kernel needs more memory than there is.
+        """
+        timed = self._recompiled(stage)
+        return None if timed is None else timed.with_trips(same_trips(timed.program, self.program, self.timed.trips))
 
     @property
     def name(self) -> str:
@@ -262,8 +272,8 @@ class Profile:
         Raises :class:`WhatIfError` for an unknown name.
         """
         target = what_if.changed(self.target, changes)
-        origin = self.origin.changed(changes)
-        return Profile(self.program, target, self.timed, self.fewest, self._wider, lambda: self.spare_loads, origin)
+        programs, origin = (self.timed, self.fewest, self._wider), self.origin.changed(changes)
+        return Profile(self.program, target, *programs, lambda: self.spare_loads, origin, self._recompiled)
 
     def compare(self, other: Profile) -> Comparison:
         """The profile beside another one: another kernel, target or what-if."""
@@ -383,4 +393,5 @@ def of_program(
         spare = compiled.find_spare_loads()
         return spare.with_trips(program, least or trips or {}) if spare is not None else None
 
-    return Profile(program, targets.find(program.target), timed, fewest, wider, spare_loads, origin)
+    known = targets.find(program.target), timed, fewest, wider, spare_loads, origin
+    return Profile(program, *known, compiled.recompiled)

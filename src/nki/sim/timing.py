@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from nki.analysis.dependence import DependenceGraph, dependence_graphs, queue_numbers
 from nki.base import gc_pause
@@ -26,6 +27,7 @@ from nki.ir.loop import For, Loop, Statement, basic_blocks, loops
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Tensor
 from nki.passes.scheduling.engine_assignment import DMA, Assignment
+from nki.passes.scheduling.list_scheduler import list_schedule
 from nki.sim.meetings import Walk, by_pipe, meet, meeting
 from nki.target.model import Target
 
@@ -37,6 +39,23 @@ NO_QUEUE = -1
 """The queue of an instruction that keeps nobody waiting, and waits for no queue."""
 _SAMPLES = 64
 """Most iterations of a loop that are replayed one by one; the average of the last half stands for the others."""
+
+
+class Skip(NamedTuple):
+    """Iterations of a loop that were not replayed, as many as ``iterations``: for ``ns`` from ``begin`` on they repeat
+    the last one that was, which began at ``start`` and has the records from ``first`` to the one before ``last``.
+    """
+
+    first: int
+    last: int
+    start: float
+    begin: float
+    ns: float
+    iterations: int
+
+    @property
+    def end(self) -> float:
+        return self.begin + self.ns
 
 
 @dataclass(slots=True)
@@ -57,6 +76,8 @@ class CoreTimeline:
     replay: Replay
     numbers: list[int] = field(default_factory=list[int])
     weights: list[int] = field(default_factory=list[int])
+    skips: list[Skip] = field(default_factory=list[Skip])
+    """In the order of time; those of an inner loop come before one of the loop around it."""
 
     @property
     def end(self) -> float:
@@ -257,8 +278,9 @@ class TimedProgram:
         other.trips = trips
         return other
 
-    def run(self, target: Target, revision: Revision | None = None) -> Timeline:
-        """Replay all cores with the numbers of ``target``, and with other estimates if there is a ``revision``.
+    def run(self, target: Target, revision: Revision | None = None, *, reorder: bool = False) -> Timeline:
+        """Replay all cores with the numbers of ``target``, and with other estimates if there is a ``revision``;
+        ``reorder``: the instructions of each block get an order for these.
 
         Raises :class:`TripCountError` for a loop whose number of iterations nobody knows.
         """
@@ -273,7 +295,7 @@ class TimedProgram:
                 unbound, moved = revision.unbound(core), revision.queues(core)
             timeline = CoreTimeline(core.core, core.queues, core.queue_of, estimates, Replay(target))
             cores.append(timeline)
-            walks.append(_CoreRun(timeline, self.trips, unbound, moved).walk(core.parts))
+            walks.append(_CoreRun(timeline, self.trips, unbound, moved, reorder).walk(core.parts))
         with gc_pause.paused():
             meet(walks, [core.core for core in cores])
         return Timeline(target, cores)
@@ -290,9 +312,15 @@ class _CoreRun:
     """One replay of one core."""
 
     def __init__(
-        self, timeline: CoreTimeline, trips: Trips, unbound: Collection[int], moved: Mapping[int, int]
+        self,
+        timeline: CoreTimeline,
+        trips: Trips,
+        unbound: Collection[int],
+        moved: Mapping[int, int],
+        reorder: bool,
     ) -> None:
         self.timeline = timeline
+        self.orders: dict[Block, list[int] | None] | None = {} if reorder else None
         self.unbound = unbound
         self.moved = moved
         self.replay = timeline.replay
@@ -324,7 +352,9 @@ class _CoreRun:
             own = itertools.count(len(timeline.queues) + 1)
             queues = [self.moved.get(first + n, queue) for n, queue in enumerate(queues)]
             queues = [next(own) if queue == NO_QUEUE else queue for queue in queues]
-        arrivals: Arrivals = self.replay.block(queues, estimates, predecessors, block.graph.chained, block.meetings)
+        chained = block.graph.chained
+        order = self._order(block, queues, estimates, predecessors)
+        arrivals: Arrivals = self.replay.block(queues, estimates, predecessors, chained, block.meetings, order)
         if not block.meetings:
             run(arrivals)
             return
@@ -335,6 +365,17 @@ class _CoreRun:
             except StopIteration:
                 return
             last = yield first + number, time, record + number
+
+    def _order(
+        self, block: Block, queues: Sequence[int], estimates: Sequence[Estimate], predecessors: Dependences
+    ) -> list[int] | None:
+        """The order of a block; None for that of the program, in which those stay that meet other cores."""
+        if self.orders is None or block.meetings:
+            return None
+        if block not in self.orders:
+            graph = DependenceGraph.of(predecessors, block.graph.chained)
+            self.orders[block] = list_schedule(queues, estimates, graph, self.timeline.replay.target)
+        return self.orders[block]
 
     def _needed(self, block: Block, number: int, waits: Iterable[int]) -> tuple[int, ...]:
         """Predecessors of an instruction whose memory is free: transfers, meetings, writers of what it reads."""
@@ -364,7 +405,9 @@ class _CoreRun:
             steady = len(times) > 2 and abs(times[-1] - times[-2]) <= _STEADY * times[-1]
             if steady or len(times) == _SAMPLES:
                 each = times[-1] if steady else sum(times[_SAMPLES // 2 :]) / (_SAMPLES - _SAMPLES // 2)
-                replay.skip(rest * each)
+                if each > 0.0:
+                    self.timeline.skips.append(Skip(record, len(weights), begin, replay.now, rest * each, rest))
+                    replay.skip(rest * each)
                 weights[record:] = [weight * (1 + rest) for weight in weights[record:]]
                 return
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from nki.base.source import Span
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
-from nki.ir.types import Access, Buffer, is_row_indexed
-from nki.sim.timing import Revision, TimedCore
+from nki.ir.types import Access, Buffer, Form, is_row_indexed
+from nki.isa.tables.enums import engine
+from nki.profiling.measures import LEAST_WORTH
+from nki.sim.timing import Revision, TimedCore, Timeline
 from nki.target.model import Target
 
 if TYPE_CHECKING:
     from nki.profiling.profile import Profile
 
+MOST_REORDERED = 4096
+"""Instructions of a program up to which the changed kernel gets an order of its own, which takes longest."""
+MOST_LINES = 5
+"""Lines that a piece of advice names."""
 BETA_1 = "0.1"
 """The release of programs whose functions return tiles, and have other names."""
 
@@ -62,6 +70,10 @@ class Change(Revision):
         """The finding in numbers."""
         raise NotImplementedError
 
+    def lines(self) -> tuple[Span, ...]:
+        """The lines that the change is about, the first ones first."""
+        return lines(self.found)
+
     def advised(self, release: str) -> str:
         """The remedy in the words of ``release``."""
         return self.older_remedy if release == BETA_1 and self.older_remedy else self.remedy
@@ -72,8 +84,11 @@ class Change(Revision):
 
     def find(self, core: TimedCore, number: int, estimate: Estimate, part: float = 1.0) -> None:
         """Note that the change is about ``part`` of the executions of an instruction."""
-        runs = self.runs(core, number) * part
-        self.found.append(Found(core.core.numbered[number], runs, max(estimate.occupancy, estimate.issue) * runs))
+        self.note_runs(core.core.numbered[number], self.runs(core, number) * part, estimate)
+
+    def note_runs(self, inst: Inst, runs: float, estimate: Estimate) -> None:
+        """Note that the change is about ``runs`` executions of an instruction."""
+        self.found.append(Found(inst, runs, max(estimate.occupancy, estimate.issue) * runs))
 
     def count(self, noun: str, plural: str = "", includes: Callable[[Inst], bool] = lambda _: True) -> str:
         """The number of executions that the change is about, of the instructions that it ``includes``."""
@@ -84,6 +99,18 @@ class Change(Revision):
         """The names of the tensors in HBM that the instructions move."""
         names = sorted({pair[0].name for each in self.found if (pair := hbm_side(each.inst))})
         return ", ".join(f"'{name}'" for name in names[:3]) + (", …" if len(names) > 3 else "")
+
+    def timed(self, profile: Profile) -> Timeline | None:
+        """The timing of the changed kernel; None if the change is about nothing."""
+        revised = self.revised(profile)
+        if not self.found:
+            return None
+        timeline = profile.timed.run(profile.target, revised)
+        gained = profile.timeline.ns - timeline.ns
+        if profile.program.size > MOST_REORDERED or gained < LEAST_WORTH / 2 * profile.latency * 1e9:
+            return timeline
+        reordered = profile.timed.run(profile.target, revised, reorder=True)
+        return min(timeline, reordered, key=lambda each: each.ns)
 
     def revised(self, profile: Profile) -> Revision:
         """The change of the instructions of ``profile``, which are asked about once: here, and in no replay."""
@@ -117,22 +144,43 @@ class Change(Revision):
         raise NotImplementedError
 
 
+def lines(found: Iterable[Found]) -> tuple[Span, ...]:
+    """The lines of instructions, those that take most time first; at most five."""
+    times: defaultdict[tuple[str, int], float] = defaultdict(float)
+    for inst, _, busy in found:
+        if (span := inst.where.span) is not None:
+            times[span.file, span.line] += busy
+    order = sorted(times, key=lambda place: -times[place])
+    return tuple(Span(file, line) for file, line in order[:MOST_LINES])
+
+
+_NO_SIDES = (-1, -1)
+_MOST_FORMS = 1 << 12
+_sides: dict[Form, tuple[int, int]] = {}
+"""By the form of an instruction: the numbers of its operands in HBM and in SBUF."""
+
+
 def hbm_side(inst: Inst) -> tuple[Access, Access] | None:
     """The HBM and the SBUF operand of a transfer between the two, of whole rows that lie at known places."""
-    outside = inside = None
-    for access in inst.accesses():
-        if is_row_indexed(access):
-            return None
-        buffer = access.tensor.buffer
-        if buffer.is_hbm:
-            if outside is not None:
-                return None
-            outside = access
-        elif buffer is Buffer.sbuf:
-            if inside is not None:
-                return None
-            inside = access
-    return None if outside is None or inside is None else (outside, inside)
+    form = inst.known_form or inst.form()
+    sides = _sides.get(form)
+    if sides is None:
+        if len(_sides) >= _MOST_FORMS:
+            _sides.clear()
+        sides = _sides[form] = _find_sides(inst)
+    if sides is _NO_SIDES:
+        return None
+    accesses = inst.accesses()
+    return accesses[sides[0]], accesses[sides[1]]
+
+
+def _find_sides(inst: Inst) -> tuple[int, int]:
+    accesses = inst.accesses()
+    outside = [number for number, access in enumerate(accesses) if access.buffer.is_hbm]
+    inside = [number for number, access in enumerate(accesses) if access.buffer is Buffer.sbuf]
+    if len(outside) != 1 or len(inside) != 1 or any(map(is_row_indexed, accesses)):
+        return _NO_SIDES
+    return outside[0], inside[0]
 
 
 class OneByOne(Change):
@@ -165,3 +213,8 @@ def span(numbers: Collection[int]) -> str:
     """``64``, or ``64 to 512``."""
     least, most = min(numbers), max(numbers)
     return str(least) if least == most else f"{least} to {most}"
+
+
+def on_engine(inst: Inst, name: str) -> Inst:
+    """``inst`` with the engine ``name``, if it has a choice."""
+    return inst if inst.engine_choice is None else inst.replace(engine=engine[name])

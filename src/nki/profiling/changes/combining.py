@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,9 +18,8 @@ from nki.ir.declaration.combining import NONE, Combination, Scaling
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
-from nki.isa.tables.enums import engine
 from nki.passes.scheduling.engine_assignment import candidates
-from nki.profiling.changes.change import BETA_1, Change, span, without_time
+from nki.profiling.changes.change import BETA_1, Change, on_engine, span, without_time
 from nki.profiling.measures import LEAST_WORTH
 from nki.sim.timing import NO_QUEUE, Block, Part, Revision, TimedCore
 from nki.target.model import Target
@@ -32,16 +32,18 @@ _MOST_USES = 256
 
 
 class _Uses:
-    """The uses of each tensor on chip, in program order."""
+    """The uses of each of ``tensors`` on chip, in program order."""
 
-    def __init__(self, instructions: Collection[Inst]) -> None:
+    def __init__(self, instructions: Collection[Inst], tensors: AbstractSet[Tensor]) -> None:
         self.of: defaultdict[Tensor, list[tuple[int, Access, bool]]] = defaultdict(list)
         self.position: dict[tuple[int, Tensor], int] = {}
         """Of the first use of a tensor by an instruction, in the list."""
         for number, inst in enumerate(instructions):
+            if tensors.isdisjoint([access.tensor for access in inst.accesses()]) and not inst.indexed_by():
+                continue
             uses = ((access, False) for access in inst.reads()), ((access, True) for access in inst.writes())
             for access, writes in chain(*uses):
-                if access.buffer.on_chip:
+                if access.buffer.on_chip and access.tensor in tensors:
                     of_tensor = self.of[access.tensor]
                     self.position.setdefault((number, access.tensor), len(of_tensor))
                     of_tensor.append((number, access, writes))
@@ -102,13 +104,14 @@ class Combined(Change):
         gone = self._gone[core] = set[int]()
         firsts = [_First.of(inst) for inst in core.distinct]
         numbers = [number for number, kind in enumerate(core.kinds) if firsts[kind] is not None]
-        uses = _Uses(numbered) if numbers else None
+        found = {number: first for number in numbers if (first := _First.of(numbered[number])) is not None}
+        uses = _Uses(numbered, {first.dst.tensor for first in found.values()}) if found else None
         combined: set[int] = set()
-        for number in numbers:
+        for number in found:
             assert uses is not None
             if number in combined:
                 continue  # one that does the work of two has no room for a third
-            for pair in self._pairs(number, numbered, uses):
+            for pair in self._pairs(number, found[number], numbered, uses):
                 if combined.isdisjoint((pair.kept, pair.gone)):
                     estimate = pair.combination.inst.cost(self.target)
                     if estimate.occupancy < estimates[pair.kept].occupancy + estimates[pair.gone].occupancy:
@@ -120,10 +123,8 @@ class Combined(Change):
                     break  # else the one instruction streams both tiles in turn
         return result
 
-    def _pairs(self, number: int, numbered: Sequence[Inst], uses: _Uses) -> Iterator[_Pair]:
-        """The legal combinations of instruction ``number`` with one that reads its result."""
-        first = _First.of(numbered[number])
-        assert first is not None
+    def _pairs(self, number: int, first: _First, numbered: Sequence[Inst], uses: _Uses) -> Iterator[_Pair]:
+        """The legal combinations of instruction ``number``, as ``first``, with one that reads its result."""
         readers = uses.readers(number, first.dst) or []
         for other, access in readers:
             if pattern_of(access) != pattern_of(first.dst) or access.dtype is not first.dst.dtype:
@@ -147,10 +148,10 @@ class _First(NamedTuple):
     @classmethod
     def of(cls, inst: Inst) -> _First | None:
         combining = inst.effects.combining
-        scaling = combining.scaling(inst)
+        scaling, adds = combining.scaling(inst), combining.with_row_sum is not NONE.with_row_sum
         if scaling is not None:
-            return cls(scaling.dst, scaling)
-        return None if combining.with_row_sum is NONE.with_row_sum else cls(inst.writes()[0], None)
+            return cls(scaling.dst, scaling) if scaling.steps or adds else None
+        return cls(inst.writes()[0], None) if adds else None
 
 
 class _Pair(NamedTuple):
@@ -243,8 +244,7 @@ class FewElements(Change):
             if access.free_elements == elements:
                 shape = (*access.shape[:-1], access.shape[-1] * times)
                 wide[number] = access.with_window(access.offset, shape, access.strides, access.dynamic)
-        longer = inst.with_operands(wide)
-        return (longer if inst.engine_choice is None else longer.replace(engine=engine[resource])).cost(self.target)
+        return on_engine(inst.with_operands(wide), resource).cost(self.target)
 
 
 def _blocks(parts: Iterable[Part]) -> Iterator[Block]:

@@ -2,97 +2,208 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
 
+from nki.base.source import Span
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
+from nki.ir.program import CoreProgram
 from nki.ir.types import Buffer
 from nki.isa.tables.enums import engine
 from nki.passes.scheduling.engine_assignment import candidates
-from nki.profiling.changes.change import Change
+from nki.profiling.changes.change import MOST_LINES, MOST_REORDERED, Change, Found
 from nki.profiling.changes.computing import moves_data
-from nki.sim.timing import Revision, TimedCore
+from nki.profiling.changes.rewriting import Rewriting, with_instructions
+from nki.profiling.measures import LEAST_WORTH
+from nki.sim.timing import Revision, TimedCore, Timeline
 from nki.target.model import Target
 
 if TYPE_CHECKING:
     from nki.profiling.profile import Profile
 
+NAMES = {"vector": "Vector", "scalar": "Scalar", "gpsimd": "GpSimd"}
+LEAST_PART = Fraction(1, 4)
+"""The instructions of a line of which a part moves: at least one of four."""
 
-class _Moved(Change):
-    """A part of the instructions of the engine ``source`` runs on ``goal``, so that both work equally long."""
+
+def _busy(profile: Profile, name: str) -> float:
+    """The ns for which the engine ``name`` works, on all cores."""
+    return sum(use.busy for use in profile.engines if use.engine == name)
+
+
+@dataclass
+class _Line:
+    """The instructions of one line that could move: their identities, and what they take on either engine, in ns."""
+
+    mnemonic: str
+    identities: list[int] = field(default_factory=list[int])
+    here: float = 0.0
+    there: float = 0.0
+    ports: float = 0.0
+    """The time for which a port that both engines use is kept on the other one, less that on this one."""
+    part: Fraction = Fraction(0)
+    """The part that moves."""
+
+
+class _Loads(NamedTuple):
+    """The work of two engines, and the time for which they keep ports that they share; in ns."""
+
+    source: float
+    goal: float
+    port: float
+
+    def moved(self, line: _Line, part: Fraction) -> _Loads:
+        """The loads after ``part`` of a line has moved."""
+        each = float(part)
+        return _Loads(self.source - line.here * each, self.goal + line.there * each, self.port + line.ports * each)
+
+
+class OnOtherEngine(Rewriting):
+    """Instructions of the engine ``source`` on ``goal``: whole lines as long as it has less to do, and then a part of
+    the next one.
+
+    Only instructions that mean the same on both engines, by the rules of the target.
+    """
 
     def __init__(self, target: Target, source: str, goal: str) -> None:
         super().__init__(target)
         self.source, self.goal = source, goal
-        self.surplus = self.share = 0.0
-        """The ns for which ``source`` works longer, and the part of the instructions that moves."""
-        self.moved: dict[int, int] = {}
+        self.title = f"{NAMES[source]} computes what {NAMES[goal]} could"
+        self.moving: dict[Span | None, _Line] = {}
+        self.surplus = 0.0
+        self._chosen: set[int] = set()
         self._elsewhere: dict[tuple[object, int], Estimate | None] = {}
 
-    def could(self, inst: Inst, estimate: Estimate) -> bool:
-        """Test if the change is about ``inst``, which is on ``source``."""
-        raise NotImplementedError
+    def evidence(self) -> str:
+        return (
+            f"{self.count('instruction')} that {NAMES[self.goal]} has too run on {NAMES[self.source]}, which works "
+            f"{self.surplus / 1e3:.1f} us longer"
+        )
 
-    def elsewhere(self, inst: Inst, estimate: Estimate) -> Estimate | None:
-        """The estimate of ``inst`` on ``goal``; None if it cannot run there."""
+    def advised(self, release: str) -> str:  # noqa: ARG002  # the same words in all
+        where = [
+            f"{'' if line.part == 1 else f'{line.part.numerator} of {line.part.denominator} '}nisa.{line.mnemonic} at "
+            f"line {span.line if span else '?'}"
+            for span, line in [*self.moving.items()][:MOST_LINES]
+        ]
+        why = "GpSimd is for what no other engine can" if self.source == "gpsimd" else "both then work at one time"
+        return f"write engine=nisa.engine.{self.goal}: {', '.join(where)}; {why}"
+
+    def timed(self, profile: Profile) -> Timeline | None:
+        best: tuple[float, Timeline, dict[Span | None, _Line], list[Found]] | None = None
+        for moving in self._choices(profile):
+            self.moving, self.found = moving, []
+            self._chosen = {identity for line in moving.values() for identity in _spread(line)}
+            timeline = super().timed(profile)
+            if timeline is not None and (best is None or timeline.ns < best[0]):
+                best = timeline.ns, timeline, moving, self.found
+        if best is None:
+            return None
+        _, timeline, self.moving, self.found = best
+        return timeline
+
+    def rewritten(self, core: CoreProgram) -> CoreProgram:
+        moved = [inst for inst in core.numbered if inst.identity() in self._chosen]
+        self.note(core.rank, moved)
+        other = engine[self.goal]
+        return with_instructions(core, {id(inst): (inst.replace(engine=other),) for inst in moved}) if moved else core
+
+    def _choices(self, profile: Profile) -> Iterator[dict[Span | None, _Line]]:
+        """All that may move, by line. In short programs whole rounds are another choice: the same part of each."""
+        loads = _Loads(_busy(profile, self.source), _busy(profile, self.goal), 0.0)
+        self.surplus = loads.source - loads.goal
+        if self.surplus < LEAST_WORTH * profile.latency * 1e9 or not self._is_critical(profile):
+            return
+        lines, port = self._lines(profile)
+        loads = loads._replace(port=port)
+        lines = {span: line for span, line in lines.items() if line.here >= LEAST_WORTH * self.surplus}
+        if by_line := _by_line(lines, loads):
+            yield by_line
+        if len(lines) > 1 and profile.program.size <= MOST_REORDERED:
+            each = sum(line.here for line in lines.values()), sum(line.there for line in lines.values())
+            part = Fraction(min(1.0, self.surplus / sum(each))).limit_denominator(4)
+            for line in lines.values():
+                loads = loads.moved(line, part)
+            if part >= LEAST_PART and max(loads) < max(_busy(profile, self.source), port):
+                yield {span: replace(line, part=part) for span, line in lines.items()}
+
+    def _is_critical(self, profile: Profile) -> bool:
+        """Test if what could move is on the critical path at all: nothing else gains."""
+        critical = 0.0
+        for step in profile.critical_path:
+            core = profile.cores[step.core]
+            number = int(core.number[step.row])
+            if core.estimates[number].resource == self.source and self._there(
+                core.instructions[number], core.estimates[number]
+            ):
+                critical += step.ns
+        return critical > LEAST_WORTH * profile.latency * 1e9
+
+    def _lines(self, profile: Profile) -> tuple[dict[Span | None, _Line], float]:
+        """All that could move, by line, and the ns for which the engines keep ports that both use."""
+        result: dict[Span | None, _Line] = {}
+        kept = {self.source: defaultdict[str, float](float), self.goal: defaultdict[str, float](float)}
+        for core in profile.cores:
+            for number, (inst, estimate, runs) in enumerate(
+                zip(core.instructions, core.estimates, core.runs.tolist(), strict=True)
+            ):
+                if estimate.resource in kept:
+                    for port in estimate.ports:
+                        kept[estimate.resource][port] += estimate.ports_ns * runs
+                if estimate.resource != self.source or (there := self._there(inst, estimate)) is None:
+                    continue
+                span = core.span(number)
+                line = result.setdefault(span and Span(span.file, span.line), _Line(inst.mnemonic))
+                line.identities.append(inst.identity())
+                line.here += estimate.occupancy * runs
+                line.there += there.occupancy * runs
+                line.ports += (there.ports_ns * bool(there.ports) - estimate.ports_ns * bool(estimate.ports)) * runs
+        here, there = kept.values()
+        return result, max((ns + there[port] for port, ns in here.items()), default=0.0)
+
+    def _there(self, inst: Inst, estimate: Estimate) -> Estimate | None:
+        """The estimate of ``inst`` on the other engine; None if it cannot run there, or would mean something else."""
         key = inst.form(), id(estimate)
         if key not in self._elsewhere:
-            self._elsewhere[key] = self._on_goal(inst, estimate)
+            self._elsewhere[key] = self._on_goal(inst)
         return self._elsewhere[key]
 
-    def _on_goal(self, inst: Inst, estimate: Estimate) -> Estimate | None:
-        if inst.engine_choice is None:  # it has one engine, and there is another instruction for the other one
-            return replace(estimate, resource=self.goal)
-        offers = candidates(inst.replace(engine=engine.unknown), self.target)
-        return next((offer.estimate for offer in offers if offer.queue == self.goal), None)
-
-    def revised(self, profile: Profile) -> Revision:
-        return super().revised(profile) if self._balances(profile) else Revision()
-
-    def _balances(self, profile: Profile) -> bool:
-        """Find which part moves; False if there is none."""
-        busy = {name: sum(u.busy for u in profile.engines if u.engine == name) for name in (self.source, self.goal)}
-        here = there = 0.0
-        for core in profile.cores:
-            for inst, estimate, runs in zip(core.instructions, core.estimates, core.runs.tolist(), strict=True):
-                if estimate.resource != self.source or not self.could(inst, estimate):
-                    continue
-                if (other := self.elsewhere(inst, estimate)) is not None:
-                    here += estimate.occupancy * runs
-                    there += other.occupancy * runs
-        self.surplus = busy[self.source] - busy[self.goal]
-        if self.surplus <= 0.0 or not here:
-            return False
-        self.share = min(1.0, self.surplus / (here + there))
-        return True
-
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
-        result = list(estimates)
-        self.moved = {}
-        queue = core.queues.index(self.goal) if self.goal in core.queues else len(core.queues)
-        due = 0.0
-        for number, inst in enumerate(core.core.numbered):
-            estimate = estimates[number]
-            if estimate.resource != self.source or not self.could(inst, estimate):
-                continue
-            other = self.elsewhere(inst, estimate)
-            if other is None:
-                continue
-            self.find(core, number, estimate)
-            due += self.share
-            if due >= 1.0:
-                due -= 1.0
-                result[number], self.moved[number] = other, queue
-        return result
-
-    def queues(self, core: TimedCore) -> Mapping[int, int]:  # noqa: ARG002
-        return self.moved
+    def _on_goal(self, inst: Inst) -> Estimate | None:
+        effects = inst.effects
+        if inst.engine_choice is None or effects.implicit is not None or effects.external:
+            return None
+        offers = {each.queue: each.estimate for each in candidates(inst.replace(engine=engine.unknown), self.target)}
+        return offers.get(self.goal) if self.source in offers else None
 
 
-class Eviction(_Moved):
-    """Copies from PSUM on both engines that can do them."""
+def _by_line(lines: dict[Span | None, _Line], loads: _Loads) -> dict[Span | None, _Line]:
+    """The lines that move, those first that lose least on the other engine."""
+    chosen: dict[Span | None, _Line] = {}
+    for span, line in sorted(lines.items(), key=lambda item: (item[1].there / item[1].here, -item[1].here)):
+        part = Fraction(min(1.0, (loads.source - loads.goal) / (line.here + line.there))).limit_denominator(4)
+        after = loads.moved(line, part)
+        if part >= LEAST_PART and max(after) < max(loads):
+            chosen[span] = replace(line, part=part)
+            loads = after
+    return chosen
+
+
+def _spread(line: _Line) -> Iterator[int]:
+    """The instructions of a line that move, evenly among all of them."""
+    due = Fraction(0)
+    for identity in line.identities:
+        due += line.part
+        if due >= 1:
+            due -= 1
+            yield identity
+
+
+class Eviction(Change):
+    """Copies from PSUM on both of the engines that can do them, which have different instructions for that."""
 
     title = "Sums leave PSUM through the busiest engine"
     remedy = (
@@ -100,12 +211,46 @@ class Eviction(_Moved):
         "op=nl.copy for Scalar"
     )
 
-    def could(self, inst: Inst, estimate: Estimate) -> bool:  # noqa: ARG002
+    def __init__(self, target: Target, source: str, goal: str) -> None:
+        super().__init__(target)
+        self.source, self.goal = source, goal
+        self.surplus = self.share = 0.0
+        """The ns for which ``source`` works longer, and the part of the copies that moves."""
+        self._elsewhere: dict[tuple[object, int], Estimate] = {}
+
+    def evidence(self) -> str:
+        return (
+            f"{self.count('copy', 'copies')} from PSUM run on {self.source}, which works "
+            f"{self.surplus / 1e3:.1f} us longer than {self.goal}"
+        )
+
+    def revised(self, profile: Profile) -> Revision:
+        self.surplus = _busy(profile, self.source) - _busy(profile, self.goal)
+        here = there = 0.0
+        for core in profile.cores:
+            for inst, estimate, runs in zip(core.instructions, core.estimates, core.runs.tolist(), strict=True):
+                if self._evicts(inst, estimate):
+                    here += estimate.occupancy * runs
+                    there += self._there(inst, estimate).occupancy * runs
+        if self.surplus <= 0.0 or not here:
+            return Revision()
+        self.share = min(1.0, self.surplus / (here + there))
+        return super().revised(profile)
+
+    def _evicts(self, inst: Inst, estimate: Estimate) -> bool:
+        if estimate.resource != self.source:
+            return False
         copy = moves_data(inst)
         return copy is not None and copy[1].buffer is Buffer.psum
 
-    def _on_goal(self, inst: Inst, estimate: Estimate) -> Estimate | None:
-        return super()._on_goal(inst, estimate) or replace(estimate, resource=self.goal)  # as another instruction
+    def _there(self, inst: Inst, estimate: Estimate) -> Estimate:
+        if inst.engine_choice is None:
+            return estimate  # there is another instruction for the other engine
+        key = inst.form(), id(estimate)
+        if key not in self._elsewhere:
+            offers = candidates(inst.replace(engine=engine.unknown), self.target)
+            self._elsewhere[key] = next((offer.estimate for offer in offers if offer.queue == self.goal), estimate)
+        return self._elsewhere[key]
 
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
         """Each copy keeps its engine for a part of its time, and its result is there as late as before: where the other
@@ -115,34 +260,9 @@ class Eviction(_Moved):
         shorter: dict[int, Estimate] = {}
         for number, inst in enumerate(core.core.numbered):
             estimate = estimates[number]
-            if estimate.resource == self.source and self.could(inst, estimate):
+            if self._evicts(inst, estimate):
                 self.find(core, number, estimate)
                 if id(estimate) not in shorter:
                     shorter[id(estimate)] = replace(estimate, occupancy=estimate.occupancy * (1.0 - self.share))
                 result[number] = shorter[id(estimate)]
         return result
-
-    def evidence(self) -> str:
-        return (
-            f"{self.count('copy', 'copies')} from PSUM run on {self.source}, which works "
-            f"{self.surplus / 1e3:.1f} us longer than {self.goal}"
-        )
-
-
-class OnGpSimd(_Moved):
-    """Work of GpSimd on Vector."""
-
-    title = "GpSimd computes what Vector could"
-    remedy = (
-        "leave out engine=nisa.engine.gpsimd, or give GpSimd a smaller part: Vector needs fewer cycles, and GpSimd is "
-        "for what no other engine can"
-    )
-
-    def could(self, inst: Inst, estimate: Estimate) -> bool:  # noqa: ARG002
-        return inst.engine_choice is not None and engine.vector is inst.choices()[0]
-
-    def evidence(self) -> str:
-        return (
-            f"{self.count('instruction')} that Vector has too run on GpSimd, which works "
-            f"{self.surplus / 1e3:.1f} us longer"
-        )

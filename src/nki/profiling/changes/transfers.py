@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import replace
+from enum import Enum
 
 from nki.cost.dma import SOFTWARE, bandwidth, contiguous_bytes
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
-from nki.ir.types import Access, Tensor, is_row_indexed
-from nki.profiling.changes.change import BETA_1, Change, OneByOne, hbm_side, span
+from nki.ir.types import Access, Buffer, Tensor, is_row_indexed
+from nki.isa.instructions.dma_transpose import DmaTranspose
+from nki.profiling.changes.change import BETA_1, Change, OneByOne, hbm_side, on_engine, span
 from nki.sim.timing import TimedCore
 from nki.target.model import Target
 
+LEAST_ROW = 512
+"""Bytes of a row from which on a packet takes longer than its fixed time, so that a longer row may be cut."""
 GOOD_ROW = 2048
 """Bytes of a row from which on a transfer is efficient (NKI DMA bandwidth guide: 2 KiB at least, 4 KiB to saturate)."""
 
@@ -42,9 +46,10 @@ class ShortRows(OneByOne):
         super().__init__(target)
         self.columns: Counter[tuple[Tensor, bool]] = Counter()
         """Bytes per partition that all transfers of a tensor in HBM move together, by direction."""
-        self.shorter: dict[tuple[int, int, int], Estimate] = {}
-        self.partial = self.whole = self.scattered = False
-        """Some transfers move parts of rows of a tensor; some whole rows, the longest that it has; some, elements."""
+        self.blocks: defaultdict[tuple[object, ...], set[int]] = defaultdict(set)
+        """The first rows of the blocks of one tensor that transfers transpose, by their columns."""
+        self.shorter: dict[tuple[int, float], Estimate] = {}
+        self.forms: set[_Form] = set()
 
     def evidence(self) -> str:
         rows = [_run(each.inst) for each in self.found]
@@ -53,48 +58,64 @@ class ShortRows(OneByOne):
 
     def advised(self, release: str) -> str:
         move = "nl.load or nl.store" if release == BETA_1 else "nisa.dma_copy"
-        parts: list[str] = []
-        if self.partial:
-            parts.append(f"move more columns in one {move}, so that each partition has 2 KiB, and slice the tile")
-        if self.whole:
-            parts.append("where the tensor has no longer rows, give each partition several neighbours in HBM")
-        if self.scattered:
-            parts.append(
-                "where single elements move, let the fastest dimension in HBM be the free dimension of the tile, and "
-                "transpose on chip"
-            )
-        return "; ".join(parts)
+        words = {
+            _Form.partial: f"move more columns in one {move}, so that each partition has 2 KiB, and slice the tile",
+            _Form.whole: "where the tensor has no longer rows, give each partition several neighbours in HBM",
+            _Form.stepped: "where a transfer steps over elements of a row, load the whole row, and step on chip: "
+            "tile[:, ::2]",
+            _Form.turned: "where single elements move, let the fastest dimension in HBM be the free dimension of the "
+            "tile, and transpose on chip",
+            _Form.blocks: "move more rows in one nisa.dma_transpose, whose columns become the partitions",
+        }
+        return "; ".join(text for form, text in words.items() if form in self.forms)
 
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
         self.columns.clear()
+        self.blocks.clear()
         self.shorter.clear()  # another core has estimates of its own
         for number, (inst, estimate) in enumerate(zip(core.core.numbered, estimates, strict=True)):
             if estimate.transfer and (pair := hbm_side(inst)) is not None:
                 moved = pair[1].free_elements * pair[1].dtype.itemsize
                 self.columns[_direction(pair, inst)] += moved * self.runs(core, number)
+                if isinstance(inst, DmaTranspose):
+                    self.blocks[_block(pair[0])].add(pair[0].offset)
         return super().estimates(core, estimates)
 
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
         pair = hbm_side(inst) if estimate.transfer else None
         if pair is None:
             return None
+        if isinstance(inst, DmaTranspose):
+            return self._with_more_rows(estimate, len(self.blocks[_block(pair[0])]))
         direction = _direction(pair, inst)
         row, reach = _run(inst), min(GOOD_ROW, self.columns[direction])
+        form = _form(*pair, row)
+        if form is _Form.stepped:
+            if not direction[1]:
+                return None  # to store whole rows would change what lies between
+            row, reach = pair[0].dtype.itemsize, min(GOOD_ROW, _reach(pair[0]))
         if not 0 < row < reach:
             return None  # rows are long enough, or there is no more to load at once
-        key = id(estimate), row, reach
+        self.forms.add(form)
+        key = id(estimate), row / reach
         if key not in self.shorter:
-            self.shorter[key] = self._merged(estimate, row / reach, stores=not direction[1])
-        is_scattered = row == pair[0].dtype.itemsize and pair[1].free_elements > 1
-        is_whole = not is_scattered and row >= _row_bytes(pair[0].tensor)
-        self.scattered |= is_scattered
-        self.whole |= is_whole
-        self.partial |= not (is_scattered or is_whole)
+            more = _reach(pair[0]) / (pair[1].free_elements * row) if form is _Form.stepped else 1.0
+            whole = more * estimate.bytes / bandwidth(self.target, stores=not direction[1])
+            self.shorter[key] = self._merged(estimate, key[1], min(estimate.occupancy, whole))
         return self.shorter[key]
 
-    def _merged(self, estimate: Estimate, share: float, *, stores: bool) -> Estimate:
+    def _with_more_rows(self, estimate: Estimate, blocks: int) -> Estimate | None:
+        """The estimate of a transpose as one of several ``blocks`` of rows in one transfer."""
+        if blocks < 2:
+            return None
+        self.forms.add(_Form.blocks)
+        key = id(estimate), 1 / blocks
+        if key not in self.shorter:
+            self.shorter[key] = self._merged(estimate, key[1], estimate.occupancy)
+        return self.shorter[key]
+
+    def _merged(self, estimate: Estimate, share: float, occupancy: float) -> Estimate:
         """The estimate of a transfer that becomes the part ``share`` of a longer one."""
-        occupancy = min(estimate.occupancy, estimate.bytes / bandwidth(self.target, stores=stores))
         engines = tuple(busy * occupancy / estimate.occupancy for busy in estimate.engines)
         transfer = min(estimate.transfer, max(occupancy, self.target.dma_spread_ns * share, *engines))
         issue = estimate.issue * share
@@ -102,24 +123,69 @@ class ShortRows(OneByOne):
         return replace(estimate, occupancy=occupancy, transfer=transfer, issue=issue, latency=latency, engines=engines)
 
 
-class FewPartitions(OneByOne):
+class _Form(Enum):
+    """The rows that a transfer moves: parts of rows of a tensor; whole rows, the longest that it has; elements of a row
+    with a step; elements of many rows; blocks that it transposes.
+    """
+
+    partial = 0
+    whole = 1
+    stepped = 2
+    turned = 3
+    blocks = 4
+
+
+def _form(outside: Access, inside: Access, row: int) -> _Form:
+    if row > outside.dtype.itemsize or inside.free_elements == 1:
+        return _Form.whole if row >= _row_bytes(outside.tensor) else _Form.partial
+    return _Form.stepped if _reach(outside) <= _row_bytes(outside.tensor) else _Form.turned
+
+
+def _reach(access: Access) -> int:
+    """Bytes from the first element of a partition to the last one."""
+    steps = zip(access.shape[1:], access.strides[1:], strict=True)
+    return (1 + sum((count - 1) * abs(step) for count, step in steps)) * access.dtype.itemsize
+
+
+def _block(outside: Access) -> tuple[object, ...]:
+    """The columns that a transfer transposes: more rows of them could be in one."""
+    row = max(1, outside.strides[0])
+    return outside.tensor, outside.shape[1:], outside.strides, outside.offset % row, outside.dynamic is None
+
+
+class FewPartitions(Change):
     """Tiles of all partitions, in transfers and on Vector, Scalar and GpSimd."""
 
     title = "Tiles of few partitions"
-    remedy = (
-        "let a tile use all 128 partitions, since an instruction takes as long for one as for all, and each DMA engine "
-        "serves eight of them: take more rows at once, or fold columns into partitions with reshape"
-    )
-    older_remedy = (
-        "let a tile use all 128 partitions, since an instruction takes as long for one as for all, and each DMA engine "
-        "serves eight of them: take more rows at once, or reshape the tensor in HBM so that columns become rows"
+    more_rows = "take more rows at once"
+    folded = "fold columns into partitions with reshape"
+    older_folded = "reshape the tensor in HBM so that columns become rows"
+    gathered = (
+        "let one transfer load the rows of all indices: x.vector_select(0, column), where the indices are a column of "
+        "SBUF"
     )
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self.rows: Counter[tuple[Tensor, bool, int]] = Counter()
-        """Rows that all transfers of a tensor in HBM move, by direction and by the bytes of a row."""
+        self.rows: defaultdict[tuple[Tensor, bool, int], dict[object, int]] = defaultdict(dict)
+        """Rows that all transfers of a tensor in HBM move, by direction and by the bytes of a row; by window."""
+        self.together: dict[int, int] = {}
+        """By the number of an instruction: those like it, on other tiles, that could be one with it."""
         self.wider: dict[tuple[int, float], Estimate] = {}
+        self.ways: set[str] = set()
+        self.found_by_data: set[Tensor] = set()
+        """The tiles and registers of the core with indices that come from data, and not from a loop."""
+
+    def advised(self, release: str) -> str:
+        ways = [self.more_rows] if self.more_rows in self.ways else []
+        if self.folded in self.ways:
+            ways.append(self.older_folded if release == BETA_1 else self.folded)
+        if self.gathered in self.ways:
+            ways.append(self.gathered)
+        return (
+            "let a tile use all 128 partitions, since an instruction takes as long for one as for all, and each DMA "
+            f"engine serves eight of them: {', or '.join(ways)}"
+        )
 
     def evidence(self) -> str:
         moved = [pair[1].partitions for each in self.found if (pair := hbm_side(each.inst))]
@@ -136,12 +202,31 @@ class FewPartitions(OneByOne):
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
         self.rows.clear()
         self.wider.clear()
+        self.together.clear()
+        few: defaultdict[tuple[int, int], dict[int, Tensor]] = defaultdict(dict)
         for number, (inst, estimate) in enumerate(zip(core.core.numbered, estimates, strict=True)):
-            if estimate.transfer and (pair := hbm_side(inst)) is not None:
-                self.rows[_shape_of_rows(pair, inst)] += pair[1].partitions * self.runs(core, number)
-        return super().estimates(core, estimates)
+            if estimate.transfer:
+                if (pair := hbm_side(inst)) is not None and pair[0].strides[0]:  # a step of 0 repeats one row
+                    runs, window = self.runs(core, number), pair[0].offset
+                    rows = self.rows[_shape_of_rows(pair, inst)]
+                    rows[window if pair[0].dynamic is None else (number, window)] = pair[1].partitions * (
+                        1 if pair[0].dynamic is None else runs
+                    )
+            elif 0 < (lanes := _lanes(inst)) <= self.target.partitions // 2:
+                few[core.kinds[number], lanes][number] = _widest(inst).tensor
+        self.found_by_data = _indices_of_data(core)
+        for tiles in few.values():
+            count = len({*tiles.values()})
+            self.together.update(dict.fromkeys(tiles, count))
+        result = list(estimates)
+        for number, inst in enumerate(core.core.numbered):
+            changed = self._changed(inst, estimates[number], self.together.get(number, 1))
+            if changed is not None:
+                self.find(core, number, estimates[number])
+                result[number] = changed
+        return result
 
-    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+    def _changed(self, inst: Inst, estimate: Estimate, together: int) -> Estimate | None:
         pair = hbm_side(inst) if estimate.transfer else None
         if pair is not None:
             return self._transfer(inst, pair, estimate)
@@ -150,22 +235,48 @@ class FewPartitions(OneByOne):
         lanes = _lanes(inst)
         if not 0 < lanes <= self.target.partitions // 2:
             return None
-        key = id(estimate), lanes / self.target.partitions
+        most = self.target.partitions // lanes
+        merged, folded = min(most, together), min(most, _foldable(inst))
+        if max(merged, folded) < 2:
+            return None  # there are no more rows, and columns have to stay where they are
+        saved = estimate.occupancy * (1 - 1 / merged)
+        if folded > merged:
+            saved = max(saved, estimate.occupancy - self._folded(inst, estimate, folded))
+        self.ways.add(self.folded if folded > merged else self.more_rows)
+        key = id(estimate), saved
         if key not in self.wider:
-            saved = estimate.occupancy * (1 - key[1])
             shorter = replace(estimate, occupancy=estimate.occupancy - saved, latency=estimate.latency - saved)
             self.wider[key] = replace(shorter, ports_ns=max(0.0, estimate.ports_ns - saved))
         return self.wider[key]
 
+    def _folded(self, inst: Inst, estimate: Estimate, parts: int) -> float:
+        """The occupancy of an instruction on a part of its elements per partition."""
+        windows: dict[int, Access] = {}
+        for number, access in enumerate(inst.accesses()):
+            if access.buffer.on_chip and access.free_elements > 1:
+                shape = (access.partitions, access.free_elements // parts)
+                strides = (access.strides[0], access.strides[-1])
+                windows[number] = access.with_window(access.offset, shape, strides, access.dynamic)
+        return on_engine(inst.with_operands(windows), estimate.resource).cost(self.target).occupancy
+
     def _transfer(self, inst: Inst, pair: tuple[Access, Access], estimate: Estimate) -> Estimate | None:
         """The estimate of a transfer as a part of one with more rows, its engines all at work."""
         partitions = pair[1].partitions
-        if partitions > self.target.partitions // 2:
+        if partitions > self.target.partitions // 2 or not pair[0].strides[0]:
             return None
-        rows = min(self.target.partitions, self.rows[_shape_of_rows(pair, inst)])
-        if rows <= partitions and estimate.transfer < 2 * estimate.occupancy:
+        known = sum(self.rows[_shape_of_rows(pair, inst)].values())
+        rows = max(partitions, min(self.target.partitions, known))
+        folds = pair[1].free_elements * pair[1].dtype.itemsize * partitions >= self.target.partitions * LEAST_ROW
+        if rows == partitions and (estimate.transfer < 2 * estimate.occupancy or not folds):
             return None
-        key = id(estimate), partitions / max(rows, partitions)
+        if rows == partitions:
+            self.ways.add(self.folded)
+        else:
+            by_data = partitions == 1 and any(index.tensor in self.found_by_data for index in inst.indexed_by())
+            if by_data and not self.target.dma_hardware_descriptors:
+                return None  # no DMA has an index for each row
+            self.ways.add(self.gathered if by_data else self.more_rows)
+        key = id(estimate), partitions / rows
         if key not in self.wider:
             issue = estimate.issue * key[1]
             latency = estimate.latency - (estimate.transfer - estimate.occupancy) - (estimate.issue - issue)
@@ -184,17 +295,39 @@ def _lanes(inst: Inst) -> int:
     return max((access.partitions for access in tiles), default=0)
 
 
+def _indices_of_data(core: TimedCore) -> set[Tensor]:
+    """The tiles and registers with indices of ``core`` that do not follow from counters of loops alone."""
+    indices = {access.tensor for inst in core.distinct for access in inst.indexed_by()}
+    if not indices:
+        return set()
+    found: set[Tensor] = set()
+    for inst in core.core.numbered:
+        sources = [access.tensor for access in inst.reads()]
+        if any(tensor.buffer is not Buffer.register or tensor in found for tensor in sources):
+            found.update(access.tensor for access in inst.writes())
+    return found
+
+
+def _widest(inst: Inst) -> Access:
+    return max((access for access in inst.accesses() if access.buffer.on_chip), key=lambda access: access.free_elements)
+
+
+def _foldable(inst: Inst) -> int:
+    """The parts into which the elements of a partition could be cut, one for each of several partitions: 1 where each
+    result needs a whole partition, or a number that a partition has.
+    """
+    tiles = [access for access in inst.accesses() if access.buffer.on_chip]
+    sizes = {(access.partitions, access.free_elements) for access in tiles}
+    return tiles[0].free_elements if len(sizes) == 1 and inst.effects.streamed else 1
+
+
 class NoDoubleBuffers(Change):
-    """Loads into memory of their own."""
+    """Loads into memory of their own, where that is the memory of another tile, or the kernel has chosen it."""
 
     title = "Loads wait for their memory"
     remedy = (
-        "give the loop two or more tiles to load into in turn (double buffering), or smaller tiles, so that the next "
-        "load runs while the engines use the tile before"
-    )
-    older_remedy = (
-        "make the tile inside the loop, which should be nl.affine_range, so that each iteration has its own; or use "
-        "smaller tiles, so that the next load runs while the engines use the tile before"
+        "use smaller tiles, so that more of them fit, or other addresses, so that the next load runs while the engines "
+        "use the tile before"
     )
 
     def evidence(self) -> str:
@@ -209,8 +342,15 @@ class NoDoubleBuffers(Change):
         return estimates
 
     def unbound(self, core: TimedCore) -> Collection[int]:
-        pairs = ((number, inst, hbm_side(inst)) for number, inst in enumerate(core.core.numbered))
-        return {number for number, inst, pair in pairs if pair is not None and pair[1] in inst.writes()}
+        used: set[Tensor] = set()
+        found: set[int] = set()
+        for number, inst in enumerate(core.core.numbered):
+            if inst.on_rings and (pair := hbm_side(inst)) is not None and pair[1] in inst.writes():
+                tile = pair[1].tensor
+                if tile not in used or tile.address is not None:
+                    found.add(number)  # other loads wait for what the tile itself held: TilesOfRounds
+                used.add(tile)
+        return found
 
 
 class Descriptors(OneByOne):

@@ -20,7 +20,7 @@ from nki.cost.replay import Cause
 from nki.ir.types import Access
 from nki.profiling.events import CoreEvents
 from nki.profiling.html.source import Listing
-from nki.profiling.measures import MemoryUse, Step, skips
+from nki.profiling.measures import MemoryUse, Step
 from nki.profiling.profile import Profile
 
 TICK = 0.1
@@ -103,7 +103,7 @@ def _core(
     estimates, of_instruction = _estimates(core, sources)
     _write_rows(core, stream)
     count = _write_instructions(core, listing, mnemonics, operands, of_instruction, stream)
-    skipped = skips(core)
+    skipped = [(skip.begin, skip.end, skip.iterations) for skip in core.timeline.skips]
     tables, slow = core.timeline.replay.table_loads, throttled(core, skipped)
     _write_stretches(tables, stream)
     _write_stretches(slow, stream)

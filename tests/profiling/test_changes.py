@@ -1,0 +1,67 @@
+"""Changes that advice makes in the program: the changed kernel computes the same bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nki
+from nki.backend.numpy import executor
+from nki.profiling.changes.again import ComputedAgain
+from nki.profiling.changes.moves import OnOtherEngine
+from nki.profiling.changes.repeats import RepeatedRows
+from nki.profiling.changes.rewriting import Rewriting
+from nki.profiling.changes.rounds import TilesOfRounds
+from nki.profiling.profile import Profile
+from tests.profiling import flawed_repeats
+from tests.profiling.flaws import AGAIN, FLAWS, IDLE, ROUNDS, ROWS_BACK, Flaw, shape
+from tests.profiling.flaws_of_rounds import FLAWS_OF_ROUNDS
+
+KINDS: dict[str, Any] = {
+    AGAIN: ComputedAgain,
+    ROUNDS: TilesOfRounds,
+    ROWS_BACK: RepeatedRows,
+    IDLE: lambda target: OnOtherEngine(target, "vector", "gpsimd"),
+}
+MADE = [(flaw, case) for flaw in (*FLAWS, *FLAWS_OF_ROUNDS) if flaw.title in KINDS for case in range(3)]
+
+
+def programs(profile: Profile, change: Rewriting) -> list[Any]:
+    """The program, and all that the change makes of it."""
+    made: list[Any] = [profile.timed.program]
+    recompiled = profile.recompiled
+
+    def keeping(stage: Any) -> Any:
+        timed = recompiled(stage)
+        made.extend([] if timed is None else [timed.program])
+        return timed
+
+    profile.recompiled = keeping  # type: ignore[method-assign]
+    change.timed(profile)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("flaw", "case"), MADE, ids=[f"{flaw.title}-{flaw.kernel.__name__}-{case}" for flaw, case in MADE]
+)
+def test_a_changed_program_computes_the_same_bits(flaw: Flaw, case: int) -> None:
+    arguments = [flaw.flawed, *(flawed for flawed, _ in flaw.more)][case]
+    target = flaw.targets[-1]
+    profile = nki.profile(nki.jit(flaw.kernel), target=target)(*arguments)
+    before, *after = programs(profile, KINDS[flaw.title](profile.target))
+    assert after
+    random = np.random.default_rng(7)
+    arrays = [random.standard_normal(each.shape).astype(each.dtype.dtype) for each in before.inputs]
+    expected = executor.run(before, arrays)
+    for program in after:
+        for one, two in zip(expected, executor.run(program, arrays), strict=True):
+            assert np.array_equal(np.asarray(one).view(np.uint8), np.asarray(two).view(np.uint8))
+
+
+@pytest.mark.parametrize("form", ["stored", "tile", "number"])
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_rounds_whose_data_differ_compute_nothing_again(form: str, target: str) -> None:
+    profile = nki.profile(nki.jit(flawed_repeats.changing), target=target)(shape(128, 512), form)
+    assert programs(profile, ComputedAgain(profile.target))[1:] == []
