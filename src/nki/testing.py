@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ ROUNDING: Final = 8.0
 a few of intermediate tiles in the same dtype."""
 SUMMING: Final = 64.0
 """The same of float32, in which engines compute: a sum of n terms loses about sqrt(n) units, of 4096 terms 64."""
+_SHORTER: Final = 5
+"""Steps that are tried, each a quarter of the one before."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +96,13 @@ def gradcheck(
     element may differ by ``tolerance`` of the gradient's largest element; by default
     ROUNDING * eps of the gradient's dtype + SUMMING * eps of float32.
 
-    Without ``reference`` the kernel itself is differenced in its own precision, which is coarser. The tolerance grows
-    by the rounding of the results that move (2 eps of the argument's dtype each), divided by the distance, and by the
-    difference between the quotients over one and over two steps, which estimates the curvature.
+    Without ``reference`` the kernel itself is differenced in its own precision, which is coarser: that of the coarsest
+    float dtype among its arguments and results. The tolerance grows by the rounding of the results that move (2 eps of
+    that dtype each, as independent errors), divided by the distance, and by the difference between the quotients over
+    one and over two steps, which estimates the curvature.
 
     ``step`` is the distance from the middle, relative to the element if that is larger than 1; by default the cube root
-    of eps of float64, or without ``reference`` of the argument's dtype.
+    of eps of float64, or without ``reference`` of that dtype. It is shortened where a result is no finite number.
 
     Returns the worst element of each gradient. Raises :class:`GradientMismatchError`, with the same lines, if one is
     outside its tolerance.
@@ -194,6 +198,16 @@ def _compare(
     return Worst(name, index, found[at], quotients[at], float(allowed[at]), len(chosen), gradient.size)
 
 
+@dataclass(frozen=True)
+class _Quotient:
+    """A difference quotient of the loss over ``distance``, and the results at both ends."""
+
+    quotient: float
+    distance: float
+    above: list[Float64]
+    below: list[Float64]
+
+
 class _Differenced:
     """The loss as a function of single elements; ``rounded``: the kernel itself computes it, in its own precision."""
 
@@ -211,6 +225,9 @@ class _Differenced:
             for v in values
         ]
         self.weights = [w.astype(np.float64) for w in weights]
+        floats = [v.dtype for v in (*self.values, *weights) if isinstance(v, np.ndarray) and _is_float(v)]
+        self.eps = max(map(_eps, floats), default=0.0) if rounded else _eps(np.dtype(np.float64))
+        """Of the coarsest dtype in which results are rounded on their way."""
 
     def results(self, position: int, index: int, value: float) -> tuple[list[Float64], float]:
         """The results with one element at ``value``, and what that is after its rounding."""
@@ -239,25 +256,43 @@ class _Differenced:
             raise ArgumentError(f"a gradient for a tensor of {dtype}", fix="return None in its place")
         middle = float(self.values[position].reshape(-1)[index])
         # The cube root of eps balances rounding against curvature.
-        width = (step or float(np.cbrt(_eps(dtype)))) * max(1.0, abs(middle))
-        once, rounding = self.over(position, index, middle, width)
-        if not self.rounded:
-            return once, 0.0
-        twice, _ = self.over(position, index, middle, 2 * width)
-        return once, rounding + abs(twice - once)
+        width = (step or float(np.cbrt(max(self.eps, _eps(dtype))))) * max(1.0, abs(middle))
+        for _ in range(_SHORTER):
+            once = self.over(position, index, middle, width)
+            if not self.rounded:
+                return once.quotient, 0.0
+            twice = self.over(position, index, middle, 2 * width)
+            if math.isfinite(once.quotient) and math.isfinite(twice.quotient):
+                break
+            width /= 4  # outside of the function's domain
+        return once.quotient, self.rounding(once, twice) + abs(twice.quotient - once.quotient)
 
-    def over(self, position: int, index: int, middle: float, width: float) -> tuple[float, float]:
-        """The quotient over ``middle`` ± ``width``, and the rounding of the results that differ, over the distance."""
+    def over(self, position: int, index: int, middle: float, width: float) -> _Quotient:
+        """The quotient over ``middle`` ± ``width``."""
         above, right = self.results(position, index, middle + width)
         below, left = self.results(position, index, middle - width)
-        difference, rounding = 0.0, 0.0
+        difference = 0.0
         for high, low, weight in zip(above, below, self.weights, strict=True):
             difference += float(((high - low) * weight).sum())
-            moved = np.abs(weight) * (np.abs(high) + np.abs(low)) * (high != low)
-            rounding += float(moved.sum())
-        # A kernel rounds each result a few times on its way, in the coarsest dtype that it sees.
-        eps = _eps(self.values[position].dtype)
-        return difference / (right - left), 2 * eps * rounding / (right - left)
+        return _Quotient(difference / (right - left), right - left, above, below)
+
+    def rounding(self, once: _Quotient, twice: _Quotient) -> float:
+        """How much the first quotient may be off because results are rounded.
+
+        A kernel rounds each result a few times on its way. The weights of the loss are random, so these errors add up
+        like independent ones. Where a step is finer than the results, some that depend on the element stay as they are:
+        what moves in either step counts, and all if none does.
+        """
+        moved = [
+            (high != low) | (higher != lower)
+            for high, low, higher, lower in zip(once.above, once.below, twice.above, twice.below, strict=True)
+        ]
+        everything = not any(each.any() for each in moved)
+        squares = 0.0
+        for high, low, weight, chosen in zip(once.above, once.below, self.weights, moved, strict=True):
+            error = np.abs(weight) * (np.abs(high) + np.abs(low)) * (chosen | everything)
+            squares += float(np.square(error).sum())
+        return 2 * self.eps * math.sqrt(squares) / once.distance
 
 
 def _sequence(found: Any) -> list[Any]:
