@@ -17,7 +17,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, instructions
 from nki.ir.program import Program
 from nki.ir.types import Access, Buffer, Tensor
-from nki.sim.hazards.required_contents import check_contents
+from nki.sim.hazards.required_contents import check_contents, required_contents
 from nki.sim.hazards.shadow import FIRST_ORIGIN, AccessTimes
 
 
@@ -47,8 +47,8 @@ class _Constants:
                 self._run_loop(statement)
 
     def _run(self, inst: Inst) -> None:
-        if inst.effects.contents is not None and self._is_certain:
-            for required in inst.required_contents():
+        if self._is_certain:
+            for required in required_contents(inst):
                 if self._is_known(required.operand):
                     check_contents(inst, required, self._memory)
         written = [access for access in inst.writes() if access.tensor in self._tensors]
@@ -62,7 +62,7 @@ class _Constants:
             self._forget(written)
 
     def _run_loop(self, loop: Loop) -> None:
-        """What a round leaves may be read at the start of the next one, and after the last one if there is one."""
+        """The next round may read what a round leaves, and so may instructions behind the last one, if there is one."""
         written = [a for inst in instructions(loop.body) for a in inst.writes() if a.tensor in self._tensors]
         self._forget(written)
         before, self._is_certain = self._is_certain, self._is_certain and loop.runs()
@@ -97,7 +97,7 @@ class _Constants:
 
 def _sources(insts: list[Inst]) -> set[Tensor]:
     """The tensors from which the operands come of which certain contents are asked."""
-    found = {required.operand.tensor for inst in insts for required in inst.required_contents()}
+    found = {required.operand.tensor for inst in insts for required in required_contents(inst)}
     size = 0
     while len(found) > size:
         size = len(found)

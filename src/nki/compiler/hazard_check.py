@@ -26,7 +26,8 @@ class CheckHazards(Stage):
         # Few programs need more, so `import nki` does not load the simulator.
         if may_have_hazards(program):
             imported("nki.sim.hazards.replay").check(program, target)
-        if any(inst.effects.contents is not None and inst.required_contents() for inst in program.instructions()):
+        asks = ((inst.effects.contents, inst) for inst in program.instructions())
+        if any(contents is not None and contents(inst) for contents, inst in asks):
             imported("nki.compiler.constant_contents").check(program)
         return program
 

@@ -26,7 +26,7 @@ from nki.ir.declaration.methods import (
     uses_lister,
 )
 from nki.ir.deprecation import DeprecatedForms
-from nki.ir.effects import Barrier, Contents, Copy, Effects, Exchange, Predicate, Update
+from nki.ir.effects import Barrier, Copy, Effects, Exchange, Predicate, Update
 from nki.ir.estimate import Estimate
 from nki.ir.floats.runtime_float import RuntimeFloat, show
 from nki.ir.instruction_handle import NkiInstruction
@@ -274,10 +274,6 @@ class Inst(NkiInstruction):
     def write_predicate(self) -> Predicate | None:
         """The predicate under which the instruction writes."""
         return None if self.effects.predicate is None else self.effects.predicate(self)
-
-    def required_contents(self) -> tuple[Contents, ...]:
-        """The contents that the reference asks of operands."""
-        return () if self.effects.contents is None else self.effects.contents(self)
 
     def as_copy(self) -> Copy | None:
         """The copy that the instruction is."""

@@ -30,7 +30,7 @@ from nki.sim.hazards.loop_carried import LoopCarried, ignore
 from nki.sim.hazards.messages import ByteMask, ExecutionLog, ReadErrors, first_box, out_of_range_error
 from nki.sim.hazards.placed_tiles import PlacedTiles
 from nki.sim.hazards.psum_groups import PsumGroups
-from nki.sim.hazards.required_contents import check_contents
+from nki.sim.hazards.required_contents import check_contents, required_contents
 from nki.sim.hazards.shadow import READY, Times, is_overwritten, is_poisoned
 from nki.sim.hazards.undefined_bytes import Origins, Shadow, Undefined
 from nki.sim.hazards.undefined_values import Executor, Trial
@@ -184,7 +184,7 @@ class Hazards(ExecutionObserver):
 
     def _check_contents(self, inst: Inst) -> None:
         """Compare the operands of ``inst`` with the contents that the reference asks of them."""
-        for required in inst.required_contents():
+        for required in required_contents(inst):
             access = required.operand
             shadow = self._shadow(access.tensor)
             if shadow.is_defined(access):

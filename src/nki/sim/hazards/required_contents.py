@@ -11,6 +11,11 @@ from nki.ir.instruction import Inst
 from nki.sim.hazards.undefined_values import Memory
 
 
+def required_contents(inst: Inst) -> tuple[Contents, ...]:
+    """The contents that the reference asks of operands of ``inst``."""
+    return () if inst.effects.contents is None else inst.effects.contents(inst)
+
+
 def check_contents(inst: Inst, required: Contents, memory: Memory) -> None:
     """Raise the error of the rule, or warn, if an operand, all of it defined, holds other numbers than ``required``."""
     access = required.operand
