@@ -101,12 +101,12 @@ def test_what_two_cores_leave_different_may_be_unused() -> None:
 
 
 @nki.jit
-def indexed(a, at):
-    """Core 0 writes the index by which core 1 reads."""
+def indexed(a, at, writer):
+    """The core ``writer`` writes the index by which the other one reads."""
     core = nl.program_id(0)
     out = nl.ndarray((2, 1, 4), dtype=a.dtype, buffer=nl.shared_hbm)
     place = nl.load(at)
-    if core == 0:
+    if core == writer:
         nl.store(at, nl.full((1, 1), 2, dtype=at.dtype))
     row = nl.ndarray((1, 4), a.dtype)
     nisa.dma_copy(row, a.ap([[4, 1], [1, 4]], scalar_offset=place, indirect_dim=0))
@@ -114,9 +114,32 @@ def indexed(a, at):
     return out, at
 
 
-def test_a_raced_index_is_an_error_at_once() -> None:
+@pytest.mark.parametrize("writer", [0, 1])
+def test_a_raced_index_is_an_error_though_no_output_shows_it(writer: int) -> None:
     with pytest.raises(CoreRaceError, match="is undefined since"):
-        nki.simulate(indexed[2])(A, np.array([[1]], np.int32))
+        nki.simulate(indexed[2])(A, np.array([[1]], np.int32), writer)
+
+
+@nki.jit
+def sent(a, masks, writer, masked):
+    """The core ``writer`` writes a row, and gets from the other one what that has read of it."""
+    core = nl.program_id(0)
+    out = nl.ndarray((2, *a.shape), dtype=a.dtype, buffer=nl.shared_hbm)
+    tile, got, mask = nl.load(a), nl.ndarray(a.shape, a.dtype), nl.load(masks)
+    if core == writer:
+        nl.store(a[1:2], nl.full((1, 4), 9.0, dtype=a.dtype))
+    nisa.sendrecv(src=tile, dst=got, send_to_rank=1 - core, recv_from_rank=1 - core, pipe_id=0)
+    if masked:
+        nisa.tensor_copy_predicated(got, 5.0, mask[:, 4:8], reverse_pred=True)
+    nl.store(out[core], got)
+    return out, a
+
+
+@pytest.mark.parametrize("writer", [0, 1])
+def test_raced_bytes_stay_so_on_their_way_to_the_other_core(writer: int) -> None:
+    nki.simulate(sent[2])(A.copy(), MASKS, writer, True)
+    with pytest.raises(CoreRaceError):
+        nki.simulate(sent[2])(A.copy(), MASKS, writer, False)
 
 
 def test_the_error_is_of_the_bytes_that_matter() -> None:

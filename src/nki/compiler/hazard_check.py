@@ -21,9 +21,14 @@ class CheckHazards(Stage):
 
     def run(self, program: Program, target: Target) -> Program:
         """``program`` itself. Raises the error that the simulator would raise, unless ``OPEN_NKI_HAZARDS=0``."""
-        if knobs.hazards() and may_have_hazards(program):
-            # Few programs come here, so `import nki` does not load the simulator.
+        if not knobs.hazards():
+            return program
+        # Few programs need more, so `import nki` does not load the simulator.
+        if may_have_hazards(program):
             imported("nki.sim.hazards.replay").check(program, target)
+        asks = ((inst.effects.contents, inst) for inst in program.instructions())
+        if any(contents is not None and contents(inst) for contents, inst in asks):
+            imported("nki.compiler.constant_contents").check(program)
         return program
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages

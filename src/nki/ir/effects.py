@@ -90,6 +90,21 @@ class Update:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Contents:
+    """The contents that the reference asks of ``operand``.
+
+    ``wrong`` takes its numbers, (partitions, elements), and says in words where they differ; "": nowhere. Others are an
+    error of ``rule``, or with "" a warning, for the instruction does something all the same.
+    """
+
+    operand: Access
+    wrong: Callable[[NDArray[Any]], str]
+    text: str
+    fix: str
+    rule: str = ""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Accumulation:
     """Addition to what the destination in PSUM holds.
 
@@ -120,6 +135,8 @@ class Effects:
     predicate: Callable[[Any], Predicate] | None = None
     updates: Callable[[Any], tuple[Update, ...]] | None = None
     """The operands from which chains of operators lead to the result: updates in place may commute."""
+    contents: Callable[[Any], tuple[Contents, ...]] | None = None
+    """The operands of which the reference asks certain contents."""
     copy: Callable[[Any], Copy] | None = None
     transpose: Callable[[Any], Copy] | None = None
     """The elements of ``src`` move to ``dst`` uninterpreted, partitions and elements exchanged."""

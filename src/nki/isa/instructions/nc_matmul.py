@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nki.base.dtype import float32
 from nki.base.errors import ArgumentError, DTypeError, GenerationError, PsumError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
 from nki.ir.deprecation import DeprecatedForms
-from nki.ir.effects import Accumulation, Effects
+from nki.ir.effects import Accumulation, Contents, Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
@@ -75,10 +78,48 @@ def _rows(m: Algebra[Any], tile: Access) -> Any:
     return m.stack([m.cast(m.load(row(tile, r)), float32) for r in (0, 1)], 2 * tile.partitions)
 
 
+def _no_identity(numbers: NDArray[Any]) -> str:
+    """The first element in which a square matrix is no identity."""
+    places = np.argwhere(numbers != np.eye(len(numbers)))
+    if not len(places):
+        return ""
+    row, column = (int(n) for n in places[0])
+    return f"element [{row}, {column}] is {numbers[row, column]}, and {len(places)} of {numbers.size} elements differ"
+
+
+def _neither_one_nor_zero(numbers: NDArray[Any]) -> str:
+    """The first element that is neither 1 nor 0."""
+    places = np.argwhere((numbers != 0) & (numbers != 1))
+    if not len(places):
+        return ""
+    row, column = (int(n) for n in places[0])
+    return f"element [{row}, {column}] is {numbers[row, column]}"
+
+
+def _contents(i: Any) -> tuple[Contents, ...]:
+    """A transposition takes an identity; the hints promise ones and zeros, which matters for float32 alone."""
+    found: list[Contents] = []
+    if i.is_transpose:
+        text = f"is_transpose needs an identity as moving; {_named(i.moving)} is none"
+        fix = "pass the data as stationary, and nl.shared_identity_matrix(n) of their dtype, or such a tile, as moving"
+        found.append(Contents(i.moving, _no_identity, text, fix, "MM14"))
+    for operand, hint in (("stationary", i.is_stationary_onezero), ("moving", i.is_moving_onezero)):
+        tile = getattr(i, operand)
+        if hint and tile.dtype is float32:
+            text = f"is_{operand}_onezero=True, but {operand} {_named(tile)} holds other numbers than 1 and 0"
+            found.append(Contents(tile, _neither_one_nor_zero, text, "leave the hint out"))
+    return tuple(found)
+
+
+def _named(tile: Access) -> str:
+    return f"'{tile.name}' {tile.shape} {tile.dtype}"
+
+
 @instruction(
     engines=(enums.engine.tensor,),
     effects=Effects(
         accumulation=Accumulation("accumulate", moves=lambda i: i.is_transpose),
+        contents=_contents,
         stationary="stationary",
         moving="moving",
         element_indexed=("dst", "stationary", "moving"),

@@ -30,6 +30,7 @@ from nki.sim.hazards.loop_carried import LoopCarried, ignore
 from nki.sim.hazards.messages import ByteMask, ExecutionLog, ReadErrors, first_box, out_of_range_error
 from nki.sim.hazards.placed_tiles import PlacedTiles
 from nki.sim.hazards.psum_groups import PsumGroups
+from nki.sim.hazards.required_contents import check_contents, required_contents
 from nki.sim.hazards.shadow import READY, Times, is_overwritten, is_poisoned
 from nki.sim.hazards.undefined_bytes import Origins, Shadow, Undefined
 from nki.sim.hazards.undefined_values import Executor, Trial
@@ -179,6 +180,18 @@ class Hazards(ExecutionObserver):
         self._time = self._log.add(inst)
         self._tile_reads = []
         self._rounding.begin(inst)
+        if inst.effects.contents is not None:
+            self._check_contents(inst)
+
+    def _check_contents(self, inst: Inst) -> None:
+        """Compare the operands of ``inst`` with the contents that the reference asks of them."""
+        for required in required_contents(inst):
+            access = required.operand
+            shadow = self._shadow(access.tensor)
+            if shadow.is_defined(access):
+                check_contents(inst, required, self._executor.memory)
+            elif required.rule:  # the result does not depend on it, so that no other check sees it
+                raise self._missing(inst, access, shadow)
 
     def end(self) -> None:
         inst = self._inst

@@ -172,12 +172,11 @@ class CoreRaces:
         if other is None or not other.reads.last:
             return
         raced &= ~other.written(access)  # the reads before that first change are late already, those after it are races
-        read, left, updated = (_bytewise(t, access) for t in (other.reads, other.writes, other.updates))
-        first = (
-            np.where(updated > 0, (byte_window(other.seen, access) != write.now) | write.unsure, write.changes) & ~raced
-        )
-        later = write.changes & ~raced
-        race = (read > 0) & (((updated > 0) & first) | (((updated == 0) | (read > left)) & later))
+        read, updated = _bytewise(other.reads, access), _bytewise(other.updates, access)
+        missed = (byte_window(other.seen, access) != write.now) | write.unsure
+        first = np.where(updated > 0, missed, write.changes) & ~raced
+        later = (write.changes | byte_window(other.rewritten, access)) & ~raced
+        race = ((read > 0) & first) | ((read > updated) & later)
         if race.any():
             error = self.error(core, inst, access, other.reads, race, "is written", "read")
             self._report_late(1 - core, other, access, (first, later), own.last_bytes, error)

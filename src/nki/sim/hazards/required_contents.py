@@ -1,0 +1,31 @@
+"""Operands of which the reference asks certain contents, as a transposition on the Tensor engine does: an identity."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nki.base.convert import to_float32
+from nki.base.warning import warn_at
+from nki.ir.effects import Contents
+from nki.ir.instruction import Inst
+from nki.sim.hazards.undefined_values import Memory
+
+
+def required_contents(inst: Inst) -> tuple[Contents, ...]:
+    """The contents that the reference asks of operands of ``inst``."""
+    return () if inst.effects.contents is None else inst.effects.contents(inst)
+
+
+def check_contents(inst: Inst, required: Contents, memory: Memory) -> None:
+    """Raise the error of the rule, or warn, if an operand, all of it defined, holds other numbers than ``required``."""
+    access = required.operand
+    numbers = to_float32(memory.window(access), access.dtype).reshape(access.shape[0], -1)
+    wrong = required.wrong(np.asarray(numbers))
+    if not wrong:
+        return
+    message, where = f"{inst.mnemonic}: {required.text}: {wrong}", inst.where
+    if required.rule:
+        rule = next(rule for rule in inst.rules if rule.code == required.rule)
+        raise rule.error(message, fix=required.fix, rule=rule.code).at(where.span, where.stack)
+    if where.span is not None:
+        warn_at(where.span, f"{message}; {required.fix}")
