@@ -116,10 +116,6 @@ class ByteSet:
         missing = np.logical_not(self._current_for(pattern).elements_of(pattern))
         return missing if missing.any() else None
 
-    def is_empty(self) -> bool:
-        """True if the set is certain to contain no byte."""
-        return self._is_empty() or not (self.patterns or self._approximate or self._current().cells.any())
-
     @property
     def is_known_full(self) -> bool:
         """True if the set is certain to contain every byte of the tensor, without a look at the grid."""
