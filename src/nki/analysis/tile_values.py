@@ -1,20 +1,17 @@
-"""Values of tiles: a tile that is filled again, when nothing is left that somebody reads, holds another value.
+"""Values of tiles: the instructions that use each web of a tile (:mod:`nki.analysis.webs`).
 
-What happens to a tile from one such write to the next could happen to a tile of its own. The analysis goes through the
-uses of a tile from the last to the first, with the bytes that are still read; a write at a run-time index, or one that
-may leave bytes as they were, fills nothing.
+What happens to a tile in one web could happen to a tile of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from nki.analysis.access_pattern import AccessPattern, pattern_of
-from nki.analysis.byte_sets import ByteSet
+from nki.analysis.webs import Webs, webs
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram
-from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.types import Buffer, Tensor
 
 _TILES = (Buffer.sbuf, Buffer.psum)
 
@@ -31,23 +28,35 @@ def filled_again(core: CoreProgram) -> dict[Tensor, list[list[Inst]]]:
         candidates |= _written_twice(body)
     if not candidates:
         return {}
-    uses: dict[Tensor, list[Inst]] = {}
     place: dict[Tensor, int] = {}
     for number, body in enumerate(parts):
         for inst in body:
-            tensors = dict.fromkeys(access.tensor for access in (*inst.accesses(), *inst.indexed_by()))
-            for tensor in tensors:
-                if tensor not in candidates:
-                    continue
-                if place.setdefault(tensor, number) != number:
+            for tensor in _tensors(inst):
+                if tensor in candidates and place.setdefault(tensor, number) != number:
                     candidates.discard(tensor)
-                uses.setdefault(tensor, []).append(inst)
-    found: dict[Tensor, list[list[Inst]]] = {}
-    for tensor in [tensor for tensor in uses if tensor in candidates]:
-        values = _values(tensor, uses[tensor])
-        if len(values) > 1:
-            found[tensor] = values
-    return found
+    values: dict[Tensor, list[list[Inst]]] = {tensor: [] for tensor in place if tensor in candidates}
+    _collect(core.body, webs(core.body, values.keys()), values)
+    return {tensor: of_tensor for tensor, of_tensor in values.items() if len(of_tensor) > 1}
+
+
+def _collect(body: Sequence[Statement], found: Webs, values: dict[Tensor, list[list[Inst]]]) -> None:
+    """Add the uses in ``body`` to ``values``, those of each web by themselves."""
+    for number, statement in enumerate(body):
+        if not isinstance(statement, Inst):
+            if number in found.loops:
+                _collect(statement.body, found.loops[number], values)
+            continue
+        for tensor in _tensors(statement):
+            of_tensor = values.get(tensor)
+            if of_tensor is None:
+                continue
+            if tensor in found.begins.get(number, ()) or not of_tensor:
+                of_tensor.append([])
+            of_tensor[-1].append(statement)
+
+
+def _tensors(inst: Inst) -> dict[Tensor, None]:
+    return dict.fromkeys(access.tensor for access in (*inst.accesses(), *inst.indexed_by()))
 
 
 def bodies(body: Iterable[Statement]) -> Iterator[list[Inst]]:
@@ -86,57 +95,3 @@ def _filled(inst: Inst) -> tuple[int, ...]:
     if inst.accumulates:
         return ()
     return tuple([n for n, (access, _, writes) in enumerate(inst.uses()) if writes and access.buffer in _TILES])
-
-
-def _values(tensor: Tensor, uses: list[Inst]) -> list[list[Inst]]:
-    """``uses`` of ``tensor`` cut where it is filled anew; one part if the first one is not filled by the uses."""
-    read = _StillRead(tensor)
-    values: list[list[Inst]] = [[]]
-    for inst in reversed(uses):
-        values[-1].append(inst)
-        writes = [access for access in inst.writes() if access.tensor is tensor]
-        if writes and not inst.may_leave_unwritten() and inst.write_predicate() is None:
-            for access in writes:
-                if access.dynamic is None:
-                    read.fill(access)
-        for access in inst.reads():
-            if access.tensor is tensor:
-                read.add(access)
-        if writes and read.is_empty():
-            values.append([])
-    if values[-1]:
-        return [uses]
-    return [value[::-1] for value in values[-2::-1]]
-
-
-class _StillRead:
-    """The bytes of a tile that are read further on, before anything else fills them."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-        self.windows: dict[AccessPattern, Access | ByteSet] = {}
-        """By the pattern of a window that is read: the window, or what of it nothing fills before."""
-
-    def add(self, access: Access) -> None:
-        """Let ``access`` be read."""
-        window = Access.whole(self.tensor) if access.dynamic is not None else access
-        self.windows[pattern_of(window)] = window
-
-    def fill(self, access: Access) -> None:
-        """Let ``access`` be written."""
-        self.windows.pop(pattern_of(access), None)
-        for pattern, window in list(self.windows.items()):
-            if isinstance(window, ByteSet):
-                left = window
-            else:
-                left = ByteSet(self.tensor)
-                left.add(window)
-            if left.intersects(access):
-                left.subtract(access)
-                if left.is_empty():
-                    del self.windows[pattern]
-                    continue
-            self.windows[pattern] = left
-
-    def is_empty(self) -> bool:
-        return not self.windows
