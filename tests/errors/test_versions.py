@@ -7,7 +7,8 @@ import pytest
 
 import nki
 import nki.language as nl
-from nki.base.errors import BugReports, ShapeError
+from nki.base.bug_reports import BugReports
+from nki.base.errors import ShapeError
 from nki.base.version import version
 from nki.compiler import pipeline
 from nki.passes.verify import Verify

@@ -16,7 +16,8 @@ from collections.abc import Generator, Sequence
 from typing import Any, Final, NoReturn
 
 from nki import target as targets
-from nki.base.errors import BugReports, NkiError
+from nki.base.bug_reports import BugReports
+from nki.base.errors import NkiError
 from nki.base.locks import imported
 from nki.base.usage import UsageError
 from nki.base.version import version

@@ -15,7 +15,8 @@ def command(options: argparse.Namespace) -> int:
     """Carry out ``nki info``; the file's digests are checked, its program is not loaded."""
     file = model_file.read(Path(options.file))
     if options.json:
-        print_document({**stamp(), **file.manifest, "bytes": file.size})
+        own = {**file.manifest, "form": file.manifest["version"], "bytes": file.size}
+        print_document({**own, **stamp()})
     else:
         print(_text(file))
     return 0

@@ -17,8 +17,8 @@ from nki.backend.numpy.gather_scatter import gathered
 from nki.backend.numpy.memory import Memory
 from nki.backend.numpy.whole_numbers import exact_results
 from nki.base import knobs
+from nki.base.bug_reports import BugReports
 from nki.base.device_print import text_of
-from nki.base.errors import BugReports
 from nki.base.source import Where
 from nki.compiler import pipeline
 from nki.frontend.builder import Observer

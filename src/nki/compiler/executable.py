@@ -13,7 +13,7 @@ from nki import target as targets
 from nki.backend.cpu.runtime import launch as native
 from nki.backend.cpu.runtime.routines import Progress
 from nki.base import gc_pause, knobs
-from nki.base.errors import BugReports
+from nki.base.bug_reports import BugReports
 from nki.compiler import pipeline, simulated_run
 from nki.compiler.cache import store
 from nki.compiler.cache.captured_values import Seen

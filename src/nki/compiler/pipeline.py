@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nki.base import gc_pause, progress
-from nki.base.errors import BugReports, StageError
+from nki.base.bug_reports import BugReports
+from nki.base.errors import StageError
 from nki.compiler.float_arguments import with_float_arguments
 from nki.compiler.hazard_check import CheckHazards
 from nki.frontend.capture import capture
