@@ -22,9 +22,10 @@ def command(options: argparse.Namespace) -> int:
         text = _text_of_calls(path, calls)
     else:
         file = model_file.loads(data, path)
-        described, text = {**file.manifest, "bytes": file.size}, _text(file)
+        described = {**file.manifest, "form": file.manifest["version"], "bytes": file.size}
+        text = _text(file)
     if options.json:
-        print_document({**stamp(), **described})
+        print_document({**described, **stamp()})
     else:
         print(text)
     return 0

@@ -236,7 +236,8 @@ class ModelKernel(TypedDict):
 class Info(Stamp):
     """The document of `nki info`: the manifest of the file, and its size."""
 
-    format: Annotated[Any, "the form of the file"]
+    format: Annotated[str, "the kind of the file"]
+    form: Annotated[int, "the version of that kind"]
     framework: Annotated[str, "`torch` or `jax`"]
     versions: Annotated[dict[str, str], "of the packages that wrote it"]
     inputs: Annotated[list[str], "a text for each input of the model"]
