@@ -204,7 +204,6 @@ def meeting(meets: bool) -> Any:
     def kernel(x):
         first, second, third = new_tile(), new_tile(), new_tile()
         shared = nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
-        other = nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
         out = nl.ndarray((2, 128, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
         core = nl.program_id(0)
         nisa.dma_copy(dst=second, src=x)
@@ -216,7 +215,7 @@ def meeting(meets: bool) -> Any:
         else:
             nisa.dma_copy(dst=first, src=shared)
         if meets:
-            nisa.core_barrier(other, (0, 1))
+            nisa.core_barrier(shared, (0, 1))
             if core == 0:
                 nisa.dma_copy(dst=shared, src=second)
         nisa.tensor_scalar(third, second, nl.multiply, 2.0)

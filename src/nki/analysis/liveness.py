@@ -156,7 +156,7 @@ def _ranges_of_webs(core: CoreProgram, placed: _Ranges) -> list[LiveRange]:
     ranges: dict[Tensor, list[LiveRange]] = {}
     point = 0
     for number, statement in enumerate(core.body):
-        count = sum(1 for _ in instructions([statement]))
+        count = 1 if isinstance(statement, Inst) else sum(1 for _ in instructions(statement.body))
         for tensor in dict.fromkeys(access.tensor for access in touched(statement) if access.tensor in placed):
             of_tensor = ranges.setdefault(tensor, [])
             if not of_tensor or tensor in begins.get(number, ()):

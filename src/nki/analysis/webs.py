@@ -20,8 +20,8 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, touched
 from nki.ir.types import Access, Tensor
 
-_Live = dict[Tensor, ByteSet]
-"""The live bytes of each tensor that has some."""
+_Live = dict[Tensor, ByteSet | None]
+"""The live bytes of each tensor that has some; None: all of them."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -47,12 +47,9 @@ def _of_body(body: Sequence[Statement], live: _Live, tensors: AbstractSet[Tensor
     result = Webs(leaving=set(live))
     for number in range(len(body) - 1, -1, -1):
         statement = body[number]
-        used = {access.tensor for access in touched(statement)} & tensors
-        if not used:
-            continue
         if isinstance(statement, Inst):
-            _visit(statement, live, tensors)
-        else:
+            used = _visit(statement, live, tensors)
+        elif used := {access.tensor for access in touched(statement) if access.tensor in tensors}:
             result.loops[number] = _of_loop(statement, live, used)
         begins = used - live.keys()
         if begins:
@@ -61,35 +58,76 @@ def _of_body(body: Sequence[Statement], live: _Live, tensors: AbstractSet[Tensor
     return result
 
 
-def _visit(inst: Inst, live: _Live, tensors: AbstractSet[Tensor]) -> None:
-    if not inst.may_leave_unwritten():
-        for access in inst.writes():
-            left = live.get(access.tensor)
-            if left is not None and access.dynamic is None:
-                left.subtract(access)
-                if left.is_empty():
-                    del live[access.tensor]
-    for access in (*inst.reads(), *inst.orders()):
-        if access.tensor in tensors:
-            read = access if access.dynamic is None else Access.whole(access.tensor)
-            live.setdefault(access.tensor, ByteSet(access.tensor)).add(read)
+def _visit(inst: Inst, live: _Live, tensors: AbstractSet[Tensor]) -> set[Tensor]:
+    """The ``tensors`` that ``inst`` accesses; their bytes in ``live`` become the ones before it."""
+    used: set[Tensor] = set()
+    writes: list[Access] = []
+    reads = [access for access in inst.indexed_by() if access.tensor in tensors]
+    for access, is_read, is_written in inst.uses():
+        tensor = access.tensor
+        if tensor in tensors:
+            used.add(tensor)
+            if is_written and access.dynamic is None:
+                writes.append(access)
+            if is_read or not is_written or inst.accumulates:
+                reads.append(access)
+    if writes and not inst.may_leave_unwritten():
+        for access in writes:
+            _remove(access, live)
+    for access in reads:
+        used.add(access.tensor)
+        _add(access, live)
+    return used
+
+
+def _remove(access: Access, live: _Live) -> None:
+    tensor = access.tensor
+    if tensor not in live:
+        return
+    if _is_whole(access):
+        del live[tensor]
+        return
+    left = live[tensor] or _all_of(tensor)
+    left.subtract(access)
+    if left.is_empty():
+        del live[tensor]
+    else:
+        live[tensor] = left
+
+
+def _add(access: Access, live: _Live) -> None:
+    tensor = access.tensor
+    if access.dynamic is not None or _is_whole(access):
+        live[tensor] = None
+        return
+    left = live.setdefault(tensor, ByteSet(tensor))
+    if left is not None:
+        left.add(access)
+
+
+def _is_whole(access: Access) -> bool:
+    """True if ``access`` is one that a kernel has for all of a tensor; other windows may have every byte, too."""
+    return access.known_form is not None and access.known_form is access.tensor.form.whole and not access.offset
+
+
+def _copies(live: _Live) -> _Live:
+    return {tensor: None if left is None else left.copy() for tensor, left in live.items()}
 
 
 def _of_loop(loop: Loop, live: _Live, used: AbstractSet[Tensor]) -> Webs:
     """The webs of the body of ``loop``, with ``live`` behind the loop; it becomes what is live before the loop."""
     behind = {tensor: live[tensor] for tensor in used if tensor in live}
-    begin = {tensor: left.copy() for tensor, left in behind.items()}
+    begin = _copies(behind)
     result = _of_body(loop.body, begin, used)
     carried = result.entering
     if carried:
-        begin = {tensor: left.copy() for tensor, left in behind.items()}
-        begin |= {tensor: _all_of(tensor) for tensor in carried}
+        begin = _copies(behind) | dict.fromkeys(carried)
         result = _of_body(loop.body, begin, used)
     for tensor in used:
         if tensor in loop.tensors:
             live.pop(tensor, None)
         elif tensor in carried:
-            live[tensor] = begin[tensor] if loop.runs() else _all_of(tensor)
+            live[tensor] = begin[tensor] if loop.runs() else None
         elif loop.runs():
             live.pop(tensor, None)
     return result

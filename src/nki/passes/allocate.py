@@ -39,10 +39,18 @@ from nki.target.memory_spaces import MemorySpace, memory_spaces, start_partition
 from nki.target.model import Target
 
 _FIX = "take the places out of the text; this stage finds them"
+
+
+def _in_shared_banks(core: CoreProgram, target: Target) -> CoreProgram | None:
+    """``core`` with shared banks of PSUM, and in an order in which those fit; None if there are none."""
+    shared = with_shared_banks(core, target)
+    return None if shared is None else moved(shared, target) or shared
+
+
 _Change = Callable[[CoreProgram, Target], CoreProgram | None]
-_CHANGES: Sequence[_Change] = (split, moved, with_shared_banks, moved)
+_CHANGES: Sequence[_Change] = (split, moved, _in_shared_banks)
 """Changes that need less memory, and cost less than spills: a tile for each value, a shorter way from a value to its
-uses, and several small tiles in one bank of PSUM, of which the order is tried once more. None: it is no use."""
+uses, and several small tiles in one bank of PSUM. None: it is no use."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,7 @@ class Allocate(CoreStage):
             try:
                 return core, self._addresses(core, program, target)
             except MemoryFullError as error:
-                full = full if change is with_shared_banks else error  # which lists tiles of the user
+                full = full if change is _in_shared_banks else error  # which lists tiles of the user
         if program.spills:
             return self._with_spills(core, program, target)
         raise full

@@ -23,7 +23,7 @@ from nki.ir.loop import Statement, instructions, with_numbers
 from nki.ir.ordering import Edge, display_name, edges
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
-from nki.ir.types import Access, Tensor
+from nki.ir.types import Access, Buffer, Tensor
 from nki.passes import reordering
 from nki.target.model import Target
 
@@ -93,8 +93,12 @@ def dependences(core: CoreProgram, body: Sequence[Statement]) -> list[set[int]]:
     A loop is one statement: it accesses all that its body accesses, its counter, its bounds and its condition.
     """
     reaching = ReachingAccesses(AccessClasses(core))
-    registers = _Registers()
     result: list[set[int]] = []
+    if not any(tensor.buffer is Buffer.register for tensor in core.tensors):  # as of most kernels: they have no loops
+        straight = [statement for statement in body if isinstance(statement, Inst)]
+        found = reaching.visit_each(0, range(len(straight)), straight)
+        return [{*results, *others} for results, others, _ in found]
+    registers = _Registers()
     for number, statement in enumerate(body):
         if isinstance(statement, Inst):
             result.append(registers.step(number, statement).union(*reaching.visit(number, number, statement)))

@@ -165,6 +165,8 @@ def _producers(core: CoreProgram, body: Sequence[Statement]) -> list[set[int]]:
     Beyond a meeting of cores, another core may write what is read here, or read what is written.
     """
     result = dependences(core, body)
+    if not any(inst.effects.external for inst in core.numbered):
+        return result
     meeting: int | None = None
     since: list[int] = []
     """The statements with an access to HBM since the last meeting."""
@@ -207,17 +209,21 @@ class _Walk:
             for tile in self.block.tiles_of[number]:
                 if tile.fills and tile.fills[0] == number:
                     heapq.heappush(self.waiting[tile.space], (-tile.sink, -number, tile))
-            while (
-                number not in self.postponed and (space := self._short_of(self._with_producers([number]))) is not None
-            ):
+            while number not in self.postponed:
+                needed = self._with_producers([number])
+                peak, used = self._account(needed)
+                space = self._short_of(peak)
+                if space is None:
+                    self._do(needed, peak, used)
+                    break
                 if not (self._postpone(space, number) or self._hoist(space, number) or self._order_loop(space, number)):
                     return None
-            if number not in self.postponed:
-                self._do(self._with_producers([number]))
         return [self.body[number] for number in self.order]
 
-    def _with_producers(self, numbers: Iterable[int]) -> list[int]:
+    def _with_producers(self, numbers: list[int]) -> list[int]:
         """``numbers`` and all that they need and that is not done, in program order."""
+        if len(numbers) == 1 and self.order.keys() >= self.block.producers[numbers[0]]:
+            return numbers  # as of most statements
         found: set[int] = set()
         pending = list(numbers)
         while pending:
@@ -244,13 +250,13 @@ class _Walk:
                 used[tile.space] -= 0 if left[tile] else tile.size
         return peak, used
 
-    def _short_of(self, numbers: Iterable[int]) -> int | None:
-        """The memory that does not suffice for doing ``numbers`` next."""
-        peak, _ = self._account(numbers)
+    def _short_of(self, peak: _Bytes) -> int | None:
+        """The memory that does not suffice for ``peak``."""
         return next((space for space, most in enumerate(self.capacity) if peak[space] > most), None)
 
-    def _do(self, numbers: Iterable[int]) -> None:
-        peak, self.used = self._account(numbers)
+    def _do(self, numbers: Iterable[int], peak: _Bytes, used: _Bytes) -> None:
+        """Do ``numbers``, for which this is the account."""
+        self.used = used
         self.peak = list(map(max, self.peak, peak))
         for number in numbers:
             self.order[number] = None
@@ -302,16 +308,16 @@ class _Walk:
                 continue
             peak, used = self._account(uses)
             if used[space] < self.used[space] and peak[space] <= self.capacity[space]:
-                cost = self._short_of(uses) is not None, len(uses)
+                cost = self._short_of(peak) is not None, len(uses)
                 if cost < least:
                     best, least = uses, cost
         if best is None:
             return False
-        while (other := self._short_of(best)) is not None:
+        while (other := self._short_of(self._account(best)[0])) is not None:
             if not self._postpone(other, number, best):
                 return False
             best = self._with_producers(best)
-        self._do(best)
+        self._do(best, *self._account(best))
         return True
 
     def _rest(self, tile: _Tile, number: int) -> list[int] | None:

@@ -92,7 +92,8 @@ def spilled(core: CoreProgram, target: Target) -> dict[str, Spill] | None:
     for space in reversed(memory_spaces(target)):
         if not _is_short(core, space, target):
             continue
-        core = split(core, target) or core
+        if done:  # tiles of PSUM wait here, where no value had a tile of its own before
+            core = split(core, target) or core
         ranges = live_ranges(core, target)[Buffer[space.name]]
         if any(live.tensor.address is not None or live.tensor in core.placement for live in ranges):
             return None

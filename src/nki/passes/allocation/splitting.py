@@ -41,13 +41,17 @@ def split(core: CoreProgram, target: Target) -> CoreProgram | None:
 
 
 def _candidates(core: CoreProgram, memories: Collection[Buffer]) -> set[Tensor]:
-    """The tiles without an address that may have several webs, or one in a loop: those of several writes."""
+    """The tiles without an address that may have several webs, or one in a loop.
+
+    Several instructions write those and read nothing of them: others begin no web.
+    """
     writes: Counter[Tensor] = Counter()
     for statement in core.body:
         often = 1 if isinstance(statement, Inst) else 2
         for inst in instructions([statement]):
             for access in inst.writes():
-                writes[access.tensor] += often
+                if all(read.tensor is not access.tensor for read in inst.reads()):
+                    writes[access.tensor] += often
     return {
         tensor
         for tensor, count in writes.items()
