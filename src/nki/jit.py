@@ -172,7 +172,7 @@ class Kernel(PickledByName):
         The values of floats named in ``passed`` go to ``values`` instead.
         """
         tensors: list[Any] = []
-        key: list[Any] = [self.grid, self.target, knobs.of_compilation()]
+        key: list[Any] = [self.grid, knobs.of_compilation()]
         name = ""
         try:
             for name, value in arguments.items():  # read where the argument is refused
@@ -251,7 +251,7 @@ class Kernel(PickledByName):
         """
         if len(args) != self._by_position:
             return None
-        executable = self._executables.get((self.grid, self.target, knobs.of_compilation(), *described))
+        executable = self._executables.get((self.grid, knobs.of_compilation(), *described))
         if executable is None or (executable.outside and not unchanged(executable.outside)):
             return None
         executable.last_used = self._kept.clock

@@ -114,7 +114,7 @@ def imported(name: str) -> Any:
 
 def _is_importing() -> bool:
     """True if this thread imports a module of this package: another one would wait for it."""
-    frame: Any = sys._getframe()
+    frame: Any = sys._getframe()  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         if frame.f_code.co_name == "_find_and_load" and str(frame.f_locals.get("name")).startswith(_PACKAGE):
             return True
