@@ -6,7 +6,6 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -169,7 +168,7 @@ class Kernel(PickledByName, Unscriptable):
         The values of floats named in ``passed`` go to ``values`` instead.
         """
         tensors: list[Any] = []
-        key: list[Any] = [self.grid, self.target, knobs.of_compilation()]
+        key: list[Any] = [self.grid, knobs.of_compilation()]
         name = ""
         try:
             for name, value in arguments.items():  # read where the argument is refused
@@ -248,7 +247,7 @@ class Kernel(PickledByName, Unscriptable):
         """
         if len(args) != self._by_position:
             return None
-        executable = self._executables.get((self.grid, self.target, knobs.of_compilation(), *described))
+        executable = self._executables.get((self.grid, knobs.of_compilation(), *described))
         if executable is None or (executable.outside and not unchanged(executable.outside)):
             return None
         executable.last_used = self._kept.clock
@@ -319,7 +318,7 @@ class Kernel(PickledByName, Unscriptable):
             for warned in kept[1]:
                 warn_at(warned.span, warned.message, warned.category)
             return kept[0], key.reads
-        with watching() as watched, collecting() as warnings, _configured(self.configs):
+        with watching() as watched, collecting() as warnings, compiler.config.configured(self.configs):
             program = pipeline.compile(
                 self.func,
                 specs,
@@ -463,10 +462,6 @@ def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _configured(configs: Configs | None) -> AbstractContextManager[None]:
-    return nullcontext() if configs is None else compiler.config.configured(configs)
-
-
 def simulation(
     kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: Adapter
 ) -> tuple[list[Any], Callable[[list[Any]], tuple[Program, list[Any]]]]:
@@ -477,7 +472,7 @@ def simulation(
     launch = kernel.chosen_target(), kernel.launch_grid(), kernel.schedule, kernel.spills
 
     def run(arrays: list[Any]) -> tuple[Program, list[Any]]:
-        with default_environment(), _configured(kernel.configs):
+        with default_environment(), compiler.config.configured(kernel.configs):
             return compiler.eager.run(kernel.func, specs, arrays, *launch)
 
     return tensors, run

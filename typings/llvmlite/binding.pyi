@@ -34,6 +34,7 @@ class ValueRef:
     def is_declaration(self) -> bool: ...
 
 class ModuleRef:
+    _owned: bool
     name: str
     triple: str
     data_layout: str

@@ -8,9 +8,12 @@ and released after it, so that no other thread is inside the library at that mom
 
 from __future__ import annotations
 
+import _thread
 import importlib
 import os
+import sys
 import threading
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any
 from weakref import WeakSet
@@ -82,12 +85,56 @@ def _release() -> None:
 
 
 _imports = held_at_fork()
+_PACKAGE = __name__.partition(".")[0]
+_PATIENCE = 30.0
+"""Seconds after which a thread that the system has promised counts as lost."""
 
 
 def imported(name: str) -> Any:
-    """The module ``name``, imported now if it was not; a child process never finds it half imported."""
+    """The module ``name``, imported now if it was not; nothing finds it half imported.
+
+    Not a child process, and not the handler of a signal that calls a kernel: the handler interrupts the main thread and
+    could not wait for it. So another thread imports for the main thread, which can.
+    """
+    module = sys.modules.get(name)
+    if module is not None and not getattr(module.__spec__, "_initializing", False):
+        return module
+    if threading.current_thread() is not threading.main_thread() or _is_importing():
+        return _import(name)
+    outcome: SimpleQueue[BaseException | None] = SimpleQueue()
+    try:
+        _thread.start_new_thread(_import_for_main, (name, outcome))
+        outcome.get(timeout=_PATIENCE)
+    except (RuntimeError, MemoryError, Empty):  # there is no thread to be had
+        return _import(name)
+    if (error := outcome.get()) is not None:
+        raise error
+    return sys.modules[name]
+
+
+def _is_importing() -> bool:
+    """True if this thread imports a module of this package: another one would wait for it."""
+    frame: Any = sys._getframe()  # pyright: ignore[reportPrivateUsage]
+    while frame is not None:
+        if frame.f_code.co_name == "_find_and_load" and str(frame.f_locals.get("name")).startswith(_PACKAGE):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _import(name: str) -> Any:
     with _imports:
         return importlib.import_module(name)
+
+
+def _import_for_main(name: str, outcome: SimpleQueue[BaseException | None]) -> None:
+    outcome.put(None)  # it runs
+    try:
+        _import(name)
+    except BaseException as error:
+        outcome.put(error)
+    else:
+        outcome.put(None)
 
 
 if hasattr(os, "register_at_fork"):

@@ -69,9 +69,9 @@ def checked(compile_config: Any, specialization_config: Any) -> Configs:
 
 
 @contextmanager
-def configured(configs: Configs) -> Generator[None]:
+def configured(configs: Configs | None) -> Generator[None]:
     """A kernel with ``configs`` is being specialised inside."""
-    token = _outer.set(configs)
+    token = _outer.set(configs or (None, None))
     try:
         yield
     finally:

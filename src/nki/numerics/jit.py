@@ -354,7 +354,7 @@ class Engine:
         """IR in a context of its own: the common one keeps every constant and type that it has seen."""
         parsed = binding.parse_assembly(text, context)
         # The context deletes its module: an exception may leave both to the collector, which would begin with either.
-        parsed._owned = True
+        parsed._owned = True  # pyright: ignore[reportPrivateUsage]
         parsed.triple = self._triple
         parsed.data_layout = self._data_layout
         return parsed

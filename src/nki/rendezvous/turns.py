@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from nki.base import threads
 from nki.base.device_print import running_as
 from nki.ir.instruction import Inst
 from nki.rendezvous.protocol import Participant, Ready, Rendezvous, deadlock
@@ -31,6 +32,9 @@ class _Core:
     blocked_at: Inst | None = None
     ready: Ready | None = None
     ended: bool = False
+    going: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    gone: bool = False
+    """Its thread does nothing any more; ``going`` is released then."""
 
     def is_stuck(self) -> bool:
         """True if it has ended, or waits for what has not happened."""
@@ -59,18 +63,14 @@ class Turns(Rendezvous, Generic[T]):
         return [self._results[rank] for rank in range(len(work))]
 
     def _run(self, work: Sequence[Callable[[Participant], T]]) -> None:
-        threads: list[threading.Thread] = []
         for rank, piece in enumerate(work[1:], 1):
-            run = contextvars.copy_context().run
-            thread = threading.Thread(target=run, args=(self._run_core, rank, piece), name=f"core {rank}", daemon=True)
-            threads.append(thread)
-            thread.start()
+            threads.start(contextvars.copy_context().run, self._run_core, rank, piece)
         self._cores[0].turn.release()
         self._run_core(0, work[0])
-        for thread in threads:
-            while thread.is_alive():
+        for core in self._cores[1:]:
+            while not core.gone:
                 try:
-                    thread.join()
+                    core.going.acquire()
                 except BaseException as error:  # a signal: the other cores see it in their next round
                     self._error = self._error or error
 
@@ -91,6 +91,8 @@ class Turns(Rendezvous, Generic[T]):
             self._error = self._error or error
         core.ended, core.blocked_at, core.ready = True, None, None
         self._yield_turn(rank)
+        core.gone = True
+        core.going.release()
 
     def _yield_turn(self, rank: int) -> None:
         """Give the turn to the next core that has not ended."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import os
 from collections import deque
@@ -14,6 +13,7 @@ from nki.backend.cpu.runtime import openmp
 from nki.backend.cpu.runtime.frame import Frame, FrameLayout
 from nki.backend.cpu.runtime.openmp import OpenMP
 from nki.backend.cpu.runtime.team import Team
+from nki.base import threads
 from nki.base.locks import Lock
 
 _POOL_FRAMES = 4
@@ -101,12 +101,15 @@ class Runtime:
             self._frames += frames
 
     def start(self, call: Callable[..., object], *arguments: Any) -> None:
-        """Call ``call(*arguments)`` in a thread for a core beside the first; it must not raise."""
+        """Call ``call(*arguments)`` in a thread for a core beside the first; it must not raise.
+
+        Raises :class:`ThreadStartError` if the system gives no thread.
+        """
         try:
             worker = self._idle.pop()
         except IndexError:
             worker = _Worker()
-            _thread.start_new_thread(_run, (worker.work, self._idle))
+            threads.start(_run, worker.work, self._idle)
         worker.work.put((worker, call, arguments))
 
     def openmp(self) -> tuple[int, OpenMP] | None:
