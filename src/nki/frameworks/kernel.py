@@ -19,6 +19,7 @@ from nki import compiler
 from nki.base import dtype as dtypes
 from nki.base.dtype import DType
 from nki.base.errors import (
+    ArgumentError,
     ArtifactError,
     EmptyTensorError,
     OperandError,
@@ -212,6 +213,29 @@ def check_shape(shape: Sequence[int]) -> None:
         raise EmptyTensorError(
             f"a tensor of shape {tuple(shape)} has no elements, so there is nothing to run the kernel on",
             fix="leave the call out for empty inputs",
+        )
+
+
+def check_gradient(
+    maker: str,
+    backward: Callable[..., Any] | None,
+    reference: Callable[..., Any] | None,
+    save: str,
+    changes: Sequence[str] = (),
+) -> None:
+    """Raise :class:`ArgumentError` unless one of both is given, and ``save`` and ``changes`` go with it."""
+    if (backward is None) == (reference is None):
+        raise ArgumentError(
+            f"{maker} was given {'neither a backward nor a reference' if backward is None else 'both'}",
+            fix=f"write {maker}(kernel, backward), or {maker}(kernel, reference=f) for the gradient of a function f",
+        )
+    if reference is not None and save != "inputs":
+        raise ArgumentError(
+            f"{maker}(reference=…, save={save!r}): the gradient of a reference needs the inputs", fix="leave save out"
+        )
+    if reference is not None and changes:
+        raise ArgumentError(
+            f"{maker}(reference=…, changes={list(changes)!r}): a reference changes no argument", fix="write a backward"
         )
 
 

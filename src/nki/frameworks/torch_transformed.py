@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import torch
@@ -80,6 +81,39 @@ class Owner(Protocol):
 def functionalizes() -> bool:
     """True inside ``torch.func.functionalize``, at any level."""
     return any(level.key() == TransformType.Functionalize for level in get_interpreter_stack() or ())
+
+
+def uses_autograd(function: Any) -> bool:
+    """True if the Python of ``function``, or of functions that it calls, asks PyTorch's engine for a gradient."""
+    engine = (torch.autograd.grad, torch.autograd.backward)
+    seen = set[int]()
+    todo: list[Any] = [function]
+    while todo:
+        item = todo.pop()
+        item = getattr(item, "func", getattr(item, "__func__", item))
+        if not isinstance(item, FunctionType) or id(item) in seen:
+            continue
+        seen.add(id(item))
+        if item.__module__.partition(".")[0] in ("torch", "nki"):
+            continue
+        codes = [item.__code__]
+        names = set[str]()
+        for code in codes:
+            names.update(code.co_names)
+            codes.extend(constant for constant in code.co_consts if isinstance(constant, CodeType))
+        cells = [cell.cell_contents for cell in item.__closure__ or () if not _is_empty(cell)]
+        used = [*(item.__globals__[name] for name in names if name in item.__globals__), *cells]
+        if {"autograd", "grad"} <= names or "backward" in names or any(each is e for each in used for e in engine):
+            return True
+        todo.extend(used)
+    return False
+
+
+def _is_empty(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is cell
+    except ValueError:
+        return True
 
 
 def apply(owner: Owner, *arguments: Any) -> Any:
