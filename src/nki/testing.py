@@ -279,7 +279,7 @@ class _Differenced:
         return _Quotient(difference / (right - left), right - left, above, below)
 
     def rounding(self, once: _Quotient, twice: _Quotient) -> float:
-        """How much the first quotient may be off because results are rounded.
+        """The error of the first quotient that the rounding of results may cause.
 
         A kernel rounds each result a few times on its way. The weights of the loss are random, so these errors add up
         like independent ones. Where a step is finer than the results, some that depend on the element stay as they are:

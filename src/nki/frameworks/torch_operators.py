@@ -184,6 +184,22 @@ def _update_differentiated(
         update_op.redispatch(keys & torch._C._after_autograd_keyset, changed, results, others, kernel)
 
 
+def _update_negated(
+    keys: torch._C.DispatchKeySet,
+    changed: list[torch.Tensor],
+    results: list[torch.Tensor],
+    others: list[torch.Tensor],
+    kernel: str,
+) -> None:
+    """Update copies of tensors that PyTorch negates lazily, whose memory has other numbers, and copy them back."""
+    plain, fresh = [t.resolve_neg() for t in changed], [t.resolve_neg() for t in results]
+    below = keys & torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.Negative)
+    update_op.redispatch(below, plain, fresh, [t.resolve_neg() for t in others], kernel)
+    for tensor, copy in zip((*changed, *results), (*plain, *fresh), strict=True):
+        if copy is not tensor:
+            tensor.copy_(copy)
+
+
 def _raise_no_batch(_info: Any, _in_dims: Any, _changed: Any, _results: Any, _others: Any, kernel: str) -> Any:
     raise NotBatchableError(
         f"kernel {_found(kernel).name!r}, which changes its arguments, cannot run under torch.vmap in a graph",
@@ -204,6 +220,7 @@ torch.library.register_fake("open_nki::update", _infer_update, lib=_library)
 torch.library.register_fake("open_nki::no_gradient", _infer_no_gradient, lib=_library)
 _library.impl("launch", _differentiated, "Autograd", with_keyset=True)
 _library.impl("update", _update_differentiated, "Autograd", with_keyset=True)
+_library.impl("update", _update_negated, "Negative", with_keyset=True)
 torch.library.register_vmap("open_nki::launch", _batched, lib=_library)
 torch.library.register_vmap("open_nki::update", _raise_no_batch, lib=_library)
 launch_op: Final = torch.ops.open_nki.launch.default
