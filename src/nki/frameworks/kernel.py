@@ -303,13 +303,13 @@ Operand = tuple[int, Sequence[int], "DType | None"]
 """Address, shape and element type (None for one that NKI does not have) of a row-major buffer of a graph."""
 
 
-def check_operands(name: str, specs: Sequence[TensorSpec], operands: Sequence[Operand]) -> None:
-    """Refuse operands that differ from the ``specs`` of kernel ``name``; more operands than specs are fine.
+def check_operands(name: str, specs: Sequence[TensorSpec], operands: Sequence[Operand], surplus: bool = False) -> None:
+    """Refuse operands that differ from the ``specs`` of kernel ``name``; ``surplus``: there may be more of them.
 
     A graph that comes from a cache or a file may disagree with the artifact that it names, and a kernel trusts its
     pointers.
     """
-    if len(operands) < len(specs):
+    if len(operands) < len(specs) or (len(operands) > len(specs) and not surplus):
         raise OperandError(
             f"kernel {name!r} has {len(specs)} tensors here; the graph passes {len(operands)}", fix=_RETRACE
         )

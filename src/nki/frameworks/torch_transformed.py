@@ -25,7 +25,7 @@ from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 
-from nki.base.errors import NotDifferentiableError
+from nki.base.errors import ArtifactError, NotDifferentiableError
 from nki.compiler.cache.captured_values import constant_key
 from nki.frameworks.kernel import check_shape
 from nki.frameworks.torch_operators import has_tangent
@@ -145,6 +145,15 @@ def _named(owner: Owner, are_tensors: tuple[bool, ...], *constants: Any) -> str:
     return name
 
 
+def _call_of(name: str) -> _Call:
+    call = _calls.get(name)
+    if call is None:
+        raise ArtifactError(
+            "the graph calls an operator with a gradient that another process has made", fix="trace it again here"
+        )
+    return call
+
+
 @torch.compiler.assume_constant_result
 def _is_tuple(name: str) -> bool:
     return _calls[name].is_tuple
@@ -164,7 +173,7 @@ class _Level(_SingleLevelFunction):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         _, name, *rest = inputs
-        ctx.function = _calls[name].function
+        ctx.function = _call_of(name).function
         ctx.function.setup_context(ctx, tuple(rest), output)
 
     @staticmethod
@@ -186,12 +195,12 @@ def _differentiated(keys: torch._C.DispatchKeySet, tensors: list[torch.Tensor], 
     if not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)):
         return _below_autograd(keys, tensors, name)
     with enable_single_level_autograd_function():
-        outputs: tuple[torch.Tensor, ...] = cast("Any", _Level).apply(keys, name, *_calls[name].inputs(tensors))
+        outputs: tuple[torch.Tensor, ...] = cast("Any", _Level).apply(keys, name, *_call_of(name).inputs(tensors))
         return list(outputs)
 
 
 def _run(tensors: list[torch.Tensor], name: str) -> list[torch.Tensor]:
-    call = _calls[name]
+    call = _call_of(name)
     results = call.function.forward(*call.inputs(tensors))
     call.is_tuple = isinstance(results, tuple)
     return list(results) if call.is_tuple else [results]
