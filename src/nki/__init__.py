@@ -38,6 +38,8 @@ def __getattr__(name: str) -> Any:
     # Entry points of harnesses (docs/harnesses.md), which the import of a kernel does not pay for.
     if name in _BETA1:
         return getattr(_imported("nki.harness.beta1"), name)
+    if name == "cpu_simulate":
+        return _imported("nki.harness.simulation").CpuSimulator
     if name in _PROFILING:
         return getattr(_imported(_PROFILING[name]), name)
     if name in _WHOLE_MODELS:

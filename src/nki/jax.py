@@ -19,7 +19,7 @@ from nki.base.errors import ArgumentError, NotDifferentiableError
 from nki.frameworks import jax_call
 from nki.frameworks.jax import ADAPTER
 from nki.frameworks.jax_partition import Names, is_split_by_hand, splittable
-from nki.frameworks.kernel import pack
+from nki.frameworks.kernel import check_gradient, pack
 from nki.jit import Kernel
 
 if TYPE_CHECKING:
@@ -57,14 +57,23 @@ class _Wanted:
 class Operator:
     """A kernel and its gradient as one function of JAX arrays; made by :func:`op`."""
 
-    def __init__(self, forward: Callable[..., Any], backward: Callable[..., Any], save: Saved, kept: int) -> None:
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        backward: Callable[..., Any] | None,
+        save: Saved,
+        kept: int,
+        reference: Callable[..., Any] | None = None,
+    ) -> None:
         if save not in _SAVED:
             raise ArgumentError(f"save={save!r} is none of {', '.join(map(repr, _SAVED))}")
+        check_gradient("nki.jax.op", backward, reference, save)
         functools.update_wrapper(self, forward, updated=())
-        self.forward, self.backward, self.kept = forward, backward, kept
+        self.forward, self.backward, self.reference, self.kept = forward, backward, reference, kept
         self.saves_inputs, self.saves_results = save != "results", save != "inputs"
         self.parameters = inspect.signature(forward).parameters
-        self.shared = [name for name in inspect.signature(backward).parameters if name in self.parameters]
+        wanted = () if backward is None else inspect.signature(backward).parameters
+        self.shared = [name for name in wanted if name in self.parameters]
         """Arguments that the backward takes, too, by their names, unless they are tensors."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -100,7 +109,11 @@ class Operator:
         leaves = jax.tree_util.tree_leaves(grads, is_leaf=_is_zero)
         shown: list[Any] = leaves[: len(leaves) - self.kept]
         dense = [jnp.zeros(g.shape, g.dtype) if _is_zero(g) else g for g in shown]
-        result = self.backward(*saved, *dense, **self.constants(call))
+        result = (
+            self.pulled_back(call, saved, dense)
+            if self.backward is None
+            else self.backward(*saved, *dense, **self.constants(call))
+        )
         found = tuple(cast("Sequence[Any]", result)) if isinstance(result, (tuple, list)) else (result,)
         if len(found) > len(wanted):
             raise ArgumentError(
@@ -114,6 +127,27 @@ class Operator:
                     fix="return one for each tensor argument in order; use jax.lax.stop_gradient where none is needed",
                 )
         return (*found, *[None] * (len(wanted) - len(found)))
+
+    def pulled_back(self, call: _Call, tensors: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
+        """The gradients of the reference."""
+        chosen = [i for i, t in enumerate(tensors) if jnp.issubdtype(t.dtype, jnp.floating)]
+
+        def function(*floats: Any) -> list[Any]:
+            every = list(tensors)
+            for i, value in zip(chosen, floats, strict=True):
+                every[i] = value
+            args, kwargs = call.bound(every)
+            return jax.tree_util.tree_leaves(cast("Any", self.reference)(*args, **kwargs))
+
+        results, pull = jax.vjp(function, *[tensors[i] for i in chosen])
+        theirs, own = [r.shape for r in results], [g.shape for g in grads]
+        if theirs != own:
+            raise ArgumentError(
+                f"the reference of {self!r} returns the shapes {theirs}, and the operator {own}",
+                fix="return from the reference what the operator returns",
+            )
+        found = dict(zip(chosen, pull([g.astype(r.dtype) for g, r in zip(grads, results, strict=True)]), strict=True))
+        return [found.get(i) for i in range(len(tensors))]
 
 
 def _is_zero(gradient: Any) -> bool:
@@ -142,7 +176,14 @@ def _applied_backward(operator: Operator, call: _Call, kept: Any, grads: Any) ->
 _applied.defvjp(_applied_forward, _applied_backward, symbolic_zeros=True)
 
 
-def op(kernel: Callable[..., Any], backward: Callable[..., Any], *, save: Saved = "inputs", kept: int = 0) -> Operator:
+def op(
+    kernel: Callable[..., Any],
+    backward: Callable[..., Any] | None = None,
+    *,
+    reference: Callable[..., Any] | None = None,
+    save: Saved = "inputs",
+    kept: int = 0,
+) -> Operator:
     """A kernel with its gradient: a function of JAX arrays that ``jax.grad`` differentiates.
 
     ``backward`` is a kernel or a Python function. Its positional arguments are first what ``save`` says (``"inputs"``:
@@ -151,13 +192,16 @@ def op(kernel: Callable[..., Any], backward: Callable[..., Any], *, save: Saved 
     returns the gradients of the tensor arguments in order. If it returns fewer, the last tensors have none: so tables
     and masks come last. None in a place says the same of that tensor.
 
+    ``reference`` in place of ``backward`` is a function of JAX that computes what the function returns from the same
+    arguments: the gradients are then the reference's (``jax.vjp``), which runs again in the backward.
+
     ``kept`` counts results at the end that the function does not return: they are only for the backward, which finds
     them with ``save="results"`` or ``"all"``.
 
     It raises :class:`NotDifferentiableError` while JAX traces the backward if a tensor is differentiated and gets no
     gradient.
     """
-    return Operator(kernel, backward, save, kept)
+    return Operator(kernel, backward, save, kept, reference)
 
 
 def partitioned(kernel: Kernel, rule: str, *, split: str) -> Callable[..., Any]:

@@ -26,8 +26,8 @@ ROUNDING: Final = 8.0
 a few of intermediate tiles in the same dtype."""
 SUMMING: Final = 64.0
 """The same of float32, in which engines compute: a sum of n terms loses about sqrt(n) units, of 4096 terms 64."""
-_SHORTER: Final = 5
-"""Steps that are tried, each a quarter of the one before."""
+_SHORTER: Final = 4
+"""Shorter steps that are tried, each a quarter of the one before."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,8 @@ class _Differenced:
             for v in values
         ]
         self.weights = [w.astype(np.float64) for w in weights]
-        floats = [v.dtype for v in (*self.values, *weights) if isinstance(v, np.ndarray) and _is_float(v)]
+        arrays: list[NDArray[Any]] = [*(v for v in self.values if isinstance(v, np.ndarray)), *weights]
+        floats = [array.dtype for array in arrays if _is_float(array)]
         self.eps = max(map(_eps, floats), default=0.0) if rounded else _eps(np.dtype(np.float64))
         """Of the coarsest dtype in which results are rounded on their way."""
 
@@ -257,14 +258,15 @@ class _Differenced:
         middle = float(self.values[position].reshape(-1)[index])
         # The cube root of eps balances rounding against curvature.
         width = (step or float(np.cbrt(max(self.eps, _eps(dtype))))) * max(1.0, abs(middle))
+        once = self.over(position, index, middle, width)
+        if not self.rounded:
+            return once.quotient, 0.0
+        twice = self.over(position, index, middle, 2 * width)
         for _ in range(_SHORTER):
-            once = self.over(position, index, middle, width)
-            if not self.rounded:
-                return once.quotient, 0.0
-            twice = self.over(position, index, middle, 2 * width)
             if math.isfinite(once.quotient) and math.isfinite(twice.quotient):
                 break
-            width /= 4  # outside of the function's domain
+            width /= 4  # it led out of the function's domain
+            once, twice = (self.over(position, index, middle, each) for each in (width, 2 * width))
         return once.quotient, self.rounding(once, twice) + abs(twice.quotient - once.quotient)
 
     def over(self, position: int, index: int, middle: float, width: float) -> _Quotient:
@@ -277,7 +279,7 @@ class _Differenced:
         return _Quotient(difference / (right - left), right - left, above, below)
 
     def rounding(self, once: _Quotient, twice: _Quotient) -> float:
-        """How much the first quotient may be off because results are rounded.
+        """The error of the first quotient that the rounding of results may cause.
 
         A kernel rounds each result a few times on its way. The weights of the loss are random, so these errors add up
         like independent ones. Where a step is finer than the results, some that depend on the element stay as they are:

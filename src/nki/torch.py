@@ -21,7 +21,8 @@ from torch.overrides import has_torch_function
 from nki.base.errors import ArgumentError, NotBatchableError, NotDifferentiableError
 from nki.base.tracing_errors import Unscriptable
 from nki.frameworks import torch_fx, torch_transformed
-from nki.frameworks.kernel import check_shape
+from nki.frameworks.kernel import check_gradient, check_shape
+from nki.frameworks.torch_transformed import uses_autograd
 
 Saved = Literal["inputs", "results", "all"]
 _SAVED: Final = ("inputs", "results", "all")
@@ -33,15 +34,20 @@ class Operator(Unscriptable):
     def __init__(
         self,
         forward: Callable[..., Any],
-        backward: Callable[..., Any],
+        backward: Callable[..., Any] | None,
         save: Saved,
         kept: int,
         changes: Sequence[str],
+        reference: Callable[..., Any] | None = None,
     ) -> None:
         if save not in _SAVED:
             raise ArgumentError(f"save={save!r} is none of {', '.join(map(repr, _SAVED))}")
+        check_gradient("nki.torch.op", backward, reference, save, changes)
         functools.update_wrapper(self, forward, updated=())
-        self.forward, self.backward = forward, backward
+        self.forward, self.reference = forward, reference
+        self.backward: Callable[..., Any] = backward or self.pulled_back
+        self.uses_autograd = uses_autograd(self.backward)
+        """The backward calls ``torch.autograd`` itself, which PyTorch's compiler does not trace."""
         self.saves_inputs, self.saves_results, self.kept = save != "results", save != "inputs", kept
         parameters = inspect.signature(forward).parameters
         self.names = tuple(parameters)
@@ -51,7 +57,7 @@ class Operator(Unscriptable):
                 f"changes={unknown!r}: {getattr(forward, '__name__', 'the kernel')} has no such parameter",
                 fix=f"name those of {', '.join(self.names)} that the kernel writes to and returns",
             )
-        wanted = set(inspect.signature(backward).parameters)
+        wanted = set[str]() if backward is None else set(inspect.signature(backward).parameters)
         # Arguments that are no tensors and that the backward takes too, by their names.
         self.shared = tuple(name for name in self.names if name in wanted)
         self.defaults = {
@@ -69,7 +75,7 @@ class Operator(Unscriptable):
         function = _EagerKernelFunction
         if is_dynamo_compiling():
             in_func = torch._C._are_functorch_transforms_active()
-            if in_func and not self.changes and not torch.compiler.is_exporting():
+            if (in_func or self.uses_autograd) and not self.changes and not torch.compiler.is_exporting():
                 return self.shown(torch_transformed.apply(self, tuple(kwargs), *values))
             # The compiler traces a Function without a gradient as its forward, for which it counts parameters wrongly.
             if not any(isinstance(v, torch.Tensor) and v.requires_grad for v in values):
@@ -145,6 +151,10 @@ class Operator(Unscriptable):
 
     def constants(self, names: tuple[str, ...], values: Sequence[Any]) -> dict[str, Any]:
         """Keyword arguments of the backward: those of the forward that are no tensors."""
+        if self.reference is not None:
+            flags = tuple([isinstance(value, torch.Tensor) for value in values])
+            plain = tuple([None if isinstance(value, torch.Tensor) else value for value in values])
+            return {"names": names, "flags": flags, "plain": plain}
         given = dict(zip(self.names_of(names, values), values, strict=False))
         result = {**self.defaults, **{name: given[name] for name in self.shared if name in given}}
         return {name: value for name, value in result.items() if not isinstance(value, torch.Tensor)}
@@ -156,6 +166,30 @@ class Operator(Unscriptable):
             shown = [g for g in shown if g is not None]
         found = self.backward(*saved, *shown, **constants)
         return tuple(cast("Sequence[Any]", found)) if isinstance(found, (tuple, list)) else (found,)
+
+    def pulled_back(
+        self, *tensors: torch.Tensor, names: tuple[str, ...], flags: tuple[bool, ...], plain: tuple[Any, ...]
+    ) -> list[Any]:
+        """The gradients of the reference; ``flags`` say which arguments are tensors, ``plain`` has the others."""
+        count = sum(flags)
+        inputs, grads = tensors[:count], tensors[count:]
+        places = [place for place, flag in enumerate(flags) if flag]
+        chosen = [i for i, t in enumerate(inputs) if t.is_floating_point()]
+
+        def function(*floats: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            values = list(plain)
+            for i, t in enumerate(inputs):
+                values[places[i]] = floats[chosen.index(i)] if i in chosen else t
+            split = len(values) - len(names)
+            results = cast("Any", self.reference)(*values[:split], **dict(zip(names, values[split:], strict=True)))
+            return tuple(cast("Any", results)) if isinstance(results, (tuple, list)) else (results,)
+
+        vjp: Any = torch.func.vjp
+        results, pull = vjp(function, *[inputs[i] for i in chosen])
+        if [r.shape for r in results] != [g.shape for g in grads]:
+            _refuse_reference(self, [tuple(r.shape) for r in results], [tuple(g.shape) for g in grads])
+        found = pull(tuple([g.to(r.dtype) for g, r in zip(grads, results, strict=True)]))
+        return [found[chosen.index(i)] if i in chosen else None for i in range(count)]
 
 
 def _restored(results: Any, values: Sequence[Any]) -> Any:
@@ -237,6 +271,13 @@ class _EagerKernelFunction(_KernelFunction):
         )
 
 
+def _refuse_reference(operator: Operator, theirs: list[Any], own: list[Any]) -> None:
+    raise ArgumentError(
+        f"the reference of {operator!r} returns the shapes {theirs}, and the operator {own}",
+        fix="return from the reference what the operator returns",
+    )
+
+
 def _refuse_missing(operator: Operator, position: int, found: int) -> None:
     raise NotDifferentiableError(
         f"the backward of {operator!r} gives no gradient of tensor {position}, which requires one: it gives {found}",
@@ -253,8 +294,9 @@ def _refuse_surplus(operator: Operator, tensors: int, found: int) -> None:
 
 def op(
     kernel: Callable[..., Any],
-    backward: Callable[..., Any],
+    backward: Callable[..., Any] | None = None,
     *,
+    reference: Callable[..., Any] | None = None,
     save: Saved = "inputs",
     kept: int = 0,
     changes: Sequence[str] = (),
@@ -267,6 +309,9 @@ def op(
     returns the gradients of the tensor arguments in order. If it returns fewer, the last tensors have none: so tables
     and masks come last. None in a place says the same of that tensor.
 
+    ``reference`` in place of ``backward`` is a function of PyTorch that computes what the operator returns from the
+    same arguments: the gradients are then the reference's (``torch.func.vjp``), which runs again in the backward.
+
     ``kept`` counts results at the end that the operator does not return: they are only for the backward, which finds
     them with ``save="results"`` or ``"all"``; they have no gradient.
 
@@ -277,7 +322,7 @@ def op(
     The operator works eagerly, in graphs of ``torch.compile``, under ``torch.func`` and activation checkpointing. It
     raises :class:`NotDifferentiableError` in the backward if a tensor requires a gradient and gets none.
     """
-    return Operator(kernel, backward, save, kept, changes)
+    return Operator(kernel, backward, save, kept, changes, reference)
 
 
 __all__ = ["Operator", "op"]

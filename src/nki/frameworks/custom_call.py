@@ -52,7 +52,7 @@ def _execute(
     if results and len(results[0][1]) > len(executable.outputs[0].shape) and (axes := attribute(xla_ffi.BATCH)):
         _execute_batch(executable, axes.decode("latin-1"), arguments, results)
         return None
-    check_operands(executable.name, executable.inputs, arguments)
+    check_operands(executable.name, executable.inputs, arguments, surplus=True)
     check_operands(executable.name, executable.outputs, results)
     buffers = (*arguments[: len(executable.inputs)], *results)
     executable.launch([address for address, _, _ in buffers])

@@ -19,6 +19,7 @@ from nki import compiler
 from nki.base import dtype as dtypes
 from nki.base.dtype import DType
 from nki.base.errors import (
+    ArgumentError,
     ArtifactError,
     EmptyTensorError,
     OperandError,
@@ -215,6 +216,29 @@ def check_shape(shape: Sequence[int]) -> None:
         )
 
 
+def check_gradient(
+    maker: str,
+    backward: Callable[..., Any] | None,
+    reference: Callable[..., Any] | None,
+    save: str,
+    changes: Sequence[str] = (),
+) -> None:
+    """Raise :class:`ArgumentError` unless one of both is given, and ``save`` and ``changes`` go with it."""
+    if (backward is None) == (reference is None):
+        raise ArgumentError(
+            f"{maker} was given {'neither a backward nor a reference' if backward is None else 'both'}",
+            fix=f"write {maker}(kernel, backward), or {maker}(kernel, reference=f) for the gradient of a function f",
+        )
+    if reference is not None and save != "inputs":
+        raise ArgumentError(
+            f"{maker}(reference=…, save={save!r}): the gradient of a reference needs the inputs", fix="leave save out"
+        )
+    if reference is not None and changes:
+        raise ArgumentError(
+            f"{maker}(reference=…, changes={list(changes)!r}): a reference changes no argument", fix="write a backward"
+        )
+
+
 def pack(executable: Executable, outputs: Sequence[T]) -> T | tuple[T, ...]:
     """Results in the form in which the kernel returned them: one, or a tuple."""
     return tuple(outputs) if executable.returns_sequence else outputs[0]
@@ -279,13 +303,13 @@ Operand = tuple[int, Sequence[int], "DType | None"]
 """Address, shape and element type (None for one that NKI does not have) of a row-major buffer of a graph."""
 
 
-def check_operands(name: str, specs: Sequence[TensorSpec], operands: Sequence[Operand]) -> None:
-    """Refuse operands that differ from the ``specs`` of kernel ``name``; more operands than specs are fine.
+def check_operands(name: str, specs: Sequence[TensorSpec], operands: Sequence[Operand], surplus: bool = False) -> None:
+    """Refuse operands that differ from the ``specs`` of kernel ``name``; ``surplus``: there may be more of them.
 
     A graph that comes from a cache or a file may disagree with the artifact that it names, and a kernel trusts its
     pointers.
     """
-    if len(operands) < len(specs):
+    if len(operands) < len(specs) or (len(operands) > len(specs) and not surplus):
         raise OperandError(
             f"kernel {name!r} has {len(specs)} tensors here; the graph passes {len(operands)}", fix=_RETRACE
         )

@@ -27,12 +27,12 @@ from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction
 
-from nki.base.errors import NotBatchableError
+from nki.base.errors import NotBatchableError, OperandError
 from nki.frameworks import torch_simulated
 from nki.frameworks.kernel import Operand, check_operands, check_shape, find
 from nki.frameworks.torch_launch import fresh_specs, launch, launch_in_place, updated
 from nki.frameworks.torch_simulated import Simulated
-from nki.frameworks.torch_tensors import PLAIN, TENSORS, TO_NKI, not_differentiable, torch_dtype
+from nki.frameworks.torch_tensors import PLAIN, TENSORS, TO_NKI, check_devices, not_differentiable, torch_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +57,11 @@ def _operand(tensor: torch.Tensor) -> Operand:
 
 def _merged(changes: Sequence[int], changed: Sequence[Any], others: Sequence[Any]) -> list[Any]:
     """The inputs of a kernel in order; those with the sorted numbers ``changes`` are ``changed``."""
+    if len(changes) != len(changed):
+        raise OperandError(
+            f"the kernel changes {len(changes)} of its tensors; the graph passes {len(changed)} to change",
+            fix="call the kernel itself, which makes the call of the operator",
+        )
     result = list(others)
     for number, tensor in zip(changes, changed, strict=True):
         result.insert(number, tensor)
@@ -184,10 +189,38 @@ def _update_differentiated(
         update_op.redispatch(keys & torch._C._after_autograd_keyset, changed, results, others, kernel)
 
 
+def _update_negated(
+    keys: torch._C.DispatchKeySet,
+    changed: list[torch.Tensor],
+    results: list[torch.Tensor],
+    others: list[torch.Tensor],
+    kernel: str,
+) -> None:
+    """Update copies of tensors that PyTorch negates lazily, whose memory has other numbers, and copy them back."""
+    plain, fresh = [t.resolve_neg() for t in changed], [t.resolve_neg() for t in results]
+    below = keys & torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.Negative)
+    update_op.redispatch(below, plain, fresh, [t.resolve_neg() for t in others], kernel)
+    for tensor, copy in zip((*changed, *results), (*plain, *fresh), strict=True):
+        if copy is not tensor:
+            tensor.copy_(copy)
+
+
 def _raise_no_batch(_info: Any, _in_dims: Any, _changed: Any, _results: Any, _others: Any, kernel: str) -> Any:
     raise NotBatchableError(
         f"kernel {_found(kernel).name!r}, which changes its arguments, cannot run under torch.vmap in a graph",
         fix="call it for each element, or write the batch axis into the kernel",
+    )
+
+
+def _refuse_elsewhere(*arguments: Any) -> Any:
+    """The operators for tensors that are not in the memory of the CPU, or not one block of it, or for none."""
+    for tensors in arguments[:-1]:
+        for t in tensors:
+            TENSORS.map_framework_tensor(t)
+            check_devices([t.device.type])
+    raise OperandError(
+        f"kernel {_found(arguments[-1]).name!r} is called without tensors",
+        fix="call the kernel itself, which makes the call of the operator",
     )
 
 
@@ -198,12 +231,15 @@ _library.define("update(Tensor(a!)[] changed, Tensor(b!)[] results, Tensor[] oth
 _library.define("no_gradient(str kernel, int count) -> Tensor[]", tags=_TAGS)
 _library.impl("launch", _launch, "CPU")
 _library.impl("update", _update, "CPU")
+_library.impl("launch", _refuse_elsewhere, "CompositeExplicitAutograd")
+_library.impl("update", _refuse_elsewhere, "CompositeExplicitAutograd")
 _library.impl("no_gradient", _raise_no_gradient, "CompositeExplicitAutograd")
 torch.library.register_fake("open_nki::launch", _infer_launch, lib=_library)
 torch.library.register_fake("open_nki::update", _infer_update, lib=_library)
 torch.library.register_fake("open_nki::no_gradient", _infer_no_gradient, lib=_library)
 _library.impl("launch", _differentiated, "Autograd", with_keyset=True)
 _library.impl("update", _update_differentiated, "Autograd", with_keyset=True)
+_library.impl("update", _update_negated, "Negative", with_keyset=True)
 torch.library.register_vmap("open_nki::launch", _batched, lib=_library)
 torch.library.register_vmap("open_nki::update", _raise_no_batch, lib=_library)
 launch_op: Final = torch.ops.open_nki.launch.default

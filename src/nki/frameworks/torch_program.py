@@ -22,8 +22,10 @@ import torch
 from torch.export.pt2_archive._package import PT2ArchiveReader
 
 from nki.compiler.errors import ModelFileError
+from nki.frameworks import embedded
 from nki.frameworks.torch import ADAPTER
 from nki.frameworks.torch_operators import launch_op, update_op
+from nki.frameworks.torch_tensors import torch_dtype
 
 _OPERATORS: Final = (launch_op, update_op)
 _MODEL: Final = "models/model.json"
@@ -88,6 +90,23 @@ def kernels(program: torch.export.ExportedProgram) -> list[str]:
         if any(operator in _OPERATORS for operator in operators):
             found[str(node.kwargs["kernel"] if "kernel" in node.kwargs else node.args[-1])] = None
     return list(found)
+
+
+def check_calls(program: torch.export.ExportedProgram) -> None:
+    """Raise :class:`ModelFileError` for a call whose results are not those of the kernel that it names.
+
+    The operators themselves compare the tensors that they get.
+    """
+    for node in _nodes(program):
+        results = node.meta.get("val") if node.target is launch_op else None
+        if isinstance(results, (list, tuple)):
+            kernel = embedded.load(str(node.kwargs["kernel"] if "kernel" in node.kwargs else node.args[-1]))
+            own = [(tuple(spec.shape), torch_dtype(spec.dtype)) for spec in kernel.outputs]
+            wanted = [(tuple(t.shape), t.dtype) for t in results]
+            if own != wanted:
+                raise ModelFileError(
+                    f"the program calls kernel {kernel.name!r} for results {wanted}, and it returns {own}", fix=_FIX
+                )
 
 
 def signature(program: torch.export.ExportedProgram) -> tuple[list[str], list[str]]:

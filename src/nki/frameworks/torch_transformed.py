@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import torch
@@ -24,7 +25,7 @@ from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 
-from nki.base.errors import NotDifferentiableError
+from nki.base.errors import ArtifactError, NotDifferentiableError
 from nki.compiler.cache.captured_values import constant_key
 from nki.frameworks.kernel import check_shape
 from nki.frameworks.torch_operators import has_tangent
@@ -82,6 +83,39 @@ def functionalizes() -> bool:
     return any(level.key() == TransformType.Functionalize for level in get_interpreter_stack() or ())
 
 
+def uses_autograd(function: Any) -> bool:
+    """True if the Python of ``function``, or of functions that it calls, asks PyTorch's engine for a gradient."""
+    engine = (torch.autograd.grad, torch.autograd.backward)
+    seen = set[int]()
+    todo: list[Any] = [function]
+    while todo:
+        item = todo.pop()
+        item = getattr(item, "func", getattr(item, "__func__", item))
+        if not isinstance(item, FunctionType) or id(item) in seen:
+            continue
+        seen.add(id(item))
+        if item.__module__.partition(".")[0] in ("torch", "nki"):
+            continue
+        codes = [item.__code__]
+        names = set[str]()
+        for code in codes:
+            names.update(code.co_names)
+            codes.extend(constant for constant in code.co_consts if isinstance(constant, CodeType))
+        cells = [cell.cell_contents for cell in item.__closure__ or () if not _is_empty(cell)]
+        used = [*(item.__globals__[name] for name in names if name in item.__globals__), *cells]
+        if {"autograd", "grad"} <= names or "backward" in names or any(each is e for each in used for e in engine):
+            return True
+        todo.extend(used)
+    return False
+
+
+def _is_empty(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is cell
+    except ValueError:
+        return True
+
+
 def apply(owner: Owner, *arguments: Any) -> Any:
     """``owner.function.apply(owner, *arguments)``, traced by Dynamo inside ``torch.func``.
 
@@ -111,6 +145,15 @@ def _named(owner: Owner, are_tensors: tuple[bool, ...], *constants: Any) -> str:
     return name
 
 
+def _call_of(name: str) -> _Call:
+    call = _calls.get(name)
+    if call is None:
+        raise ArtifactError(
+            "the graph calls an operator with a gradient that another process has made", fix="trace it again here"
+        )
+    return call
+
+
 @torch.compiler.assume_constant_result
 def _is_tuple(name: str) -> bool:
     return _calls[name].is_tuple
@@ -130,7 +173,7 @@ class _Level(_SingleLevelFunction):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         _, name, *rest = inputs
-        ctx.function = _calls[name].function
+        ctx.function = _call_of(name).function
         ctx.function.setup_context(ctx, tuple(rest), output)
 
     @staticmethod
@@ -152,12 +195,12 @@ def _differentiated(keys: torch._C.DispatchKeySet, tensors: list[torch.Tensor], 
     if not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)):
         return _below_autograd(keys, tensors, name)
     with enable_single_level_autograd_function():
-        outputs: tuple[torch.Tensor, ...] = cast("Any", _Level).apply(keys, name, *_calls[name].inputs(tensors))
+        outputs: tuple[torch.Tensor, ...] = cast("Any", _Level).apply(keys, name, *_call_of(name).inputs(tensors))
         return list(outputs)
 
 
 def _run(tensors: list[torch.Tensor], name: str) -> list[torch.Tensor]:
-    call = _calls[name]
+    call = _call_of(name)
     results = call.function.forward(*call.inputs(tensors))
     call.is_tuple = isinstance(results, tuple)
     return list(results) if call.is_tuple else [results]

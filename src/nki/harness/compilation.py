@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -18,12 +19,13 @@ from nki.base.warning import NkiPortabilityWarning, warn_here
 from nki.compiler import pipeline
 from nki.compiler.executable import Executable
 from nki.frameworks.kernel import config_for
+from nki.harness import timing
 from nki.harness.artifacts import NEFF, save
 from nki.harness.device import SpikeModel
-from nki.harness.frontends import Frontend
 from nki.harness.simulation import as_kernel
+from nki.harness.timing import KernelTimes
 from nki.ir.types import TensorSpec
-from nki.jit import Kernel
+from nki.jit import Kernel, adapter_for
 from nki.sim.timing import TimedProgram
 
 
@@ -163,6 +165,19 @@ class CompiledKernel:
     def output_specs(self) -> tuple[Spec, ...]:
         return self._nir().output_specs
 
+    @classmethod
+    def from_frontend(cls, result: Nir, compile_opts: CompileOptions) -> CompiledKernel:
+        """Write what :meth:`Frontend.compile` has returned to the file that ``compile_opts`` names."""
+        return compile_bir_to_neff(compile_opts, result)
+
+    def benchmark(self, warmup: int = 5, iterations: int = 5, **tensors: Any) -> KernelTimes:
+        """Times of native runs on this machine's CPU, not Trainium's, and the outputs by name."""
+        adapter = adapter_for((), tensors)
+        given = self.prepare_inputs({name: adapter.to_numpy(tensor) for name, tensor in tensors.items()})
+        executable, outputs = self._nir().executable, self.prepare_outputs()
+        timing.run(executable, {name: array.copy() for name, array in given.items()}, outputs)
+        return KernelTimes(timing.measure(executable, list(given.values()), warmup, iterations), warmup, outputs)
+
     def prepare_inputs(self, arguments: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """The arrays among ``arguments`` that the kernel reads, row by row, by name."""
         names = [spec.name for spec in self.input_specs]
@@ -186,6 +201,45 @@ class CompiledKernel:
 
 class CompilationMode(Enum):
     """Modes of the vendor's compiler. Their names are in no public document, and none has a meaning here."""
+
+
+class Frontend:
+    """A frontend as an object: Open NKI has one. ``enable_backend_opt`` is for the vendor's compiler."""
+
+    def __init__(self, *, enable_backend_opt: bool = True, **_: Any) -> None:
+        self.enable_backend_opt = enable_backend_opt
+
+    def compile(
+        self,
+        context: Any,  # noqa: ARG002  # of the vendor's MLIR
+        kernel: Any,
+        inputs: Mapping[str, Any] | None = None,
+        target: str | None = None,
+        lnc: int | None = None,
+        artifacts_dir: str | None = None,
+        output_names: Sequence[str] | None = None,
+        **_: Any,
+    ) -> Nir:
+        """:func:`compile_to_bir`; further options choose reports of the vendor's compiler and do nothing."""
+        options = CompileOptions(target=target, lnc=lnc, artifacts_dir=artifacts_dir)
+        return compile_to_bir(kernel, self, inputs, options, output_names)
+
+
+class ParserFrontend(Frontend):
+    """The frontend up to NKI 0.6, which reads the syntax of a kernel."""
+
+
+class TracerFrontend(Frontend):
+    """The frontend of NKI 0.7, which runs a kernel."""
+
+
+def resolve_frontend_cls() -> type[Frontend]:
+    """The frontend in use: here the one name stands for the other, since both end in the same checks and programs."""
+    return TracerFrontend
+
+
+nki_ir_context = nullcontext
+"""Harnesses open a context of the vendor's MLIR; there is nothing to open."""
 
 
 def compile_to_bir(

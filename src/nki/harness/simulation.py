@@ -38,6 +38,19 @@ def simulate_py(path: str | Path, func_name: str, args: Sequence[Any] = (), **kw
     return simulate_kernel(getattr(module, func_name), args, kwargs)
 
 
+class CpuSimulator:
+    """``nki.cpu_simulate(kernel)[lnc](…)``: the kernel in the simulator, on ``lnc`` cores."""
+
+    def __init__(self, kernel: Callable[..., Any], lnc: int | None = None) -> None:
+        self.kernel, self.lnc = as_kernel(kernel), lnc
+
+    def __getitem__(self, lnc: int) -> CpuSimulator:
+        return CpuSimulator(self.kernel, lnc)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return simulate_kernel(self.kernel, args, kwargs, self.lnc)
+
+
 def as_kernel(func: Any) -> Kernel:
     """The kernel of a function, decorated or not."""
     return func if isinstance(func, Kernel) else cast("Kernel", jit(func))

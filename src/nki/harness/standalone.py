@@ -12,12 +12,13 @@ from nki.harness.artifacts import NEFF
 from nki.harness.compilation import (
     CompiledKernel,
     CompileOptions,
+    Frontend,
     Nir,
+    TracerFrontend,
     compile_bir_to_neff,
     compile_to_bir,
     kernel_of,
 )
-from nki.harness.frontends import Frontend, TracerFrontend
 from nki.jit import Kernel, adapter_for, simulate
 
 Executor = Callable[[CompiledKernel, Mapping[str, Any], Mapping[str, Any]], Any]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nki.base.errors import ArgumentError
+from nki.base.errors import ArgumentError, DeviceOnlyError
 from nki.base.warning import NkiPortabilityWarning, warn_here
 from nki.compiler.executable import Executable
 
@@ -54,6 +54,24 @@ class ModelTimes:
         self.iterations = len(self.durations_ms)
         self.warmup_iterations = warmup
         warn_here(f"the result of benchmark {_STATED}", NkiPortabilityWarning)
+
+
+class KernelTimes(ModelTimes):
+    """The outcome of ``CompiledKernel.benchmark``: seconds of this CPU, and what the kernel computed."""
+
+    def __init__(self, seconds: Sequence[float], warmup: int, outputs: Mapping[str, Any]) -> None:
+        super().__init__(seconds, warmup)
+        self.latency, self.latency_std = float(np.mean(seconds)), float(np.std(seconds))
+        self.latency_min, self.latency_max = min(seconds), max(seconds)
+        self.outputs = dict(outputs)
+
+    @property
+    def estimated_utilization(self) -> float:
+        """Not known here: raises :class:`DeviceOnlyError`."""
+        raise DeviceOnlyError(
+            "estimated_utilization is a share of Trainium's peak, and the kernel ran on this machine's CPU",
+            fix="read the prediction of `nki profile`",
+        )
 
 
 def measure(executable: Executable, inputs: Sequence[Any], warmup: int, runs: int) -> list[float]:

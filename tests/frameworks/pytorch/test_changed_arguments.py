@@ -269,3 +269,39 @@ def test_a_bare_kernel_under_vmap_changes_each_element():
 class Scaled(torch.nn.Module):
     def forward(self, a):
         return scale_in_place(a) + 1
+
+
+# Tensors that PyTorch negates lazily
+
+
+def _negated(t):
+    return torch._neg_view(t)
+
+
+def _of_conjugate(t):
+    """The lazily negated imaginary part of a conjugate, whose memory ``t`` shares."""
+    return torch.complex(torch.zeros_like(t), t).conj().imag
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: scale_in_place(t, 3.0),
+        lambda t: nki.simulate(scale_in_place)(t, 3.0),
+        TRIPLED := nki.torch.op(lambda a: scale_in_place(a, 3.0), lambda *_: None, changes=["a"]),
+        torch.compile(lambda t: scale_in_place(t, 3.0), fullgraph=True, backend="aot_eager"),
+        torch.compile(lambda t: TRIPLED(t), fullgraph=True, backend="aot_eager"),
+        lambda t: torch.ops.open_nki.update([t], [], [], str(scale_in_place.compile(t, 3.0).artifact())),
+        lambda t: torch.vmap(lambda x: scale_in_place(x, 3.0))(t[None]),
+    ],
+    ids=["kernel", "simulator", "operator", "compiled", "operator, compiled", "dispatcher", "vmap"],
+)
+def test_lazily_negated_tensors_change(call, grad):
+    for view in (_negated, _of_conjugate):
+        changed = view(torch.arange(1.0, 25).reshape(4, 6))
+        before = changed.clone()
+        assert changed.is_neg()
+        with torch.set_grad_enabled(grad):
+            call(changed)
+        assert changed.is_neg() and torch.equal(changed.resolve_neg(), 3 * before)
