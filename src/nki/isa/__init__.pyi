@@ -583,8 +583,8 @@ def range_select(
     on_true_tile: _Tile,
     comp_op0: _Op,
     comp_op1: _Op,
-    bound0: _Tile,
-    bound1: _Tile,
+    bound0: float | _Tile,
+    bound1: float | _Tile,
     reduce_cmd: _reduce_cmd = _reduce_cmd.reset_reduce,
     reduce_res: _Tile | None = None,
     reduce_op: _Op = ...,
@@ -594,12 +594,13 @@ def range_select(
 ) -> NkiInstruction:
     """``dst[p, i] = on_true_tile[p, i]`` where both comparisons of ``range_start + i`` hold, else the smallest float32.
 
-    They are ``comp_op0`` with ``bound0[p]`` and ``comp_op1`` with ``bound1[p]``, in float32; the bounds are float32
-    tiles ``(partitions, 1)``. ``on_false_value`` can be no other number than the smallest float32, however it is
-    written. The maximum of the float32 results, before they are rounded to ``dst``, goes through the Vector engine's
-    reduction registers: ``reset_reduce`` begins with -inf, ``reduce`` with what they hold, ``reset`` leaves -inf and
-    ``idle`` what was there. ``reduce_res``, a ``(partitions, 1)`` tile, receives the registers afterwards; if ``dst``
-    is narrower than float32, whose smallest number becomes -inf there, keep it in float32. Since NeuronCore-v3.
+    They are ``comp_op0`` with ``bound0[p]`` and ``comp_op1`` with ``bound1[p]``, in float32; a bound is a float32
+    tile ``(partitions, 1)`` or, as kernels in use have it, a number. ``on_false_value`` can be no other number than
+    the smallest float32, however it is written. The maximum of the float32 results, before they are rounded to
+    ``dst``, goes through the Vector engine's reduction registers: ``reset_reduce`` begins with -inf, ``reduce``
+    with what they hold, ``reset`` leaves -inf and ``idle`` what was there. ``reduce_res``, a ``(partitions, 1)``
+    tile, receives the registers afterwards; if ``dst`` is narrower than float32, whose smallest number becomes -inf
+    there, keep it in float32. Since NeuronCore-v3.
     """
 
 def sendrecv(
