@@ -368,12 +368,14 @@ def spelling(dialect: Dialect, name: str, around: Mapping[str, object], bound: I
             return f"did you mean `{alias}.{name}`?"
     if name in dialect.imports:
         return f"write `{dialect.imports[name]}` at the top of the file"
-    candidates = (*bound, *around, *vars(builtins))
-    return did_you_mean(name, candidates, otherwise="define it, or take it as an argument")
+    own = did_you_mean(name, (*bound, *around))
+    return own or did_you_mean(name, vars(builtins), otherwise="define it, or take it as an argument", least=0.8)
 
 
-def did_you_mean(name: str, candidates: Iterable[str], prefix: str = "", otherwise: str = "") -> str:
-    """The names nearest to ``name``, as the fix of an error; ``otherwise`` if none is near."""
+def did_you_mean(
+    name: str, candidates: Iterable[str], prefix: str = "", otherwise: str = "", least: float = 0.6
+) -> str:
+    """The names nearest to ``name``, at ``least`` so alike, as the fix of an error; ``otherwise`` if none is near."""
     public = sorted({n for n in candidates if not n.startswith("_")})
-    near = difflib.get_close_matches(name, public, 3, 0.6 if len(name) > 2 else 0.8)
+    near = difflib.get_close_matches(name, public, 3, least if len(name) > 2 else 0.8)
     return f"did you mean {' or '.join(f'`{prefix}{n}`' for n in near)}?" if near else otherwise
