@@ -63,7 +63,7 @@ def share(tensor: Tensor) -> None:
 
 @dataclass(slots=True)
 class CommonTensors:
-    """What the cores of a grid share: tensors by name.
+    """Tensors that the cores of a grid share, by name.
 
     Some of them they share only if the kernel returns them, which is known when core 0 has ended; ``find`` gives the
     names of these results before.

@@ -337,6 +337,20 @@ def nc_match_replace8(
     ``vals`` and ``dst_idx`` eight.
     """
 
+def nc_transpose(
+    dst: _Tile,
+    data: _Tile,
+    engine: _engine = _engine.unknown,
+    name: str | None = None,
+) -> NkiInstruction:
+    """``dst = data.T``: partitions become elements and elements partitions; free dimensions count as one.
+
+    The Tensor engine takes up to 128 x 128 from SBUF and writes PSUM; the Vector engine up to 32 x 32 between SBUF and
+    PSUM. Without ``engine``, the Tensor engine is used when the memories fit it. Bits are moved unchanged; ``dst`` has
+    the dtype of ``data``. (On gen2 the Tensor engine multiplies by an identity, so that NaN and infinity spoil other
+    elements of the tile on hardware; there ``dst`` of bfloat16 or float16 data may also be float32.)
+    """
+
 def nc_matmul(
     dst: _Tile,
     stationary: _Tile,
@@ -402,20 +416,6 @@ def nc_stream_shuffle(
     the first partition of each tile, and use the same mask. Same dtype and elements per partition; bits are moved
     unchanged, and ``dst`` may be ``src``. A mask that asks for partitions which ``src`` does not have is refused, where
     hardware would read what lies behind it.
-    """
-
-def nc_transpose(
-    dst: _Tile,
-    data: _Tile,
-    engine: _engine = _engine.unknown,
-    name: str | None = None,
-) -> NkiInstruction:
-    """``dst = data.T``: partitions become elements and elements partitions; free dimensions count as one.
-
-    The Tensor engine takes up to 128 x 128 from SBUF and writes PSUM; the Vector engine up to 32 x 32 between SBUF and
-    PSUM. Without ``engine``, the Tensor engine is used when the memories fit it. Bits are moved unchanged; ``dst`` has
-    the dtype of ``data``. (On gen2 the Tensor engine multiplies by an identity, so that NaN and infinity spoil other
-    elements of the tile on hardware; there ``dst`` of bfloat16 or float16 data may also be float32.)
     """
 
 def nonzero_with_count(
