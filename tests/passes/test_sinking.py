@@ -199,8 +199,8 @@ def meeting(meets: bool) -> Any:
 
     def kernel(x):
         first, second, third = new_tile(), new_tile(), new_tile()
-        shared = nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
-        other = nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
+        shared = nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm, name="shared")
+        other = nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm, name="other")
         out = nl.ndarray((2, 128, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
         core = nl.program_id(0)
         nisa.dma_copy(dst=second, src=x)
