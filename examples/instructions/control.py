@@ -66,7 +66,7 @@ def scalar_store(x):
 def core_barrier(x):
     """Each core doubles a half of x; core 0 then adds the halves."""
     core, half = nl.program_id(0), x.shape[0] // 2
-    doubled = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    doubled = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="doubled")
     tile = nl.load(x[core * half : core * half + half])
     nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
     nl.store(doubled[core * half : core * half + half], tile)

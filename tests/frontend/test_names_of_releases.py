@@ -19,8 +19,10 @@ import numpy as np
 import pytest
 
 import nki
+import nki.isa as nisa
+import nki.language as nl
 from nki import target as targets
-from nki.base.errors import NkiError
+from nki.base.errors import NkiError, ShapeError
 from nki.cli import main
 from nki.compiler.cache.fingerprint import fingerprint
 from nki.frontend.dialect import default_dialect, dialect_of, release
@@ -35,7 +37,6 @@ SINCE = {
     "nl.load": ("t = nl.load(x)", "0.3"),
     "nl.zeros_like": ("t = nl.zeros_like(t)", "0.3"),
     "nl.full": ("t = nl.full(t.shape, 2.0, t.dtype)", "0.3"),
-    "address= of nl.ndarray": ("u = nl.ndarray((4, 4), nl.float32, buffer=nl.sbuf, address=(0, 64))", "0.3"),
     "src= of nisa.register_move": ("r = nisa.register_alloc(1)\nnisa.register_move(dst=r, src=2)", "0.3"),
     "nl.tile_size.sbuf_fmax_bytes": ("n = nl.tile_size.sbuf_fmax_bytes", "0.4"),
     "nl.abs_max": ("op = nl.abs_max", "0.4"),
@@ -451,3 +452,45 @@ def test_the_cache_on_disk_knows_the_release(libraries: dict[str, Any]) -> None:
     before = digest(new.through_the_old_one)
     old.add_one = nki.jit(old.add_one, nki_version="0.4")
     assert digest(new.through_the_old_one) != before
+
+
+def of_0_2(x, axis=1, called=False, newer=False):
+    """What the libraries of NKI 0.2 write: addresses, ``nl.copy`` as an operator, axes counted from the last one."""
+    tile = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf, address=(0, 64))
+    nisa.dma_copy(dst=tile, src=x)
+    operator = nl.copy
+    nisa.activation(dst=tile, op=nl.copy, data=tile)
+    nisa.activation(dst=tile, op=operator, data=tile)
+    if called:
+        tile = nl.copy(tile)
+    if newer:
+        nisa.dma_copy(dst=tile, src=x, engine=nisa.engine.unknown)
+    kept = x.shape[: len(x.shape) - (len(axis) if isinstance(axis, tuple) else 1)]
+    total = nl.ndarray(kept, x.dtype, buffer=nl.sbuf)
+    nisa.tensor_reduce(total, nl.add, tile, axis=axis)
+    out = nl.ndarray(kept, x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=total)
+    return out
+
+
+@pytest.mark.parametrize("run", [nki.jit, nki.simulate])
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
+def test_what_the_libraries_of_0_2_write(run: Any) -> None:
+    x = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
+    kernel = run(nki.jit(of_0_2, nki_version="0.2"))
+    for axis, reduced in ((1, 3), ((1, 2), (2, 3)), ((2, 1), (2, 3)), (3, 3), (-1, 3)):
+        assert np.array_equal(kernel(x, axis), x.sum(reduced))
+    for version in (None, "0.3", "0.7"):
+        with pytest.raises(ShapeError, match="the reduced dimensions must be the last ones"):
+            nki.jit(of_0_2, nki_version=version).compile(x)
+
+
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
+@pytest.mark.parametrize(
+    ("name", "text"), [("called", "`nl.copy` came with NKI 0.3"), ("newer", "`engine= of nisa.dma")]
+)
+def test_a_later_name_is_an_error_where_a_branch_reaches_it(name: str, text: str) -> None:
+    x = np.ones((2, 3, 4, 5), np.float32)
+    nki.jit(of_0_2, nki_version="0.2").compile(x)
+    with pytest.raises(NewerApiError, match=text):
+        nki.jit(of_0_2, nki_version="0.2").compile(x, **{name: True})

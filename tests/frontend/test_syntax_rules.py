@@ -12,14 +12,18 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import nki
 from nki.base.errors import NkiError
 from nki.base.warning import NkiDeprecationWarning, NkiWarning
 from nki.frontend import errors
 from nki.frontend.capture import capture
 from nki.frontend.diagnostics import explain
+from nki.frontend.dialect import default_dialect
 from nki.frontend.inlining import compile_function
+from nki.frontend.name_checks import spelling
 from nki.frontend.syntax_rules import RULES, check
 
 pytestmark = pytest.mark.usefixtures("nki_0_6")
@@ -147,7 +151,7 @@ def test_unknown_names_in_branches_are_warnings_until_they_run(load: Load) -> No
         function(True)
     error = explain(reached.value)
     assert isinstance(error, errors.UnknownNameError)
-    assert error.fix == "did you mean `size` or `slice`?"
+    assert error.fix == "did you mean `size`?"  # built-ins only where no name of the kernel is near
 
 
 def test_keyword_only_parameters_are_deprecated(load: Load) -> None:
@@ -278,3 +282,35 @@ def test_a_value_from_outside_that_can_change(line: str, about: str, load: Load)
         assert (
             warned.category is NkiWarning and warned.lineno == 1 + IMPURE.splitlines().index("        return LINE") - 1
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("pstart", "did you mean `p_start`?"),
+        ("ragne", "did you mean `range`?"),
+        ("pirnt", "did you mean `print`?"),
+        ("starts", "define it, or take it as an argument"),
+    ],
+)
+def test_built_ins_are_offered_where_no_own_name_is_near(name, fix):
+    dialect = default_dialect()
+    around = {"p_start": 0} if name == "pstart" else {}
+    assert spelling(dialect, name, around, ()) == fix
+
+
+def compares_with_a_list(x, written=True):
+    if written:
+        assert x.shape == [2, 3]
+    shape = list(x.shape)
+    assert shape == x.shape
+    return x
+
+
+@pytest.mark.parametrize(
+    ("written", "fix"), [(True, "write `x.shape == (2, 3)`"), (False, "write `tuple(shape) == x.shape`")]
+)
+def test_an_assertion_that_compares_a_shape_with_a_list_says_so(written, fix):
+    with pytest.raises(NkiError) as caught:
+        nki.jit(compares_with_a_list).compile(np.ones((2, 3), np.float32), written=written)
+    assert "shapes are tuples" in caught.value.fix and fix in caught.value.fix

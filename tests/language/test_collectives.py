@@ -178,6 +178,12 @@ WRONG = [
     (SeveralRanksError, "4 ranks", lambda a, o: ncc.all_gather_v([a], [o], ONE, table())),
     (SeveralRanksError, "devices", lambda a, o: ncc.all_to_all_v([a], [o], ONE, table())),
     (SeveralRanksError, "devices", lambda a, o: ncc.all_to_all_v([a], [o], TWO, table(1, 4, 2, on=SBUF), False, True)),
+    (SeveralRanksError, "devices", lambda a, o: ncc.all_to_all_v([a], [o], ONE, table(2, 1))),
+    (SeveralRanksError, "devices", lambda a, o: ncc.all_to_all_v([a], [o], ONE, table(4, 1), False, False)),
+    (SeveralRanksError, "4 ranks", lambda a, o: ncc.all_gather_v([a], [o], ONE, table(1, 2, 1, on=SBUF))),
+    (ShapeError, r"\(n, 1\) with n from 3 to 4", lambda a, o: ncc.all_to_all_v([a], [o], ONE, table(2, 1), True)),
+    (ShapeError, r"\(n, 2\) with n from 4 to 4", lambda a, o: ncc.all_to_all_v([a], [o], TWO, table(3, 2), True, True)),
+    (ShapeError, r"\(n, 1\) with n from 2 to 4", lambda a, o: ncc.all_to_all_v([a], [o], ONE, table(5, 1))),
     (ShapeError, "metadata_tensor", lambda a, o: ncc.all_gather_v([a], [o], ONE, a)),
     (ArgumentError, "dsts is not one tensor", lambda a, o: ncc.all_gather_v([a], [o, o], ONE, table())),
     (ArgumentError, "flags", lambda a, o: ncc.all_gather_v([a], [o], ONE, table(), 1)),
@@ -237,3 +243,17 @@ def test_priorities_are_of_gen4(call, monkeypatch):
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
     with pytest.raises(GenerationError, match="priority"):
         nki.simulate(kernel)(A)
+
+
+@pytest.mark.parametrize("exchange", [ncc.all_to_all_v, ncc.all_gather_v])
+def test_what_one_rank_does_instead_of_an_exchange_of_sizes(exchange) -> None:
+    @nki.jit
+    def kernel(a):
+        source = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+        target = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
+        exchange([source], [target], ONE, table())
+        return target
+
+    with pytest.raises(SeveralRanksError) as caught:
+        kernel.compile(np.ones((4, 8), np.float32))
+    assert "`nisa.dma_copy(dst=target, src=source)`" in caught.value.fix

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.numpy import executor
-from nki.base.errors import DeadlockError, OutOfBoundsError
-from nki.compiler import pipeline
+from nki.base.errors import DeadlockError, OutOfBoundsError, UnwrittenReadError
+from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning
+from nki.compiler import eager, pipeline
 from nki.compiler.executable import Executable
 from nki.ir.text import artifact, parser, printer
+from nki.ir.types import TensorSpec
 from nki.target import find
 
 A = np.arange(64 * 8, dtype=np.float32).reshape(64, 8) ** 1.5
@@ -32,7 +35,7 @@ def differences(a):
     core, half = nl.program_id(0), a.shape[0] // 2
     mine, other = nl.ds(core * half, half), nl.ds((1 - core) * half, half)
     out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
-    between = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    between = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name="between")
     tile, got = nl.load(a[mine]), nl.ndarray((half, a.shape[1]), dtype=a.dtype)
     nisa.sendrecv(tile, got, send_to_rank=1 - core, recv_from_rank=1 - core, pipe_id=0)
     nisa.tensor_tensor(tile, tile, got, nl.subtract)
@@ -88,7 +91,7 @@ def through_memories(a):
     core = nl.program_id(0)
     out = nl.ndarray((2, 8), dtype=a.dtype, buffer=nl.shared_hbm)
     private = nl.ndarray((1, 8), dtype=a.dtype, buffer=nl.private_hbm)
-    shared = nl.ndarray((2, 8), dtype=a.dtype, buffer=nl.shared_hbm)
+    shared = nl.ndarray((2, 8), dtype=a.dtype, buffer=nl.shared_hbm, name="shared")
     nl.store(private, nl.load(a[core : core + 1]))
     nl.store(shared[core : core + 1], nl.load(private))
     nisa.core_barrier(shared, (0, 1))
@@ -219,3 +222,120 @@ def test_cores_end_if_and_only_if_they_come_to_the_same_meetings(
         else:
             with pytest.raises(DeadlockError):
                 run(A, steps)
+
+
+def halves(buffer: Any, name: str, returned: bool, exchanged: bool) -> Callable[..., Any]:
+    """Each core writes its half of a tensor and, behind a barrier, copies one of the halves to a result."""
+
+    def kernel(a):
+        core, half = nl.program_id(0), a.shape[0] // 2
+        mine, read = nl.ds(core * half, half), nl.ds((1 - core if exchanged else core) * half, half)
+        kept = nl.ndarray(a.shape, dtype=a.dtype, buffer=buffer, name=name)
+        tile = nl.ndarray((half, a.shape[1]), dtype=a.dtype, buffer=nl.sbuf)
+        scratch = nl.ndarray(tile.shape, dtype=a.dtype, buffer=nl.hbm)
+        nisa.dma_copy(dst=tile, src=a[mine])
+        nisa.dma_copy(dst=scratch, src=tile)
+        nisa.dma_copy(dst=kept[mine], src=scratch)
+        if returned and not exchanged:
+            return kept
+        nisa.core_barrier(tile if buffer == nl.hbm else kept, (0, 1))
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=tile, src=kept[read])
+        nisa.dma_copy(dst=out[mine], src=tile)
+        return (out, kept) if returned else out
+
+    return kernel
+
+
+RELEASED = pytest.mark.parametrize("version", [None, "0.2", "0.6", "0.7"])
+SWAPPED = np.concatenate([A[32:], A[:32]])
+
+
+@BOTH
+@RELEASED
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiDeprecationWarning")
+def test_a_result_in_hbm_is_one_tensor_of_all_cores(run: Run, version: str | None, capsys: Any) -> None:
+    """Only a result: what a core keeps in ``nl.hbm`` besides is its own, under whatever name."""
+
+    def kernel(a):
+        print("recorded")
+        return halves(nl.hbm, "", True, False)(a)
+
+    assert np.array_equal(run(nki.jit(kernel, nki_version=version)[2])(A), A)
+    assert capsys.readouterr().out.count("recorded") == 2
+
+
+def test_a_result_in_hbm_gives_a_warning() -> None:
+    with pytest.warns(NkiDeprecationWarning, match=r"'kept' is returned and in nl\.hbm.*results are in nl\.shared_hbm"):
+        nki.jit(halves(nl.hbm, "", True, False))[2].compile(A)
+
+
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiDeprecationWarning")
+def test_programs_of_a_grid_fill_one_result_in_hbm() -> None:
+    def kernel(a):
+        rows = nl.ds(nl.program_id(0) * 8, 8)
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.hbm)
+        own = nl.ndarray((8, a.shape[1]), dtype=a.dtype, buffer=nl.hbm)
+        nisa.dma_copy(dst=own, src=a[rows])
+        nisa.dma_copy(dst=out[rows, nl.ds(nl.program_id(1) * 4, 4)], src=own[:, nl.ds(nl.program_id(1) * 4, 4)])
+        return out
+
+    spec = {"a": TensorSpec("a", A.shape, nl.float32)}
+    program, (result,) = eager.run(kernel, spec, [A], find("trn2"), grid=(8, 2))
+    assert np.array_equal(result, A)
+    assert program.outputs[0].buffer is nl.shared_hbm
+    compiled = pipeline.compile(kernel, spec, find("trn2"), grid=(8, 2))
+    assert sum(tensor.buffer is nl.hbm for tensor in compiled.core.tensors) == 16 + (
+        compiled.inputs[0].buffer is nl.hbm
+    )
+
+
+@BOTH
+def test_cores_do_not_share_what_is_in_hbm_and_stays(run: Run) -> None:
+    with pytest.raises(UnwrittenReadError, match="'kept'"):
+        run(nki.jit(halves(nl.hbm, "", False, True))[2])(A)
+
+
+@BOTH
+@RELEASED
+def test_an_unnamed_tensor_that_cores_exchange_gives_a_warning(run: Run, version: str | None) -> None:
+    """One release has it as the device: one for each core."""
+    kernel = run(nki.jit(halves(nl.shared_hbm, "", False, True), nki_version=version)[2])
+    want = nullcontext() if version is None else pytest.raises(UnwrittenReadError, match="'kept'")
+    warned = pytest.warns(NkiPortabilityWarning, match="core 0 reads from 'kept' what core 1 writes.*`name='kept'`")
+    with warned, want:
+        assert np.array_equal(kernel(A), SWAPPED)
+
+
+@BOTH
+@RELEASED
+@pytest.mark.parametrize(
+    ("name", "returned", "exchanged"),
+    [("kept", False, True), ("", True, True), ("", True, False), ("", False, False)],
+    ids=["named", "also returned", "returned", "of its own half"],
+)
+def test_a_tensor_of_both_cores_that_the_device_has_too(
+    run: Run, version: str | None, name: str, returned: bool, exchanged: bool
+) -> None:
+    kernel = nki.jit(halves(nl.shared_hbm, name, returned, exchanged), nki_version=version)[2]
+    got = run(kernel)(A)
+    first = got[0] if returned and exchanged else got
+    assert np.array_equal(first, SWAPPED if exchanged else A)
+    program = kernel.compile(A).kernel
+    assert parser.parse(printer.show(program)) == program
+
+
+@BOTH
+def test_unnamed_zeros_that_cores_exchange_give_a_warning(run: Run) -> None:
+    def kernel(a):
+        core = nl.program_id(0)
+        mine, other = nl.ds(core * 32, 32), nl.ds(32 - core * 32, 32)
+        between = nl.empty_like(a, buffer=nl.shared_hbm)
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(between[mine], nl.load(a[mine]))
+        nisa.core_barrier(between, (0, 1))
+        nl.store(out[mine], nl.load(between[other]))
+        return out
+
+    with pytest.warns(NkiPortabilityWarning, match="`name='between'`"):
+        assert np.array_equal(run(nki.jit(kernel)[2])(A), SWAPPED)

@@ -208,3 +208,44 @@ def test_reshape_takes_only_sizes(sizes: list[int]) -> None:
     assume(np.prod(sizes) != 24 or min(sizes) < 1)
     with pytest.raises(ViewError):
         tensor.reshape(*sizes)
+
+
+@pytest.mark.parametrize("run", [nki.jit, nki.simulate])
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiDeprecationWarning")
+def test_a_range_is_the_slice_of_its_numbers(run: Any) -> None:
+    """On chip and in HBM, of both kinds, also beside other indices and where something is written."""
+
+    def kernel(x):
+        tile = nl.load(x[nl.affine_range(6), range(8)])
+        assert tile[range(1, 6, 2), range(3)].shape == (3, 3) and tile[range(2)].shape == (2, 8)
+        assert tile[..., range(0, 8, 4)].shape == (6, 2) and x[2, range(4, 8)].shape == (4,)
+        assert tile[range(3, 3)].shape[0] == 0
+        out = nl.ndarray((3, 4), x.dtype, buffer=nl.shared_hbm)
+        nl.store(out[range(3), nl.affine_range(4)], tile[range(0, 6, 2), nl.sequential_range(1, 8, 2)])
+        return out
+
+    x = np.arange(48, dtype=np.float32).reshape(6, 8)
+    assert np.array_equal(run(kernel)(x), x[0:6:2, 1:8:2])
+
+
+@pytest.mark.parametrize(
+    ("index", "fix"),
+    [
+        (range(9), "stop <= 8"),
+        (range(-2, 4), "stop <= 8"),
+        (range(7, -1, -1), "nc_n_gather"),
+        ([0, 1, 2], "write the slice 0:3"),
+        ([1, 3, 5], "write the slice 1:6:2"),
+        ([0, 1, 3], "copied one by one"),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
+def test_numbers_that_are_no_slice_are_refused(index: Any, fix: str) -> None:
+    @nki.jit
+    def kernel(x):
+        return nl.load(x)[:, index]
+
+    with pytest.raises(IndexRangeError) as caught:
+        kernel.compile(np.ones((6, 8), np.float32))
+    assert fix in caught.value.fix

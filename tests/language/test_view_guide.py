@@ -441,3 +441,70 @@ def test_views_print_what_they_hold(capsys: pytest.CaptureFixture[str]) -> None:
     assert "at i\n" in shown
     assert "250" in shown
     assert "NkiTensor a float32[1, 8, 10] in hbm at i\n" in shown
+
+
+@pytest.mark.parametrize("run", [nki.jit, nki.simulate])
+@pytest.mark.parametrize("offset", [None, 0, 1, 4, 9])
+@pytest.mark.parametrize("memory", [nl.sbuf, nl.psum])
+def test_a_pattern_whose_rows_are_those_of_the_view_counts_in_the_view(
+    run: Any, offset: int | None, memory: Any
+) -> None:
+    """Rows that lie as far apart as the view is wide can be no pattern of the storage."""
+
+    def kernel(x):
+        tile = nl.load(x)
+        half = tile[1:6, 4:8]
+        rows = 2 if offset == 9 else 3
+        seen = half.ap(pattern=[[4, rows], [1, 3]], offset=offset)
+        wide = half.view(nl.int16).ap([[8, rows], [1, 3]], (offset or 0) * 2)
+        out = nl.ndarray((rows, 3), x.dtype, buffer=nl.shared_hbm)
+        words = nl.ndarray((rows, 3), nl.int16, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, seen)
+        nisa.dma_copy(words, wide)
+        return out, words
+
+    x = np.arange(48, dtype=np.int32).reshape(6, 8)
+    dense = np.ascontiguousarray(x[1:6, 4:8]).reshape(-1)
+    rows = 2 if offset == 9 else 3
+    places = (offset or 0) + 4 * np.arange(rows)[:, None] + np.arange(3)
+    got, words = run(kernel)(x)
+    assert np.array_equal(got, dense[places])
+    assert np.array_equal(words, dense.view(np.int16)[(offset or 0) * 2 + 8 * np.arange(rows)[:, None] + np.arange(3)])
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda half: half.ap([[4, 3], [1, 3]], 2),  # across the end of a row of the view
+        lambda half: half.ap([[4, 6], [1, 3]], 0),  # below it
+        lambda half: half.ap([[3, 3], [1, 3]], 0),  # neither the view's rows nor the storage's
+        lambda half: half.slice(1, 0, 4, 2).ap([[2, 3], [1, 2]], 0),  # no dense rows
+    ],
+)
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
+def test_a_pattern_that_leaves_the_view_is_refused(take: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        tile = nl.load(x)
+        out = nl.ndarray((3, 3), x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.copy(take(tile[1:6, 4:8])))
+        return out
+
+    with pytest.raises(ViewError, match="from partition to partition"):
+        kernel.compile(np.ones((6, 8), np.float32))
+
+
+@pytest.mark.parametrize("run", [nki.jit, nki.simulate])
+def test_the_base_tensor_is_all_of_the_storage(run: Any) -> None:
+    def kernel(x):
+        tile = nl.load(x)
+        for view in (tile, tile[2:4], tile[:, 1:3], tile.reshape((6, 2, 4)), tile.view(nl.int8)):
+            base = view.base_tensor
+            assert base.shape == (6, 8) and base.dtype == x.dtype and base.buffer == nl.sbuf and base.offset == 0
+        part = x[2:4]
+        out = nl.ndarray(part.base_tensor.shape, part.base_tensor.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(part.base_tensor))
+        return out[0].base_tensor
+
+    x = np.arange(48, dtype=np.int32).reshape(6, 8)
+    assert np.array_equal(run(kernel)(x), x)

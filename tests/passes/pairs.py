@@ -71,8 +71,8 @@ programs = st.lists(st.tuples(st.tuples(each, each), meeting), min_size=1, max_s
 def exchange(x, between, barrier):
     """Each core writes its half of a tensor and reads the other's: ``barrier`` makes them meet, about ``between``."""
     core = nl.program_id(0)
-    shared = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    other = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    shared = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="shared")
+    other = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="other")
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     rows = x.shape[0] // 2
     nl.store(shared[core * rows : (core + 1) * rows], nl.load(x[core * rows : (core + 1) * rows]))
@@ -117,7 +117,7 @@ def both_write(x):
 def overwrites(x):
     """A race: after the barrier, one core overwrites what the other still reads."""
     core, rows = nl.program_id(0), x.shape[0] // 2
-    shared = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    shared = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="shared")
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     tile = nl.load(x[core * rows : (core + 1) * rows])
     nl.store(shared[core * rows : (core + 1) * rows], tile)

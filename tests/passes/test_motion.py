@@ -203,7 +203,7 @@ def meeting(meets: bool) -> Any:
 
     def kernel(x):
         first, second, third = new_tile(), new_tile(), new_tile()
-        shared = nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
+        shared = nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm, name="shared")
         out = nl.ndarray((2, 128, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
         core = nl.program_id(0)
         nisa.dma_copy(dst=second, src=x)

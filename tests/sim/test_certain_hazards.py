@@ -230,7 +230,7 @@ def test_what_the_compiler_refuses_on_two_cores_the_simulator_refuses(steps: tup
 def meeting(a, write_early, read, meet):
     """Core 0 writes and core 1 reads, or the other way round; a barrier lies between the two, on one of two tensors."""
     core = nl.program_id(0)
-    between = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    between = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name="between")
     out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
     tile = nl.load(a)
     if core == write_early:

@@ -23,7 +23,7 @@ Step = tuple[str, int, int]
 @nki.jit
 def swapped(a, meet):
     core = nl.program_id(0)
-    between = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    between = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name="between")
     out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
     nl.store(between[nl.ds(4 * core, 4)], nl.load(a[nl.ds(4 * core, 4)]))
     nisa.core_barrier(data=between if meet else out, cores=(0, 1))
@@ -110,7 +110,7 @@ def test_races_are_found_where_they_are(steps: list[list[Step]]) -> None:
     @nki.jit
     def kernel(a, plans):
         core = nl.program_id(0)
-        shared = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        shared = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name="shared")
         seen = nl.ndarray((2, 12, 3, 4), dtype=a.dtype, buffer=nl.shared_hbm)
         if core == 0:
             nl.store(shared, nl.load(a))
@@ -139,7 +139,7 @@ def test_races_are_found_where_they_are(steps: list[list[Step]]) -> None:
 def test_what_the_other_core_never_writes_is_unwritten_and_no_race() -> None:
     @nki.jit
     def kernel(a):
-        between = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        between = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name="between")
         out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
         nl.store(out, nl.load(between))
         return out

@@ -126,7 +126,7 @@ def test_iterations_that_are_none(trips: Any) -> None:
 def exchanged(x, work=1):
     """Core 1 works ``work`` times as long as core 0 before both meet."""
     result = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
-    between = nl.ndarray((2, 128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    between = nl.ndarray((2, 128, 512), dtype=nl.float32, buffer=nl.shared_hbm, name="between")
     rank = nl.program_id(0)
     tile = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=x)

@@ -49,7 +49,7 @@ def laid_out(kernel: Program, draw: Draw) -> tuple[Program, dict[Tensor, Access]
 
     core = kernel.core
     body = tuple(moved(inst) for inst in core.instructions())
-    signature = replace(kernel.signature, inputs=renamed(kernel.inputs), outputs=renamed(kernel.outputs), shapes=())
+    signature = replace(kernel.signature, inputs=renamed(kernel.inputs), outputs=renamed(kernel.outputs), forms=())
     return replace(
         kernel, signature=signature, cores=(replace(core, body=body, tensors=renamed(core.tensors)),)
     ), windows

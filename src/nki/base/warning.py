@@ -71,6 +71,12 @@ def number_of(release: str) -> tuple[int, ...]:
     return tuple(map(int, release.split(".")))
 
 
+def is_before(since: str) -> bool:
+    """True under the rules of one release that is older than ``since``."""
+    release = _release.get()
+    return release is not None and release < number_of(since)
+
+
 _first: dict[tuple[str, int, str], str] = {}
 """By file, line and text without the numbers of tensors' names: the first text that was given."""
 _NUMBER: Final = re.compile(r"(?<=\w)\.\d+(?=')")
@@ -81,8 +87,7 @@ def warn_at(span: Span, message: str, category: type[NkiWarning] = NkiWarning, s
 
     ``since``: the release that ended or deprecated the form; under an older one nothing is said.
     """
-    release = _release.get()
-    if since and release is not None and release < number_of(since):
+    if since and is_before(since):
         return
     # Python's rule goes by the text, and each iteration of an unrolled loop has tensors of its own: `t`, `t.1`, `t.2`.
     message = _first.setdefault((span.file, span.line, _NUMBER.sub("", message)), message)

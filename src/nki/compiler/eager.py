@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
+from io import StringIO
 from typing import Any
 
 from numpy.typing import NDArray
@@ -19,9 +21,12 @@ from nki.backend.numpy.whole_numbers import exact_results
 from nki.base import knobs
 from nki.base.bug_reports import BugReports
 from nki.base.device_print import text_of
+from nki.base.errors import NkiError
 from nki.base.source import Where
+from nki.base.warning import collecting
 from nki.compiler import pipeline, simulated_run
-from nki.frontend.builder import Observer
+from nki.compiler.unnamed_tensors import warn_of_unnamed
+from nki.frontend.builder import CommonTensors, Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise
 from nki.frontend.syntax_rules import check
@@ -172,12 +177,20 @@ def run(
     """
     memory, captured = Memory(), check(capture(fn))
     wide = None if knobs.precise_fp() else promote_float32.Widening()
-    common: dict[str, Tensor] = {}
     carries = captured.dialect.carries
     watched = knobs.hazards() and wide is None  # wide tiles take the place of others
     launch = Launch(target, carries=carries) if watched else None
 
     grid, programs = launch_of(grid, target)
+
+    def results() -> set[str]:
+        """The names of what the kernel returns, from a recording that runs nothing and says nothing."""
+        alone = CommonTensors()
+        with collecting(aside=True), redirect_stdout(StringIO()), showing(lambda _: ""), suppress(NkiError):
+            specialise(captured, arguments, target, grid=grid, programs=programs, common=alone)
+        return alone.results
+
+    common = CommonTensors(find=results)
 
     def work(participant: Participant | None) -> Program:
         execution = _Execution(arrays, target, grid, memory, wide, participant, launch)
@@ -195,6 +208,7 @@ def run(
 
     count = grid[0] if grid else 1
     kernel = work(None) if count == 1 else Program.of(Turns[Program](count).run([work] * count))
+    warn_of_unnamed(kernel, common.unnamed)
     kernel.spills |= spills
     verify.Verify().check(kernel, kernel, target)
     if launch is not None:

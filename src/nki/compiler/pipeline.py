@@ -11,13 +11,14 @@ from nki.base.bug_reports import BugReports
 from nki.base.errors import StageError
 from nki.compiler.float_arguments import with_float_arguments
 from nki.compiler.hazard_check import CheckHazards
+from nki.compiler.unnamed_tensors import warn_of_unnamed
+from nki.frontend.builder import CommonTensors
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise
 from nki.frontend.syntax_rules import check
 from nki.ir.ordering import Pairs, connect_names
 from nki.ir.program import Program
 from nki.ir.stage import Stage
-from nki.ir.types import Tensor
 from nki.passes.accumulate import Accumulate
 from nki.passes.allocate import Allocate
 from nki.passes.order import Order
@@ -89,7 +90,7 @@ def _specialised(
 ) -> Program:
     """The kernel with a program for each core of ``grid``; the programs of a larger grid are those of its cores."""
     captured = check(capture(fn))
-    common: dict[str, Tensor] = {}
+    common = CommonTensors()
     grid, programs = launch_of(grid, target)
     cores = range(grid[0] if grid else 1)
     parts = [
@@ -100,6 +101,7 @@ def _specialised(
         for part in parts:
             connect_names(part.core.body, edges, captured.span(captured.node))
     program = with_float_arguments(Program.of(parts), arguments)
+    warn_of_unnamed(program, common.unnamed)
     program.spills |= spills
     return program
 

@@ -175,7 +175,48 @@ ROWS: Final = (
         "`nki explain INSTRUCTION` lists the rules of an instruction.",
         _REPORT,
     ),
+    # Cores and collectives
+    Row(
+        "IBIR440",
+        "A tensor of the kernel got no place in HBM: as reports have it, a source or destination of a collective "
+        "without a name.",
+        "",
+        "Allocate both for the collective, with nl.ndarray(..., buffer=nl.shared_hbm, name=...), and copy to and from "
+        "them by nisa.dma_copy.",
+        _REPORT,
+    ),
+    Row(
+        "ILLC059",
+        "A collective's tensor does not exist on the second core: a kernel for one core is inside a graph for logical "
+        "cores of two, or the tensor is in SBUF.",
+        "NKI-KN020",
+        "Call the kernel as kernel[2], and pass the collective tensors in nl.shared_hbm with a name.",
+        _REPORT,
+    ),
     # Instructions
+    Row(
+        "IBIR829 IBIR040",
+        "On trn1 an operand of a compute instruction lies at an offset that is known only at run time: there only DMA "
+        "takes such addresses (one report).",
+        "",
+        "Copy the part to a tile by nisa.dma_copy with the run-time index, and compute on the tile.",
+        _REPORT,
+    ),
+    Row(
+        "IXCG965",
+        "On trn1 GpSimd does not run this nisa.tensor_tensor (one report).",
+        "",
+        "Leave engine out, or choose nisa.engine.vector.",
+        _REPORT,
+    ),
+    Row(
+        "IBIR285",
+        "A DMA of packed words between HBM and SBUF that the compiler does not take: MX numbers (one report).",
+        "",
+        "Pass them as plain 8-bit or 32-bit words and look at the tile through view(), or quantise in the kernel by "
+        "nisa.quantize_mx.",
+        _REPORT,
+    ),
     Row(
         "IBIR098",
         "A DMA whose descriptors hardware makes cannot convert one type to another.",
@@ -271,6 +312,22 @@ ROWS: Final = (
         "float32 nor bfloat16, dimensions that do not exist, overlap or differ in size.",
         "NKI-DT002/XM02 NKI-SH001/XM03",
         _MX_MATMUL,
+    ),
+    Row(
+        "ITIN902",
+        "The compiler failed in its pass TensorInitialization: convolutions and very long sequences of the framework's "
+        "graph cause it, and shards over logical cores.",
+        "",
+        "Cut the graph into smaller ones, or compile it with another --optlevel or --auto-cast. " + _COMPILER_BUG,
+        _REPORT,
+    ),
+    Row(
+        "INAS001",
+        "The compiler failed, and has no text for the error that its message names as not existing, such as ISGV902 "
+        "(a top-k over very long rows) or IGAA901 (a graph with very many operators).",
+        "",
+        "Look that name up in its log, and make the graph around it smaller. " + _COMPILER_BUG,
+        _REPORT,
     ),
     Row(
         "CFG015 ILIN902 IRPX902 ITRF901 IBIR297",

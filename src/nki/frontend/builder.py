@@ -20,7 +20,7 @@ from nki.ir.constant import Constant
 from nki.ir.instruction import Inst, Rule
 from nki.ir.loop import Loop, Statement, declared, instructions
 from nki.ir.ordering import connect_requested
-from nki.ir.program import CoreProgram, Program, Signature
+from nki.ir.program import CoreProgram, Form, Program, Signature, own_forms
 from nki.ir.recorder import K
 from nki.ir.register import VirtualRegister
 from nki.ir.tensor_verifier import check_tensor
@@ -55,6 +55,34 @@ class Observer:
         """The innermost of these loops has ended."""
 
 
+def share(tensor: Tensor) -> None:
+    """Move ``tensor`` from the memory of one core to that of all."""
+    tensor.buffer = Buffer.shared_hbm
+    tensor.form = tensor_form(tensor.shape, tensor.dtype, tensor.buffer)
+
+
+@dataclass(slots=True)
+class CommonTensors:
+    """Tensors that the cores of a grid share, by name.
+
+    Some of them they share only if the kernel returns them, which is known when core 0 has ended; ``find`` gives the
+    names of these results before.
+    """
+
+    by_name: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    unnamed: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    """Those that only variables name."""
+    results: set[str] = field(default_factory=set[str])
+    find: Callable[[], set[str]] | None = None
+
+    def is_result(self, name: str) -> bool:
+        """True if core 0 returns its tensor ``name``."""
+        if self.find is not None:
+            find, self.find = self.find, None
+            self.results |= find()
+        return name in self.results
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class _OpenLoop:
     """A loop whose body is being recorded, with the statements and tensors of the body around it."""
@@ -68,7 +96,7 @@ class _OpenLoop:
 class Builder:
     """Recorder of the tensors, instructions and loops of one core's program.
 
-    ``program`` is the rank of the core, ``common`` holds the tensors that all cores of the grid share so far, by name.
+    ``program`` is the rank of the core, ``common`` holds the tensors that all cores of the grid share so far.
     ``programs`` is the grid of programs that the core runs one after the other, ``index`` the place of the present one.
     ``observer`` sees everything right after it was recorded. ``failed`` is a mistake noticed where nothing can be
     raised; the next call that records raises it. ``dialect`` is the language of the kernel.
@@ -79,7 +107,7 @@ class Builder:
     grid: tuple[int, ...] = ()
     program: int = 0
     observer: Observer | None = None
-    common: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    common: CommonTensors = field(default_factory=CommonTensors)
     tensors: list[Tensor] = field(default_factory=list[Tensor])
     body: list[Statement] = field(default_factory=list[Statement])
     failed: NkiError | None = None
@@ -120,19 +148,20 @@ class Builder:
         address: tuple[int, int] | None = None,
         role: str = "",
         where: Where | None = None,
+        named: bool = True,
     ) -> Tensor:
-        """A new tensor. A name that is taken gets ``.1``, ``.2``, … behind it.
+        """A new tensor. A name that is taken gets ``.1``, ``.2``, … behind it; ``named``: the kernel gives it.
 
-        All programs of a core get the same tensors in ``nl.shared_hbm``.
+        All programs of a core get the same tensors in ``nl.shared_hbm``, and the same results in ``nl.hbm``.
         """
         if self.failed is not None:
             raise self.failed
-        if not self.programs or role or buffer is not Buffer.shared_hbm:
-            return self._new(name, shape, dtype, buffer, address, role, where)
+        if not self.programs or role or not buffer.is_hbm:
+            return self._new(name, shape, dtype, buffer, address, role, where, named)
         count = self._asked[name] = self._asked.get(name, 0) + 1
         existing = self._of_programs.get((name, count))
-        if existing is None:
-            existing = self._new(name, shape, dtype, buffer, address, role, where)
+        if existing is None or existing.buffer is Buffer.hbm:
+            existing = self._new(name, shape, dtype, buffer, address, role, where, named)
             self._of_programs[name, count] = existing
         elif (existing.shape, existing.dtype) != (shape, dtype):
             raise SharedTensorError(
@@ -157,6 +186,7 @@ class Builder:
         address: tuple[int, int] | None,
         role: str,
         where: Where | None,
+        named: bool,
     ) -> Tensor:
         key = (shape, dtype.name, buffer, address)
         form = self._tensor_forms.get(key)
@@ -167,16 +197,39 @@ class Builder:
         tensor = Tensor(self._unique(name), shape, dtype, buffer, address, role, span, None, form)
         if where is not None:
             tensor.site = where.frames
-        if buffer is Buffer.shared_hbm or role:
+        if role or (buffer.is_hbm and self._is_common(tensor, named)):
             tensor = self._shared(tensor)
         self.tensors.append(tensor)
         if self.observer is not None:
             self.observer.allocated(tensor)
         return tensor
 
+    def _is_common(self, tensor: Tensor, named: bool) -> bool:
+        """True if all cores have the one tensor in HBM."""
+        common = self.common
+        if not self.grid or self.grid[0] == 1:
+            return tensor.buffer is Buffer.shared_hbm
+        if tensor.buffer is Buffer.hbm:
+            if common.is_result(tensor.name):
+                share(tensor)
+        elif not named:
+            common.unnamed.setdefault(tensor.name, tensor)
+            if self.dialect.release is not None and not common.is_result(tensor.name):
+                return self.program == 0  # which does not know yet what it returns; the others make their own
+        return tensor.buffer is Buffer.shared_hbm
+
+    def returns(self, tensor: Tensor) -> None:
+        """Note that the kernel returns ``tensor``: in ``nl.hbm`` it is one for all cores and programs as well."""
+        if self.program == 0:
+            self.common.results.add(tensor.name)
+            if tensor.buffer is Buffer.hbm and not tensor.role and (self.programs or (self.grid and self.grid[0] > 1)):
+                share(tensor)
+                self._shared(tensor)
+        tensor.role = tensor.role or "output"
+
     def _shared(self, tensor: Tensor) -> Tensor:
         """``tensor``, or what another core has made under its name."""
-        existing = self.common.setdefault(tensor.name, tensor)
+        existing = self.common.by_name.setdefault(tensor.name, tensor)
         if (existing.shape, existing.dtype, existing.data) != (tensor.shape, tensor.dtype, tensor.data):
             raise SharedTensorError(
                 f"core {self.program} makes the shared tensor '{tensor.name}' as {tensor.shape} {tensor.dtype}; "
@@ -315,9 +368,9 @@ class Builder:
                 )
 
     def finish(
-        self, inputs: list[Tensor], outputs: list[Tensor], sequence: bool, shapes: tuple[tuple[int, ...], ...] = ()
+        self, inputs: list[Tensor], outputs: list[Tensor], sequence: bool, forms: tuple[Form, ...] = ()
     ) -> Program:
-        """The recorded kernel, which returns ``outputs``, in ``shapes`` if these are not their own."""
+        """The recorded kernel, which returns ``outputs``, in ``forms`` if these are not their own."""
         if self.failed is not None:
             raise self.failed
         if self._open_loops:
@@ -334,7 +387,7 @@ class Builder:
                 tuple(inputs),
                 tuple(outputs),
                 sequence,
-                shapes if shapes != tuple(tensor.shape for tensor in outputs) else (),
+                forms if forms != own_forms(outputs) else (),
             ),
             (CoreProgram(self.program, tuple(self.body), (*self.tensors, *declared(self.body))),),
             release=self.dialect.release or "",

@@ -10,7 +10,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from nki.base.errors import KernelArgumentError, NkiError
 from nki.base.source import Span, code_span, definition_span, folded
@@ -125,21 +125,40 @@ def _failed_assertion(text: str, at: types.TracebackType | None, mark: Origin | 
     names = dict.fromkeys(_dotted_names(condition))
     values = ", ".join(f"{name} = {shown}" for name in names if (shown := _value(name, variables)))
     text_of_condition = f"this does not hold: {ast.unparse(condition)}" + (f", where {values}" if values else "")
-    return KernelAssertError(text or text_of_condition, fix=_tuple_of(condition, variables), span=span)
+    return KernelAssertError(text or text_of_condition, fix=_as_tuples(condition, variables), span=span)
 
 
-def _tuple_of(condition: ast.expr, variables: dict[str, Any]) -> str:
-    """The fix for a shape that is compared with a list, which no tuple equals; "" for other conditions."""
+def _as_tuples(condition: ast.expr, variables: dict[str, Any]) -> str:
+    """The fix of an assertion that compares a tuple, such as a shape, with a list; "" for others."""
     match condition:
-        case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as op], comparators=[right]):
-            for one, other in ((left, right), (right, left)):
-                if isinstance(other, ast.List) and _value(ast.unparse(one), variables).startswith("("):
-                    pair = [ast.Tuple(other.elts, ast.Load()) if part is other else part for part in (left, right)]
-                    code = ast.unparse(ast.Compare(pair[0], [op], [pair[1]]))
-                    return f"a shape is a tuple, which equals no list: write `{code}`"
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
+            sides = [left, right]
         case _:
-            pass
-    return ""
+            return ""
+    kinds = [type(_plain(side, variables)) for side in sides]
+    if set(kinds) != {tuple, list}:
+        return ""
+    at = kinds.index(list)
+    other = sides[at]
+    converted = f"tuple({ast.unparse(other)})" if not isinstance(other, ast.List) else None
+    sides[at] = ast.Name(converted) if converted else ast.Tuple(cast("ast.List", other).elts, ast.Load())
+    return f"shapes are tuples, and a tuple equals no list: write `{' == '.join(map(ast.unparse, sides))}`"
+
+
+def _plain(node: ast.expr, variables: dict[str, Any]) -> object:
+    """The value of a dotted name; a list or a tuple, for one that is written out."""
+    if isinstance(node, ast.List | ast.Tuple):
+        return [] if isinstance(node, ast.List) else ()
+    return _named(ast.unparse(node), variables)
+
+
+def _named(name: str, variables: dict[str, Any]) -> object:
+    """The value of a dotted name; None if there is none."""
+    first, *rest = name.split(".")
+    value: object = variables.get(first)
+    for attribute in rest:
+        value = getattr(value, attribute, None)
+    return value
 
 
 def _dotted_names(node: ast.expr) -> Iterator[str]:
@@ -155,10 +174,7 @@ def _dotted_names(node: ast.expr) -> Iterator[str]:
 
 def _value(name: str, variables: dict[str, Any]) -> str:
     """The text of a dotted name's value in an error: plain values that fit on the line, nothing else."""
-    first, *rest = name.split(".")
-    value = variables.get(first)
-    for attribute in rest:
-        value = getattr(value, attribute, None)
+    value = _named(name, variables)
     if isinstance(value, bool | int | float | str | tuple):
         text = repr(value)  # pyright: ignore[reportUnknownArgumentType]
         return text if len(text) <= 60 else ""

@@ -113,11 +113,17 @@ class LaterNames:
     """Names that the packages have, and the releases of the dialect do not have yet.
 
     ``first``: by full name of a function, class, constant, method or parameter, the first release that has it.
-    ``instead``: by full name, what older releases have in its place, as the beginning of a sentence.
+    ``instead``: by full name, what older releases have in its place, as the beginning of a sentence. ``operators``: the
+    functions that older releases have as well, as operators, which are not called.
     """
 
     first: Mapping[str, str] = field(default_factory=dict[str, str])
     instead: Mapping[str, str] = field(default_factory=dict[str, str])
+    operators: frozenset[str] = frozenset()
+
+    def are_missing(self, full: str | None, called: bool = False) -> bool:
+        """True if the releases lack the name ``full``, where it is ``called`` or only named."""
+        return full in self.first and (called == (full in self.operators))
 
     @functools.cached_property
     def values(self) -> Mapping[object, str]:

@@ -11,7 +11,7 @@ import itertools
 import os
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from nki.base.errors import NkiError
 from nki.base.toolchain import is_toolchain
@@ -46,7 +46,9 @@ def check_name(report: Report, node: ast.Name, bound: frozenset[str]) -> bool:
             message = f"`{name}` comes from `{str(home).partition('.')[0]}`, which kernels can no longer use"
             report.error(RemovedApiError, node, message, fix)
         else:
-            if value is not UNKNOWN and (full := captured.dialect.later.values.get(id(value))) is not None:
+            later = captured.dialect.later
+            full = None if value is UNKNOWN else later.values.get(id(value))
+            if full is not None and later.are_missing(full):
                 _report_later(report, node, full)
             check_read(report, node, value)
     elif name not in report.reported_names:
@@ -81,7 +83,7 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
     dialect = report.captured.dialect
     if isinstance(owner, types.ModuleType) and dialect.removed.since:
         _check_removed_since(report, node, getattr(owner, node.attr, None))
-    if dialect.later.first and (full := _full_name(report, node, bound)) in dialect.later.first:
+    if dialect.later.first and dialect.later.are_missing(full := _full_name(report, node, bound)):
         _report_later(report, node, full)
     if hasattr(owner, node.attr):
         return True
@@ -135,7 +137,7 @@ def _report_later(report: Report, node: ast.expr | ast.keyword, full: str, writt
     """A name that the release does not have yet is an error where it is reached."""
     dialect = report.captured.dialect
     message, fix = dialect.later.message(full, written or ast.unparse(node), dialect.releases[-1])
-    report.doubtful_error(NewerApiError, node, message, fix)
+    report.error_if_reached(NewerApiError, node, message, fix)
 
 
 def _check_removed_since(report: Report, node: ast.Attribute, value: object) -> None:
@@ -197,6 +199,8 @@ def _check_arguments(
     takes = {*parameters, *deprecated}
     accepted = [k for k in node.keywords if inspect.Parameter.VAR_KEYWORD in kinds or k.arg is None or k.arg in takes]
     dialect = report.captured.dialect
+    if dialect.later.are_missing(named := dialect.later.values.get(id(callee)), called=True):
+        _report_later(report, node.func, cast("str", named))
     style = dialect.instructions
     ignored = leftover(node, callee, style)
     for keyword in node.keywords:
@@ -206,7 +210,7 @@ def _check_arguments(
         elif keyword.arg in older and dialect.dropped(older[keyword.arg].since):
             form = older[keyword.arg]
             message = f"`{written}` takes no `{form.parameter}` since NKI {form.since}"
-            report.doubtful_error(RemovedApiError, keyword, message, form.fix)
+            report.error_if_reached(RemovedApiError, keyword, message, form.fix)
         elif (later := dialect.later.values.get((id(callee), keyword.arg))) is not None:
             _report_later(report, keyword, later, f"{keyword.arg}= of {written}")
         elif keyword not in accepted:
@@ -375,12 +379,14 @@ def spelling(dialect: Dialect, name: str, around: Mapping[str, object], bound: I
             return f"did you mean `{alias}.{name}`?"
     if name in dialect.imports:
         return f"write `{dialect.imports[name]}` at the top of the file"
-    candidates = (*bound, *around, *vars(builtins))
-    return did_you_mean(name, candidates, otherwise="define it, or take it as an argument")
+    own = did_you_mean(name, (*bound, *around))
+    return own or did_you_mean(name, vars(builtins), otherwise="define it, or take it as an argument", least=0.8)
 
 
-def did_you_mean(name: str, candidates: Iterable[str], prefix: str = "", otherwise: str = "") -> str:
-    """The names nearest to ``name``, as the fix of an error; ``otherwise`` if none is near."""
+def did_you_mean(
+    name: str, candidates: Iterable[str], prefix: str = "", otherwise: str = "", least: float = 0.6
+) -> str:
+    """The names nearest to ``name``, at ``least`` so alike, as the fix of an error; ``otherwise`` if none is near."""
     public = sorted({n for n in candidates if not n.startswith("_")})
-    near = difflib.get_close_matches(name, public, 3, 0.6 if len(name) > 2 else 0.8)
+    near = difflib.get_close_matches(name, public, 3, least if len(name) > 2 else 0.8)
     return f"did you mean {' or '.join(f'`{prefix}{n}`' for n in near)}?" if near else otherwise

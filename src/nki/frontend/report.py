@@ -86,6 +86,12 @@ class Report:
         else:
             self.error(kind, node, message, fix)
 
+    def error_if_reached(self, kind: type[NkiError], node: ast.AST, message: str, fix: str) -> None:
+        """:meth:`doubtful_error` about what Python itself would run."""
+        if self.branch_depth:
+            self.doubtful_error(kind, node, message, fix)
+        self.certain_error(kind, node, message, fix)
+
     def warn(self, node: ast.AST, message: str, category: type[NkiWarning] = NkiWarning, since: str = "") -> None:
         """Warn at ``node``, now; ``since``: not under the rules of a release before this one."""
         warn_at(self.captured.span(node), message, category, since)

@@ -59,7 +59,7 @@ class Returned:
         self.span = captured.span(self.statement or captured.node)
 
     def outputs(self) -> list[Access]:
-        """The tensors that the kernel returned, each of them whole, maybe in another shape."""
+        """The tensors that the kernel returned, each of them whole, maybe in another shape or dtype."""
         result = self.result
         if _is_nothing(result):
             written = [tensor.name for tensor in written_arguments(self.builder)]
@@ -170,9 +170,13 @@ def _shown(item: Any) -> str:
 
 
 def _is_all(view: Access) -> bool:
-    """True if a view is its whole tensor, element for element in the order in which they are stored."""
+    """True if a view is its whole tensor, byte for byte in the order in which they are stored.
+
+    A result may have another dtype than its storage, an argument keeps that of the caller.
+    """
     tensor = view.tensor
-    same = view.size == tensor.elements and view.dtype is tensor.dtype
+    same = view.size * view.dtype.itemsize == tensor.nbytes
+    same = same and (view.dtype is tensor.dtype or tensor.role != "input")
     return same and view.offset == 0 and is_contiguous(view) and view.dynamic is None
 
 

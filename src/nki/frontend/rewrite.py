@@ -44,8 +44,9 @@ _Node = TypeVar("_Node", bound=ast.AST)
 def rewrite(captured: Captured, floats: FloatLoads | None = None) -> ast.FunctionDef | ast.Lambda:
     """The syntax tree of ``captured`` with ``f(x)`` turned into ``__nki_call__(f, x)``, and ``while x:`` into
     ``for __nki_round__ in __nki_while__(lambda: x):``. Code with a deferred error raises it instead; dictionary keys
-    that are no literals are looked at, and ``in`` finds tensors by identity. Newer Python that may not be reached warns where it is; the managers of ``with``
-    blocks are called like functions, and an ``except`` catches NKI's errors only by their name.
+    that are no literals are looked at, and ``in`` finds tensors by identity. Newer Python that may not be reached
+    warns where it is; the managers of ``with`` blocks are called like functions, and an ``except`` catches NKI's errors
+    only by their name.
 
     A call stays as it is where its callee is settled as NKI's own, a built-in or another host function, except that an
     instruction loses a ``dtype`` that it no longer takes; a loop stays where its condition cannot be a register.

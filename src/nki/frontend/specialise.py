@@ -11,7 +11,7 @@ from typing import Any
 from nki.base.errors import SharedTensorError
 from nki.base.source import Noted, user_frames_end
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, under_release, warn_at
-from nki.frontend.builder import Builder, Observer
+from nki.frontend.builder import Builder, CommonTensors, Observer
 from nki.frontend.capture import Captured
 from nki.frontend.diagnostics import explain
 from nki.frontend.errors import DictKeyError
@@ -37,18 +37,18 @@ def specialise(
     grid: tuple[int, ...] = (),
     core: int = 0,
     programs: ProgramGrid | None = None,
-    common: dict[str, Tensor] | None = None,
+    common: CommonTensors | None = None,
     observer: Observer | None = None,
 ) -> Program:
     """The kernel for ``arguments``: a :class:`TensorSpec` becomes an input tensor, anything else is a constant.
 
     Constants are copied, so the kernel may change its own and the caller's stay as they are. On a grid, this is the
-    program of ``core``; ``common`` are the tensors that its cores share, by name, to which it adds its own. Of a grid
+    program of ``core``; ``common`` are the tensors that its cores share, to which it adds its own. Of a grid
     of ``programs``, the core runs its own one after the other. A :class:`RuntimeFloat` of one of the kernel's own
     parameters may become an immediate of instructions; otherwise its value is taken.
     ``observer`` sees all that is recorded. Errors carry the user's line and NKI call stack.
     """
-    builder = Builder(captured.name, target, grid, core, observer, {} if common is None else common)
+    builder = Builder(captured.name, target, grid, core, observer, common or CommonTensors())
     builder.dialect = captured.dialect
     programs = programs or ProgramGrid()
     builder.programs = programs.axes
@@ -69,10 +69,8 @@ def specialise(
             result = _recorded(builder, function, *gathered(captured.node.args, _values(captured, arguments, inputs)))
             views = _outputs(captured, builder, result, views)
     outputs = [view.tensor for view in views]
-    for tensor in outputs:
-        tensor.role = tensor.role or "output"
     return builder.finish(
-        [*inputs.values()], outputs, isinstance(result, tuple | list), tuple(view.shape for view in views)
+        [*inputs.values()], outputs, isinstance(result, tuple | list), tuple((view.shape, view.dtype) for view in views)
     )
 
 
@@ -191,12 +189,14 @@ def _outputs(captured: Captured, builder: Builder, result: Any, earlier: list[Ac
     """The tensors that a kernel returned: those of ``earlier`` programs."""
     returned = Returned(captured, builder, result)
     views = returned.outputs()
-    if earlier and [(v.tensor, v.shape) for v in views] != [(v.tensor, v.shape) for v in earlier]:
+    if earlier and [(v.tensor, v.shape, v.dtype) for v in views] != [(v.tensor, v.shape, v.dtype) for v in earlier]:
         raise SharedTensorError(
             f"programs of kernel {captured.name!r} return different tensors, '{earlier[0].name}' and '{views[0].name}'",
-            fix="return, in every program, tensors that are allocated with buffer=nl.shared_hbm",
+            fix="return, in every program, tensors that are allocated under the same names",
             span=returned.span,
         )
+    for view in views:
+        builder.returns(view.tensor)
     return views
 
 

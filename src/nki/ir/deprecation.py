@@ -47,15 +47,30 @@ class DeprecatedOrder:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class DeprecatedValue:
+    """Values of ``parameter`` that are errors since NKI ``since``: under one release before it, ``convert`` gives the
+    value of today for such a value and the operand ``of``.
+    """
+
+    parameter: str
+    of: str
+    since: str
+    convert: Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class DeprecatedForms:
     """All older forms of one function.
 
-    ``warning`` gives the warning for arguments that are legal here and not in NKI, or None.
+    ``warning`` gives the warning for arguments that are legal here and not in NKI, or None; ``open_question`` the one
+    for arguments about which NKI's documents disagree.
     """
 
     parameters: tuple[DeprecatedParameter, ...] = ()
     order: DeprecatedOrder | None = None
+    value: DeprecatedValue | None = None
     warning: Callable[[Any], str | None] | None = None
+    open_question: Callable[[Any], str | None] | None = None
 
 
 NONE = DeprecatedForms()

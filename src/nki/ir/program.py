@@ -8,6 +8,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, cast
 
+from nki.base.dtype import DType
 from nki.base.errors import SharedTensorError
 from nki.base.float_text import exact_text
 from nki.base.version import version
@@ -22,19 +23,28 @@ Placement = Mapping[Tensor, TileAddress]
 _LOOPS = {For, While}
 
 
+Form = tuple[tuple[int, ...], DType]
+"""Shape and element type."""
+
+
+def own_forms(tensors: Iterable[Tensor]) -> tuple[Form, ...]:
+    """The form of each tensor."""
+    return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
     """The tensors that a kernel exchanges with its caller; all cores share them.
 
     ``inputs`` and ``outputs`` are HBM tensors in the caller's order; ``sequence``: the kernel returned a tuple or list.
-    An output that is also an input is an input that the kernel changes. ``shapes`` are the shapes in which outputs are
-    returned; empty where each is the shape of its tensor. ``floats`` are the parameters whose values launches pass.
+    An output that is also an input is an input that the kernel changes. ``forms`` are the shapes and dtypes in which
+    outputs are returned; empty where each is as its tensor. ``floats`` are the parameters whose values launches pass.
     """
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     sequence: bool
-    shapes: tuple[tuple[int, ...], ...] = ()
+    forms: tuple[Form, ...] = ()
     floats: tuple[FloatSpec, ...] = ()
 
     def input_specs(self) -> tuple[TensorSpec, ...]:
@@ -43,8 +53,8 @@ class Signature:
 
     def output_specs(self) -> tuple[TensorSpec, ...]:
         """Name, shape and dtype of each output, as the caller receives it."""
-        shapes = self.shapes or tuple(t.shape for t in self.outputs)
-        return tuple(TensorSpec(t.name, shape, t.dtype) for t, shape in zip(self.outputs, shapes, strict=True))
+        forms = self.forms or own_forms(self.outputs)
+        return tuple(TensorSpec(t.name, *form) for t, form in zip(self.outputs, forms, strict=True))
 
     def changed_inputs(self) -> dict[int, int]:
         """The inputs that the kernel returns, changed or not: position among the inputs by that among the outputs."""
@@ -147,12 +157,12 @@ class Program:
         first, *others = parts
         for other in others:
             one, two = first.signature, other.signature
-            if (two.outputs, two.sequence, two.shapes) != (one.outputs, one.sequence, one.shapes):
+            if (two.outputs, two.sequence, two.forms) != (one.outputs, one.sequence, one.forms):
                 returned = [", ".join(f"'{t.name}' in {t.buffer.value}" for t in s.outputs) for s in (one, two)]
                 raise SharedTensorError(
                     f"core 0 of kernel {first.name!r} returns {returned[0]}, core {other.core.rank} returns "
                     f"{returned[1]}: these are not the same tensors",
-                    fix="return, on every core, tensors that are allocated with buffer=nl.shared_hbm",
+                    fix="return, on every core, tensors that are allocated under the same names",
                     span=one.outputs[0].span,
                 )
         return first.with_cores(core for part in parts for core in part.cores)
@@ -202,4 +212,4 @@ class Program:
         names = [t.name for t in s.inputs], [t.name for t in s.outputs]
         floats = [(spec.name, exact_text(spec.value)) for spec in s.floats]  # NaN is NaN
         head = (self.name, self.target, self.grid, self.version, self.carries, self.release)
-        return (*head, s.sequence, s.shapes, floats, names, self.cores)
+        return (*head, s.sequence, s.forms, floats, names, self.cores)

@@ -337,6 +337,20 @@ def nc_match_replace8(
     ``vals`` and ``dst_idx`` eight.
     """
 
+def nc_transpose(
+    dst: _Tile,
+    data: _Tile,
+    engine: _engine = _engine.unknown,
+    name: str | None = None,
+) -> NkiInstruction:
+    """``dst = data.T``: partitions become elements and elements partitions; free dimensions count as one.
+
+    The Tensor engine takes up to 128 x 128 from SBUF and writes PSUM; the Vector engine up to 32 x 32 between SBUF and
+    PSUM. Without ``engine``, the Tensor engine is used when the memories fit it. Bits are moved unchanged; ``dst`` has
+    the dtype of ``data``. (On gen2 the Tensor engine multiplies by an identity, so that NaN and infinity spoil other
+    elements of the tile on hardware; there ``dst`` of bfloat16 or float16 data may also be float32.)
+    """
+
 def nc_matmul(
     dst: _Tile,
     stationary: _Tile,
@@ -402,20 +416,6 @@ def nc_stream_shuffle(
     the first partition of each tile, and use the same mask. Same dtype and elements per partition; bits are moved
     unchanged, and ``dst`` may be ``src``. A mask that asks for partitions which ``src`` does not have is refused, where
     hardware would read what lies behind it.
-    """
-
-def nc_transpose(
-    dst: _Tile,
-    data: _Tile,
-    engine: _engine = _engine.unknown,
-    name: str | None = None,
-) -> NkiInstruction:
-    """``dst = data.T``: partitions become elements and elements partitions; free dimensions count as one.
-
-    The Tensor engine takes up to 128 x 128 from SBUF and writes PSUM; the Vector engine up to 32 x 32 between SBUF and
-    PSUM. Without ``engine``, the Tensor engine is used when the memories fit it. Bits are moved unchanged; ``dst`` has
-    the dtype of ``data``. (On gen2 the Tensor engine multiplies by an identity, so that NaN and infinity spoil other
-    elements of the tile on hardware; there ``dst`` of bfloat16 or float16 data may also be float32.)
     """
 
 def nonzero_with_count(
@@ -583,8 +583,8 @@ def range_select(
     on_true_tile: _Tile,
     comp_op0: _Op,
     comp_op1: _Op,
-    bound0: _Tile,
-    bound1: _Tile,
+    bound0: float | _Tile,
+    bound1: float | _Tile,
     reduce_cmd: _reduce_cmd = _reduce_cmd.reset_reduce,
     reduce_res: _Tile | None = None,
     reduce_op: _Op = ...,
@@ -594,12 +594,13 @@ def range_select(
 ) -> NkiInstruction:
     """``dst[p, i] = on_true_tile[p, i]`` where both comparisons of ``range_start + i`` hold, else the smallest float32.
 
-    They are ``comp_op0`` with ``bound0[p]`` and ``comp_op1`` with ``bound1[p]``, in float32; the bounds are float32
-    tiles ``(partitions, 1)``. ``on_false_value`` can be no other number than the smallest float32, however it is
-    written. The maximum of the float32 results, before they are rounded to ``dst``, goes through the Vector engine's
-    reduction registers: ``reset_reduce`` begins with -inf, ``reduce`` with what they hold, ``reset`` leaves -inf and
-    ``idle`` what was there. ``reduce_res``, a ``(partitions, 1)`` tile, receives the registers afterwards; if ``dst``
-    is narrower than float32, whose smallest number becomes -inf there, keep it in float32. Since NeuronCore-v3.
+    They are ``comp_op0`` with ``bound0[p]`` and ``comp_op1`` with ``bound1[p]``, in float32; a bound is a float32
+    tile ``(partitions, 1)`` or, as kernels in use have it, a number. ``on_false_value`` can be no other number than
+    the smallest float32, however it is written. The maximum of the float32 results, before they are rounded to
+    ``dst``, goes through the Vector engine's reduction registers: ``reset_reduce`` begins with -inf, ``reduce``
+    with what they hold, ``reset`` leaves -inf and ``idle`` what was there. ``reduce_res``, a ``(partitions, 1)``
+    tile, receives the registers afterwards; if ``dst`` is narrower than float32, whose smallest number becomes -inf
+    there, keep it in float32. Since NeuronCore-v3.
     """
 
 def sendrecv(

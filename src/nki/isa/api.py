@@ -11,7 +11,7 @@ import numpy as np
 
 from nki.base.errors import ArgumentError
 from nki.base.source import here
-from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, warn_here
+from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, is_before, warn_here
 from nki.ir.declaration.methods import form_scope, form_text
 from nki.ir.floats.runtime_float import RuntimeFloat, receives_floats
 from nki.ir.instruction import Field, Inst
@@ -65,7 +65,8 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
     if upgrade_text:
         parameters.append("**old")
     head = f"def {cls.mnemonic}({', '.join(parameters)}):\n"
-    text = f"{head}{upgrade_text}    inst = new(cls)\n{stores}{_record_text(cls, scope)}    return inst\n"
+    text = f"{head}{upgrade_text}{_value_text(cls, scope)}    inst = new(cls)\n{stores}"
+    text += f"{_record_text(cls, scope)}    return inst\n"
     exec(compile(text, __file__, "exec"), scope)  # our own text, made of field names
     public = scope[cls.mnemonic]
     if upgrade_text:
@@ -103,6 +104,15 @@ def _upgrade_text(cls: type[Inst], scope: dict[str, Any]) -> str:
         scope |= {"access_of": access_of, "kind_of_older": forms.order.kind}
         signs.append(f"isinstance(access_of({forms.order.parameter}), kind_of_older)")
     return f"    if {' or '.join(signs)}:\n        return retry(({', '.join(names)},), old)\n"
+
+
+def _value_text(cls: type[Inst], scope: dict[str, Any]) -> str:
+    """The statements that give an argument the meaning that it had in an older release, under the rules of that one."""
+    value = cls.deprecated.value
+    if value is None:
+        return ""
+    scope |= {"is_before": is_before, "since": value.since, "converted": value.convert}
+    return f"    if is_before(since):\n        {value.parameter} = converted({value.parameter}, {value.of})\n"
 
 
 def visible(cls: type[Inst]) -> list[Field]:
@@ -207,6 +217,10 @@ def _record_text(cls: type[Inst], scope: dict[str, Any]) -> str:
     if warning is not None:
         scope |= {"warning": warning, "warn": _warn}
         text += "    warn(warning(inst))\n"
+    if cls.deprecated.open_question is not None:
+        scope |= {"open_question": cls.deprecated.open_question, "warn_here": warn_here}
+        scope["portability"] = NkiPortabilityWarning
+        text += "    if (message := open_question(inst)) is not None:\n        warn_here(message, portability)\n"
     return text
 
 

@@ -8,7 +8,7 @@ reference, nki.collectives.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from nki import isa
 from nki.base.assigned_name import assigned_name
@@ -117,7 +117,7 @@ def all_gather_v(
     """
     what = "nki.collectives.all_gather_v"
     _variable(what, srcs, dsts, replica_group, metadata_tensor, (recv_counts_known, has_rdispls), priority)
-    _refuse(what, "it is for groups of 4 ranks")
+    _refuse_sizes(what, "it is for groups of 4 ranks", srcs[0], dsts[0])
 
 
 def reduce_scatter(
@@ -173,7 +173,7 @@ def all_to_all_v(
     """
     what = "nki.collectives.all_to_all_v"
     _variable(what, srcs, dsts, replica_group, metadata_tensor, (recv_counts_known, has_rdispls), priority)
-    _refuse(what, "it is for ranks of several devices")
+    _refuse_sizes(what, "it is for ranks of several devices", srcs[0], dsts[0])
 
 
 def collective_permute(
@@ -291,10 +291,18 @@ def _alone(group: Any, what: str) -> None:
         )
 
 
-def _refuse(what: str, why: str) -> None:
+def _refuse(what: str, why: str) -> NoReturn:
     raise SeveralRanksError(
         f"{what}: {why}; this version runs one rank",
         fix="pass `ReplicaGroup([[0]])`, or run what one rank computes alone",
+    )
+
+
+def _refuse_sizes(what: str, why: str, source: NkiTensor, target: NkiTensor) -> NoReturn:
+    copied = f"nisa.dma_copy(dst={target.name}, src={source.name})"
+    raise SeveralRanksError(
+        f"{what}: {why}, and reads sizes that one rank does not need",
+        fix=f"in one rank copy what the rank would send to itself, such as all of it: `{copied}`",
     )
 
 
@@ -308,16 +316,23 @@ def _variable(
     for name, side in (("srcs", _listed(srcs, "srcs", what)), ("dsts", _listed(dsts, "dsts", what))):
         if len(side) != 1 or not isinstance(side[0], NkiTensor) or not side[0].buffer.is_hbm:
             raise ArgumentError(f"{what}: {name} is not one tensor in HBM", fix="pass a list of one tensor in HBM")
-    shape = (3 + bool(flags[1]), max(map(len, group.replica_groups)))
-    wanted = (1, *shape) if isinstance(metadata, NkiTensor) and metadata.buffer.on_chip else shape
-    if not isinstance(metadata, NkiTensor) or metadata.dtype is not uint32 or metadata.shape != wanted:
+    ranks, least = max(map(len, group.replica_groups)), 4 if flags[1] else 3 if flags[0] else 2
+    rows = next((n for n in range(least, 5) if _is_table(metadata, n, ranks)), None)
+    if rows is None:
         raise ShapeError(
-            f"{what}: metadata_tensor is not uint32 {wanted}", fix="a row for each quantity, a column a rank"
+            f"{what}: metadata_tensor is not uint32 (n, {ranks}) with n from {least} to 4",
+            fix="a column for each rank; rows for what is sent, counts and displacements, and for what is received",
         )
     if not all(isinstance(flag, bool) for flag in flags) or priority not in (None, 0, 1, 2, 3):
         raise ArgumentError(
             f"{what}: flags {flags!r} or priority {priority!r} are of the wrong kind", fix="leave them out"
         )
+
+
+def _is_table(metadata: Any, rows: int, columns: int) -> bool:
+    if not isinstance(metadata, NkiTensor) or metadata.dtype is not uint32:
+        return False
+    return metadata.shape == ((1, rows, columns) if metadata.buffer.on_chip else (rows, columns))
 
 
 def _urgent(priority: Any, what: str) -> None:

@@ -55,15 +55,21 @@ def ndarray(
     variable that it is assigned to. ``address``: (first partition, byte offset) on chip.
     """
     where = here(2)  # this function is the toolchain's
+    named = bool(name)
+    if named and not is_toolchain(sys._getframe(1).f_code):  # pyright: ignore[reportPrivateUsage]  # the user's own name
+        current("nl.ndarray").declare(name, where)
+    return _allocated(shape, dtype, buffer, name or assigned_name(where, "tensor"), address, where, named)
+
+
+def _allocated(
+    shape: Any, dtype: Any, buffer: Any, label: str, address: tuple[int, int] | None, where: Where, named: bool
+) -> NkiTensor:
     builder = current("nl.ndarray")
     sizes = sizes_of(shape, "nl.ndarray")
     kind = dtype if type(dtype) is DType else _own_dtype(dtype, where)
     place = buffer if type(buffer) is Buffer else _own_buffer(buffer, where)
-    label = name or assigned_name(where, "tensor")
-    if name and not is_toolchain(sys._getframe(1).f_code):  # pyright: ignore[reportPrivateUsage]  # the user's own name
-        builder.declare(name, where)
     whole = _new(NkiTensor)  # without a call of the class: kernels make tiles in loops
-    whole.access = Access.whole(builder.tensor(label, sizes, kind, place, address=address, where=where))
+    whole.access = Access.whole(builder.tensor(label, sizes, kind, place, address=address, where=where, named=named))
     return whole
 
 
@@ -117,13 +123,15 @@ def zeros_like(x: Any, dtype: Any = None, buffer: Any = None, name: str = "") ->
 def empty_like(x: Any, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
     """A new tensor with undefined contents, and the shape, dtype and buffer of the tensor ``x`` unless given."""
     like = _tensor(x, "nl.empty_like")
-    label = name or assigned_name(here(), "empty_like")
-    return ndarray(like.shape, like.dtype if dtype is None else dtype, like.buffer if buffer is None else buffer, label)
+    where, place = here(), like.buffer if buffer is None else buffer
+    label = name or assigned_name(where, "empty_like")
+    return _allocated(like.shape, like.dtype if dtype is None else dtype, place, label, None, where, bool(name))
 
 
 def _filled(what: str, shape: Any, value: Any, dtype: Any, buffer: Any, name: str) -> NkiTensor:
-    label = name or assigned_name(here(), what)
-    tensor = ndarray(shape, dtype, buffer, label)
+    where = here()
+    label = name or assigned_name(where, what)
+    tensor = _allocated(shape, dtype, buffer, label, None, where, bool(name))
     if tensor.buffer.on_chip:
         isa.memset(tensor, value)
         return tensor

@@ -18,7 +18,7 @@ from nki.language.advice import advise
 from nki.language.advice.argument_order import by_kind
 from nki.language.advice.beta1 import advise_removed
 from nki.language.advice.other_libraries import KEYWORDS, OTHERS
-from nki.language.releases.names import INSTEAD, RELEASES, later_than
+from nki.language.releases.names import INSTEAD, OPERATORS_BEFORE, RELEASES, later_than
 from nki.language.releases.removed_names import (
     NAMESPACE,
     REMOVED,
@@ -88,11 +88,16 @@ NKI_0_6: Final = Dialect(
     advise=advise,
     others=OTHERS,
     keywords=KEYWORDS,
-    later=LaterNames(later_than("0.6"), INSTEAD),
+    later=LaterNames(later_than("0.6"), INSTEAD, OPERATORS_BEFORE),
 )
 
 OLDER: Final = tuple(
-    replace(NKI_0_6, name=f"nki {release}", releases=(release,), later=LaterNames(later_than(release), INSTEAD))
+    replace(
+        NKI_0_6,
+        name=f"nki {release}",
+        releases=(release,),
+        later=LaterNames(later_than(release), INSTEAD, OPERATORS_BEFORE),
+    )
     for release in PARSED[:-1]
 )
 """Releases 0.2 to 0.5: the syntax of 0.6 with fewer names."""

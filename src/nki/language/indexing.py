@@ -253,6 +253,8 @@ def _chosen_stay(t: Access, keys: tuple[Any, ...]) -> None:
 
 
 def _takes_all(t: Access, dim: int, key: Any) -> bool:
+    numbers = _range_of(key)
+    key = key if numbers is None else _slice_through(numbers)
     return isinstance(key, slice) and _slice(t, dim, cast(slice, key)) == (0, t.shape[dim], 1)
 
 
@@ -262,6 +264,9 @@ def _other(t: Access, dim: int, item: Any) -> Run:
         return (*_slice(t, dim, cast(slice, item)), None)
     if isinstance(item, ds):
         return _window(t, dim, item)
+    numbers = _range_of(item)
+    if numbers is not None:
+        return (*_slice(t, dim, _slice_through(numbers)), None)
     source = access_of(item)
     if isinstance(source, Access):
         return 0, 0, 1, one_index(t, dim, source)
@@ -271,11 +276,39 @@ def _other(t: Access, dim: int, item: Any) -> Run:
         keep_report(misfit)
         at = None
     if at is None:
+        listed = _steps_of(item)
         raise IndexRangeError(
             f"index {item!r:.40} ({type(item).__name__}) into dimension {dim} of '{t.name}' {t.shape}",
-            fix="index with integers, slices, nl.ds(start, size), … and registers" + _instead(item, dim),
+            fix=f"write the slice {_shown(_slice_through(listed))}"
+            if listed
+            else "index with integers, slices, nl.ds(start, size), … and registers" + _instead(item, dim),
         )
     return _select(t, dim, at), 0, 1, None
+
+
+def _range_of(item: Any) -> range | None:
+    """The numbers of an index that is a range, or ``nl.affine_range``."""
+    numbers: object = getattr(item, "numbers", item)
+    return numbers if isinstance(numbers, range) else None
+
+
+def _steps_of(item: object) -> range | None:
+    """The numbers of a list that has them at equal steps."""
+    numbers = cast("list[Any]", item) if isinstance(item, list) else []
+    if not numbers or not all(type(number) is int for number in numbers):
+        return None
+    step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
+    found = range(numbers[0], numbers[-1] + (1 if step > 0 else -1), step) if step else range(0)
+    return found if list(found) == numbers else None
+
+
+def _slice_through(numbers: range) -> slice:
+    """The slice through the elements ``numbers``."""
+    if not numbers:
+        return slice(numbers.start, numbers.start)
+    backwards = numbers.step < 0
+    end = numbers[-1] + (-1 if backwards else 1)
+    return slice(numbers[0], None if end < 0 else end, None if numbers.step == 1 else numbers.step)
 
 
 def _window(t: Access, dim: int, item: ds) -> Run:

@@ -5,6 +5,7 @@ Limits: NKI access-pattern guide. A pattern is ``[[step, count], …]``, outermo
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any, cast
@@ -14,7 +15,7 @@ from nki.base.dtype import DType
 from nki.base.errors import DynamicIndexError, IndexRangeError, NkiError, ViewError, keep_report
 from nki.base.source import here
 from nki.base.warning import warn_at
-from nki.ir.types import Access, Dynamic, IndexKind, access_of
+from nki.ir.types import Access, Dynamic, IndexKind, access_of, is_contiguous
 from nki.language.deferred_error import defer_error
 from nki.language.dynamic import column_index, one_index
 from nki.language.indexing import dimension
@@ -37,7 +38,11 @@ def ap(
             "storage, and the index would be lost",
             fix="call ap on the tensor itself, with scalar_offset= or vector_offset=",
         )
-    start = _start(t, offset, kind)
+    start = _start_in_view(t, pairs, offset, kind) if t.buffer.on_chip else None
+    if start is None:
+        start = _start(t, offset, kind)
+    else:
+        pairs[0] = (t.tensor.bytes_per_partition // kind.itemsize, pairs[0][1])
     _check_forwards(t, given, start, kind)
     dynamic = None
     if scalar_offset is not None and vector_offset is not None:
@@ -156,6 +161,24 @@ def _check_forwards(t: Access, pairs: _Pairs, start: int, kind: DType) -> None:
 
 
 _EXAMPLE = "pass a list of pairs, outermost dimension first, such as [[64, 128], [1, 64]]"
+
+
+def _start_in_view(t: Access, pairs: list[tuple[int, int]], offset: Any, kind: DType) -> int | None:
+    """The first element, in the storage, of a pattern that counts in the elements of the view, on chip; else None.
+
+    A pattern counts in the storage (NKI access-pattern guide), or in the view (NKI reference, ``ap``, and the public
+    library). The step from one partition to the next tells them apart: only one of both can be meant.
+    """
+    (step, count), *inner = pairs
+    free, width = t.tensor.bytes_per_partition, math.prod(t.shape[1:]) * t.dtype.itemsize
+    if count == 1 or step * kind.itemsize != width or width == free or type(offset) not in (int, type(None)):
+        return None
+    if free % kind.itemsize or t.strides[0] * t.dtype.itemsize != free or not is_contiguous(t):
+        return None
+    first, misfit = divmod(t.offset * t.dtype.itemsize, kind.itemsize)
+    row, column = divmod(offset or 0, step)
+    outside = row < 0 or row + count > t.shape[0] or column + sum((n - 1) * s for s, n in inner) >= step
+    return None if misfit or outside else first + row * (free // kind.itemsize) + column
 
 
 def _start(t: Access, offset: Any, kind: DType) -> int:

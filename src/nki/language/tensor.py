@@ -82,6 +82,11 @@ class NkiTensor:
         return self
 
     @property
+    def base_tensor(self) -> NkiTensor:
+        """All of the storage, of which this is a view; as the public library asks for it."""
+        return NkiTensor.of(self.access.tensor)
+
+    @property
     def ndim(self) -> int:
         return len(self.access.shape)
 
@@ -193,7 +198,9 @@ class NkiTensor:
         Steps, counts and ``offset`` are in elements of ``dtype`` (by default the view's own), and count from the start
         of the storage, whatever the view: only its offset is inherited, when ``offset`` is None. On chip the first pair
         is the partitions: its step is the number of elements in a partition of the storage (any for one partition);
-        the others stay within it, and there are at most five. The element at run-time index 0 must be inside.
+        the others stay within it, and there are at most five. If the step is instead the number of elements that the
+        view, dense in its rows, has in a partition, then all of the pattern counts in the elements of the view.
+        The element at run-time index 0 must be inside.
 
         ``scalar_offset``: a register or (1, 1) tile, an index into dimension ``indirect_dim`` of this view (not of the
         pattern) that is added to the start. ``vector_offset``: a (P, 1) tile, which gives each of the P rows its index

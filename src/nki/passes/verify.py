@@ -113,7 +113,10 @@ def _structure(core: CoreProgram, kernel: Program, target: Target) -> None:
         if (tensor.role == "constant" and tensor.buffer.is_hbm, size) not in ((True, tensor.nbytes), (False, None)):
             raise StructureError(f"'{tensor.name}' is no constant in HBM with the data that it needs", fix=fix)
     specs = zip(kernel.signature.output_specs(), kernel.outputs, strict=True)
-    if any(math.prod(spec.shape) != tensor.elements or min(spec.shape, default=0) < 1 for spec, tensor in specs):
+    if any(
+        math.prod(spec.shape) * spec.dtype.itemsize != tensor.nbytes or min(spec.shape, default=0) < 1
+        for spec, tensor in specs
+    ):
         raise StructureError(f"kernel {kernel.name!r} returns a tensor in a shape that it cannot have", fix=fix)
     if not kernel.outputs or len(set(kernel.outputs)) < len(kernel.outputs):
         raise StructureError(f"kernel {kernel.name!r} returns no tensor, or one of them twice", fix=fix)

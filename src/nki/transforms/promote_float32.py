@@ -17,7 +17,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import Stage
-from nki.ir.types import Access, Tensor
+from nki.ir.types import Access, Tensor, row_major
 from nki.target.model import Target
 
 LOW: Final = (bfloat16, float16, tfloat32, float8_e4m3, float8_e4m3fn, float8_e5m2)
@@ -60,7 +60,12 @@ class Widening:
 
     def kernel(self, kernel: Program) -> Program:
         """``kernel``, on all cores, with what stands for its tensors, and so without their places."""
-        signature = replace(kernel.signature, outputs=tuple(map(self.tensor, kernel.outputs)))
+        signature = kernel.signature
+        forms = tuple(
+            (shape, self.access(Access(tensor, 0, shape, row_major(shape), dtype)).dtype)
+            for tensor, (shape, dtype) in zip(kernel.outputs, signature.forms, strict=False)
+        )
+        signature = replace(signature, outputs=tuple(map(self.tensor, kernel.outputs)), forms=forms)
         cores = (
             CoreProgram(core.rank, self.body(core.body), tuple(map(self.tensor, core.tensors))) for core in kernel.cores
         )

@@ -33,8 +33,8 @@ def oracle(
     on_true_tile: Array,
     comp_op0: str,
     comp_op1: str,
-    bound0: Array,
-    bound1: Array,
+    bound0: Array | float,
+    bound1: Array | float,
     reduce_res: Array | None = None,
     reduce_cmd: str = "reset_reduce",
     range_start: int = 0,
@@ -81,6 +81,9 @@ VECTORS = [
     ({**_base, "reduce_cmd": "idle", "reduce_regs": _f(9)}, (_middle, _f(9))),
     ({**_base, "reduce_cmd": "reset", "reduce_regs": _f(9)}, (_middle, _f(-np.inf))),
     ({**_base, "comp_op0": "equal", "comp_op1": "greater", "bound1": _f(-1)}, (_f(LOWEST, 6, LOWEST, LOWEST), _f(6))),
+    # Numbers as bounds.
+    ({**_base, "bound0": 1.0}, (_middle, _f(7))),
+    ({**_base, "bound0": 1, "bound1": 3.0}, (_middle, _f(7))),
     # A row without any: -inf in a narrow dst, the lowest float32 in the maximum.
     (
         {**_base, "bound1": _f(0), "dst": np.zeros((1, 2, 2), ml_dtypes.bfloat16)},

@@ -74,4 +74,4 @@ class Memory:
     def results(self, program: Program) -> list[Array]:
         """The outputs of ``program``."""
         specs = zip(program.outputs, program.signature.output_specs(), strict=True)
-        return [self.array(tensor).reshape(spec.shape).view(spec.dtype.dtype) for tensor, spec in specs]
+        return [self.array(tensor).reshape(-1).view(spec.dtype.dtype).reshape(spec.shape) for tensor, spec in specs]

@@ -23,7 +23,7 @@ WHILE: Final = re.compile(rf"while {NAME} \{{")
 OPERAND: Final = re.compile(rf"{NAME}\[(-?\d+) \| ([^\]\[]*?)(?: as (\w+))?(?:\]|(?= at | rows | elements ))")
 INDEX: Final = re.compile(r" (at|rows|elements) (\d+)\*")
 STEP: Final = re.compile(r"(-?\d+)x(\d+)")
-RETURNED: Final = rf"{NAME}(?:\[([\d,]+)\])?"
+RETURNED: Final = rf"{NAME}(?:\[([\d,]+)(?: as (\w+))?\])?"
 OUTPUTS: Final = re.compile(rf"return (?:\(((?:{RETURNED}, )*{RETURNED})?\)|({RETURNED}))$")
 NUMBER: Final = re.compile(r"-?(?:\d++(?:\.\d*+)?(?:e[+-]?\d++)?|inf|nan)(?![\w.(])|nan\(0x[0-9a-f]{16}\)")
 STRING: Final = re.compile(QUOTED)

@@ -81,22 +81,22 @@ class _Parser(UsualLines):
         returned = grammar.OUTPUTS.match(line)
         if returned is None:
             raise self.fail("expected return tensor, or return (tensor, …)")
-        sequence = returned[6] is None
-        results = re.findall(grammar.RETURNED, (returned[1] or "") if sequence else returned[6])
-        outputs = [self.tensor(name) for name, _ in results]
-        shapes = [
-            tuple(self.whole(n) for n in shape.split(",") if n) if shape else tensor.shape
-            for tensor, (_, shape) in zip(outputs, results, strict=True)
+        sequence = returned[8] is None
+        results = re.findall(grammar.RETURNED, (returned[1] or "") if sequence else returned[8])
+        outputs = [self.tensor(name) for name, *_ in results]
+        forms = [
+            (tuple(self.whole(n) for n in shape.split(",") if n) if shape else tensor.shape, self.dtype(kind, tensor))
+            for tensor, (_, shape, kind) in zip(outputs, results, strict=True)
         ]
         if self.next() != "}":
             raise self.fail("expected } after return")
         inputs = tuple(t for t in self.tensors.values() if t.role == "input")
-        shapes = tuple(shapes) if any(shape for _, shape in results) else ()
+        forms = tuple(forms) if any(shape for _, shape, _ in results) else ()
         return Program(
             self.string(head[1]),
             head[2],
             tuple(self.whole(n) for n in re.findall(r"\d+", head[3])),
-            Signature(inputs, tuple(outputs), sequence, shapes, tuple(self.floats.values())),
+            Signature(inputs, tuple(outputs), sequence, forms, tuple(self.floats.values())),
             (self.core(0, body), *self.others()),
             self.string(head[4]),
             release=head[5] or "",
@@ -342,14 +342,18 @@ class _Parser(UsualLines):
                 raise self.fail("expected , or )")
         return tuple(items), at + 1
 
+    def dtype(self, name: str | None, tensor: Tensor) -> DType:
+        """The dtype ``name``, by default that of ``tensor``."""
+        if not name:
+            return tensor.dtype
+        if name not in BY_NAME:
+            raise self.fail(f"unknown dtype {name}")
+        return BY_NAME[name]
+
     def operand(self, line: str, match: re.Match[str], depth: int) -> tuple[Access, int]:
         counts, steps = self.windows.get(match[3]) or self.window(match[3])
         tensor = self.tensor(match[1])
-        dtype: DType = tensor.dtype
-        if match[4]:
-            if match[4] not in BY_NAME:
-                raise self.fail(f"unknown dtype {match[4]}")
-            dtype = BY_NAME[match[4]]
+        dtype = self.dtype(match[4], tensor)
         at, dynamic = match.end(), None
         if line[at - 1] != "]":
             dynamic, at = self.index(line, at, depth)

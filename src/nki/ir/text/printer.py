@@ -48,7 +48,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, While, declared
 from nki.ir.program import Placement, Program
 from nki.ir.text import schedule_attributes
-from nki.ir.types import Access, Tensor
+from nki.ir.types import Access, Tensor, TensorSpec
 
 
 def show(kernel: Program) -> str:
@@ -66,7 +66,7 @@ def show(kernel: Program) -> str:
     lines.extend(f"  float {schedule_attributes.word(f.name)} = {exact_text(f.value)}" for f in kernel.signature.floats)
     lines.extend(_statements(first.body, "  ", first.placement))
     names = ", ".join(
-        _name(t) + (f"[{','.join(map(str, spec.shape))}]" if spec.shape != t.shape else "")
+        _name(t) + ("" if (spec.shape, spec.dtype) == (t.shape, t.dtype) else _form(spec, t))
         for t, spec in zip(kernel.outputs, kernel.signature.output_specs(), strict=True)
     )
     lines += [f"  return ({names})" if kernel.signature.sequence else f"  return {names}", "}"]
@@ -128,6 +128,12 @@ def _tensor(t: Tensor, places: Placement) -> str:
 
 def _packed(constant: Constant) -> str:
     return base64.b64encode(zlib.compress(constant.data, 6)).decode()
+
+
+def _form(spec: TensorSpec, t: Tensor) -> str:
+    """The shape in which ``t`` is returned, and the dtype if it is another one."""
+    kind = "" if spec.dtype is t.dtype else f" as {spec.dtype.name}"
+    return f"[{','.join(map(str, spec.shape))}{kind}]"
 
 
 def _name(t: Tensor) -> str:

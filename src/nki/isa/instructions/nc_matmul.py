@@ -19,6 +19,7 @@ from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa.deprecated import dropped, renamed
+from nki.isa.instructions.nc_transpose import undocumented_fp8
 from nki.isa.rules.indirection import indirection, on_tensor_engine, tensor_floats, transposes_plainly
 from nki.isa.rules.operands import buffer, rule, tiles
 from nki.isa.tables import enums
@@ -128,7 +129,8 @@ def _named(tile: Access) -> str:
         (
             renamed("is_moving_zero", "is_moving_onezero", "0.2"),
             dropped("psumAccumulateFlag", "0.2", "leave it out: it had no effect, and `accumulate` has one"),
-        )
+        ),
+        open_question=lambda i: undocumented_fp8(i.stationary) if i.is_transpose else None,
     ),
 )
 class NcMatmul(Inst):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.dtype import bfloat16, float16, float32
+from nki.base.dtype import bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2, float16, float32
 from nki.base.errors import DTypeError, MemoryRegionError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.deprecation import DeprecatedForms
 from nki.ir.effects import Copy, Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
+from nki.ir.recorder import current
 from nki.ir.sample import COMPUTING, PACKED, Draw
-from nki.ir.types import Buffer, In, Out, Tile
+from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa.rules.operands import engines, rule, tiles
 from nki.isa.tables import enums
 from nki.target.model import Target
@@ -36,9 +38,27 @@ def _widens(i: Any, t: Target) -> bool:
     return not t.matmul_transpose_mode and narrow and i.dst.dtype is float32 and i.engine is not _E.vector
 
 
+def undocumented_fp8(moved: Access) -> str | None:
+    """The warning about a transpose of 8-bit floats on the Tensor engine of gen3, of which documents disagree."""
+    if moved.dtype not in _FP8 or current("a transpose").target.generation != 3:
+        return None
+    return (
+        f"the Tensor engine of trn2 transposes '{moved.name}' of {moved.dtype}: the reference has a result of this "
+        "dtype, the architecture guide one of 16-bit elements; transpose a copy in bfloat16, about which both agree"
+    )
+
+
+_FP8 = (float8_e4m3, float8_e4m3fn, float8_e5m2)
+
+
+def _undocumented(i: Any) -> str | None:
+    return undocumented_fp8(i.data) if _by_tensor(i) and i.engine is not _E.vector else None
+
+
 @instruction(
     engines=(_E.tensor, _E.vector),
     effects=Effects(transpose=lambda i: Copy(i.dst, i.data)),
+    deprecated=DeprecatedForms(open_question=_undocumented),
 )
 class NcTranspose(Inst):
     """``dst = data.T``: partitions become elements and elements partitions; free dimensions count as one.

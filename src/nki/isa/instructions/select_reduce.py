@@ -133,20 +133,21 @@ class SelectReduce(Inst):
 class RangeSelect(Inst):
     """``dst[p, i] = on_true_tile[p, i]`` where both comparisons of ``range_start + i`` hold, else the smallest float32.
 
-    They are ``comp_op0`` with ``bound0[p]`` and ``comp_op1`` with ``bound1[p]``, in float32; the bounds are float32
-    tiles ``(partitions, 1)``. ``on_false_value`` can be no other number than the smallest float32, however it is
-    written. The maximum of the float32 results, before they are rounded to ``dst``, goes through the Vector engine's
-    reduction registers: ``reset_reduce`` begins with -inf, ``reduce`` with what they hold, ``reset`` leaves -inf and
-    ``idle`` what was there. ``reduce_res``, a ``(partitions, 1)`` tile, receives the registers afterwards; if ``dst``
-    is narrower than float32, whose smallest number becomes -inf there, keep it in float32. Since NeuronCore-v3.
+    They are ``comp_op0`` with ``bound0[p]`` and ``comp_op1`` with ``bound1[p]``, in float32; a bound is a float32
+    tile ``(partitions, 1)`` or, as kernels in use have it, a number. ``on_false_value`` can be no other number than
+    the smallest float32, however it is written. The maximum of the float32 results, before they are rounded to
+    ``dst``, goes through the Vector engine's reduction registers: ``reset_reduce`` begins with -inf, ``reduce``
+    with what they hold, ``reset`` leaves -inf and ``idle`` what was there. ``reduce_res``, a ``(partitions, 1)``
+    tile, receives the registers afterwards; if ``dst`` is narrower than float32, whose smallest number becomes -inf
+    there, keep it in float32. Since NeuronCore-v3.
     """
 
     dst: Out[Tile]
     on_true_tile: In[Tile]
     comp_op0: AluOp
     comp_op1: AluOp
-    bound0: In[Tile]
-    bound1: In[Tile]
+    bound0: Scalar | In[Tile]
+    bound1: Scalar | In[Tile]
     reduce_cmd: enums.reduce_cmd = _R.reset_reduce
     reduce_res: Out[Tile] | None = None
     reduce_op: AluOp = OPS["maximum"]
@@ -233,8 +234,8 @@ class RangeSelect(Inst):
             draw.tile(partitions, free, draw.choice(FLOATS)),
             OPS[draw.choice(_COMPARISONS)],
             OPS[draw.choice(_COMPARISONS)],
-            draw.column(partitions),
-            draw.column(partitions),
+            draw.scalar(partitions),
+            draw.scalar(partitions),
             draw.choice((_R.idle, _R.reset, _R.reduce, _R.reset_reduce)),
             draw.column(partitions, draw.choice(COMPUTING)) if draw.flag() else None,
             range_start=draw.integer(-20, 20),

@@ -10,11 +10,12 @@ from nki.base.errors import ArgumentError, OperatorError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
 from nki.ir.declaration.combining import Combining, RowSum
+from nki.ir.deprecation import DeprecatedForms, DeprecatedValue
 from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
-from nki.ir.types import Buffer, In, Out, Tile
+from nki.ir.types import Access, Buffer, In, Out, Tile, access_of
 from nki.isa.rules.indirection import indirection
 from nki.isa.rules.operands import alu_op, bit_types, buffer, rule, same_elements, same_partitions, tiles
 from nki.isa.tables import alu, enums
@@ -34,6 +35,15 @@ def _axes(i: Any) -> tuple[int, ...]:
     if any(type(a) is not int for a in axes):
         return ()
     return tuple(sorted(a + i.data.ndim if a < 0 else a for a in axes))
+
+
+def _from_the_last(axis: object, data: Any) -> object:
+    """Dimensions that are counted from the last one, which is 1, as they are counted today."""
+    access = access_of(data)
+    counted: list[Any] = list(cast("list[Any]", axis)) if isinstance(axis, list | tuple) else [axis]
+    if not isinstance(access, Access) or sorted(counted, key=str) != list(range(1, len(counted) + 1)):
+        return cast("object", axis)
+    return tuple(range(access.ndim - len(counted), access.ndim))
 
 
 def _trailing(i: Any) -> bool:
@@ -62,6 +72,7 @@ def _row_sum(i: Any) -> RowSum | None:
 @instruction(
     engines=(_E.vector,),
     effects=Effects(combining=Combining(row_sum=_row_sum), element_indexed=("dst", "data")),
+    deprecated=DeprecatedForms(value=DeprecatedValue("axis", "data", "0.3", _from_the_last)),
 )
 class TensorReduce(Inst):
     """Fold the last dimensions of ``data`` with ``op``, partition by partition.

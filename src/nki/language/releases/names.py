@@ -1,7 +1,8 @@
 """The release of NKI that first has each name and parameter: the support matrix shows it, ``NKI_VERSION`` enforces it.
 
 A name that is not listed is in every release from 0.2 on. Source: the release notes of NKI 0.2 to 0.7, and the API
-reference of each release, where a name counts from the first release whose documents mention it anywhere.
+reference of each release, where a name counts from the first release whose documents mention it anywhere; the
+migration guide and the public library of 0.2 show more of that release.
 """
 
 from __future__ import annotations
@@ -60,7 +61,6 @@ FIRST_RELEASE_OF_PARAMETERS: Final[dict[str, str]] = _listed({
         "isa": "dma_compute.unique_indices dma_copy.engine exponential.name nc_matmul.accumulate "
         "nc_matmul_mx.accumulate nonzero_with_count.name register_move.src sendrecv.dma_engine "
         "tensor_scalar_cumulative.name",
-        "language": "ndarray.address",
     },
     "0.4": {
         "collectives": "all_gather.priority all_reduce.priority all_to_all.priority all_to_all_v.priority "
@@ -77,6 +77,9 @@ FIRST_RELEASE_OF_PARAMETERS: Final[dict[str, str]] = _listed({
     "0.6": {"isa": "tensor_scalar_reduce.reduce_res_negate"},
 })  # fmt: skip
 """Parameters by full name of function and parameter; the others came with their function."""
+
+OPERATORS_BEFORE: Final = frozenset({"nki.language.copy"})
+"""Functions that were operators, for ``op=`` arguments, in all releases before (public library of 0.2)."""
 
 INSTEAD: Final[dict[str, str]] = {
     "nki.isa.scalar_load": "load a register with nisa.register_alloc or nisa.register_load",
@@ -120,6 +123,7 @@ __all__ = [
     "FIRST_RELEASE_OF_PARAMETERS",
     "INSTEAD",
     "LAST_RELEASE",
+    "OPERATORS_BEFORE",
     "RELEASES",
     "has",
     "later_than",
