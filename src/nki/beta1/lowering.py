@@ -274,7 +274,7 @@ def _own(t: Tensor, shape: Shape, over: Region) -> Region:
     added = range(1, 1 + len(shape) - t.ndim)
     kept = [axis for axis in range(len(shape)) if axis not in added]
     assert over.box is not None and over.array is not None
-    array = over.array.any(axis=ones, keepdims=True)
+    array: NDArray[np.bool_] = np.asarray(over.array.any(axis=ones, keepdims=True))
     box = tuple((0, 1) if axis in ones else over.box[axis] for axis in kept)
     return Region(t.shape, box, array.reshape([array.shape[axis] for axis in kept]))
 

@@ -204,12 +204,12 @@ def tensor_scalar_cumulative(
     flush()
     what = "nisa.tensor_scalar_cumulative"
     tile, first, second = tile_of(src, what, "src"), operator_of(op0, what, "op0"), operator_of(op1, what, "op1")
-    given = operand_of(imm0, what, "imm0"), None if imm1 is None else operand_of(imm1, what, "imm1")
-    columns = [one for one in given if isinstance(one, Tensor)]
+    number, start = operand_of(imm0, what, "imm0"), None if imm1 is None else operand_of(imm1, what, "imm1")
+    columns = [each for each in (number, start) if isinstance(each, Tensor)]
 
     def run(place: Access, s: list[Access]) -> None:
-        accesses = iter(s[1:])
-        one, other = (next(accesses) if isinstance(number, Tensor) else number for number in given)
+        one = s[1] if isinstance(number, Tensor) else number
+        other = s[-1] if isinstance(start, Tensor) else start
         isa.tensor_scalar_cumulative(place, s[0], first, second, one, imm1=other, reduce_cmd=reduce_cmd)
 
     elementwise(dst.settle(), [tile], mask, run, columns)

@@ -153,7 +153,7 @@ def check(subjects: Sequence[Subject], *, everything: bool = False, compiling: b
             files_bar(number, len(subjects), str(subject.path))
             with _alone(subject.path, roots):
                 try:
-                    with _noted(checked.survey), importable(subject.path, checked.survey.findings) as module:
+                    with _noted(checked.survey), importable(subject.path, checked.survey.findings.append) as module:
                         _file(module, subject, checked, everything=everything, compiling=compiling)
                 except (Exception, SystemExit) as failure:
                     if isinstance(failure, UsageError) or not is_of(failure, subject.path):

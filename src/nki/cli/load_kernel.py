@@ -66,9 +66,9 @@ _MISSING: Final = re.compile(r"cannot import name '(\w+)' from '(nki(?:\.\w+)*)'
 
 
 @contextlib.contextmanager
-def importable(path: Path, found: list[NkiError]) -> Generator[ModuleType]:
-    """The file as a module. A name that it imports from NKI and that NKI does not have is an error in ``found``; the
-    module is without it, so that the rest of the file can be checked.
+def importable(path: Path, report: Callable[[NkiError], None]) -> Generator[ModuleType]:
+    """The file as a module. Each name that it imports from NKI and that NKI does not have is reported; the module is
+    without it, so that the rest of the file can be checked.
     """
     stand_in, names = object(), list[tuple[ModuleType, str]]()
     with contextlib.ExitStack() as stack:
@@ -81,7 +81,7 @@ def importable(path: Path, found: list[NkiError]) -> Generator[ModuleType]:
                     missing = _MISSING.match(str(failure))
                     if missing is None or not is_of(failure, path):
                         raise
-                    found.append(not_there(failure, path, missing[2], missing[1]))
+                    report(not_there(failure, path, missing[2], missing[1]))
                     names.append((sys.modules[missing[2]], missing[1]))
                     setattr(*names[-1], stand_in)
         finally:

@@ -144,10 +144,6 @@ def _limited(owner: ast.expr, keys: list[ast.expr], bounds: Bounds) -> ast.expr 
     return _subscript(owner, texts)
 
 
-def _slice(index: Index, bounds: Bounds) -> str | None:
-    return sliced(index, bounds) if index.steps else index.base
-
-
 def _slices(rewriter: Rewriter, keys: list[ast.expr], indices: list[Index | None]) -> list[str] | None:
     """The keys as slices, if each holds one variable at most and they stand in the order of the axes."""
     axes = [v.axis for index in indices if index is not None for v in index.steps]
