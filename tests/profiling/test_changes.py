@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from nki.profiling.profile import Profile
 from tests.profiling import flawed_repeats
 from tests.profiling.flaws import AGAIN, FLAWS, IDLE, ROUNDS, ROWS_BACK, Flaw, shape
 from tests.profiling.flaws_of_rounds import FLAWS_OF_ROUNDS
+from tests.profiling.test_engine_parts import planned
 
 KINDS: dict[str, Any] = {
     AGAIN: ComputedAgain,
@@ -52,11 +54,17 @@ def test_a_changed_program_computes_the_same_bits(flaw: Flaw, case: int) -> None
     profile = nki.profile(nki.jit(flaw.kernel), target=target)(*arguments)
     before, *after = programs(profile, KINDS[flaw.title](profile.target))
     assert after
+    same_bits(before, after)
+
+
+def same_bits(before: Any, after: list[Any]) -> None:
+    """Run the program before a change, and all that the change makes of it, on the same arrays."""
     random = np.random.default_rng(7)
     arrays = [random.standard_normal(each.shape).astype(each.dtype.dtype) for each in before.inputs]
-    expected = executor.run(before, arrays)
-    for program in after:
-        for one, two in zip(expected, executor.run(program, arrays), strict=True):
+    with np.errstate(all="ignore"):
+        expected, *others = (executor.run(program, arrays) for program in (before, *after))
+    for other in others:
+        for one, two in zip(expected, other, strict=True):
             assert np.array_equal(np.asarray(one).view(np.uint8), np.asarray(two).view(np.uint8))
 
 
@@ -65,3 +73,24 @@ def test_a_changed_program_computes_the_same_bits(flaw: Flaw, case: int) -> None
 def test_rounds_whose_data_differ_compute_nothing_again(form: str, target: str) -> None:
     profile = nki.profile(nki.jit(flawed_repeats.changing), target=target)(shape(128, 512), form)
     assert programs(profile, ComputedAgain(profile.target))[1:] == []
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_changes_of_random_programs_compute_the_same_bits(seed: int) -> None:
+    """Steps in loops up to two deep, on four tiles that all steps use again."""
+    profile = nki.profile(planned, target="trn2")(shape(128, 128), steps(Random(seed)))
+    kept = Profile.recompiled
+    for kind in KINDS.values():
+        before, *after = programs(profile, kind(profile.target))
+        profile.recompiled = kept.__get__(profile)  # type: ignore[method-assign]
+        same_bits(before, after)
+
+
+def steps(random: Random, depth: int = 0) -> tuple[Any, ...]:
+    """Steps as ``planned`` takes them, with loops of few iterations."""
+    return tuple(
+        (random.randint(1, 3), steps(random, depth + 1))
+        if depth < 2 and random.random() < 0.25
+        else (random.randrange(6), random.randrange(4), random.randrange(4))
+        for _ in range(random.randint(2, 7))
+    )

@@ -70,23 +70,31 @@ def bodies(body: Iterable[Statement]) -> Iterator[list[Inst]]:
 
 def _written_twice(body: Sequence[Inst]) -> set[Tensor]:
     """Tiles of which some place is written more than once by instructions that do not add to it."""
-    seen: set[tuple[Tensor, int]] = set()
+    first: dict[Tensor, int] = {}
+    others: set[tuple[Tensor, int]] = set()
+    """Places of tiles: the first that is written, and, for few tiles, the others."""
     found: set[Tensor] = set()
     filled: dict[object, tuple[int, ...]] = {}
     """By the form of an instruction, the numbers of the operands that it fills: most kernels have few forms."""
     for inst in body:
         form = inst.known_form or inst.form()
         numbers = filled.get(form)
-        accesses = inst.accesses()
         if numbers is None:
             numbers = filled[form] = _filled(inst)
+        if not numbers:
+            continue
+        accesses = inst.accesses()
         for number in numbers:
             access = accesses[number]
-            place = access.tensor, access.offset
-            if place not in seen:
-                seen.add(place)
-            elif access.tensor.address is None:
-                found.add(access.tensor)
+            tensor, offset = access.tensor, access.offset
+            known = first.setdefault(tensor, -1)
+            if known < 0:
+                first[tensor] = offset
+            elif tensor.address is None:
+                place = tensor, offset
+                if known == offset or place in others:
+                    found.add(tensor)
+                others.add(place)
     return found
 
 

@@ -166,15 +166,16 @@ class _Values:
             for number, part in enumerate(parts)
             for inst in part
         }
-        self.writers: defaultdict[_Value, list[Inst]] = defaultdict(list)
+        self.writers: dict[_Value, list[Inst]] = {}
+        """Of the tiles that no loop writes."""
         in_loops: set[Tensor] = set()
         for statement in core.body:
             if not isinstance(statement, Inst):
                 in_loops.update(access.tensor for inst in instructions([statement]) for access in inst.changes())
                 continue
             for access in statement.writes():
-                self.writers[self.of(statement, access.tensor)].append(statement)
-        self.writers = defaultdict(list, {v: w for v, w in self.writers.items() if v[0] not in in_loops})
+                self.writers.setdefault(self.of(statement, access.tensor), []).append(statement)
+        self.writers = {value: writers for value, writers in self.writers.items() if value[0] not in in_loops}
 
     def of(self, inst: Inst, tensor: Tensor) -> _Value:
         """The value of ``tensor`` that ``inst`` uses."""
@@ -217,9 +218,8 @@ def _original(value: _Value, values: _Values, first: Mapping[int, Inst]) -> _Val
     before = first[id(writers[0])]
     other = before.writes()[position].tensor
     found = values.of(before, other)
-    same = len(writers) == len(values.writers[found]) and all(
-        first[id(writer)] is original for writer, original in zip(writers, values.writers[found], strict=True)
-    )
+    originals = values.writers.get(found, [])
+    same = list(map(id, originals)) == [id(first[id(writer)]) for writer in writers]
     return found if same and found != value and other.form is tensor.form and other.address is None else None
 
 
