@@ -170,16 +170,19 @@ def test_a_kernel_that_is_inlined_brings_its_configuration() -> None:
     assert differ(outer(plain), outer(configured))
 
 
-def late(b):
+def scaled_by_all(b):
+    """Twelve sums, each multiplied by a number that depends on all of them: none can end before the last begins."""
     out = nl.ndarray((12, 128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
     right = nl.ndarray((128, 512), dtype=b.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=right, src=b)
     sums = [nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum) for _ in range(12)]
+    total = nl.zeros((128, 512), nl.float32)
     for i in range(12):
         nisa.nc_matmul(dst=sums[i], stationary=right[:, 0:128], moving=right)
+        nisa.tensor_tensor(total, total, sums[i], nl.add)
     for i in range(12):
         done = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=done, src=sums[i])
+        nisa.tensor_tensor(done, sums[i], total, nl.multiply)
         nisa.dma_copy(dst=out[i], src=done)
     return out
 
@@ -190,8 +193,8 @@ def test_a_kernel_that_may_spill_is_another_one(tmp_path: Path, monkeypatch: pyt
     b = np.ones((128, 512), np.float32)
     for _ in range(2):
         with pytest.raises(nki.NkiError, match="12 banks"):
-            nki.jit(late)(b)
-        nki.jit(late, compile_config=compiler.CompileConfig())(b)
+            nki.jit(scaled_by_all)(b)
+        nki.jit(scaled_by_all, compile_config=compiler.CompileConfig())(b)
         with pytest.raises(nki.NkiError, match="12 banks"):
-            nki.jit(late, compile_config=compiler.CompileConfig(nki_alloc_fallback=False))(b)
+            nki.jit(scaled_by_all, compile_config=compiler.CompileConfig(nki_alloc_fallback=False))(b)
     assert os.listdir(tmp_path / "kernels")
