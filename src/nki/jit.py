@@ -24,7 +24,7 @@ from nki.compiler.bridges import TensorMap, untraced
 from nki.compiler.cache import float_entries
 from nki.compiler.cache.captured_values import Seen, constant_key, seen, unchanged
 from nki.compiler.cache.fingerprint import Fingerprint, fingerprint
-from nki.compiler.errors import strip_frames
+from nki.compiler.errors import BugReports, strip_frames
 from nki.compiler.float_arguments import as_arguments, for_values
 from nki.compiler.kept_executables import NO_FLOAT, KeptExecutables
 from nki.compiler.pickled_kernel import PickledByName
@@ -472,7 +472,7 @@ def simulation(
     launch = kernel.chosen_target(), kernel.launch_grid(), kernel.schedule, kernel.spills
 
     def run(arrays: list[Any]) -> tuple[Program, list[Any]]:
-        with default_environment(), compiler.config.configured(kernel.configs):
+        with BugReports(), default_environment(), compiler.config.configured(kernel.configs):
             return compiler.eager.run(kernel.func, specs, arrays, *launch)
 
     return tensors, run

@@ -7,10 +7,10 @@ import pytest
 
 import nki
 import nki.language as nl
-from nki.base.bug_reports import BugReports
 from nki.base.errors import ShapeError
 from nki.base.version import version
 from nki.compiler import pipeline
+from nki.compiler.errors import BugReports
 from nki.passes.verify import Verify
 
 NOTE = f"(open-nki {version()})"
@@ -23,16 +23,16 @@ def copied(x):
     return out
 
 
-@pytest.mark.parametrize("error", [StopIteration(), KeyError("a"), AssertionError(), RecursionError()])
+@pytest.mark.parametrize("kind", [StopIteration, KeyError, AssertionError, RecursionError])
 @pytest.mark.parametrize(
     "way", [copied, nki.simulate(copied), copied.compile, nki.profile(copied, target="trn2")], ids=range(4)
 )
-def test_a_bug_of_the_compiler_has_the_version(way, error, monkeypatch):
+def test_a_bug_of_the_compiler_has_the_version(way, kind, monkeypatch):
     def broken(*_: object) -> None:
-        raise error
+        raise kind
 
     monkeypatch.setattr(Verify, "check", broken)
-    with pytest.raises(type(error)) as raised:
+    with pytest.raises(kind) as raised:
         way(np.zeros((128, 17), np.float32))
     assert raised.value.__notes__ == [NOTE]
 

@@ -232,12 +232,6 @@ def own_output(a):
     return out
 
 
-def private_output(a):
-    out = nkl.ndarray(a.shape, dtype=a.dtype, buffer=nkl.private_hbm)
-    nkl.store(out, nkl.load(a))
-    return out
-
-
 def third_axis(a):
     nkl.program_id(2)
     return a
@@ -248,7 +242,6 @@ def third_axis(a):
     ("kernel", "grid", "message"),
     [
         (own_output, (1, 2), r"program \(0, 1\) makes the shared tensor 'out'"),
-        (private_output, (3, 2), "return different tensors"),
         (third_axis, (3, 2), "axis 2 does not exist: this launch grid has 2 axes"),
         (third_axis, (3, 0), "positive number"),
         (third_axis, (True,), "positive number"),

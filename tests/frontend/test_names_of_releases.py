@@ -378,7 +378,6 @@ def test_the_matrix_shows_what_the_dialects_enforce() -> None:
         "t.reshape": "yes yes yes yes yes yes",
         "t.data": "- - - - - yes",
         "nisa.dma_copy(dst_rmw_op=)": "yes - - - - -",
-        "nl.ndarray(address=)": "- yes yes yes yes yes",
         "[nisa.topk](isa/topk.md)": "- - - - yes yes",
         "nisa.scalar_load": "- - - - - yes",
         "nccl.all_gather_v": "- - - - yes yes",

@@ -48,7 +48,7 @@ def open_objects() -> list[Any]:
     return [
         each
         for each in gc.get_objects()
-        if isinstance(each, ffi.ObjectRef)
+        if issubclass(type(each), ffi.ObjectRef)  # isinstance asks PyTorch's proxies, which warn
         and not (each._closed or each._owned or id(each) in owned)
         and type(each)._dispose is not ffi.ObjectRef._dispose
     ]

@@ -182,10 +182,11 @@ def test_the_program_is_that_of_the_compiler(profile: Profile) -> None:
 
 @beta1.jit
 def sums(x, w):
-    """Two products of the same rows, each of which fills a bank of PSUM."""
+    """Two products of the same rows, each of which fills a bank of PSUM, and is needed until their sum is known."""
     out = b1.ndarray((P, 512), dtype=x.dtype, buffer=b1.shared_hbm)
     parts = [b1.matmul(b1.load(x[0:P, 0:P]), b1.load(x[0:P, 0:512]), transpose_x=True) for _ in range(2)]
-    b1.store(out, b1.copy(parts[0]) + b1.copy(parts[1]))
+    total = b1.add(b1.copy(parts[0]), parts[1])
+    b1.store(out, b1.multiply(b1.multiply(total, parts[0]), parts[1]))
     return out
 
 

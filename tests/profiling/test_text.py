@@ -22,7 +22,8 @@ def test_the_first_line_is_the_answer(product):
 
 def test_the_report_fits_a_terminal_and_has_every_part(product):
     lines = str(product).splitlines()
-    assert max(map(len, lines)) <= 110 and len(lines) < 50
+    report, words = lines[: lines.index("  words")], lines[lines.index("  words") :]
+    assert max(map(len, lines)) <= 110 and len(report) < 50 and len(words) <= 12
     report = str(product)
     for part in (
         "of launch",

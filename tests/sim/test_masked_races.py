@@ -82,7 +82,7 @@ def test_a_row_that_is_masked_may_race(writer: int, late: bool) -> None:
 def both_write(a, read):
     """Both cores write numbers of their own to one row of a tensor, of which the result has all, or the other rows."""
     core = nl.program_id(0)
-    shared = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    shared = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name="shared")
     out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
     nl.store(shared, nl.load(a))
     nisa.core_barrier(data=shared, cores=(0, 1))
@@ -148,7 +148,8 @@ def test_the_error_is_of_the_bytes_that_matter() -> None:
     @nki.jit
     def kernel(a, masks, kept):
         core = nl.program_id(0)
-        shared, out = (nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm) for _ in range(2))
+        shared = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name="shared")
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
         tile, mask = nl.ndarray(a.shape, a.dtype), nl.load(masks)
         if core == 0:
             nl.store(shared[0:1], nl.load(a[0:1]))
@@ -167,7 +168,7 @@ def test_the_error_is_of_the_bytes_that_matter() -> None:
 @nki.jit
 def stepped(a, masks, plans, returned):
     core = nl.program_id(0)
-    shared = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    shared = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name="shared")
     if core == 0:
         nl.store(shared, nl.load(a))
     nisa.core_barrier(data=shared, cores=(0, 1))

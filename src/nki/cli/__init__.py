@@ -16,7 +16,6 @@ from collections.abc import Generator, Sequence
 from typing import Any, Final, NoReturn
 
 from nki import target as targets
-from nki.base.bug_reports import BugReports
 from nki.base.errors import NkiError
 from nki.base.locks import imported
 from nki.base.usage import UsageError
@@ -28,6 +27,7 @@ from nki.cli.output import streams
 from nki.cli.output.findings import failure
 from nki.cli.output.mistakes import complaint, exit_code
 from nki.cli.output.printed import print_document
+from nki.compiler.errors import BugReports
 from nki.compiler.pipeline import STAGES
 from nki.language.dialect import NKI
 

@@ -14,18 +14,17 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nki.analysis.psum_state import PsumState
+from nki.analysis.unnamed_tensors import warn_of_unnamed
 from nki.backend.numpy.executor import Reference
 from nki.backend.numpy.gather_scatter import gathered
 from nki.backend.numpy.memory import Memory
 from nki.backend.numpy.whole_numbers import exact_results
 from nki.base import knobs
-from nki.base.bug_reports import BugReports
 from nki.base.device_print import text_of
 from nki.base.errors import NkiError
 from nki.base.source import Where
 from nki.base.warning import collecting
 from nki.compiler import pipeline, simulated_run
-from nki.compiler.unnamed_tensors import warn_of_unnamed
 from nki.frontend.builder import CommonTensors, Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise
@@ -194,7 +193,7 @@ def run(
 
     def work(participant: Participant | None) -> Program:
         execution = _Execution(arrays, target, grid, memory, wide, participant, launch)
-        with BugReports(), showing(execution.values):
+        with showing(execution.values):
             return specialise(
                 captured,
                 arguments,

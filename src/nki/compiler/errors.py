@@ -1,9 +1,10 @@
-"""Errors of launches, of their options, and of imports of what a compiler has inside."""
+"""Errors of launches, of their options, and of imports of what a compiler has inside; tracebacks as users see them."""
 
 from __future__ import annotations
 
 from nki.base import knobs
 from nki.base.errors import NkiError
+from nki.base.version import version
 
 
 class DegreeError(NkiError):
@@ -41,3 +42,17 @@ def strip_frames(error: NkiError) -> NkiError:
         return error
     error.__suppress_context__ = True
     return error.with_traceback(None)
+
+
+class BugReports:
+    """Context manager: an exception that is no error of ours, and thus a bug, gets a note with the version, which
+    Python shows below its traceback.
+    """
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        note = f"(open-nki {version()})" if isinstance(error, Exception) and not isinstance(error, NkiError) else ""
+        if note and error is not None and note not in getattr(error, "__notes__", ()):
+            error.add_note(note)

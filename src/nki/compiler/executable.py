@@ -13,10 +13,10 @@ from nki import target as targets
 from nki.backend.cpu.runtime import launch as native
 from nki.backend.cpu.runtime.routines import Progress
 from nki.base import gc_pause, knobs
-from nki.base.bug_reports import BugReports
 from nki.compiler import pipeline, simulated_run
 from nki.compiler.cache import store
 from nki.compiler.cache.captured_values import Seen
+from nki.compiler.errors import BugReports
 from nki.compiler.float_arguments import for_formulas, for_values
 from nki.ir.layout import DENSE, Layout
 from nki.ir.program import Program

@@ -6,12 +6,12 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from nki.analysis.unnamed_tensors import warn_of_unnamed
 from nki.base import gc_pause, progress
-from nki.base.bug_reports import BugReports
 from nki.base.errors import StageError
+from nki.compiler.errors import BugReports
 from nki.compiler.float_arguments import with_float_arguments
 from nki.compiler.hazard_check import CheckHazards
-from nki.compiler.unnamed_tensors import warn_of_unnamed
 from nki.frontend.builder import CommonTensors
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise

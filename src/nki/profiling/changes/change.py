@@ -160,6 +160,11 @@ _sides: dict[Form, tuple[int, int]] = {}
 """By the form of an instruction: the numbers of its operands in HBM and in SBUF."""
 
 
+def writes(inst: Inst, access: Access) -> bool:
+    """True if ``inst`` writes ``access``, one of its operands. Registers among them refuse to be compared by ``in``."""
+    return any(each is access for each in inst.writes())
+
+
 def hbm_side(inst: Inst) -> tuple[Access, Access] | None:
     """The HBM and the SBUF operand of a transfer between the two, of whole rows that lie at known places."""
     form = inst.known_form or inst.form()

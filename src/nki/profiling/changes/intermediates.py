@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.ir.estimate import Estimate
 from nki.ir.types import Tensor
-from nki.profiling.changes.change import Change, hbm_side
+from nki.profiling.changes.change import Change, hbm_side, writes
 from nki.profiling.changes.reloads import GONE, peak
 from nki.profiling.text import size
 from nki.sim.timing import Revision, TimedCore
@@ -64,7 +64,7 @@ class ThroughHbm(Change):
             for access in inst.accesses():
                 if not access.buffer.is_hbm or access.tensor.role not in ("", "spill"):
                     continue
-                window, is_stored = (access.tensor, pattern_of(access)), access in inst.writes()
+                window, is_stored = (access.tensor, pattern_of(access)), writes(inst, access)
                 plain = pair is not None and access.dynamic is None and inst.as_copy() is not None
                 if plain and is_stored and pair is not None:
                     stores[window] = number, pair[1].shape

@@ -112,7 +112,7 @@ class Reloads(Change):
                 for key in [key for key in loaded if key[0] is access.tensor]:
                     del loaded[key]
             pair = hbm_side(inst) if estimates[number].transfer else None
-            if pair is None or pair[0].tensor.role != "input" or pair[0] not in inst.reads():
+            if pair is None or pair[0].tensor.role != "input" or not any(each is pair[0] for each in inst.reads()):
                 continue
             source, tile = pair
             way = (source.tensor, inst.as_copy() is None, source.strides[0], source.shape[0] == 1)

@@ -11,8 +11,7 @@ from nki.cost.dma import SOFTWARE, bandwidth, contiguous_bytes
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor, is_row_indexed
-from nki.isa.instructions.dma_transpose import DmaTranspose
-from nki.profiling.changes.change import BETA_1, Change, OneByOne, hbm_side, on_engine, span
+from nki.profiling.changes.change import BETA_1, Change, OneByOne, hbm_side, on_engine, span, writes
 from nki.sim.timing import TimedCore
 from nki.target.model import Target
 
@@ -29,7 +28,7 @@ def _run(inst: Inst) -> int:
 
 def _direction(pair: tuple[Access, Access], inst: Inst) -> tuple[Tensor, bool]:
     """The tensor in HBM of a transfer, and True for a load."""
-    return pair[0].tensor, pair[1] in inst.writes()
+    return pair[0].tensor, writes(inst, pair[1])
 
 
 def _row_bytes(tensor: Tensor) -> int:
@@ -77,7 +76,7 @@ class ShortRows(OneByOne):
             if estimate.transfer and (pair := hbm_side(inst)) is not None:
                 moved = pair[1].free_elements * pair[1].dtype.itemsize
                 self.columns[_direction(pair, inst)] += moved * self.runs(core, number)
-                if isinstance(inst, DmaTranspose):
+                if _transposes(inst):
                     self.blocks[_block(pair[0])].add(pair[0].offset)
         return super().estimates(core, estimates)
 
@@ -85,7 +84,7 @@ class ShortRows(OneByOne):
         pair = hbm_side(inst) if estimate.transfer else None
         if pair is None:
             return None
-        if isinstance(inst, DmaTranspose):
+        if _transposes(inst):
             return self._with_more_rows(estimate, len(self.blocks[_block(pair[0])]))
         direction = _direction(pair, inst)
         row, reach = _run(inst), min(GOOD_ROW, self.columns[direction])
@@ -121,6 +120,11 @@ class ShortRows(OneByOne):
         issue = estimate.issue * share
         latency = estimate.latency - (estimate.issue - issue) - (estimate.transfer - transfer)
         return replace(estimate, occupancy=occupancy, transfer=transfer, issue=issue, latency=latency, engines=engines)
+
+
+def _transposes(inst: Inst) -> bool:
+    """True if the rows that the transfer reads become columns of what it writes."""
+    return any(inst.effects.row_dims.values())
 
 
 class _Form(Enum):
@@ -345,7 +349,7 @@ class NoDoubleBuffers(Change):
         used: set[Tensor] = set()
         found: set[int] = set()
         for number, inst in enumerate(core.core.numbered):
-            if inst.on_rings and (pair := hbm_side(inst)) is not None and pair[1] in inst.writes():
+            if inst.on_rings and (pair := hbm_side(inst)) is not None and writes(inst, pair[1]):
                 tile = pair[1].tensor
                 if tile not in used or tile.address is not None:
                     found.add(number)  # other loads wait for what the tile itself held: TilesOfRounds
