@@ -66,11 +66,11 @@ EAGER = {
     "hazard_cores_write_one_place",
     "hazard_gather_beyond_the_tile",
     "hazard_sum_on_another_engines_numbers",
-    "hazard_sum_over_what_is_not_there",
-    "hazard_tile_loaded_in_part",
 }
 # The compiler refuses all addresses that collide, with NKI-BU005.
 EAGER |= {"hazard_clobbered_tile", "hazard_tile_overwritten_by_its_reader"}
+# Native code keeps its threads from launch to launch, so this launch may need no new one.
+EAGER |= {"no_thread_for_a_core"}
 # The first Python that can read the program of a case.
 SINCE = {"generic_function": (3, 12)}
 
