@@ -53,7 +53,7 @@ class StepRows:
         return start
 
     def _place(self, tensor: Tensor) -> None:
-        self._storage.place(tensor, SCRATCH, self._allocate(self._storage.layout.nbytes(tensor)))
+        self._storage.place(tensor, SCRATCH, self._allocate(tensor.nbytes))
 
     def gather(self, site: int) -> list[Row]:
         """Rows that look up offsets and gather; ``site`` is the trap site of a wrong offset."""
@@ -74,15 +74,15 @@ class StepRows:
         assert dynamic is not None
         source, storage = dynamic.source, self._storage
         counts = [source.shape[0] // self._group, self._group, operand.dense.shape[1]]
-        bounds = [storage.layout.displacement(access, dynamic.step), largest_index(access), site, operand.order]
+        bounds = [dynamic.step * access.dtype.itemsize, largest_index(access), site, operand.order]
         slot, offset, strides = storage.address(source)
         return _lists(source.dtype.itemsize), [slot, offset, SCRATCH, offsets, *strides, *counts, *bounds]
 
     def _move(self, operand: IndirectOperand, offsets: int) -> list[int]:
         slot, offset, strides = self._storage.address(operand.operand)
-        dense = self._storage.address(operand.dense)
+        base, start, steps = self._storage.address(operand.dense)
         shape = [operand.dense.shape[0], self._group, operand.dense.shape[1]]
-        return [slot, offset, SCRATCH, offsets, dense.base, dense.offset, strides[0], dense.strides[0], *shape]
+        return [slot, offset, SCRATCH, offsets, base, start, strides[0], steps[0], *shape]
 
     def _scatter(self, operand: IndirectOperand, offsets: int) -> Row:
         size, args = operand.dense.dtype.itemsize, self._move(operand, offsets)
