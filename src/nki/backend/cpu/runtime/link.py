@@ -19,7 +19,7 @@ from nki.backend.cpu.runtime.frame import ARGS, aligned
 from nki.backend.cpu.runtime.gather_scatter import Row, StepRows
 from nki.backend.cpu.runtime.region_builder import RegionBuilder, rounds_of
 from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_routines, routine_key
-from nki.backend.cpu.runtime.storage import Storage
+from nki.backend.cpu.runtime.storage import Storage, native_bytes
 from nki.backend.cpu.runtime.thread_count import number_of_threads
 from nki.base.version import version
 from nki.ir.effects import Barrier
@@ -282,7 +282,7 @@ class _Table:
             return
         pattern = tensor.dtype.poison * (8 // tensor.dtype.itemsize)
         word = int.from_bytes(pattern, "little", signed=True)
-        self.add_row(fill_address(), [*base, tensor.nbytes, word])
+        self.add_row(fill_address(), [*base, native_bytes(tensor), word])
 
     def add_row(self, routine: int, args: Sequence[int]) -> None:
         """Add a row with arguments of its own, which ends the open region."""
