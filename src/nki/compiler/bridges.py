@@ -8,10 +8,9 @@ import contextlib
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, cast
 
 from nki.base.dtype import DType
 from nki.base.locks import imported
@@ -59,11 +58,12 @@ def module_for(kinds: Iterable[type[Any]]) -> str:
     return max(candidates, key=lambda bridge: bridge.rank, default=_by_root[""]).module
 
 
-class StandIns(MetaPathFinder, Loader):
-    """Modules under the names of packages that are not installed.
+class StandIns:
+    """Modules under the names of packages that are not installed: a finder of ``sys.meta_path``, and their loader.
 
     Programs look for some of these packages to find a device (``importlib.util.find_spec``). So nothing provides them
-    unless a user asks for it, and the finder is the last one: a package that is installed comes before.
+    unless a user asks for it, and the finder is the last one: a package that is installed comes before. It has the
+    methods of ``importlib.abc``, and not its classes, whose import costs more than this module.
     """
 
     def __init__(self) -> None:
@@ -105,9 +105,13 @@ class StandIns(MetaPathFinder, Loader):
         if package and not self._is_own(sys.modules.get(package)):
             return None
         if fullname in self.names:
-            return ModuleSpec(fullname, self, is_package=True)
+            return ModuleSpec(fullname, cast("Any", self), is_package=True)
         if package:
             raise VendorModuleError(f"{fullname} is the vendor's; Open NKI has none", fix=self.fix)
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:  # noqa: ARG002
+        """None: Python makes the module."""
         return None
 
     def exec_module(self, module: ModuleType) -> None:
