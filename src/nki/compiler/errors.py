@@ -28,6 +28,15 @@ class VendorModuleError(NkiError, ImportError):
     code = "NKI-HN002"
 
 
+class VendorNameError(NkiError, AttributeError):
+    """A name of a package of the vendor's, which its stand-in in Open NKI does not have.
+
+    An ``AttributeError`` as well, so that ``hasattr`` and ``getattr`` with a default work.
+    """
+
+    code = "NKI-HN003"
+
+
 class ModelFileError(NkiError):
     """A file that is not a usable model of ``nki.export``, or a model that cannot be written to one."""
 
