@@ -127,11 +127,6 @@ class Kernel(PickledByName, Unscriptable):
         return self.target or targets.default()
 
     @property
-    def spills(self) -> bool:
-        """True if the kernel has a configuration that lets the compiler spill tiles (``docs/memory.md``)."""
-        return self.configs is not None and self.configs[0] is not None and self.configs[0].nki_alloc_fallback
-
-    @property
     def lnc(self) -> int:
         """The number of cores of a launch: that of the brackets, else of ``NEURON_LOGICAL_NC_CONFIG``, else 1."""
         grid = self.launch_grid()
@@ -318,7 +313,7 @@ class Kernel(PickledByName, Unscriptable):
             for warned in kept[1]:
                 warn_at(warned.span, warned.message, warned.category)
             return kept[0], key.reads
-        with watching() as watched, collecting() as warnings, compiler.config.configured(self.configs):
+        with watching() as watched, collecting() as warnings:
             program = pipeline.compile(
                 self.func,
                 specs,
@@ -327,7 +322,7 @@ class Kernel(PickledByName, Unscriptable):
                 stop=pipeline.NATIVE_STOP,
                 edges=self.schedule,
                 observe=observe,
-                spills=self.spills,
+                configs=self.configs,
             )
         # State that the kernel's own Python changed, or reached on hidden ways, is not in the fingerprint.
         complete = key is not None and not watched.files and key.codes.issuperset(watched.codes)
@@ -469,10 +464,10 @@ def simulation(
     arguments = kernel.bind(args, kwargs)
     _, tensors = kernel.key(arguments, adapter)  # refuses what cannot be compiled in
     specs = kernel.specs(arguments, adapter)
-    launch = kernel.chosen_target(), kernel.launch_grid(), kernel.schedule, kernel.spills
+    launch = kernel.chosen_target(), kernel.launch_grid(), kernel.schedule, kernel.configs
 
     def run(arrays: list[Any]) -> tuple[Program, list[Any]]:
-        with BugReports(), default_environment(), compiler.config.configured(kernel.configs):
+        with BugReports(), default_environment():
             return compiler.eager.run(kernel.func, specs, arrays, *launch)
 
     return tensors, run
