@@ -167,7 +167,7 @@ def _spread(x: Any, axes: Axes, batch: tuple[int, ...]) -> Any:
 batching.primitive_batchers[nki_call] = _add_batch
 
 
-@functools.cache
+@functools.lru_cache(MOST)
 def _splittable(
     executable: Executable,
     grid: tuple[int, ...],
@@ -206,6 +206,8 @@ def _lower_for_cpu(
     partitioned: Any,
 ) -> Any:
     for_export = ctx.module_context.lowering_parameters.for_export
+    if not for_export:
+        ctx.module_context.add_keepalive(executable)  # the program itself holds only a name
     if partitioned is not None and not for_export:
         results = mlir.lower_fun(jaxpr_as_fun(partitioned), multiple_results=True)(ctx, *operands)
         _name_kernel(results[0].owner, config_for(executable, grid).encode())
