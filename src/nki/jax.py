@@ -81,7 +81,7 @@ class Operator:
         names = (*tuple(self.parameters)[: len(args)], *kwargs)
         values = (*args, *kwargs.values())
         constants = {i: value for i, value in enumerate(values) if not ADAPTER.is_framework_tensor(value)}
-        tensors = [value for i, value in enumerate(values) if i not in constants]
+        tensors = [jax_call.reverse_only(value, f"{self!r}") for i, value in enumerate(values) if i not in constants]
         return self.shown(_applied(self, _Call(names, len(args), constants), *tensors))
 
     def __repr__(self) -> str:

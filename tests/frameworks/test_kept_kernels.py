@@ -140,14 +140,12 @@ def test_exported_programs_compile_their_kernels_again(alive: WeakSet[Executable
 
 
 def test_a_loaded_model_keeps_its_kernels(tmp_path: Path, alive: WeakSet[Executable]) -> None:
-    fresh = nki.jit(add.func)
-
     def every(*arrays: Any) -> list[Any]:
+        fresh = nki.jit(add.func)
         return [fresh(a, b) * 2 for a, b in zip(arrays[::2], arrays[1::2], strict=True)]
 
     arrays = [array for columns in COLUMNS for array in pair(columns)]
     nki.export(every, tuple(jax.numpy.asarray(a) for a in arrays), tmp_path / "model.nkix")
-    del fresh
     model = nki.load(tmp_path / "model.nkix")
     compiled = len(alive)
     for _ in range(2):

@@ -20,7 +20,8 @@ import functools
 from typing import TYPE_CHECKING, Any, Final
 
 import jax
-from jax.core import ShapedArray
+from jax.core import ShapedArray, Tracer
+from jax.experimental.jet import jet_rules
 from jax.extend.core import Primitive, jaxpr_as_fun
 from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
@@ -122,6 +123,48 @@ def _refuse_derivative(*_: Any, executable: Executable, **__: Any) -> Any:
 
 ad.primitive_jvps[nki_call] = _refuse_derivative
 ad.primitive_transposes[nki_call] = _refuse_derivative
+jet_rules[nki_call] = _refuse_derivative
+
+
+# Operators with a backward alone
+
+
+def reverse_only(tensor: Any, owner: str) -> Any:
+    """``tensor``, an argument of ``owner``, which has a backward alone: forward mode is refused, and what needs it.
+
+    JAX itself refuses that too, without the name of the function or a way out.
+    """
+    return _argument.bind(tensor, owner=owner) if isinstance(tensor, Tracer) else tensor
+
+
+def _refuse_forward(*_: Any, owner: str, **__: Any) -> Any:
+    raise NotDifferentiableError(
+        f"{owner} has a backward alone, and forward mode (jax.jvp) needs the derivative of results",
+        fix="use jax.grad or jax.vjp; for forward mode write a function with jax.custom_jvp",
+    )
+
+
+def _same_type(x: ShapedArray, **_: Any) -> ShapedArray:
+    return x
+
+
+_argument: Final = Primitive("nki_argument")
+"""An argument: itself. In reverse mode JAX transposes its tangent and never computes it, in forward mode it does."""
+_argument.def_impl(lambda x, **_: x)
+_argument.def_abstract_eval(_same_type)
+batching.defvectorized(_argument)
+mlir.register_lowering(_argument, lambda _, x, **__: [x])
+jet_rules[_argument] = _refuse_forward
+_tangent: Final = Primitive("nki_tangent")
+_tangent.def_impl(_refuse_forward)
+_tangent.def_abstract_eval(_same_type)
+batching.defvectorized(_tangent)
+mlir.register_lowering(_tangent, _refuse_forward)
+ad.deflinear2(_tangent, lambda gradient, _, **__: [gradient])
+ad.primitive_jvps[_argument] = lambda primals, tangents, **owner: (
+    _argument.bind(*primals, **owner),
+    _tangent.bind(*tangents, **owner),
+)
 
 
 # Batches
