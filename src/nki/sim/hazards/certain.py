@@ -165,8 +165,5 @@ class CertainHazards(Hazards):
         elif not self.in_loop:  # the next iteration may read the sum
             self._launch.psum_groups.go_on(inst, access, shadow, self._time)
 
-    def _check_contents(self, inst: Inst) -> None:
-        """Nothing: :mod:`nki.compiler.constant_contents` knows some numbers."""
-
     def _check_foreign(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         """Nothing: the numbers are not known."""
