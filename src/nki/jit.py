@@ -24,7 +24,7 @@ from nki.compiler.bridges import TensorMap, untraced
 from nki.compiler.cache import float_entries
 from nki.compiler.cache.captured_values import Seen, constant_key, seen, unchanged
 from nki.compiler.cache.fingerprint import Fingerprint, fingerprint
-from nki.compiler.errors import BugReports, strip_frames
+from nki.compiler.errors import BugReports, note_version, strip_frames
 from nki.compiler.float_arguments import as_arguments, for_values
 from nki.compiler.kept_executables import NO_FLOAT, KeptExecutables
 from nki.compiler.pickled_kernel import PickledByName
@@ -116,6 +116,9 @@ class Kernel(PickledByName, Unscriptable):
         except NkiError as error:
             __tracebackhide__ = True  # of pytest: it shows the caller's frame
             raise strip_frames(error)  # noqa: B904  # its cause is settled
+        except Exception as error:
+            note_version(error)
+            raise
 
     def check_inlining(self) -> None:
         """Raise :class:`NestedConfigError` if this kernel must not become a part of the one that is being recorded."""

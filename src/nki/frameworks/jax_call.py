@@ -28,6 +28,7 @@ from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec, get_abstract_mesh
 
 from nki.base.errors import NotDifferentiableError
+from nki.compiler.errors import BugReports
 from nki.compiler.kept_executables import MOST
 from nki.frameworks import embedded, xla_ffi
 from nki.frameworks.config import CUSTOM_CALL_TARGET
@@ -80,6 +81,7 @@ def varying_alike(tensors: Sequence[Any]) -> list[Any]:
 
 
 @nki_call.def_abstract_eval
+@BugReports()
 def _result_types(
     *operands: ShapedArray, executable: Executable, batch: tuple[int, ...], axes: tuple[Axes, ...], **_: Any
 ) -> list[ShapedArray]:
@@ -170,6 +172,7 @@ ad.primitive_jvps[_argument] = lambda primals, tangents, **owner: (
 # Batches
 
 
+@BugReports()
 def _add_batch(
     operands: Sequence[Any],
     mapped: Sequence[int | None],
@@ -239,6 +242,7 @@ def _splittable(
 # Lowering
 
 
+@BugReports()
 def _lower_for_cpu(
     ctx: Any,
     *operands: Any,
@@ -276,6 +280,7 @@ def _name_kernel(operation: Any, config: str) -> None:
         operation.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get({"nki_kernel": ir.StringAttr.get(config)})
 
 
+@BugReports()
 def _lower_for_neuron(
     ctx: Any,
     *operands: Any,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nki.backend.cpu.runtime.foreign_call import INTERRUPTED, ErrorTable, foreign_function
 from nki.base import dtype as dtypes
+from nki.compiler.errors import note_version
 from nki.frameworks.kernel import Operand
 
 if TYPE_CHECKING:
@@ -245,6 +246,8 @@ def handler(execute: Execute) -> int:
                 known[key] = weakref.ref(callee)
             return 0
         except BaseException as error:
+            if isinstance(error, Exception):
+                note_version(error)
             frame = _Frame.from_address(address)
             name, notes = type(error).__name__, getattr(error, "__notes__", ())
             message = "\n".join([f"{error}" or name, *notes])
