@@ -146,27 +146,36 @@ def _refuse_forward(*_: Any, owner: str, **__: Any) -> Any:
     )
 
 
-def _same_type(x: ShapedArray, **_: Any) -> ShapedArray:
+def _same(x: Any, **_: Any) -> Any:
     return x
+
+
+def _lowered_to_itself(_: Any, x: Any, **__: Any) -> list[Any]:
+    return [x]
+
+
+def _transposed(gradient: Any, _: Any, **__: Any) -> list[Any]:
+    return [gradient]
+
+
+def _differentiated(primals: Any, tangents: Any, owner: str) -> tuple[Any, Any]:
+    return _argument.bind(*primals, owner=owner), _tangent.bind(*tangents, owner=owner)
 
 
 _argument: Final = Primitive("nki_argument")
 """An argument: itself. In reverse mode JAX transposes its tangent and never computes it, in forward mode it does."""
-_argument.def_impl(lambda x, **_: x)
-_argument.def_abstract_eval(_same_type)
+_argument.def_impl(_same)
+_argument.def_abstract_eval(_same)
 batching.defvectorized(_argument)
-mlir.register_lowering(_argument, lambda _, x, **__: [x])
+mlir.register_lowering(_argument, _lowered_to_itself)
+ad.primitive_jvps[_argument] = _differentiated
 jet_rules[_argument] = _refuse_forward
 _tangent: Final = Primitive("nki_tangent")
 _tangent.def_impl(_refuse_forward)
-_tangent.def_abstract_eval(_same_type)
+_tangent.def_abstract_eval(_same)
 batching.defvectorized(_tangent)
 mlir.register_lowering(_tangent, _refuse_forward)
-ad.deflinear2(_tangent, lambda gradient, _, **__: [gradient])
-ad.primitive_jvps[_argument] = lambda primals, tangents, **owner: (
-    _argument.bind(*primals, **owner),
-    _tangent.bind(*tangents, **owner),
-)
+ad.deflinear2(_tangent, _transposed)
 
 
 # Batches
