@@ -408,3 +408,33 @@ def test_an_index_into_data_of_the_caller_is_read_as_well() -> None:
     code, line = compiled(gathered_by_an_unwritten_index, A)[0] or ("", 0)
     assert code == UnwrittenReadError.code
     assert line == gathered_by_an_unwritten_index.func.__code__.co_firstlineno + 8
+
+
+def at(tile, where):
+    """Four columns of a tile, from a column that is known at run time."""
+    return tile.ap([[16, 4], [1, 4]], scalar_offset=where, indirect_dim=1)
+
+
+@nki.jit
+def copied_at_run_time(a, source):
+    out = nl.ndarray((4, 16), a.dtype, buffer=nl.shared_hbm)
+    full, unwritten = nl.load(a[0:4, 0:16]), nl.ndarray((4, 16), a.dtype)
+    where, mask = nl.ndarray((1, 1), nl.int32), nl.ndarray((4, 4), nl.uint8)
+    nisa.memset(where, 3)
+    nisa.memset(mask, 1)
+    if source == "itself":
+        nisa.tensor_copy_predicated(at(unwritten, where), at(unwritten, where), mask)
+    elif source == "read before":
+        nisa.tensor_copy(full, unwritten)
+        nisa.tensor_copy(at(unwritten, where), full[:, 0:4])
+    else:
+        nisa.tensor_copy_predicated(at(unwritten, where), full[:, 0:4], mask)
+    nisa.tensor_copy_predicated(full[:, 0:4], at(unwritten, where), mask)
+    nl.store(out, full)
+    return out
+
+
+@pytest.mark.parametrize(("source", "line"), [("itself", 8), ("read before", 10), ("another tile", None)])
+def test_a_copy_at_a_run_time_index_keeps_only_what_it_does_not_read(source: str, line: int | None) -> None:
+    wanted = line and (UnwrittenReadError.code, copied_at_run_time.func.__code__.co_firstlineno + line)
+    assert compiled(copied_at_run_time, A, source)[0] == simulated(copied_at_run_time, A, source)[0] == wanted

@@ -63,7 +63,13 @@ class Executable(native.Executable):
     """Values that the kernel's Python read beside its arguments; the executable is valid for these values only."""
 
     last_used = 0
-    """The time of the last call, on its kernel's clock."""
+    """The time of the last use, on the clock of :class:`nki.compiler.kept_executables.Recent`."""
+
+    path: str | None = None
+    """The path by which graphs name it, once there is one."""
+
+    text: str | None = None
+    """The text that exported programs hold, once there is one."""
 
     forms: Sequence[Any] | None = None
     """Descriptions of its results in the words of the bridge that launches it, found at its first launch."""

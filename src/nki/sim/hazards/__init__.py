@@ -180,10 +180,8 @@ class Hazards(ExecutionObserver):
         self._time = self._log.add(inst)
         self._tile_reads = []
         self._rounding.begin(inst)
-        if inst.effects.contents is not None:
-            self._check_contents(inst)
 
-    def _check_contents(self, inst: Inst) -> None:
+    def starts(self, inst: Inst) -> None:
         """Compare the operands of ``inst`` with the contents that the reference asks of them."""
         for required in required_contents(inst):
             access = required.operand

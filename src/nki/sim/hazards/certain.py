@@ -13,6 +13,7 @@ from collections.abc import Container, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from nki.analysis.footprint import may_keep
 from nki.ir.effects import Exchange, Predicate
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop
@@ -80,9 +81,8 @@ class CertainHazards(Hazards):
         shadow, whole = self._shadow(access.tensor), Access.whole(access.tensor)
         inst = self._running
         if self.is_certain and not inst.skips_out_of_bounds and not self._is_shared(access):
-            predicate = inst.write_predicate()
-            keeps = predicate is not None and access.tensor is predicate.dst.tensor
-            if not keeps and not shadow.is_whole and not (shadow.times_of(whole) > 0).any():
+            unwritten = not shadow.is_whole and not (shadow.times_of(whole) > 0).any()
+            if unwritten and not may_keep(inst, access):
                 raise self._missing(inst, whole, shadow)
         self._may_read(whole)
 
@@ -164,9 +164,6 @@ class CertainHazards(Hazards):
             super()._accumulates(inst, access, shadow)
         elif not self.in_loop:  # the next iteration may read the sum
             self._launch.psum_groups.go_on(inst, access, shadow, self._time)
-
-    def _check_contents(self, inst: Inst) -> None:
-        """Nothing: :mod:`nki.compiler.constant_contents` knows some numbers."""
 
     def _check_foreign(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         """Nothing: the numbers are not known."""
