@@ -53,6 +53,7 @@ class Flaw:
     still: tuple[str, ...] = ()
     targets: tuple[str, ...] = ("trn2", "trn3")
     more: tuple[tuple[tuple[Any, ...], tuple[Any, ...]], ...] = ()
+    cores: int = 1
 
 
 LONG = shape(128, 8192)
@@ -361,6 +362,29 @@ FLAWS = [
         more=(
             ((shape(256, 128), shape(256, 512), 64), (shape(256, 128), shape(256, 512), 128)),
             ((shape(512, 128), shape(512, 512), 32), (shape(512, 128), shape(512, 512), 128)),
+        ),
+    ),
+    Flaw(
+        CLOCK,
+        flawed_products.products_of_powers,
+        (shape(128, 512), shape(128, 128), 4, 2, False),
+        (shape(128, 512), shape(128, 128), 4, 2, True),
+        also=(OVERLAP, CHAINS),
+        still=(OVERLAP, CHAINS),  # each power needs the one before
+        more=(
+            ((shape(128, 256), shape(128, 128), 8, 4, False), (shape(128, 256), shape(128, 128), 8, 4, True)),
+            ((shape(128, 384), shape(128, 128), 4, 2, False), (shape(128, 384), shape(128, 128), 4, 2, True)),
+        ),
+    ),
+    Flaw(
+        CLOCK,
+        kernels.products_of_half,
+        (shape(128, 128), shape(128, 512), False),
+        (shape(128, 128), shape(128, 512), True),
+        also=(ROWS,),
+        more=(
+            ((shape(128, 128), shape(128, 384), False), (shape(128, 128), shape(128, 384), True)),
+            ((shape(128, 64), shape(128, 512), False), (shape(128, 64), shape(128, 512), True)),
         ),
     ),
     Flaw(
