@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+import sys
+import time
 import warnings
 from typing import Any
 
@@ -408,3 +411,33 @@ def test_an_index_into_data_of_the_caller_is_read_as_well() -> None:
     code, line = compiled(gathered_by_an_unwritten_index, A)[0] or ("", 0)
     assert code == UnwrittenReadError.code
     assert line == gathered_by_an_unwritten_index.func.__code__.co_firstlineno + 8
+
+
+@nki.jit
+def ends_of_a_tensor(x, rows, first):
+    """128 rows from ``first`` on of a tensor in HBM of which the first and the last 128 are written."""
+    whole = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.shared_hbm)
+    out = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.dma_copy(dst=whole[0:128], src=tile)
+    nisa.dma_copy(dst=whole[rows - 128 : rows], src=tile)
+    nisa.dma_copy(dst=tile, src=whole[first : first + 128])
+    nisa.dma_copy(dst=out, src=tile)
+    return out, whole
+
+
+@pytest.mark.filterwarnings("ignore:.*is written in part:nki.base.warning.NkiWarning")
+@pytest.mark.parametrize("first", [0, 64, 1000])
+@pytest.mark.parametrize("rows", [1 << 20, 1 << 32])
+def test_parts_of_tensors_larger_than_memory_are_left_to_runs(rows: int, first: int) -> None:
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+    x = nki.ShapeDtype((128, 1), "float32")
+    if first and rows == 1 << 20:
+        with pytest.raises(UnwrittenReadError, match="'whole'"):
+            nki.profile(ends_of_a_tensor, target="trn3")(x, rows, first)
+    else:
+        nki.profile(ends_of_a_tensor, target="trn3")(x, rows, first)
+    unit = 1 if sys.platform == "darwin" else 1 << 10
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit < 1 << 29
+    assert time.perf_counter() - began < 30
