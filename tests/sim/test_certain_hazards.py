@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 import warnings
 from typing import Any
 
@@ -438,3 +440,32 @@ def copied_at_run_time(a, source):
 def test_a_copy_at_a_run_time_index_keeps_only_what_it_does_not_read(source: str, line: int | None) -> None:
     wanted = line and (UnwrittenReadError.code, copied_at_run_time.func.__code__.co_firstlineno + line)
     assert compiled(copied_at_run_time, A, source)[0] == simulated(copied_at_run_time, A, source)[0] == wanted
+
+
+@nki.jit
+def ends_of_a_tensor(x, rows, first):
+    """128 rows from ``first`` on of a tensor in HBM of which the first and the last 128 are written."""
+    whole = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.shared_hbm)
+    out = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.dma_copy(dst=whole[0:128], src=tile)
+    nisa.dma_copy(dst=whole[rows - 128 : rows], src=tile)
+    nisa.dma_copy(dst=tile, src=whole[first : first + 128])
+    nisa.dma_copy(dst=out, src=tile)
+    return out, whole
+
+
+@pytest.mark.filterwarnings("ignore:.*is written in part:nki.base.warning.NkiWarning")
+@pytest.mark.parametrize("first", [0, 64, 1000])
+@pytest.mark.parametrize("rows", [1 << 20, 1 << 32])
+def test_parts_of_tensors_larger_than_memory_are_left_to_runs(rows: int, first: int) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    x = nki.ShapeDtype((128, 1), "float32")
+    if first and rows == 1 << 20:
+        with pytest.raises(UnwrittenReadError, match="'whole'"):
+            nki.profile(ends_of_a_tensor, target="trn3")(x, rows, first)
+    else:
+        nki.profile(ends_of_a_tensor, target="trn3")(x, rows, first)
+    unit = 1 if sys.platform == "darwin" else 1 << 10
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit < 1 << 29
