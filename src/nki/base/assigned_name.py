@@ -31,19 +31,19 @@ _VIEWING = ("expand_dims",)
 _BLANK = ("empty_like", "ndarray")
 """Functions whose result has no contents yet: a call that takes it computes nothing from it, it hands it on."""
 _RETURNED = "return"
-"""What a value meets that leaves its function; as a keyword it is no name."""
+"""The mark of a value that leaves its function; as a keyword it is no name."""
 
 _Item = tuple[int, int] | None
-"""Which item of how many a value is; None: not known."""
+"""The place of a value among the items of a list or tuple, and their number; None: not known."""
 
 
 class _Way(NamedTuple):
-    """Where the result of a call goes inside one function."""
+    """The way of the result of a call inside one function."""
 
     name: str = ""
-    """What receives it; :data:`_RETURNED` if it leaves the function."""
+    """The receiver, or :data:`_RETURNED` if the result leaves the function."""
     items: tuple[_Item, ...] = ()
-    """Its place in what leaves the function, the innermost list or tuple first."""
+    """The place of the result in the lists and tuples that leave the function, the innermost first."""
     blank: bool = False
     variable: str = ""
     """The variable of the function that it is directly assigned to."""
@@ -210,7 +210,7 @@ class _Climb:
         self.blank = blank
 
     def step(self, around: ast.AST, part: ast.AST) -> str | None:
-        """What receives the value if ``around``, which ``part`` is in, ends its way; None if it goes on."""
+        """The receiver of the value if ``around``, which ``part`` is in, ends its way; None if the way goes on."""
         match around:
             case ast.Assign(targets=targets):
                 return next(filter(None, (self.received(target, self.items) for target in targets)), "")
@@ -239,7 +239,7 @@ class _Climb:
                 return ""
 
     def _repeated(self, target: ast.expr) -> str:
-        """What a loop over the value fills: with its items, or with what the value itself gives round by round."""
+        """The variable of a loop over the value: over its items, or over all that it gives round by round."""
         if self.items:
             return self.received(target, self.items[:-1])
         return target.id if isinstance(target, ast.Name) else ""
@@ -275,7 +275,7 @@ class _Climb:
         return None
 
     def _passed(self, call: ast.Call, part: ast.AST) -> str | None:
-        """What receives an argument of ``call``; None if it is what receives the result."""
+        """The receiver of an argument of ``call``; None if it is the receiver of the result."""
         name = _called(call.func)
         if part is call.func:
             return None
