@@ -57,8 +57,8 @@ def lent(x):
 def same(tile):
     return tile
 
-def seen(first, second=None, *, dst=None):
-    return first if dst is None else dst
+def seen(first, keys=None, *, dst=None):
+    return next(tile for tile in (dst, keys, first) if tile is not None)
 
 class Box:
     def __init__(self, tile=None):
@@ -122,6 +122,7 @@ FORMS: list[tuple[str, str, str]] = [
     ("tiles = {'class': nl.load(x)}", "tiles['class']", "tiles"),
     ("tiles = {name: nl.load(x) for name in ('q', 'k')}", "tiles['k']", "tiles"),
     ("tiles = dict(q=nl.load(x))", "tiles['q']", "q"),
+    ("tiles = dict(x=nl.load(x))", "tiles['x']", "x"),
     ("tiles = {}\ntile = tiles.setdefault('q', nl.load(x))", "tile", "q"),
     ("tiles = [nl.load(x), nl.load(x)]", "tiles[1]", "tiles"),
     ("tiles = [nl.load(x) for _ in range(3)]", "tiles[2]", "tiles"),
@@ -137,7 +138,9 @@ FORMS: list[tuple[str, str, str]] = [
     ("q = Computed(x) + 1", "q", "q"),
     ("q = Computed(x)\nq += 1", "q", "q"),
     ("q = Computed(x).tile", "q", "q"),
-    ("q = seen(None, dst=nl.load(x))", "q", "dst"),
+    ("q = seen(None, keys=nl.load(x))", "q", "keys"),
+    ("q = seen(None, dst=nl.ndarray(SHAPE, nl.float32))", "q", "dst"),
+    ("q = seen(None, dst=nl.load(x))", "q", "x_tile"),
     ("q = seen(**{'first': nl.load(x)})", "q", "first"),
     ("q = nl.load(x) if x is not None else None", "q", "q"),
     ("q = None or nl.load(x)", "q", "q"),

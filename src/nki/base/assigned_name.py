@@ -30,6 +30,8 @@ _VIEWING = ("expand_dims",)
 """Functions whose result shows the tile that is their first argument."""
 _BLANK = ("empty_like", "ndarray")
 """Functions whose result has no contents yet: a call that takes it computes nothing from it, it hands it on."""
+_ROLES = ("data", "data1", "data2", "dst", "moving", "src", "stationary", "value", "x", "y")
+"""Parameters that say how a call uses a tile and not which tile it is: ``x_tile`` tells more than ``src``."""
 _RETURNED = "return"
 """The mark of a value that leaves its function; as a keyword it is no name."""
 
@@ -229,8 +231,10 @@ class _Climb:
                 return _RETURNED
             case ast.YieldFrom():
                 return _RETURNED
-            case ast.keyword(arg=name):
-                return name or ""
+            case ast.keyword(arg=str(name)):
+                call: Any = self.path[self.path.index(around) - 1]
+                says_which = self.blank or name not in _ROLES or _called(call.func) == "dict"
+                return name if says_which else ""
             case ast.Call():
                 return self._passed(around, part)
             case ast.expr():
