@@ -135,8 +135,18 @@ def _characters(text: str, byte: int) -> int:
 
 def code_position(code: CodeType, offset: int) -> CodePosition:
     """The position of the instruction of ``code`` at byte ``offset``."""
-    line, end_line, column, end_column = next(itertools.islice(code.co_positions(), max(offset, 0) // 2, None))
+    known = _positions.get(id(code))
+    if known is None:
+        if len(_positions) >= _MOST_POSITIONS:
+            _positions.clear()
+        known = _positions[id(code)] = code, list(code.co_positions())
+    line, end_line, column, end_column = known[1][max(offset, 0) // 2]
     return line or code.co_firstlineno, end_line, column, end_column
+
+
+_positions: dict[int, tuple[CodeType, list[tuple[int | None, int | None, int | None, int | None]]]] = {}
+"""The positions of all instructions of codes, by the id of the code: Python counts to each from the first on."""
+_MOST_POSITIONS = 16
 
 
 def code_span(code: CodeType, offset: int, function: str) -> Span:
