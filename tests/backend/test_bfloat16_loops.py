@@ -14,7 +14,7 @@ import nki.language as nl
 from nki.backend.cpu.codegen.fused_loop import inlined
 from nki.backend.cpu.fusion.chain import Chain
 from nki.backend.cpu.fusion.lowering import lower_chain
-from nki.backend.cpu.loop_ir.nodes import Assign, Reduce, subexpressions
+from nki.backend.cpu.loop_ir.nodes import Assign, Reduce, flat, subexpressions
 from nki.compiler.executable import lower
 from tests.support.both_executors import both, numbers
 
@@ -143,7 +143,7 @@ def test_a_square_has_one_operand() -> None:
     with np.errstate(all="ignore"):
         both(squares, x)
     (chain,) = lower(nki.jit(squares).compile(x).kernel).instructions()
-    statements = lower_chain(chain).statements
+    statements = flat(lower_chain(chain).statements)
     (product,) = (s for s in statements if isinstance(s, Assign) and s.value.kind == "cast")
     (total,) = (s for s in statements if isinstance(s, Reduce))
     summed = inlined([product], total.value)

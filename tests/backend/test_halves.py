@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from nki.backend.cpu.codegen.halves import are_halves
-from nki.backend.cpu.loop_ir.nodes import SCRATCH, Expr, MemRef, Reduce
+from nki.backend.cpu.loop_ir.nodes import SCRATCH, Expr, MemRef, PairedSums, Reduce
+from nki.backend.cpu.loop_ir.pair_sums import pair_sums
 from nki.base import dtype as dt
 
 
@@ -22,7 +22,7 @@ EVEN = half(0, 50)
 
 @pytest.mark.parametrize("odd", [half(1, 50, result=128), half(1, 49, result=128)])
 def test_neighbours_are_summed_in_one_loop(odd: Reduce) -> None:
-    assert are_halves(EVEN, odd)
+    assert pair_sums([EVEN, odd], ()) == [PairedSums(EVEN, odd)]
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,11 @@ def test_neighbours_are_summed_in_one_loop(odd: Reduce) -> None:
     ids=["gap", "shorter", "step", "memory", "operator", "groups", "start"],
 )
 def test_others_are_not(odd: Reduce) -> None:
-    assert not are_halves(EVEN, odd)
+    assert pair_sums([EVEN, odd], ()) == [EVEN, odd]
 
 
 def test_a_sum_that_reads_the_other_result_is_not() -> None:
     mean = Expr("load", dt.float32, 32, 1, memref=EVEN.target)
     odd = half(1, 50, result=128)
     odd.value = Expr("alu", dt.float32, 32, 50, (odd.value, mean), "subtract")
-    assert not are_halves(EVEN, odd)
+    assert pair_sums([EVEN, odd], ()) == [EVEN, odd]

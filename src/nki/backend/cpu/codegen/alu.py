@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nki.isa.tables.alu import TABLE
 from nki.numerics.activations import emit_power
 from nki.numerics.llvm import constant, intrinsic, like
 
@@ -17,12 +16,6 @@ _LOGICAL: Final = {"logical_and": "and_", "logical_or": "or_", "logical_xor": "x
 
 TRUTHS: Final = frozenset({*_COMPARE, *_LOGICAL, "not_equal", "logical_not"})
 """Operators whose results are 1.0 and 0.0."""
-
-IDENTITIES: Final = {row.name: row.identity for row in TABLE.values() if row.identity is not None}
-"""Identity elements: a reduction that starts from one has the same result; ``subtract`` has none."""
-
-ANY_ORDER: Final = frozenset(IDENTITIES) - {"add", "multiply"}
-"""Reductions whose result does not depend on the order of the elements."""
 
 
 def emit_alu(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value | None) -> ir.Value:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from nki.backend.cpu.codegen.function import FunctionBuilder
-from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.narrow_product import moved
+from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
 from nki.backend.cpu.loop_ir.nodes import Assign, MemRef
 from nki.numerics import matmul_entry
 from nki.numerics.llvm import i64

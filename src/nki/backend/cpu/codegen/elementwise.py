@@ -8,9 +8,9 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.function import I64, FunctionBuilder
 from nki.backend.cpu.codegen.inner_loop import emit_inner_loop
-from nki.backend.cpu.codegen.loop_nest import CountedLoop
-from nki.backend.cpu.codegen.streams import Cursors, Stream, streams_of
+from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
 from nki.backend.cpu.loop_ir.nodes import Assign, Expr, MemRef, subexpressions
+from nki.backend.cpu.loop_ir.streams import Cursors, Stream, streams_of
 from nki.numerics import transpose
 
 LEAST_TRANSPOSED: Final = 4

@@ -13,8 +13,8 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.alu import IDENTITIES
 from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
+from nki.backend.cpu.loop_ir.reductions import IDENTITIES
 from nki.numerics.llvm import F32, constant
 
 RELATIONS: Final = {"maximum": ">", "minimum": "<"}

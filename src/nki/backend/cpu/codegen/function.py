@@ -19,10 +19,10 @@ from typing import Any, Final, cast
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.alu import F64
-from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, coalesced, loop_nest
-from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
+from nki.backend.cpu.loop_ir.loop_nest import CountedLoop, boundaries, coalesced, loop_nest
 from nki.backend.cpu.loop_ir.nodes import GRANULE, SCRATCH, Expr, MemRef, Param
+from nki.backend.cpu.loop_ir.streams import Cursors, Stream, partition_step, pattern_of
 from nki.backend.cpu.runtime import dispatch, frame
 from nki.backend.cpu.runtime.interpreter import call_compiled
 from nki.ir.instruction import Inst

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
-from itertools import takewhile
 from typing import Final, cast
 
 from nki.backend.cpu.codegen.convert import encode_unseen
 from nki.backend.cpu.codegen.elementwise import vectorized_last
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop, packs_pairs
-from nki.backend.cpu.codegen.loop_nest import CountedLoop, loop_nest
-from nki.backend.cpu.codegen.reduce import Nest, emit_reduce
+from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.row_vectors import Chunks, DenseChunks, PairedChunks
-from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of
-from nki.backend.cpu.codegen.summed_rows import Keep, emit_exponentials, emit_groups, emit_row, row_sums
-from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, Expr, LoopStatement, MemRef, Reduce, subexpressions
+from nki.backend.cpu.codegen.summed_rows import Keep, emit_exponentials, emit_groups, emit_row
+from nki.backend.cpu.loop_ir.loop_nest import CountedLoop, loop_nest
+from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, Expr, Fused, MemRef, Reduce, subexpressions
+from nki.backend.cpu.loop_ir.reductions import Nest, row_sums
+from nki.backend.cpu.loop_ir.streams import Cursors, Stream, partition_step, pattern_of
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.isa.tables.alu import BITS
@@ -29,33 +28,25 @@ _MOST_PARTS: Final = 24
 """Parts of an expression that a sum computes for itself."""
 
 
-def emit_fused(r: FunctionBuilder, statements: Sequence[LoopStatement], unstored: AbstractSet[int]) -> int:
-    """Emit ``statements`` that share a loop, and give how many: assignments, and sums of what they compute if any.
-
-    All touch the elements of their memory in the same order. The results of those with the numbers ``unstored`` stay in
-    registers. Statements behind a sum do not share the loop.
-    """
-    assigns = [s for s in takewhile(lambda s: isinstance(s, Assign), statements) if isinstance(s, Assign)]
-    fused = _Fused(assigns, unstored)
-    sums = takewhile(lambda s: isinstance(s, Reduce), statements[len(assigns) :])
-    totals = [total for total in sums if isinstance(total, Reduce)]
-    if totals:
-        if len(totals) > 1 or not _emit_sum_alone(r, assigns, unstored, totals[0]):
-            _Summed(r, fused, totals).emit()
-        return len(assigns) + len(totals)
-    first = assigns[0].target
+def emit_fused(r: FunctionBuilder, s: Fused) -> None:
+    """Emit ``s``."""
+    fused = _Fused(s)
+    if s.sums:
+        if not _emit_sum_alone(r, s):
+            _Summed(r, fused, s.sums).emit()
+        return
+    first = s.assigns[0].target
     loops = r.loop_nest(fused.streams, first.rows, first.columns)
     assert loops is not None, "statements that share a loop have patterns that nest"
     loops = vectorized_last(loops, r.lanes)
     r.emit_loops(loops[:-1], fused.streams, lambda cursors: fused.emit_inner_loop(r, loops[-1], cursors))
-    return len(assigns)
 
 
 class _Fused:
     """The statements of one loop, and the streams of memory that it follows."""
 
-    def __init__(self, assigns: list[Assign], unstored: AbstractSet[int]) -> None:
-        self.assigns = assigns
+    def __init__(self, loop: Fused) -> None:
+        assigns = self.assigns = loop.assigns
         self.streams: list[Stream] = []
         self.stream_of: dict[int, int] = {}
         """The stream of each expression, by id; what a statement before has written has none."""
@@ -74,7 +65,7 @@ class _Fused:
                 if part.kind == "iota" or (part.kind == "load" and part.memref not in written):
                     self.stream_of.setdefault(id(part), self._stream(part, known))
             _note_moved(assign.value, True, self.moved)
-            self.targets.append(-1 if number in unstored else self._target(assign.target, known))
+            self.targets.append(self._target(assign.target, known) if loop.is_stored(number) else -1)
             written.add(assign.target)
         for assign, stream in zip(assigns, self.targets, strict=True):
             value = assign.value
@@ -216,18 +207,20 @@ class _InnerLoop(InnerLoop):
         return known
 
 
-def _emit_sum_alone(r: FunctionBuilder, assigns: Sequence[Assign], unstored: AbstractSet[int], total: Reduce) -> bool:
-    """Emit ``total`` as the sum of an expression, if nothing else that ``assigns`` compute is wanted.
+def _emit_sum_alone(r: FunctionBuilder, s: Fused) -> bool:
+    """Emit the only sum of ``s`` as that of an expression, if nothing else that it computes is wanted.
 
     False and no code if lanes that follow a row each cannot compute the expression, or have no quick exponentials.
     """
-    if any(_exponential(assign) is not None for assign in assigns):
+    total, assigns = s.sums[0], s.assigns
+    if len(s.sums) > 1 or any(_exponential(assign) is not None for assign in assigns):
         return False
-    value = inlined(assigns, total.value) if len(unstored) == len(assigns) else None
+    wanted = any(map(s.is_stored, range(len(assigns))))
+    value = None if wanted else inlined(assigns, total.value)
     if value is None:
         return False
     alone = replace(total, value=value)
-    if row_sums(r, alone) is None:
+    if row_sums(alone) is None:
         return False
     emit_reduce(r, alone)
     return True
@@ -300,7 +293,7 @@ class _Summed:
 
         sums: list[tuple[Reduce, Nest]] = []
         for total in self.totals:
-            nest = row_sums(self.r, total)
+            nest = row_sums(total, self.r.per_partition)
             assert nest is not None, "sums of dense rows have loops"
             sums.append((total, nest))
         kind = PairedChunks if self.paired else Chunks if self.fused.has_exponentials else DenseChunks

@@ -21,9 +21,9 @@ from nki.backend.cpu.codegen.convert import (
     storage_type,
 )
 from nki.backend.cpu.codegen.function import I8, I32, I64, Builder, FunctionBuilder, Value
-from nki.backend.cpu.codegen.loop_nest import CountedLoop
-from nki.backend.cpu.codegen.streams import Cursors, Stream
+from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
 from nki.backend.cpu.loop_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpressions
+from nki.backend.cpu.loop_ir.streams import Cursors, Stream
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
 from nki.numerics.activations import emit

@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from llvmlite import ir
 
 from nki.backend.cpu.codegen import row_vectors
-from nki.backend.cpu.codegen.alu import ANY_ORDER, IDENTITIES, emit_alu, emit_bits
+from nki.backend.cpu.codegen.alu import emit_alu, emit_bits
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.elementwise import materialize_strided
 from nki.backend.cpu.codegen.extremes import RELATIONS, QuickExtreme
 from nki.backend.cpu.codegen.function import I32, I64, Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
-from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, coalesced, loop_nest
-from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of, streams_of
+from nki.backend.cpu.loop_ir.loop_nest import CountedLoop, boundaries, coalesced, loop_nest
 from nki.backend.cpu.loop_ir.nodes import Reduce
+from nki.backend.cpu.loop_ir.reductions import ANY_ORDER, GROUP, IDENTITIES, Nest, nest_of, vector_stream
+from nki.backend.cpu.loop_ir.streams import Cursors, Stream, partition_step, pattern_of, streams_of
 from nki.isa.tables.alu import BITS
 from nki.numerics.llvm import canonical_nan, constant
 
-CHAINS: Final = (16, 8, 4, 2, 1)
+CHAINS: Final = (GROUP, 8, 4, 2, 1)
 """Sequential reductions that run side by side, so that one addition need not wait for the one before it."""
 PARTIAL_VECTORS: Final = 4
 """Vectors of partial results in a reduction of free order, for the same reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class Nest:
-    """The loops of a reduction: ``outer`` ones over results, ``inner`` ones over the elements of one result.
-
-    Stream 0 is the target; the last one is the initial value, if there is one.
-    """
-
-    streams: list[Stream]
-    outer: list[CountedLoop]
-    inner: list[CountedLoop]
 
 
 def emit_reduce(r: FunctionBuilder, s: Reduce) -> None:
@@ -44,7 +32,7 @@ def emit_reduce(r: FunctionBuilder, s: Reduce) -> None:
     if s.cross_partition:
         _across_partitions(r, s)
         return
-    nest = nest_of(r, s)
+    nest = nest_of(s, r.per_partition)
     if nest is None:
         materialize_strided(r, s.value)
         emit_reduce(r, s)
@@ -54,26 +42,6 @@ def emit_reduce(r: FunctionBuilder, s: Reduce) -> None:
         _in_any_order(r, s, nest)
     else:
         _in_order(r, s, nest)
-
-
-def nest_of(r: FunctionBuilder, s: Reduce) -> Nest | None:
-    """The loops of ``s``; None if the patterns of its operands do not nest."""
-    length = s.value.columns // s.groups
-    streams = [*streams_of(s.value), *([] if s.init is None else [Stream(s.init, s.init.memref)])]
-    patterns = [pattern_of(stream, s.value.columns) for stream in streams]
-    cuts = boundaries(patterns, length)
-    if cuts is None:
-        return None
-    steps = (s.target.row_step, *(partition_step(stream, s.value.rows) for stream in streams))
-    rows = CountedLoop(s.value.rows, steps, r.per_partition(s.value.rows))
-    at = cuts.index(length)
-    groups = loop_nest([((1, s.groups),)], [c // length for c in cuts[at:]]) if s.groups > 1 else []
-    elements = loop_nest(patterns, cuts)
-    over_groups, in_group = elements[: len(cuts) - 1 - at], elements[len(cuts) - 1 - at :]
-    groups = [CountedLoop(g.count, (*g.steps, *loop.steps)) for g, loop in zip(groups, over_groups, strict=True)]
-    every = [Stream(None, s.target), *streams]
-    inner = coalesced([CountedLoop(loop.count, (0, *loop.steps)) for loop in in_group])
-    return Nest(every, coalesced([rows, *groups]), inner or [CountedLoop(1, tuple(0 for _ in every))])
 
 
 def _in_order(r: FunctionBuilder, s: Reduce, nest: Nest) -> None:
@@ -113,12 +81,6 @@ def chains_of(count: int, in_vectors: bool) -> list[int]:
             sizes.append(size)
             count %= size
     return sizes
-
-
-def vector_stream(s: Reduce, nest: Nest) -> int:
-    """The number of the stream whose rows a vector can follow, one in each lane; 0 if there is none."""
-    has_start = s.init is not None or s.op in IDENTITIES
-    return row_vectors.main_stream(s.value, nest.streams, nest.inner) if has_start and s.op not in BITS else 0
 
 
 def emit_chains(r: FunctionBuilder, s: Reduce, nest: Nest, starts: list[Cursors]) -> None:

@@ -11,9 +11,8 @@ from nki.backend.cpu.codegen.blocks import emit_blocks
 from nki.backend.cpu.codegen.elementwise import emit_assign, emit_columns
 from nki.backend.cpu.codegen.function import I64, FunctionBuilder
 from nki.backend.cpu.codegen.fused_loop import emit_fused
-from nki.backend.cpu.codegen.halves import emit_halves
 from nki.backend.cpu.codegen.indexed_store import emit_indexed_store
-from nki.backend.cpu.codegen.loop_nest import CountedLoop
+from nki.backend.cpu.codegen.paired_sums import emit_paired_sums
 from nki.backend.cpu.codegen.product import emit_gemm
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.rowwise import emit_row_op
@@ -22,20 +21,25 @@ from nki.backend.cpu.codegen.summed_rows import emit_summed_rows
 from nki.backend.cpu.codegen.word_product import emit_packing
 from nki.backend.cpu.fusion.lowering import lower_any
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
+from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
 from nki.backend.cpu.loop_ir.nodes import (
     GRANULE,
     Aliases,
     Assign,
     FindIndex,
+    Fused,
     Gemm,
     IndexedStore,
     LoopStatement,
     MemRef,
+    PairedSums,
     Print,
     Reduce,
     RowOp,
     Scan,
+    SummedRows,
     Top8,
+    flat,
 )
 from nki.backend.cpu.loop_ir.partitions import (
     Use,
@@ -84,18 +88,17 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
     columns = parallel_columns(loop_ir.statements, aliases, _turns(inst), _loads(inst)) if may_split else 0
     routine = FunctionBuilder(module, name, loop_ir, inst, lanes, columns or partitions, columns > 0)
     with routine.for_each_row(), routine.in_blocks(_block(loop_ir, partitions)):
-        number = 0
-        if loop_ir.unstored is not None:
-            number = emit_fused(routine, loop_ir.statements, loop_ir.unstored)
-        _emit_from(routine, loop_ir.statements, number)
+        whole = whole_in_ranges(loop_ir.statements) if routine.partitions else frozenset[int]()
+        for number, statement in enumerate(loop_ir.statements):
+            routine.for_all = number in whole
+            _emit(routine, statement)
+        routine.for_all = False
     routine.end_writes()
     routine.b.ret_void()
     if not partitions and not columns:
         return EmittedRoutine(loop_ir.scratch_bytes, 0)
     uses = uses_of_columns(loop_ir.statements, columns) if columns else uses_of(loop_ir.statements, partitions)
-    return EmittedRoutine(
-        loop_ir.scratch_bytes, columns or partitions, uses, nanoseconds(loop_ir.statements, loop_ir.unstored)
-    )
+    return EmittedRoutine(loop_ir.scratch_bytes, columns or partitions, uses, nanoseconds(loop_ir.statements))
 
 
 def _turns(inst: Inst) -> bool:
@@ -121,9 +124,9 @@ def _block(loop_ir: LoopIRBuilder, partitions: int) -> int:
 
     0: all at once, because they fit or share a loop, or because a statement has work to do for each block.
     """
-    statements = loop_ir.statements
-    if loop_ir.unstored is not None:
+    if any(isinstance(statement, Fused) for statement in loop_ir.statements):
         return 0
+    statements = flat(loop_ir.statements)
     plain = [s for s in statements if isinstance(s, Assign | Reduce)]
     if len(statements) < 2 or len(plain) < len(statements):
         return 0
@@ -138,30 +141,6 @@ def _same_in_ranges(inst: Inst) -> bool:
     return not any(is_row_indexed(a) or (a.dynamic is not None and a.dynamic.source.tensor in written) for a in dynamic)
 
 
-def _emit_from(r: FunctionBuilder, statements: list[LoopStatement], number: int) -> None:
-    """Emit the statements from that number on."""
-    whole = whole_in_ranges(statements) if r.partitions else frozenset[int]()
-    while number < len(statements):
-        if number in whole:
-            r.for_all = True
-            _emit(r, statements[number])
-            r.for_all = False
-            number += 1
-        else:
-            number += _emit_next(r, statements, number)
-
-
-def _emit_next(r: FunctionBuilder, statements: list[LoopStatement], number: int) -> int:
-    """Emit the statement of that number, with others behind it if they make one loop; gives how many."""
-    if together := emit_summed_rows(r, statements, number):
-        return together
-    following = statements[number : number + 2]
-    if len(following) == 2 and emit_halves(r, following[0], following[1]):
-        return 2
-    _emit(r, statements[number])
-    return 1
-
-
 def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
     match statement:
         case Assign():
@@ -171,6 +150,12 @@ def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
                 (emit_columns if r.by_columns else emit_assign)(r, statement)
         case Reduce():
             emit_reduce(r, statement)
+        case Fused():
+            emit_fused(r, statement)
+        case SummedRows():
+            emit_summed_rows(r, statement)
+        case PairedSums():
+            emit_paired_sums(r, statement)
         case Scan():
             emit_scan(r, statement)
         case IndexedStore():

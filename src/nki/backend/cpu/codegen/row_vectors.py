@@ -16,19 +16,15 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.function import I32, I64, Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop, load_every
-from nki.backend.cpu.codegen.loop_nest import CountedLoop
-from nki.backend.cpu.codegen.streams import Cursors, Stream
+from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
 from nki.backend.cpu.loop_ir.nodes import Expr, subexpressions
+from nki.backend.cpu.loop_ir.streams import Cursors, Stream
 from nki.base import dtype as dt
-from nki.isa.tables.alu import BITS
 from nki.numerics.llvm import constant, i64
 from nki.numerics.transpose import transposed
 
 PIECE: Final = 4
 """Elements of a row that are loaded together."""
-_FEWEST: Final = 8
-"""Elements of a row from which on the way through vectors is worth its start."""
-_KINDS: Final = frozenset({"load", "cast", "value", "alu", "act"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +38,6 @@ class Block:
     def columns(self) -> int:
         """The number of columns."""
         return PIECE * self.pieces * (2 if self.paired else 1)
-
-
-def main_stream(value: Expr, streams: list[Stream], inner: list[CountedLoop]) -> int:
-    """The number of the stream that :class:`RowVectors` can follow through the ``inner`` loops; 0 if it cannot.
-
-    It can follow one load, of neighbours or of every second element, through casts and operators whose other operands
-    are the same for all elements of a row.
-    """
-    parts, last = subexpressions(value), inner[-1]
-    if last.count < _FEWEST or any(part.kind not in _KINDS or part.op in BITS for part in parts):
-        return 0
-    wanted = {id(part) for part in parts}
-    moving = [
-        number
-        for number, stream in enumerate(streams)
-        if id(stream.expr) in wanted and any(loop.steps[number] for loop in inner)
-    ]
-    return moving[0] if len(moving) == 1 and last.steps[moving[0]] in (1, 2) else 0
 
 
 class RowVectors:

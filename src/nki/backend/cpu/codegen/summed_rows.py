@@ -1,47 +1,27 @@
-"""Element-wise results and their sequential sums by row, in one loop: ``s = f(x); t = reduce(s); d = cast(s)``.
-
-Rows go in groups, columns in chunks: what a chunk of sixteen rows gives lies in a few lines of the first-level cache,
-where the sums, whose lanes follow a row each, find it. The statements one after the other would pass all of it through
-the second-level cache, once for each. A chunk is summed while the next one is computed, because an addition waits for
-the one before it: sums keep their order, and so all bits.
-"""
+"""Element-wise results and their sequential sums by row, in one loop; see :mod:`nki.backend.cpu.loop_ir.sum_rows`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.alu import ANY_ORDER
 from nki.backend.cpu.codegen.convert import encode, encode_normal, side_by_side
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
-from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, loop_nest
-from nki.backend.cpu.codegen.reduce import CHAINS, Nest, VectorTotals, nest_of, vector_stream
+from nki.backend.cpu.codegen.reduce import VectorTotals
 from nki.backend.cpu.codegen.row_vectors import Chunks, RowVectors
-from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of, streams_of
-from nki.backend.cpu.loop_ir.lower import reads_of
-from nki.backend.cpu.loop_ir.nodes import (
-    SCRATCH,
-    Assign,
-    LoopStatement,
-    MemRef,
-    Print,
-    Reduce,
-    loads,
-    subexpressions,
-)
-from nki.base import dtype as dt
+from nki.backend.cpu.loop_ir.loop_nest import CountedLoop, loop_nest
+from nki.backend.cpu.loop_ir.nodes import Reduce, SummedRows, subexpressions
+from nki.backend.cpu.loop_ir.reductions import GROUP, Nest, row_sums, vector_stream
+from nki.backend.cpu.loop_ir.streams import Cursors, Stream, partition_step, pattern_of, streams_of
 from nki.base.dtype import DType
 from nki.numerics.float32 import has_normal_exp, normal_exp
 from nki.numerics.llvm import i64
 from nki.numerics.simd import Lanes
 
-GROUP: Final = CHAINS[0]
-"""Rows of a group."""
 _CHUNK: Final = 128
 """Columns of the chunks of all sums of a loop, a power of two: with the rows of a group, 8 KiB."""
 Keep = Callable[[Value, Value, int], None]
@@ -52,110 +32,23 @@ column, and how many columns.
 
 A reduction gives rows with several groups of columns, which are counted in each from 0, as many sums.
 """
-MOST_SUMS: Final = 4
-"""Reductions of one loop: with more their chunks would be too narrow."""
-_KINDS: Final = frozenset({"load", "value", "alu", "act", "cast"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Statements:
-    """The statements that become one loop; ``copy`` converts the elements of ``values``, which nobody else wants."""
-
-    values: Assign
-    total: Reduce
-    copy: Assign | None
-
-    @property
-    def written(self) -> MemRef:
-        """The tile that the elements go to."""
-        return (self.copy or self.values).target
-
-
-def emit_summed_rows(r: FunctionBuilder, statements: Sequence[LoopStatement], at: int) -> int:
-    """Emit the statements from number ``at`` on that make one such loop; gives how many, 0 if they make none."""
-    found = found_rows(statements, at)
-    if found is None:
-        return 0
-    nest = row_sums(r, found.total)
-    if nest is None:
-        return 0
-    streams = [Stream(None, found.written), *streams_of(found.values.value)]
-    columns = found.values.target.columns
-    patterns = [pattern_of(stream, columns) for stream in streams]
-    if boundaries(patterns) != [1, columns]:
-        return 0
-    (elements,) = loop_nest(patterns, [1, columns])
-    if any(step not in (0, 1) for step in elements.steps):
-        return 0
-    _SummedRows(r, found, nest, streams, elements).emit()
-    return 2 if found.copy is None else 3
-
-
-def found_rows(statements: Sequence[LoopStatement], at: int) -> _Statements | None:
-    """The statements from number ``at`` on that compute element by element, sum by row, and convert."""
-    values, total, copy = [*statements[at : at + 3], None, None, None][:3]
-    if not isinstance(values, Assign) or not isinstance(total, Reduce):
-        return None
-    if not _computes_rows(values) or not _sums(total, values.target):
-        return None
-    if values.target.base == SCRATCH:
-        others = [*statements[:at], *statements[at + 3 :]]
-        if not isinstance(copy, Assign) or not _converts(copy, values.target):
-            return None
-        if any(_touches(other, values.target) for other in others):
-            return None
-        found = _Statements(values, total, copy)
-    else:
-        found = _Statements(values, total, None)
-    return found if _in_order(values, found.written) else None
-
-
-def _computes_rows(s: Assign) -> bool:
-    """True of a float32 tile of whole groups of dense rows that is computed element by element."""
-    target, parts = s.target, subexpressions(s.value)
-    shape = target.dtype is dt.float32 and target.dense_rows and target.rows % GROUP == 0
-    plain = s.value.kind in ("alu", "act") and all(part.kind in _KINDS for part in parts)
-    return shape and plain and any(part.kind == "act" for part in parts) and target.columns >= GROUP
-
-
-def _sums(s: Reduce, source: MemRef) -> bool:
-    """True of a sequential reduction of the rows of ``source``, to memory that nothing else shares."""
-    value = s.value
-    whole = value.kind == "load" and value.memref == source and s.groups == 1 and not s.cross_partition
-    return whole and s.op not in ANY_ORDER and s.target.base == SCRATCH
-
-
-def _converts(s: Assign, source: MemRef) -> bool:
-    """True of the conversion of all of ``source`` to dense rows."""
-    value, target = s.value, s.target
-    if value.kind != "cast" or value.args[0].kind != "load" or value.args[0].memref != source:
-        return False
-    return target.dense_rows and target.base != SCRATCH and target.rows == source.rows
-
-
-def _touches(statement: LoopStatement, memref: MemRef) -> bool:
-    """True if ``statement`` may read or write scratch memory of ``memref``."""
-    low, high = memref.offset, memref.offset + memref.rows * memref.columns * memref.dtype.itemsize
-    touched = [read for read, _ in reads_of(statement)]
-    if not isinstance(statement, Print):
-        touched.append(statement.target)
-    return any(other.base == SCRATCH and low <= other.offset < high for other in touched)
-
-
-def _in_order(values: Assign, target: MemRef) -> bool:
-    """True if what is read of the operand that ``target`` belongs to is read where it is written, as it is.
-
-    Other operands that share memory with it in another way were copied before (:mod:`~nki.backend.cpu.loop_ir.lower`).
-    """
-    memrefs = [load.memref for load in loads(values.value) if load.memref is not None]
-    return all(memref == target for memref in memrefs if memref.base == target.base)
+def emit_summed_rows(r: FunctionBuilder, s: SummedRows) -> None:
+    """Emit ``s``."""
+    nest = row_sums(s.total, r.per_partition)
+    assert nest is not None, "the rule that makes such a loop asks for it"
+    streams = [Stream(None, s.written), *streams_of(s.values.value)]
+    columns = s.values.target.columns
+    (elements,) = loop_nest([pattern_of(stream, columns) for stream in streams], [1, columns])
+    _SummedRows(r, s, nest, streams, elements).emit()
 
 
 class _SummedRows:
     """The loop of such statements; the first stream is what is written."""
 
     def __init__(
-        self, r: FunctionBuilder, found: _Statements, nest: Nest, streams: list[Stream], elements: CountedLoop
+        self, r: FunctionBuilder, found: SummedRows, nest: Nest, streams: list[Stream], elements: CountedLoop
     ) -> None:
         self.r, self.found, self.nest, self.streams, self.elements = r, found, nest, streams, elements
         rows = found.values.target.rows
@@ -235,12 +128,6 @@ def emit_exponentials(
         for result, value in zip(results, values, strict=True):
             result.add_incoming(value, block)
     return results[:2], results[2]
-
-
-def row_sums(r: FunctionBuilder, s: Reduce) -> Nest | None:
-    """The loops of ``s``, if it is a sum of rows, or of groups of columns, that :func:`emit_groups` can emit."""
-    nest = nest_of(r, s)
-    return nest if nest is not None and len(nest.inner) == 1 and vector_stream(s, nest) else None
 
 
 def emit_groups(
@@ -418,16 +305,3 @@ def _store(totals: _Totals) -> None:
     for _, own in totals:
         for total in own:
             total.store()
-
-
-__all__ = [
-    "GROUP",
-    "MOST_SUMS",
-    "Keep",
-    "emit_exponentials",
-    "emit_groups",
-    "emit_row",
-    "emit_summed_rows",
-    "found_rows",
-    "row_sums",
-]

@@ -20,8 +20,8 @@ from typing import Final
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.function import I32, FunctionBuilder, Value
-from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.narrow_product import NarrowProduct, Panel, moved
+from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
 from nki.backend.cpu.loop_ir.nodes import Assign, Gemm, MemRef
 from nki.base import dtype as dt
 from nki.numerics import transpose

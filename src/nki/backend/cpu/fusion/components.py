@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from nki.backend.cpu.codegen.summed_rows import MOST_SUMS
 from nki.backend.cpu.fusion.chain import Chain
+from nki.backend.cpu.loop_ir.reductions import MOST_SUMS
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.types import Access, Form, Tensor

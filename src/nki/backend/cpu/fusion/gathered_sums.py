@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Final
 
-from nki.backend.cpu.codegen.summed_rows import MOST_SUMS
 from nki.backend.cpu.fusion.components import Size, Sizes, is_plain, may_sum
 from nki.backend.cpu.fusion.riding_sum import sum_of
 from nki.backend.cpu.fusion.states import MOST_PARTS
+from nki.backend.cpu.loop_ir.reductions import MOST_SUMS
 from nki.base import dtype as dt
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, While

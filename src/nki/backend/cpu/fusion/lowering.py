@@ -9,21 +9,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from nki.backend.cpu.codegen.loop_nest import boundaries
-from nki.backend.cpu.codegen.streams import pattern_of, streams_of
 from nki.backend.cpu.fusion.chain import Chain
 from nki.backend.cpu.fusion.consumed_product import ConsumedProduct, lower_consumed
 from nki.backend.cpu.fusion.riding_sum import sum_of
 from nki.backend.cpu.loop_ir.aliases import aliases as aliases_of
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
+from nki.backend.cpu.loop_ir.loop_nest import boundaries
 from nki.backend.cpu.loop_ir.lower import lower
 from nki.backend.cpu.loop_ir.nodes import (
     GRANULE,
+    REGISTER,
     SCRATCH,
     Aliases,
     Assign,
     Dims,
     Expr,
+    Fused,
     MemRef,
     Param,
     Reduce,
@@ -31,12 +32,11 @@ from nki.backend.cpu.loop_ir.nodes import (
     subexpressions,
 )
 from nki.backend.cpu.loop_ir.partitions import is_distinct, parallel_partitions
+from nki.backend.cpu.loop_ir.streams import pattern_of, streams_of
 from nki.ir.instruction import Inst
 
 _KINDS: Final = frozenset({"load", "value", "iota", "cast", "narrow", "alu", "integer", "act", "select", "bits"})
 """The kinds of expressions that parts may consist of."""
-_APART: Final = 1 << 40
-"""Bytes in scratch memory between windows without memory, of which nothing is ever stored or loaded."""
 _LARGEST_STEP: Final = 4
 """Elements between neighbours that are still loaded as vectors."""
 _LEAST_GROUP: Final = 64
@@ -107,7 +107,7 @@ def lower_chain(chain: Chain) -> LoopIRBuilder:
     results: list[Assign] = []
     first_number = 0
     for part, windows in zip(chain.parts, plan.numbers, strict=True):
-        places = [(operands[w], 0) if w in operands else (SCRATCH, (w + 1) * _APART) for w in windows]
+        places = [(operands[w], 0) if w in operands else (REGISTER, w) for w in windows]
         statement = part_of(part)
         if statement is None:  # it is one of the last ones
             riding = sum_of(part)
@@ -119,10 +119,7 @@ def lower_chain(chain: Chain) -> LoopIRBuilder:
         else:
             statements.append(placed(statement, places, first_number))
         first_number += len(part.immediates()) if part.immediate_names else 0
-    targets = [(statement.target.base, statement.target.offset) for statement in statements]
-    last = {target: number for number, target in enumerate(targets)}
-    builder.statements = [*statements, *totals, *results]
-    builder.unstored = frozenset(n for n, t in enumerate(targets) if t[0] == SCRATCH or last[t] != n)
+    builder.statements = [Fused(tuple(statements), tuple(totals)), *results]
     return builder
 
 

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nki.backend.cpu.codegen.alu import ANY_ORDER, IDENTITIES
-from nki.backend.cpu.codegen.loop_nest import boundaries
-from nki.backend.cpu.codegen.summed_rows import GROUP
+from nki.backend.cpu.loop_ir.loop_nest import boundaries
 from nki.backend.cpu.loop_ir.lower import lower
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, LoopStatement, MemRef, Reduce, loads, subexpressions
 from nki.backend.cpu.loop_ir.partitions import parallel_partitions
+from nki.backend.cpu.loop_ir.reductions import ANY_ORDER, GROUP, IDENTITIES
 from nki.ir.instruction import Inst
 
 _FEWEST: Final = 32

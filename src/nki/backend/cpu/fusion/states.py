@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from nki.backend.cpu.codegen.summed_rows import MOST_SUMS
 from nki.backend.cpu.fusion.chain import ChainPlan, form_of
 from nki.backend.cpu.fusion.lowering import is_linked, may_share_loop, part_of, placed, placed_sum
 from nki.backend.cpu.fusion.riding_sum import may_ride, sum_of
 from nki.backend.cpu.loop_ir.nodes import Assign, Reduce
+from nki.backend.cpu.loop_ir.reductions import MOST_SUMS
 from nki.ir.instruction import Inst
 
 MOST_PARTS: Final = 12

@@ -20,6 +20,7 @@ from nki.backend.cpu.loop_ir.nodes import (
     Assign,
     Dims,
     Expr,
+    ExprKind,
     FindIndex,
     Gemm,
     IndexedStore,
@@ -53,8 +54,6 @@ class LoopIRBuilder:
     """Operands to copy to scratch memory before anything is written."""
     statements: list[LoopStatement] = field(default_factory=list[LoopStatement])
     scratch_bytes: int = 0
-    unstored: frozenset[int] | None = None
-    """Of statements that share one loop: the numbers of those whose results stay in registers. None: others."""
 
     # Primitives
 
@@ -368,7 +367,7 @@ def _load_of(memref: MemRef) -> Expr:
     return Expr("load", memref.dtype, memref.rows, memref.columns, memref=memref)
 
 
-def _broadcast(kind: str, dtype: DType, args: tuple[Expr, ...], op: str = "") -> Expr:
+def _broadcast(kind: ExprKind, dtype: DType, args: tuple[Expr, ...], op: str = "") -> Expr:
     """An element-wise expression of the largest size among ``args``."""
     return Expr(kind, dtype, max(a.rows for a in args), max(a.columns for a in args), args, op)
 

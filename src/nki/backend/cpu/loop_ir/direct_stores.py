@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nki.backend.cpu.loop_ir.nodes import SCRATCH, Aliases, Assign, Expr, LoopStatement, MemRef, Print, Reduce, loads
+from nki.backend.cpu.loop_ir.nodes import SCRATCH, Aliases, Assign, Expr, LoopStatement, MemRef, Reduce, loads
 
 
 def store_directly(statements: list[LoopStatement], aliases: Aliases) -> list[LoopStatement]:
@@ -33,13 +33,13 @@ def _definition(statements: list[LoopStatement], number: int, aliases: Aliases) 
     same_shape = (source.rows, source.dims) == (target.rows, target.dims) and source.dtype is target.dtype
     if not same_shape or not target.dense_rows or source.rows == 1 or not all(map(_is_plain, statements)):
         return None
-    writers = [n for n, s in enumerate(statements) if _overlap(_target(s), source)]
+    writers = [n for n, s in enumerate(statements) if _target(s).overlaps(source)]
     if len(writers) != 1 or writers[0] >= number:
         return None
     definition = statements[writers[0]]
     if not isinstance(definition, Assign) or definition.target != source:
         return None
-    uses = [memref for s in statements for memref in _reads(s) if _overlap(memref, source)]
+    uses = [memref for s in statements for memref in _reads(s) if memref.overlaps(source)]
     if any(memref != source for memref in uses):
         return None
     shared = {target.base} | {read for written, read, _ in aliases if written == target.base}
@@ -58,7 +58,7 @@ def _is_plain(statement: LoopStatement) -> bool:
 
 
 def _target(statement: LoopStatement) -> MemRef:
-    assert not isinstance(statement, Print)
+    assert isinstance(statement, Assign | Reduce)
     return statement.target
 
 
@@ -82,20 +82,6 @@ def _replace(statement: LoopStatement, old: MemRef, new: MemRef) -> None:
         for load in loads(expr):
             if load.memref == old:
                 load.memref = replace(new)
-
-
-def _overlap(one: MemRef, other: MemRef) -> bool:
-    """True if both may share bytes of scratch memory."""
-    (low, high), (other_low, other_high) = _span(one), _span(other)
-    return one.base == other.base and low < other_high and other_low < high
-
-
-def _span(memref: MemRef) -> tuple[int, int]:
-    """The first byte, and the one behind the last."""
-    dims = [(memref.row_step, memref.rows), *memref.dims]
-    reaches = [(count - 1) * step * memref.dtype.itemsize for step, count in dims]
-    low = memref.offset + sum(reach for reach in reaches if reach < 0)
-    return low, memref.offset + sum(reach for reach in reaches if reach > 0) + memref.dtype.itemsize
 
 
 def _lockstep(memref: MemRef, target: MemRef, aliases: Aliases) -> bool:

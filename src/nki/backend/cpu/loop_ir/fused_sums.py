@@ -8,15 +8,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, Expr, LoopStatement, MemRef, Reduce, loads, subexpressions
+from nki.backend.cpu.loop_ir.nodes import (
+    SCRATCH,
+    Aliases,
+    Assign,
+    Expr,
+    LoopStatement,
+    MemRef,
+    Reduce,
+    loads,
+    subexpressions,
+)
 from nki.isa.tables.alu import BITS
 
 _MOST_PARTS: Final = 8
 """Parts of an expression that is worth computing element by element, where few rows go beside each other."""
 
 
-def fuse_sums(statements: list[LoopStatement]) -> list[LoopStatement]:
+def fuse_sums(statements: list[LoopStatement], aliases: Aliases = ()) -> list[LoopStatement]:
     """``statements``, of which reductions compute what the statement before them did, if only they read it."""
+    del aliases  # it moves no access to an operand
     if not any(isinstance(statement, Reduce) for statement in statements):
         return statements
     fused: list[LoopStatement] = []

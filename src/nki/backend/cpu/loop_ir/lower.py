@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.direct_stores import store_directly
+from nki.backend.cpu.loop_ir.effects import reads_of
 from nki.backend.cpu.loop_ir.fused_sums import fuse_sums
-from nki.backend.cpu.loop_ir.nodes import (
-    PANEL_BASE,
-    SCRATCH,
-    Aliases,
-    Assign,
-    FindIndex,
-    Gemm,
-    IndexedStore,
-    LoopStatement,
-    MemRef,
-    Param,
-    Print,
-    Reduce,
-    RowOp,
-    Scan,
-    Top8,
-    loads,
-)
+from nki.backend.cpu.loop_ir.nodes import SCRATCH, Aliases, Assign, LoopStatement, MemRef, Param, Print, flat
+from nki.backend.cpu.loop_ir.pair_sums import pair_sums
+from nki.backend.cpu.loop_ir.sum_rows import sum_rows
+from nki.backend.cpu.loop_ir.verifier import verify
+from nki.base import knobs
 from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
+
+Rule = Callable[[list[LoopStatement], Aliases], list[LoopStatement]]
+RULES: Final[tuple[Rule, ...]] = (store_directly, fuse_sums, sum_rows, pair_sums)
+"""The rules that rewrite the statements of an instruction, in the order in which they run.
+
+================  ======================================================================
+store_directly    no tile in scratch memory that is only copied to an operand afterwards
+fuse_sums         no tile in scratch memory that one reduction alone reads
+sum_rows          results and their sums by row in one loop
+pair_sums         sums of the even and of the odd elements of rows in one loop
+================  ======================================================================
+"""
 
 
 def template(inst: Inst) -> Inst:
@@ -55,8 +58,11 @@ def lower(inst: Inst, aliases: Aliases) -> LoopIRBuilder:
         template(inst).semantics(builder)
         clobbered = _read_after_write(builder.statements, aliases)
         if clobbered <= copied:
-            statements = [s for s in builder.statements if not _is_self_copy(s, aliases)]
-            builder.statements = fuse_sums(store_directly(statements, aliases))
+            builder.statements = [s for s in builder.statements if not _is_self_copy(s, aliases)]
+            for rule in RULES:
+                builder.statements = rule(builder.statements, aliases)
+                if knobs.check_stages():
+                    verify(builder.statements, rule.__name__)
             return builder
         copied |= clobbered
 
@@ -73,7 +79,7 @@ def _read_after_write(statements: list[LoopStatement], aliases: Aliases) -> froz
     """Operands that a statement reads although an earlier one, or itself in another order, has written them."""
     clobbered: set[int] = set()
     written: set[int] = set()
-    for statement in statements:
+    for statement in flat(statements):
         if isinstance(statement, Print):
             continue
         target = statement.target
@@ -87,29 +93,6 @@ def _read_after_write(statements: list[LoopStatement], aliases: Aliases) -> froz
                 clobbered.add(memref.base)
         written.add(target.base)
     return frozenset(clobbered)
-
-
-def reads_of(statement: LoopStatement) -> list[tuple[MemRef, bool]]:
-    """The memory that a statement reads; True: element by element, in the order in which it writes."""
-    match statement:
-        case Assign():
-            return [(load.memref, load.kind == "load") for load in loads(statement.value) if load.memref is not None]
-        case Reduce():
-            memrefs = [load.memref for part in (statement.value, statement.init) if part for load in loads(part)]
-        case Gemm():
-            memrefs = [statement.left, statement.right]
-            if statement.consumer is not None:
-                consumed = [load.memref for load in loads(statement.consumer) if load.memref is not None]
-                memrefs += [memref for memref in consumed if memref.base != PANEL_BASE]
-        case Scan():
-            memrefs = [*statement.sources, statement.init]
-        case Top8() | RowOp() | Print():
-            memrefs = [statement.source]
-        case FindIndex():
-            memrefs = [statement.source, statement.wanted]
-        case IndexedStore():
-            memrefs = [statement.indices, statement.value]
-    return [(memref, False) for memref in memrefs if memref is not None]
 
 
 def _lockstep(target: MemRef, source: MemRef) -> bool:

@@ -1,15 +1,30 @@
-"""The loop IR: statements over whole tiles, each of which becomes one loop nest.
+"""The kernel IR: what native code does for one instruction, or for several as one.
 
-An instruction is a short list of statements. Everything element-wise between two of them is one expression, so that it
-becomes one loop. A tile has ``rows`` (one per partition) and ``columns`` (the elements of a partition); a size of 1
-repeats. :mod:`~nki.backend.cpu.loop_ir.builder` makes statements, :mod:`~nki.backend.cpu.loop_ir.printer` shows them,
-``codegen`` turns them into machine code.
+::
+
+    kernel     statement*                                   one after the other, each a loop nest over whole tiles
+    statement  memory = expression                          Assign: all elements of a tile
+             | memory = reduce op of expression             Reduce: over the elements of rows, or over partitions
+             | memory (+)= matmul(memory, memory)           Gemm, whose result a consumer may change on its way
+             | memory = scan | top8 | find_index | nonzero | ranked | xorwow (memory)
+             | memory[memory] = memory                      IndexedStore
+             | print memory
+             | for rows, columns: Assign* Reduce*           Fused: one loop; results pass in registers
+             | for groups of rows: Assign Reduce Assign?    SummedRows: one loop; sums follow in chunks
+             | for pairs of columns: Reduce Reduce          PairedSums: one loop reads both halves
+    memory     %n (operand) | %s (scratch) | $n (register)  MemRef: rows x columns at steps, in a layout
+    expression load | value | iota | cast | narrow | alu | integer | act | select | gather | matmul | bits | …
+
+A tile has ``rows`` (one per partition) and ``columns`` (the elements of a partition); a size of 1 repeats.
+:mod:`~nki.backend.cpu.loop_ir.builder` makes statements from the ``semantics`` of an instruction, rules rewrite them
+(:data:`~nki.backend.cpu.loop_ir.lower.RULES`), :mod:`~nki.backend.cpu.loop_ir.verifier` is their specification,
+:mod:`~nki.backend.cpu.loop_ir.printer` shows them, ``codegen`` turns them into machine code.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -20,7 +35,9 @@ from nki.ir.layout import DENSE, Layout
 from nki.numerics.layouts import BLOCKS
 
 SCRATCH: Final = -1
-"""The base of a :class:`MemRef` to the routine's scratch memory."""
+"""The base of a :class:`MemRef` to the routine's scratch memory, which the first-level cache holds."""
+REGISTER: Final = -3
+"""The base of a :class:`MemRef` to what the statements of one loop pass on in a register; its offset is a number."""
 PANEL_BASE: Final = -2
 """The base of a :class:`MemRef` to the panel of a product, in the expression of its consumer."""
 GRANULE: Final = 16
@@ -57,6 +74,19 @@ class MemRef:
         return math.prod(count for _, count in self.dims)
 
     @property
+    def span(self) -> tuple[int, int]:
+        """The first byte from the base, and the one behind the last."""
+        size, steps = self.dtype.itemsize, ((self.row_step, self.rows), *self.dims)
+        reaches = [(count - 1) * step * size for step, count in steps]
+        low = self.offset + sum(reach for reach in reaches if reach < 0)
+        return low, self.offset + sum(reach for reach in reaches if reach > 0) + size
+
+    def overlaps(self, other: MemRef) -> bool:
+        """True if both may share bytes of scratch memory."""
+        (low, high), (other_low, other_high) = self.span, other.span
+        return self.base == other.base and low < other_high and other_low < high
+
+    @property
     def dense_rows(self) -> bool:
         """True if each partition's elements are neighbours."""
         return len(self.dims) == 1 and (self.dims[0][0] == 1 or self.dims[0][1] == 1)
@@ -88,11 +118,15 @@ class Param:
     in_frame: bool = False
 
 
+ElementKind = Literal["cast", "narrow", "alu", "integer", "act", "select", "bits", "unpack", "pack"]
+ExprKind = Literal["load", "value", "iota", "gather", "matmul"] | ElementKind
+
+
 @dataclass(eq=False, slots=True)
 class Expr:
     """An expression over a tile of ``rows`` partitions and ``columns`` elements (1 repeats)."""
 
-    kind: str  # load, value, iota, cast, narrow, alu, integer, act, select, gather, matmul, bits, unpack, pack
+    kind: ExprKind
     dtype: DType
     rows: int
     columns: int
@@ -219,7 +253,76 @@ class RowOp:
     outputs: tuple[MemRef, ...] = ()
 
 
-LoopStatement = Assign | Reduce | Gemm | Scan | Top8 | FindIndex | IndexedStore | RowOp | Print
+@dataclass(slots=True)
+class Fused:
+    """Statements that share one loop: each reads what those before it have written at the same place, from a register.
+
+    All touch the elements of their memory in the same order. ``sums`` are sequential reductions of what they compute.
+    """
+
+    assigns: tuple[Assign, ...]
+    sums: tuple[Reduce, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Assign | Reduce, ...]:
+        """All statements."""
+        return (*self.assigns, *self.sums)
+
+    def is_stored(self, number: int) -> bool:
+        """True if the result of that assignment goes to memory: it has some, and no later one writes the same place."""
+        target = self.assigns[number].target
+        return target.base != REGISTER and all(later.target != target for later in self.assigns[number + 1 :])
+
+
+@dataclass(slots=True)
+class SummedRows:
+    """``values``, their sequential sum by row, and ``copy``, which converts them if nobody else wants them as they are.
+
+    One loop goes through groups of rows and chunks of columns, and adds a chunk while it computes the next one.
+    """
+
+    values: Assign
+    total: Reduce
+    copy: Assign | None
+
+    @property
+    def parts(self) -> tuple[Assign | Reduce, ...]:
+        """All statements."""
+        return (self.values, self.total) if self.copy is None else (self.values, self.total, self.copy)
+
+    @property
+    def written(self) -> MemRef:
+        """The tile that the elements go to."""
+        return (self.copy or self.values).target
+
+
+@dataclass(slots=True)
+class PairedSums:
+    """Two sequential reductions, of the even and of the odd elements of rows, in one loop that reads them once."""
+
+    even: Reduce
+    odd: Reduce
+
+    @property
+    def parts(self) -> tuple[Reduce, Reduce]:
+        """Both statements."""
+        return self.even, self.odd
+
+
+Plain = Assign | Reduce | Gemm | Scan | Top8 | FindIndex | IndexedStore | RowOp | Print
+"""Statements with a loop nest of their own."""
+LoopStatement = Plain | Fused | SummedRows | PairedSums
+
+
+def flat(statements: Iterable[LoopStatement]) -> list[Plain]:
+    """The statements, those of each shared loop one after the other, which have the same meaning."""
+    result: list[Plain] = []
+    for statement in statements:
+        if isinstance(statement, Fused | SummedRows | PairedSums):
+            result += statement.parts
+        else:
+            result.append(statement)
+    return result
 
 
 def subexpressions(expr: Expr) -> list[Expr]:

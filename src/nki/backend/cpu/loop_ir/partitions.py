@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from nki.backend.cpu.loop_ir.lower import reads_of
+from nki.backend.cpu.loop_ir.effects import reads_of
 from nki.backend.cpu.loop_ir.nodes import (
     GRANULE,
+    REGISTER,
     SCRATCH,
     Aliases,
     Assign,
@@ -20,17 +21,20 @@ from nki.backend.cpu.loop_ir.nodes import (
     Gemm,
     LoopStatement,
     MemRef,
+    Plain,
     Print,
     Reduce,
     RowOp,
+    flat,
     loads,
 )
 from nki.numerics import matmul_entry
 from nki.numerics.matmul import BLOCK
 
 
-def parallel_partitions(statements: list[LoopStatement], aliases: Aliases) -> int:
-    """The number of partitions that ``statements`` may be split over; 0 if they must run whole."""
+def parallel_partitions(loops: Sequence[LoopStatement], aliases: Aliases) -> int:
+    """The number of partitions that ``loops`` may be split over; 0 if they must run whole."""
+    statements = flat(loops)
     if not all(same for _, _, same in aliases):
         return 0
     targets: list[MemRef] = []
@@ -41,7 +45,7 @@ def parallel_partitions(statements: list[LoopStatement], aliases: Aliases) -> in
         if number not in whole:
             targets.append(statement.target)
     partitions = max((target.rows for target in targets), default=0)
-    if partitions <= GRANULE or any(t.rows != partitions and (t.rows > 1 or t.base != SCRATCH) for t in targets):
+    if partitions <= GRANULE or any(t.rows != partitions and (t.rows > 1 or t.base >= 0) for t in targets):
         return 0
     uses = list(_uses_of_all(statements, partitions, _owners(aliases)))
     if any(use.writes and use.by_partition and not (_separate(use, use) or use.distinct) for use in uses):
@@ -75,7 +79,7 @@ def _share(target: MemRef, factor: MemRef) -> bool:
     return target.base == SCRATCH and target.offset == factor.offset
 
 
-def parallel_columns(statements: list[LoopStatement], aliases: Aliases, turns: bool, is_load: bool) -> int:
+def parallel_columns(statements: Sequence[LoopStatement], aliases: Aliases, turns: bool, is_load: bool) -> int:
     """The number of columns of the result that ``statements`` may be split over, instead of partitions; 0 if none.
 
     That is so for a product of few rows, for a transposition if ``turns``, of which a range of columns reads a range of
@@ -119,7 +123,7 @@ def _columns_apart(memref: MemRef) -> bool:
     return memref.in_blocks or (memref.dense_rows and (memref.rows == 1 or abs(memref.row_step) >= memref.columns))
 
 
-def uses_of_columns(statements: list[LoopStatement], columns: int) -> tuple[Use, ...]:
+def uses_of_columns(statements: Sequence[LoopStatement], columns: int) -> tuple[Use, ...]:
     """The operands' bytes that the statement uses, which may be split over columns; a column counts as a partition."""
     (statement,) = statements
     assert isinstance(statement, Gemm | Assign)
@@ -147,17 +151,18 @@ def _column_use(memref: MemRef, writes: bool) -> Use:
     return Use(memref.base, writes, low, low + size, size, memref.columns, True, pitch, memref.rows)
 
 
-def uses_of(statements: list[LoopStatement], partitions: int) -> tuple[Use, ...]:
-    """The operands' bytes that ``statements``, which may be split over ``partitions``, read and write; each once."""
-    every = _uses_of_all(statements, partitions, {})
+def uses_of(loops: Sequence[LoopStatement], partitions: int) -> tuple[Use, ...]:
+    """The operands' bytes that ``loops``, which may be split over ``partitions``, read and write; each once."""
+    every = _uses_of_all(flat(loops), partitions, {})
     return tuple(dict.fromkeys(use for use in every if use.memory != SCRATCH))
 
 
-def _uses_of_all(statements: list[LoopStatement], partitions: int, owners: dict[int, int]) -> Iterator[Use]:
+def _uses_of_all(statements: Sequence[Plain], partitions: int, owners: dict[int, int]) -> Iterator[Use]:
     """The memory that a range of ``partitions`` uses."""
     whole = whole_in_ranges(statements)
     for number, statement in enumerate(statements):
-        yield from _uses(statement, 0 if number in whole else partitions, owners)
+        uses = _uses(statement, 0 if number in whole else partitions, owners)
+        yield from (use for use in uses if use.memory != REGISTER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +210,7 @@ def _separate(one: Use, two: Use) -> bool:
     return same and max(one.high, two.high) - min(one.low, two.low) <= abs(one.step)
 
 
-def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> Iterator[Use]:
+def _uses(statement: Plain, partitions: int, owners: dict[int, int]) -> Iterator[Use]:
     """The memory that ``statement`` reads and writes."""
     assert not isinstance(statement, Print)
     gathered = {id(load.memref): load.value for load in _loads(statement) if load.kind == "gather"}
@@ -235,12 +240,12 @@ def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> 
             yield Use(owners.get(memref.base, memref.base), is_write, low, high, 0, partitions)
 
 
-def _is_factor(statement: LoopStatement, memref: MemRef) -> bool:
+def _is_factor(statement: Plain, memref: MemRef) -> bool:
     """True of the operands of a product, which sums over their partitions, column by column of the left one."""
     return isinstance(statement, Gemm) and (memref is statement.left or memref is statement.right)
 
 
-def _has_columns(statement: LoopStatement, memref: MemRef, partitions: int) -> bool:
+def _has_columns(statement: Plain, memref: MemRef, partitions: int) -> bool:
     """True of the left operand of a product: a partition of the result reads one column.
 
     What the routine itself computes in scratch memory, every range computes as a whole.
@@ -264,7 +269,7 @@ def is_distinct(dims: Iterable[tuple[int, int]], size: int) -> bool:
     return True
 
 
-def _loads(statement: LoopStatement) -> Iterator[Expr]:
+def _loads(statement: Plain) -> Iterator[Expr]:
     """The loads and gathers in the expressions of ``statement``."""
     match statement:
         case Assign():

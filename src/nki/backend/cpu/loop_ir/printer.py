@@ -1,38 +1,59 @@
 """Prints the loop IR of an instruction as text, one line per statement.
 
 ``%1+8 bfloat16[4 x 2:3]`` is memory 8 bytes from the start of operand 1: 4 partitions of 3 elements, every second one.
-``%s`` is scratch memory; a step from partition to partition is shown, after ``/``, unless partitions are dense.
+``%s`` is scratch memory, ``$2:float32`` a register. A step from partition to partition is shown, after ``/``, unless
+partitions are dense.
 """
 
 from __future__ import annotations
 
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.nodes import (
+    PANEL_BASE,
+    REGISTER,
     SCRATCH,
     Assign,
     Expr,
     FindIndex,
+    Fused,
     Gemm,
     IndexedStore,
     LoopStatement,
     MemRef,
+    PairedSums,
     Param,
+    Plain,
     Print,
     Reduce,
     RowOp,
     Scan,
+    SummedRows,
     Top8,
 )
+from nki.backend.cpu.loop_ir.reductions import GROUP
 from nki.ir.layout import DENSE
 
 
 def show_loops(loop_ir: LoopIRBuilder) -> str:
-    """The statements of an instruction, a line each."""
+    """The statements of an instruction, a line each; those that share a loop below it."""
     return "".join(f"{show_statement(statement)}\n" for statement in loop_ir.statements)
 
 
 def show_statement(statement: LoopStatement) -> str:
     """One statement as text."""
+    match statement:
+        case Fused(assigns):
+            head = f"for {assigns[0].target.rows} rows, {assigns[0].target.columns} columns:"
+        case SummedRows(values):
+            head = f"for groups of {GROUP} rows of {values.target.rows}, chunks of {values.target.columns} columns:"
+        case PairedSums(even):
+            head = f"for {even.value.rows} rows, pairs of columns:"
+        case _:
+            return _show(statement)
+    return "\n  ".join([head, *map(_show, statement.parts)])
+
+
+def _show(statement: Plain) -> str:
     match statement:
         case Assign(target, value):
             return f"{show_memref(target)} = {show_expr(value)}"
@@ -88,7 +109,9 @@ def show_memref(memref: MemRef | None) -> str:
     """Strided memory as text; see the module."""
     if memref is None:
         return "?"
-    base = "%s" if memref.base == SCRATCH else f"%{memref.base}"
+    if memref.base == REGISTER:
+        return f"${memref.offset}:{memref.dtype}"
+    base = {SCRATCH: "%s", PANEL_BASE: "%panel"}.get(memref.base, f"%{memref.base}")
     offset = f"+{memref.offset}" if memref.offset else ""
     dense = memref.rows == 1 or memref.row_step == memref.columns
     step = "" if dense else f"/{memref.row_step}"

@@ -7,10 +7,9 @@ on them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from typing import Final
 
-from nki.backend.cpu.loop_ir.nodes import Assign, Expr, Gemm, LoopStatement, Print, Reduce, Scan
+from nki.backend.cpu.loop_ir.nodes import Assign, Expr, Fused, Gemm, LoopStatement, Plain, Print, Reduce, Scan, flat
 from nki.numerics.matmul_entry import word_routines
 from nki.numerics.words.operands import PAIRS
 
@@ -32,17 +31,19 @@ _START: Final = 30.0
 """Nanoseconds of a statement without elements."""
 
 
-def nanoseconds(statements: Sequence[LoopStatement], unstored: AbstractSet[int] | None = None) -> float:
-    """The estimated run time of ``statements``, all partitions.
-
-    If they share a loop, the results of those with the numbers ``unstored`` stay in registers.
-    """
-    total = sum(_START + _of(statement) for statement in statements)
-    targets = [statements[number] for number in unstored or ()]
-    return total - sum(2 * _ELEMENT * s.target.rows * s.target.columns for s in targets if isinstance(s, Assign))
+def nanoseconds(statements: Sequence[LoopStatement]) -> float:
+    """The estimated run time of ``statements``, all partitions."""
+    total = sum(_START + _of(statement) for statement in flat(statements))
+    return total - sum(_passed_on(statement) for statement in statements if isinstance(statement, Fused))
 
 
-def _of(statement: LoopStatement) -> float:
+def _passed_on(loop: Fused) -> float:
+    """What results in registers spare."""
+    targets = [assign.target for number, assign in enumerate(loop.assigns) if not loop.is_stored(number)]
+    return sum(2 * _ELEMENT * target.rows * target.columns for target in targets)
+
+
+def _of(statement: Plain) -> float:
     match statement:
         case Gemm(target, left, right, _, by_groups, _):
             once = right if statement.has_few_rows else left if statement.is_column else None

@@ -1,0 +1,56 @@
+"""Golden texts of the kernel IR: what native code does for each kernel of the corpus, on two kinds of processors.
+
+``NKI_TEST_REWRITE=1`` writes them anew. One text serves both kinds where they agree.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nki.backend.cpu.fusion import consumed_product
+from nki.backend.cpu.loop_ir import builder
+from nki.backend.cpu.runtime.link import loop_listing
+from nki.compiler.executable import lower
+from nki.numerics import matmul_entry
+from nki.numerics.matmul import BLOCK
+from nki.target import ENVIRONMENT
+
+from . import test_corpus  # noqa: F401  # enters the kernels into the corpus
+from .case import CASES
+
+GOLDEN = Path(__file__).parent / "golden"
+REWRITE = bool(os.environ.get("NKI_TEST_REWRITE"))
+
+
+def text(name: str, pairs: bool, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The kernel IR on a processor that multiplies pairs, or on one that does not; register tiles have whole blocks."""
+    case = CASES[name]
+    monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
+    program = case.kernel.compile(*case.arguments()).kernel
+    for module in (matmul_entry, builder, consumed_product):
+        monkeypatch.setattr(module, "word_routines", lambda: object() if pairs else None)
+    for module in (matmul_entry, builder):
+        monkeypatch.setattr(module, "columns_of_block", lambda: BLOCK)
+    return loop_listing(lower(program))
+
+
+@pytest.mark.parametrize("pairs", [False, True], ids=["floats", "pairs"])
+@pytest.mark.parametrize("name", CASES)
+def test_kernel_ir_is_the_golden_one(name: str, pairs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = text(name, pairs, monkeypatch)
+    common, own = GOLDEN / f"{name}.txt", GOLDEN / f"{name}.pairs.txt"
+    if REWRITE and not pairs:
+        common.write_text(shown, encoding="utf-8")
+    elif REWRITE:
+        own.unlink(missing_ok=True)
+        if shown != common.read_text(encoding="utf-8"):
+            own.write_text(shown, encoding="utf-8")
+    golden = own if pairs and own.exists() else common
+    assert shown == golden.read_text(encoding="utf-8")
+
+
+def test_every_golden_text_is_of_a_kernel() -> None:
+    assert {file.name.split(".")[0] for file in GOLDEN.glob("*.txt")} == set(CASES)
