@@ -202,15 +202,22 @@ def listing(instructions: Iterable[Inst], assembly: bool) -> str:
 
 
 def loops(instructions: Iterable[Inst]) -> str:
-    """The loop IR of every routine that ``instructions`` use, each once, below the first instruction that uses it."""
+    """The kernel IR of every routine that ``instructions`` use, each once, below the first instruction that uses it.
+
+    Routines of equal text, such as those of other start partitions, are shown once.
+    """
     unique: dict[Key, Inst] = {}
     for inst in instructions:
         unique.setdefault(routine_key(inst), inst)
-    texts: list[str] = []
+    numbers: dict[tuple[str, str, str], list[int]] = {}
     for number, inst in enumerate(unique.values()):
         statements = show_loops(lower_any(next(split_rows(inst)), aliases(inst)))
         operands = ", ".join(f"%{n} {access.name}" for n, access in enumerate(inst.accesses()))
-        texts.append(f"r{number}_{inst.mnemonic}  # {operands}\n{textwrap.indent(statements, '  ')}")
+        numbers.setdefault((inst.mnemonic, operands, textwrap.indent(statements, "  ")), []).append(number)
+    texts: list[str] = []
+    for (mnemonic, operands, statements), same in numbers.items():
+        others = f"; and {len(same) - 1} more" if len(same) > 1 else ""
+        texts.append(f"r{same[0]}_{mnemonic}  # {operands}{others}\n{statements}")
     return "\n".join(texts)
 
 
