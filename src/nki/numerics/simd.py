@@ -99,19 +99,6 @@ class Lanes:
     def sqrt(self, x: Value) -> Value:
         return self._intrinsic("sqrt", x)
 
-    @property
-    def estimates_roots(self) -> bool:
-        """True if :meth:`estimated_inverse_root` is an instruction."""
-        return self.count == 16 and has_avx512()
-
-    def estimated_inverse_root(self, x: Value) -> Value:
-        """1 / sqrt(x) within 2^-14 for normal x; which of these numbers depends on the processor.
-
-        Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, VRSQRT14PS.
-        """
-        zero, every = self.constant(F32, 0.0), ir.Constant(ir.IntType(16), -1)
-        return self._call("llvm.x86.avx512.rsqrt14.ps.512", x.type, [x, zero, every])
-
     def copysign(self, magnitude: Operand, sign: Value) -> Value:
         return self._intrinsic("copysign", *self._lift(magnitude, sign))
 

@@ -26,7 +26,7 @@ from nki.backend.cpu.codegen.streams import Cursors, Stream
 from nki.backend.cpu.loop_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpressions
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
-from nki.numerics.activations import emit
+from nki.numerics.functions import emit
 from nki.numerics.llvm import AVX512, LINE, canonical_nan, constant, lanes_of, prefetch, splat
 
 _LARGEST_SHUFFLED: Final = 4
