@@ -27,6 +27,7 @@ from nki.backend.cpu.loop_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpr
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
 from nki.numerics.functions import emit
+from nki.numerics.functions.cost import operations
 from nki.numerics.llvm import AVX512, LINE, canonical_nan, constant, lanes_of, prefetch, splat
 
 _LARGEST_SHUFFLED: Final = 4
@@ -36,6 +37,8 @@ _AHEAD: Final = 2048
 """Bytes ahead of a load at which memory is asked for: about a microsecond of a loop with a few functions."""
 _LONG: Final = 8 * _AHEAD
 """Bytes of a row at whose end a request ahead is seldom in vain."""
+_MOST_OPERATIONS: Final = 10
+"""Operations of a function that two vectors at a time compute before they are rounded."""
 _LEAST_AROUND: Final = 128
 """Elements of a loop whose results are worth a second loop."""
 
@@ -335,7 +338,11 @@ def packs_pairs(r: FunctionBuilder, values: Sequence[Expr], targets: Sequence[Me
     Functions keep their constants in registers, of which two vectors leave too few.
     """
     parts = [part for value in values for part in subexpressions(value)]
-    plain = all(part.kind in ("load", "value", "cast", "alu") or part.op in ("copy", "square") for part in parts)
+    plain = all(
+        part.kind in ("load", "value", "cast", "alu")
+        or (part.kind == "act" and operations("act", part.op) <= _MOST_OPERATIONS)
+        for part in parts
+    )
     whole = GRANULE * loop.per_partition % (2 * r.lanes) == 0
     return plain and whole and any(target.dtype is dt.bfloat16 for target in targets)
 
