@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from llvmlite import ir
 
@@ -60,16 +59,14 @@ def _piecewise(name: str, tail: Formula | None = None) -> Formula:
     return partial(evaluate, name=name, tail=tail)
 
 
-@dataclass(frozen=True, slots=True)
-class Normal:
+class Normal(NamedTuple):
     """A shorter formula with the same bits, for numbers that ``holds`` accepts: results are normal numbers."""
 
     holds: Callable[[Lanes, Sequence[Value]], Value]
     formula: Formula
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(NamedTuple):
     """A function; ``operations`` is its cost, in the unit of ``cost.py``."""
 
     formula: Formula
