@@ -125,7 +125,8 @@ def rounded_in_turn(powers: Array, left: Array, fixed: list[float]) -> list[floa
 class Pieces:
     """``function`` from 0 to 31 steps, by a polynomial for each multiple of ``step``; the rest is in its row.
 
-    ``end``: the largest number that is looked up, in steps; ``tail``: where the tail begins, None for at the end.
+    ``end``: the largest number that is looked up, in steps. ``tail``: where the tail begins, None for at the end; an
+    odd function has none.
     """
 
     name: str
@@ -149,7 +150,7 @@ class Pieces:
             "symmetry": self.symmetry,
             "step": shown([self.step]),
             "end": shown([end]),
-            "tail": shown([-end if self.tail is None else self.tail]),
+            "tail": "-inf" if self.symmetry == ODD else shown([-end if self.tail is None else self.tail]),
             "degree": self.degree,
             "starts as z": self.starts_as_z,
             "zero": self.zero,

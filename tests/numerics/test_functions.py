@@ -28,7 +28,7 @@ F64 = NDArray[np.float64]
 
 UNARY = [name for name, row in ACTIVATIONS.items() if not row.parameter]
 PIECEWISE = {name: piecewise(name) for name, row in rows().items() if "symmetry" in row}
-TAILS = {name: row.tail for name, row in PIECEWISE.items() if row.symmetry != "f(-x) = -f(x)"} | {"sin": -SIN_LIMIT}
+TAILS = {name: row.tail for name, row in PIECEWISE.items() if row.tail > -math.inf} | {"sin": -SIN_LIMIT}
 """Below it, a number of a vector takes a way of its own."""
 INF, NAN = math.inf, math.nan
 
