@@ -103,6 +103,21 @@ def scaled_and_chosen(x, column):
 
 
 @pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("name", ["abs", "relu", "sign", "sqrt", "reciprocal", "rsqrt", "tanh"])
+def test_functions_of_few_operations_and_of_many(name: str, columns: int) -> None:
+    def function(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        nisa.activation(tile, getattr(nl, name), tile)
+        nl.store(out, tile)
+        return out
+
+    with np.errstate(all="ignore"):
+        both(function, special(64, columns))
+        both(function, np.abs(special(64, columns)))
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("kernel", [scaled_and_added, scaled_and_moved, scaled_and_chosen, deviations, only_scaled])
 def test_special_numbers(kernel: Any, columns: int) -> None:
     with np.errstate(all="ignore"):

@@ -68,7 +68,7 @@ def version() -> str:
 
 @functools.cache
 def build() -> str:
-    """A digest of the source files' paths and contents: every edit and every update of the package changes it.
+    """A digest of the paths and contents of source files and coefficients: every edit and every update changes it.
 
     Sizes and dates do not tell: an image or an archive may give all files one date. Costs ten milliseconds, once in a
     process, when someone asks; :func:`version` costs four times that.
@@ -78,7 +78,7 @@ def build() -> str:
     for folder, folders, names in os.walk(package):
         folders.sort()
         for name in sorted(names):
-            if name.endswith(".py"):
+            if name.endswith((".py", ".json")):
                 path = f"{folder}/{name}"
                 with open(path, "rb", buffering=0) as file:
                     contents = file.read()

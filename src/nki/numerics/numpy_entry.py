@@ -16,7 +16,7 @@ from llvmlite import ir
 from numpy.typing import ArrayLike, NDArray
 
 from nki.isa.tables.activations import ACTIVATIONS
-from nki.numerics.activations import emit, emit_power
+from nki.numerics.functions import emit, emit_power
 from nki.numerics.jit import engine
 from nki.numerics.llvm import canonical_nan
 from nki.numerics.simd import F32, I64
@@ -35,13 +35,13 @@ def activate(name: str, x: Array, parameter: ArrayLike | None = None) -> Array:
     if (parameter is not None) != bool(row.parameter):
         raise TypeError(f"{name} needs its {row.parameter}" if row.parameter else f"{name} has no parameter")
     if parameter is None:
-        return _run(_unary(name), x)
-    return _run(_prelu(), x, np.broadcast_to(np.asarray(parameter, np.float32), x.shape))
+        return _run(_compiled(name, 1), x)
+    return _run(_compiled(name, 2), x, np.broadcast_to(np.asarray(parameter, np.float32), x.shape))
 
 
 def power(x: Array, y: Array) -> Array:
     """``x`` to the power ``y``, element by element, of two float32 arrays that broadcast to one shape."""
-    return _run(_power(), *np.broadcast_arrays(x, y))
+    return _run(_compiled("power", 2), *np.broadcast_arrays(x, y))
 
 
 def _run(function: Any, *inputs: Array) -> Array:
@@ -55,23 +55,14 @@ def _run(function: Any, *inputs: Array) -> Array:
 
 
 @cache
-def _unary(name: str) -> Any:
-    return _load(f"activate_{name}", 1, lambda builder, values: emit(builder, name, values[0]))
+def _compiled(name: str, inputs: int) -> Any:
+    """The compiled loop of a function, or of "power", as a callable of addresses (result, inputs...) and a count."""
 
+    def formula(builder: ir.IRBuilder, values: list[Any]) -> ir.Value:
+        return emit_power(builder, *values) if name == "power" else emit(builder, name, *values)
 
-@cache
-def _prelu() -> Any:
-    return _load("activate_prelu", 2, lambda builder, values: emit(builder, "prelu", *values))
-
-
-@cache
-def _power() -> Any:
-    return _load("power", 2, lambda builder, values: emit_power(builder, *values))
-
-
-def _load(name: str, inputs: int, formula: _Emit) -> Any:
-    """The compiled loop as a callable of addresses (result, inputs...) and a count."""
-    address = engine().compile(loop_module(name, inputs, formula, engine().vector_width))[name]
+    symbol = name if name == "power" else f"activate_{name}"
+    address = engine().compile(loop_module(symbol, inputs, formula, engine().vector_width))[symbol]
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (1 + inputs), ctypes.c_int64)(address)
 
 

@@ -47,7 +47,6 @@ SUBNORMAL_LIFT: Final = 24
 
 # What VFIXUPIMMPS makes of a class of numbers.
 _FIX_NOTHING: Final = 0
-_FIX_SAME: Final = 1
 _FIX_NAN: Final = 3
 _FIX_MINUS_INFINITY: Final = 4
 _FIX_INFINITY: Final = 5
@@ -98,19 +97,6 @@ class Lanes:
 
     def sqrt(self, x: Value) -> Value:
         return self._intrinsic("sqrt", x)
-
-    @property
-    def estimates_roots(self) -> bool:
-        """True if :meth:`estimated_inverse_root` is an instruction."""
-        return self.count == 16 and has_avx512()
-
-    def estimated_inverse_root(self, x: Value) -> Value:
-        """1 / sqrt(x) within 2^-14 for normal x; which of these numbers depends on the processor.
-
-        Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, VRSQRT14PS.
-        """
-        zero, every = self.constant(F32, 0.0), ir.Constant(ir.IntType(16), -1)
-        return self._call("llvm.x86.avx512.rsqrt14.ps.512", x.type, [x, zero, every])
 
     def copysign(self, magnitude: Operand, sign: Value) -> Value:
         return self._intrinsic("copysign", *self._lift(magnitude, sign))
@@ -215,20 +201,18 @@ class Lanes:
             return self.builder.extract_element(x, ir.Constant(I32, 0))
         return x if self.count == x.type.count else lanes_of(self.builder, x, x, 0, self.count)
 
-    def of_positive(self, x: Value, result: Value, zero: float | None, infinity: float) -> Value:
+    def of_positive(self, x: Value, result: Value, zero: float, infinity: float) -> Value:
         """``result`` where x is a positive number, ``zero`` or ``infinity`` where it is that, and NaN elsewhere.
 
-        ``zero`` is None for x itself, or infinite: +inf takes the sign of x, -inf does not. ``infinity`` is 0 or +inf.
+        ``zero`` is infinite: +inf takes the sign of x, -inf does not. ``infinity`` is 0 or +inf.
         """
         if self.count == 16 and has_avx512():
             classes = [_FIX_NAN] * 8  # quiet and other NaN, 0, 1, -inf, inf, negative, positive
-            classes[2] = _FIX_SAME if zero is None else _FIX_SIGNED_INFINITY if zero > 0 else _FIX_MINUS_INFINITY
+            classes[2] = _FIX_SIGNED_INFINITY if zero > 0 else _FIX_MINUS_INFINITY
             classes[3] = classes[7] = _FIX_NOTHING
             classes[5] = _FIX_INFINITY if infinity > 0 else _FIX_ZERO
             return fixed_up(self.builder, result, x, sum(answer << 4 * i for i, answer in enumerate(classes)))
-        at_zero = x
-        if zero is not None:
-            at_zero = self.copysign(math.inf, x) if zero > 0 else self.constant(F32, zero)
+        at_zero = self.copysign(math.inf, x) if zero > 0 else self.constant(F32, zero)
         result = self.select(self.compare("==", x, 0.0), at_zero, result)
         result = self.select(self.compare("==", x, math.inf), infinity, result)
         return self.select(self.compare(">=", x, 0.0), result, math.nan)
@@ -267,11 +251,6 @@ class Lanes:
     def integer(self, like: Value, number: int) -> Value:
         """The integer ``number`` in every lane, of the type of ``like``."""
         return self.constant(self._element(like), number)
-
-    def integer_at_least(self, x: Value, limit: int) -> Value:
-        """The larger of the signed integers x and ``limit``."""
-        bound = self.integer(x, limit)
-        return self.builder.select(self.builder.icmp_signed("<", x, bound), bound, x)
 
     def power_of_two(self, element: ir.Type, exponent: Value) -> Value:
         """2^exponent for integer exponents of normal results; anything for other exponents."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nki.numerics.activations import emit_power
+from nki.numerics.functions import emit_power
 from nki.numerics.llvm import constant, intrinsic, like
 
 F64: Final = ir.DoubleType()
@@ -16,6 +16,9 @@ _LOGICAL: Final = {"logical_and": "and_", "logical_or": "or_", "logical_xor": "x
 
 TRUTHS: Final = frozenset({*_COMPARE, *_LOGICAL, "not_equal", "logical_not"})
 """Operators whose results are 1.0 and 0.0."""
+
+ARITHMETIC: Final = frozenset({"add", "subtract", "multiply", "divide", "square"})
+"""Operators that are one instruction of IEEE arithmetic: a NaN that they give has an operand's payload, or none."""
 
 
 def emit_alu(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value | None) -> ir.Value:

@@ -7,13 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, cast
 
+from nki.backend.cpu.codegen.alu import ARITHMETIC
 from nki.backend.cpu.codegen.convert import encode_unseen
 from nki.backend.cpu.codegen.elementwise import vectorized_last
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop, packs_pairs
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.row_vectors import Chunks, DenseChunks, PairedChunks
-from nki.backend.cpu.codegen.summed_rows import Keep, emit_exponentials, emit_groups, emit_row
+from nki.backend.cpu.codegen.summed_rows import Keep, emit_groups, emit_normal_pair, emit_row, normal_of
 from nki.backend.cpu.loop_ir.loop_nest import CountedLoop, loop_nest
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, Expr, Fused, MemRef, Reduce, subexpressions
 from nki.backend.cpu.loop_ir.reductions import Nest, row_sums
@@ -23,7 +24,6 @@ from nki.base.dtype import DType
 from nki.isa.tables.alu import BITS
 from nki.numerics.llvm import F32, canonical_nan, i64, lanes_of
 
-_ARITHMETIC: Final = frozenset({"add", "subtract", "multiply", "divide", "square"})
 _MOST_PARTS: Final = 24
 """Parts of an expression that a sum computes for itself."""
 
@@ -122,7 +122,7 @@ class _Fused:
     @property
     def has_exponentials(self) -> bool:
         """True if one of the results is an exponential, which two vectors at a time compute faster."""
-        return any(_exponential(assign) is not None for assign in self.assigns)
+        return any(_with_short_formula(assign) is not None for assign in self.assigns)
 
     def packs_pairs(self, r: FunctionBuilder, loop: CountedLoop) -> bool:
         """True if ``loop`` takes two vectors at a time."""
@@ -153,14 +153,15 @@ class _InnerLoop(InnerLoop):
         """Emit all statements for the two vectors of elements at ``columns``; the registers of each."""
         registers: list[dict[MemRef, Value]] = [{}, {}]
         for assign, stream in zip(self.fused.assigns, self.fused.targets, strict=True):
-            target, function = assign.target, _exponential(assign)
-            if function is None:
+            target, function = assign.target, _with_short_formula(assign)
+            normal = None if function is None else normal_of(function)
+            if function is None or normal is None:
                 is_seen = stream >= 0 or target in self.fused.moved
                 vectors = self._each(self.written if is_seen else self.value, assign.value, columns, registers)
             else:
                 given = self._each(self.value, function.args[0], columns, registers)
                 others = partial(self._each, self.written, function, columns, registers)
-                _, pair = emit_exponentials(self.b, given, assign.value.dtype, others)
+                _, pair = emit_normal_pair(self.b, normal, given, assign.value.dtype, others)
                 vectors = [lanes_of(self.b, pair, pair, first, self.r.lanes) for first in (0, self.r.lanes)]
             for own, column, vector in zip(registers, columns, vectors, strict=True):
                 own[target] = vector
@@ -213,7 +214,7 @@ def _emit_sum_alone(r: FunctionBuilder, s: Fused) -> bool:
     False and no code if lanes that follow a row each cannot compute the expression, or have no quick exponentials.
     """
     total, assigns = s.sums[0], s.assigns
-    if len(s.sums) > 1 or any(_exponential(assign) is not None for assign in assigns):
+    if len(s.sums) > 1 or any(_with_short_formula(assign) is not None for assign in assigns):
         return False
     wanted = any(map(s.is_stored, range(len(assigns))))
     value = None if wanted else inlined(assigns, total.value)
@@ -316,12 +317,12 @@ class _Summed:
             keep(index, loop.in_order(loop.value(wanted, at, size), size), size)
 
 
-def _exponential(assign: Assign) -> Expr | None:
-    """The exponential that ``assign`` stores in float32 or bfloat16; None if it stores something else."""
+def _with_short_formula(assign: Assign) -> Expr | None:
+    """The function with a short formula (an exponential) that ``assign`` stores in float32 or bfloat16; or None."""
     value = assign.value
     if value.kind == "cast" and value.dtype is dt.bfloat16 and value.args[0].dtype is dt.float32:
         value = value.args[0]
-    return value if value.kind == "act" and value.op == "exp" else None
+    return value if normal_of(value) is not None else None
 
 
 def _has_short_nan(expr: Expr) -> bool:
@@ -332,7 +333,7 @@ def _has_short_nan(expr: Expr) -> bool:
     """
     if expr.kind == "cast":
         return expr.dtype is dt.float32 and expr.args[0].kind == "load" and expr.args[0].dtype is dt.bfloat16
-    if expr.kind not in ("alu", "act") or expr.op not in _ARITHMETIC:
+    if expr.kind not in ("alu", "act") or expr.op not in ARITHMETIC:
         return False
     return all(_has_short_nan(arg) or _is_shared(arg) for arg in expr.args)
 

@@ -26,9 +26,9 @@ from nki.backend.cpu.loop_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpr
 from nki.backend.cpu.loop_ir.streams import Cursors, Stream
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
-from nki.numerics.activations import emit
+from nki.numerics.functions import emit
+from nki.numerics.functions.cost import operations
 from nki.numerics.llvm import AVX512, LINE, canonical_nan, constant, lanes_of, prefetch, splat
-from nki.numerics.shared_divisor import SharedDivisor, may_share, quotient, shared
 
 _LARGEST_SHUFFLED: Final = 4
 """The largest step of which vectors are shuffled out of vectors of neighbours; others are loaded one by one."""
@@ -37,6 +37,8 @@ _AHEAD: Final = 2048
 """Bytes ahead of a load at which memory is asked for: about a microsecond of a loop with a few functions."""
 _LONG: Final = 8 * _AHEAD
 """Bytes of a row at whose end a request ahead is seldom in vain."""
+_MOST_OPERATIONS: Final = 10
+"""Operations of a function that two vectors at a time compute before they are rounded."""
 _LEAST_AROUND: Final = 128
 """Elements of a loop whose results are worth a second loop."""
 
@@ -52,8 +54,6 @@ class InnerLoop:
         self.loop = loop
         self.cursors = cursors
         self.invariants: dict[int, Value] = {}
-        self.divisors: dict[int, SharedDivisor] = {}
-        """The invariants by which vectors are divided, by the id of their expressions."""
         self.by_words = routine.lanes == AVX512 and all(
             step == 0 or (step == 1 and _is_bfloat16(s)) for step, s in zip(loop.steps, streams, strict=True)
         )
@@ -69,10 +69,6 @@ class InnerLoop:
             return
         for arg in expr.args:
             self.hoist(arg)
-        if expr.kind == "alu" and expr.op == "divide" and may_share(self.r.lanes):
-            divisor = self.invariants.get(id(expr.args[1]))
-            if divisor is not None:
-                self.divisors[id(expr)] = shared(self.b, divisor)
 
     def _is_invariant(self, expr: Expr) -> bool:
         if id(expr) in self.stream_of and self.loop.steps[self.stream_of[id(expr)]] != 0:
@@ -151,8 +147,6 @@ class InnerLoop:
                 return _narrow(b, args[0], expr.dtype)
             case "alu" if expr.op in BITS:
                 return emit_bits(b, expr.op, args[0], args[1] if len(args) > 1 else None)
-            case "alu" if id(expr) in self.divisors and may_share(width):
-                return quotient(b, args[0], self.divisors[id(expr)])
             case "alu":
                 return emit_alu(b, expr.op, args[0], args[1] if len(args) > 1 else None)
             case "integer":
@@ -344,7 +338,11 @@ def packs_pairs(r: FunctionBuilder, values: Sequence[Expr], targets: Sequence[Me
     Functions keep their constants in registers, of which two vectors leave too few.
     """
     parts = [part for value in values for part in subexpressions(value)]
-    plain = all(part.kind in ("load", "value", "cast", "alu") or part.op in ("copy", "square") for part in parts)
+    plain = all(
+        part.kind in ("load", "value", "cast", "alu")
+        or (part.kind == "act" and operations("act", part.op) <= _MOST_OPERATIONS)
+        for part in parts
+    )
     whole = GRANULE * loop.per_partition % (2 * r.lanes) == 0
     return plain and whole and any(target.dtype is dt.bfloat16 for target in targets)
 

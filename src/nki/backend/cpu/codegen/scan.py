@@ -12,19 +12,20 @@ from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
 from nki.backend.cpu.loop_ir.nodes import MemRef, Scan
 from nki.base import dtype as dt
+from nki.numerics.functions.cost import operations
 from nki.numerics.llvm import F32, canonical_nan
 
 _CHAINS: Final = 4
 """Partitions side by side, so that an operation need not wait for the one before it. More of them would not help: rows
 of a power of two elements share one set of the cache.
 """
-_LONG: Final = frozenset({"power", "mod", "fmod"})
-"""Operators of so many instructions that there is nothing to wait for."""
+_MOST_OPERATIONS: Final = 100
+"""Operations of an operator; longer ones leave nothing to wait for."""
 
 
 def emit_scan(r: FunctionBuilder, s: Scan) -> None:
     """Emit ``s``."""
-    chains = 1 if any(step.op in _LONG for step in s.steps) else _CHAINS
+    chains = 1 if any(operations("alu", step.op) > _MOST_OPERATIONS for step in s.steps) else _CHAINS
     done = 0
     for count in dict.fromkeys((chains, 1)):
         whole = (s.target.rows - done) // count * count

@@ -14,11 +14,11 @@ from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.reduce import VectorTotals
 from nki.backend.cpu.codegen.row_vectors import Chunks, RowVectors
 from nki.backend.cpu.loop_ir.loop_nest import CountedLoop, loop_nest
-from nki.backend.cpu.loop_ir.nodes import Reduce, SummedRows, subexpressions
+from nki.backend.cpu.loop_ir.nodes import Expr, Reduce, SummedRows, subexpressions
 from nki.backend.cpu.loop_ir.reductions import GROUP, Nest, row_sums, vector_stream
 from nki.backend.cpu.loop_ir.streams import Cursors, Stream, partition_step, pattern_of, streams_of
 from nki.base.dtype import DType
-from nki.numerics.float32 import has_normal_exp, normal_exp
+from nki.numerics.functions import FUNCTIONS, Normal
 from nki.numerics.llvm import i64
 from nki.numerics.simd import Lanes
 
@@ -82,10 +82,11 @@ class _SummedRows:
         lanes, value = min(size, r.lanes), self.found.values.value
         places = [b.add(index, i64(at)) for at in range(0, size, lanes)]
         columns = [b.add(column, here) for here in places]
-        if size > lanes and value.kind == "act" and value.op == "exp":
+        normal = normal_of(value)
+        if size > lanes and normal is not None:
             given = [loop.value(value.args[0], here, lanes) for here in columns]
             written = partial(self._written, loop, columns)
-            vectors, result = emit_exponentials(b, given, target.dtype, written)
+            vectors, result = emit_normal_pair(b, normal, given, target.dtype, written)
         else:
             vectors = [loop.written(value, here, lanes) for here in columns]
             result = self._encoded(vectors)
@@ -103,21 +104,26 @@ class _SummedRows:
         return encode(self.r.b, result, self.found.written.dtype, has_canonical_nan=True)
 
 
-def emit_exponentials(
-    b: Builder, given: Sequence[Value], dtype: DType, others: Callable[[], Sequence[Value]]
+def normal_of(expr: Expr) -> Normal | None:
+    """The short formula of the function ``expr`` for normal results, which two vectors share."""
+    return FUNCTIONS[expr.op].normal if expr.kind == "act" else None
+
+
+def emit_normal_pair(
+    b: Builder, normal: Normal, given: Sequence[Value], dtype: DType, others: Callable[[], Sequence[Value]]
 ) -> tuple[list[Value], Value]:
-    """The exponentials of two vectors, and both side by side as elements of ``dtype``.
+    """A function of two vectors, and both results side by side as elements of ``dtype``.
 
     Mostly all are normal numbers, which takes fewer operations for the same bits.
-    ``others`` emits the exponentials of any numbers, with the canonical NaN.
+    ``others`` emits the function of any numbers, with the canonical NaN.
     """
     low, high = given
     lanes, all_lanes = Lanes(b, low), ir.IntType(low.type.count)
-    are_normal = b.icmp_signed("==", b.bitcast(has_normal_exp(lanes, given), all_lanes), ir.Constant(all_lanes, -1))
+    are_normal = b.icmp_signed("==", b.bitcast(normal.holds(lanes, given), all_lanes), ir.Constant(all_lanes, -1))
     ways: list[tuple[list[Value], Value]] = []
     with b.if_else(are_normal, likely=True) as (then, otherwise):
         with then:
-            low, high = (normal_exp(lanes, x) for x in given)
+            low, high = (normal.formula(lanes, x) for x in given)
             ways.append(([low, high, encode_normal(b, low, high, dtype)], b.block))
         with otherwise:
             low, high = others()

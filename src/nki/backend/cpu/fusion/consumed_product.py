@@ -36,13 +36,14 @@ from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Role, Tensor
+from nki.numerics.functions.cost import operations
 from nki.numerics.matmul_entry import word_routines
 from nki.target.model import Target
 
 _KINDS: Final = frozenset({"load", "value", "cast", "alu", "act"})
 """The kinds of expressions that a consumer may consist of."""
-_LONG: Final = frozenset({"gelu", "gelu_apprx_sigmoid", "gelu_apprx_tanh", "sigmoid", "silu"})
-"""Functions that take longer on rows of a panel than on whole rows, by more than the way through PSUM takes."""
+_MOST_OPERATIONS: Final = 20
+"""Operations of a function on a number; others take longer on rows of a panel, by more than the way through PSUM."""
 
 
 class ConsumedProduct(Inst):
@@ -268,7 +269,8 @@ def _fit(product: Inst, consumer: Inst, result: Tensor) -> bool:
     gemm, assign = _product_of(product), _consumer_of(consumer, result)
     if gemm is None or assign is None or gemm.target.rows != assign.target.rows:
         return False
-    return all(part.kind != "act" or part.op not in _LONG for part in subexpressions(assign.value))
+    functions = [part.op for part in subexpressions(assign.value) if part.kind == "act"]
+    return all(operations("act", name) <= _MOST_OPERATIONS for name in functions)
 
 
 def _are_apart(product: Inst, consumer: Inst) -> bool:

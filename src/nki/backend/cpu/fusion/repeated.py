@@ -22,13 +22,15 @@ from nki.ir.access_overlap import covers_tensor
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, While, touched
 from nki.ir.types import Access, Buffer, Form, Tensor
+from nki.numerics.functions.cost import operations
 
 _LOOPS: Final = frozenset({For, While})
 _MOST: Final = 3
 """Instructions that are repeated for one operand."""
 _MOST_OPERATORS: Final = 2
 """Operators on an element that take no longer than to write and to read it."""
-_CHEAP: Final = frozenset({"add", "subtract", "multiply", "square", "abs", "copy"})
+_MOST_OPERATIONS: Final = 1
+"""Operations of each."""
 
 
 class Repetition:
@@ -235,8 +237,8 @@ def _is_cheap(statement: Assign) -> bool:
         return False
     if any(part.dtype is not dt.float32 for part in parts if part.kind != "load" or part.dtype is not dt.bfloat16):
         return False
-    operators = [part.op for part in parts if part.kind in ("alu", "act")]
-    return len(operators) <= _MOST_OPERATORS and _CHEAP.issuperset(operators)
+    costs = [operations(part.kind, part.op) for part in parts if part.kind in ("alu", "act")]
+    return len(costs) <= _MOST_OPERATORS and all(cost <= _MOST_OPERATIONS for cost in costs)
 
 
 __all__ = ["Repetition"]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from nki.backend.cpu.loop_ir.nodes import Assign, Expr, Fused, Gemm, LoopStatement, Plain, Print, Reduce, Scan, flat
+from nki.numerics.functions.cost import operations
 from nki.numerics.matmul_entry import word_routines
 from nki.numerics.words.operands import PAIRS
 
@@ -21,8 +22,10 @@ _IN_PAIRS: Final = 0.0045
 """The same in pairs: 450 GFLOP/s."""
 _ELEMENT: Final = 0.08
 """Nanoseconds to load an element, or to store it."""
-_OPERATION: Final = {"act": 0.4, "gather": 1.0}
-"""Nanoseconds of an operation on an element; others than these are almost free."""
+_OPERATION: Final = 0.01
+"""Nanoseconds of an operation of a function or an operator on an element, and of a conversion."""
+_GATHER: Final = 1.0
+"""Nanoseconds to load an element from anywhere."""
 _SEQUENTIAL: Final = 0.3
 """Nanoseconds of an element in a reduction."""
 _BY_ROW: Final = 1.5
@@ -72,5 +75,13 @@ def _each(in_words: bool) -> float:
 
 def _expression(expr: Expr) -> float:
     """Nanoseconds of one element of ``expr``."""
-    own = _ELEMENT if expr.kind == "load" else _OPERATION.get(expr.kind, 0.01)
+    match expr.kind:
+        case "load":
+            own = _ELEMENT
+        case "gather":
+            own = _GATHER
+        case "act" | "alu":
+            own = _OPERATION * operations(expr.kind, expr.op)
+        case _:
+            own = _OPERATION
     return own + sum(_expression(arg) for arg in expr.args)

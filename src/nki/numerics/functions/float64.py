@@ -7,28 +7,31 @@ which the float32 result is 0, infinite or constant, so that no exponent can wra
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from nki.isa.tables.activations import SIN_LIMIT
-from nki.numerics import polynomials as table
+from nki.numerics.functions.coefficients import polynomial, table
 from nki.numerics.simd import F32, F64, I32, Lanes, Value
 
 _LOG2_E = math.log2(math.e)
 _LN2 = math.log(2.0)
 _PI_LOW = 1.2246467991473532e-16  # pi - float64(pi)
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  # of float64 sqrt(1/2)
+MILLS_DX_END: Final = 15.0
+"""z phi(z) is below half the smallest float32 from z = 14.6 on."""
 _BIG = 110.0  # e^-110 rounds to 0 in float32, even times 110; e^110 to infinity
 
 
 def _exp(lanes: Lanes, x: Value) -> Value:
     """e^x of doubles; |x| at most some hundreds."""
     n, whole = lanes.round(x, _LOG2_E)
-    p = lanes.polynomial(lanes.fma(n, -_LN2, x), table.EXP)
+    p = lanes.polynomial(lanes.fma(n, -_LN2, x), polynomial("exp"))
     return lanes.mul(p, lanes.power_of_two(F64, whole))
 
 
 def _atanh(lanes: Lanes, s: Value) -> Value:
     """2 atanh(s) for |s| <= 1/3."""
-    return lanes.mul(s, lanes.polynomial(lanes.mul(s, s), table.ATANH))
+    return lanes.mul(s, lanes.polynomial(lanes.mul(s, s), polynomial("atanh")))
 
 
 def _log(lanes: Lanes, x: Value) -> Value:
@@ -73,13 +76,13 @@ def gelu_apprx_sigmoid_dx(lanes: Lanes, x: Value) -> Value:
     return _silu_dx(lanes, lanes.mul(lanes.widen(lanes.clamp(x, -_BIG, _BIG)), 1.702))
 
 
-def gelu_dx(lanes: Lanes, x: Value) -> Value:
-    """Phi(-z) - z phi(z) at z = |x|; for positive x, 1 minus that. Both are e^(-z^2 / 2) times something smooth."""
-    z = lanes.widen(lanes.at_most(lanes.abs(x), table.MILLS_DX_END))
+def gelu_dx_tail(lanes: Lanes, x: Value) -> Value:
+    """Phi(-z) - z phi(z) with z = -x, for negative x: both are e^(-z^2 / 2) times something smooth."""
+    z = lanes.widen(lanes.at_most(lanes.abs(x), MILLS_DX_END))
     density = _exp(lanes, lanes.mul(lanes.mul(z, z), -0.5))
-    mills = lanes.div(lanes.polynomial(z, table.MILLS_OVER), lanes.polynomial(z, table.MILLS_UNDER))
-    tail = lanes.mul(density, lanes.fma(z, -1.0 / math.sqrt(2.0 * math.pi), mills))
-    return lanes.narrow(lanes.select(lanes.compare(">", x, 0.0), lanes.sub(1.0, tail), tail))
+    over, under = table("gelu_dx_tail")
+    mills = lanes.div(lanes.polynomial(z, over), lanes.polynomial(z, under))
+    return lanes.narrow(lanes.mul(density, lanes.fma(z, -1.0 / math.sqrt(2.0 * math.pi), mills)))
 
 
 def erf_dx(lanes: Lanes, x: Value) -> Value:
@@ -110,7 +113,7 @@ def sin(lanes: Lanes, x: Value) -> Value:
     wide = lanes.widen(magnitude)
     mirrored = lanes.add(lanes.sub(math.pi, wide), _PI_LOW)
     r = lanes.select(lanes.compare("<=", magnitude, math.pi / 2), wide, mirrored)
-    positive = lanes.narrow(lanes.mul(r, lanes.polynomial(lanes.mul(r, r), table.SIN)))
+    positive = lanes.narrow(lanes.mul(r, lanes.polynomial(lanes.mul(r, r), polynomial("sin"))))
 
     def cubic() -> Value:
         past = lanes.sub(wide, math.pi)
@@ -127,7 +130,7 @@ def arctan(lanes: Lanes, x: Value) -> Value:
     magnitude = lanes.abs(lanes.widen(x))
     above = lanes.compare(">", magnitude, 1.0)
     t = lanes.select(above, lanes.div(1.0, magnitude), magnitude)
-    angle = lanes.mul(t, lanes.polynomial(lanes.mul(t, t), table.ARCTAN))
+    angle = lanes.mul(t, lanes.polynomial(lanes.mul(t, t), polynomial("arctan")))
     return lanes.copysign(lanes.narrow(lanes.select(above, lanes.sub(math.pi / 2, angle), angle)), x)
 
 
