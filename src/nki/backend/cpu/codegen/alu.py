@@ -8,9 +8,7 @@ from llvmlite import ir
 
 from nki.isa.tables.alu import TABLE
 from nki.numerics.activations import emit_power
-from nki.numerics.llvm import constant, intrinsic, like
-
-F64: Final = ir.DoubleType()
+from nki.numerics.llvm import F64, constant, intrinsic, like
 
 _COMPARE: Final = {"equal": "==", "greater_equal": ">=", "greater": ">", "less_equal": "<=", "less": "<"}
 _LOGICAL: Final = {"logical_and": "and_", "logical_or": "or_", "logical_xor": "xor"}

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.reduce import Nest, VectorTotals, chains_of, in_all_lanes, nest_of, vector_stream
 from nki.backend.cpu.codegen.row_vectors import Block, RowVectors
 from nki.backend.cpu.codegen.streams import Cursors
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Expr, LoopStatement, MemRef, Reduce, loads, subexpressions
+from nki.numerics.llvm import I64
 
 
 def emit_halves(r: FunctionBuilder, even: LoopStatement, odd: LoopStatement) -> bool:

@@ -13,13 +13,13 @@ from nki.backend.cpu.codegen.alu import ANY_ORDER, IDENTITIES, emit_alu, emit_bi
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.elementwise import materialize_strided
 from nki.backend.cpu.codegen.extremes import RELATIONS, QuickExtreme
-from nki.backend.cpu.codegen.function import I32, I64, Builder, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, coalesced, loop_nest
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of, streams_of
 from nki.backend.cpu.loop_ir.nodes import Reduce
 from nki.isa.tables.alu import BITS
-from nki.numerics.llvm import canonical_nan, constant
+from nki.numerics.llvm import I32, I64, canonical_nan, constant
 
 CHAINS: Final = (16, 8, 4, 2, 1)
 """Sequential reductions that run side by side, so that one addition need not wait for the one before it."""

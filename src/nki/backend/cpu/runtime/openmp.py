@@ -23,20 +23,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from llvmlite import ir
+from nki.backend.cpu.runtime import native
 
-from nki.backend.cpu.runtime import parallel_region, poll, team
-from nki.backend.cpu.runtime.dispatch import I32, I64, POINTER, VOID, WALK, element, walk_address
-from nki.backend.cpu.runtime.enter import default_environment
-from nki.backend.cpu.runtime.frame import CONTROL, TEAM, THREADS
-from nki.backend.cpu.runtime.interpreter import call_api, call_compiled
-from nki.numerics.jit import engine
-from nki.numerics.llvm import i64
-
-_REGION: Final = ir.FunctionType(VOID, [POINTER])
-_PARALLEL: Final = ir.FunctionType(VOID, [POINTER, POINTER, I32, I32])
-_THREAD_NUMBER: Final = ir.FunctionType(I32, [])
-_RUN: Final = ir.FunctionType(VOID, [POINTER, I64, POINTER, POINTER, I64, I64])
 _LAUNCH: Final = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -50,7 +38,7 @@ class OpenMP:
     thread_number: int
 
     def run(self, table: int, rows: int, args: int, frame: int) -> None:
-        """Like :func:`~nki.backend.cpu.runtime.enter.run_with_team`, for a frame with a team without threads."""
+        """Like :func:`~nki.backend.cpu.runtime.native.run_with_team`, for a frame with a team without threads."""
         _run()(table, rows, args, frame, self.parallel, self.thread_number)
 
 
@@ -74,62 +62,4 @@ def of_torch() -> OpenMP | None:
 
 @cache
 def _run() -> Callable[[int, int, int, int, int, int], None]:
-    return ctypes.PYFUNCTYPE(None, *_LAUNCH)(engine().fixed("nki_openmp", _module)["nki_run_on_openmp"])
-
-
-def _module() -> ir.Module:
-    module = ir.Module("nki_openmp")
-    member = _add_member(module, team.add_walk_range(module))
-    _add_run(module, member)
-    return module
-
-
-def _add_run(module: ir.Module, member: ir.Function) -> None:
-    """``void nki_run_on_openmp(table, rows, args, frame, parallel, thread_number)``."""
-    function = ir.Function(
-        module, ir.FunctionType(VOID, [POINTER, I64, POINTER, POINTER, I64, I64]), "nki_run_on_openmp"
-    )
-    b: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    table, rows, args, frame, parallel, thread_number = function.args
-    record = b.alloca(ir.ArrayType(I64, len(_RECORD)))
-    record.type = POINTER
-    for number, value in enumerate((table, rows, args, frame, thread_number)):
-        b.store(value, poll.word(b, record, number))
-    state = call_api(b, "PyEval_SaveThread", POINTER, [])
-    call_compiled(b, parallel_region.begin_address(), parallel_region.FRAME, [frame])
-    members = element(b, frame, i64(TEAM), POINTER)
-    with b.if_else(b.icmp_signed("==", b.ptrtoint(members, I64), i64(0)), likely=False) as (then, otherwise):
-        with then, default_environment(b):
-            b.call(engine().declared(module, walk_address(), WALK), [table, rows, args, frame])
-        with otherwise:
-            b.atomic_rmw("xchg", team.word(b, members, team.STOP), i64(0), "seq_cst")
-            threads = b.trunc(element(b, frame, i64(THREADS), I64), I32)
-            b.call(b.inttoptr(parallel, _PARALLEL.as_pointer()), [member, record, threads, ir.Constant(I32, 0)])
-    call_compiled(b, parallel_region.end_address(), parallel_region.FRAME, [frame])
-    call_api(b, "PyEval_RestoreThread", VOID, [state])
-    poll.raise_kept(b, poll.slot(b, frame, CONTROL))
-    b.ret_void()
-
-
-_RECORD: Final = ("table", "rows", "args", "frame", "thread_number")
-"""Words that the members of a parallel region get, on the stack of its leader."""
-
-
-def _add_member(module: ir.Module, walk: ir.Function) -> ir.Function:
-    """``void nki_member(i64* record)``: the part of a thread in a parallel region."""
-    function = ir.Function(module, _REGION, "nki_member")
-    b: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    table, rows, args, frame, thread_number = (
-        element(b, function.args[0], i64(number), I64 if name in ("rows", "thread_number") else POINTER)
-        for number, name in enumerate(_RECORD)
-    )
-    members = element(b, frame, i64(TEAM), POINTER)
-    index = b.sext(b.call(b.inttoptr(thread_number, _THREAD_NUMBER.as_pointer()), []), I64)
-    with default_environment(b), b.if_else(b.icmp_signed("==", index, i64(0))) as (then, otherwise):
-        with then:
-            b.call(engine().declared(module, walk_address(), WALK), [table, rows, args, frame])
-            team.stop(b, members)
-        with otherwise:
-            team.help_until_stop(b, walk, members, index)
-    b.ret_void()
-    return function
+    return ctypes.PYFUNCTYPE(None, *_LAUNCH)(native.address("run_on_openmp"))
