@@ -1,4 +1,4 @@
-"""The text of native code that no kernel changes: made from its C files, as Python knows its words, for every machine."""
+"""Native code that no kernel changes: made from its C files, with the words that Python has, for every machine."""
 
 from __future__ import annotations
 
