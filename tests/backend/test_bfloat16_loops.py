@@ -13,7 +13,6 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.codegen.fused_loop import inlined
 from nki.backend.cpu.fusion.chain import Chain
-from nki.backend.cpu.fusion.fuse import fuse
 from nki.backend.cpu.fusion.lowering import lower_chain
 from nki.backend.cpu.loop_ir.nodes import Assign, Reduce, subexpressions
 from nki.compiler.executable import lower
@@ -143,7 +142,7 @@ def test_a_square_has_one_operand() -> None:
     x = special(64, 300)
     with np.errstate(all="ignore"):
         both(squares, x)
-    (chain,) = fuse(lower(nki.jit(squares).compile(x).kernel)).instructions()
+    (chain,) = lower(nki.jit(squares).compile(x).kernel).instructions()
     statements = lower_chain(chain).statements
     (product,) = (s for s in statements if isinstance(s, Assign) and s.value.kind == "cast")
     (total,) = (s for s in statements if isinstance(s, Reduce))
@@ -203,9 +202,7 @@ def test_a_choice_is_part_of_a_chain(columns: int, dtype: Any) -> None:
     with np.errstate(all="ignore"):
         both(chosen, x, column)
     (chain,) = (
-        inst
-        for inst in fuse(lower(nki.jit(chosen).compile(x, column).kernel)).instructions()
-        if isinstance(inst, Chain)
+        inst for inst in lower(nki.jit(chosen).compile(x, column).kernel).instructions() if isinstance(inst, Chain)
     )
     parts = ["memset", "tensor_scalar", "tensor_copy_predicated", "tensor_reduce"]
     assert [part.mnemonic for part in chain.parts] == parts

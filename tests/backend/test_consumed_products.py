@@ -11,7 +11,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.fusion.consumed_product import ConsumedProduct, consume_products
+from nki.backend.cpu.fusion.consumed_product import ConsumedProduct
 from nki.compiler.executable import lower
 from nki.numerics.matmul_entry import word_routines
 from tests.support.both_executors import both, numbers
@@ -164,7 +164,7 @@ def operands(shape: tuple[int, int, int], dtype: Any = BF16) -> list[Any]:
 
 
 def consumed(kernel: Any, arrays: list[Any]) -> int:
-    program = consume_products(lower(nki.jit(kernel).compile(*arrays).kernel))
+    program = lower(nki.jit(kernel).compile(*arrays).kernel)
     return sum(isinstance(inst, ConsumedProduct) for inst in program.core.instructions())
 
 

@@ -15,7 +15,6 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.fusion.chain import Chain
-from nki.backend.cpu.fusion.fuse import fuse
 from nki.backend.cpu.fusion.lowering import lower_chain
 from nki.backend.cpu.fusion.states import MOST_PARTS
 from nki.backend.cpu.runtime import routines, stored_routines
@@ -217,7 +216,7 @@ def like(tile, dtype=nl.float32):
 
 def chains(kernel: Any, *arguments: Any) -> list[Chain]:
     """The chains in the program of a kernel."""
-    fused = fuse(lower(nki.jit(kernel).compile(*arguments).kernel))
+    fused = lower(nki.jit(kernel).compile(*arguments).kernel)
     return [inst for inst in fused.instructions() if isinstance(inst, Chain)]
 
 
@@ -439,7 +438,7 @@ def test_numbers_that_each_launch_passes() -> None:
     x = numbers(128, 40)
     for factor, offset in ((0.5, 1.0), (-2.0, 0.25)):
         np.testing.assert_array_equal(kernel(x, factor, offset), (x * np.float32(3) + np.float32(offset)) * factor)
-    fused = fuse(lower(kernel.compile(x, 0.5, 1.0).kernel))
+    fused = lower(kernel.compile(x, 0.5, 1.0).kernel)
     assert [inst.mnemonic for inst in fused.core.body] == ["chain"]
 
 

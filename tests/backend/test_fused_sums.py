@@ -12,7 +12,6 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.fusion.chain import Chain
-from nki.backend.cpu.fusion.fuse import fuse
 from nki.backend.cpu.loop_ir.lower import lower
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, LoopStatement, Reduce
 from nki.backend.cpu.runtime import routines
@@ -125,7 +124,7 @@ def softmax(x):
 
 def riding(kernel: Any, *arguments: Any) -> list[Chain]:
     """The chains of a kernel that end in a sum."""
-    fused = fuse(executable.lower(nki.jit(kernel).compile(*arguments).kernel))
+    fused = executable.lower(nki.jit(kernel).compile(*arguments).kernel)
     chains = [inst for inst in fused.instructions() if isinstance(inst, Chain)]
     return [chain for chain in chains if chain.parts[-1].mnemonic == "tensor_reduce"]
 

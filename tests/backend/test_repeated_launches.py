@@ -16,7 +16,6 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.runtime import launch as native
 from nki.base.errors import DeadlockError, NkiError, OutOfBoundsError
-from nki.ir.layout import DENSE
 from tests.support import repeated_launches, repetition
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +46,7 @@ def repeated(
     """What the plugin notes about a launch on ``x`` whose result was ``expected``."""
     session = repetition.Session()
     executable = doubled.compile(x)
-    kernel = repetition.Repetition(executable, DENSE, session)
+    kernel = repetition.Repetition(executable, session)
     arrays = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (x, expected)]
     with repetition.repeating():
         kernel.run(executable, repetition.Launch(arrays[:1], arrays[1:], error=error))

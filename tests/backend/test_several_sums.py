@@ -13,7 +13,6 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.fusion.chain import Chain
-from nki.backend.cpu.fusion.fuse import fuse
 from nki.backend.numpy import executor
 from nki.compiler.executable import lower
 from nki.ir.instruction import Inst
@@ -77,7 +76,7 @@ def inputs(shape: tuple[int, int], dtype: Any) -> list[Any]:
 
 def fused(kernel: Any, *arguments: Any) -> list[Inst]:
     """The instructions of a kernel after fusion."""
-    return list(fuse(lower(nki.jit(kernel).compile(*arguments).kernel)).instructions())
+    return list(lower(nki.jit(kernel).compile(*arguments).kernel).instructions())
 
 
 def sums(kernel: Any, *arguments: Any) -> list[int]:

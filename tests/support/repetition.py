@@ -42,7 +42,6 @@ from nki.base.errors import NkiError
 from nki.compiler import pipeline
 from nki.compiler.float_arguments import for_formulas
 from nki.ir.instruction import Inst
-from nki.ir.layout import DENSE
 from nki.ir.loop import Statement
 from nki.ir.program import Program
 from nki.numerics.floating_point import default_environment
@@ -146,14 +145,14 @@ def _steps(body: Iterable[Statement]) -> int:
     return sum(1 if isinstance(s, Inst) else region_builder.rounds_of(s) * _steps(s.body) for s in body)
 
 
-def _linked(program: Program, layout: Any) -> native.Executable:
+def _linked(program: Program) -> native.Executable:
     """Native code whose every region is shared."""
     with (
         mock.patch.object(region_builder, "WORTHWHILE", 0.0),
         mock.patch.object(region_builder, "LEAST_WORK", 0.0),
         default_environment(),
     ):
-        executable = native.Executable(program, layout=layout, runtime=_runtime)
+        executable = native.Executable(program, runtime=_runtime)
     executable.__dict__["_shared"] = float("inf")
     return executable
 
@@ -206,8 +205,7 @@ class Launch:
 class Repetition:
     """The kernel of one executable, and what its launches gave so far."""
 
-    def __init__(self, executable: native.Executable, layout: Any, notes: Session | None = None) -> None:
-        self.layout = layout
+    def __init__(self, executable: native.Executable, notes: Session | None = None) -> None:
         self.session = notes or session
         self.sizes = [spec.nbytes for spec in (*executable.kernel.inputs, *executable.kernel.outputs)]
         self.inputs = len(executable.inputs)
@@ -224,7 +222,7 @@ class Repetition:
         """Repeat ``launch``, and note what differs."""
         lowered: Program = executable.__dict__["_program"]
         if self.shared is None:
-            self.shared = _linked(lowered, self.layout)
+            self.shared = _linked(lowered)
         for number, threads in enumerate(THREADS):
             with _on_threads(threads):
                 self.launch(executable, launch, number, f"{threads} threads")
@@ -266,7 +264,7 @@ class Repetition:
 
             def work() -> list[Array]:
                 with default_environment():
-                    results = executor.run(program, launch.inputs, layout=self.layout)
+                    results = executor.run(program, launch.inputs)
                 return [np.ascontiguousarray(result).reshape(-1).view(np.uint8) for result in results]
 
             self.compare(executable, work, launch, "the simulator")
@@ -310,8 +308,7 @@ _first_init, _first_launch = native.Executable.__init__, native.Executable.launc
 
 def _init(self: native.Executable, *args: Any, **kwargs: Any) -> None:
     _first_init(self, *args, **kwargs)
-    layout = kwargs.get("layout", args[2] if len(args) > 2 else DENSE)
-    self.__dict__["repetition"] = None if is_repeating() else Repetition(self, layout)
+    self.__dict__["repetition"] = None if is_repeating() else Repetition(self)
 
 
 def _launch(

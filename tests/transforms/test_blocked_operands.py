@@ -105,7 +105,7 @@ def odd_window(left, right):
 
 def in_blocks(kernel: Any, *arguments: Any) -> tuple[int, int]:
     """The instructions that fill tiles in blocks, and the products that read them."""
-    insts: list[Inst] = list(lower(nki.jit(kernel).compile(*arguments).kernel).instructions())
+    insts: list[Inst] = list(lower(nki.jit(kernel).compile(*arguments).kernel, "gather_scatter").instructions())
 
     def count(accesses: Any) -> int:
         return sum(a.shape[-1] == BLOCK and a.strides[0] == BLOCK for inst in insts for a in accesses(inst))

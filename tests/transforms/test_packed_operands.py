@@ -102,7 +102,7 @@ def once(left, right):
 
 def packings(kernel: Any, *arguments: Any) -> tuple[int, int]:
     """The copies that pack moving operands, and the products that read what is packed."""
-    insts: list[Inst] = list(lower(nki.jit(kernel).compile(*arguments).kernel).instructions())
+    insts: list[Inst] = list(lower(nki.jit(kernel).compile(*arguments).kernel, "gather_scatter").instructions())
     writes = sum(is_panels(access) for inst in insts for access in inst.writes())
     return writes, sum(is_panels(access) for inst in insts for access in inst.reads())
 
@@ -142,7 +142,7 @@ def test_copies_of_tiles_stay_behind_what_writes_the_tile() -> None:
 
 def distances_of_packings(kernel: Any) -> list[int]:
     """Products and copies from each copy that packs a moving operand to the next one."""
-    insts = lower(nki.jit(kernel).compile(bfloat16(96, 64), bfloat16(96, 128)).kernel).instructions()
+    insts = lower(nki.jit(kernel).compile(bfloat16(96, 64), bfloat16(96, 128)).kernel, "gather_scatter").instructions()
     seen = [is_packing for inst in insts if (is_packing := packs(inst)) or inst.effects.accumulation is not None]
     places = [place for place, is_packing in enumerate(seen) if is_packing]
     return [after - place for place, after in itertools.pairwise(places)]

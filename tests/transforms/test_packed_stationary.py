@@ -165,7 +165,7 @@ def is_packed(access: Access) -> bool:
 
 def packings(kernel: Any, *arguments: Any) -> tuple[int, int]:
     """The copies that pack stationary operands, and the products that read what is packed."""
-    insts: list[Inst] = list(lower(nki.jit(kernel).compile(*arguments).kernel).instructions())
+    insts: list[Inst] = list(lower(nki.jit(kernel).compile(*arguments).kernel, "gather_scatter").instructions())
     writes = sum(is_packed(access) for inst in insts for access in inst.writes())
     return writes, sum(is_packed(access) for inst in insts for access in inst.reads())
 
@@ -314,7 +314,7 @@ def test_random_steps_pack_often() -> None:
         source = random.Random(seed)
         depth, width = source.choice((32, 64, 96, 128, 100)), source.choice((64, 128, 192, 256))
         arrays = [bfloat16(depth, columns) for columns in (width, width, 160)]
-        insts = lower(steps_of.compile(*arrays, some_steps(source, width)).kernel).instructions()
+        insts = lower(steps_of.compile(*arrays, some_steps(source, width)).kernel, "gather_scatter").instructions()
         packed += any(is_packed(access) for inst in insts for access in inst.reads())
     assert packed >= 4
 

@@ -40,7 +40,7 @@ def tiled(left, right):
 
 def lowered(kernel: Any, *arguments: Any) -> list[Inst]:
     """The instructions that native code runs."""
-    return list(lower(nki.jit(kernel).compile(*arguments).kernel).instructions())
+    return list(lower(nki.jit(kernel).compile(*arguments).kernel, "gather_scatter").instructions())
 
 
 def loads(instructions: list[Inst]) -> list[Inst]:

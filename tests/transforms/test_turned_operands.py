@@ -160,7 +160,7 @@ def turned_over_another(left, right):
 
 
 def lowered(kernel: Any, *arguments: Any) -> Program:
-    return lower(nki.jit(kernel).compile(*arguments).kernel)
+    return lower(nki.jit(kernel).compile(*arguments).kernel, "gather_scatter")
 
 
 def copies(program: Program) -> int:

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nki import target as targets
+from nki.backend.cpu.fusion.consumed_product import ConsumeProducts
+from nki.backend.cpu.fusion.fuse import Fuse
 from nki.backend.cpu.runtime import launch as native
 from nki.backend.cpu.runtime.routines import Progress
 from nki.base import gc_pause, knobs
@@ -18,7 +20,6 @@ from nki.compiler.cache import store
 from nki.compiler.cache.captured_values import Seen
 from nki.compiler.errors import BugReports
 from nki.compiler.float_arguments import for_formulas, for_values
-from nki.ir.layout import DENSE, Layout
 from nki.ir.program import Program
 from nki.ir.stage import Stage
 from nki.ir.text import artifact
@@ -54,14 +55,19 @@ NATIVE_STAGES: tuple[Stage, ...] = (
     BlockOperands(_has_blocks),
     PadSums(),
     ExpandIndirect(),
+    ConsumeProducts(),
+    Fuse(),
 )
 """The stages after ``NATIVE_STOP`` that prepare a program for linking."""
 
 
-def lower(program: Program) -> Program:
-    """Lower a placed ``program`` to the form that native code runs; with ``NKI_PRECISE_FP=0`` in float32."""
+def lower(program: Program, stop: str | None = None) -> Program:
+    """Lower a placed ``program`` to the form that native code runs; with ``NKI_PRECISE_FP=0`` in float32.
+
+    ``stop`` names the last stage, if not all are to run.
+    """
     stages = NATIVE_STAGES if knobs.precise_fp() else (PromoteFloat32(), *NATIVE_STAGES)
-    return pipeline.run_stages(program, targets.find(program.target), stages)
+    return pipeline.run_stages(program, targets.find(program.target), stages, stop)
 
 
 class Executable(native.Executable):
@@ -78,10 +84,10 @@ class Executable(native.Executable):
     forms: Sequence[Any] | None = None
     """Descriptions of its results in the words of the bridge that launches it, found at its first launch."""
 
-    def __init__(self, kernel: Program, progress: Progress | None = None, layout: Layout = DENSE) -> None:
+    def __init__(self, kernel: Program, progress: Progress | None = None) -> None:
         self.precise = knobs.precise_fp()
         with BugReports(), gc_pause.paused():
-            super().__init__(lower(kernel), progress, layout)
+            super().__init__(lower(kernel), progress)
         self.kernel = kernel
 
     def artifact(self) -> Path:

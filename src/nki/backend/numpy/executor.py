@@ -25,7 +25,6 @@ from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.indirection.gather_offsets import Offsets, group_of, index_reads, indirect_operands, lists
 from nki.ir.indirection.runtime_index import largest_index, out_of_bounds, split_rows
 from nki.ir.instruction import Inst
-from nki.ir.layout import DENSE, Layout
 from nki.ir.loop import Loop, Statement, While, note_loop
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, is_element_indexed
@@ -411,9 +410,9 @@ Watch = Callable[[CoreProgram, Reference], ExecutionObserver]
 """Makes the observer of the program of one core and of its executor."""
 
 
-def run(kernel: Program, inputs: list[Array], watch: Watch | None = None, layout: Layout = DENSE) -> list[Array]:
+def run(kernel: Program, inputs: list[Array], watch: Watch | None = None) -> list[Array]:
     """Run ``kernel`` on dense arrays in the order of its inputs; new arrays for its outputs."""
-    memory = Memory(layout)
+    memory = Memory()
     for tensor, array in zip(kernel.inputs, inputs, strict=True):
         memory.bind(tensor, array)
         if tensor in kernel.outputs:

@@ -1,4 +1,4 @@
-"""Contents of the tensors of a program: blocks of bytes that a layout addresses."""
+"""Contents of the tensors of a program, each in a block of bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.ir.layout import DENSE, Address, Layout
 from nki.ir.program import Program
 from nki.ir.rng_state import initial
 from nki.ir.types import Access, Tensor
@@ -19,8 +18,7 @@ Bytes = NDArray[np.uint8]
 class Memory:
     """A block of bytes for each tensor, allocated when first touched and poisoned until written."""
 
-    def __init__(self, layout: Layout = DENSE) -> None:
-        self.layout = layout
+    def __init__(self) -> None:
         self._blocks: dict[Tensor, Bytes] = {}
         self._borrowed: set[Tensor] = set()
 
@@ -51,14 +49,12 @@ class Memory:
         contents = initial(tensor)
         if contents is not None:
             return contents.reshape(-1).view(np.uint8)
-        count = self.layout.nbytes(tensor) // tensor.dtype.itemsize
-        return np.frombuffer(tensor.dtype.poison * count, np.uint8).copy()
+        return np.frombuffer(tensor.dtype.poison * tensor.elements, np.uint8).copy()
 
-    def address(self, access: Access) -> Address[Bytes]:
+    def address(self, access: Access) -> tuple[Bytes, int, tuple[int, ...]]:
         """The block of the tensor of ``access``, byte offset and byte strides."""
-        displacement = self.layout.displacement
-        strides = tuple([displacement(access, step) for step in access.strides])
-        return Address(self._block(access.tensor), displacement(access, access.offset), strides)
+        size = access.dtype.itemsize
+        return self._block(access.tensor), access.offset * size, tuple([step * size for step in access.strides])
 
     def window(self, access: Access) -> Array:
         """A writable view of the elements of ``access``, in its shape."""

@@ -7,19 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from nki.backend.numpy.memory import Bytes, Memory
-from nki.ir.layout import Address, PartitionLayout
 from nki.ir.types import Access, Buffer, Tensor
 from nki.target.model import Target
-
-
-class _MemoryRows(PartitionLayout):
-    """The layout of tiles in the memories of a target: each partition is a row of the memory."""
-
-    def __init__(self, target: Target) -> None:
-        self.rows = {Buffer.sbuf: target.sbuf_partition_bytes, Buffer.psum: target.psum_partition_bytes}
-
-    def pitch(self, tensor: Tensor) -> int:
-        return self.rows[tensor.buffer]
 
 
 class PlacedMemory(Memory):
@@ -32,8 +21,9 @@ class PlacedMemory(Memory):
     def __init__(self, target: Target, placement: Mapping[Tensor, tuple[int, int]]) -> None:
         super().__init__()
         self._placement = placement
-        self._rows = _MemoryRows(target)
-        self._bytes = {b: np.full(target.partitions * row, 0xFF, np.uint8) for b, row in self._rows.rows.items()}
+        self._rows = {Buffer.sbuf: target.sbuf_partition_bytes, Buffer.psum: target.psum_partition_bytes}
+        """Bytes from partition to partition."""
+        self._bytes = {b: np.full(target.partitions * row, 0xFF, np.uint8) for b, row in self._rows.items()}
 
     def other_core(self, target: Target, placement: Mapping[Tensor, tuple[int, int]]) -> PlacedMemory:
         """The memory of another core of the launch: an SBUF and a PSUM of its own, and the same tensors in HBM."""
@@ -41,15 +31,21 @@ class PlacedMemory(Memory):
         other._blocks, other._borrowed = self._blocks, self._borrowed
         return other
 
-    def address(self, access: Access) -> Address[Bytes]:
+    def address(self, access: Access) -> tuple[Bytes, int, tuple[int, ...]]:
         tensor = access.tensor
         place = self._placement.get(tensor) or tensor.address
         if place is None or tensor.buffer not in self._bytes:
             return super().address(access)
-        displacement = self._rows.displacement
-        first = place[0] * self._rows.pitch(tensor) + place[1]
-        strides = tuple([displacement(access, step) for step in access.strides])
-        return Address(self._bytes[tensor.buffer], first + displacement(access, access.offset), strides)
+        first = place[0] * self._rows[tensor.buffer] + place[1]
+        strides = tuple([self._displacement(access, step) for step in access.strides])
+        return self._bytes[tensor.buffer], first + self._displacement(access, access.offset), strides
+
+    def _displacement(self, access: Access, elements: int) -> int:
+        """Bytes between two elements of the tensor of ``access`` that are ``elements`` apart in it."""
+        # Any dimension may step over partitions: MX instructions take their scales from four partitions in 32.
+        partitions, columns = divmod(abs(elements), access.partition_step)
+        distance = partitions * self._rows[access.buffer] + columns * access.dtype.itemsize
+        return distance if elements >= 0 else -distance
 
 
 __all__ = ["PlacedMemory"]

@@ -9,9 +9,9 @@ consumer adds the panel to what it reads there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from nki.backend.cpu.fusion.chain import form_of_signature
 from nki.backend.cpu.loop_ir.aliases import aliases
@@ -28,13 +28,16 @@ from nki.backend.cpu.loop_ir.nodes import (
     subexpressions,
 )
 from nki.base import dtype as dt
+from nki.base import knobs
 from nki.ir.declaration.fields import Field
 from nki.ir.effects import Accumulation, Effects
 from nki.ir.instruction import Inst
 from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Program
+from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Role, Tensor
 from nki.numerics.matmul_entry import word_routines
+from nki.target.model import Target
 
 _KINDS: Final = frozenset({"load", "value", "cast", "alu", "act"})
 """The kinds of expressions that a consumer may consist of."""
@@ -176,14 +179,23 @@ def _is_like(memref: MemRef, target: MemRef) -> bool:
     return (memref.rows, memref.columns) == (target.rows, target.columns) and memref.dtype is dt.float32
 
 
-def consume_products(program: Program) -> Program:
-    """``program`` with products and their consumers as one instruction, on a processor that multiplies words."""
-    cores = [_consumed(core) for core in program.cores]
-    return program if all(core is None for core in cores) else _with(program, cores)
+@dataclass(frozen=True)
+class ConsumeProducts(CoreStage):
+    """Make products and their consumers one instruction, on a processor that multiplies words."""
 
+    name: ClassVar[str] = "epilogue"
 
-def _with(program: Program, cores: Sequence[CoreProgram | None]) -> Program:
-    return program.with_cores([new or old for new, old in zip(cores, program.cores, strict=True)])
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
+        """``core`` with such instructions."""
+        return _consumed(core) or core
+
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """Nobody reads a result that is nowhere in memory; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
+        for core in after.cores if knobs.check_stages() else ():
+            results = {inst.result for inst in core.instructions() if isinstance(inst, ConsumedProduct)}
+            adding = {a.tensor for inst in core.instructions() for a in inst.writes()}
+            lost = [a.name for inst in core.instructions() for a in inst.reads() if a.tensor in results - adding]
+            assert not lost, f"epilogue left nobody to write {lost}"
 
 
 def _consumed(core: CoreProgram) -> CoreProgram | None:

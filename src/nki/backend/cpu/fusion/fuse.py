@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Sequence
-from dataclasses import replace
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import ClassVar, cast
 
 from nki.backend.cpu.fusion.chain import Chain, is_same_window
 from nki.backend.cpu.fusion.components import Sizes, components
@@ -18,20 +18,41 @@ from nki.backend.cpu.fusion.dead_windows import DeadWindows, Path
 from nki.backend.cpu.fusion.gathered_sums import gather_sums
 from nki.backend.cpu.fusion.repeated import Repetition
 from nki.backend.cpu.fusion.states import Edge, State, root
+from nki.base import knobs
 from nki.ir.access_overlap import may_overlap
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program
+from nki.ir.stage import Stage
 from nki.ir.types import Access, Tensor
+from nki.target.model import Target
 
 
-def fuse(program: Program) -> Program:
-    """``program`` with chains in place of their parts."""
-    shared = program.shared() if len(program.cores) > 1 else ()
-    seen = {*program.inputs, *program.outputs, *shared}
-    fixed = {*program.inputs}.difference(program.outputs, shared)
-    cores = [fuse_core(core, seen, fixed) for core in program.cores]
-    return program.with_cores(cores) if any(map(operator.is_not, cores, program.cores)) else program
+@dataclass(frozen=True)
+class Fuse(Stage):
+    """Put chains in place of their parts."""
+
+    name: ClassVar[str] = "fuse"
+
+    def run(self, program: Program, target: Target) -> Program:  # noqa: ARG002  # as all stages
+        """``program`` with chains in place of their parts."""
+        shared = program.shared() if len(program.cores) > 1 else ()
+        seen = {*program.inputs, *program.outputs, *shared}
+        fixed = {*program.inputs}.difference(program.outputs, shared)
+        cores = [fuse_core(core, seen, fixed) for core in program.cores]
+        return program.with_cores(cores) if any(map(operator.is_not, cores, program.cores)) else program
+
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """All that others read is written as before; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
+        if not knobs.check_stages():
+            return
+        seen = {*after.outputs, *after.shared()}
+        for old, core in zip(before.cores, after.cores, strict=True):
+            written, kept = (
+                {access.tensor for inst in each.instructions() for access in inst.writes()} & seen
+                for each in (old, core)
+            )
+            assert written == kept, f"fuse left nobody to write {[t.name for t in written - kept]}"
 
 
 def fuse_core(core: CoreProgram, seen: Collection[Tensor], fixed: Collection[Tensor]) -> CoreProgram:

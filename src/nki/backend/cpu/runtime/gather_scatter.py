@@ -49,7 +49,7 @@ class StepRows:
         return start
 
     def _place(self, tensor: Tensor) -> None:
-        self._storage.place(tensor, SCRATCH, self._allocate(self._storage.layout.nbytes(tensor)))
+        self._storage.place(tensor, SCRATCH, self._allocate(tensor.nbytes))
 
     def gather(self, site: int) -> list[Row]:
         """Rows that look up offsets and gather; ``site`` is the trap site of a wrong offset."""
@@ -70,16 +70,16 @@ class StepRows:
         assert dynamic is not None
         source, storage = dynamic.source, self._storage
         counts = [source.shape[0] // self._group, self._group, operand.dense.shape[1]]
-        bounds = [storage.layout.displacement(access, dynamic.step), largest_index(access), site, operand.order]
+        bounds = [dynamic.step * access.dtype.itemsize, largest_index(access), site, operand.order]
         slot, offset, strides = storage.address(source)
         args = [slot, offset, SCRATCH, offsets, *strides, *counts, *bounds, source.dtype.itemsize]
         return native.address("offsets"), args
 
     def _move(self, operand: IndirectOperand, offsets: int) -> list[int]:
         slot, offset, strides = self._storage.address(operand.operand)
-        dense = self._storage.address(operand.dense)
+        base, start, steps = self._storage.address(operand.dense)
         shape = [operand.dense.shape[0], self._group, operand.dense.shape[1], operand.dense.dtype.itemsize]
-        return [slot, offset, SCRATCH, offsets, dense.base, dense.offset, strides[0], dense.strides[0], *shape]
+        return [slot, offset, SCRATCH, offsets, base, start, strides[0], steps[0], *shape]
 
     def _scatter(self, operand: IndirectOperand, offsets: int) -> Row:
         routine, args = native.address("scatter"), self._move(operand, offsets)

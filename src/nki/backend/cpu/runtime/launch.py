@@ -22,7 +22,6 @@ from nki.base.device_print import running_as
 from nki.ir.constant import Constant
 from nki.ir.floats.runtime_float import evaluate
 from nki.ir.indirection.runtime_index import out_of_bounds
-from nki.ir.layout import DENSE, Layout
 from nki.ir.loop import note_loop
 from nki.ir.program import CoreProgram, Program
 from nki.rendezvous.protocol import deadlock
@@ -79,9 +78,7 @@ class Executable:
     them.
     """
 
-    def __init__(
-        self, program: Program, progress: Progress | None = None, layout: Layout = DENSE, runtime: Runtime = RUNTIME
-    ) -> None:
+    def __init__(self, program: Program, progress: Progress | None = None, runtime: Runtime = RUNTIME) -> None:
         started = time.perf_counter()
         self.kernel = program
         self.name = program.name
@@ -91,7 +88,7 @@ class Executable:
         self.changes = program.signature.changed_inputs()
         """The inputs that it returns, changed: position among the inputs by that among the outputs."""
         with gc_pause.paused():
-            self.linked = link(program, progress, layout)
+            self.linked = link(program, progress)
         self._runtime = runtime
         sizes = [(number, tensor.nbytes) for number, tensor in enumerate(program.outputs, len(self.inputs))]
         self._large = [(number, nbytes) for number, nbytes in sizes if nbytes >= huge_pages.LEAST]

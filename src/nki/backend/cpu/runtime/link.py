@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.analysis.definite_initialization import maybe_uninitialized
-from nki.backend.cpu.fusion.consumed_product import consume_products
-from nki.backend.cpu.fusion.fuse import fuse
 from nki.backend.cpu.loop_ir.nodes import GRANULE
 from nki.backend.cpu.runtime import barrier, native, region_builder, routines
 from nki.backend.cpu.runtime.frame import ARGS, aligned
@@ -28,7 +26,6 @@ from nki.ir.floats.runtime_float import Formula, RuntimeFloat, show
 from nki.ir.indirection.gather_compute_scatter import GatherComputeScatter
 from nki.ir.indirection.runtime_index import largest_index
 from nki.ir.instruction import Inst
-from nki.ir.layout import DENSE, Layout
 from nki.ir.loop import Loop, Statement, While, touched, with_numbers
 from nki.ir.program import CoreProgram, Program
 from nki.ir.rng_state import initial
@@ -78,12 +75,11 @@ class LinkedProgram:
     """The floats of a launch, which every frame has behind all other slots."""
 
 
-def link(program: Program, progress: Progress | None = None, layout: Layout = DENSE) -> LinkedProgram:
+def link(program: Program, progress: Progress | None = None) -> LinkedProgram:
     """Link ``program``, and compile the routines that no kernel of this process has needed before."""
-    program = fuse(consume_products(program)) if layout is DENSE else program
     several = len(program.cores) > 1
     shared = program.shared() if several else []
-    needed = _Needed(layout)
+    needed = _Needed()
     numbers = [list(map(needed.numbers, core.numbered)) for core in program.cores]
     unique = needed.unique
     compiled = compile_routines({key: inst for key, (_, inst) in unique.items()}, progress, native.run)
@@ -94,7 +90,7 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     cores: list[LinkedCore] = []
     floats: dict[str, Formula] = {}
     for rank, core in enumerate(program.cores):
-        storage = Storage(core, program.signature, shared, layout, fills[rank])
+        storage = Storage(core, program.signature, shared, fills[rank])
         peers = _Peers(rank, len(program.cores), storage.free_slot)
         used = (compiled[parts[0]] if len(parts) == 1 else None for parts in numbers[rank])
         is_long = region_builder.has_work(core.body, used)
@@ -114,19 +110,16 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
 class _Needed:
     """The routines that a program needs, each once."""
 
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
+    def __init__(self) -> None:
         self.unique: dict[Key, tuple[int, Inst]] = {}
         """Number and first instruction of each routine."""
         self._by_form: dict[object, list[int]] = {}
-        """Numbers by the form of an instruction in the dense layout, and by :func:`_sharing` if operands share."""
+        """Numbers by the form of an instruction, and by :func:`_sharing` if operands share memory."""
 
     def numbers(self, inst: Inst) -> list[int]:
         """The number of the routine of each part of ``inst``; the list is not to be changed."""
         if inst.expansion is not None:
             return [self._number(part) for part in inst.expansion.parts]
-        if self.layout is not DENSE:
-            return [self._number(inst)]
         form, sharing = inst.form(), _sharing(inst)
         key = (form, sharing) if sharing else form
         numbers = self._by_form.get(key)
@@ -135,8 +128,7 @@ class _Needed:
         return numbers
 
     def _number(self, part: Inst) -> int:
-        physical = self.layout.physical(part)
-        return self.unique.setdefault(routine_key(physical), (len(self.unique), physical))[0]
+        return self.unique.setdefault(routine_key(part), (len(self.unique), part))[0]
 
 
 def _sharing(inst: Inst) -> tuple[int, ...]:
@@ -280,7 +272,7 @@ class _Table:
             return
         pattern = tensor.dtype.poison * (8 // tensor.dtype.itemsize)
         word = int.from_bytes(pattern, "little", signed=True)
-        self.add_row(native.address("fill"), [*base, self.storage.layout.nbytes(tensor), word])
+        self.add_row(native.address("fill"), [*base, tensor.nbytes, word])
 
     def add_row(self, routine: int, args: Sequence[int]) -> None:
         """Add a row with arguments of its own, which ends the open region."""
@@ -399,13 +391,11 @@ class _Table:
 
 def loop_listing(program: Program) -> str:
     """The loop IR of every routine that ``program`` uses, each once."""
-    program = fuse(consume_products(program))
     return routines.loops(part for core in program.cores for part in _parts(core))
 
 
 def listing(program: Program, assembly: bool) -> str:
     """The optimised LLVM IR, or the host's assembly, of every routine that ``program`` uses, each once."""
-    program = fuse(consume_products(program))
     parts = (part for core in program.cores for part in _parts(core))
     heading = f"{'#' if assembly else ';'} open-nki {version()}, kernel {program.name}\n"
     return heading + routines.listing(parts, assembly)

@@ -215,7 +215,7 @@ class RegionBuilder:
         if tensor in self._never_written:
             return []
         slot, start = self._storage.bases[tensor]
-        end = start + self._storage.layout.nbytes(tensor)
+        end = start + tensor.nbytes
         return [((slot, start), (0, 0, start, end, start, end, writes))]
 
     def _note(self, key: tuple[int, int], used: _Bytes, into: int) -> None:

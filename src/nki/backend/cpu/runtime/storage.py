@@ -14,7 +14,6 @@ from typing import Final
 
 from nki.analysis.liveness import tensor_ranges
 from nki.backend.cpu.runtime.frame import ARENA, FIRST_IO, aligned
-from nki.ir.layout import DENSE, Address, Layout
 from nki.ir.program import CoreProgram, Signature
 from nki.ir.types import Access, Tensor
 
@@ -55,7 +54,7 @@ class Storage:
     """The native memory of one core.
 
     Inputs, outputs, constants and the ``shared`` tensors have a slot of the frame each; all other tensors that the core
-    uses lie in the arena, in ``layout``. Tensors in ``fills`` are filled once, before the outermost loop that accesses
+    uses lie in the arena. Tensors in ``fills`` are filled once, before the outermost loop that accesses
     them; no other tensor takes their bytes in that loop.
     """
 
@@ -64,10 +63,8 @@ class Storage:
         core: CoreProgram,
         signature: Signature,
         shared: Sequence[Tensor],
-        layout: Layout = DENSE,
         fills: Collection[Tensor] = (),
     ) -> None:
-        self.layout = layout
         self.bases: dict[Tensor, tuple[int, int]] = {}
         """Slot and byte offset of the first byte of each tensor."""
         external = (*signature.inputs, *signature.outputs, *core.constants(), *shared)
@@ -88,7 +85,7 @@ class Storage:
                 continue
             while live and live[0][0] < live_range.first:
                 arena.free(heappop(live)[2])
-            block = arena.allocate(self.layout.nbytes(tensor))
+            block = arena.allocate(tensor.nbytes)
             self.bases[tensor] = (ARENA, block[0])
             heappush(live, (live_range.last, number, block))
         return arena.size
@@ -101,26 +98,21 @@ class Storage:
         """Slot and byte offset of the first byte of ``tensor``."""
         return self.bases[tensor]
 
-    def address(self, access: Access) -> Address[int]:
+    def address(self, access: Access) -> tuple[int, int, list[int]]:
         """Slot, byte offset and byte strides of ``access``."""
-        slot, offset = self.locate(access)
-        strides = tuple([self.layout.displacement(access, step) for step in access.strides])
-        return Address(slot, offset, strides)
+        return (*self.locate(access), [step * access.dtype.itemsize for step in access.strides])
 
     def locate(self, access: Access) -> tuple[int, int]:
         """Slot and byte offset of the first element of ``access``: two arguments of a routine."""
         slot, start = self.bases[access.tensor]
-        return slot, start + self.layout.displacement(access, access.offset)
+        return slot, start + access.offset * access.dtype.itemsize
 
     def arguments(self, accesses: Iterable[Access]) -> list[int]:
         """Slot and byte offset of the first element of each access, one after the other."""
         args: list[int] = []
-        bases, displacement = self.bases, None if self.layout is DENSE else self.layout.displacement
-        for access in accesses:
+        bases = self.bases
+        for access in accesses:  # without a call for each operand, which would be a tenth of linking
             slot, start = bases[access.tensor]
             args.append(slot)
-            if displacement is None:  # a call for each operand of each instruction would be a tenth of linking
-                args.append(start + access.offset * access.dtype.itemsize)
-            else:
-                args.append(start + displacement(access, access.offset))
+            args.append(start + access.offset * access.dtype.itemsize)
         return args
