@@ -30,7 +30,7 @@ struct body {
 };
 
 // Run the body once more; false if the loop is to end.
-static bool run_body(struct frame *frame, const struct body *body, int64_t *left) {
+static inline __attribute__((always_inline)) bool run_body(struct frame *frame, const struct body *body, int64_t *left) {
     walk(frame->table + body->first, body->rows, frame->args, frame);
     poll(frame, left, body->loop);
     return frame->status->site == 0;

@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; 5bdd2a4143398c1a58a81f78e8d6ee2e6d97acb486b1106ae2e29741bc8a1b97
+; 7908740e29a1fad3229942e413745126ff7c3100e2e6d94b2093053e95ce9916
 
 %struct.row = type { ptr, i64 }
 %struct.peer = type { i64, i64, i64 }
@@ -13,161 +13,183 @@
 @nki_floating_changes = external constant i64, align 8
 
 define void @nki_for(ptr %0, ptr %1, i64 %2, i64 %3) {
-  %5 = alloca i64, align 8
-  %6 = load i64, ptr %1, align 8
-  %7 = getelementptr inbounds i8, ptr %1, i64 8
-  %8 = load i64, ptr %7, align 8
-  %9 = getelementptr inbounds ptr, ptr %0, i64 %6
-  %10 = load ptr, ptr %9, align 8
-  %11 = getelementptr inbounds i8, ptr %10, i64 %8
-  %12 = getelementptr inbounds i8, ptr %1, i64 32
-  %13 = load i64, ptr %12, align 8
-  %14 = getelementptr inbounds i8, ptr %1, i64 40
-  %15 = load i64, ptr %14, align 8
-  %16 = getelementptr inbounds ptr, ptr %0, i64 %13
-  %17 = load ptr, ptr %16, align 8
-  %18 = getelementptr inbounds i8, ptr %17, i64 %15
-  %19 = load i32, ptr %18, align 4
-  %20 = sext i32 %19 to i64
-  %21 = getelementptr inbounds i8, ptr %0, i64 16
-  %22 = load ptr, ptr %21, align 8
-  %23 = getelementptr inbounds i8, ptr %22, i64 32
-  %24 = load i64, ptr %23, align 8
-  store i64 %24, ptr %5, align 8
-  %25 = getelementptr inbounds i8, ptr %1, i64 16
-  %26 = load i64, ptr %25, align 8
-  %27 = getelementptr inbounds i8, ptr %1, i64 24
-  %28 = load i64, ptr %27, align 8
-  %29 = getelementptr inbounds ptr, ptr %0, i64 %26
-  %30 = load ptr, ptr %29, align 8
-  %31 = getelementptr inbounds i8, ptr %30, i64 %28
-  %32 = load i32, ptr %31, align 4
-  %33 = icmp slt i32 %32, %19
-  br i1 %33, label %34, label %49
+  %5 = load i64, ptr %1, align 8
+  %6 = getelementptr inbounds i8, ptr %1, i64 8
+  %7 = load i64, ptr %6, align 8
+  %8 = getelementptr inbounds ptr, ptr %0, i64 %5
+  %9 = load ptr, ptr %8, align 8
+  %10 = getelementptr inbounds i8, ptr %9, i64 %7
+  %11 = getelementptr inbounds i8, ptr %1, i64 32
+  %12 = load i64, ptr %11, align 8
+  %13 = getelementptr inbounds i8, ptr %1, i64 40
+  %14 = load i64, ptr %13, align 8
+  %15 = getelementptr inbounds ptr, ptr %0, i64 %12
+  %16 = load ptr, ptr %15, align 8
+  %17 = getelementptr inbounds i8, ptr %16, i64 %14
+  %18 = load i32, ptr %17, align 4
+  %19 = sext i32 %18 to i64
+  %20 = getelementptr inbounds i8, ptr %0, i64 16
+  %21 = load ptr, ptr %20, align 8
+  %22 = getelementptr inbounds i8, ptr %21, i64 32
+  %23 = load i64, ptr %22, align 8
+  %24 = getelementptr inbounds i8, ptr %1, i64 16
+  %25 = load i64, ptr %24, align 8
+  %26 = getelementptr inbounds i8, ptr %1, i64 24
+  %27 = load i64, ptr %26, align 8
+  %28 = getelementptr inbounds ptr, ptr %0, i64 %25
+  %29 = load ptr, ptr %28, align 8
+  %30 = getelementptr inbounds i8, ptr %29, i64 %27
+  %31 = load i32, ptr %30, align 4
+  %32 = icmp slt i32 %31, %18
+  br i1 %32, label %33, label %68
 
-34:
-  %35 = sext i32 %32 to i64
-  %36 = getelementptr inbounds i8, ptr %1, i64 56
-  %37 = getelementptr inbounds i8, ptr %1, i64 48
-  br label %38
+33:
+  %34 = sext i32 %31 to i64
+  %35 = getelementptr inbounds i8, ptr %1, i64 56
+  %36 = getelementptr inbounds i8, ptr %0, i64 24
+  %37 = getelementptr inbounds i8, ptr %1, i64 64
+  %38 = getelementptr inbounds i8, ptr %0, i64 32
+  %39 = getelementptr inbounds i8, ptr %1, i64 72
+  %40 = getelementptr inbounds i8, ptr %1, i64 48
+  br label %41
 
-38:
-  %39 = phi i64 [ %35, %34 ], [ %44, %42 ]
-  %40 = trunc i64 %39 to i32
-  store i32 %40, ptr %11, align 4
-  %41 = call fastcc i1 @run_body(ptr %0, ptr %36, ptr %5)
-  br i1 %41, label %42, label %46
+41:
+  %42 = phi i64 [ %34, %33 ], [ %66, %64 ]
+  %43 = phi i64 [ %23, %33 ], [ %61, %64 ]
+  %44 = trunc i64 %42 to i32
+  store i32 %44, ptr %10, align 4
+  %45 = load ptr, ptr %36, align 8
+  %46 = load i64, ptr %35, align 8
+  %47 = getelementptr inbounds %struct.row, ptr %45, i64 %46
+  %48 = load i64, ptr %37, align 8
+  %49 = load ptr, ptr %38, align 8
+  tail call fastcc void @walk(ptr %47, i64 %48, ptr %49, ptr %0)
+  %50 = add i64 %43, -1
+  %51 = icmp slt i64 %50, -32
+  br i1 %51, label %54, label %52
 
-42:
-  %43 = load i64, ptr %37, align 8
-  %44 = add i64 %43, %39
-  %45 = icmp slt i64 %44, %20
-  br i1 %45, label %38, label %46
+52:
+  %53 = load ptr, ptr %20, align 8
+  br label %59
 
-46:
-  %47 = load i64, ptr %5, align 8
-  %48 = load ptr, ptr %21, align 8
-  br label %49
-
-49:
-  %50 = phi ptr [ %48, %46 ], [ %22, %4 ]
-  %51 = phi i64 [ %47, %46 ], [ %24, %4 ]
-  %52 = getelementptr inbounds i8, ptr %50, i64 32
-  store i64 %51, ptr %52, align 8
-  %53 = load ptr, ptr %21, align 8
-  %54 = load i64, ptr %53, align 8
-  %55 = icmp eq i64 %54, -4611686018427387904
-  br i1 %55, label %56, label %60
-
-56:
-  %57 = getelementptr inbounds i8, ptr %1, i64 72
+54:
+  %55 = load i64, ptr %39, align 8
+  tail call fastcc void @poll_now(ptr %0, i64 %55)
+  %56 = load ptr, ptr %20, align 8
+  %57 = getelementptr inbounds i8, ptr %56, i64 32
   %58 = load i64, ptr %57, align 8
-  %59 = sub i64 0, %58
-  store i64 %59, ptr %53, align 8
-  br label %60
+  br label %59
 
-60:
+59:
+  %60 = phi ptr [ %56, %54 ], [ %53, %52 ]
+  %61 = phi i64 [ %58, %54 ], [ %50, %52 ]
+  %62 = load i64, ptr %60, align 8
+  %63 = icmp eq i64 %62, 0
+  br i1 %63, label %64, label %68
+
+64:
+  %65 = load i64, ptr %40, align 8
+  %66 = add i64 %65, %42
+  %67 = icmp slt i64 %66, %19
+  br i1 %67, label %41, label %68
+
+68:
+  %69 = phi ptr [ %21, %4 ], [ %60, %59 ], [ %60, %64 ]
+  %70 = phi i64 [ %23, %4 ], [ %61, %59 ], [ %61, %64 ]
+  %71 = getelementptr inbounds i8, ptr %69, i64 32
+  store i64 %70, ptr %71, align 8
+  %72 = load ptr, ptr %20, align 8
+  %73 = load i64, ptr %72, align 8
+  %74 = icmp eq i64 %73, -4611686018427387904
+  br i1 %74, label %75, label %79
+
+75:
+  %76 = getelementptr inbounds i8, ptr %1, i64 72
+  %77 = load i64, ptr %76, align 8
+  %78 = sub i64 0, %77
+  store i64 %78, ptr %72, align 8
+  br label %79
+
+79:
   ret void
 }
 
-define internal fastcc i1 @run_body(ptr %0, ptr %1, ptr %2) {
-  %4 = getelementptr inbounds i8, ptr %0, i64 24
-  %5 = load ptr, ptr %4, align 8
-  %6 = load i64, ptr %1, align 8
-  %7 = getelementptr inbounds %struct.row, ptr %5, i64 %6
-  %8 = getelementptr inbounds i8, ptr %1, i64 8
-  %9 = load i64, ptr %8, align 8
-  %10 = getelementptr inbounds i8, ptr %0, i64 32
-  %11 = load ptr, ptr %10, align 8
-  tail call fastcc void @walk(ptr %7, i64 %9, ptr %11, ptr %0)
-  %12 = getelementptr inbounds i8, ptr %1, i64 16
-  %13 = load i64, ptr %12, align 8
-  %14 = load i64, ptr %2, align 8
-  %15 = add i64 %14, -1
-  store i64 %15, ptr %2, align 8
-  %16 = icmp slt i64 %15, -32
-  br i1 %16, label %17, label %22
-
-17:
-  tail call fastcc void @poll_now(ptr %0, i64 %13)
-  %18 = getelementptr inbounds i8, ptr %0, i64 16
-  %19 = load ptr, ptr %18, align 8
-  %20 = getelementptr inbounds i8, ptr %19, i64 32
-  %21 = load i64, ptr %20, align 8
-  store i64 %21, ptr %2, align 8
-  br label %22
-
-22:
-  %23 = getelementptr inbounds i8, ptr %0, i64 16
-  %24 = load ptr, ptr %23, align 8
-  %25 = load i64, ptr %24, align 8
-  %26 = icmp eq i64 %25, 0
-  ret i1 %26
-}
-
 define void @nki_while(ptr %0, ptr %1, i64 %2, i64 %3) {
-  %5 = alloca i64, align 8
-  %6 = load i64, ptr %1, align 8
-  %7 = getelementptr inbounds i8, ptr %1, i64 8
-  %8 = load i64, ptr %7, align 8
-  %9 = getelementptr inbounds ptr, ptr %0, i64 %6
-  %10 = load ptr, ptr %9, align 8
-  %11 = getelementptr inbounds i8, ptr %10, i64 %8
-  %12 = getelementptr inbounds i8, ptr %0, i64 16
-  %13 = load ptr, ptr %12, align 8
-  %14 = getelementptr inbounds i8, ptr %13, i64 32
-  %15 = load i64, ptr %14, align 8
-  store i64 %15, ptr %5, align 8
-  %16 = getelementptr inbounds i8, ptr %1, i64 16
-  br label %17
-
-17:
-  %18 = load i32, ptr %11, align 4
-  %19 = icmp eq i32 %18, 0
-  br i1 %19, label %22, label %20
-
-20:
-  %21 = call fastcc i1 @run_body(ptr %0, ptr %16, ptr %5)
-  br i1 %21, label %17, label %22
+  %5 = load i64, ptr %1, align 8
+  %6 = getelementptr inbounds i8, ptr %1, i64 8
+  %7 = load i64, ptr %6, align 8
+  %8 = getelementptr inbounds ptr, ptr %0, i64 %5
+  %9 = load ptr, ptr %8, align 8
+  %10 = getelementptr inbounds i8, ptr %9, i64 %7
+  %11 = getelementptr inbounds i8, ptr %0, i64 16
+  %12 = load ptr, ptr %11, align 8
+  %13 = getelementptr inbounds i8, ptr %12, i64 32
+  %14 = load i64, ptr %13, align 8
+  %15 = getelementptr inbounds i8, ptr %1, i64 16
+  %16 = getelementptr inbounds i8, ptr %0, i64 24
+  %17 = getelementptr inbounds i8, ptr %1, i64 24
+  %18 = getelementptr inbounds i8, ptr %0, i64 32
+  %19 = getelementptr inbounds i8, ptr %1, i64 32
+  %20 = load i32, ptr %10, align 4
+  %21 = icmp eq i32 %20, 0
+  br i1 %21, label %47, label %25
 
 22:
-  %23 = load i64, ptr %5, align 8
-  %24 = load ptr, ptr %12, align 8
-  %25 = getelementptr inbounds i8, ptr %24, i64 32
-  store i64 %23, ptr %25, align 8
-  %26 = load ptr, ptr %12, align 8
-  %27 = load i64, ptr %26, align 8
-  %28 = icmp eq i64 %27, -4611686018427387904
-  br i1 %28, label %29, label %33
+  %23 = load i32, ptr %10, align 4
+  %24 = icmp eq i32 %23, 0
+  br i1 %24, label %47, label %25
 
-29:
-  %30 = getelementptr inbounds i8, ptr %1, i64 32
-  %31 = load i64, ptr %30, align 8
-  %32 = sub i64 0, %31
-  store i64 %32, ptr %26, align 8
-  br label %33
+25:
+  %26 = phi i64 [ %43, %22 ], [ %14, %4 ]
+  %27 = load ptr, ptr %16, align 8
+  %28 = load i64, ptr %15, align 8
+  %29 = getelementptr inbounds %struct.row, ptr %27, i64 %28
+  %30 = load i64, ptr %17, align 8
+  %31 = load ptr, ptr %18, align 8
+  tail call fastcc void @walk(ptr %29, i64 %30, ptr %31, ptr %0)
+  %32 = add i64 %26, -1
+  %33 = icmp slt i64 %32, -32
+  br i1 %33, label %36, label %34
 
-33:
+34:
+  %35 = load ptr, ptr %11, align 8
+  br label %41
+
+36:
+  %37 = load i64, ptr %19, align 8
+  tail call fastcc void @poll_now(ptr %0, i64 %37)
+  %38 = load ptr, ptr %11, align 8
+  %39 = getelementptr inbounds i8, ptr %38, i64 32
+  %40 = load i64, ptr %39, align 8
+  br label %41
+
+41:
+  %42 = phi ptr [ %38, %36 ], [ %35, %34 ]
+  %43 = phi i64 [ %40, %36 ], [ %32, %34 ]
+  %44 = load i64, ptr %42, align 8
+  %45 = icmp eq i64 %44, 0
+  br i1 %45, label %22, label %46
+
+46:
+  br label %47
+
+47:
+  %48 = phi ptr [ %12, %4 ], [ %42, %46 ], [ %42, %22 ]
+  %49 = phi i64 [ %14, %4 ], [ %43, %46 ], [ %43, %22 ]
+  %50 = getelementptr inbounds i8, ptr %48, i64 32
+  store i64 %49, ptr %50, align 8
+  %51 = load ptr, ptr %11, align 8
+  %52 = load i64, ptr %51, align 8
+  %53 = icmp eq i64 %52, -4611686018427387904
+  br i1 %53, label %54, label %57
+
+54:
+  %55 = load i64, ptr %19, align 8
+  %56 = sub i64 0, %55
+  store i64 %56, ptr %51, align 8
+  br label %57
+
+57:
   ret void
 }
 
