@@ -20,27 +20,8 @@ import numpy as np
 ALIGN: Final = 64
 """Bytes of a cache line: frame, status, arena and scratch memory, and every block of the arena, begin at multiples."""
 
-ARENA: Final = 0
-SCRATCH: Final = 1
-STATUS: Final = 2
-"""Four words: the trap site (0: none), the operand or ``barrier.DEADLOCK``, the index or the peer's site, the peer.
-
-A launch that was interrupted has minus the number of a loop instead of the site, or :data:`ANYWHERE`. Words of polls
-follow.
-"""
-TABLE: Final = 3
-ARGS: Final = 4
-WORKER: Final = 5
-"""The number of the worker in its launch; each core has one worker, numbered like the core."""
-CONTROL: Final = 6
-"""Words that all workers of a launch share."""
-TEAM: Final = 7
-"""The address of the team that helps; 0: none does."""
-THREADS: Final = 8
-"""The threads that may run the launch, the one that has launched included."""
-HELPERS: Final = 9
-"""The address of the first helper's frame; :data:`HELPER_STEP` leads from one to the next, in bytes."""
-HELPER_STEP: Final = 10
+ARENA, SCRATCH, STATUS, TABLE, ARGS, WORKER, CONTROL, TEAM, THREADS, HELPERS, HELPER_STEP = range(11)
+"""The slots of every frame, as ``native/frame.h`` explains them."""
 FIRST_IO: Final = 11
 
 WORD: Final = 8

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import signal
+from functools import cache
 from typing import Final
 
 from nki.backend.cpu.runtime import native
@@ -46,6 +47,7 @@ class Team:
                 ctypes.CDLL(None).pthread_join(ctypes.c_void_p(thread), None)
 
 
+@cache
 def is_supported() -> bool:
     """True if the platform has the threads that teams consist of."""
     return hasattr(signal, "pthread_sigmask") and native.has_threads()
