@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-FOLDER: Final = Path(__file__).parent.parent / "src" / "nki" / "backend" / "cpu" / "runtime" / "native"
+FOLDER: Final = Path(__file__).parent.parent / "src" / "nki" / "backend" / "cpu" / "native"
 RESULT: Final = FOLDER / "runtime.ll"
 VARIABLE: Final = "NKI_CLANG"
 _OPTIONS: Final = (

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from llvmlite import binding
 
-from nki.backend.cpu.runtime import barrier, foreign_call, frame, native, thread_count
+from nki.backend.cpu.native import barrier, foreign_call, frame, library
+from nki.backend.cpu.runtime import thread_count
 from nki.numerics.jit import engine
 from tools import native_runtime
 
@@ -75,7 +76,7 @@ def test_it_becomes_code_on_every_machine(machine: str) -> None:
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
         target = binding.Target.from_triple(TRIPLES[machine])
-    module: Any = binding.parse_assembly(native.text(machine), binding.create_context())
+    module: Any = binding.parse_assembly(library.text(machine), binding.create_context())
     module.verify()
     module.triple = TRIPLES[machine]
     assembly = target.create_target_machine(opt=3).emit_assembly(module)
@@ -94,11 +95,11 @@ def test_a_function_that_the_platform_lacks_is_named(monkeypatch: pytest.MonkeyP
     find = binding.address_of_symbol
     monkeypatch.setattr(binding, "address_of_symbol", lambda name: None if name == "usleep" else find(name))
     with pytest.raises(RuntimeError, match=r"does not have: usleep\b"):
-        native.checked_text()
+        library.checked_text()
 
 
 def test_another_machine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "s390x")
     with pytest.raises(RuntimeError, match=r"x86_64.*this machine is s390x"):
-        native.checked_text()
-    assert not native.has_threads()
+        library.checked_text()
+    assert not library.has_threads()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.runtime import native
+from nki.backend.cpu.native import library
 from nki.backend.cpu.runtime.link import link, listing
 from nki.compiler.executable import lower
 from nki.ir.instruction import Inst
@@ -140,7 +140,7 @@ def test_threads_do_not_meet_between_loads_and_products(shared: pytest.MonkeyPat
     assert in_blocks(one_by_one, left, right) == (4, 4)
     program = nki.jit(one_by_one).compile(left, right).kernel
     routines = link(lower(program)).cores[0].table[:, 0]
-    assert np.count_nonzero(routines == native.address("region")) == 1
+    assert np.count_nonzero(routines == library.address("region")) == 1
     results = [both(one_by_one, left, right).tobytes()]
     for outputs in launched(program, [left, right], shared):
         assert outputs == results

@@ -22,7 +22,7 @@ from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, coalesced
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.nodes import GRANULE, SCRATCH, Expr, MemRef, Param
-from nki.backend.cpu.runtime import frame
+from nki.backend.cpu.native import frame
 from nki.ir.instruction import Inst
 from nki.ir.types import LARGE, Buffer, is_row_indexed
 from nki.numerics.jit import engine

@@ -46,8 +46,8 @@ from nki.backend.cpu.loop_ir.partitions import (
     whole_in_ranges,
 )
 from nki.backend.cpu.loop_ir.work import nanoseconds
-from nki.backend.cpu.runtime import native
-from nki.backend.cpu.runtime.print_callback import printer
+from nki.backend.cpu.native import library
+from nki.backend.cpu.native.print_callback import printer
 from nki.base import dtype as dt
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
@@ -182,7 +182,7 @@ def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
             emit_row_op(r, statement)
         case Print(source, prefix, shape):
             callback = i64(id(printer(prefix, shape, source.dtype))).inttoptr(POINTER)
-            r.call(native.address("print"), [r.frame, r.address(source), callback])
+            r.call(library.address("print"), [r.frame, r.address(source), callback])
         case Gemm():
             emit_gemm(r, statement)
         case Top8(target, source):

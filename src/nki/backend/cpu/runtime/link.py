@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from nki.analysis.definite_initialization import maybe_uninitialized
 from nki.backend.cpu.loop_ir.nodes import GRANULE
-from nki.backend.cpu.runtime import barrier, native, region_builder, routines
-from nki.backend.cpu.runtime.frame import ARGS, aligned
+from nki.backend.cpu.native import barrier, library
+from nki.backend.cpu.native.frame import ARGS, aligned
+from nki.backend.cpu.runtime import region_builder, routines
 from nki.backend.cpu.runtime.gather_scatter import Row, StepRows
 from nki.backend.cpu.runtime.region_builder import RegionBuilder, rounds_of
 from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_routines, routine_key
@@ -82,7 +83,7 @@ def link(program: Program, progress: Progress | None = None) -> LinkedProgram:
     needed = _Needed()
     numbers = [list(map(needed.numbers, core.numbered)) for core in program.cores]
     unique = needed.unique
-    compiled = compile_routines({key: inst for key, (_, inst) in unique.items()}, progress, native.run)
+    compiled = compile_routines({key: inst for key, (_, inst) in unique.items()}, progress, library.run)
     scratch = max((routine.scratch for routine in compiled), default=0)
     fills = [maybe_uninitialized(core, program.signature) for core in program.cores]
     common = {*program.outputs, *shared} if several else set[Tensor]()
@@ -268,11 +269,11 @@ class _Table:
         if contents is not None:
             literal = 8 * len(self.args)
             self.args += contents.reshape(-1).view(np.int64).tolist()
-            self.add_row(native.address("copy"), [*base, ARGS, literal, tensor.nbytes])
+            self.add_row(library.address("copy"), [*base, ARGS, literal, tensor.nbytes])
             return
         pattern = tensor.dtype.poison * (8 // tensor.dtype.itemsize)
         word = int.from_bytes(pattern, "little", signed=True)
-        self.add_row(native.address("fill"), [*base, tensor.nbytes, word])
+        self.add_row(library.address("fill"), [*base, tensor.nbytes, word])
 
     def add_row(self, routine: int, args: Sequence[int]) -> None:
         """Add a row with arguments of its own, which ends the open region."""
@@ -288,7 +289,7 @@ class _Table:
         if region.is_worthwhile:
             self.shared_nanoseconds += self.rounds * region.nanoseconds
             self.apart.append((len(self.args), region.rows))
-            self.rows += [native.address("region"), len(self.args)]
+            self.rows += [library.address("region"), len(self.args)]
             self.args += [0, len(region.rows) // 2, region.partitions, region.block, GRANULE]
         else:
             self.rows += region.rows
@@ -365,7 +366,7 @@ class _Table:
         peers = [peer for peer in meeting.cores if peer != rank]
         tag = inst.user_name or meeting.data.name
         args = barrier.arguments(lines, tag, len(self.sites), rank, peers, cores)
-        self.add_row(native.address("barrier"), args)
+        self.add_row(library.address("barrier"), args)
 
     def add_loop(self, number: int, loop: Loop) -> None:
         """Add the row of a loop, and note that its body, whose first instruction has that number, has no rows yet."""
@@ -373,7 +374,7 @@ class _Table:
         locate = self.storage.locate
         if isinstance(loop, While):
             args = [*locate(loop.register)]
-            routine = native.address("while")
+            routine = library.address("while")
         else:
             args = [*locate(loop.register)]
             for bound in (loop.start, loop.stop):
@@ -383,7 +384,7 @@ class _Table:
                     args += [ARGS, 8 * len(self.args)]
                     self.args.append(bound)
             args.append(loop.step)
-            routine = native.address("for")
+            routine = library.address("for")
         self.pending.append((number, loop, len(self.args) + len(args), self.rounds))
         self.loops.append(loop)
         self.add_row(routine, [*args, 0, 0, len(self.loops)])

@@ -16,7 +16,7 @@ import numpy as np
 
 from nki.backend.cpu.fusion.chain import Chain
 from nki.backend.cpu.fusion.consumed_product import ConsumedProduct
-from nki.backend.cpu.runtime import native
+from nki.backend.cpu.native import library
 from nki.backend.cpu.runtime.link import LinkedCore
 from nki.ir.instruction import Inst
 
@@ -49,7 +49,7 @@ class RowTimes:
         self._starts = [start for start, _ in core.origins]
         self._statements = [statement for _, statement in core.origins]
         self._rows = core.table.tolist()
-        self._containers = {native.address(name) for name in ("for", "while", "region")}
+        self._containers = {library.address(name) for name in ("for", "while", "region")}
         self._totals = np.zeros((len(core.table), 2), np.int64)
         count = len(core.args)
         args = np.zeros(count + _WORDS * len(core.table), np.int64)
@@ -58,7 +58,7 @@ class RowTimes:
         for row, (routine, first) in enumerate(self._rows):
             at = count + _WORDS * row
             args[at : at + _WORDS] = routine, 8 * (first - at), self._totals.ctypes.data + 16 * row
-            table[row] = native.address("timed"), at
+            table[row] = library.address("timed"), at
         core.table, core.args = table, args
 
     def clear(self) -> None:

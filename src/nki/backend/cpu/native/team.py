@@ -1,4 +1,4 @@
-"""Teams: threads that help a launch through its parallel regions; ``native/threads.h`` tells how.
+"""Teams: threads that help a launch through its parallel regions; ``threads.h`` tells how.
 
 A team helps one launch at a time. A launch that finds it busy runs alone.
 """
@@ -10,7 +10,7 @@ import signal
 from functools import cache
 from typing import Final
 
-from nki.backend.cpu.runtime import native
+from nki.backend.cpu.native import library
 from nki.numerics.floating_point import default_environment
 
 _NEW: Final = ctypes.CFUNCTYPE(ctypes.c_void_p)
@@ -27,10 +27,10 @@ class Team:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.address: int = _NEW(native.address("new_team"))() or 0
+        self.address: int = _NEW(library.address("new_team"))() or 0
         if not self.address:
             raise MemoryError
-        start = _START(native.address("start_helper"))
+        start = _START(library.address("start_helper"))
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             with default_environment():
@@ -41,7 +41,7 @@ class Team:
 
     def stop(self, wait: bool = False) -> None:
         """Let the helpers end; a launch that they help goes on without them. ``wait``: until they have ended."""
-        _STOP(native.address("stop_team"))(self.address)
+        _STOP(library.address("stop_team"))(self.address)
         if wait:
             for thread in self._threads:
                 ctypes.CDLL(None).pthread_join(ctypes.c_void_p(thread), None)
@@ -50,4 +50,4 @@ class Team:
 @cache
 def is_supported() -> bool:
     """True if the platform has the threads that teams consist of."""
-    return hasattr(signal, "pthread_sigmask") and native.has_threads()
+    return hasattr(signal, "pthread_sigmask") and library.has_threads()

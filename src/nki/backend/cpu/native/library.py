@@ -1,6 +1,6 @@
-"""Native code that no kernel changes: the functions of ``native/runtime.c``, at their addresses in this process.
+"""Native code that no kernel changes: the functions of ``runtime.c``, at their addresses in this process.
 
-``tools/native_runtime.py`` makes ``native/runtime.ll`` out of the C text: LLVM IR, optimised already, that is the same
+``tools/native_runtime.py`` makes ``runtime.ll`` out of the C text: LLVM IR, optimised already, that is the same
 on every machine; a file for each machine joins it. It is loaded once in a process, as object code from the user's cache
 if it is there. Functions of the C library and of Python are found by their names, so that the code holds in every
 process.
@@ -21,7 +21,7 @@ from llvmlite import binding
 
 from nki.numerics.jit import engine
 
-_FOLDER: Final = Path(__file__).with_name("native")
+_FOLDER: Final = Path(__file__).parent
 _MACHINES: Final = {"x86_64": "x86_64", "AMD64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 """The file of each machine."""
 _DECLARED: Final = re.compile(r"^(?:declare [^@]*@|@)(?!llvm\.)(\w+)(?:\(.*| = external .*)\n", re.MULTILINE)

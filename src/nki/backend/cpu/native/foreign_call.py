@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.runtime import native
+from nki.backend.cpu.native import library
 from nki.numerics.jit import engine
 from nki.numerics.llvm import POINTER, i64
 
@@ -58,5 +58,5 @@ def foreign_function(target: Callable[[int], int], errors: ErrorTable) -> int:
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     kind = ir.FunctionType(POINTER, [POINTER] * 3)
     objects = [i64(number).inttoptr(POINTER) for number in (id(target), ctypes.addressof(words))]
-    b.ret(b.call(engine().declared(module, native.address("foreign"), kind), [function.args[0], *objects]))
+    b.ret(b.call(engine().declared(module, library.address("foreign"), kind), [function.args[0], *objects]))
     return engine().compile(module)["nki_foreign_function"]

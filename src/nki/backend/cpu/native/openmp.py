@@ -5,7 +5,7 @@ another team that wakes then gets no core. So a launch that PyTorch asks for run
 runtime that PyTorch computes with: the threads that wait are the ones that work.
 
 A launch is one parallel region. Its first thread, the one that launches, leads; the others help through a team's block
-of memory as helpers do (:mod:`nki.backend.cpu.runtime.team`), and return to the runtime when the leader ends. The
+of memory as helpers do (:mod:`nki.backend.cpu.native.team`), and return to the runtime when the leader ends. The
 runtime may give fewer threads than were asked for, or only the first, as it does inside another parallel region:
 nothing waits for a thread that never comes.
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from nki.backend.cpu.runtime import native
+from nki.backend.cpu.native import library
 
 _LAUNCH: Final = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -38,7 +38,7 @@ class OpenMP:
     thread_number: int
 
     def run(self, table: int, rows: int, args: int, frame: int) -> None:
-        """Like :func:`~nki.backend.cpu.runtime.native.run_with_team`, for a frame with a team without threads."""
+        """Like :func:`~nki.backend.cpu.native.library.run_with_team`, for a frame with a team without threads."""
         _run()(table, rows, args, frame, self.parallel, self.thread_number)
 
 
@@ -50,10 +50,10 @@ def of_torch() -> OpenMP | None:
     if path is None or not hasattr(os, "RTLD_NOLOAD"):
         return None
     # As the dynamic linker does for PyTorch: a runtime that all libraries see comes before those that PyTorch names.
-    for library in (None, path):
+    for name in (None, path):
         try:
-            loaded = ctypes.CDLL(library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
-            found = [getattr(loaded, name) for name in ("GOMP_parallel", "omp_get_thread_num")]
+            loaded = ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+            found = [getattr(loaded, function) for function in ("GOMP_parallel", "omp_get_thread_num")]
         except (OSError, AttributeError):
             continue
         return OpenMP(*(int(ctypes.cast(function, ctypes.c_void_p).value or 0) for function in found))
@@ -62,4 +62,4 @@ def of_torch() -> OpenMP | None:
 
 @cache
 def _run() -> Callable[[int, int, int, int, int, int], None]:
-    return ctypes.PYFUNCTYPE(None, *_LAUNCH)(native.address("run_on_openmp"))
+    return ctypes.PYFUNCTYPE(None, *_LAUNCH)(library.address("run_on_openmp"))

@@ -38,7 +38,7 @@ void *PyLong_AsVoidPtr(object *number);
 object *PyObject_Vectorcall(object *callee, object *const *arguments, uint64_t number, object *names);
 void Py_DecRef(object *each);
 
-// What differs by machine and operating system: native.py appends these as IR.
+// What differs by machine and operating system: library.py appends these as IR.
 extern const int32_t nki_monotonic_clock;   // the number of the clock that never goes back
 extern const int64_t nki_floating_changes;  // bits of the control word that change results
 extern const int64_t nki_floating_default;  // the control word of a new thread

@@ -1,11 +1,11 @@
 """Frame: the pointer array that the routines of one worker get, and the memory of that worker in one launch.
 
 A block of memory holds the frame itself, the status, the arena and the scratch memory, in this order; so nothing that
-belongs to a launch is global. The first slots are the same in every frame, and ``native/frame.h`` has names for them;
+belongs to a launch is global. The first slots are the same in every frame, and ``frame.h`` has names for them;
 the slots of inputs, outputs, constants and of memory that cores share follow, then those of the floats that the launch
 passes.
 
-If a team helps (:mod:`nki.backend.cpu.runtime.team`), the frames of its helpers stand behind the scratch memory, each
+If a team helps (:mod:`nki.backend.cpu.native.team`), the frames of its helpers stand behind the scratch memory, each
 with status and scratch memory of its own; their other slots are those of the launch.
 """
 
@@ -21,7 +21,7 @@ ALIGN: Final = 64
 """Bytes of a cache line: frame, status, arena and scratch memory, and every block of the arena, begin at multiples."""
 
 ARENA, SCRATCH, STATUS, TABLE, ARGS, WORKER, CONTROL, TEAM, THREADS, HELPERS, HELPER_STEP = range(11)
-"""The slots of every frame, as ``native/frame.h`` explains them."""
+"""The slots of every frame, as ``frame.h`` explains them."""
 FIRST_IO: Final = 11
 
 WORD: Final = 8

@@ -2,7 +2,7 @@
 
 Exchanges are copies through shared memory with barriers between them (:mod:`nki.transforms.lower_sendrecv`), so the
 barrier is the only synchronisation with code of its own. Every ordered pair of cores has a line of shared memory, in
-which the first core counts for the second; ``native/threads.h`` tells how.
+which the first core counts for the second; ``threads.h`` tells how.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable
 from typing import Final
 
-from nki.backend.cpu.runtime.frame import CONTROL_BYTES
+from nki.backend.cpu.native.frame import CONTROL_BYTES
 
 LINE: Final = 64
 """Bytes of the line of an ordered pair."""
