@@ -2,7 +2,7 @@
 
 ``CLANG …`` is the command of a clang for C, such as ``clang`` or ``python -m ziglang cc`` (``pip install ziglang``);
 without it, the variable ``NKI_CLANG`` names the command. What depends on a machine, on a compiler's release or on the
-folder is removed, so that older releases of LLVM read the text, on every machine whose pointers have 64 bits.
+folder is removed, so that older releases of LLVM read the text, on every machine with pointers of 64 bits.
 """
 
 from __future__ import annotations

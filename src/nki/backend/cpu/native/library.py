@@ -56,12 +56,12 @@ def _addresses() -> dict[str, int]:
 
 
 def address(name: str) -> int:
-    """The address of the function ``nki_NAME``: that of a row takes a frame, arguments, and partitions from and to."""
+    """The address of the function ``nki_NAME``. A row calls it with a frame, its arguments, and partitions from and to."""
     return _addresses()[f"nki_{name}"]
 
 
 def has_threads() -> bool:
-    """True if the machine is one whose threads may help each other."""
+    """True if native code has threads on this machine."""
     return platform.machine() in _MACHINES
 
 

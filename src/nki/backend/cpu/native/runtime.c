@@ -1,9 +1,9 @@
 // Native code that no kernel changes: the walk over a table of rows, loops and regions, teams of threads, barriers,
 // the look for signals, entry into native code, gather and scatter, and calls of Python objects.
 //
-// Nobody compiles this file on a user's machine. tools/native_runtime.py makes runtime.ll out of it, LLVM IR for every
-// machine, which library.py loads. So it includes no header of a system, calls functions of the C library, of Python and
-// of XLA by their names or addresses, and its structures consist of words of 64 bits.
+// Users have no compiler: tools/native_runtime.py makes runtime.ll out of this file, LLVM IR for every machine, and
+// library.py loads that. So this includes no header of a system, calls functions of the C library, of Python and of XLA
+// by their names or addresses, and its structures consist of words of 64 bits.
 
 #include "frame.h"
 #include "polls.h"

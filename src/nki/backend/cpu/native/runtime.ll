@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; 98e5727742bfea768887f6f8ccb871450c070cd0fdca58e122dc526c25374125
+; a8ae4a42a240800263cdfb44f09d7df89bbabf7ee0052528751f39604e5853f4
 
 %struct.row = type { ptr, i64 }
 %struct.peer = type { i64, i64, i64 }

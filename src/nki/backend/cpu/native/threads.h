@@ -82,7 +82,7 @@ static void end_core(struct line *lines, int64_t rank, int64_t cores) {
 // chunks itself, and goes on when all are done; helpers take those that are free. So a helper that is late, or that the
 // operating system does not run, costs its help only, and a leader without helpers does all the work.
 //
-// A ticket holds the number of the offer in its upper half, and a bit for each chunk that nobody has taken in its lower
+// A ticket holds the number of the offer in its upper half, and a bit for each chunk that is free in its lower
 // half. A leader offers nothing new before all chunks are done, so the words of an offer stay as long as a chunk of it
 // can be taken. Helpers look at the ticket for some microseconds, then sleep until the next offer. They belong to no
 // interpreter: they run native code only, without Python's lock, and handle no signals.
@@ -144,7 +144,7 @@ static int64_t take_chunk(struct team *team, int64_t ticket, int64_t preferred) 
     return atomic_compare_exchange_strong(&team->ticket, &ticket, after) ? chunk : -1;
 }
 
-// Sleep until there is another offer than that of `ticket`.
+// Sleep until the offer of `ticket` is past.
 static void sleep_on(struct team *team, int64_t ticket) {
     pthread_mutex_lock(team->mutex);
     atomic_fetch_add(&team->sleepers, 1);
