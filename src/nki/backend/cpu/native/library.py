@@ -56,7 +56,7 @@ def _addresses() -> dict[str, int]:
 
 
 def address(name: str) -> int:
-    """The address of the function ``nki_NAME``. A row calls it with a frame, its arguments, and partitions from and to."""
+    """The address of the function ``nki_NAME``. A row calls it with a frame, arguments, and partitions from and to."""
     return _addresses()[f"nki_{name}"]
 
 
