@@ -1,4 +1,4 @@
-"""Make ``runtime.ll`` out of ``runtime.c``: ``python -m tools.native_runtime CLANG …``, after any change of the C text.
+"""Make ``runtime.ll`` and ``gather.ll`` out of C: ``python -m tools.native_runtime CLANG …``, after any change of it.
 
 ``CLANG …`` is the command of a clang for C, such as ``clang`` or ``python -m ziglang cc`` (``pip install ziglang``);
 without it, the variable ``NKI_CLANG`` names the command. What depends on a machine, on a compiler's release or on the
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 FOLDER: Final = Path(__file__).parent.parent / "src" / "nki" / "backend" / "cpu" / "native"
-RESULT: Final = FOLDER / "runtime.ll"
+FILES: Final = ("runtime", "gather")
 VARIABLE: Final = "NKI_CLANG"
 _OPTIONS: Final = (
     *("-target", "x86_64-linux-musl", "-ffreestanding", "-S", "-emit-llvm", "-Os", "-g0", "-fwrapv"),
@@ -50,11 +50,16 @@ def version(clang: list[str]) -> str:
     return done.stdout.splitlines()[0].strip()
 
 
-def generated(clang: list[str]) -> str:
-    """The text of the result."""
+def result(file: str) -> Path:
+    """The IR of a C file."""
+    return FOLDER / f"{file}.ll"
+
+
+def generated(file: str, clang: list[str]) -> str:
+    """The text of the IR of a C file."""
     with tempfile.TemporaryDirectory() as folder:
-        raw = Path(folder, "runtime.ll")
-        subprocess.run([*clang, *_OPTIONS, FOLDER / "runtime.c", "-o", raw], check=True)
+        raw = Path(folder, "raw.ll")
+        subprocess.run([*clang, *_OPTIONS, FOLDER / f"{file}.c", "-o", raw], check=True)
         lines = raw.read_text(encoding="utf-8").splitlines()
     kept = [_plain(line) for line in lines if not _DROPPED_LINES.match(line)]
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
@@ -71,8 +76,9 @@ def main() -> None:
     clang = sys.argv[1:] or shlex.split(os.environ.get(VARIABLE, ""))
     if not clang:
         sys.exit(f"name a clang: python -m tools.native_runtime clang, or {VARIABLE}=clang")
-    RESULT.write_text(generated(clang), encoding="utf-8")
-    print(RESULT)
+    for file in FILES:
+        result(file).write_text(generated(file, clang), encoding="utf-8")
+        print(result(file))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ ENUMERATORS = {
     for body in re.findall(r"enum \{(.*?)\}", SOURCE)
     for name, value in re.findall(r"(\w+) = (-?\d+)", body)
 }
+EACH = pytest.mark.parametrize("file", native_runtime.FILES)
 TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "arm64": "aarch64-unknown-linux-gnu"}
 
 
@@ -32,19 +33,26 @@ def words(name: str) -> list[str]:
     return [field for field, count in fields for _ in range(int(count or 1))]
 
 
-def test_it_is_made_from_the_c_files() -> None:
+def made(file: str) -> str:
+    """The IR in the repository."""
+    return native_runtime.result(file).read_text(encoding="utf-8")
+
+
+@EACH
+def test_it_is_made_from_the_c_files(file: str) -> None:
     """Else: ``python -m tools.native_runtime clang``."""
-    assert native_runtime.digest() in native_runtime.RESULT.read_text(encoding="utf-8").split("\n\n")[0]
+    assert native_runtime.digest() in made(file).split("\n\n")[0]
 
 
-def test_made_again_it_is_the_same() -> None:
+@EACH
+def test_made_again_it_is_the_same(file: str) -> None:
     clang = shlex.split(os.environ.get(native_runtime.VARIABLE, ""))
-    text = native_runtime.RESULT.read_text(encoding="utf-8")
+    text = made(file)
     if not clang:
         pytest.skip(f"{native_runtime.VARIABLE} names no clang")
     if native_runtime.version(clang) not in text:
         pytest.skip(f"another release of clang than {text.splitlines()[0]}")
-    assert native_runtime.generated(clang) == text
+    assert native_runtime.generated(file, clang) == text
 
 
 def test_frames_have_the_same_words_in_c_and_in_python() -> None:
@@ -76,18 +84,21 @@ def test_it_becomes_code_on_every_machine(machine: str) -> None:
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
         target = binding.Target.from_triple(TRIPLES[machine])
-    module: Any = binding.parse_assembly(library.text(machine), binding.create_context())
-    module.verify()
-    module.triple = TRIPLES[machine]
-    assembly = target.create_target_machine(opt=3).emit_assembly(module)
+    assembly = ""
+    for file in native_runtime.FILES:
+        module: Any = binding.parse_assembly(library.text(file, machine), binding.create_context())
+        module.verify()
+        module.triple = TRIPLES[machine]
+        assembly += target.create_target_machine(opt=3).emit_assembly(module)
     pauses = {"x86_64": "pause", "arm64": "yield"}
     assert re.search(rf"^\s+{pauses[machine]}\b", assembly, re.MULTILINE)
     for name in re.findall(r"^\w[^\n]*\bnki_(\w+)\(", SOURCE, re.MULTILINE):
         assert f"nki_{name}:" in assembly
 
 
-def test_it_holds_in_every_process() -> None:
-    assert not re.search(r"inttoptr \(|0x[0-9A-Fa-f]{6}", native_runtime.RESULT.read_text(encoding="utf-8"))
+@EACH
+def test_it_holds_in_every_process(file: str) -> None:
+    assert not re.search(r"inttoptr \(|0x[0-9A-Fa-f]{6}", made(file))
 
 
 def test_a_function_that_the_platform_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,11 +106,11 @@ def test_a_function_that_the_platform_lacks_is_named(monkeypatch: pytest.MonkeyP
     find = binding.address_of_symbol
     monkeypatch.setattr(binding, "address_of_symbol", lambda name: None if name == "usleep" else find(name))
     with pytest.raises(RuntimeError, match=r"does not have: usleep\b"):
-        library.checked_text()
+        library.checked_text("runtime")
 
 
 def test_another_machine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "s390x")
     with pytest.raises(RuntimeError, match=r"x86_64.*this machine is s390x"):
-        library.checked_text()
+        library.checked_text("runtime")
     assert not library.has_threads()

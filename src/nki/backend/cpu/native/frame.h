@@ -6,6 +6,9 @@
 
 typedef _Atomic int64_t shared; // a word that several threads use
 typedef struct object object;   // an object of Python
+typedef int64_t unaligned64 __attribute__((aligned(1)));
+typedef int32_t unaligned32 __attribute__((aligned(1)));
+typedef int16_t unaligned16 __attribute__((aligned(1)));
 
 // The C library
 int usleep(uint32_t microseconds);

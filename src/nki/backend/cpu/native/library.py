@@ -1,9 +1,9 @@
-"""Native code that no kernel changes: the functions of ``runtime.c``, at their addresses in this process.
+"""Native code that no kernel changes: the functions of ``runtime.c`` and ``gather.c``, at their addresses here.
 
-``tools/native_runtime.py`` makes ``runtime.ll`` out of the C text: LLVM IR, optimised already, that is the same
-on every machine; a file for each machine joins it. It is loaded once in a process, as object code from the user's cache
-if it is there. Functions of the C library and of Python are found by their names, so that the code holds in every
-process.
+``tools/native_runtime.py`` makes ``runtime.ll`` and ``gather.ll`` out of the C text: LLVM IR, optimised already, that
+is the same on every machine; a file for each machine joins it. Each is loaded once in a process, as object code from
+the user's cache if it is there. Functions of the C library and of Python are found by their names, so that the code
+holds in every process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import platform
 import re
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -29,21 +29,21 @@ _ENTRY: Final = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void
 _CORE: Final = (*_ENTRY, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
-def text(machine: str) -> str:
-    """The IR of all functions on ``machine``, as Python names it. Raises ``KeyError`` for a machine without a file."""
+def text(file: str, machine: str) -> str:
+    """The IR of a C file on ``machine``, as Python names it. Raises ``KeyError`` for a machine without a file."""
     own = (_FOLDER / f"{_MACHINES[machine]}.ll").read_text(encoding="utf-8")
-    common = (_FOLDER / "runtime.ll").read_text(encoding="utf-8")
+    common = (_FOLDER / f"{file}.ll").read_text(encoding="utf-8")
     clock = f"@nki_monotonic_clock = internal constant i32 {getattr(time, 'CLOCK_MONOTONIC', 1)}\n"
     common = _DECLARED.sub(lambda found: "" if found[1].startswith("nki_") else found[0], common)
     return f"{common}{clock}{own}"
 
 
-def checked_text() -> str:
-    """The IR for this process. Raises ``RuntimeError`` where native code cannot run."""
+def checked_text(file: str) -> str:
+    """The IR of a C file for this process. Raises ``RuntimeError`` where native code cannot run."""
     machine = platform.machine()
     if machine not in _MACHINES:
         raise RuntimeError(f"native code runs on {', '.join(_MACHINES)}; this machine is {machine}")
-    ir = text(machine)
+    ir = text(file, machine)
     missing = [name for name in _DECLARED.findall(ir) if binding.address_of_symbol(name) is None]
     if missing:
         raise RuntimeError(f"native code calls functions that this platform does not have: {', '.join(missing)}")
@@ -51,13 +51,16 @@ def checked_text() -> str:
 
 
 @cache
-def _addresses() -> dict[str, int]:
-    return engine().fixed("nki_runtime", checked_text, optimised=True)
+def _addresses(file: str) -> dict[str, int]:
+    return engine().fixed(f"nki_{file}", partial(checked_text, file), optimised=True)
 
 
-def address(name: str) -> int:
-    """The address of the function ``nki_NAME``. A row calls it with a frame, arguments, and partitions from and to."""
-    return _addresses()[f"nki_{name}"]
+def address(name: str, file: str = "runtime") -> int:
+    """The address of the function ``nki_NAME`` of a C file.
+
+    Functions of rows get a frame, the arguments of the row, and the partitions from and to which they run.
+    """
+    return _addresses(file)[f"nki_{name}"]
 
 
 def has_threads() -> bool:

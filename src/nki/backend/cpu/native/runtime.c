@@ -1,5 +1,5 @@
 // Native code that no kernel changes: the walk over a table of rows, loops and regions, teams of threads, barriers,
-// the look for signals, entry into native code, gather and scatter, and calls of Python objects.
+// the look for signals, entry into native code, and calls of Python objects.
 //
 // Users have no compiler: tools/native_runtime.py makes runtime.ll out of this file, LLVM IR for every machine, and
 // library.py loads that. So this includes no header of a system, calls functions of the C library, of Python and of XLA

@@ -57,7 +57,7 @@ class StepRows:
         rows = [self._look_up(operand, offsets, site) for operand, offsets in operands]
         for operand, offsets in operands:
             if operand.reads:
-                rows.append((library.address("gather"), [*self._move(operand, offsets), 0]))
+                rows.append((library.address("gather", "gather"), [*self._move(operand, offsets), 0]))
         return rows
 
     def scatter(self) -> list[Row]:
@@ -73,7 +73,7 @@ class StepRows:
         bounds = [dynamic.step * access.dtype.itemsize, largest_index(access), site, operand.order]
         slot, offset, strides = storage.address(source)
         args = [slot, offset, SCRATCH, offsets, *strides, *counts, *bounds, source.dtype.itemsize]
-        return library.address("offsets"), args
+        return library.address("offsets", "gather"), args
 
     def _move(self, operand: IndirectOperand, offsets: int) -> list[int]:
         slot, offset, strides = self._storage.address(operand.operand)
@@ -82,7 +82,7 @@ class StepRows:
         return [slot, offset, SCRATCH, offsets, base, start, strides[0], steps[0], *shape]
 
     def _scatter(self, operand: IndirectOperand, offsets: int) -> Row:
-        routine, args = library.address("scatter"), self._move(operand, offsets)
+        routine, args = library.address("scatter", "gather"), self._move(operand, offsets)
         if not operand.predicated:
             return routine, [*args, 0]
         assert self.steps.mask is not None
