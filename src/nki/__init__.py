@@ -9,11 +9,14 @@ from nki.base.errors import NkiError
 from nki.base.locks import imported as _imported
 from nki.base.version import version as _version
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiSpillWarning, NkiWarning
+from nki.compiler.bridges import STAND_INS as _STAND_INS
 from nki.compiler.bridges import register_bridges as _register_bridges
 from nki.frameworks import BRIDGES as _BRIDGES
 from nki.frameworks import keep_hlo as _keep_hlo
 from nki.frameworks.kernel import FrameworkKernel
 from nki.frontend.dialect import register as _register
+from nki.harness import VENDOR_TORCH as _VENDOR_TORCH
+from nki.harness import VENDOR_TORCH_FIX as _VENDOR_TORCH_FIX
 from nki.jit import Kernel, jit, simulate
 from nki.language.dialect import NKI as _NKI
 from nki.language.dialect import RELEASED as _RELEASED
@@ -21,6 +24,7 @@ from nki.language.dialect import RELEASED as _RELEASED
 for _dialect in (_NKI, *_RELEASED):
     _register(_dialect)
 _register_bridges(_BRIDGES)
+_STAND_INS.register("nki.harness.vendor_torch", _VENDOR_TORCH, _VENDOR_TORCH_FIX)
 _keep_hlo()
 
 __version__: str
@@ -38,6 +42,8 @@ def __getattr__(name: str) -> Any:
     # Entry points of harnesses (docs/harnesses.md), which the import of a kernel does not pay for.
     if name in _BETA1:
         return getattr(_imported("nki.harness.beta1"), name)
+    if name == "provide_neuron_modules":
+        return _STAND_INS.provide
     if name == "cpu_simulate":
         return _imported("nki.harness.simulation").CpuSimulator
     if name in _PROFILING:

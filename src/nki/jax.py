@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import jax
@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from nki.base.errors import ArgumentError, NotDifferentiableError
+from nki.compiler.kept_executables import MOST
 from nki.frameworks import jax_call
 from nki.frameworks.jax import ADAPTER
 from nki.frameworks.jax_partition import Names, is_split_by_hand, splittable
@@ -80,7 +81,7 @@ class Operator:
         names = (*tuple(self.parameters)[: len(args)], *kwargs)
         values = (*args, *kwargs.values())
         constants = {i: value for i, value in enumerate(values) if not ADAPTER.is_framework_tensor(value)}
-        tensors = [value for i, value in enumerate(values) if i not in constants]
+        tensors = [jax_call.reverse_only(value, f"{self!r}") for i, value in enumerate(values) if i not in constants]
         return self.shown(_applied(self, _Call(names, len(args), constants), *tensors))
 
     def __repr__(self) -> str:
@@ -226,7 +227,6 @@ def partitioned(kernel: Kernel, rule: str, *, split: str) -> Callable[..., Any]:
                 f"the axis {name!r} of split={split!r} is not in every result of {rule!r}",
                 fix="split axes that each result has; sum over the others with jax.shard_map and jax.lax.psum",
             )
-    programs: dict[Executable, Any] = {}
 
     @functools.wraps(kernel.func)
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -234,22 +234,39 @@ def partitioned(kernel: Kernel, rule: str, *, split: str) -> Callable[..., Any]:
         _check(executable, ins, outs, rule)
         program = None
         if not is_split_by_hand():
-            program = programs.get(executable)
-            if program is None:
-                run = functools.partial(_run, kernel, kernel.bind(args, kwargs))
-                types = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in tensors]
-                program = programs[executable] = splittable(run, types, ins, outs, names)
+            arguments = {
+                n: jax.ShapeDtypeStruct(v.shape, v.dtype) if ADAPTER.is_framework_tensor(v) else v
+                for n, v in kernel.bind(args, kwargs).items()
+            }
+            program = _program(executable, _Split(kernel, tuple(ins), tuple(outs), names, arguments))
         return pack(executable, jax_call.call(executable, kernel.launch_grid(), tensors, program))
 
     return function
 
 
-def _run(kernel: Kernel, arguments: dict[str, Any], *parts: Any) -> tuple[Any, ...]:
-    """The kernel on other tensors than those of ``arguments``."""
-    rest = iter(parts)
-    own = {name: next(rest) if ADAPTER.is_framework_tensor(value) else value for name, value in arguments.items()}
-    results = kernel(**own)
-    return results if isinstance(results, tuple) else (results,)
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """A call that XLA may split. Equal calls of one executable have equal arguments."""
+
+    kernel: Kernel
+    ins: tuple[Names, ...]
+    outs: tuple[Names, ...]
+    axes: Names
+    arguments: dict[str, Any] = field(compare=False)
+    """By name, each tensor as its type."""
+
+    def run(self, *parts: Any) -> tuple[Any, ...]:
+        """The kernel on other tensors."""
+        rest = iter(parts)
+        own = {n: next(rest) if isinstance(v, jax.ShapeDtypeStruct) else v for n, v in self.arguments.items()}
+        results = self.kernel(**own)
+        return results if isinstance(results, tuple) else (results,)
+
+
+@functools.lru_cache(MOST)
+def _program(executable: Executable, call: _Split) -> Any:  # noqa: ARG001  # the other half of the key
+    types = [value for value in call.arguments.values() if isinstance(value, jax.ShapeDtypeStruct)]
+    return splittable(call.run, types, call.ins, call.outs, call.axes)
 
 
 def _check(executable: Executable, ins: Sequence[Names], outs: Sequence[Names], rule: str) -> None:

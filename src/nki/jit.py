@@ -24,7 +24,7 @@ from nki.compiler.bridges import TensorMap, untraced
 from nki.compiler.cache import float_entries
 from nki.compiler.cache.captured_values import Seen, constant_key, seen, unchanged
 from nki.compiler.cache.fingerprint import Fingerprint, fingerprint
-from nki.compiler.errors import BugReports, strip_frames
+from nki.compiler.errors import BugReports, note_version, strip_frames
 from nki.compiler.float_arguments import as_arguments, for_values
 from nki.compiler.kept_executables import NO_FLOAT, KeptExecutables
 from nki.compiler.pickled_kernel import PickledByName
@@ -116,6 +116,9 @@ class Kernel(PickledByName, Unscriptable):
         except NkiError as error:
             __tracebackhide__ = True  # of pytest: it shows the caller's frame
             raise strip_frames(error)  # noqa: B904  # its cause is settled
+        except Exception as error:
+            note_version(error)
+            raise
 
     def check_inlining(self) -> None:
         """Raise :class:`NestedConfigError` if this kernel must not become a part of the one that is being recorded."""
@@ -125,11 +128,6 @@ class Kernel(PickledByName, Unscriptable):
     def chosen_target(self) -> Target:
         """The target to compile for: the decorator's, else the environment's, else trn3."""
         return self.target or targets.default()
-
-    @property
-    def spills(self) -> bool:
-        """True if the kernel has a configuration that lets the compiler spill tiles (``docs/memory.md``)."""
-        return self.configs is not None and self.configs[0] is not None and self.configs[0].nki_alloc_fallback
 
     @property
     def lnc(self) -> int:
@@ -318,7 +316,7 @@ class Kernel(PickledByName, Unscriptable):
             for warned in kept[1]:
                 warn_at(warned.span, warned.message, warned.category)
             return kept[0], key.reads
-        with watching() as watched, collecting() as warnings, compiler.config.configured(self.configs):
+        with watching() as watched, collecting() as warnings:
             program = pipeline.compile(
                 self.func,
                 specs,
@@ -327,7 +325,7 @@ class Kernel(PickledByName, Unscriptable):
                 stop=pipeline.NATIVE_STOP,
                 edges=self.schedule,
                 observe=observe,
-                spills=self.spills,
+                configs=self.configs,
             )
         # State that the kernel's own Python changed, or reached on hidden ways, is not in the fingerprint.
         complete = key is not None and not watched.files and key.codes.issuperset(watched.codes)
@@ -469,10 +467,10 @@ def simulation(
     arguments = kernel.bind(args, kwargs)
     _, tensors = kernel.key(arguments, adapter)  # refuses what cannot be compiled in
     specs = kernel.specs(arguments, adapter)
-    launch = kernel.chosen_target(), kernel.launch_grid(), kernel.schedule, kernel.spills
+    launch = kernel.chosen_target(), kernel.launch_grid(), kernel.schedule, kernel.configs
 
     def run(arrays: list[Any]) -> tuple[Program, list[Any]]:
-        with BugReports(), default_environment(), compiler.config.configured(kernel.configs):
+        with BugReports(), default_environment():
             return compiler.eager.run(kernel.func, specs, arrays, *launch)
 
     return tensors, run

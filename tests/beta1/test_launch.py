@@ -355,7 +355,7 @@ def test_annotations_of_variables_are_checked(both: Any, data: Any) -> None:
 
     x = data(8, 8)
     np.testing.assert_allclose(both(kernel, x, 8), np.exp(x), rtol=1e-5)
-    with pytest.raises(NkiError, match=r"annotation_shape_mismatch: 'load' has the shape .8, 8., not .7, 8."):
+    with pytest.raises(NkiError, match=r"annotation_shape_mismatch: 'tile' has the shape .8, 8., not .7, 8."):
         kernel(x, 7)
 
 

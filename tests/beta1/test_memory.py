@@ -313,3 +313,40 @@ def test_an_address_outside_of_its_memory_is_that_of_the_allocator(data: Any, bu
     assert message in str(caught.value)
     span = caught.value.span
     assert span is not None and "alloc(" in linecache.getline(span.file, span.line)
+
+
+def test_tiles_are_called_like_what_receives_them(data: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def loaded(source):
+        return nl.load(source)
+
+    @nki.jit
+    def kernel(source):
+        out = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.shared_hbm)
+        first, second = loaded(source), nl.load(source)
+        total = first + second
+        total += nl.exp(first)
+        tiles = {"scaled": second * 2.0, "rows": [-first, nl.zeros((8, 8), nl.float32)]}
+        copied = nisa.tensor_copy(first)
+        print(first.name, second.name, total.name, tiles["scaled"].name, tiles["rows"][0].name, copied.name)
+        nl.store(out, total)
+        return out
+
+    kernel(data(8, 8))
+    assert capsys.readouterr().out == "first second total scaled rows copied\n"
+
+
+def test_loop_reduce_goes_on_only_in_a_variable(both: Any, data: Any) -> None:
+    """An entry of a dictionary is no variable, although a variable may have the name of its key."""
+    x = data(8, 8)
+
+    @nki.jit
+    def kernel(source):
+        out = nl.ndarray(source.shape, dtype=source.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(source)
+        total, sums = nl.exp(tile), {}
+        for i in nl.affine_range(2):
+            sums["total"] = nl.loop_reduce(tile, op=np.add, loop_indices=[i])
+        nl.store(out, total)
+        return out
+
+    np.testing.assert_allclose(both(kernel, x), np.exp(x), rtol=1e-5)

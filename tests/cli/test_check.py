@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 import time
@@ -219,7 +220,6 @@ def test_a_package_that_cannot_be_imported_around_a_file(nki, tmp_path: Path) ->
     ("line", "advice"),
     [
         ("from torch_neuronx_absent import nki_op", "run the command in the folder that holds it"),
-        ("from torch_neuronx import nki_op, wrap_nki", "leave wrap_nki out"),
         ("import jax_neuronx.experimental", "call the kernel without nki_call"),
     ],
 )
@@ -228,6 +228,44 @@ def test_packages_of_the_vendor_that_are_not_installed(nki, tmp_path: Path, line
     ran = nki("check", str(tmp_path / "file.py"), "--json")
     assert findings(ran) == [("file.py", 1, "NKI-KN008")]
     assert advice in json.loads(ran.out)["findings"][0]["fix"]
+
+
+VENDOR_TORCH = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from libtorch_neuronx_lite.nki.nki_hop import wrap_nki
+from torch_neuronx import nki_op
+
+@nki.jit
+def double(a):
+    tile = nl.load(a)
+    nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, tile)
+    return out
+
+wrapped = wrap_nki(double)[1]
+"""
+
+
+def test_stand_ins_for_the_packages_of_the_vendor(nki, tmp_path: Path) -> None:
+    file = tmp_path / "of_vllm.py"
+    file.write_text(VENDOR_TORCH)
+    assert nki("check", str(file)).code == 0
+    for command in ("run", "profile", "dump", "migrate"):
+        ran = nki(command, f"{file}:double", "--arg", "4x8:float32")
+        assert ran.code == 0, (command, ran.out, ran.err)
+    assert importlib.util.find_spec("torch_neuronx") is None
+
+
+@pytest.mark.parametrize(
+    "line", ["from torch_neuronx import trace", "import torch_neuronx\n\ntorch_neuronx.xla_impl.x"]
+)
+def test_names_without_a_stand_in(nki, tmp_path: Path, line: str) -> None:
+    (tmp_path / "file.py").write_text(line + "\n")
+    ran = nki("check", str(tmp_path / "file.py"), "--json")
+    assert findings(ran) == [("file.py", line.count("\n") + 1, "NKI-HN003" if "\n" in line else "NKI-HN002")]
 
 
 def test_an_error_of_ours_at_import_is_that_error(nki, files: Path) -> None:

@@ -36,6 +36,10 @@ COUNT = 0
 VALUES = (2, 3)
 
 
+class Table(nl.NKIObject):
+    rows = None
+
+
 def put(x, *values):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     tile = nl.load(x)
@@ -82,6 +86,15 @@ CONSTRUCTS = {
     "complex": ("n = 3 + 2j\nreturn put(x, n.real)", {"FE021"}, 4.0),
     "key": ("n = {1: 2}\nreturn put(x, n[1])", {"FE022"}, 3.0),
     "key at run time": ("n = {}\nn[VALUES] = 4\nreturn put(x, n[VALUES])", {"FE022"}, 5.0),
+    "key of an attribute": (
+        "table = Table()\ntable.rows = {}\ntable.rows[7] = 4\nreturn put(x, table.rows[7])",
+        {"FE022"},
+        5.0,
+    ),
+    "key of pairs": ("n = dict(zip(VALUES[:1], [4]))\nreturn put(x, n[2])", {"FE022"}, 5.0),
+    "key of an iterator": ("n = {}\nn.update(iter([(2, 4)]))\nreturn put(x, n[2])", {"FE022"}, 5.0),
+    "key of a default": ("n = {}\nreturn put(x, n.setdefault(2.5, 4))", {"FE022"}, 5.0),
+    "keys of one value": ("return put(x, dict.fromkeys(VALUES[:1], 4)[2])", {"FE022"}, 5.0),
     "decorator": (
         "@functools.lru_cache\ndef f(n):\n    return n * 2\nreturn put(x, f(2))",
         {"FE025"},
@@ -140,7 +153,7 @@ def test_its_own_release_is_silent(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("nki_0_6")
-@pytest.mark.parametrize("name", [name for name in CONSTRUCTS if name != "key at run time"])
+@pytest.mark.parametrize("name", CONSTRUCTS)
 def test_an_older_release_refuses_it(name: str, tmp_path: Path) -> None:
     body, codes, _ = CONSTRUCTS[name]
     with pytest.raises(NkiError) as caught:

@@ -34,6 +34,20 @@ def test_compile_and_benchmark(frontend, tmp_path):
         compiled.benchmark(a=A)
 
 
+def test_what_a_harness_reads_beside_its_measurement(tmp_path):
+    options = CompileOptions(target="trn1", artifacts_dir=str(tmp_path))
+    result = ParserFrontend().compile(
+        None, add, inputs={"a": A, "b": A}, target="trn1", debug=options.debug, lower=options.lower_dma_transpose
+    )
+    compiled = CompiledKernel.from_frontend(result, options)
+    peaks = CompiledKernel._PEAK_HBM_BW
+    assert sorted(peaks) == ["trn1", "trn2", "trn3"] and peaks["trn1"] == pytest.approx(410e9)
+    with pytest.warns(nki.NkiPortabilityWarning, match="estimated_utilization is a prediction"):
+        busy = compiled.estimated_utilization
+    assert {"dma", "vector"} <= set(busy) and all(0 <= share <= 100 for share in busy.values()) and busy["vector"] > 0
+    assert compiled.total_time_ns == nki.profile(add, target="trn1")(A, A).timeline.ns
+
+
 def test_what_a_kernel_changes_is_a_copy(tmp_path):
     result = ParserFrontend().compile(None, scale_in_place, inputs={"a": A, "scale": 2.0})
     compiled = CompiledKernel.from_frontend(result, CompileOptions(artifacts_dir=str(tmp_path)))

@@ -135,7 +135,7 @@ def overlapping(tile, out):
     ("mistake", "parts"),
     [
         (partitions_differ, ["NKI-SH001", "assignment of 'tile' (8, 48) into 'tile' (4, 48)", "tile[0:4] = tile[0:8]"]),
-        (same_elements_in_another_shape, ["'tile' (3, 4) into 'tensor' (2, 6)", "nisa.dma_copy(dst=…, src=…)"]),
+        (same_elements_in_another_shape, ["'tile' (3, 4) into 'out' (2, 6)", "nisa.dma_copy(dst=…, src=…)"]),
         (psum_to_hbm, ["psum", "out[...] = bank"]),
         (a_number_on_chip, ["NKI-TN003", "into 'tile' of 0.0 (float)", "nisa.memset(dst=tile[0:32], value=0.0)"]),
         (a_number_in_hbm, ["nisa.dma_copy(dst=out[0:2], src=nl.full("]),

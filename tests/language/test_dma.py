@@ -12,7 +12,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.base.errors import GenerationError, NkiError, OutOfBoundsError
+from nki.base.errors import ArgumentError, GenerationError, NkiError, OutOfBoundsError
 
 BOTH = pytest.mark.parametrize("how", [lambda k: k, nki.simulate], ids=["native", "eager"])
 How = Callable[[Any], Callable[..., Any]]
@@ -228,6 +228,45 @@ def experts(table, index, oob_mode=nisa.oob_mode.error):
     out = nl.ndarray(tile.shape, table.dtype, buffer=nl.shared_hbm)
     nisa.dma_copy(out, tile)
     return out
+
+
+@nki.jit
+def scattered_by_constants(start, tile, first):
+    """``start`` with the rows of ``tile`` added to the rows from ``first`` on, or all to the first row."""
+    out = nl.ndarray(start.shape, start.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, start)
+    index = nl.ndarray((tile.shape[0], 1), nl.uint32)
+    if first is None:
+        nisa.memset(index, 0)
+    else:
+        nisa.iota(index, [[1, 1]], offset=first, channel_multiplier=1)
+    rows = out.vector_select(0, index)
+    nisa.dma_compute(rows, [rows, nl.load(tile)], nl.add)
+    return out
+
+
+def test_rows_that_are_added_to_have_unique_indices() -> None:
+    table, tile = numbers(9, 6, kind=np.float32), numbers(3, 6, 1, kind=np.float32)[..., 0]
+    twice = np.array([[1], [2], [1]], np.uint32)
+    with pytest.raises(ArgumentError, match=r"DA11.* names no row of dst 'out' twice: row 1 is named 2 times"):
+        nki.simulate(scattered)(table, tile, twice)
+    want = table.copy()
+    np.add.at(want, twice[:, 0], tile)
+    np.testing.assert_array_equal(scattered(table, tile, twice), want)
+    outside = np.array([[1], [100], [100]], np.uint32)  # which adds to no row
+    want = table.copy()
+    want[1] += tile[0]
+    np.testing.assert_array_equal(nki.simulate(scattered)(table, tile, outside, skip), want)
+
+
+@BOTH
+def test_constant_indices_that_name_a_row_twice_are_refused_before_any_run(how: How) -> None:
+    table, tile = numbers(9, 6, kind=np.float32), numbers(3, 6, 1, kind=np.float32)[..., 0]
+    want = table.copy()
+    want[4:7] += tile
+    np.testing.assert_array_equal(how(scattered_by_constants)(table, tile, 4), want)
+    with pytest.raises(ArgumentError, match=r"DA11.* row 0 is named 3 times"):
+        how(scattered_by_constants)(table, tile, None)
 
 
 @nki.jit

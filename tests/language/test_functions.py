@@ -231,22 +231,6 @@ def test_results_are_called_like_their_variables(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "total sum ones\n"
 
 
-def test_names_of_two_variables_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """Python 3.13 stores both in one instruction of its bytecode; the last call's result is the one that has a name."""
-
-    @nki.jit
-    def kernel(a):
-        first, second = nl.load(a), nl.ndarray((3, 4), nl.float32)
-        nisa.tensor_copy(second, first)
-        print(second.name)
-        out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
-        nl.store(out, second)
-        return out
-
-    kernel(numbers(3, 4))
-    assert capsys.readouterr().out == "second\n"
-
-
 @pytest.mark.parametrize(
     ("fn", "message"),
     [

@@ -241,7 +241,7 @@ def test_an_offset_outside_the_partition_is_an_error() -> None:
 def test_the_first_operand_with_an_offset_outside_is_named() -> None:
     lists = [np.full((16, 1), n, np.int32) for n in (64, -1)]
     error = refused(moved_within, TABLE[:16], *lists)
-    assert error.message.startswith("tensor_copy: dst 'table_tile' (16, 64) was accessed at run-time index 4294967295")
+    assert error.message.startswith("tensor_copy: dst 'tile' (16, 64) was accessed at run-time index 4294967295")
 
 
 def partly(table, numbers, there):

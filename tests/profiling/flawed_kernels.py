@@ -281,17 +281,18 @@ def copies_within_hbm(x):
 
 def products_of_half(x, w, parts):
     """128 products of 64 rows each, one after the other, or (``parts``) in both halves of the array."""
-    y = _output((ROWS, 512), nl.float32)
-    tile, weights = _tile(ROWS, x.dtype), _tile(512, w.dtype)
+    rows, columns = x.shape[1], w.shape[1]
+    y = _output((rows, columns), nl.float32)
+    tile, weights = _tile(rows, x.dtype), _tile(columns, w.dtype)
     nisa.dma_copy(dst=tile, src=x)
     nisa.dma_copy(dst=weights, src=w)
-    sums = [_tile(512, nl.float32, nl.psum) for _ in range(2)]
+    sums = [_tile(columns, nl.float32, nl.psum, rows=rows) for _ in range(2)]
     for _ in range(64):
         for half, total in enumerate(sums):
-            rows = slice(half * 64, half * 64 + 64)
+            part = slice(half * 64, half * 64 + 64)
             more = {"tile_position": (half * 64, 0), "tile_size": (64, 128)} if parts else {}
-            nisa.nc_matmul(dst=total, stationary=tile[rows], moving=weights[rows], **more)
-    result = _tile(512, nl.float32)
+            nisa.nc_matmul(dst=total, stationary=tile[part], moving=weights[part], **more)
+    result = _tile(columns, nl.float32, rows=rows)
     nisa.tensor_copy(dst=result, src=sums[0], engine=VECTOR)
     nisa.tensor_tensor(dst=result, data1=result, data2=sums[1], op=nl.add, engine=VECTOR)
     nisa.dma_copy(dst=y, src=result)

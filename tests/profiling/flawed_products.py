@@ -71,3 +71,29 @@ def few_columns(x, w, moving):
         nisa.tensor_copy(dst=result, src=total, engine=VECTOR)
         nisa.dma_copy(dst=y[number * shape[0] : number * shape[0] + shape[0]], src=result)
     return y
+
+
+def products_of_powers(x, w, products, squares, apart):
+    """The sum of ``products`` by ``w`` of each power of ``x`` that Vector makes by ``squares`` from the one before:
+    between two powers, or (``apart``) without gaps when all powers are there, the last one first.
+    """
+    columns = x.shape[1]
+    y, weights, total = _output((ROWS, columns), nl.float32), _tile(ROWS, w.dtype), _tile(columns, nl.float32, nl.psum)
+    nisa.dma_copy(dst=weights, src=w)
+    power, powers = _tile(columns, x.dtype), []
+    nisa.dma_copy(dst=power, src=x)
+    for step in range(24):
+        for number in range(0 if apart else products):
+            nisa.nc_matmul(dst=total, stationary=weights, moving=power, accumulate=step + number > 0)
+        powers.append(power)
+        power = _tile(columns, x.dtype) if apart else power
+        nisa.tensor_tensor(dst=power, data1=powers[-1], data2=powers[-1], op=nl.multiply, engine=VECTOR)
+        for _ in range(squares - 1):
+            nisa.tensor_tensor(dst=power, data1=power, data2=power, op=nl.multiply, engine=VECTOR)
+    for step, each in enumerate(reversed(powers) if apart else ()):
+        for number in range(products):
+            nisa.nc_matmul(dst=total, stationary=weights, moving=each, accumulate=step + number > 0)
+    result = _tile(columns, nl.float32)
+    nisa.tensor_tensor(dst=result, data1=total, data2=power, op=nl.add, engine=VECTOR)
+    nisa.dma_copy(dst=y, src=result)
+    return y

@@ -24,6 +24,7 @@ from tests.profiling.flaws import (
     TWO,
     WAITS,
     Flaw,
+    ending,
     shape,
 )
 
@@ -39,111 +40,106 @@ FLAWS_OF_ROUNDS = [
     Flaw(
         WAITS,
         flawed_rounds.maxima,
-        (shape(128, 262144), 65536),
-        (shape(128, 262144), 16384),
-        targets=ALL,
-        also=(OVERLAP,),
-        more=(
+        (
+            ((shape(128, 262144), 65536), (shape(128, 262144), 16384)),
             ((shape(128, 196608), 65536), (shape(128, 196608), 8192)),
             ((shape(128, 131072, dtype="float32"), 32768), (shape(128, 131072, dtype="float32"), 8192)),
         ),
+        targets=ALL,
+        also=(OVERLAP,),
     ),
     *[
         Flaw(
             ROUNDS,
             flawed_rounds.streamed,
-            (shape(32, 128, 2048), form),
-            (shape(32, 128, 2048), NEW),
-            targets=ALL,
-            more=(
-                ((shape(12, 128, 4096), form), (shape(12, 128, 4096), NEW)),
-                ((shape(64, 128, 1024, dtype="float32"), form), (shape(64, 128, 1024, dtype="float32"), NEW)),
+            ending(
+                (form,),
+                (NEW,),
+                (shape(32, 128, 2048),),
+                (shape(12, 128, 4096),),
+                (shape(64, 128, 1024, dtype="float32"),),
             ),
+            targets=ALL,
         )
         for form in ("in place", "one result", "two tiles")
     ],
     Flaw(
         ROWS_BACK,
         flawed_rounds.scaled_by_rows,
-        (shape(1024, 512), shape(8, 512), True),
-        (shape(1024, 512), shape(8, 512), False),
+        ending(
+            (True,),
+            (False,),
+            (shape(1024, 512), shape(8, 512)),
+            (shape(512, 2048), shape(4, 2048)),
+            (*(shape(rows, 1024, dtype="float32") for rows in (1024, 8)),),
+        ),
         also=(NARROW, SHORT, GENERATOR),
         still=(SHORT, GENERATOR),
         targets=ALL,
-        more=(
-            ((shape(512, 2048), shape(4, 2048), True), (shape(512, 2048), shape(4, 2048), False)),
-            (
-                (*(shape(rows, 1024, dtype="float32") for rows in (1024, 8)), True),
-                (*(shape(rows, 1024, dtype="float32") for rows in (1024, 8)), False),
-            ),
-        ),
     ),
     Flaw(
         ROWS_BACK,
         flawed_rounds.shifted_in_a_loop,
-        (shape(4096, 1024), shape(1, 1024), True),
-        (shape(4096, 1024), shape(1, 1024), False),
+        ending(
+            (True,),
+            (False,),
+            (shape(4096, 1024), shape(1, 1024)),
+            (shape(2048, 2048), shape(1, 2048)),
+            (*(shape(rows, 512, dtype="float32") for rows in (8192, 1)),),
+        ),
         also=(SERIAL_LOOP,),
         still=(SERIAL_LOOP, RELOADS),
         targets=ALL,
-        more=(
-            ((shape(2048, 2048), shape(1, 2048), True), (shape(2048, 2048), shape(1, 2048), False)),
-            (
-                (*(shape(rows, 512, dtype="float32") for rows in (8192, 1)), True),
-                (*(shape(rows, 512, dtype="float32") for rows in (8192, 1)), False),
-            ),
-        ),
     ),
     Flaw(
         AGAIN,
         flawed_repeats.sums_of_norms,
-        (shape(512, 512, dtype="float32"), shape(1024, 512, dtype="float32"), False),
-        (shape(512, 512, dtype="float32"), shape(1024, 512, dtype="float32"), True),
+        ending(
+            (False,),
+            (True,),
+            (shape(512, 512, dtype="float32"), shape(1024, 512, dtype="float32")),
+            (shape(768, 1024), shape(512, 1024)),
+            (shape(1024, 1024, dtype="float32"), shape(512, 1024, dtype="float32")),
+        ),
         also=(RELOADS, TWO, GENERATOR, FEW),
         still=(TWO, FEW, GENERATOR),
         targets=ALL,
-        more=(
-            ((shape(768, 1024), shape(512, 1024), False), (shape(768, 1024), shape(512, 1024), True)),
-            (
-                (shape(1024, 1024, dtype="float32"), shape(512, 1024, dtype="float32"), False),
-                (shape(1024, 1024, dtype="float32"), shape(512, 1024, dtype="float32"), True),
-            ),
-        ),
     ),
     Flaw(
         AGAIN,
         flawed_repeats.weighted_in_a_loop,
-        (shape(4096, 1024), shape(128, 1024), False),
-        (shape(4096, 1024), shape(128, 1024), True),
+        ending(
+            (False,),
+            (True,),
+            (shape(4096, 1024), shape(128, 1024)),
+            (shape(2048, 2048), shape(128, 2048)),
+            (shape(8192, 512, dtype="float32"), shape(128, 512, dtype="float32")),
+        ),
         also=(SERIAL_LOOP, RELOADS, TWO),
         still=(SERIAL_LOOP,),
         targets=ALL,
-        more=(
-            ((shape(2048, 2048), shape(128, 2048), False), (shape(2048, 2048), shape(128, 2048), True)),
-            (
-                (shape(8192, 512, dtype="float32"), shape(128, 512, dtype="float32"), False),
-                (shape(8192, 512, dtype="float32"), shape(128, 512, dtype="float32"), True),
-            ),
-        ),
     ),
     Flaw(
         AGAIN,
         flawed_repeats.products_with_powers,
-        (shape(128, 2048), shape(128, 512), False),
-        (shape(128, 2048), shape(128, 512), True),
+        ending(
+            (False,),
+            (True,),
+            (shape(128, 2048), shape(128, 512)),
+            (shape(128, 3072), shape(128, 512)),
+            (shape(128, 1024), shape(128, 512)),
+        ),
         also=(FEW, CLOCK, SHORT, GENERATOR),
         still=(CLOCK, SHORT, GENERATOR),
-        more=(
-            ((shape(128, 3072), shape(128, 512), False), (shape(128, 3072), shape(128, 512), True)),
-            ((shape(128, 1024), shape(128, 512), False), (shape(128, 1024), shape(128, 512), True)),
-        ),
     ),
     Flaw(
         IDLE,
         flawed_rounds.scanned,
-        (*scan(128, 512, 16), (kernels.VECTOR, kernels.VECTOR)),
-        (*scan(128, 512, 16), (kernels.GPSIMD, kernels.GPSIMD)),
-        more=(
+        (
+            (
+                (*scan(128, 512, 16), (kernels.VECTOR, kernels.VECTOR)),
+                (*scan(128, 512, 16), (kernels.GPSIMD, kernels.GPSIMD)),
+            ),
             ((*scan(128, 1024, 8), (kernels.VECTOR,) * 2), (*scan(128, 1024, 8), (kernels.GPSIMD,) * 2)),
             ((*scan(128, 256, 32), (kernels.VECTOR,) * 2), (*scan(128, 256, 32), (kernels.GPSIMD,) * 2)),
         ),
@@ -151,55 +147,37 @@ FLAWS_OF_ROUNDS = [
     Flaw(
         IDLE,
         flawed_rounds.polynomials,
-        (shape(128, 16384, dtype="float32"), (kernels.VECTOR,)),
-        (shape(128, 16384, dtype="float32"), (kernels.GPSIMD, kernels.GPSIMD, kernels.VECTOR)),
-        still=(OVERLAP,),
-        more=(
-            (
-                (shape(128, 12288, dtype="float32"), (kernels.VECTOR,)),
-                (shape(128, 12288, dtype="float32"), (kernels.GPSIMD, kernels.GPSIMD, kernels.VECTOR)),
-            ),
-            (
-                (shape(128, 18432, dtype="float32"), (kernels.VECTOR,)),
-                (shape(128, 18432, dtype="float32"), (kernels.GPSIMD, kernels.GPSIMD, kernels.VECTOR)),
-            ),
+        ending(
+            ((kernels.VECTOR,),),
+            ((kernels.GPSIMD, kernels.GPSIMD, kernels.VECTOR),),
+            (shape(128, 16384, dtype="float32"),),
+            (shape(128, 12288, dtype="float32"),),
+            (shape(128, 18432, dtype="float32"),),
         ),
+        still=(OVERLAP,),
     ),
     Flaw(
         ROUNDS,
         flawed_rounds.halved_streams,
-        (shape(32, 128, 4096), KEPT),
-        (shape(32, 128, 4096), NEW),
+        ending(
+            (KEPT,), (NEW,), (shape(32, 128, 4096),), (shape(16, 128, 8192),), (shape(24, 128, 2048, dtype="float32"),)
+        ),
         also=(TWO,),  # the scale could be part of the exponential
         targets=ALL,
-        more=(
-            ((shape(16, 128, 8192), KEPT), (shape(16, 128, 8192), NEW)),
-            ((shape(24, 128, 2048, dtype="float32"), KEPT), (shape(24, 128, 2048, dtype="float32"), NEW)),
-        ),
     ),
     Flaw(
         ROUNDS,
         flawed_rounds.squares_in_a_loop,
-        (shape(8192, 2048), KEPT),
-        (shape(8192, 2048), NEW),
+        ending((KEPT,), (NEW,), (shape(8192, 2048),), (shape(2048, 4096),), (shape(4096, 1024, dtype="float32"),)),
         also=(SERIAL_LOOP,),
         still=(SERIAL_LOOP,),
         targets=ALL,
-        more=(
-            ((shape(2048, 4096), KEPT), (shape(2048, 4096), NEW)),
-            ((shape(4096, 1024, dtype="float32"), KEPT), (shape(4096, 1024, dtype="float32"), NEW)),
-        ),
     ),
     Flaw(
         ROUNDS,
         flawed_rounds.summed_products,
-        (*SQUARE, KEPT),
-        (*SQUARE, NEW),
+        ending((KEPT,), (NEW,), (*SQUARE,), (shape(512, 512), shape(512, 2048)), (shape(256, 1024), shape(256, 1024))),
         also=(GENERATOR,),
         targets=ALL,
-        more=(
-            ((shape(512, 512), shape(512, 2048), KEPT), (shape(512, 512), shape(512, 2048), NEW)),
-            ((shape(256, 1024), shape(256, 1024), KEPT), (shape(256, 1024), shape(256, 1024), NEW)),
-        ),
     ),
 ]

@@ -49,7 +49,7 @@ def programs(profile: Profile, change: Rewriting) -> list[Any]:
     ("flaw", "case"), MADE, ids=[f"{flaw.title}-{flaw.kernel.__name__}-{case}" for flaw, case in MADE]
 )
 def test_a_changed_program_computes_the_same_bits(flaw: Flaw, case: int) -> None:
-    arguments = [flaw.flawed, *(flawed for flawed, _ in flaw.more)][case]
+    arguments = flaw.cases[case][0]
     target = flaw.targets[-1]
     profile = nki.profile(nki.jit(flaw.kernel), target=target)(*arguments)
     before, *after = programs(profile, KINDS[flaw.title](profile.target))

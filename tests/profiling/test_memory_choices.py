@@ -176,7 +176,7 @@ def test_the_program_is_that_of_the_compiler(profile: Profile) -> None:
     """The second compilation does not change what both share."""
     shapes = {"x": (ROWS, COLUMNS), "w": (COUNT, COLUMNS)}
     specs = {name: TensorSpec(name, shape, float32) for name, shape in shapes.items()}
-    plain = pipeline.compile(passes.func, specs, GEN3, spills=passes.spills)
+    plain = pipeline.compile(passes.func, specs, GEN3, configs=passes.configs)
     assert printer.show(profile.program) == printer.show(plain)
 
 

@@ -21,12 +21,12 @@ from nki.profiling.parquet import tables
 from nki.profiling.profile import Profile
 from nki.profiling.trace import trace
 from nki.target import GEN3, GEN4
+from tests.profiling.flaws_of_cores import BALANCE, SAME
 from tests.support.decoded_trace import DecodedTrace
 from tests.support.profile_invariants import violations
 from tests.support.profiled_kernels import in_turn, of_in_turn
 
 P = 128
-BALANCE = "One core waits for the other"
 
 
 def profiled(kernel: Any, *arguments: Any, target: str = "trn2") -> Profile:
@@ -167,7 +167,7 @@ def test_the_core_that_comes_first_stalls(meet: str) -> None:
     assert [advice.title for advice in even.advice].count(BALANCE) == 0
     advice = next(advice for advice in uneven.advice if advice.title == BALANCE)
     assert advice.seconds * 1e9 == pytest.approx(late / 2)
-    assert advice.evidence.startswith(f"core 1 stands still for {late / 1e3:.1f} us")
+    assert advice.evidence.startswith(f"core 1 waits {late / 1e3:.1f} us")
     assert f"other core {100 * late / ns(uneven):.1f} %" in str(uneven)
 
 
@@ -193,6 +193,25 @@ def test_a_core_without_work_is_told() -> None:
     (advice,) = (advice for advice in profile.advice if advice.title == BALANCE)
     assert advice.evidence == f"core 0 is complete {ns(profile) / 1e3:.1f} us before the last one"
     assert advice.seconds == pytest.approx(profile.device_time / 2)
+
+
+def test_work_that_all_cores_do_in_one_store_or_in_a_loop() -> None:
+    """A store has no share that a core could leave out: half of all is the bound."""
+
+    @nki.jit
+    def one_block(x):
+        result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x)
+        nisa.activation(dst=tile, data=tile, op=nl.exp)
+        nisa.dma_copy(dst=result, src=tile)
+        return result
+
+    profile = profiled(one_block[2], shape(P, 8192))
+    (advice,) = (advice for advice in profile.advice if advice.title == SAME)
+    assert advice.at_most and advice.evidence == "each of 2 cores stores the same parts of 'result'"
+    assert 0.3 * profile.latency < advice.seconds <= profile.latency / 2
+    assert all(advice.title != SAME for advice in profiled(functions[2], shape(2048, 512)).advice)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 import warnings
 from typing import Any
 
@@ -408,3 +410,62 @@ def test_an_index_into_data_of_the_caller_is_read_as_well() -> None:
     code, line = compiled(gathered_by_an_unwritten_index, A)[0] or ("", 0)
     assert code == UnwrittenReadError.code
     assert line == gathered_by_an_unwritten_index.func.__code__.co_firstlineno + 8
+
+
+def at(tile, where):
+    """Four columns of a tile, from a column that is known at run time."""
+    return tile.ap([[16, 4], [1, 4]], scalar_offset=where, indirect_dim=1)
+
+
+@nki.jit
+def copied_at_run_time(a, source):
+    out = nl.ndarray((4, 16), a.dtype, buffer=nl.shared_hbm)
+    full, unwritten = nl.load(a[0:4, 0:16]), nl.ndarray((4, 16), a.dtype)
+    where, mask = nl.ndarray((1, 1), nl.int32), nl.ndarray((4, 4), nl.uint8)
+    nisa.memset(where, 3)
+    nisa.memset(mask, 1)
+    if source == "itself":
+        nisa.tensor_copy_predicated(at(unwritten, where), at(unwritten, where), mask)
+    elif source == "read before":
+        nisa.tensor_copy(full, unwritten)
+        nisa.tensor_copy(at(unwritten, where), full[:, 0:4])
+    else:
+        nisa.tensor_copy_predicated(at(unwritten, where), full[:, 0:4], mask)
+    nisa.tensor_copy_predicated(full[:, 0:4], at(unwritten, where), mask)
+    nl.store(out, full)
+    return out
+
+
+@pytest.mark.parametrize(("source", "line"), [("itself", 8), ("read before", 10), ("another tile", None)])
+def test_a_copy_at_a_run_time_index_keeps_only_what_it_does_not_read(source: str, line: int | None) -> None:
+    wanted = line and (UnwrittenReadError.code, copied_at_run_time.func.__code__.co_firstlineno + line)
+    assert compiled(copied_at_run_time, A, source)[0] == simulated(copied_at_run_time, A, source)[0] == wanted
+
+
+@nki.jit
+def ends_of_a_tensor(x, rows, first):
+    """128 rows from ``first`` on of a tensor in HBM of which the first and the last 128 are written."""
+    whole = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.shared_hbm)
+    out = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.dma_copy(dst=whole[0:128], src=tile)
+    nisa.dma_copy(dst=whole[rows - 128 : rows], src=tile)
+    nisa.dma_copy(dst=tile, src=whole[first : first + 128])
+    nisa.dma_copy(dst=out, src=tile)
+    return out, whole
+
+
+@pytest.mark.filterwarnings("ignore:.*is written in part:nki.base.warning.NkiWarning")
+@pytest.mark.parametrize("first", [0, 64, 1000])
+@pytest.mark.parametrize("rows", [1 << 20, 1 << 32])
+def test_parts_of_tensors_larger_than_memory_are_left_to_runs(rows: int, first: int) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    x = nki.ShapeDtype((128, 1), "float32")
+    if first and rows == 1 << 20:
+        with pytest.raises(UnwrittenReadError, match="'whole'"):
+            nki.profile(ends_of_a_tensor, target="trn3")(x, rows, first)
+    else:
+        nki.profile(ends_of_a_tensor, target="trn3")(x, rows, first)
+    unit = 1 if sys.platform == "darwin" else 1 << 10
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit < 1 << 29

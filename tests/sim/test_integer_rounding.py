@@ -98,7 +98,7 @@ def test_the_warning_names_value_tensor_and_line() -> None:
     assert len(caught) == 1
     assert caught[0].lineno == combined.func.__code__.co_firstlineno + 4
     assert str(caught[0].message).startswith(
-        "tensor_tensor: int32 value 16777217 of 'a_tile' (1, 2) is not exact in float32: the engine computes with "
+        "tensor_tensor: int32 value 16777217 of 'x' (1, 2) is not exact in float32: the engine computes with "
         "16777216; "
         "'r' (1, 2) int32 gets 16777216 instead of 16777218 at [0, 1]."
     )

@@ -35,7 +35,7 @@ class _Written:
     def __init__(self, tensor: Tensor, *, is_multicore: bool, is_output: bool) -> None:
         buffer = tensor.buffer
         self.anywhere = False
-        """Any byte may be read: the caller has written it, or an instruction at a run-time index."""
+        """Any byte may be read from now on: the caller has written it, or an instruction at a run-time index."""
         self.is_plain = buffer is not Buffer.psum and not (is_multicore and buffer is Buffer.shared_hbm)
         """Its accesses need no other record: it is no PSUM tensor, and no other core writes it."""
         if buffer is not Buffer.sbuf:
@@ -87,6 +87,8 @@ class _Search:
             if self.is_suspicious:
                 return True
         for tensor, written in self.outputs.items():
+            if written.anywhere:
+                continue
             written.asked = {(pattern_of(Access.whole(tensor)), True): len(written.patterns)}
             if not self.answers(tensor, written):
                 return True
@@ -94,7 +96,7 @@ class _Search:
 
     def answers(self, tensor: Tensor, written: _Written) -> bool:
         """True if every read in ``written.asked`` finds what it needs."""
-        if not written.asked or written.anywhere:
+        if not written.asked:
             return True
         key = (tensor.shape, tensor.dtype.itemsize, *written.patterns, None, *written.asked.items())
         answer = self.coverage.get(key)

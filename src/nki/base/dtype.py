@@ -133,10 +133,7 @@ float8_e4m3fn_x4 = _packed("float8_e4m3fn_x4", ml_dtypes.float8_e4m3fn)
 float8_e5m2_x4 = _packed("float8_e5m2_x4", ml_dtypes.float8_e5m2)
 float4_e2m1fn_x4 = _packed("float4_e2m1fn_x4", ml_dtypes.float4_e2m1fn)
 
-bfloat16_words = DType("bfloat16_words", "f", 2, np.dtype(ml_dtypes.bfloat16), largest=bfloat16.largest)
-"""bfloat16 in the order that a matrix product of the processor reads; only native code sees it: not in :data:`ALL`."""
-
-_NAN: Final = (float32, tfloat32, float16, bfloat16, bfloat16_words, float8_e4m3, float8_e4m3fn, float8_e5m2)
+_NAN: Final = (float32, tfloat32, float16, bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2)
 _POISON: Final = {"bool": b"\0", **{d.name: np.array(np.nan, d.dtype).tobytes() for d in _NAN}}
 
 # Order matters where two names share a NumPy type: the first is what an array of that type becomes.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import itertools
 import linecache
 import sys
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
 from typing import Annotated, Any, TypedDict, TypeVar, cast
 
+from nki.base.locks import held_at_fork
 from nki.base.toolchain import is_toolchain, user_code
 
 
@@ -72,6 +75,16 @@ def _cell(file: str) -> str | None:
     return label[1] if label is not None else None
 
 
+@functools.lru_cache(maxsize=64)
+def parsed(text: str, file: str) -> ast.Module:
+    """The syntax tree of ``text``, shared and never changed. Raises SyntaxError."""
+    with _PARSER:
+        return ast.parse(text, filename=file)
+
+
+_PARSER = held_at_fork()
+"""CPython 3.11 counts how deep the tree is that it hands over, once for all threads: two at a time are mixed up."""
+
 _own: set[str] = set()
 """The files whose lines reports may show."""
 
@@ -120,10 +133,25 @@ def _characters(text: str, byte: int) -> int:
     return byte if text.isascii() else len(text.encode()[:byte].decode(errors="ignore"))
 
 
-def code_span(code: CodeType, offset: int, function: str) -> Span:
+def code_position(code: CodeType, offset: int) -> CodePosition:
     """The position of the instruction of ``code`` at byte ``offset``."""
-    line, end_line, column, end_column = next(itertools.islice(code.co_positions(), max(offset, 0) // 2, None))
-    return span_of(code.co_filename, (line or code.co_firstlineno, end_line, column, end_column), function)
+    known = _positions.get(id(code))
+    if known is None:
+        if len(_positions) >= _MOST_POSITIONS:
+            _positions.clear()
+        known = _positions[id(code)] = code, list(code.co_positions())
+    line, end_line, column, end_column = known[1][max(offset, 0) // 2]
+    return line or code.co_firstlineno, end_line, column, end_column
+
+
+_positions: dict[int, tuple[CodeType, list[tuple[int | None, int | None, int | None, int | None]]]] = {}
+"""The positions of all instructions of codes, by the id of the code: Python counts to each from the first on."""
+_MOST_POSITIONS = 16
+
+
+def code_span(code: CodeType, offset: int, function: str) -> Span:
+    """The first line of :func:`code_position`, in characters."""
+    return span_of(code.co_filename, code_position(code, offset), function)
 
 
 def _span(code: CodeType, offset: int) -> Span:

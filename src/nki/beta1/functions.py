@@ -13,7 +13,7 @@ import numpy as np
 
 from nki import isa
 from nki.base import dtype as dt
-from nki.base.assigned_name import assigned_name
+from nki.base.assigned_name import assigned_variable
 from nki.base.beta1_errors import Beta1LaunchError
 from nki.base.source import here
 from nki.base.toolchain import is_toolchain
@@ -286,7 +286,7 @@ def loop_reduce(x: Any, op: Any, loop_indices: Any, *, dtype: Any = None, mask: 
     tile, function = tile_of(x, what, "x"), operator_of(op, what)
     kind = tile.kind if dtype is None else dtypes.of(dtype)
     first = all(int(index) == 0 for index in loop_indices)
-    name = assigned_name(here(), "")
+    name = assigned_variable(here())
     before = _variable(name) if name and not first else None
     if isinstance(before, Tensor):
         return elements.update(function.name, before, tile)

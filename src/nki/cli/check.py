@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from nki.base.errors import NkiError
-from nki.base.source import Span, caret
+from nki.base.source import Span, caret, parsed
 from nki.base.usage import UsageError, nearest
 from nki.base.version import version
 from nki.base.warning import NkiWarning, Warned, collecting
@@ -32,7 +32,6 @@ from nki.cli.output.streams import aside
 from nki.cli.progress import files_bar
 from nki.cli.wording import plural
 from nki.compiler.pipeline import NATIVE_STOP
-from nki.frontend.ast_spans import parsed
 from nki.frontend.capture import capture, functions_of, source_lines
 from nki.frontend.errors import KernelErrors
 from nki.frontend.lint import Survey

@@ -17,8 +17,6 @@ _HOST: Final = ("<frozen ", *{sysconfig.get_path("stdlib"), sysconfig.get_path("
 
 
 _VENDORS: Final = {
-    "torch_neuronx": "which is the vendor's. Kernels of nki.jit take PyTorch tensors as they are: leave wrap_nki out, "
-    "and write `from neuronxcc.nki import jit as nki_jit` for nki_jit",
     "jax_neuronx": "which is the vendor's. Kernels of nki.jit take JAX arrays as they are: call the kernel without "
     "nki_call",
 }

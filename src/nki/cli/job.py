@@ -61,7 +61,7 @@ class Work:
             stop=stop,
             stages=stages,
             observe=observe,
-            spills=self.kernel.spills,
+            configs=self.kernel.configs,
         )
 
     def simulate(self, arrays: list[Array]) -> tuple[Program, list[Array]]:
@@ -71,7 +71,7 @@ class Work:
             return program, imported("nki.compiler.simulated_run").run(program, arrays)
         kernel = self.kernel
         return imported("nki.compiler.eager").run(
-            kernel.func, self._specs(), arrays, self.target, self._grid(kernel), kernel.schedule, kernel.spills
+            kernel.func, self._specs(), arrays, self.target, self._grid(kernel), kernel.schedule, kernel.configs
         )
 
     def _grid(self, kernel: Kernel) -> tuple[int, ...]:

@@ -136,7 +136,7 @@ class Compilations:
                         grid=kernel.grid,
                         edges=kernel.schedule,
                         stop=stop,
-                        spills=kernel.spills,
+                        configs=kernel.configs,
                     )
             except NkiError as error:
                 errors = error.errors if isinstance(error, KernelErrors) else [error]

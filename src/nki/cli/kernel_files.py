@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from nki.frontend.ast_spans import parsed
+from nki.base.source import parsed
 
 
 def kernel_files(folder: Path) -> Iterator[Path]:

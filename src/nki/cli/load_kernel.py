@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 from nki.base.errors import NkiError, TextError
 from nki.base.usage import UsageError, nearest
 from nki.cli.failed_import import is_of, not_imported, not_there
+from nki.compiler.bridges import STAND_INS
 from nki.ir.program import Program
 from nki.ir.text import artifact, parser
 from nki.jit import Kernel
@@ -53,12 +54,15 @@ def opened(source: str) -> Generator[Kernel | Program]:
 
 @contextlib.contextmanager
 def imported(path: Path) -> Generator[ModuleType]:
-    """The file as a module; its folder and the present one are importable while the context lasts."""
+    """The file as a module; while the context lasts, its folder, the present one and the stand-ins for the vendor's
+    packages are importable.
+    """
     before = list(sys.path)
-    try:
-        yield _module(path)
-    finally:
-        sys.path[:] = before
+    with STAND_INS.provided():
+        try:
+            yield _module(path)
+        finally:
+            sys.path[:] = before
 
 
 _MISSING: Final = re.compile(r"cannot import name '(\w+)' from '(nki(?:\.\w+)*)'")

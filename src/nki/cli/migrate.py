@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from nki.base import dtype as dtypes
 from nki.base.dtype import DType
 from nki.base.locks import imported as imported_lazily
+from nki.base.source import parsed
 from nki.base.usage import UsageError
 from nki.base.warning import stamped
 from nki.cli import arguments as argument
@@ -27,7 +28,6 @@ from nki.cli.load_kernel import code_of, imported, split
 from nki.cli.output.documents import Migrate, MigratedFile
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
-from nki.frontend.ast_spans import parsed
 from nki.frontend.capture import functions_of
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel

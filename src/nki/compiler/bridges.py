@@ -1,12 +1,20 @@
-"""Bridges to frameworks: modules that are imported when a tensor of their framework is met first."""
+"""Bridges to frameworks: modules that are imported when a tensor of their framework is met first, and stand-ins for the
+vendor's packages of a framework where these are not installed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+import sys
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ParamSpec, Protocol, TypeVar
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, cast
 
 from nki.base.dtype import DType
+from nki.base.locks import imported
+from nki.compiler.errors import VendorModuleError, VendorNameError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,6 +58,79 @@ def module_for(kinds: Iterable[type[Any]]) -> str:
     return max(candidates, key=lambda bridge: bridge.rank, default=_by_root[""]).module
 
 
+class StandIns:
+    """Modules under the names of packages that are not installed: a finder of ``sys.meta_path``, and their loader.
+
+    Programs look for some of these packages to find a device (``importlib.util.find_spec``). So nothing provides them
+    unless a user asks for it, and the finder is the last one: a package that is installed comes before. It has the
+    methods of ``importlib.abc``, and not its classes, whose import costs more than this module.
+    """
+
+    def __init__(self) -> None:
+        self.source, self.fix = "", ""
+        self.names: Mapping[str, Sequence[str]] = {}
+
+    def register(self, source: str, names: Mapping[str, Sequence[str]], fix: str) -> None:
+        """Make modules known: the ``names`` of each come from the module ``source``, which is imported with the first.
+
+        ``fix`` is the way out for a name or a module that none of them has.
+        """
+        self.source, self.names, self.fix = source, names, fix
+
+    def provide(self) -> None:
+        """Provide the modules from now on in this process."""
+        if self not in sys.meta_path:
+            sys.meta_path.append(self)
+
+    @contextlib.contextmanager
+    def provided(self) -> Generator[None]:
+        """Provide the modules while the context lasts, and forget them after it if they were not provided before."""
+        before = self in sys.meta_path
+        self.provide()
+        try:
+            yield
+        finally:
+            if not before:
+                sys.meta_path.remove(self)
+                for name in [name for name, module in sys.modules.items() if self._is_own(module)]:
+                    del sys.modules[name]
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:  # noqa: ARG002
+        """The module's spec; None for a part of a package that is installed, and for what has no stand-in.
+
+        ``from package import name`` looks for a module of this name if the package has none, so that a name without a
+        stand-in is the error here, too.
+        """
+        package = fullname.rpartition(".")[0]
+        if package and not self._is_own(sys.modules.get(package)):
+            return None
+        if fullname in self.names:
+            return ModuleSpec(fullname, cast("Any", self), is_package=True)
+        if package:
+            raise VendorModuleError(f"{fullname} is the vendor's; Open NKI has none", fix=self.fix)
+        return None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:  # noqa: ARG002
+        """None: Python makes the module."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Fill the module."""
+        source = imported(self.source)
+        vars(module).update({name: getattr(source, name) for name in self.names[module.__name__]})
+
+        def refuse(name: str) -> NoReturn:
+            raise VendorNameError(f"{module.__name__}.{name} is the vendor's; Open NKI has none", fix=self.fix)
+
+        setattr(module, "__getattr__", refuse)  # noqa: B010
+
+    def _is_own(self, module: ModuleType | None) -> bool:
+        return getattr(getattr(module, "__spec__", None), "loader", None) is self
+
+
+STAND_INS = StandIns()
+
+
 def untraced(function: Callable[P, R]) -> Callable[P, R]:
     """``function``, which the compiler of PyTorch runs as it is where it traces a call; it takes the result as given.
 
@@ -59,4 +140,4 @@ def untraced(function: Callable[P, R]) -> Callable[P, R]:
     return function
 
 
-__all__ = ["Bridge", "TensorMap", "module_for", "register_bridges", "untraced"]
+__all__ = ["STAND_INS", "Bridge", "TensorMap", "module_for", "register_bridges", "untraced"]

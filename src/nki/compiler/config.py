@@ -68,6 +68,11 @@ def checked(compile_config: Any, specialization_config: Any) -> Configs:
     return compile_config, specialization_config
 
 
+def spills(configs: Configs | None) -> bool:
+    """True if a kernel with ``configs`` lets the compiler spill tiles (``docs/memory.md``)."""
+    return configs is not None and configs[0] is not None and configs[0].nki_alloc_fallback
+
+
 @contextmanager
 def configured(configs: Configs | None) -> Generator[None]:
     """A kernel with ``configs`` is being specialised inside."""

@@ -24,7 +24,7 @@ from nki.base.device_print import text_of
 from nki.base.errors import NkiError
 from nki.base.source import Where
 from nki.base.warning import collecting
-from nki.compiler import pipeline, simulated_run
+from nki.compiler import config, pipeline, simulated_run
 from nki.frontend.builder import CommonTensors, Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise
@@ -168,7 +168,7 @@ def run(
     target: Target,
     grid: tuple[int, ...] = (),
     edges: Pairs = (),
-    spills: bool = False,
+    configs: config.Configs | None = None,
 ) -> tuple[Program, list[Array]]:
     """Run ``fn`` on dense ``arrays``, one per TensorSpec in ``arguments``; the kernel that ran, and its outputs.
 
@@ -206,9 +206,10 @@ def run(
             )
 
     count = grid[0] if grid else 1
-    kernel = work(None) if count == 1 else Program.of(Turns[Program](count).run([work] * count))
+    with config.configured(configs):
+        kernel = work(None) if count == 1 else Program.of(Turns[Program](count).run([work] * count))
     warn_of_unnamed(kernel, common.unnamed)
-    kernel.spills |= spills
+    kernel.spills |= config.spills(configs)
     verify.Verify().check(kernel, kernel, target)
     if launch is not None:
         simulated_run.finish(launch, kernel, arrays)

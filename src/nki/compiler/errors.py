@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ContextDecorator
+
 from nki.base import knobs
 from nki.base.errors import NkiError
 from nki.base.version import version
@@ -28,6 +30,15 @@ class VendorModuleError(NkiError, ImportError):
     code = "NKI-HN002"
 
 
+class VendorNameError(NkiError, AttributeError):
+    """A name of a package of the vendor's, which its stand-in in Open NKI does not have.
+
+    An ``AttributeError`` as well, so that ``hasattr`` and ``getattr`` with a default work.
+    """
+
+    code = "NKI-HN003"
+
+
 class ModelFileError(NkiError):
     """A file that is not a usable model of ``nki.export``, or a model that cannot be written to one."""
 
@@ -44,15 +55,21 @@ def strip_frames(error: NkiError) -> NkiError:
     return error.with_traceback(None)
 
 
-class BugReports:
-    """Context manager: an exception that is no error of ours, and thus a bug, gets a note with the version, which
-    Python shows below its traceback.
+class BugReports(ContextDecorator):
+    """Context manager, and decorator: an exception that is no error of ours, and thus a bug, gets a note with the
+    version, which Python shows below its traceback.
     """
 
     def __enter__(self) -> None:
         """Nothing to prepare."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        note = f"(open-nki {version()})" if isinstance(error, Exception) and not isinstance(error, NkiError) else ""
-        if note and error is not None and note not in getattr(error, "__notes__", ()):
-            error.add_note(note)
+        if isinstance(error, Exception):
+            note_version(error)
+
+
+def note_version(error: Exception) -> None:
+    """Add the note of :class:`BugReports` to ``error``, unless it is one of ours or has it."""
+    note = f"(open-nki {version()})"
+    if not isinstance(error, NkiError) and note not in getattr(error, "__notes__", ()):
+        error.add_note(note)

@@ -14,6 +14,9 @@ from nki.backend.cpu.fusion.consumed_product import ConsumeProducts
 from nki.backend.cpu.fusion.fuse import Fuse
 from nki.backend.cpu.runtime import launch as native
 from nki.backend.cpu.runtime.routines import Progress
+from nki.backend.cpu.stages.assign_layouts import AssignLayouts
+from nki.backend.cpu.stages.fold_transposes import FoldTransposes
+from nki.backend.cpu.stages.share_loads import ShareLoads
 from nki.base import gc_pause, knobs
 from nki.compiler import pipeline, simulated_run
 from nki.compiler.cache import store
@@ -23,37 +26,18 @@ from nki.compiler.float_arguments import for_formulas, for_values
 from nki.ir.program import Program
 from nki.ir.stage import Stage
 from nki.ir.text import artifact
-from nki.numerics import matmul, matmul_entry
 from nki.numerics.floating_point import default_environment
-from nki.transforms.blocked_operands import BlockOperands
 from nki.transforms.copy_elimination import EliminateCopies
 from nki.transforms.gather_scatter import ExpandIndirect
 from nki.transforms.lower_sendrecv import LowerSendrecv
-from nki.transforms.packed_operands import PackOperands
-from nki.transforms.packed_stationary import PackStationary
-from nki.transforms.padded_sums import PadSums
 from nki.transforms.promote_float32 import PromoteFloat32
-from nki.transforms.shared_operands import ShareOperands
-from nki.transforms.turned_operands import TurnOperands
-
-
-def _has_words() -> bool:
-    return matmul_entry.word_routines() is not None
-
-
-def _has_blocks() -> bool:
-    return matmul_entry.columns_of_block() == matmul.BLOCK
-
 
 NATIVE_STAGES: tuple[Stage, ...] = (
     LowerSendrecv(),
     EliminateCopies(),
-    TurnOperands(_has_words),
-    ShareOperands(_has_words),
-    PackOperands(_has_words),
-    PackStationary(_has_words),
-    BlockOperands(_has_blocks),
-    PadSums(),
+    FoldTransposes(),
+    ShareLoads(),
+    AssignLayouts(),
     ExpandIndirect(),
     ConsumeProducts(),
     Fuse(),
@@ -79,7 +63,13 @@ class Executable(native.Executable):
     """Values that the kernel's Python read beside its arguments; the executable is valid for these values only."""
 
     last_used = 0
-    """The time of the last call, on its kernel's clock."""
+    """The time of the last use, on the clock of :class:`nki.compiler.kept_executables.Recent`."""
+
+    path: str | None = None
+    """The path by which graphs name it, once there is one."""
+
+    text: str | None = None
+    """The text that exported programs hold, once there is one."""
 
     forms: Sequence[Any] | None = None
     """Descriptions of its results in the words of the bridge that launches it, found at its first launch."""

@@ -1,11 +1,13 @@
-"""The executables of one kernel in memory, by what they were compiled for."""
+"""The executables in memory: those of one kernel by what they were compiled for, those of graphs by their names."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
+from weakref import WeakValueDictionary
 
+from nki.base.locks import Lock
 from nki.base.source import Span, Where
 from nki.base.warning import warn_at
 
@@ -13,8 +15,11 @@ if TYPE_CHECKING:
     from nki.compiler.executable import Executable
 
 Key = tuple[Any, ...]
+K = TypeVar("K")
 MOST: Final = 256
-"""Limit on the executables that a kernel keeps; the least recently used one is dropped."""
+"""Limit on the executables that a kernel keeps, and on those that are kept for graphs."""
+_TRIES: Final = 8
+"""Executables that are looked at for one that may be dropped."""
 VALUES: Final = 8
 """Compilations for other values of numbers alone before a kernel warns."""
 
@@ -33,7 +38,66 @@ EVERY_FLOAT: Final[Container[str]] = _Everything()
 NO_FLOAT: Final[Container[str]] = frozenset[str]()
 
 
-class KeptExecutables:
+class Recent(Generic[K]):
+    """At most :data:`MOST` executables by key: the least recently used one is dropped."""
+
+    clock: ClassVar[int] = 0
+    """Advances with each executable that is kept anywhere; executables have the time of their last use."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[K, Executable] = {}
+
+    def add(self, key: K, executable: Executable) -> None:
+        """Keep ``executable``, and drop another one if there are too many."""
+        kept = self.by_key
+        if len(kept) >= MOST and key not in kept:
+            oldest = sorted(kept, key=lambda key: kept[key].last_used)
+            dropped = next((key for key in oldest[:_TRIES] if self.may_drop(key, kept[key])), None)
+            if dropped is not None:
+                del kept[dropped]
+        kept[key] = executable
+        Recent.clock += 2
+        executable.last_used = Recent.clock - 1  # older than any that was used since
+
+    def may_drop(self, key: K, executable: Executable) -> bool:  # noqa: ARG002  # of subclasses
+        """True if ``executable`` can be had again."""
+        return True
+
+
+class NamedExecutables(Recent[str]):
+    """Executables by the names that graphs have for them.
+
+    One that was dropped is still found while something else holds it, such as its kernel. After that the caller has to
+    make it again of its name; ``is_lasting`` says whether that will be possible.
+    """
+
+    def __init__(self, is_lasting: Callable[[str, Executable], bool]) -> None:
+        super().__init__()
+        self._is_lasting = is_lasting
+        self._alive: WeakValueDictionary[str, Executable] = WeakValueDictionary()
+        self._lock = Lock()
+
+    def get(self, name: str) -> Executable | None:
+        """The executable with this name, as long as it is in memory."""
+        found = self.by_key.get(name)
+        if found is None:
+            found = self._alive.get(name)
+            if found is None:
+                return None
+            self.add(name, found)
+        found.last_used = Recent.clock
+        return found
+
+    def add(self, key: str, executable: Executable) -> None:
+        with self._lock:
+            self._alive[key] = executable
+            super().add(key, executable)
+
+    def may_drop(self, key: str, executable: Executable) -> bool:
+        return self._is_lasting(key, executable)
+
+
+class KeptExecutables(Recent[Key]):
     """The executables of a kernel by key.
 
     A key has the values of the floats that its executable was compiled for; of the others, which launches pass, it has
@@ -41,10 +105,8 @@ class KeptExecutables:
     """
 
     def __init__(self) -> None:
-        self.by_key: dict[Key, Executable] = {}
+        super().__init__()
         self.patterns: tuple[Container[str], ...] = (EVERY_FLOAT,)
-        self.clock = 0
-        """Advances with each compilation; executables have the time of their last use."""
         self.uses: dict[str, Where] = {}
         """The first place at which a float was compiled in, by parameter."""
         self._compilations: dict[Key, int] = {}
@@ -59,13 +121,8 @@ class KeptExecutables:
         return pattern
 
     def keep(self, key: Key, executable: Executable, arguments: Mapping[str, Any], name: str, code: CodeType) -> None:
-        """Keep ``executable`` of the kernel ``name``, drop the least recently used one, and warn of too many values."""
-        kept = self.by_key
-        if len(kept) >= MOST and key not in kept:
-            del kept[min(kept, key=lambda key: kept[key].last_used)]
-        kept[key] = executable
-        self.clock += 2
-        executable.last_used = self.clock - 1  # older than any that was used since
+        """Keep ``executable`` of the kernel ``name``, and warn of too many values."""
+        self.add(key, executable)
         pattern = _without_numbers(key)
         if pattern == key:
             return
@@ -73,7 +130,7 @@ class KeptExecutables:
             self._compilations.clear()
         count = self._compilations[pattern] = self._compilations.get(pattern, 0) + 1
         if count == VALUES + 1:
-            self._warn([key for key in kept if _without_numbers(key) == pattern], arguments, name, code)
+            self._warn([key for key in self.by_key if _without_numbers(key) == pattern], arguments, name, code)
 
     def _warn(self, keys: Sequence[Key], arguments: Mapping[str, Any], kernel: str, code: CodeType) -> None:
         columns = zip(arguments, zip(*[key[-len(arguments) :] for key in keys], strict=True), strict=True)
@@ -103,4 +160,4 @@ def _without_numbers(key: Key) -> Key:
     return tuple([part[0] if type(part) is tuple and part[:1] in _NUMBERS else part for part in key])
 
 
-__all__ = ["EVERY_FLOAT", "NO_FLOAT", "KeptExecutables", "Key"]
+__all__ = ["EVERY_FLOAT", "MOST", "NO_FLOAT", "KeptExecutables", "Key", "NamedExecutables"]

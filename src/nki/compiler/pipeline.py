@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from nki import compiler
 from nki.analysis.unnamed_tensors import warn_of_unnamed
 from nki.base import gc_pause, progress
 from nki.base.errors import StageError
@@ -26,6 +27,9 @@ from nki.passes.schedule import Schedule
 from nki.passes.sync import Sync
 from nki.passes.verify import Verify
 from nki.target.model import Target
+
+if TYPE_CHECKING:
+    from nki.compiler.config import Configs
 
 STAGES: tuple[Stage, ...] = (Verify(), Accumulate(), CheckHazards(), Order(), Allocate(), Schedule(), Sync())
 NATIVE_STOP = "allocate"
@@ -49,17 +53,17 @@ def compile(  # noqa: A001  # the word of the field, and of the design
     edges: Pairs = (),
     stages: Sequence[Stage] = STAGES,
     observe: Observe = ignore,
-    spills: bool = False,
+    configs: Configs | None = None,
 ) -> Program:
     """Compile ``fn`` for ``arguments``: a TensorSpec per tensor, plain values for constants; or start from ``start``.
 
     ``observe(stage, program)`` sees the program after ``specialise`` and after every stage; ``stop`` names the
-    last one. ``edges`` connect instructions by their ``name=``. ``spills``: tiles may wait in other memories.
+    last one. ``edges`` connect instructions by their ``name=``. ``configs``: those of ``fn``.
     """
     check_stage(stop)
     name = getattr(fn, "__name__", "kernel") if start is None else start.name
     with BugReports(), gc_pause.paused(), progress.compiling(name):
-        program = start or _specialised(_given(fn), arguments, target, grid, edges, spills)
+        program = start or _specialised(_given(fn), arguments, target, grid, edges, configs)
         observe("specialise", program)
         if stop == "specialise":
             return program
@@ -86,23 +90,24 @@ def _specialised(
     target: Target,
     grid: tuple[int, ...],
     edges: Pairs,
-    spills: bool,
+    configs: Configs | None,
 ) -> Program:
     """The kernel with a program for each core of ``grid``; the programs of a larger grid are those of its cores."""
     captured = check(capture(fn))
     common = CommonTensors()
     grid, programs = launch_of(grid, target)
     cores = range(grid[0] if grid else 1)
-    parts = [
-        specialise(captured, arguments, target, grid=grid, core=core, programs=programs, common=common)
-        for core in cores
-    ]
+    with compiler.config.configured(configs):
+        parts = [
+            specialise(captured, arguments, target, grid=grid, core=core, programs=programs, common=common)
+            for core in cores
+        ]
     if edges:
         for part in parts:
             connect_names(part.core.body, edges, captured.span(captured.node))
     program = with_float_arguments(Program.of(parts), arguments)
     warn_of_unnamed(program, common.unnamed)
-    program.spills |= spills
+    program.spills |= compiler.config.spills(configs)
     return program
 
 

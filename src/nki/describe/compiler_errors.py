@@ -7,11 +7,7 @@ reports describe them.
 
 from __future__ import annotations
 
-import re
-import textwrap
 from typing import Final, NamedTuple
-
-from nki.base.usage import UsageError, nearest
 
 _PAGES: Final = "Neuron documentation, Neuron Compiler Error Codes"
 _NOTES: Final = "Neuron release notes, compiler"
@@ -19,7 +15,7 @@ _REPORT: Final = "reports in public repositories; no document describes it"
 
 
 class Row(NamedTuple):
-    """Codes with one meaning, without ``NCC_``."""
+    """Codes with one meaning; codes of the compiler without ``NCC_``."""
 
     codes: str
     meaning: str
@@ -337,32 +333,3 @@ ROWS: Final = (
         f"{_NOTES}; aws-neuron-sdk issue 1362; {_REPORT}",
     ),
 )
-CODES: Final = {f"NCC_{code}": row for row in ROWS for code in row.codes.split()}
-
-
-def is_code(name: str) -> bool:
-    """True for a name that looks like a code of the vendor's compiler."""
-    return re.fullmatch(r"NCC_[A-Z]+\d*", name.upper()) is not None
-
-
-def about(name: str) -> str:
-    """The explanation of a code. Raises :class:`UsageError` for one that is not in the table."""
-    code = name.upper()
-    row = CODES.get(code)
-    if row is None:
-        raise UsageError(f"nothing public is known about {code}", nearest(code, CODES, "known codes"))
-    others = [f"NCC_{other}" for other in row.codes.split() if f"NCC_{other}" != code]
-    internal = code.startswith("NCC_I")
-    parts = [f"{code}: {'internal error' if internal else 'error'} of the vendor's graph compiler", ""]
-    parts += [_wrapped(row.meaning)]
-    if row.advice:
-        parts += [_wrapped(row.advice)]
-    found = f"found before by {', '.join(row.checks.split())} (nki explain says more)" if row.checks else ""
-    parts += ["", _wrapped(found or "no check of Open NKI finds it before")]
-    if others:
-        parts += [_wrapped(f"same meaning: {', '.join(others)}")]
-    return "\n".join([*parts, _wrapped(f"source: {row.source}")])
-
-
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, 100, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)

@@ -15,8 +15,8 @@ from nki.base.errors import NkiError
 from nki.base.terms import TERMS, term
 from nki.base.toolchain import is_toolchain
 from nki.base.usage import UsageError, nearest
-from nki.describe import compiler_errors, names
 from nki.describe import instructions as facts
+from nki.describe import names, vendor_errors
 from nki.describe.example_kernels import example_kernels
 from nki.describe.rules import Grouped, grouped
 from nki.describe.samples import generations
@@ -45,12 +45,12 @@ def topics() -> str:
 
 def _all() -> Explanation:
     errors = [f"  {code}  {_first_line(cls)}" for code, cls in sorted(NkiError.registry.items())]
-    errors += ["", "errors of the vendor's compiler", _wrapped(", ".join(compiler_errors.CODES))]
+    errors += ["", "errors of the vendor's compiler and runtime", _wrapped(", ".join(vendor_errors.CODES))]
     width = max(map(len, REGISTRY))
     instructions = [f"  {name:<{width}}  {_first_line(cls)}" for name, cls in _public()]
     by_kind = {
         "error": sorted(NkiError.registry),
-        "vendor error": list(compiler_errors.CODES),
+        "vendor error": list(vendor_errors.CODES),
         "instruction": [name for name, _ in _public()],
         "operator": [f"nl.{name}" for name in OPS],
         "function": [f"nl.{name}" for name in _functions() if name not in OPS],
@@ -76,14 +76,14 @@ def explanation(topic: str) -> Explanation:
     """The explanation of an error code, a rule's code, an instruction, an operator or another public name; of "", the
     list of all.
 
-    ``NCC_EVRF066`` is an error of the vendor's compiler; ``NKI-SH001/TL02`` is the rule TL02; ``nl.reciprocal`` the
-    operator, ``reciprocal`` the instruction.
+    ``NCC_EVRF066`` is an error of the vendor's compiler, ``NRT_EXEC_OOB``, ``1006`` and ``TDRV:log_dev_mem`` are of its
+    runtime; ``NKI-SH001/TL02`` is the rule TL02; ``nl.reciprocal`` the operator, ``reciprocal`` the instruction.
     """
     if not topic:
         return _all()
     name = topic.strip("[]")
-    if compiler_errors.is_code(name):
-        return Explanation("vendor error", compiler_errors.about(name))
+    if vendor_errors.is_code(name):
+        return Explanation("vendor error", vendor_errors.about(name))
     code, _, rule = name.upper().partition("/")
     if not rule and code in NkiError.registry:
         return Explanation("error", error(NkiError.registry[code]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 Axes = tuple[int, ...]
 
-_kernels: Final[dict[bytes, Executable]] = {}
+_kernels: Final[WeakValueDictionary[bytes, Executable]] = WeakValueDictionary()
 """The kernel of each config. That of an embedded kernel holds its digest, so that its bytes are looked at once."""
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from nki import compiler
 from nki.base.errors import ArtifactError
 from nki.base.locks import Lock
+from nki.compiler.kept_executables import NamedExecutables
 from nki.ir.text import artifact
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ _LONGEST: Final = 2 * artifact.LARGEST
 """Characters of one embedded kernel: a damaged program must not exhaust memory."""
 _FIX: Final = "export the program again with this version of open-nki"
 
-_texts: Final[dict[Executable, str]] = {}
-_loaded: Final[dict[str, Executable]] = {}
+_named: Final = NamedExecutables(lambda _reference, _executable: True)
+"""By reference. The bytes beside each reference give the executable again."""
 _lock: Final = Lock()
 
 
@@ -42,7 +43,7 @@ def embed(executable: Executable) -> str:
 
     Raises :class:`ArtifactError` under ``NKI_PRECISE_FP=0``, whose float32 results no other process would repeat.
     """
-    text = _texts.get(executable)
+    text = executable.text
     if text is None:
         if not executable.precise:
             raise ArtifactError(
@@ -52,9 +53,10 @@ def embed(executable: Executable) -> str:
         data = artifact.dumps(executable.kernel)
         name = re.sub(r"\W", "_", executable.name, flags=re.ASCII) or "_"
         reference = f"{MARK}{_VERSION}:{name}:{hashlib.sha256(data).hexdigest()}"
-        text = _texts[executable] = f"{reference}:{base64.b64encode(data).decode()}"
-        if type(executable) is compiler.executable.Executable:  # one that checks its first launch keeps that to itself
-            _loaded.setdefault(reference, executable)
+        text = executable.text = f"{reference}:{base64.b64encode(data).decode()}"
+        # One that checks its first launch keeps that to itself.
+        if type(executable) is compiler.executable.Executable and _named.get(reference) is None:
+            _named.add(reference, executable)
     return text
 
 
@@ -71,19 +73,21 @@ def _reference(text: str) -> str:
 
 
 def load(text: str) -> Executable:
-    """The kernel in ``text``, compiled at the first call with its digest. Raises :class:`ArtifactError`."""
+    """The kernel in ``text``, compiled unless one with its digest is in memory. Raises :class:`ArtifactError`."""
     reference = _reference(text)
-    found = _loaded.get(reference)
+    found = _named.get(reference)
     if found is not None:
         return found
     with _lock:
-        if reference not in _loaded:
+        found = _named.get(reference)
+        if found is None:
             data = read(text)
             try:
-                _loaded[reference] = compiler.executable.Executable.parsed(data, _origin(reference))
+                found = compiler.executable.Executable.parsed(data, _origin(reference))
             except ArtifactError as error:
                 raise ArtifactError(error.message, fix=_FIX) from None
-        return _loaded[reference]
+            _named.add(reference, found)
+        return found
 
 
 def read(text: str) -> bytes:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from nki.base.errors import ArtifactError
 from nki.base.locks import imported
@@ -19,6 +19,9 @@ from nki.compiler import model_file
 from nki.compiler.errors import ModelFileError
 from nki.frameworks import embedded
 from nki.ir.text import artifact
+
+if TYPE_CHECKING:
+    from nki.compiler.executable import Executable
 
 _FRAMEWORKS: Final = {"torch": "torch", "jax": "jax", "jaxlib": "jax"}
 """The framework by the root module of a type of its own."""
@@ -29,7 +32,7 @@ _PACKAGES: Final = {"torch": ("torch",), "jax": ("jax", "jaxlib")}
 class Model:
     """A model from a file; call it like the function or module that was exported."""
 
-    def __init__(self, file: model_file.ModelFile, program: Any) -> None:
+    def __init__(self, file: model_file.ModelFile, program: Any, executables: Sequence[Executable]) -> None:
         self.path = file.path
         self.framework = file.framework
         """``torch`` or ``jax``."""
@@ -39,6 +42,8 @@ class Model:
         """The ``torch.export.ExportedProgram`` or ``jax.export.Exported``."""
         self.function: Any = program.module() if self.framework == "torch" else program.call
         """The ``torch.nn.Module``, or the function of JAX arrays, which may be jitted and differentiated."""
+        self._executables = executables
+        """Native code of its kernels, which stays in memory as long as the model does."""
 
     @property
     def kernels(self) -> list[str]:
@@ -91,24 +96,25 @@ def load(path: str | os.PathLike[str]) -> Model:
         ) from error
     program = codec.from_bytes(file.program, str(path))
     texts = cast("list[str]", codec.kernels(program))
-    found = [_verified(text, path) for text in texts]
-    if found != [kernel["digest"] for kernel in file.kernels]:
+    executables = [_compiled(text, path) for text in texts]
+    if [hashlib.sha256(embedded.read(text)).hexdigest() for text in texts] != [
+        kernel["digest"] for kernel in file.kernels
+    ]:
         raise ModelFileError(
             f"{path}: the program does not call the kernels that its manifest lists", fix="export the model again"
         )
     if file.framework == "torch":  # XLA's calls compare results when they run
         codec.check_calls(program)
-    return Model(file, program)
+    return Model(file, program, executables)
 
 
-def _verified(text: str, path: Any) -> str:
-    """The digest of an embedded kernel, after it has been compiled."""
+def _compiled(text: str, path: Any) -> Executable:
+    """An embedded kernel, the digest of which is right."""
     try:
-        data = embedded.read(text)
-        embedded.load(text)
+        embedded.read(text)
+        return embedded.load(text)
     except ArtifactError as error:
         raise ModelFileError(f"{path}: {error.message}", fix=error.fix) from error
-    return hashlib.sha256(data).hexdigest()
 
 
 def _described(text: str) -> dict[str, Any]:

@@ -20,13 +20,15 @@ import functools
 from typing import TYPE_CHECKING, Any, Final
 
 import jax
-from jax.core import ShapedArray
+from jax.core import ShapedArray, Tracer
+from jax.experimental.jet import jet_rules
 from jax.extend.core import Primitive, jaxpr_as_fun
 from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec, get_abstract_mesh
 
 from nki.base.errors import NotDifferentiableError
+from nki.compiler.errors import BugReports
 from nki.compiler.kept_executables import MOST
 from nki.frameworks import embedded, xla_ffi
 from nki.frameworks.config import CUSTOM_CALL_TARGET
@@ -79,6 +81,7 @@ def varying_alike(tensors: Sequence[Any]) -> list[Any]:
 
 
 @nki_call.def_abstract_eval
+@BugReports()
 def _result_types(
     *operands: ShapedArray, executable: Executable, batch: tuple[int, ...], axes: tuple[Axes, ...], **_: Any
 ) -> list[ShapedArray]:
@@ -122,11 +125,63 @@ def _refuse_derivative(*_: Any, executable: Executable, **__: Any) -> Any:
 
 ad.primitive_jvps[nki_call] = _refuse_derivative
 ad.primitive_transposes[nki_call] = _refuse_derivative
+jet_rules[nki_call] = _refuse_derivative
+
+
+# Operators with a backward alone
+
+
+def reverse_only(tensor: Any, owner: str) -> Any:
+    """``tensor``, an argument of ``owner``, which has a backward alone: forward mode is refused, and what needs it.
+
+    JAX itself refuses that too, without the name of the function or a way out.
+    """
+    return _argument.bind(tensor, owner=owner) if isinstance(tensor, Tracer) else tensor
+
+
+def _refuse_forward(*_: Any, owner: str, **__: Any) -> Any:
+    raise NotDifferentiableError(
+        f"{owner} has a backward alone, and forward mode (jax.jvp) needs the derivative of results",
+        fix="use jax.grad or jax.vjp; for forward mode write a function with jax.custom_jvp",
+    )
+
+
+def _same(x: Any, **_: Any) -> Any:
+    return x
+
+
+def _lowered_to_itself(_: Any, x: Any, **__: Any) -> list[Any]:
+    return [x]
+
+
+def _transposed(gradient: Any, _: Any, **__: Any) -> list[Any]:
+    return [gradient]
+
+
+def _differentiated(primals: Any, tangents: Any, owner: str) -> tuple[Any, Any]:
+    return _argument.bind(*primals, owner=owner), _tangent.bind(*tangents, owner=owner)
+
+
+_argument: Final = Primitive("nki_argument")
+"""An argument: itself. In reverse mode JAX transposes its tangent and never computes it, in forward mode it does."""
+_argument.def_impl(_same)
+_argument.def_abstract_eval(_same)
+batching.defvectorized(_argument)
+mlir.register_lowering(_argument, _lowered_to_itself)
+ad.primitive_jvps[_argument] = _differentiated
+jet_rules[_argument] = _refuse_forward
+_tangent: Final = Primitive("nki_tangent")
+_tangent.def_impl(_refuse_forward)
+_tangent.def_abstract_eval(_same)
+batching.defvectorized(_tangent)
+mlir.register_lowering(_tangent, _refuse_forward)
+ad.deflinear2(_tangent, _transposed)
 
 
 # Batches
 
 
+@BugReports()
 def _add_batch(
     operands: Sequence[Any],
     mapped: Sequence[int | None],
@@ -167,7 +222,7 @@ def _spread(x: Any, axes: Axes, batch: tuple[int, ...]) -> Any:
 batching.primitive_batchers[nki_call] = _add_batch
 
 
-@functools.cache
+@functools.lru_cache(MOST)
 def _splittable(
     executable: Executable,
     grid: tuple[int, ...],
@@ -196,6 +251,7 @@ def _splittable(
 # Lowering
 
 
+@BugReports()
 def _lower_for_cpu(
     ctx: Any,
     *operands: Any,
@@ -206,6 +262,8 @@ def _lower_for_cpu(
     partitioned: Any,
 ) -> Any:
     for_export = ctx.module_context.lowering_parameters.for_export
+    if not for_export:
+        ctx.module_context.add_keepalive(executable)  # the program itself holds only a name
     if partitioned is not None and not for_export:
         results = mlir.lower_fun(jaxpr_as_fun(partitioned), multiple_results=True)(ctx, *operands)
         _name_kernel(results[0].owner, config_for(executable, grid).encode())
@@ -231,6 +289,7 @@ def _name_kernel(operation: Any, config: str) -> None:
         operation.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get({"nki_kernel": ir.StringAttr.get(config)})
 
 
+@BugReports()
 def _lower_for_neuron(
     ctx: Any,
     *operands: Any,

@@ -28,6 +28,7 @@ from nki.base.errors import (
 )
 from nki.base.locks import Lock
 from nki.compiler import output_arguments
+from nki.compiler.kept_executables import NamedExecutables
 from nki.frameworks import embedded
 from nki.frameworks.config import BackendConfig
 from nki.frontend.capture import capture
@@ -244,17 +245,26 @@ def pack(executable: Executable, outputs: Sequence[T]) -> T | tuple[T, ...]:
     return tuple(outputs) if executable.returns_sequence else outputs[0]
 
 
-_loaded: Final[dict[str, Executable]] = {}
-_paths: Final[dict[Executable, str]] = {}
+def _is_lasting(path: str, executable: Executable) -> bool:
+    """True if the file at ``path`` gives ``executable`` again."""
+    if not executable.precise:  # under the present knobs, maybe another one
+        return False
+    if not Path(path).is_file():
+        executable.artifact()  # the cache was cleared since
+    return Path(path).is_file()
+
+
+_named: Final = NamedExecutables(_is_lasting)
 _lock: Final = Lock()
 
 
 def remember(executable: Executable) -> str:
-    """The path by which graphs name ``executable``; this process will find it again without reading the file."""
-    path = _paths.get(executable)
+    """The path by which graphs name ``executable``; this process finds it while it is in memory, or else on disk."""
+    path = executable.path
     if path is None:
-        path = _paths[executable] = str(executable.artifact())
-        _loaded.setdefault(path, executable)
+        path = executable.path = str(executable.artifact())
+    if _named.get(path) is None:
+        _named.add(path, executable)
     return path
 
 
@@ -285,18 +295,20 @@ def find(path: str) -> Executable:
     """
     if path.startswith(embedded.MARK):
         return embedded.load(path)
-    found = _loaded.get(path)
+    found = _named.get(path)
     if found is not None:
         return found
     with _lock:
-        if path not in _loaded:
+        found = _named.get(path)
+        if found is None:
             if not Path(path).is_file():
                 raise ArtifactError(
                     f"the graph calls the compiled kernel {path}, which does not exist",
                     fix=_RETRACE,
                 )
-            _loaded[path] = compiler.executable.Executable.load(path)
-        return _loaded[path]
+            found = compiler.executable.Executable.load(path)
+            _named.add(path, found)
+        return found
 
 
 Operand = tuple[int, Sequence[int], "DType | None"]

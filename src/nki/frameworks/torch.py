@@ -293,20 +293,22 @@ def _simulated(
 ) -> str:
     """The name of ``kernel`` with these arguments in the eager simulator; ``order`` is that of :func:`_prepare`."""
     _refuse_export()
+    changes, is_sequence = executable.changes, executable.returns_sequence
 
     def run(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         # What the kernel changes is a copy: the caller of a graph's operator updates its tensors itself.
-        copies = [t.clone() if i in executable.changes.values() else t for i, t in enumerate(tensors)]
+        copies = [t.clone() if i in changes.values() else t for i, t in enumerate(tensors)]
         by_position = dict(zip(order, copies, strict=True))
 
         def actual(value: Any) -> Any:
             return by_position[value.position] if isinstance(value, StandIn) else value
 
         found = simulate_eagerly(kernel, tuple(map(actual, args)), {k: actual(v) for k, v in kwargs.items()}, ADAPTER)
-        return list(found) if executable.returns_sequence else [found]
+        return list(found) if is_sequence else [found]
 
     key = kernel.key(kernel.bind(args, kwargs), ADAPTER)[0]
-    return torch_simulated.remember((kernel, key, order), Simulated(executable, run))
+    simulated = Simulated(executable.name, executable.inputs, executable.outputs, changes, run)
+    return torch_simulated.remember((kernel, key, order), simulated)
 
 
 ADAPTER: Final = TorchAdapter()

@@ -28,6 +28,7 @@ from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction
 
 from nki.base.errors import NotBatchableError, OperandError
+from nki.compiler.errors import BugReports
 from nki.frameworks import torch_simulated
 from nki.frameworks.kernel import Operand, check_operands, check_shape, find
 from nki.frameworks.torch_launch import fresh_specs, launch, launch_in_place, updated
@@ -71,12 +72,14 @@ def _merged(changes: Sequence[int], changed: Sequence[Any], others: Sequence[Any
 # open_nki::launch
 
 
+@BugReports()
 def _launch(inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
     executable = _found(kernel)
     tensors = _checked(executable, inputs)
     return executable.run(tensors) if isinstance(executable, Simulated) else launch(executable, tensors)
 
 
+@BugReports()
 def _infer_launch(inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
     for t in inputs:
         TENSORS.map_framework_tensor(t)  # refuses a layout that the kernel cannot read
@@ -117,6 +120,7 @@ def has_tangent(tensors: Sequence[torch.Tensor]) -> bool:
     return forward_mode and any(forward_ad.unpack_dual(t).tangent is not None for t in tensors)
 
 
+@BugReports()
 def _differentiated(keys: torch._C.DispatchKeySet, inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
     # In forward mode the derivative is asked for now, in reverse mode maybe later: see _Launch.backward.
     if has_tangent(inputs):
@@ -128,6 +132,7 @@ def _differentiated(keys: torch._C.DispatchKeySet, inputs: list[torch.Tensor], k
         return list(outputs)
 
 
+@BugReports()
 def _batched(
     info: Any, in_dims: tuple[Sequence[int | None], None], inputs: list[torch.Tensor], kernel: str
 ) -> tuple[list[torch.Tensor], list[int]]:
@@ -152,6 +157,7 @@ def _infer_no_gradient(kernel: str, count: int) -> list[torch.Tensor]:
 # open_nki::update
 
 
+@BugReports()
 def _update(changed: list[torch.Tensor], results: list[torch.Tensor], others: list[torch.Tensor], kernel: str) -> None:
     executable = _found(kernel)
     changes = executable.changes
@@ -169,12 +175,14 @@ def _update(changed: list[torch.Tensor], results: list[torch.Tensor], others: li
             result.copy_(tensor)
 
 
+@BugReports()
 def _infer_update(
     changed: list[torch.Tensor], _results: list[torch.Tensor], others: list[torch.Tensor], kernel: str
 ) -> None:
     _infer_launch([*changed, *others], kernel)  # refuses what the kernel cannot take
 
 
+@BugReports()
 def _update_differentiated(
     keys: torch._C.DispatchKeySet,
     changed: list[torch.Tensor],
@@ -189,6 +197,7 @@ def _update_differentiated(
         update_op.redispatch(keys & torch._C._after_autograd_keyset, changed, results, others, kernel)
 
 
+@BugReports()
 def _update_negated(
     keys: torch._C.DispatchKeySet,
     changed: list[torch.Tensor],

@@ -20,7 +20,6 @@ from nki.base.locks import Lock
 if TYPE_CHECKING:
     import torch
 
-    from nki.compiler.executable import Executable
     from nki.ir.types import TensorSpec
 
 MARK: Final = "nki-simulated:"
@@ -32,28 +31,15 @@ _lock: Final = Lock()
 
 @dataclass(frozen=True)
 class Simulated:
-    """A kernel with all its arguments but the tensors."""
+    """A kernel with all its arguments but the tensors. It stays as long as the process, so it holds no native code."""
 
-    executable: Executable
-    """The compiled kernel, which knows shapes and dtypes of inputs and results before a run."""
+    name: str
+    inputs: Sequence[TensorSpec]
+    outputs: Sequence[TensorSpec]
+    """Shapes and dtypes of inputs and results, which are known before a run."""
+    changes: Mapping[int, int]
     run: Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
     """Fresh results for tensors in the order of ``inputs``."""
-
-    @property
-    def name(self) -> str:
-        return self.executable.name
-
-    @property
-    def inputs(self) -> Sequence[TensorSpec]:
-        return self.executable.inputs
-
-    @property
-    def outputs(self) -> Sequence[TensorSpec]:
-        return self.executable.outputs
-
-    @property
-    def changes(self) -> Mapping[int, int]:
-        return self.executable.changes
 
 
 def remember(key: Any, simulated: Simulated) -> str:

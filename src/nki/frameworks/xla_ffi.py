@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import weakref
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nki.backend.cpu.native.foreign_call import INTERRUPTED, ErrorTable, foreign_function
 from nki.base import dtype as dtypes
+from nki.compiler.errors import note_version
 from nki.frameworks.kernel import Operand
 
 if TYPE_CHECKING:
@@ -207,22 +209,26 @@ class Launchable(Protocol):
 Execute = Callable[[bytes, Callable[[bytes], bytes], list[Operand], list[Operand]], "Launchable | None"]
 
 
+def _nothing() -> None:
+    """No callee."""
+
+
 def handler(execute: Execute) -> int:
     """The address of a C function that calls ``execute(config, attribute, arguments, results)``.
 
     ``execute`` may return what it has launched on the addresses of all buffers: later calls that differ in nothing else
-    launch that at once.
+    launch that at once, as long as something else keeps it alive.
 
     ``config`` is the string attribute ``backend_config`` of the call; ``attribute(name)`` gives another one, which may
     be long and is copied only then. An attribute that is absent is empty. Any exception becomes XLA's error status,
     with the exception's text.
     """
-    known: dict[tuple[Any, ...], Launchable] = {}
+    known: dict[tuple[Any, ...], Callable[[], Launchable | None]] = {}
 
     def call(address: int) -> int:
         try:
             key, pointers = _glance(address)
-            callee = known.get(key)
+            callee = known.get(key, _nothing)()
             if callee is not None:
                 callee.launch(pointers)
                 return 0
@@ -234,10 +240,14 @@ def handler(execute: Execute) -> int:
             config = _string(attributes, CONFIG)
             operands = _operands(frame.arguments), _operands(frame.results)
             callee = execute(config, lambda name: _string(attributes, name), *operands)
-            if key and callee is not None and len(known) < _MOST_KNOWN:
-                known[key] = callee
+            if key and callee is not None:
+                if len(known) >= _MOST_KNOWN:
+                    known.clear()
+                known[key] = weakref.ref(callee)
             return 0
         except BaseException as error:
+            if isinstance(error, Exception):
+                note_version(error)
             frame = _Frame.from_address(address)
             name, notes = type(error).__name__, getattr(error, "__notes__", ())
             message = "\n".join([f"{error}" or name, *notes])

@@ -5,17 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 
-from nki.base.locks import held_at_fork
-from nki.base.source import Span, span_of
-
-_PARSER = held_at_fork()
-"""CPython 3.11 counts how deep the tree is that it hands over, once for all threads: two at a time are mixed up."""
-
-
-def parsed(text: str, file: str) -> ast.Module:
-    """The syntax tree of ``text``. Raises SyntaxError."""
-    with _PARSER:
-        return ast.parse(text, filename=file)
+from nki.base.source import Span, parsed, span_of
 
 
 def node_span(file: str, node: ast.AST, function: str = "") -> Span:

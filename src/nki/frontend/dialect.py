@@ -161,9 +161,10 @@ class Dialect:
     names that only newer releases have. ``others`` says what to write for functions of other libraries, by bare name,
     or by full name where another module has the name; for a keyword, by ``function.keyword``. ``keywords`` has, for
     keywords of other libraries, the parameters that they may stand for.
-    ``spills``: kernels may hold more tiles than fit, as compilers of the language
-    spill. ``results`` takes the builder and what the kernel returned, when its Python has run, and gives what counts as
-    returned. ``hints``: keywords that functions with further options ignore in silence; they warn of others, except in
+    ``spills``: kernels may hold more tiles than fit, as compilers of the language spill. ``results`` takes the builder
+    and what the kernel returned, when its Python has run, and gives what counts as returned. ``decorated`` is the
+    warning, with "{}" for the name, about a kernel with a decorator of its own that a kernel calls, "" where that is
+    usual. ``hints``: keywords that functions with further options ignore in silence; they warn of others, except in
     dialects without hints. ``carries``: undefined elements may be read (``Program.carries``).
     """
 
@@ -184,6 +185,7 @@ class Dialect:
     others: Mapping[str, str] = field(default_factory=dict[str, str])
     keywords: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     results: Callable[[Any, Any], Any] | None = None
+    decorated: str = ""
     hints: frozenset[str] = frozenset()
     carries: bool = False
     spills: bool = False

@@ -190,7 +190,7 @@ class RemovedApiError(NkiError):
 
 
 class NewerApiError(NkiError):
-    """A name or parameter of a later release of NKI than the one that was chosen."""
+    """A name, a parameter or a form of a later release of NKI than the one that was chosen."""
 
     code = "NKI-FE034"
 

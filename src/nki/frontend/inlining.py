@@ -8,8 +8,9 @@ import types
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
+from nki.base.dtype import DType
 from nki.base.errors import NkiError
 from nki.base.warning import NkiPortabilityWarning, under_release, warn_here
 from nki.frontend.builder import current
@@ -17,9 +18,9 @@ from nki.frontend.capture import Captured, capture, unwrap
 from nki.frontend.captured_state import global_names, note, of_cell, rewritten_functions
 from nki.frontend.code_objects import compiled, marked, names_of, origin
 from nki.frontend.dialect import Dialect, assigned_dialect, default_dialect
-from nki.frontend.errors import DictKeyError
+from nki.frontend.errors import DictKeyError, NewerApiError
 from nki.frontend.host_calls import calls_back, is_host, wraps_users
-from nki.frontend.objects import construct, is_object
+from nki.frontend.objects import brings_keys, construct, is_object, with_keys
 from nki.frontend.python.float_loads import (
     CALL_WITH_FLOATS,
     OPERATE,
@@ -161,8 +162,7 @@ class Inliner:
             return self._call_native(fn, args, kwargs)
         inner = unwrap(fn)
         if inner is not fn:
-            if (check := getattr(fn, "check_inlining", None)) is not None:
-                check()  # a jit object may refuse to become a part of its caller
+            self._check_inlining(fn, inner)
             own = assigned_dialect(inner)
             if own is not None and own is not self.dialect:
                 return _under(own, inner, args, kwargs)
@@ -185,8 +185,7 @@ class Inliner:
             return self._invoke_with_floats(fn.__func__, fn.__self__, *args, **kwargs)
         inner = unwrap(fn)
         if inner is not fn:
-            if (check := getattr(fn, "check_inlining", None)) is not None:
-                check()
+            self._check_inlining(fn, inner)
             return self._invoke_with_floats(inner, *args, **kwargs)
         floats = self._float_parameters(fn, args, kwargs)
         prepared = self.prepare(fn, floats) if floats else None
@@ -197,6 +196,14 @@ class Inliner:
         args = (*args[:count], *map(settled, args[count:]))
         kwargs = {name: value if name in floats else settled(value) for name, value in kwargs.items()}
         return self.invoke(fn, *args, **kwargs) if prepared is None else prepared(*args, **kwargs)
+
+    def _check_inlining(self, fn: Any, inner: Any) -> None:
+        """A jit object may refuse to become a part of its caller, and a dialect may warn of it."""
+        check = getattr(fn, "check_inlining", None)
+        if check is not None:
+            check()
+            if self.dialect.decorated:
+                warn_here(self.dialect.decorated.format(inner.__name__), NkiPortabilityWarning)
 
     def _float_parameters(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[str]:
         """The parameters of ``fn`` that may keep the run-time floats among the arguments."""
@@ -218,6 +225,11 @@ class Inliner:
             kwargs["key"] = self._callback(kwargs["key"])
         if is_object(fn):
             return construct(fn, args, kwargs)
+        if brings_keys(fn) and not self.dialect.newer.silent:
+            made, keys = with_keys(fn, args, kwargs)
+            for key in keys:
+                _key(self, key)
+            return made
         return fn(*args, **kwargs)
 
     def _callback(self, value: Any) -> Any:
@@ -295,26 +307,43 @@ def _under(dialect: Dialect, fn: Any, args: tuple[Any, ...], kwargs: dict[str, A
         builder.dialect = before
 
 
+def nested_hook(inliner: Inliner) -> Callable[[Any, str, str], Any]:
+    """The hook of a release that slices whole tensors only, around what is sliced again."""
+
+    def sliced(value: Any, part: str, key: str) -> Any:
+        if isinstance(value, inliner.dialect.tensor.kind):
+            message = f"`{part}{key}` slices a slice: NKI {inliner.dialect.releases[-1]} has no nested slicing"
+            raise NewerApiError(message, fix=f"write one slice, or give the part a name: `part = {part}`, `part{key}`")
+        return value
+
+    return sliced
+
+
 def _refuse(code: str, message: str, fix: str, raised: Any = None) -> NoReturn:
     """The hook in place of code with a deferred error; ``raised`` is what a ``raise`` would have raised."""
     text = f"{raised.__name__}" if isinstance(raised, type) else f"{type(raised).__name__}: {raised}"
     raise NkiError.registry[code](message if raised is None else f"{message}; this one is reached: {text}", fix=fix)
 
 
-def _key(inliner: Inliner, value: Any) -> Any:
-    """The hook around a dictionary key."""
-    if isinstance(value, str):
+_DICTIONARY: Final[dict[str, Any]] = {}
+
+
+def _key(inliner: Inliner, value: Any, owner: object = _DICTIONARY) -> Any:
+    """The hook around a dictionary key; around that of ``owner``, which may also be something else."""
+    if isinstance(value, str) or not isinstance(owner, dict):
         return value
     shown = f"{value!r}".partition("\n")[0][:60]
-    if isinstance(value, NkiInstruction | inliner.dialect.tensor.kind) and not inliner.dialect.newer.since:
-        raise DictKeyError(f"the key {shown} is no string: NKI's dictionaries have string keys only", fix="use a list")
+    message = f"the key {shown} is no string: NKI's dictionaries have string keys only"
+    fix = "write `str(…)`, or use a list"
+    if isinstance(value, int | float | None):
+        fix = f"write `{shown!r}`, or use a list"
+    elif isinstance(value, NkiInstruction | inliner.dialect.tensor.kind):
+        fix = "use a list"
     since = inliner.dialect.newer.since.get(DictKeyError)
-    if since is not None:
-        message = f"the key {shown} is no string: NKI's dictionaries have string keys only"
-        warn_here(portable_text(DictKeyError, message, "write `str(…)`, or use a list", since), NkiPortabilityWarning)
-        return value
-    message = f"the dictionary key {shown} is no string; NKI's dictionaries have string keys only: write `str(…)`, or"
-    warn_here(f"{message} use a list", NkiPortabilityWarning)
+    if since is None and not isinstance(value, DType):  # dtypes were text in 0.2
+        raise DictKeyError(message, fix=fix)
+    text = portable_text(DictKeyError, message, fix, since or "0.7")
+    warn_here(text, NkiPortabilityWarning)
     return value
 
 

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import inspect
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from reprlib import recursive_repr
 from typing import Any, cast, dataclass_transform
@@ -111,6 +111,28 @@ def _equal(one: Any, other: Any) -> bool:
 def is_object(callee: object) -> bool:
     """True if calling ``callee`` makes a :class:`NKIObject`."""
     return isinstance(callee, type) and issubclass(callee, NKIObject)
+
+
+def is_dictionary(callee: object) -> bool:
+    """True if calling ``callee`` makes a dictionary."""
+    return isinstance(callee, type) and issubclass(callee, dict)
+
+
+def with_keys(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Iterable[Any]]:
+    """The result of a class of dictionaries, or of a dictionary's method, and the keys that the call has brought."""
+    if is_dictionary(fn) or fn.__name__ == "fromkeys":
+        made = fn(*args, **kwargs)
+        return made, made
+    if fn.__name__ == "update" and args:  # an iterator gives its pairs once
+        args = (dict(args[0]), *args[1:])
+        return fn(*args, **kwargs), args[0]
+    return fn(*args, **kwargs), args[:1] if fn.__name__ in ("setdefault", "__setitem__") else ()
+
+
+def brings_keys(fn: Any) -> bool:
+    """True for classes of dictionaries and methods of dictionaries."""
+    owner = getattr(fn, "__self__", None)
+    return is_dictionary(fn) or isinstance(owner, dict) or is_dictionary(owner)
 
 
 _GENERATED = (lambda: None).__code__

@@ -14,8 +14,9 @@ from nki.frontend.capture import Captured
 from nki.frontend.code_objects import FunctionNode
 from nki.frontend.dialect import Dialect
 from nki.frontend.scopes import bound_names
+from nki.ir.access_overlap import is_contiguous
 from nki.ir.loop import instructions
-from nki.ir.types import Access, Buffer, Tensor, is_contiguous
+from nki.ir.types import Access, Buffer, Tensor
 
 _ALLOCATE = "allocate it with nl.ndarray(…, buffer=nl.shared_hbm), copy the result into it and return it"
 

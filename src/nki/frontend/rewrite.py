@@ -14,7 +14,7 @@ from nki.base.warning import Warned
 from nki.frontend.capture import Captured
 from nki.frontend.host_calls import is_host
 from nki.frontend.name_checks import leftover
-from nki.frontend.objects import is_object
+from nki.frontend.objects import is_dictionary, is_object
 from nki.frontend.python.float_loads import CALL_WITH_FLOATS, OPERATE, SETTLE, SIGNS, FloatLoads
 from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, dictionaries, resolve
 
@@ -22,6 +22,9 @@ CALL = "__nki_call__"
 WHILE = "__nki_while__"
 REFUSE = "__nki_refuse__"
 KEY = "__nki_key__"
+NESTED = "__nki_nested__"
+"""The hook of a dialect that has no slices of slices: it takes what is sliced again, and two texts: of
+that and of the second index."""
 IN = "__nki_in__"
 WARN = "__nki_warn__"
 WITH = "__nki_with__"
@@ -44,9 +47,9 @@ _Node = TypeVar("_Node", bound=ast.AST)
 def rewrite(captured: Captured, floats: FloatLoads | None = None) -> ast.FunctionDef | ast.Lambda:
     """The syntax tree of ``captured`` with ``f(x)`` turned into ``__nki_call__(f, x)``, and ``while x:`` into
     ``for __nki_round__ in __nki_while__(lambda: x):``. Code with a deferred error raises it instead; dictionary keys
-    that are no literals are looked at, and ``in`` finds tensors by identity. Newer Python that may not be reached
-    warns where it is; the managers of ``with`` blocks are called like functions, and an ``except`` catches NKI's errors
-    only by their name.
+    that are no literals are looked at, also those that calls of ``dict`` bring, and ``in`` finds tensors by identity.
+    Newer Python that may not be reached warns where it is; the managers of ``with`` blocks are called like functions,
+    and an ``except`` catches NKI's errors only by their name.
 
     A call stays as it is where its callee is settled as NKI's own, a built-in or another host function, except that an
     instruction loses a ``dtype`` that it no longer takes; a loop stays where its condition cannot be a register.
@@ -92,12 +95,12 @@ class _Rewriting:
             new = value if name in ("annotation", "returns") else self._value(value, outer)
             same = same and new is value
             fields[name] = new
-        keys = self._dictionary_keys(node, fields)
-        if keys or not same:
-            fields |= keys
+        hooked = self._dictionary_keys(node, fields) | self._sliced_again(node, fields)
+        if hooked or not same:
+            fields |= hooked
             node = ast.copy_location(type(node)(**fields), node)
         callee = self._callee(node, outer) if isinstance(node, ast.Call) else UNKNOWN
-        if isinstance(node, ast.Call) and callee is not UNKNOWN and is_host(callee) and not is_object(callee):
+        if isinstance(node, ast.Call) and callee is not UNKNOWN and self._stays(callee):
             ignored = leftover(node, callee, self.dialect.instructions)
             if ignored is None:
                 return node
@@ -167,6 +170,22 @@ class _Rewriting:
         match node:
             case ast.Subscript(value=ast.Name(id=name), slice=key, ctx=ast.Store()) if name in self.dictionaries:
                 return {} if _is_text(key) else {"slice": _key(fields["slice"])}
+            case ast.Subscript(value=owner, slice=key, ctx=ast.Store()) if _is_path(owner) and not _has_slices(key):
+                text = isinstance(key, ast.JoinedStr) or (isinstance(key, ast.Constant) and isinstance(key.value, str))
+                return {} if text else {"slice": _key(fields["slice"], fields["value"])}
+            case _:
+                return {}
+
+    def _sliced_again(self, node: ast.AST, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields of a slice of a slice, ``t[0:64][0:32]``, in dialects that look at it."""
+        match node:
+            case ast.Subscript(value=ast.Subscript(slice=first)) as node if (
+                NESTED in self.dialect.hooks and _has_slices(first)
+            ):
+                part = ast.unparse(node.value)
+                texts = part, ast.unparse(node).removeprefix(part)
+                written = [ast.copy_location(ast.Constant(text), node) for text in texts]
+                return {"value": _called(NESTED, node, [fields["value"], *written])}
             case _:
                 return {}
 
@@ -177,6 +196,11 @@ class _Rewriting:
             items: list[object] = [self.changed(v, outer) if isinstance(v, ast.AST) else v for v in value]  # pyright: ignore[reportUnknownVariableType]
             return items if any(new is not old for new, old in zip(items, value, strict=True)) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         return value
+
+    def _stays(self, callee: object) -> bool:
+        """True if calls of ``callee`` stay as they are."""
+        watched = is_object(callee) or (is_dictionary(callee) and not self.dialect.newer.silent)
+        return is_host(callee) and not watched
 
     def _callee(self, call: ast.Call, outer: frozenset[str]) -> object:
         # Closure variables may hold another function next time, and the rewritten code is shared between closures.
@@ -235,9 +259,27 @@ def _membership(node: ast.Compare) -> ast.expr:
             return node
 
 
-def _key(key: ast.expr) -> ast.Call:
-    hook = ast.copy_location(ast.Name(KEY, ast.Load()), key)
-    return ast.copy_location(ast.Call(hook, [key], []), key)
+def _is_path(owner: ast.expr) -> bool:
+    """True for names and their attributes, which may be read twice."""
+    while isinstance(owner, ast.Attribute):
+        owner = owner.value
+    return isinstance(owner, ast.Name)
+
+
+def _has_slices(key: ast.expr) -> bool:
+    parts = key.elts if isinstance(key, ast.Tuple) else [key]
+    return any(isinstance(part, ast.Slice) or _name_of(part) in ("ds", "slice") for part in parts)
+
+
+def _name_of(call: ast.expr) -> str:
+    """The last name of the function that is called, "" for what is no call."""
+    callee = call.func if isinstance(call, ast.Call) else None
+    return callee.attr if isinstance(callee, ast.Attribute) else callee.id if isinstance(callee, ast.Name) else ""
+
+
+def _key(key: ast.expr, *owner: ast.expr) -> ast.Call:
+    """The call of the hook around the key of a dictionary, or of ``owner``, which may be one."""
+    return _called(KEY, key, [key, *owner])
 
 
 def _once(loop: ast.For) -> ast.For:
@@ -261,8 +303,7 @@ def _returning_behind(loop: ast.For) -> ast.For:
     """``loop`` with a ``return`` that ends its body behind the loop, if it is one of a device: such a body is traced
     once, for all rounds.
     """
-    callee = loop.iter.func if isinstance(loop.iter, ast.Call) else None
-    name = callee.attr if isinstance(callee, ast.Attribute) else callee.id if isinstance(callee, ast.Name) else ""
+    name = _name_of(loop.iter)
     if name not in ("affine_range", "sequential_range") or not isinstance(loop.body[-1], ast.Return) or loop.orelse:
         return loop
     body = loop.body[:-1] or [ast.copy_location(ast.Pass(), loop.body[-1])]

@@ -9,7 +9,7 @@ import types
 from collections.abc import Mapping
 from typing import Any, Final
 
-from nki.frontend.ast_spans import parsed
+from nki.base.source import parsed
 from nki.frontend.scopes import UNKNOWN
 
 _PURE: Final = (

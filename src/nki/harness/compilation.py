@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from nki.harness.simulation import as_kernel
 from nki.harness.timing import KernelTimes
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel, adapter_for
-from nki.sim.timing import TimedProgram
+from nki.profiling.profile import Profile, of_program
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,8 @@ class CompileOptions:
     enable_device_dump: bool = False
     emit_predicted_latency: bool = False
     enable_statistics: bool = False
+    debug: bool = False
+    lower_dma_transpose: bool = False
 
     def set_pipeline_options(self, *options: str) -> CompileOptions:  # noqa: ARG002
         """The same options: those of the vendor's pipeline change no result."""
@@ -118,31 +120,34 @@ class Nir:
     @property
     def total_time_ns(self) -> float:
         """Time of the slowest core as the estimates of ``nki.cost`` predict it: no measurement."""
-        program = self.executable.kernel
-        target = targets.find(program.target)
-        scheduled = pipeline.compile(None, {}, target, start=program)
-        warn_here(
-            "total_time_ns is a prediction of Open NKI's timing model, and no measurement on Trainium",
-            NkiPortabilityWarning,
-        )
-        return TimedProgram(scheduled).run(target).ns
+        return self._predicted("total_time_ns").timeline.ns
 
     @property
-    def estimated_utilization(self) -> float:
-        """Not known here: raises :class:`DeviceOnlyError`."""
-        raise _statistic("estimated_utilization")
+    def estimated_utilization(self) -> dict[str, float]:
+        """Percent of :attr:`total_time_ns` in which each engine works, as ``nki profile`` predicts it; the mean over
+        the cores.
+        """
+        profile = self._predicted("estimated_utilization")
+        whole = profile.timeline.ns * len(profile.timeline.cores)
+        result: dict[str, float] = {}
+        for use in profile.engines:
+            result[use.engine] = result.get(use.engine, 0.0) + (100.0 * use.busy / whole if whole else 0.0)
+        return result
 
     @property
     def mac_count(self) -> int:
         """Not known here: raises :class:`DeviceOnlyError`."""
-        raise _statistic("mac_count")
+        raise DeviceOnlyError(
+            "mac_count is a statistic of the vendor's graph compiler",
+            fix="read total_time_ns, a prediction, or run `nki dump --queues`",
+        )
 
-
-def _statistic(name: str) -> DeviceOnlyError:
-    return DeviceOnlyError(
-        f"{name} is a statistic of the vendor's graph compiler",
-        fix="read total_time_ns, a prediction, or run `nki dump --queues`",
-    )
+    def _predicted(self, name: str) -> Profile:
+        program = self.executable.kernel
+        warn_here(
+            f"{name} is a prediction of Open NKI's timing model, and no measurement on Trainium", NkiPortabilityWarning
+        )
+        return of_program(pipeline.compile(None, {}, targets.find(program.target), start=program))
 
 
 @dataclass(frozen=True)
@@ -156,6 +161,19 @@ class CompiledKernel:
     bir: Nir | None = None
     mlir_time: float = 0.0
     neuronx_cc_time: float = 0.0
+
+    _PEAK_HBM_BW: ClassVar = {
+        target.name: target.hbm_chip_gbps * 1e9 / target.cores_per_chip for target in targets.GENERATIONS
+    }
+    """Bytes per second of HBM that a core has of its chip's, by target; ``nki.target`` names the sources."""
+
+    @property
+    def total_time_ns(self) -> float:
+        return self._nir().total_time_ns
+
+    @property
+    def estimated_utilization(self) -> dict[str, float]:
+        return self._nir().estimated_utilization
 
     @property
     def input_specs(self) -> tuple[Spec, ...]:

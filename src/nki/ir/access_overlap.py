@@ -128,3 +128,13 @@ def _search(levels: list[tuple[int, int, int]], top: int, low: int, high: int, b
         if budget[0] < 0 or _search(levels, top - 1, low - n * step, high - n * step, budget):
             return True
     return False
+
+
+def is_contiguous(access: Access) -> bool:
+    """True if the elements (on chip: those of a partition) lie one behind the other in row-major order."""
+    step = 1
+    for size, stride in reversed(list(zip(access.shape, access.strides, strict=True))[access.buffer.on_chip :]):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 from nki.base.dtype import DType
 from nki.base.source import Span
 from nki.ir.constant import Constant
+from nki.ir.layout import DENSE, Layout
 
 
 class Buffer(Enum):
@@ -65,6 +66,7 @@ class Tensor:
     ``address`` is set when the user placed it. ``role`` says how the kernel's caller sees it: ``"input"``, ``"output"``
     or ``""`` (internal). ``"constant"`` is the role of a tensor that holds ``data`` from the beginning and is never
     written; ``"spill"`` that of one in HBM in which a tile waits (:mod:`nki.passes.allocation.spilling`).
+    ``layout`` is one of a back end; the compiler itself has dense tensors only.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Tensor:
     role: str = ""
     span: Span | None = None
     data: Constant | None = None
+    layout: Layout = DENSE
     site: tuple[object, ...] = field(init=False, default=())
     """The calls that made it, as positions in code, innermost first; empty where the program is not recorded."""
     form: TensorForm = field(init=False)
@@ -95,15 +98,17 @@ class Tensor:
         span: Span | None = None,
         data: Constant | None = None,
         form: TensorForm | None = None,
+        layout: Layout = DENSE,
     ) -> None:
         self.name, self.shape, self.dtype, self.buffer = name, shape, dtype, buffer
         self.address, self.role, self.span, self.data, self.site = address, role, span, data, ()
-        self.form = form = form or tensor_form(shape, dtype, buffer)
+        self.layout = layout
+        self.form = form = form or tensor_form(shape, dtype, buffer, layout)
         self.free_size, self.elements, self.nbytes, self.bytes_per_partition = form.sizes
 
 
 class TensorForm:
-    """Facts about all tensors of one shape, element type and memory, which kernels make by the thousand."""
+    """Facts about all tensors of one shape, element type, memory and layout, which kernels make by the thousand."""
 
     __slots__ = ("inside", "sizes", "strides", "whole")
 
@@ -124,9 +129,9 @@ _TENSOR_FORMS: dict[tuple[Any, ...], TensorForm] = {}
 _MOST_FORMS = 1 << 14
 
 
-def tensor_form(shape: tuple[int, ...], dtype: DType, buffer: Buffer) -> TensorForm:
-    """The form of tensors of this shape, element type and memory."""
-    key = (shape, dtype.name, buffer)
+def tensor_form(shape: tuple[int, ...], dtype: DType, buffer: Buffer, layout: Layout = DENSE) -> TensorForm:
+    """The form of tensors of this shape, element type, memory and layout."""
+    key = (shape, dtype.name, buffer) if layout is DENSE else (shape, dtype.name, buffer, layout.name)
     form = _TENSOR_FORMS.get(key)
     if form is None:
         form = TensorForm(shape, dtype, buffer)
@@ -365,6 +370,8 @@ class Access:
             step = tensor.free_size if tensor.dtype is dtype else tensor.bytes_per_partition // dtype.itemsize
             start = self.offset // step if buffer.on_chip and step else int(tensor.nbytes >= LARGE)
             signature = (dtype.name, self.shape, self.strides, buffer.word, start, step)
+            if tensor.layout is not DENSE:
+                signature = (*signature, tensor.layout.name, tensor.shape[0])
             if self.dynamic is not None:
                 signature = (*signature, self.dynamic.signature)
             form = self.known_form = _ACCESS_FORMS.get(signature) or _new_access_form(signature)
@@ -413,16 +420,6 @@ def is_row_indexed(access: Access) -> bool:
 def is_element_indexed(access: Access) -> bool:
     """True if run-time offsets choose the elements of each partition (tensor indirection)."""
     return access.dynamic is not None and access.dynamic.kind is IndexKind.elements
-
-
-def is_contiguous(access: Access) -> bool:
-    """True if the elements (on chip: those of a partition) lie one behind the other in row-major order."""
-    step = 1
-    for size, stride in reversed(list(zip(access.shape, access.strides, strict=True))[access.buffer.on_chip :]):
-        if size != 1 and stride != step:
-            return False
-        step *= size
-    return True
 
 
 class Form:

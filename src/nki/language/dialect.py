@@ -5,14 +5,14 @@ are traced; and the default, which accepts what any release accepts and warns of
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from nki.base.errors import NkiError
 from nki.frontend import errors
 from nki.frontend.device_loops import while_hook
 from nki.frontend.dialect import Dialect, InstructionStyle, LaterNames, NewerPython, RemovedNames, TensorType
-from nki.frontend.inlining import call_hook
-from nki.frontend.rewrite import CALL, WHILE
+from nki.frontend.inlining import call_hook, nested_hook
+from nki.frontend.rewrite import CALL, NESTED, WHILE
 from nki.frontend.syntax_rules import RULES, kernel_signature, newer_syntax
 from nki.language.advice import advise
 from nki.language.advice.argument_order import by_kind
@@ -91,16 +91,24 @@ NKI_0_6: Final = Dialect(
     later=LaterNames(later_than("0.6"), INSTEAD, OPERATORS_BEFORE),
 )
 
+_FIRST: Final[dict[str, Any]] = {
+    "hooks": {**NKI_0_6.hooks, NESTED: nested_hook},
+    "decorated": "`{0}` has a decorator of its own, and a kernel calls it: release 2.27 of NKI 0.2 refuses that, "
+    "2.28 takes it. Leave the decorator out, and write `nki.jit({0})(…)` where the host calls it",
+}
+"""Rules of 0.2 alone (migration guide; the public library of 2.28 calls decorated kernels from kernels)."""
+
 OLDER: Final = tuple(
     replace(
         NKI_0_6,
         name=f"nki {release}",
         releases=(release,),
         later=LaterNames(later_than(release), INSTEAD, OPERATORS_BEFORE),
+        **(_FIRST if release == PARSED[0] else {}),
     )
     for release in PARSED[:-1]
 )
-"""Releases 0.2 to 0.5: the syntax of 0.6 with fewer names."""
+"""Releases 0.2 to 0.5: the syntax of 0.6 with fewer names, and 0.2 with fewer forms."""
 
 NKI: Final = replace(
     NKI_0_6, name="nki", releases=RELEASES, newer=NewerPython(_SINCE, warns=True), later=LaterNames()

@@ -13,9 +13,10 @@ from nki.base.errors import TensorOperatorError
 from nki.base.source import here
 from nki.base.warning import warn_at
 from nki.frontend.builder import current
+from nki.ir.access_overlap import is_contiguous
 from nki.ir.recorder import is_recording
 from nki.ir.register import VirtualRegister
-from nki.ir.types import Access, Buffer, Tensor, is_contiguous, is_row_indexed
+from nki.ir.types import Access, Buffer, Tensor, is_row_indexed
 from nki.ir.value_printer import values
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.isa.tables.alu import TABLE

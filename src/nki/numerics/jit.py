@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgpack
-from llvmlite import binding, ir
+from llvmlite import ir
 
 from nki.base.version import build
 from nki.numerics import native_memory, object_cache
 from nki.numerics.llvm import has_avx512, i64, taken
+from nki.numerics.llvm_library import binding
 from nki.numerics.llvm_threads import Workers, emit_object, run_passes
 
 _OPTIMISATION_LEVEL = 3

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from llvmlite import binding, ir
+from llvmlite import ir
+
+from nki.numerics.llvm_library import binding
 
 Builder: TypeAlias = Any
 """An ``ir.IRBuilder``. Its methods get their signatures from decorators, which a type checker sees through wrongly."""

@@ -14,9 +14,8 @@ from contextlib import ExitStack, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar
 
-from llvmlite import binding
-
 from nki.base import gc_pause
+from nki.numerics.llvm_library import binding
 
 T = TypeVar("T")
 _ffi: Final = binding.ffi

@@ -60,7 +60,7 @@ _UNROLLED: Final = 4
 """Steps over k in a round of the loop of a large tile: what counts the rounds takes the place of multiplications."""
 CHAIN: Final = 16
 """Products in each of the two chains of a group, where products go by groups."""
-_FITS_BFLOAT16: Final = frozenset({dt.bfloat16, dt.bfloat16_words, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
+_FITS_BFLOAT16: Final = frozenset({dt.bfloat16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
 # The deepest product whose panels of the moving matrix are copied. A copy is contiguous, so its rows do not fight for
 # the few cache sets that a stride of a power of two leaves them; 256 rows of two AVX-512 vectors are 32 KiB, one L1.
 _COPIED_DEPTH: Final = 256

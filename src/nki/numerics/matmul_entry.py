@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nki.numerics import matmul as matmul_ir
 from nki.numerics.jit import engine
 from nki.numerics.llvm import taken
-from nki.numerics.matmul import PANEL, add_matmul
+from nki.numerics.matmul import BLOCK, PANEL, add_matmul
 from nki.numerics.packing import add_blocks_of_columns
 from nki.numerics.words.amx_matmul import add_amx_matmul, add_begin_and_end
 from nki.numerics.words.operands import PAIRS, TILES, WordOrder, add_least, add_pack_panels, add_unpack, add_widen
@@ -110,6 +110,16 @@ def blocks_of_columns_address() -> int:
 def columns_of_block() -> int:
     """Columns of a block of a stationary operand; see :func:`nki.numerics.matmul.add_matmul`."""
     return matmul_ir.columns_of_block(engine().vector_width)
+
+
+def has_blocks() -> bool:
+    """True if the register tiles of this processor have whole blocks of :data:`~nki.numerics.matmul.BLOCK` rows."""
+    return columns_of_block() == BLOCK
+
+
+def has_pairs() -> bool:
+    """True if the processor multiplies bfloat16 in pairs; see :func:`word_routines`."""
+    return word_routines() is not None
 
 
 @cache

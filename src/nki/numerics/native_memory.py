@@ -16,10 +16,10 @@ from typing import Any, Final
 from weakref import ref
 
 import numpy as np
-from llvmlite import binding
 from numpy.typing import NDArray
 
 from nki.base.locks import held_at_fork
+from nki.numerics.llvm_library import binding
 
 Token = NDArray[np.uint8]
 """An object as long as which code stays in memory.

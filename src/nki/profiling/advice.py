@@ -7,19 +7,16 @@ change would give its instructions (:mod:`nki.profiling.changes`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from nki.analysis.access_pattern import pattern_of
 from nki.base.source import Span
 from nki.cost.tensor_array import TensorClock
-from nki.ir.instruction import Inst
-from nki.ir.types import Access
 from nki.profiling.changes.again import ComputedAgain
-from nki.profiling.changes.change import Change, Found, lines
+from nki.profiling.changes.change import Change, lines
 from nki.profiling.changes.combining import Combined, FewElements, RepeatedOperand
 from nki.profiling.changes.computing import Chains, Float32Products, Tables, Transposes
 from nki.profiling.changes.intermediates import ThroughHbm
@@ -29,8 +26,9 @@ from nki.profiling.changes.products import FewRows, ShortStationary, SumsOutside
 from nki.profiling.changes.reloads import Reloads
 from nki.profiling.changes.repeats import RepeatedRows
 from nki.profiling.changes.rounds import TilesOfRounds
+from nki.profiling.changes.shares import Shares
 from nki.profiling.changes.transfers import Descriptors, FewPartitions, NoDoubleBuffers, ShortRows
-from nki.profiling.measures import LEAST_WORTH, waits_for_others
+from nki.profiling.measures import LEAST_WORTH, engine_of, uneven_work, waits_for_others
 from nki.target.model import Target
 
 if TYPE_CHECKING:
@@ -64,6 +62,7 @@ KINDS: tuple[Callable[[Target], Change], ...] = (
     SumsOutsidePsum,
     FewRows,
     ShortStationary,
+    Shares,
     lambda target: Eviction(target, "vector", "scalar"),
     lambda target: Eviction(target, "scalar", "vector"),
     *(partial(OnOtherEngine, source=one, goal=two) for one, two in permutations(("vector", "gpsimd", "scalar"), 2)),
@@ -98,7 +97,7 @@ def advise(profile: Profile) -> list[Advice]:
         advice.append(Advice(change.title, change.evidence(), remedy, seconds, change.lines(), change.is_bound))
     advice += _about_iterations(profile)
     waiting = sum(each.seconds for each in advice if each.title in _OF_WAITING)
-    advice += [*_about_the_clock(profile), *_about_balance(profile), *_about_same_work(profile)]
+    advice += [*_about_the_clock(profile, advice), *_about_balance(profile)]
     advice += _about_overlap(profile, waiting)
     worthy = [each for each in advice if each.seconds >= LEAST_WORTH * profile.latency]
     return sorted(worthy, key=lambda each: -each.seconds)
@@ -120,14 +119,19 @@ def _about_iterations(profile: Profile) -> Iterator[Advice]:
     )
 
 
-def _about_the_clock(profile: Profile) -> Iterator[Advice]:
-    """Advice about the throttled clock of the Tensor engine, beyond the time for which it warms up in any case."""
+def _about_the_clock(profile: Profile, others: Iterable[Advice]) -> Iterator[Advice]:
+    """Advice about the throttled clock of the Tensor engine, beyond the time for which it warms up in any case.
+
+    Where idle rows keep it slow, the change is that of products of few rows, which ``others`` may have priced.
+    """
     throttled = [use for use in profile.engines if use.engine == "tensor" and use.throttled > 0]
     if not throttled:
         return
     gain = profile.timeline.ns - profile.what_if(tensor_throttle_fraction=1.0).timeline.ns
     work = max(use.busy - use.throttled for use in throttled)
     cold = TensorClock(profile.target).run(0.0, work, 1.0) - work
+    if (seconds := (gain - cold) * 1e-9) < LEAST_WORTH * profile.latency:
+        return
     share = sum(use.throttled for use in throttled) / sum(use.busy for use in throttled)
     window = profile.target.tensor_throttle_window_cycles / profile.target.tensor_clock_ghz
     evidence = (
@@ -139,10 +143,11 @@ def _about_the_clock(profile: Profile) -> Iterator[Advice]:
             "give products 128 rows to contract, or let several run side by side: tile_position= and tile_size= of "
             "nisa.nc_matmul"
         )
+        seconds = max([seconds, *(each.seconds for each in others if each.title == FewRows.title)])
     else:
         evidence += "few gaps"
         remedy = "close the gaps between products: load ahead, so that the engine always has work"
-    yield Advice("The Tensor engine runs at a throttled clock", evidence, remedy, (gain - cold) * 1e-9, ())
+    yield Advice("The Tensor engine runs at a throttled clock", evidence, remedy, seconds, ())
 
 
 def _activity(profile: Profile) -> float:
@@ -159,46 +164,37 @@ def _activity(profile: Profile) -> float:
 def _about_balance(profile: Profile) -> Iterator[Advice]:
     """Advice about cores of which one has less to do: before a meeting, or until the end.
 
-    With even parts both would come at the mean of their times, so half of the time in which one stands still is gained.
+    With even parts both come at the mean of their times, so half of the time is gained in which one waits; or up to all
+    of it, where the engine that makes the kernel long has more to do on the other one.
     """
     if len(profile.cores) < 2:
         return
-    waits = {core.rank: waits_for_others(core) for core in profile.cores}
+    engine = _critical_engine(profile)
+    waits = {core.rank: waits_for_others(core, engine) for core in profile.cores}
     ends = {core.rank: core.timeline.end for core in profile.cores}
     rests = {rank: max(ends.values()) - end for rank, end in ends.items()}
+    idle = sum(waits.values()) + sum(rests.values())
+    uneven = 0.0 if engine == "dma" else uneven_work(profile.cores, engine)
     rank = max(waits, key=lambda rank: waits[rank] + rests[rank])
-    waiting = f"stands still for {_microseconds(waits[rank])} until the other one meets it" if waits[rank] else ""
+    waiting = f"waits {_microseconds(waits[rank])} until the other one meets it" if waits[rank] else ""
     rest = f"is complete {_microseconds(rests[rank])} before the last one" if rests[rank] else ""
     yield Advice(
         "One core waits for the other",
         f"core {rank} {' and '.join(filter(None, (waiting, rest)))}",
         "divide the work evenly: let nl.program_id(0) choose half of the rows, columns or heads, and give each core a "
         "part of what one does for both",
-        (sum(waits.values()) + sum(rests.values())) / len(ends) * 1e-9,
+        max(idle / len(ends), min(idle, uneven)) * 1e-9,
         (),
     )
 
 
-def _about_same_work(profile: Profile) -> Iterator[Advice]:
-    """Advice about cores that all store the same, of which one would be enough; half of the work at most is spared."""
-    stores: list[list[tuple[Inst, Access]]] = []
-    for core in profile.cores:
-        written = [(inst, access) for inst in core.instructions for access in inst.writes() if access.buffer.is_hbm]
-        stores.append([(inst, access) for inst, access in written if access.tensor.role == "output"])
-    windows = [{(access.name, pattern_of(access)) for _, access in of_core} for of_core in stores]
-    if len(windows) < 2 or not windows[0] or any(each != windows[0] for each in windows):
-        return
-    if any(access.dynamic is not None for of_core in stores for _, access in of_core):
-        return
-    names = ", ".join(sorted({f"'{access.name}'" for _, access in stores[0]}))
-    yield Advice(
-        "All cores do the same work",
-        f"each of {len(windows)} cores stores the same parts of {names}",
-        "let nl.program_id(0) choose the rows, columns or heads that a core computes and stores",
-        profile.timeline.ns * (1 - 1 / len(windows)) * 1e-9,
-        lines(Found(inst, 1.0, float(access.nbytes)) for inst, access in stores[0]),
-        True,
-    )
+def _critical_engine(profile: Profile) -> str:
+    """The engine that has most of the critical path."""
+    parts: defaultdict[str, float] = defaultdict(float)
+    for step in profile.critical_path:
+        core = profile.cores[step.core]
+        parts[engine_of(core.queues[int(core.queue[step.row])])] += step.ns
+    return max(parts, key=lambda engine: parts[engine], default="")
 
 
 def _microseconds(ns: float) -> str:

@@ -54,8 +54,8 @@ def compiled_kernel(
     arguments = launched.bind(positional, named)
     specs = launched.specs(arguments, adapter)
     grid = launched.launch_grid(chosen)
-    schedule, spills = launched.schedule, launched.spills
-    compile_all = partial(pipeline.compile, launched.func, specs, chosen, grid=grid, edges=schedule, spills=spills)
+    schedule, configs = launched.schedule, launched.configs
+    compile_all = partial(pipeline.compile, launched.func, specs, chosen, grid=grid, edges=schedule, configs=configs)
     with default_environment():
         result = compiled(lambda observe: compile_all(observe=observe), chosen)
     given = launched.bind(args, kwargs)

@@ -221,15 +221,26 @@ def _waits_of_rings(events: CoreEvents, rows: Any, moving: float) -> float:
     return covered(*both) - moving
 
 
-def waits_for_others(events: CoreEvents) -> float:
-    """Time in which a core waits for another one at a meeting and does nothing else."""
+def waits_for_others(events: CoreEvents, engine: str) -> float:
+    """Time in which a core waits for another one at a meeting while its ``engine`` does nothing."""
     if not events.meetings:
         return 0.0
     waits = np.array([(meeting.time, meeting.last.time) for meeting in events.meetings.values()])
-    begins = np.concatenate((events.start, events.data_start))
-    ends = np.concatenate((events.release, events.data_end))
+    own = np.array([engine_of(queue) == engine for queue in events.queues], bool)[events.queue]
+    times = (events.data_start, events.data_end) if engine == "dma" else (events.start, events.release)
+    begins, ends = (each[own] for each in times)
     work = covered(begins, ends)
     return covered(np.concatenate((begins, waits[:, 0])), np.concatenate((ends, waits[:, 1]))) - work
+
+
+def uneven_work(cores: Sequence[CoreEvents], engine: str) -> float:
+    """Time in which an engine works longer on one core than in the mean, summed up over the parts between meetings."""
+    meetings = sorted({meeting.last.time for core in cores for meeting in core.meetings.values()})
+    busy = np.zeros((len(cores), len(meetings) + 1))
+    for core, part in zip(cores, busy, strict=True):
+        own = np.array([engine_of(queue) == engine for queue in core.queues], bool)[core.queue]
+        np.add.at(part, np.searchsorted(meetings, core.start[own], side="right"), core.busy[own])
+    return float((busy.max(axis=0) - busy.mean(axis=0)).sum())
 
 
 def memory_bytes(cores: Sequence[CoreEvents]) -> dict[str, int]:

@@ -97,6 +97,8 @@ class Reference:
     def execute(self, inst: Inst) -> None:
         """Execute one instruction. Raises :class:`OutOfBoundsError` if a run-time index leads outside its tensor."""
         self.running = inst
+        if self.observer is not None and inst.effects.contents is not None:
+            self.observer.starts(inst)
         if not inst.indexed_by():
             self._execute_resolved(inst)
             return

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nki.base.errors import ArgumentError, DTypeError, DynamicIndexError, MemoryRegionError, OperatorError, ShapeError
 from nki.cost import dma
 from nki.ir.algebra import Algebra
 from nki.ir.deprecation import DeprecatedForms, DeprecatedOrder
-from nki.ir.effects import Effects, Update
+from nki.ir.effects import Contents, Effects, Update
 from nki.ir.estimate import Estimate
+from nki.ir.indirection.runtime_index import largest_index
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile, is_row_indexed
@@ -21,6 +25,9 @@ from nki.target.model import Target
 
 _SOURCE = "NKI reference, nki.isa.dma_compute"
 _MODIFY = f"{_SOURCE}, read-modify-write"
+_UNIQUE = (
+    "make the indices unique: add up the rows of equal indices first, or call it once for each set of unique indices"
+)
 
 
 def _added(i: Any) -> list[Access]:
@@ -34,13 +41,29 @@ def _reaches(i: Any) -> bool:
     return tile.buffer is Buffer.sbuf and not is_row_indexed(tile)
 
 
+def _named_once(i: Any) -> tuple[Contents, ...]:
+    """``unique_indices``: no row that is added to is named twice. Rows that are only read may be."""
+    if not is_row_indexed(i.dst):
+        return ()
+    source, last = i.dst.dynamic.source, largest_index(i.dst)
+
+    def wrong(indices: NDArray[Any]) -> str:
+        named = np.asarray(indices.astype(np.int64) % (1 << 32)).ravel()
+        rows, counts = np.unique(named[named <= last], return_counts=True)
+        twice = np.flatnonzero(counts > 1)
+        return f"row {rows[twice[0]]} is named {counts[twice[0]]} times" if len(twice) else ""
+
+    text = f"unique_indices=True promises that '{source.name}' names no row of dst '{i.dst.name}' twice"
+    return (Contents(source, wrong, text, _UNIQUE, "DA11"),)
+
+
 def _updates(i: Any) -> tuple[Update, ...]:
     return tuple(Update(src, ((i.reduce_op.name, True),)) for src in i.srcs)
 
 
 @instruction(
     engines=(enums.engine.dma,),
-    effects=Effects(updates=_updates, skips=skips, row_indexed=True),
+    effects=Effects(updates=_updates, skips=skips, row_indexed=True, contents=_named_once),
     deprecated=DeprecatedForms(
         order=DeprecatedOrder(
             "scales",
@@ -59,8 +82,9 @@ class DmaCompute(Inst):
 
     With an index for each row it adds to what is there, row after row: ``dst`` is one of two sources, and either it has
     the indices and the other source is a tile in SBUF (scatter), or it is the tile and the other has them (gather).
-    ``unique_indices=False`` is refused then; here, two equal indices add twice. A row whose index leads outside its
-    tensor is an error, or is left out with ``oob_mode=nisa.oob_mode.skip``.
+    ``unique_indices=False`` is refused then. In a scatter, an index that occurs twice is an error, which is found when
+    the kernel is compiled if the indices are constant, else in the simulator; native code adds both rows. A row whose
+    index leads outside its tensor is an error, or is left out with ``oob_mode=nisa.oob_mode.skip``.
     """
 
     dst: Out[Tile]
@@ -164,7 +188,7 @@ class DmaCompute(Inst):
             lambda i, t: i.unique_indices or not row_indexed(i),
             _MODIFY,
             error=ArgumentError,
-            fix="make the indices unique, and leave unique_indices out",
+            fix=f"leave unique_indices out, and {_UNIQUE}",
         ),
     )
 

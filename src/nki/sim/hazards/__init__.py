@@ -36,8 +36,9 @@ from nki.sim.hazards.undefined_bytes import Origins, Shadow, Undefined
 from nki.sim.hazards.undefined_values import Executor, Trial
 from nki.target.model import Target
 
-_MAPPED_BYTES = 1 << 30
-"""An output beyond this size is not searched for its first unwritten element: the map would be four times as large."""
+MAPPED_BYTES = 1 << 30
+"""An output beyond this size is not searched for its first unwritten element, nor are parts of such tensors judged
+before a run: the map would be four times as large."""
 
 
 class Launch:
@@ -88,7 +89,7 @@ class Launch:
         self.psum_groups.finish()
         for tensor in outputs:
             whole, shadow = Access.whole(tensor), self.shadow(tensor)
-            untouched = shadow.untouched_bytes() if tensor.nbytes > _MAPPED_BYTES else 0
+            untouched = shadow.untouched_bytes() if tensor.nbytes > MAPPED_BYTES else 0
             if untouched:
                 share = untouched / tensor.nbytes
                 _warn_of_rest(tensor, f"{share:.1%} of it or more" if share < 1 else "")
@@ -180,10 +181,8 @@ class Hazards(ExecutionObserver):
         self._time = self._log.add(inst)
         self._tile_reads = []
         self._rounding.begin(inst)
-        if inst.effects.contents is not None:
-            self._check_contents(inst)
 
-    def _check_contents(self, inst: Inst) -> None:
+    def starts(self, inst: Inst) -> None:
         """Compare the operands of ``inst`` with the contents that the reference asks of them."""
         for required in required_contents(inst):
             access = required.operand

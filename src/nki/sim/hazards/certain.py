@@ -13,11 +13,13 @@ from collections.abc import Container, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from nki.analysis.access_pattern import pattern_of
+from nki.analysis.footprint import may_keep
 from nki.ir.effects import Exchange, Predicate
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop
 from nki.ir.types import Access, Buffer, Tensor
-from nki.sim.hazards import Hazards, Launch, Shadow
+from nki.sim.hazards import MAPPED_BYTES, Hazards, Launch, Shadow
 from nki.sim.hazards.certain_races import CertainRaces
 from nki.sim.hazards.core_races import Race, per_byte
 from nki.sim.hazards.undefined_bytes import Undefined
@@ -70,7 +72,8 @@ class CertainHazards(Hazards):
         super().begin(inst)
 
     def reads(self, access: Access) -> None:
-        if self.is_certain and (self.in_order or not self._is_shared(access)):
+        certain = self.is_certain and (self.in_order or not self._is_shared(access))
+        if certain and not self._needs_large_map(access):
             super().reads(access)
         else:
             self._may_read(access)
@@ -80,11 +83,17 @@ class CertainHazards(Hazards):
         shadow, whole = self._shadow(access.tensor), Access.whole(access.tensor)
         inst = self._running
         if self.is_certain and not inst.skips_out_of_bounds and not self._is_shared(access):
-            predicate = inst.write_predicate()
-            keeps = predicate is not None and access.tensor is predicate.dst.tensor
-            if not keeps and not shadow.is_whole and not (shadow.times_of(whole) > 0).any():
+            known = shadow.is_whole or self._needs_large_map(whole)
+            if not known and not (shadow.times_of(whole) > 0).any() and not may_keep(inst, access):
                 raise self._missing(inst, whole, shadow)
         self._may_read(whole)
+
+    def _needs_large_map(self, access: Access) -> bool:
+        """True if only a map of a tensor, too large to have one, tells what is written of ``access``."""
+        if access.tensor.nbytes <= MAPPED_BYTES:
+            return False
+        shadow = self._shadow(access.tensor)
+        return not shadow.is_whole and pattern_of(access) not in shadow.patterns
 
     def _may_read(self, access: Access) -> None:
         reads = self._shadow(access.tensor).reads
@@ -164,9 +173,6 @@ class CertainHazards(Hazards):
             super()._accumulates(inst, access, shadow)
         elif not self.in_loop:  # the next iteration may read the sum
             self._launch.psum_groups.go_on(inst, access, shadow, self._time)
-
-    def _check_contents(self, inst: Inst) -> None:
-        """Nothing: :mod:`nki.compiler.constant_contents` knows some numbers."""
 
     def _check_foreign(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         """Nothing: the numbers are not known."""

@@ -19,7 +19,9 @@ def required_contents(inst: Inst) -> tuple[Contents, ...]:
 def check_contents(inst: Inst, required: Contents, memory: Memory) -> None:
     """Raise the error of the rule, or warn, if an operand, all of it defined, holds other numbers than ``required``."""
     access = required.operand
-    numbers = to_float32(memory.window(access), access.dtype).reshape(access.shape[0], -1)
+    window = memory.window(access)
+    numbers = window if access.dtype.is_integer else to_float32(window, access.dtype)
+    numbers = numbers.reshape(access.shape[0], -1)
     wrong = required.wrong(np.asarray(numbers))
     if not wrong:
         return

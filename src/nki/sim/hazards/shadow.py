@@ -18,6 +18,8 @@ Times = NDArray[np.int32]
 _TYPE: Final = np.dtype(np.int32)
 READY: Final = 1
 """The time before the first instruction, when inputs and constants have been written."""
+_MOST_COUNTED: Final = 1 << 28
+"""Entries of a map up to which those without a time are counted."""
 FIRST_ORIGIN: Final = -(1 << 31)
 MOST_ORIGINS: Final = 1 << 20
 """Times from ``FIRST_ORIGIN`` on, as many, are no times: elements that depend on undefined bytes have the number of an
@@ -152,12 +154,14 @@ class AccessTimes:
         return True
 
     def untouched_bytes(self) -> int:
-        """Bytes that certainly have no access and no undefined contents, as far as that is known without a map."""
-        known = not self.is_whole and self._map is None and not self._background
+        """Bytes that certainly have no access and no undefined contents, as far as the patterns tell."""
+        known = not self.is_whole and not self._map_is_newer and not self._background
         return max(0, self._bytes_left) if known else 0
 
     def _recount(self) -> None:
-        """Count the bytes without a positive time."""
+        """Count the bytes without a positive time, except in tensors for which that takes seconds."""
+        if self.all_times().size > _MOST_COUNTED:
+            return
         missing = int(np.count_nonzero(self.all_times() <= 0))
         self.is_whole = not missing
         self._bytes_left = missing * self._granularity
@@ -174,7 +178,9 @@ class AccessTimes:
     def all_times(self) -> Times:
         """Times of all elements of the tensor, in row-major order."""
         if self._map is None:
-            self._map = np.full(self.tensor.nbytes // self._granularity, self._background, _TYPE)
+            entries = self.tensor.nbytes // self._granularity
+            # Zeros take memory only where times are written: a tensor in HBM may be larger than the host's memory.
+            self._map = np.full(entries, self._background, _TYPE) if self._background else np.zeros(entries, _TYPE)
             for pattern, time in self.patterns.items():
                 self._view(self._map, pattern)[...] = time
         return self._map

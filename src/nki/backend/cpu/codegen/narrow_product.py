@@ -67,7 +67,7 @@ class NarrowProduct:
         r, s = self.r, self.s
         limited = r.per_partition(self.rows)
         self.prepare(Panel(s.left, r.address(s.left), self.rows, self.floats, self.width, limited), first, count)
-        if self.consumed is None or s.right.dtype is not dt.bfloat16_words:
+        if self.consumed is None or not s.right.layout.pairs:
             self.panels((first, count))
             return
         with r.in_blocks(_BLOCK if limited else 0):

@@ -48,7 +48,6 @@ from nki.backend.cpu.loop_ir.partitions import (
 from nki.backend.cpu.loop_ir.work import nanoseconds
 from nki.backend.cpu.native import library
 from nki.backend.cpu.native.print_callback import printer
-from nki.base import dtype as dt
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
 from nki.ir.types import Buffer, is_row_indexed
@@ -168,7 +167,7 @@ def _emit_next(r: FunctionBuilder, statements: list[LoopStatement], number: int)
 def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
     match statement:
         case Assign():
-            if statement.target.dtype is dt.bfloat16_words:
+            if statement.target.layout.pairs:
                 emit_packing(r, statement)
             elif not emit_blocks(r, statement):
                 (emit_columns if r.by_columns else emit_assign)(r, statement)

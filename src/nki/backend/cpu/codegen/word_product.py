@@ -3,7 +3,7 @@
 The processor multiplies words with AMX or in pairs, as the contract has it
 (:func:`~nki.numerics.matmul_entry.word_routines`). Operands of bfloat16 in whole groups are packed by compiled routines
 (:mod:`nki.numerics.words.operands` and :mod:`nki.numerics.words.stationary`), others are converted here, a panel at a
-time. An operand of dtype ``bfloat16_words`` was packed before, for several products or threads.
+time. An operand in a layout of pairs was packed before, for several products or threads.
 
 The processors' instructions for words take subnormal numbers for 0. Every product is a multiple of the product of
 the last places of the smallest operands, and so is every sum and every rounded sum; if that is at least 2**-126,
@@ -44,8 +44,8 @@ class WordProduct(NarrowProduct):
         self.routines = routines
         self.groups = -(-s.left.rows // GROUP)
         super().__init__(r, s)
-        self.certain = {dt.bfloat16, dt.bfloat16_words}.isdisjoint({s.left.dtype, s.right.dtype})
-        self.is_packed = s.left.dtype is dt.bfloat16_words
+        self.certain = dt.bfloat16 not in (s.left.dtype, s.right.dtype)
+        self.is_packed = s.left.layout.pairs
         self.left = self.scratch(self.panel_rows() * self.width)
         """Words of the stationary operand, those of a row side by side."""
         self.turned_width = s.left.dims[0][0] // 2 if self.is_packed else row_words(GROUP * self.groups)
@@ -76,7 +76,7 @@ class WordProduct(NarrowProduct):
     def panels(self, rows: tuple[Value, Value]) -> None:
         """All panels of these rows of the result: in one call, if they were packed and need no consumer."""
         r, s = self.r, self.s
-        if s.right.dtype is not dt.bfloat16_words or self.consumed is not None:
+        if not s.right.layout.pairs or self.consumed is not None:
             super().panels(rows)
             return
         words, depth, count = r.address(s.right), i64(self.depth), i64(s.right.columns // PANEL)
@@ -146,7 +146,7 @@ class WordProduct(NarrowProduct):
         """Pack a panel, if it is not: where its words are, and their least magnitude, as :meth:`_to_words`."""
         r, memref = self.r, moving.memref
         words = self.right
-        if memref.dtype is dt.bfloat16_words:
+        if memref.layout.pairs:
             words = moving.pointer
         elif _is_packable(memref) and moving.columns == PANEL:
             depth = i64(self.depth)
@@ -180,7 +180,7 @@ class WordProduct(NarrowProduct):
 
     def moving_floats(self, moving: Panel) -> None:
         memref, depth = moving.memref, i64(self.depth)
-        if memref.dtype is dt.bfloat16_words:
+        if memref.layout.pairs:
             panel = i64(PANEL)
             self.r.call(self.routines.unpack, [self.right, panel, moving.pointer, panel, depth, panel])
         elif _is_packable(memref) and moving.columns == PANEL:

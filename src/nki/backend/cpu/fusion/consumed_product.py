@@ -155,7 +155,7 @@ def _consumer_of(inst: Inst, result: Tensor) -> Assign | None:
     (assign,) = lowered.statements
     if not isinstance(assign, Assign) or assign.target.base == SCRATCH or not assign.target.dense_rows:
         return None
-    if assign.target.dtype is dt.bfloat16_words or assign.target.dtype.is_packed:
+    if assign.target.layout.pairs or assign.target.dtype.is_packed:
         return None
     numbers = {n for n, access in enumerate(inst.accesses()) if access.tensor is result}
     parts = subexpressions(assign.value)

@@ -31,7 +31,6 @@ from nki.backend.cpu.loop_ir.nodes import (
     subexpressions,
 )
 from nki.backend.cpu.loop_ir.partitions import is_distinct, parallel_partitions
-from nki.base import dtype as dt
 from nki.ir.instruction import Inst
 
 _KINDS: Final = frozenset({"load", "value", "iota", "cast", "narrow", "alu", "integer", "act", "select", "bits"})
@@ -69,7 +68,7 @@ def part_of(inst: Inst) -> Assign | None:
     if not isinstance(statement, Assign) or statement.target.base == SCRATCH or statement.target.columns == 1:
         return None
     target, value = statement.target, statement.value
-    if target.dtype is dt.bfloat16_words:  # elements move to other places than those that the target names
+    if target.layout.pairs:  # elements move to other places than those that the target names
         return None
     if any(part.kind not in _KINDS for part in subexpressions(value)):
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from nki.backend.cpu.loop_ir.flat import rows_of_flat
@@ -36,6 +37,7 @@ from nki.backend.cpu.loop_ir.nodes import (
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.ir.algebra import Step, column_of, last_of, reinterpreted
+from nki.ir.layout import DENSE
 from nki.ir.types import Access, coalesced
 from nki.isa.tables.alu import BITS
 from nki.numerics.matmul import BLOCK, PANEL, adds_by_groups
@@ -84,9 +86,6 @@ class LoopIRBuilder:
             left, right = self._factors(product)
             by_groups = product.op == "groups"
             self.statements.append(Gemm(memref, left, right, product is not value, by_groups))
-            return
-        if memref.dtype is dt.bfloat16_words:
-            self.statements.append(Assign(memref, value.args[0]))  # the bits move, which no cast sees
             return
         if not flat and not (value.rows in (1, rows) and value.columns in (1, columns)):
             shape = f"{value.rows} x {value.columns}"  # a raise also under `python -O`: the code would leave the tile
@@ -236,13 +235,15 @@ class LoopIRBuilder:
         return _load_of(target)
 
     def _memref_of(self, access: Access) -> MemRef:
-        dims = coalesced(zip(access.strides[1:], access.shape[1:], strict=True))
-        offset = access.offset * access.dtype.itemsize
-        return MemRef(int(access.tensor.name), offset, access.partitions, access.strides[0], dims, access.dtype)
+        offset, (rows, *dims) = _in_memory(access)
+        ((row_step, _),) = rows
+        tensor, columns = access.tensor, coalesced(chain.from_iterable(dims))
+        return MemRef(int(tensor.name), offset, access.partitions, row_step, columns, access.dtype, tensor.layout)
 
     def _flat_memref_of(self, access: Access) -> MemRef:
-        offset = access.offset * access.dtype.itemsize
-        return MemRef(int(access.tensor.name), offset, 1, 0, coalesced(access.pattern()), access.dtype)
+        offset, dims = _in_memory(access)
+        tensor, elements = access.tensor, coalesced(chain.from_iterable(dims))
+        return MemRef(int(tensor.name), offset, 1, 0, elements, access.dtype, tensor.layout)
 
     def _loaded(self, expr: Expr) -> Expr:
         assert expr.memref is not None
@@ -328,6 +329,17 @@ class LoopIRBuilder:
         return _load_of(memref)
 
 
+def _in_memory(access: Access) -> tuple[int, Sequence[Dims]]:
+    """The byte of the first element of ``access``, and its steps in memory for each of its dimensions."""
+    tensor, size = access.tensor, access.dtype.itemsize
+    if tensor.layout is DENSE:
+        return access.offset * size, [(step,) for step in access.pattern()]
+    sizes = tensor.shape[0], tensor.free_size
+    dims = tensor.layout.steps(*sizes, access.offset, access.pattern())
+    assert dims is not None, "a tile has a layout in which all accesses to it have steps"
+    return tensor.layout.place(*sizes, access.offset) * size, dims
+
+
 def _turned(factor: Expr) -> MemRef | None:
     """The memory of a stationary operand that was not transposed, if products in words can read it.
 
@@ -335,7 +347,7 @@ def _turned(factor: Expr) -> MemRef | None:
     """
     inner = factor.args[0] if factor.kind == "cast" else factor
     memref = inner.memref if inner.kind == "load" else None
-    if memref is None or memref.dtype not in (dt.bfloat16, dt.bfloat16_words) or not memref.is_turned:
+    if memref is None or memref.dtype is not dt.bfloat16 or not memref.is_turned:
         return None
     if memref.rows > MOST_ROWS:
         return None

@@ -31,14 +31,17 @@ from nki.ir.types import Access, Tensor
 def template(inst: Inst) -> Inst:
     """``inst`` with operands numbered and based at their first byte, and run-time numbers replaced by parameters."""
     numbered = {
-        i: Access(Tensor(str(i), a.tensor.shape, a.tensor.dtype, a.buffer), 0, a.shape, a.strides, a.dtype)
-        for i, a in enumerate(inst.accesses())
+        i: Access(_numbered(i, a.tensor), 0, a.shape, a.strides, a.dtype) for i, a in enumerate(inst.accesses())
     }
     generic = inst.with_operands(numbered)
     values = generic.__dict__
     names = [f.name for f in inst.fields if f.immediate and isinstance(values[f.name], int | float)]
     values.update({name: Param(i, type(values[name]) is RuntimeFloat) for i, name in enumerate(names)})
     return generic
+
+
+def _numbered(number: int, tensor: Tensor) -> Tensor:
+    return Tensor(str(number), tensor.shape, tensor.dtype, tensor.buffer, layout=tensor.layout)
 
 
 def lower(inst: Inst, aliases: Aliases) -> LoopIRBuilder:

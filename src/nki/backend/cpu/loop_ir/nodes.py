@@ -16,7 +16,8 @@ from typing import Any, Final, Literal
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.ir.algebra import Step
-from nki.numerics.matmul import BLOCK
+from nki.ir.layout import DENSE, Layout
+from nki.numerics.layouts import BLOCKS
 
 SCRATCH: Final = -1
 """The base of a :class:`MemRef` to the routine's scratch memory."""
@@ -26,9 +27,7 @@ GRANULE: Final = 16
 """Ranges begin and end at multiples of so many partitions, so that no vector and no block of chains is split."""
 FEW_ROWS: Final = 16
 """Rows up to which a product reads its moving operand where it lies, and may be split by columns."""
-NARROW: Final = frozenset(
-    {dt.bfloat16, dt.bfloat16_words, dt.float16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2}
-)
+NARROW: Final = frozenset({dt.bfloat16, dt.float16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
 """Dtypes of operands that matrix products convert to float32 by themselves."""
 Aliases = tuple[tuple[int, int, bool], ...]
 """(written operand, read operand, True if both are the same window) for operands that share memory."""
@@ -40,7 +39,8 @@ Dims = tuple[tuple[int, int], ...]
 class MemRef:
     """Strided memory: ``offset`` bytes from ``base``, which is the number of an operand or :data:`SCRATCH`.
 
-    ``row_step`` leads from partition to partition, ``dims`` are ``(step, count)`` within one, both in elements.
+    ``row_step`` leads from partition to partition, ``dims`` are ``(step, count)`` within one, both in elements. They
+    are steps in memory, which follow from the ``layout`` of the tile; only in pairs of rows elements lie elsewhere.
     """
 
     base: int
@@ -49,6 +49,7 @@ class MemRef:
     row_step: int
     dims: Dims
     dtype: DType
+    layout: Layout = DENSE
 
     @property
     def columns(self) -> int:
@@ -67,10 +68,8 @@ class MemRef:
 
     @property
     def in_blocks(self) -> bool:
-        """True if columns of float32 lie in blocks, as products read a stationary operand; see ``codegen.blocks``."""
-        if len(self.dims) != 2 or self.row_step != BLOCK or self.dtype is not dt.float32:
-            return False
-        return self.dims[1] == (1, BLOCK) and self.dims[0][0] >= BLOCK * self.rows and self.dims[0][1] > 1
+        """True of several blocks of columns, as products read a stationary operand; see ``codegen.blocks``."""
+        return self.layout is BLOCKS and len(self.dims) > 1
 
     @property
     def in_panels(self) -> bool:

@@ -23,6 +23,7 @@ from nki.backend.cpu.loop_ir.nodes import (
     Scan,
     Top8,
 )
+from nki.ir.layout import DENSE
 
 
 def show_loops(loop_ir: LoopIRBuilder) -> str:
@@ -91,7 +92,8 @@ def show_memref(memref: MemRef | None) -> str:
     offset = f"+{memref.offset}" if memref.offset else ""
     dense = memref.rows == 1 or memref.row_step == memref.columns
     step = "" if dense else f"/{memref.row_step}"
-    return f"{base}{offset} {memref.dtype}[{memref.rows}{step} x {_dims(memref.dims)}]"
+    layout = "" if memref.layout is DENSE else f" in {memref.layout.name}"
+    return f"{base}{offset} {memref.dtype}[{memref.rows}{step} x {_dims(memref.dims)}]{layout}"
 
 
 def _dims(dims: tuple[tuple[int, int], ...]) -> str:

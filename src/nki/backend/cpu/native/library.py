@@ -17,14 +17,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from llvmlite import binding
-
 from nki.numerics.jit import engine
+from nki.numerics.llvm_library import binding
 
 _FOLDER: Final = Path(__file__).parent
 _MACHINES: Final = {"x86_64": "x86_64", "AMD64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 """The file of each machine."""
 _DECLARED: Final = re.compile(r"^(?:declare [^@]*@|@)(?!llvm\.)(\w+)(?:\(.*| = external .*)\n", re.MULTILINE)
+_INSTEAD: Final = "with NKI_SIMULATOR=1 kernels run without it"
 _ENTRY: Final = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 _CORE: Final = (*_ENTRY, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -42,11 +42,11 @@ def checked_text(file: str) -> str:
     """The IR of a C file for this process. Raises ``RuntimeError`` where native code cannot run."""
     machine = platform.machine()
     if machine not in _MACHINES:
-        raise RuntimeError(f"native code runs on {', '.join(_MACHINES)}; this machine is {machine}")
+        raise RuntimeError(f"native code runs on {', '.join(_MACHINES)}; this machine is {machine}; {_INSTEAD}")
     ir = text(file, machine)
     missing = [name for name in _DECLARED.findall(ir) if binding.address_of_symbol(name) is None]
     if missing:
-        raise RuntimeError(f"native code calls functions that this platform does not have: {', '.join(missing)}")
+        raise RuntimeError(f"native code calls functions that are not here: {', '.join(missing)}; {_INSTEAD}")
     return ir
 
 

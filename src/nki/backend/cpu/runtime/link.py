@@ -20,7 +20,7 @@ from nki.backend.cpu.runtime import region_builder, routines
 from nki.backend.cpu.runtime.gather_scatter import Row, StepRows
 from nki.backend.cpu.runtime.region_builder import RegionBuilder, rounds_of
 from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_routines, routine_key
-from nki.backend.cpu.runtime.storage import Storage
+from nki.backend.cpu.runtime.storage import Storage, native_bytes
 from nki.base.version import version
 from nki.ir.effects import Barrier
 from nki.ir.floats.runtime_float import Formula, RuntimeFloat, show
@@ -273,7 +273,7 @@ class _Table:
             return
         pattern = tensor.dtype.poison * (8 // tensor.dtype.itemsize)
         word = int.from_bytes(pattern, "little", signed=True)
-        self.add_row(library.address("fill"), [*base, tensor.nbytes, word])
+        self.add_row(library.address("fill"), [*base, native_bytes(tensor), word])
 
     def add_row(self, routine: int, args: Sequence[int]) -> None:
         """Add a row with arguments of its own, which ends the open region."""

@@ -13,8 +13,7 @@ from typing import Final
 
 from nki.backend.cpu.loop_ir.nodes import GRANULE
 from nki.backend.cpu.runtime.routines import Routine
-from nki.backend.cpu.runtime.storage import Storage
-from nki.base import dtype as dt
+from nki.backend.cpu.runtime.storage import Storage, native_bytes
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
 from nki.ir.program import CoreProgram, Signature
@@ -168,7 +167,7 @@ class RegionBuilder:
             region.partitions = max(region.partitions, routine.partitions)
             region.bytes_of_row = max(region.bytes_of_row, self._uses[routine][1])
             region.has_product = region.has_product or inst.effects.accumulation is not None
-            if any(access.dtype is dt.bfloat16_words for access in inst.writes()):
+            if any(access.tensor.layout.pairs for access in inst.writes()):
                 region.granule = _PACKED_ROWS
         return True
 
@@ -215,7 +214,7 @@ class RegionBuilder:
         if tensor in self._never_written:
             return []
         slot, start = self._storage.bases[tensor]
-        end = start + tensor.nbytes
+        end = start + native_bytes(tensor)
         return [((slot, start), (0, 0, start, end, start, end, writes))]
 
     def _note(self, key: tuple[int, int], used: _Bytes, into: int) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 
 from nki.analysis.liveness import tensor_ranges
 from nki.backend.cpu.native.frame import ARENA, FIRST_IO, aligned
+from nki.ir.layout import DENSE
 from nki.ir.program import CoreProgram, Signature
 from nki.ir.types import Access, Tensor
 
@@ -85,7 +86,7 @@ class Storage:
                 continue
             while live and live[0][0] < live_range.first:
                 arena.free(heappop(live)[2])
-            block = arena.allocate(tensor.nbytes)
+            block = arena.allocate(native_bytes(tensor))
             self.bases[tensor] = (ARENA, block[0])
             heappush(live, (live_range.last, number, block))
         return arena.size
@@ -100,12 +101,13 @@ class Storage:
 
     def address(self, access: Access) -> tuple[int, int, list[int]]:
         """Slot, byte offset and byte strides of ``access``."""
+        assert access.tensor.layout is DENSE, "run-time indices are in dense tensors"
         return (*self.locate(access), [step * access.dtype.itemsize for step in access.strides])
 
     def locate(self, access: Access) -> tuple[int, int]:
         """Slot and byte offset of the first element of ``access``: two arguments of a routine."""
         slot, start = self.bases[access.tensor]
-        return slot, start + access.offset * access.dtype.itemsize
+        return slot, start + _place(access) * access.dtype.itemsize
 
     def arguments(self, accesses: Iterable[Access]) -> list[int]:
         """Slot and byte offset of the first element of each access, one after the other."""
@@ -114,5 +116,21 @@ class Storage:
         for access in accesses:  # without a call for each operand, which would be a tenth of linking
             slot, start = bases[access.tensor]
             args.append(slot)
-            args.append(start + access.offset * access.dtype.itemsize)
+            place = access.offset if access.tensor.layout is DENSE else _place(access)
+            args.append(start + place * access.dtype.itemsize)
         return args
+
+
+def native_bytes(tensor: Tensor) -> int:
+    """Bytes that ``tensor`` takes in its layout."""
+    if tensor.layout is DENSE:
+        return tensor.nbytes
+    return tensor.layout.elements(tensor.shape[0], tensor.free_size) * tensor.dtype.itemsize
+
+
+def _place(access: Access) -> int:
+    """The place of the first element of ``access`` in its tensor's memory, in elements."""
+    tensor = access.tensor
+    if tensor.layout is DENSE:
+        return access.offset
+    return tensor.layout.place(tensor.shape[0], tensor.free_size, access.offset)

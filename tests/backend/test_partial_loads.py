@@ -43,10 +43,10 @@ def blocks(left, right, change: str = ""):
 
 
 def tiles_filled(kernel: Any, *arguments: Any) -> set[str]:
-    """Names of the inputs that native code copies to tiles on chip; what products read is packed in any case."""
-    instructions: list[Inst] = list(lower(nki.jit(kernel).compile(*arguments).kernel, "gather_scatter").instructions())
+    """Names of the inputs that native code copies to tiles on chip, before what products read gets a layout."""
+    instructions: list[Inst] = list(lower(nki.jit(kernel).compile(*arguments).kernel, "share_loads").instructions())
     copies = [copy for inst in instructions if (copy := inst.as_copy())]
-    return {copy.src.name for copy in copies if copy.dst.buffer is nl.sbuf and copy.dst.dtype is copy.src.dtype} & {
+    return {copy.src.name for copy in copies if copy.dst.buffer is nl.sbuf} & {
         "left",
         "right",
     }

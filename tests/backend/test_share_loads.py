@@ -1,4 +1,4 @@
-"""Loads of products are shared and laid out in panels where that changes nothing that anyone can see."""
+"""Loads of products are shared where that changes nothing that anyone can see."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.base import dtype as dt
+from nki.backend.cpu.stages import share_loads
 from nki.compiler.executable import lower
 from nki.ir.instruction import Inst
-from nki.transforms import shared_operands
+from nki.numerics.layouts import PANELS
 from tests.support.both_executors import both, numbers
 
 
@@ -58,7 +58,7 @@ def test_each_window_is_loaded_once(dtype: Any) -> None:
 def test_moving_tiles_lie_in_panels() -> None:
     left, right = numbers(256, 256), numbers(256, 512)
     products = [inst for inst in lowered(tiled, left, right) if inst.effects.moving]
-    assert [p.operands()[2][1].strides for p in products] == [(32, 128 * 32, 1)] * 8
+    assert [p.operands()[2][1].tensor.layout for p in products] == [PANELS] * 8
     assert {p.operands()[1][1].buffer for p in products} == {nl.sbuf}
 
 
@@ -69,7 +69,7 @@ def test_moving_windows_of_one_product_are_not_loaded(dtype: Any) -> None:
     products = [inst for inst in lowered_insts if inst.effects.moving]
     assert [p.operands()[2][1].strides for p in products] == [(512, 1)] * 4
     assert {p.operands()[2][1].name for p in products} == {"right"}
-    loaded = [load for load in loads(lowered_insts) if load.writes()[0].dtype is not dt.bfloat16_words]
+    loaded = [load for load in loads(lowered_insts) if not load.writes()[0].tensor.layout.pairs]
     assert not loaded  # stationary ones may be packed
     both(tiled, left, right)
 
@@ -123,7 +123,7 @@ def test_inputs_that_change_are_loaded_again() -> None:
 
 def test_shared_tiles_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those whose readers are nearest to each other come first: here the two of ``left``, 64 KiB each."""
-    monkeypatch.setattr(shared_operands, "_MOST_BYTES", 2 * 128 * 128 * 4)
+    monkeypatch.setattr(share_loads, "_MOST_BYTES", 2 * 128 * 128 * 4)
     left, right = numbers(256, 384), numbers(256, 512)
     assert len(loads(lowered(tiled, left, right))) == 2 * 3 + 2 * 2 * 3
 
@@ -131,7 +131,7 @@ def test_shared_tiles_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("kibibytes", "runs"), [(1024, 1), (256, 4), (0, 8)])
 def test_loads_follow_each_other(kibibytes: int, runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Six of ``left``, 64 KiB each, and four of ``right``, 128 KiB each, up to so many KiB in turn."""
-    monkeypatch.setattr(shared_operands, "_MOST_TOGETHER", kibibytes << 10)
+    monkeypatch.setattr(share_loads, "_MOST_TOGETHER", kibibytes << 10)
     left, right = numbers(256, 384), numbers(256, 512)
     instructions = lowered(tiled, left, right)
     is_load = [inst in loads(instructions) for inst in instructions]

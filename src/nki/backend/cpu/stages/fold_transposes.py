@@ -30,12 +30,10 @@ from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Tensor, row_major
+from nki.numerics.matmul_entry import has_pairs
+from nki.numerics.words.operands import GROUP, MOST_ROWS
 from nki.target.model import Target
 
-_GROUP: Final = 32
-"""Rows and columns of a stationary operand in words come in multiples of this."""
-_MOST_ROWS: Final = 512
-"""Rows of a stationary operand that is not transposed."""
 _MOVING: Final = frozenset({"bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"})
 """Dtypes that products in words take."""
 
@@ -49,17 +47,17 @@ class _Uses:
 
 
 @dataclass(frozen=True)
-class TurnOperands(CoreStage):
+class FoldTransposes(CoreStage):
     """Remove copies between transpositions and products."""
 
-    name: ClassVar[str] = "turn_operands"
-    has_words: Callable[[], bool] = lambda: False
-    """True if the processor multiplies bfloat16 in words of two numbers."""
+    name: ClassVar[str] = "fold_transposes"
+    has_pairs: Callable[[], bool] = has_pairs
+    """True if the processor multiplies bfloat16 in pairs, or in tiles of pairs."""
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` without copies of transposed stationary operands."""
         fixed = {*program.signature.inputs, *core.constants()}.difference(program.signature.outputs)
-        body = turn_operands(core.body, fixed, self.has_words)
+        body = fold_transposes(core.body, fixed, self.has_pairs)
         return core if body is None else core.with_body(body)
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
@@ -70,11 +68,11 @@ class TurnOperands(CoreStage):
             lost = {access.tensor for inst in old.instructions() for access in inst.writes()}
             lost -= {access.tensor for inst in core.instructions() for access in inst.writes()}
             unread = [t.name for inst in core.instructions() for access in inst.reads() if (t := access.tensor) in lost]
-            assert not unread, f"turn_operands left nobody to write {unread}"
+            assert not unread, f"fold_transposes left nobody to write {unread}"
 
 
-def turn_operands(
-    body: Sequence[Statement], fixed: Collection[Tensor] = (), has_words: Callable[[], bool] = lambda: False
+def fold_transposes(
+    body: Sequence[Statement], fixed: Collection[Tensor] = (), has_pairs: Callable[[], bool] = has_pairs
 ) -> list[Statement] | None:
     """The statements without the copies; None if there is no transposition. ``fixed``: tensors that nobody writes."""
     kinds = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.transpose is not None}
@@ -85,7 +83,7 @@ def turn_operands(
     changed: list[Statement | None] = list(body)
     for position in turns:
         for place, written in _write_directly(changed, position, uses) or _write_parts(changed, position, uses):
-            if not _fits_tiles(written) or not has_words():
+            if not _fits_tiles(written) or not has_pairs():
                 continue
             if written.src.buffer.on_chip or written.src.tensor in fixed:  # else another core may write it
                 _read_unturned(changed, place, written, uses)
@@ -264,7 +262,7 @@ def _fits_tiles(turn: Copy) -> bool:
     source = turn.src
     if source.dtype is not dt.bfloat16 or len(source.shape) != 2 or source.strides[1] != 1:
         return False
-    return source.shape[0] % _GROUP == 0 and source.shape[1] % _GROUP == 0 and source.shape[1] <= _MOST_ROWS
+    return source.shape[0] % GROUP == 0 and source.shape[1] % GROUP == 0 and source.shape[1] <= MOST_ROWS
 
 
 def _read_unturned(body: list[Statement | None], position: int, turn: Copy, uses: dict[Tensor, _Uses]) -> None:
@@ -297,7 +295,7 @@ def _unturned(access: Access, turn: Copy) -> Access | None:
     row, column = divmod(access.offset, width)
     if access.dtype is not turn.src.dtype or len(access.shape) != 2 or access.strides != (width, 1):
         return None
-    if any(n % _GROUP for n in access.shape):
+    if any(n % GROUP for n in access.shape):
         return None
     step = turn.src.strides[0]
     return Access(turn.src.tensor, turn.src.offset + column * step + row, access.shape, (1, step), turn.src.dtype)

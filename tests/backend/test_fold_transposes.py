@@ -12,12 +12,12 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.native import library
-from nki.base import dtype as dt
+from nki.backend.cpu.stages import fold_transposes
 from nki.compiler.executable import lower
 from nki.ir.instruction import Inst
 from nki.ir.program import Program
+from nki.numerics.layouts import PAIR_COLUMNS
 from nki.numerics.matmul_entry import word_routines
-from nki.transforms import turned_operands
 from tests.support.both_executors import both, numbers
 from tests.support.kernel_parts import stored
 from tests.support.shared_launches import launched, shared
@@ -279,10 +279,10 @@ def test_what_is_overwritten_is_transposed() -> None:
     left, right = bfloat16(64, 96), bfloat16(96, 128)
     program = lowered(overwritten, left, right)
     writes = [write for inst in program.core.instructions() for write in inst.writes()]
-    packed = [write for write in writes if write.dtype is dt.bfloat16_words and len(write.shape) == 2]
+    packed = [write for write in writes if write.tensor.layout is PAIR_COLUMNS]
     assert (transpositions(program), len(packed)) == ((2, 0) if word_routines() is None else (0, 1))
     both(overwritten, left, right)
 
 
 def test_nothing_to_do_costs_nothing() -> None:
-    assert turned_operands.turn_operands([]) is None
+    assert fold_transposes.fold_transposes([]) is None

@@ -1,4 +1,4 @@
-"""Share the tiles that products load again, and lay moving operands out as the matrix product reads them.
+"""Load the operands of products once.
 
 A tiled product in the plain way loads each tile of an operand once for every row or column of tiles of the result. On
 the chip memory is short; a CPU has more. Loads of one window of an input, or of a constant, into tiles that only
@@ -6,8 +6,7 @@ products read become one load, whose tile lives until its last reader. Of such l
 each other are shared first, as long as all shared tiles together need no more than :data:`_MOST_BYTES` at any time.
 
 A tile that one product reads as its moving operand, and whose window is loaded once, is not loaded at all: the product
-reads the window. Another tile that products only take as the moving operand is laid out in panels: blocks of 32
-columns, in each the rows one behind the other. The product needs no copy of it, and reads memory in order.
+reads the window.
 
 Loads of shared tiles follow each other, some at a time: threads meet between a load and a product, not between loads.
 
@@ -16,13 +15,12 @@ What loops or run-time indices touch is not changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-import numpy as np
-
-from nki.base import dtype as dt
+from nki.backend.cpu.stages.copy_operands import most_that_fit
+from nki.backend.cpu.stages.partial_loads import read_parts_in_place
 from nki.base import knobs
 from nki.ir.effects import Copy
 from nki.ir.instruction import Inst
@@ -32,12 +30,9 @@ from nki.ir.stage import CoreStage
 from nki.ir.types import Access, AccessForm, Buffer, Form, Tensor, TensorForm, coalesced, row_major
 from nki.target.model import Target
 from nki.transforms.copy_elimination import copies_of, moves_all, plain_copies
-from nki.transforms.partial_loads import read_parts_in_place
 
 _MOST_BYTES: Final = 48 << 20
 """Bytes of shared tiles that live at one time; a launch may take 64 MiB more than tensors and tiles do."""
-_PANEL: Final = 32
-"""Columns of a panel, as the matrix product of the CPU has them."""
 _MOST_TOGETHER: Final = 1 << 20
 """Bytes of the tiles of loads in turn: half of the second-level cache of a present core."""
 _MOST_APART: Final = 128
@@ -61,18 +56,14 @@ class _Load:
 
 
 @dataclass(frozen=True)
-class ShareOperands(CoreStage):
-    """Load operands of products once, in the layout in which the product reads them."""
+class ShareLoads(CoreStage):
+    """Load operands of products once."""
 
-    name: ClassVar[str] = "share_operands"
-    has_words: Callable[[], bool] = lambda: False
-    """True if the processor multiplies bfloat16 in words of two numbers, for which such tiles are laid out later
-    (:mod:`nki.transforms.packed_operands`).
-    """
+    name: ClassVar[str] = "share_loads"
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
-        """``core`` with shared operands."""
-        return core.with_body(share_operands(core, program.signature, self.has_words))
+        """``core`` with shared loads."""
+        return core.with_body(share_loads(core, program.signature))
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Whatever a core reads, something writes or the caller passes; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
@@ -83,13 +74,11 @@ class ShareOperands(CoreStage):
             written = {access.tensor for inst in core.instructions() for access in inst.writes()}
             read = {access.tensor for inst in core.instructions() for access in inst.reads()}
             lost = [tensor.name for tensor in read - known - written]
-            assert not lost, f"share_operands left nobody to write {lost}"
+            assert not lost, f"share_loads left nobody to write {lost}"
 
 
-def share_operands(
-    core: CoreProgram, signature: Signature, has_words: Callable[[], bool] = lambda: False
-) -> list[Statement]:
-    """The statements of ``core`` with shared operands."""
+def share_loads(core: CoreProgram, signature: Signature) -> list[Statement]:
+    """The statements of ``core`` with shared loads."""
     if not any(_is_product(kind) for kind in set(map(type, core.body))):
         return list(core.body)
     sources = {*signature.inputs, *core.constants()}.difference(signature.outputs)
@@ -114,13 +103,10 @@ def share_operands(
             body[other.position] = None
             shared_tile[other.tile] = load.tile
             load.readers += other.readers
-    readers = _Readers(body, shared_tile)
     for load in loads:
-        if load.tile in shared_tile or (not load.is_repeated and _read_in_place(body, load)):
-            continue
-        if load.tile.dtype is not dt.bfloat16 or load.tile.shape[0] % _PANEL or not has_words():
-            _lay_out(readers, load)
-    readers.redirect()
+        if load.tile not in shared_tile and not load.is_repeated:
+            _read_in_place(body, load)
+    _redirect(body, shared_tile)
     _gather(body, [load for load in loads if load.tile not in shared_tile and repeated.get(load)])
     return [statement for statement in body if statement is not None]
 
@@ -229,91 +215,31 @@ def _multiplies(inst: Inst) -> bool:
     return accumulation is not None and not accumulation.moves(inst)
 
 
-def most_that_fit(tiles: Sequence[tuple[int, int, int]], statements: int, most: int) -> int:
-    """The largest number of ``tiles``, from the first on, that never take more than ``most`` bytes together.
-
-    Each is the position of its first statement, that of its last one, and its bytes.
-    """
-    begins, lasts, sizes = np.array(tiles, np.int64).reshape(-1, 3).T
-    ends = lasts + 1
-    low, high = 0, len(tiles)
-    while low < high:
-        middle = (low + high + 1) // 2
-        changes = np.zeros(statements + 1, np.int64)
-        np.add.at(changes, begins[:middle], sizes[:middle])
-        np.subtract.at(changes, ends[:middle], sizes[:middle])
-        if changes.cumsum().max() <= most:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-class _Readers:
-    """The readers of loaded tiles, and the operands that replace theirs."""
-
-    def __init__(self, body: list[Statement | None], shared: Mapping[Tensor, Tensor]) -> None:
-        self.body = body
-        self.shared = shared
-        """The tile that replaces another one with the same contents."""
-        self.replaced: dict[Tensor, dict[_Place, Access]] = {}
-        """The replacements of accesses to a tile that is shared or laid out in panels, by :func:`_place`."""
-        self._moving: dict[tuple[Form, int], bool] = {}
-
-    def of(self, load: _Load) -> Iterator[tuple[Inst, int, Access]]:
-        """Every reading operand of the tile that ``load`` fills, if that stays: instruction, number, access."""
-        tile, shared = load.tile, self.shared
-        for position in load.readers:
-            inst = self.body[position]
-            assert isinstance(inst, Inst)
+def _redirect(body: list[Statement | None], shared: Mapping[Tensor, Tensor]) -> None:
+    """Let every product read the tile that replaces the one of a load that is left out."""
+    places: dict[Tensor, dict[tuple[int, AccessForm], Access]] = {tile: {} for tile in shared.values()}
+    kinds = {kind for kind in set(map(type, body)) if _is_product(kind)}
+    for position, inst in enumerate(body) if shared else ():
+        if inst.__class__ in kinds and isinstance(inst, Inst):
+            operands: dict[int, Access] = {}
+            has_same_form = True
             for number, access in enumerate(inst.accesses()):
-                if access.tensor is tile or shared.get(access.tensor) is tile:
-                    yield inst, number, access
-
-    def is_moving(self, inst: Inst, number: int) -> bool:
-        """True if the operand of that number is the moving one of ``inst``."""
-        key = inst.form(), number
-        known = self._moving.get(key)
-        if known is None:
-            known = self._moving[key] = inst.operands()[number][0].name == inst.effects.moving
-        return known
-
-    def redirect(self) -> None:
-        """Let every reader use what replaces its operands."""
-        replaced, body = self.replaced, self.body
-        tiles = {tile: (tile, places) for tile, places in replaced.items()}
-        tiles |= {tile: (shared, replaced.setdefault(shared, {})) for tile, shared in self.shared.items()}
-        kinds = {kind for kind in set(map(type, body)) if _is_product(kind)}
-        for position, inst in enumerate(body) if tiles else ():
-            if inst.__class__ in kinds and isinstance(inst, Inst):
-                operands: dict[int, Access] = {}
-                has_same_form = True
-                for number, access in enumerate(inst.accesses()):
-                    of_tile = tiles.get(access.tensor)
-                    if of_tile is None:
-                        continue
-                    tile, places = of_tile
-                    form = access.known_form or access.form
-                    new = places.get((access.offset, form))
-                    if new is None:
-                        new = Access(tile, access.offset, access.shape, access.strides, access.dtype)
-                        places[access.offset, form] = new
-                    operands[number] = new
-                    has_same_form = has_same_form and (new.known_form or new.form) is form
-                if operands:
-                    body[position] = inst.with_operands(operands, inst.form() if has_same_form else None)
+                tile = shared.get(access.tensor)
+                if tile is None:
+                    continue
+                of_tile, form = places[tile], access.known_form or access.form
+                new = of_tile.get((access.offset, form))
+                if new is None:
+                    new = Access(tile, access.offset, access.shape, access.strides, access.dtype)
+                    of_tile[access.offset, form] = new
+                operands[number] = new
+                has_same_form = has_same_form and (new.known_form or new.form) is form
+            if operands:
+                body[position] = inst.with_operands(operands, inst.form() if has_same_form else None)
 
 
-_Place = tuple[int, AccessForm]
-
-
-def _place(access: Access) -> _Place:
-    """Key of what an access takes of its tile, quick to hash: the offset, and the form."""
-    return access.offset, access.form
-
-
-def _read_in_place(body: list[Statement | None], load: _Load) -> bool:
-    """Let the only product that reads a tile as its moving operand read the source; False, and no change, if it cannot.
+def _read_in_place(body: list[Statement | None], load: _Load) -> None:
+    """Let the only product that reads a tile as its moving operand read the source, if it can.
 
     The product converts or packs what it reads anyway; to lay it out before would be one more pass.
     """
@@ -322,57 +248,11 @@ def _read_in_place(body: list[Statement | None], load: _Load) -> bool:
     assert isinstance(inst, Inst)
     uses = [(n, f.name, access) for n, (f, access) in enumerate(inst.operands()) if access.tensor is tile]
     if len(load.readers) != 1 or len(uses) != 1 or source.shape != tile.shape or len(tile.shape) != 2:
-        return False
+        return
     ((number, name, access),) = uses
     is_whole = access.shape == tile.shape and access.strides == row_major(tile.shape)
     if name != inst.effects.moving or not is_whole or source.strides[1] != 1 or tile.dtype.is_packed:
-        return False
+        return
     changed = inst.with_operands({number: source})
-    if not changed.has_supported_layout():
-        return False
-    body[load.readers[0]], body[load.position] = changed, None
-    return True
-
-
-def _lay_out(readers: _Readers, load: _Load) -> None:
-    """Lay the tile of ``load`` out in panels, if all its readers can read that."""
-    tile, copy = load.tile, readers.body[load.position]
-    if len(tile.shape) != 2 or tile.shape[0] == 1 or tile.shape[1] % _PANEL or tile.shape[1] == _PANEL:
-        return
-    if load.source.shape != tile.shape:
-        return
-    depth, columns = tile.shape
-    panels = Tensor(tile.name, (1, tile.elements), tile.dtype, tile.buffer, span=tile.span)
-    replaced: dict[_Place, Access] = {}
-    for inst, number, access in readers.of(load):
-        if not readers.is_moving(inst, number):
-            return
-        place = _place(access)
-        if place not in replaced:
-            if not _in_panels(access, columns):
-                return
-            replaced[place] = _panelled(panels, access, depth, columns)
-    readers.replaced[tile] = replaced
-    assert isinstance(copy, Inst)
-    shape, (row, step) = (depth, columns // _PANEL, _PANEL), load.source.strides
-    source = Access(load.source.tensor, load.source.offset, shape, (row, _PANEL * step, step), tile.dtype)
-    whole = _panelled(panels, Access.whole(tile), depth, columns)
-    numbers = {True: whole, False: source}
-    readers.body[load.position] = copy.with_operands(
-        {number: numbers[access.tensor is tile] for number, access in enumerate(copy.accesses())}
-    )
-
-
-def _in_panels(access: Access, columns: int) -> bool:
-    """True if ``access``, to a dense tile of so many columns, has rows of whole panels."""
-    if len(access.shape) != 2 or access.strides != (columns, 1):
-        return False
-    return access.shape[1] % _PANEL == 0 and access.offset % columns % _PANEL == 0
-
-
-def _panelled(panels: Tensor, access: Access, depth: int, columns: int) -> Access:
-    """The elements of ``panels`` that are those of ``access`` to the dense tile."""
-    row, column = divmod(access.offset, columns)
-    offset = row * _PANEL + column * depth
-    shape = (access.shape[0], access.shape[1] // _PANEL, _PANEL)
-    return Access(panels, offset, shape, (_PANEL, depth * _PANEL, 1), access.dtype)
+    if changed.has_supported_layout():
+        body[load.readers[0]], body[load.position] = changed, None
