@@ -52,7 +52,7 @@ struct move_arguments {
     int64_t predicate_step, zeros_choose; // 1: zeros choose, 0: other numbers
 };
 
-#define UNROLLED _Pragma("clang loop unroll_count(4)")
+#define UNROLLED _Pragma("clang loop unroll_count(8)")
 #define MOVING(width, word)                                                                                            \
     static void gather_##width(const char *tile, char *dense, const int64_t *offsets, int64_t length) {                \
         UNROLLED for (int64_t i = 0; i < length; i++)                                                                  \

@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; 26b9f21f71f88e3839cb5bb9e6f6773bbb25fc97242a8458321a734a09f7fc3d
+; 7346734d622c6b8f00520e1916d8eca88fddef6ab7b1db9e38ff88e7edc4d620
 
 %struct.row = type { ptr, i64 }
 %struct.peer = type { i64, i64, i64 }
