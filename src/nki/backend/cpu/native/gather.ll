@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; 7346734d622c6b8f00520e1916d8eca88fddef6ab7b1db9e38ff88e7edc4d620
+; 02ae84b21f0b8129e73b67b1a390c683344869d189dc570711e2b39c320e9b09
 
 define void @nki_offsets(ptr %0, ptr %1, i64 %2, i64 %3) {
   %5 = load i64, ptr %1, align 8

@@ -29,8 +29,9 @@ struct body {
     int64_t loop;        // its number
 };
 
-// Run the body once more; false if the loop is to end.
-static inline __attribute__((always_inline)) bool run_body(struct frame *frame, const struct body *body, int64_t *left) {
+// Run the body once more; false if the loop is to end. In line, so that the countdown is in a register.
+static inline __attribute__((always_inline)) bool run_body(struct frame *frame, const struct body *body,
+                                                          int64_t *left) {
     walk(frame->table + body->first, body->rows, frame->args, frame);
     poll(frame, left, body->loop);
     return frame->status->site == 0;

@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; 7346734d622c6b8f00520e1916d8eca88fddef6ab7b1db9e38ff88e7edc4d620
+; 02ae84b21f0b8129e73b67b1a390c683344869d189dc570711e2b39c320e9b09
 
 %struct.row = type { ptr, i64 }
 %struct.peer = type { i64, i64, i64 }
