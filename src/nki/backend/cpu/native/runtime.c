@@ -98,8 +98,8 @@ int64_t nki_follow(const struct row *table, int64_t rows, const int64_t *args, s
 }
 
 // One parallel region of OpenMP (openmp.py). Its first thread leads; the others help through a team's block of memory
-// as helpers do, and return to the runtime when the leader ends. The runtime may give fewer threads than were asked for,
-// or only the first: nothing waits for a thread that never comes.
+// as helpers do, and return to the runtime when the leader ends. The runtime may give fewer threads than it was asked
+// for, or only the first: nothing waits for a thread that never comes.
 
 struct parallel {
     struct entry entry;

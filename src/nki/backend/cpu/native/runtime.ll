@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; 02ae84b21f0b8129e73b67b1a390c683344869d189dc570711e2b39c320e9b09
+; b2a9adabaae6d24f60d02b96dcbef15126638caafe413e6a76a15bfd1bd82c4b
 
 %struct.row = type { ptr, i64 }
 %struct.peer = type { i64, i64, i64 }
