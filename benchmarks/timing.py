@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nki.backend.cpu.runtime.enter import run as run_table
-from nki.backend.cpu.runtime.frame import Frame, FrameLayout
+from nki.backend.cpu.native.frame import Frame, FrameLayout
+from nki.backend.cpu.native.library import run as run_table
 from nki.compiler.executable import Executable
 
 

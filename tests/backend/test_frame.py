@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from nki.backend.cpu.runtime.frame import (
+from nki.backend.cpu.native.frame import (
     ALIGN,
     ARENA,
     ARGS,

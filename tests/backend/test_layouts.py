@@ -17,7 +17,8 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki import target as targets
-from nki.backend.cpu.runtime import parallel_region, region_builder
+from nki.backend.cpu.native import library
+from nki.backend.cpu.runtime import region_builder
 from nki.backend.cpu.runtime.link import link
 from nki.backend.cpu.runtime.region_builder import RegionBuilder
 from nki.backend.cpu.stages import copy_operands
@@ -338,7 +339,7 @@ def test_threads_do_not_meet_between_loads_and_products(shared: pytest.MonkeyPat
     arrays = [numbers(100, 4 * 44), numbers(100, 96)]
     check(one_by_one, BLOCKS, (4, 4), arrays, shared)
     routines = link(lower(nki.jit(one_by_one).compile(*arrays).kernel)).cores[0].table[:, 0]
-    assert np.count_nonzero(routines == parallel_region.address()) == 1
+    assert np.count_nonzero(routines == library.address("region")) == 1
 
 
 # Moving operands

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki.backend.cpu.runtime import openmp
+from nki.backend.cpu.native import openmp
 from nki.backend.cpu.runtime.resources import RUNTIME
 from nki.base.errors import OutOfBoundsError
 from nki.compiler.executable import Executable

@@ -11,7 +11,7 @@ import nki
 from nki import isa as nisa
 from nki import language as nl
 from nki.analysis.liveness import tensor_ranges
-from nki.backend.cpu.runtime.frame import ARENA
+from nki.backend.cpu.native.frame import ARENA
 from nki.backend.cpu.runtime.storage import Storage
 from nki.ir.program import Program
 from nki.target import ENVIRONMENT

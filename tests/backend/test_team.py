@@ -15,9 +15,9 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.backend.cpu.native.team import is_supported
 from nki.backend.cpu.runtime import thread_count
 from nki.backend.cpu.runtime.resources import RUNTIME
-from nki.backend.cpu.runtime.team import is_supported
 from nki.base.errors import OutOfBoundsError
 from nki.compiler.executable import Executable
 from tests.support.shared_launches import at_once, shared

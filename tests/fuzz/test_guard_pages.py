@@ -17,7 +17,7 @@ import ctypes, mmap, os, sys, warnings
 warnings.simplefilter("ignore")
 os.environ["OPEN_NKI_CACHE_DISABLE"] = "1"
 import numpy as np
-from nki.backend.cpu.runtime.frame import ALIGN
+from nki.backend.cpu.native.frame import ALIGN
 from nki.backend.cpu.runtime.resources import Runtime
 from nki.backend.cpu.runtime.launch import Executable
 from nki.compiler.executable import lower

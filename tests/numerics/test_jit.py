@@ -27,6 +27,10 @@ def constant_module(value: int, name: str = "answer") -> ir.Module:
     return module
 
 
+def constant_ir(value: int, name: str) -> str:
+    return str(constant_module(value, name))
+
+
 def call(address: int) -> int:
     return ctypes.CFUNCTYPE(ctypes.c_int)(address)()
 
@@ -128,10 +132,10 @@ def test_a_system_that_gives_too_few_threads_still_compiles(
     monkeypatch.setattr(_thread, "start_new_thread", limited)
     monkeypatch.setattr(os, "sched_getaffinity", three_cpus, raising=False)
     modules = {
-        f"{refused}{given}{value}": partial(constant_module, value, f"{refused}{given}{value}") for value in range(4)
+        f"{refused}{given}{value}": partial(constant_ir, value, f"{refused}{given}{value}") for value in range(4)
     }
     with Engine().ahead(modules):
-        codes = engine().load_all(str(make()) for make in modules.values())
+        codes = engine().load_all(make() for make in modules.values())
     assert [call(next(iter(code.addresses.values()))) for code in codes] == [0, 1, 2, 3]
     assert asked == (given + 2 if refused == "refused" else 6), "each of the two asks once in vain"
 

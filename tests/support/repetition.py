@@ -34,8 +34,9 @@ import numpy as np
 from numpy import ctypeslib  # now: NumPy imports it at its first use, and a fork may come in between
 
 from nki import target as targets
+from nki.backend.cpu.native import print_callback
 from nki.backend.cpu.runtime import launch as native
-from nki.backend.cpu.runtime import print_callback, region_builder
+from nki.backend.cpu.runtime import region_builder
 from nki.backend.cpu.runtime.resources import Runtime
 from nki.backend.numpy import executor
 from nki.base.errors import NkiError

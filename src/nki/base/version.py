@@ -78,7 +78,7 @@ def build() -> str:
     for folder, folders, names in os.walk(package):
         folders.sort()
         for name in sorted(names):
-            if name.endswith((".py", ".json")):
+            if name.endswith((".py", ".json", ".ll")):
                 path = f"{folder}/{name}"
                 with open(path, "rb", buffering=0) as file:
                     contents = file.read()

@@ -1,7 +1,7 @@
 """The floating-point environment of a thread: its rounding mode, and its treatment of subnormal numbers.
 
 XLA and PyTorch may set a thread to flush subnormals to zero. NumPy, and the compiled functions that it calls here, then
-give other bits. Native code sets the environment itself: see :mod:`nki.backend.cpu.runtime.enter`.
+give other bits. Native code sets the environment itself: see :mod:`nki.backend.cpu.native.library`.
 """
 
 from __future__ import annotations

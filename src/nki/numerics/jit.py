@@ -23,7 +23,7 @@ from llvmlite import ir
 
 from nki.base.version import build
 from nki.numerics import native_memory, object_cache
-from nki.numerics.llvm import has_avx512, taken
+from nki.numerics.llvm import has_avx512, i64, taken
 from nki.numerics.llvm_library import binding
 from nki.numerics.llvm_threads import Workers, emit_object, run_passes
 
@@ -58,11 +58,13 @@ class _Object:
 class _Unit:
     """One module on its way to object code."""
 
-    __slots__ = ("compiled", "error", "is_portable", "key", "stored", "text", "workers")
+    __slots__ = ("compiled", "error", "is_portable", "key", "optimised", "stored", "text", "workers")
 
-    def __init__(self, text: str, key: str) -> None:
+    def __init__(self, text: str, key: str, optimised: bool = False) -> None:
         self.text = text
         self.key = key
+        self.optimised = optimised
+        """True if the IR is to become code as it stands."""
         self.is_portable = _ADDRESS.search(text) is None
         """True if no address of this process is in it."""
         self.stored = _restored(key) if self.is_portable else None
@@ -86,19 +88,14 @@ def _restored(key: str) -> _Object | None:
         return None
 
 
-def _declaration(module: ir.Module, name: str, kind: ir.FunctionType) -> Any:
-    known: Any = module.globals.get(name)
-    if known is None:
-        return ir.Function(module, kind, name)
-    return known if known.function_type == kind else None
-
-
 class Engine:
     """Compiles LLVM modules for the host; every method may be called from any thread."""
 
     def __init__(self) -> None:
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
+        with binding.ffi.OutputString() as message:  # else LLVM sees the process's functions after the first code only
+            binding.ffi.lib.LLVMPY_LoadLibraryPermanently(None, message)
         self._lasting: dict[str, Code] = {}
         """By the key of its IR: code that stays as long as this engine."""
         self._fixed: dict[str, Code] = {}
@@ -198,16 +195,16 @@ class Engine:
     def _compile_unit(self, unit: _Unit) -> None:
         """Compile the IR of ``unit``, in any thread."""
         try:
-            unit.compiled = self._compiled(unit.text)
+            unit.compiled = self._compiled(unit)
         except Exception as error:  # raised by the thread that waits
             unit.error = error.with_traceback(None)  # whose frames hold objects of llvmlite, and this unit
         except BaseException as error:  # of a signal, in the thread that waits
             unit.error = error
             raise
 
-    def _compiled(self, text: str) -> _Object:
+    def _compiled(self, unit: _Unit) -> _Object:
         machine = self._new_machine()
-        parsed = self._optimised(text, machine)
+        parsed = self._verified(unit.text) if unit.optimised else self._optimised(unit.text, machine)
         functions = [f for f in parsed.functions if f.linkage == binding.Linkage.external]
         defined = [f.name for f in functions if not f.is_declaration]
         needed = [f.name for f in functions if f.is_declaration and not f.name.startswith("llvm.")]
@@ -251,24 +248,25 @@ class Engine:
         self._keep(code)
         return code
 
-    def fixed(self, name: str, make: Callable[[], ir.Module]) -> dict[str, int]:
-        """:meth:`compile` the module that ``make`` makes, which is the same for each build of this package and host.
+    def fixed(self, name: str, make: Callable[[], str], optimised: bool = False) -> dict[str, int]:
+        """:meth:`compile` the IR that ``make`` makes, which is the same for each build of this package and host.
 
-        If its object code is in the user's cache under ``name``, no IR is made.
+        If its object code is in the user's cache under ``name``, no IR is made. ``optimised``: it becomes code as it
+        stands.
         """
         with native_memory.lock:
             code = self._known(name)
             if code is None:
-                code = self._fixed[name] = self._lasting_code(self._ahead.get(name) or self._made(make))
+                code = self._fixed[name] = self._lasting_code(self._ahead.get(name) or self._made(make, optimised))
                 if code.is_portable:
                     object_cache.write(self._file(name), code.key.encode())
             return code.addresses
 
     @contextmanager
-    def ahead(self, modules: Mapping[str, Callable[[], ir.Module]]) -> Generator[None]:
+    def ahead(self, modules: Mapping[str, Callable[[], str]]) -> Generator[None]:
         """Compile modules in threads beside the work inside, which may get them from :meth:`fixed`; then wait for them.
 
-        ``modules``: what makes them, by name. No process forks meanwhile, so that no child finds LLVM at work.
+        ``modules``: what makes their IR, by name. No process forks meanwhile, so that no child finds LLVM at work.
         """
         workers = Workers(self._compile_unit)
         with native_memory.lock:
@@ -295,9 +293,9 @@ class Engine:
             self._keep(code)
         return code
 
-    def _made(self, make: Callable[[], ir.Module]) -> _Unit:
-        text = taken(make())
-        return _Unit(text, self.key_of(text))
+    def _made(self, make: Callable[[], str], optimised: bool = False) -> _Unit:
+        text = make()
+        return _Unit(text, self.key_of(text), optimised)
 
     def _file(self, name: str) -> str:
         """The file in the user's cache that tells the key of the fixed module ``name``."""
@@ -313,16 +311,13 @@ class Engine:
     def declared(self, module: ir.Module, address: int, kind: ir.FunctionType) -> Any:
         """The lasting function at ``address`` in ``module``, by a name that holds in every process.
 
-        None if no function of :meth:`compile` is there, or the module knows it by another type.
+        Its address where no function of :meth:`compile` is there, or the module knows it by another type.
         """
         name = self._symbols.get(address)
-        return None if name is None else _declaration(module, name, kind)
-
-    def named(self, module: ir.Module, name: str, address: int, kind: ir.FunctionType) -> Any:
-        """The function ``name`` of a library, which is at ``address``, in ``module``; None as in :meth:`declared`."""
-        with native_memory.lock:
-            binding.add_symbol(name, address)
-        return _declaration(module, name, kind)
+        known: Any = None if name is None else module.globals.get(name) or ir.Function(module, kind, name)
+        if known is None or known.function_type != kind:
+            return i64(address).inttoptr(kind.as_pointer())
+        return known
 
     def key_of(self, text: str) -> str:
         """The key of object code: a digest of its IR, LLVM's version, and the host's CPU and features."""
@@ -360,9 +355,13 @@ class Engine:
         parsed.data_layout = self._data_layout
         return parsed
 
-    def _optimised(self, text: str, machine: Any) -> Any:
+    def _verified(self, text: str) -> Any:
         parsed = self._parsed(text, binding.create_context())
         parsed.verify()
+        return parsed
+
+    def _optimised(self, text: str, machine: Any) -> Any:
+        parsed = self._verified(text)
         tuning = binding.create_pipeline_tuning_options(speed_level=_OPTIMISATION_LEVEL)
         # Our code says itself what is a vector. LLVM would only turn scalar tails into more loops, at twice the time to
         # compile, and sequential sums into gathers, which are slower than the scalar loads that they replace.

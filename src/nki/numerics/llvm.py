@@ -18,9 +18,13 @@ Builder: TypeAlias = Any
 Value: TypeAlias = Any
 """An ``ir.Value``: scalar, vector or pointer."""
 
-F32: Final = ir.FloatType()
+I1: Final = ir.IntType(1)
+I8: Final = ir.IntType(8)
+I16: Final = ir.IntType(16)
 I32: Final = ir.IntType(32)
 I64: Final = ir.IntType(64)
+F32: Final = ir.FloatType()
+F64: Final = ir.DoubleType()
 POINTER: Final = ir.PointerType()
 VOID: Final = ir.VoidType()
 

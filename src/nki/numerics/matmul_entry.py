@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from nki.numerics import matmul as matmul_ir
 from nki.numerics.jit import engine
+from nki.numerics.llvm import taken
 from nki.numerics.matmul import BLOCK, PANEL, add_matmul
 from nki.numerics.packing import add_blocks_of_columns
 from nki.numerics.words.amx_matmul import add_amx_matmul, add_begin_and_end
@@ -77,13 +78,13 @@ def _addresses(by_groups: bool) -> dict[str, int]:
     return engine().fixed(name, make)
 
 
-def _product(by_groups: bool) -> dict[str, Callable[[], ir.Module]]:
-    """The function that makes the module of the product, by its name."""
+def _product(by_groups: bool) -> dict[str, Callable[[], str]]:
+    """The function that makes the IR of the product, by its name."""
 
-    def make() -> ir.Module:
+    def make() -> str:
         module = ir.Module("nki_gemm")
         add_matmul(module, engine().vector_width, by_groups)
-        return module
+        return taken(module)
 
     return {"nki_gemm_by_groups" if by_groups else "nki_gemm": make}
 
@@ -175,7 +176,7 @@ def pair_routines() -> WordRoutines | None:
 def _routines(name: str, order: WordOrder) -> WordRoutines | None:
     """The routines for words in this order, in a module of this name; None if the product breaks the contract."""
 
-    def make() -> ir.Module:
+    def make() -> str:
         module = ir.Module(name)
         if order == TILES:
             add_amx_matmul(module)
@@ -186,7 +187,7 @@ def _routines(name: str, order: WordOrder) -> WordRoutines | None:
             add(module, order)
         for add in (add_least, add_least_columns, add_widen):
             add(module)
-        return module
+        return taken(module)
 
     product = "matmul_amx" if order == TILES else "matmul_pairs"
     packing = "pack_panels", "pack_rows", "pack_columns", "least", "least_columns", "widen", "unpack"

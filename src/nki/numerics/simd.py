@@ -14,13 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from llvmlite import ir
 
-from nki.numerics.llvm import constant, fixed_up, has_avx2, has_avx512, lanes_of
-
-F32 = ir.FloatType()
-F64 = ir.DoubleType()
-I1 = ir.IntType(1)
-I32 = ir.IntType(32)
-I64 = ir.IntType(64)
+from nki.numerics.llvm import F32, F64, I32, I64, constant, fixed_up, has_avx2, has_avx512, lanes_of
 
 Value: TypeAlias = Any
 """An ``ir.Value``: float, double, integer or truth value, scalar or vector."""

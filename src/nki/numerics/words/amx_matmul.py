@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from nki.numerics.llvm import (
     F32,
+    I8,
     I64,
     LINE,
     POINTER,
@@ -35,7 +36,6 @@ from nki.numerics.llvm import (
 )
 from nki.numerics.matmul import CHAIN, PANEL
 
-I8: Final = ir.IntType(8)
 _SIDE: Final = CHAIN
 """Rows of a tile register, and floats or words in each."""
 _ACROSS: Final = PANEL // _SIDE

@@ -17,6 +17,7 @@ from typing import Any, Final
 from llvmlite import ir
 
 from nki.numerics.llvm import (
+    I16,
     I32,
     I64,
     POINTER,
@@ -32,7 +33,6 @@ from nki.numerics.llvm import (
 )
 from nki.numerics.matmul import CHAIN, PANEL
 
-I16: Final = ir.IntType(16)
 GROUP: Final = 2 * CHAIN
 """Rows of a group, two in each word."""
 NOTES: Final = 64

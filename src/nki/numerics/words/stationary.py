@@ -15,10 +15,24 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.numerics.llvm import I32, I64, POINTER, VOID, Builder, Matrix, Value, Variable, i64, prefetch, scratch, steps
+from nki.numerics.llvm import (
+    I16,
+    I32,
+    I64,
+    POINTER,
+    VOID,
+    Builder,
+    Matrix,
+    Value,
+    Variable,
+    i64,
+    prefetch,
+    scratch,
+    steps,
+)
 from nki.numerics.matmul import CHAIN, PANEL
 from nki.numerics.transpose import gather, transposed
-from nki.numerics.words.operands import GROUP, I16, Least, WordOrder
+from nki.numerics.words.operands import GROUP, Least, WordOrder
 
 BLOCK: Final = 16
 """Columns that share notes; so many begin a range of columns that is packed, or are a multiple of it."""

@@ -7,12 +7,13 @@ from typing import cast
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
 from nki.backend.cpu.loop_ir.nodes import PANEL_BASE, Gemm, MemRef, loads, subexpressions
 from nki.backend.cpu.loop_ir.streams import Stream, partition_step, streams_of
 from nki.base import dtype as dt
+from nki.numerics.llvm import I64
 from nki.numerics.matmul import CHAIN, PANEL
 
 

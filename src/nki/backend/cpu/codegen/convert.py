@@ -26,6 +26,8 @@ from nki.numerics.jit import engine
 from nki.numerics.llvm import (
     AVX512,
     F32,
+    I8,
+    I16,
     I32,
     NAN,
     SUBNORMAL,
@@ -42,8 +44,6 @@ from nki.numerics.llvm import (
 )
 
 F16: Final = ir.HalfType()
-I8: Final = ir.IntType(8)
-I16: Final = ir.IntType(16)
 
 
 class _BFloat16(ir.Type):

@@ -6,12 +6,13 @@ from typing import Final, cast
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.function import I64, FunctionBuilder
+from nki.backend.cpu.codegen.function import FunctionBuilder
 from nki.backend.cpu.codegen.inner_loop import emit_inner_loop
 from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
 from nki.backend.cpu.loop_ir.nodes import Assign, Expr, MemRef, subexpressions
 from nki.backend.cpu.loop_ir.streams import Cursors, Stream, streams_of
 from nki.numerics import transpose
+from nki.numerics.llvm import I64
 
 LEAST_TRANSPOSED: Final = 4
 """Rows and columns from which on a transposition is worth a call."""

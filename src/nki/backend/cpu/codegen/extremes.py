@@ -13,9 +13,9 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.loop_ir.reductions import IDENTITIES
-from nki.numerics.llvm import F32, constant
+from nki.numerics.llvm import F32, I64, constant
 
 RELATIONS: Final = {"maximum": ">", "minimum": "<"}
 """The operators, and the comparison that a number must pass to replace the extreme."""

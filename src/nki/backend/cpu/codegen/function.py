@@ -18,21 +18,18 @@ from typing import Any, Final, cast
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.alu import F64
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.loop_nest import CountedLoop, boundaries, coalesced, loop_nest
 from nki.backend.cpu.loop_ir.nodes import GRANULE, SCRATCH, Expr, MemRef, Param
 from nki.backend.cpu.loop_ir.streams import Cursors, Stream, partition_step, pattern_of
-from nki.backend.cpu.runtime import dispatch, frame
-from nki.backend.cpu.runtime.interpreter import call_compiled
+from nki.backend.cpu.native import frame
 from nki.ir.instruction import Inst
 from nki.ir.types import LARGE, Buffer, is_row_indexed
-from nki.numerics.llvm import AVX512, has_avx512, smaller
+from nki.numerics.jit import engine
+from nki.numerics.llvm import AVX512, F64, I8, I32, I64, POINTER, VOID, has_avx512, smaller
 
-I8: Final = ir.IntType(8)
-I32: Final = ir.IntType(32)
-I64: Final = ir.IntType(64)
-POINTER: Final = ir.PointerType()
+ROUTINE: Final = ir.FunctionType(VOID, [POINTER, POINTER, I64, I64])
+"""``void routine(frame, args, first, last)``: run partitions ``first`` to ``last`` - 1."""
 UNROLLED_SIZE: Final = 72
 """LLVM instructions that an unrolled body of a loop may contain; more take longer to compile and do not run faster."""
 
@@ -76,7 +73,7 @@ class FunctionBuilder:
         partitions: int,
         by_columns: bool = False,
     ) -> None:
-        self.function = ir.Function(module, dispatch.ROUTINE, name)
+        self.function = ir.Function(module, ROUTINE, name)
         self.b: Builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.loop_ir = loop_ir
         self.operands = [(a, a.strides[inst.effects.row_dims.get(f.name, 0)]) for f, a in inst.operands()]
@@ -421,8 +418,8 @@ class FunctionBuilder:
 
     def call(self, address: int, arguments: list[Value]) -> None:
         """Call a native routine that was compiled before."""
-        kind = ir.FunctionType(ir.VoidType(), [POINTER if a.type == POINTER else I64 for a in arguments])
-        call_compiled(self.b, address, kind, arguments)
+        kind = ir.FunctionType(VOID, [POINTER if a.type == POINTER else I64 for a in arguments])
+        self.b.call(engine().declared(self.function.module, address, kind), arguments)
 
     def local(self, kind: ir.Type, start: Value) -> Value:
         """A local variable; LLVM keeps it in a register."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import storage_type
-from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.loop_ir.nodes import IndexedStore
-from nki.numerics.llvm import I32
+from nki.numerics.llvm import I32, I64
 
 
 def emit_indexed_store(r: FunctionBuilder, s: IndexedStore) -> None:

@@ -20,7 +20,7 @@ from nki.backend.cpu.codegen.convert import (
     encode_parts,
     storage_type,
 )
-from nki.backend.cpu.codegen.function import I8, I32, I64, Builder, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
 from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
 from nki.backend.cpu.loop_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpressions
 from nki.backend.cpu.loop_ir.streams import Cursors, Stream
@@ -28,7 +28,7 @@ from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
 from nki.numerics.functions import emit
 from nki.numerics.functions.cost import operations
-from nki.numerics.llvm import AVX512, LINE, canonical_nan, constant, lanes_of, prefetch, splat
+from nki.numerics.llvm import AVX512, I8, I32, I64, LINE, canonical_nan, constant, lanes_of, prefetch, splat
 from nki.numerics.shared_divisor import SharedDivisor, may_share, quotient, shared
 
 _LARGEST_SHUFFLED: Final = 4

@@ -13,11 +13,11 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.consumed_panel import ConsumedPanel
 from nki.backend.cpu.codegen.convert import decode, storage_type
-from nki.backend.cpu.codegen.function import I32, I64, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.loop_ir.nodes import Gemm, MemRef
 from nki.base import dtype as dt
 from nki.numerics import matmul_entry
-from nki.numerics.llvm import i64, like, prefetch
+from nki.numerics.llvm import I32, I64, i64, like, prefetch
 from nki.numerics.matmul import PANEL
 
 _BLOCK: Final = 32

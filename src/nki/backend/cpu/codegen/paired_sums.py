@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.reduce import VectorTotals, chains_of, in_all_lanes
 from nki.backend.cpu.codegen.row_vectors import Block, RowVectors
 from nki.backend.cpu.loop_ir.nodes import PairedSums, Reduce
 from nki.backend.cpu.loop_ir.reductions import Nest, nest_of, vector_stream
 from nki.backend.cpu.loop_ir.streams import Cursors
+from nki.numerics.llvm import I64
 
 
 def emit_paired_sums(r: FunctionBuilder, s: PairedSums) -> None:

@@ -12,14 +12,14 @@ from nki.backend.cpu.codegen.alu import emit_alu, emit_bits
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.elementwise import materialize_strided
 from nki.backend.cpu.codegen.extremes import RELATIONS, QuickExtreme
-from nki.backend.cpu.codegen.function import I32, I64, Builder, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.loop_ir.loop_nest import CountedLoop, boundaries, coalesced, loop_nest
 from nki.backend.cpu.loop_ir.nodes import Reduce
 from nki.backend.cpu.loop_ir.reductions import ANY_ORDER, GROUP, IDENTITIES, Nest, nest_of, vector_stream
 from nki.backend.cpu.loop_ir.streams import Cursors, Stream, partition_step, pattern_of, streams_of
 from nki.isa.tables.alu import BITS
-from nki.numerics.llvm import canonical_nan, constant
+from nki.numerics.llvm import I32, I64, canonical_nan, constant
 
 CHAINS: Final = (GROUP, 8, 4, 2, 1)
 """Sequential reductions that run side by side, so that one addition need not wait for the one before it."""

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.blocks import emit_blocks
 from nki.backend.cpu.codegen.elementwise import emit_assign, emit_columns
-from nki.backend.cpu.codegen.function import I64, FunctionBuilder
+from nki.backend.cpu.codegen.function import FunctionBuilder
 from nki.backend.cpu.codegen.fused_loop import emit_fused
 from nki.backend.cpu.codegen.indexed_store import emit_indexed_store
 from nki.backend.cpu.codegen.paired_sums import emit_paired_sums
@@ -50,11 +50,13 @@ from nki.backend.cpu.loop_ir.partitions import (
     whole_in_ranges,
 )
 from nki.backend.cpu.loop_ir.work import nanoseconds
-from nki.backend.cpu.runtime import print_callback
+from nki.backend.cpu.native import library
+from nki.backend.cpu.native.print_callback import printer
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
 from nki.ir.types import Buffer, is_row_indexed
 from nki.numerics import top8
+from nki.numerics.llvm import I64, POINTER, i64
 
 _CACHE: Final = 256 * 1024
 """Bytes of results that stay in the cache from statement to statement: a quarter of a second-level cache."""
@@ -163,8 +165,8 @@ def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
         case RowOp():
             emit_row_op(r, statement)
         case Print(source, prefix, shape):
-            number = print_callback.number(prefix, shape, source.dtype)
-            r.call(print_callback.address(), [r.frame, r.address(source), ir.Constant(I64, number)])
+            callback = i64(id(printer(prefix, shape, source.dtype))).inttoptr(POINTER)
+            r.call(library.address("print"), [r.frame, r.address(source), callback])
         case Gemm():
             emit_gemm(r, statement)
         case Top8(target, source):

@@ -14,13 +14,13 @@ from typing import Any, Final
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import storage_type
-from nki.backend.cpu.codegen.function import I32, I64, Builder, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop, load_every
 from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
 from nki.backend.cpu.loop_ir.nodes import Expr, subexpressions
 from nki.backend.cpu.loop_ir.streams import Cursors, Stream
 from nki.base import dtype as dt
-from nki.numerics.llvm import constant, i64
+from nki.numerics.llvm import I32, I64, constant, i64
 from nki.numerics.transpose import transposed
 
 PIECE: Final = 4

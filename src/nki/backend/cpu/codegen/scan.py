@@ -9,11 +9,11 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.alu import emit_alu
 from nki.backend.cpu.codegen.convert import storage_type
-from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.loop_ir.nodes import MemRef, Scan
 from nki.base import dtype as dt
 from nki.numerics.functions.cost import operations
-from nki.numerics.llvm import F32, canonical_nan
+from nki.numerics.llvm import F32, I64, canonical_nan
 
 _CHAINS: Final = 4
 """Partitions side by side, so that an operation need not wait for the one before it. More of them would not help: rows

@@ -19,20 +19,19 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.function import I32, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.narrow_product import NarrowProduct, Panel, moved
 from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
 from nki.backend.cpu.loop_ir.nodes import Assign, Gemm, MemRef
 from nki.base import dtype as dt
 from nki.numerics import transpose
-from nki.numerics.llvm import constant, i64
+from nki.numerics.llvm import I16, I32, constant, i64
 from nki.numerics.matmul import CHAIN, PANEL
 from nki.numerics.matmul_entry import WordRoutines, word_routines
 from nki.numerics.words.amx_matmul import AS_SUMMED
 from nki.numerics.words.operands import GROUP, MOST_ROWS, NOTES
 from nki.numerics.words.stationary import row_words
 
-I16: Final = ir.IntType(16)
 _LEAST_SUM: Final = 2 * 127 + 2 * 7 - 126
 """The sum of two exponent fields from which on no product of bfloat16 numbers has digits below 2**-126."""
 _MAGNITUDE: Final = 0x7FFF

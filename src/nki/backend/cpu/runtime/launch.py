@@ -10,8 +10,9 @@ from weakref import ref
 
 import numpy as np
 
-from nki.backend.cpu.runtime import barrier, enter, huge_pages, poll
-from nki.backend.cpu.runtime.frame import WORD, Frame, FrameLayout
+from nki.backend.cpu.native import barrier, library
+from nki.backend.cpu.native.frame import GATE, SHUT, WORD, Frame, FrameLayout
+from nki.backend.cpu.runtime import huge_pages
 from nki.backend.cpu.runtime.link import LinkedCore, link
 from nki.backend.cpu.runtime.resources import RUNTIME, Runtime
 from nki.backend.cpu.runtime.routines import Progress
@@ -34,7 +35,7 @@ WORTH_A_TEAM: Final = 100_000.0
 WORTH_OPENMP: Final = 50_000.0
 """The same for the threads of PyTorch, which mostly are awake: of 38 microseconds they save 13."""
 Status = tuple[int, int, int, int]
-"""The words of the status of a frame; see :data:`~nki.backend.cpu.runtime.frame.STATUS`."""
+"""The words of the status of a frame; see :data:`~nki.backend.cpu.native.frame.STATUS`."""
 
 
 class _Core:
@@ -94,14 +95,14 @@ class Executable:
         self._large = [(number, nbytes) for number, nbytes in sizes if nbytes >= huge_pages.LEAST]
         """The positions and sizes of large outputs, whose memory is likely to be fresh."""
         self._several = len(program.cores) > 1
-        count = len(self.inputs) + len(self.outputs) + (len(self.linked.shared) + 2 if self._several else 0)
+        count = len(self.inputs) + len(self.outputs) + (len(self.linked.shared) + 1 if self._several else 0)
         self._program, self._slots = program, count
         self._attach()
         self.float_names = [spec.name for spec in program.signature.floats]
         formulas = self.linked.floats
         self._formulas = None if formulas == tuple(self.float_names) else formulas
         """None: the launch passes the floats of the signature as they are."""
-        self._run = enter.run()
+        self._run = library.run()
         self.compile_seconds = time.perf_counter() - started
 
     def _attach(self) -> None:
@@ -169,7 +170,7 @@ class Executable:
             address, openmp = lent
             return runtime.frame_with_team(layout, slots, threads, address), openmp.run
         if threads > 1 and self._shared >= WORTH_A_TEAM:
-            return runtime.frame_with_team(layout, slots, threads, runtime.team(threads)), enter.run_with_team()
+            return runtime.frame_with_team(layout, slots, threads, runtime.team(threads)), library.run_with_team()
         return runtime.frame_alone(layout, slots), self._run
 
     def _copy_changed_inputs(self, pointers: Sequence[int]) -> list[int]:
@@ -193,7 +194,7 @@ class Executable:
         lines = frames[0].address + first.frame.nbytes
         control = lines + barrier.control(count)
         ctypes.memset(lines, 0, barrier.lines_bytes(count))
-        shared = [*(lines + offset for offset in self.linked.shared), lines, barrier.yield_address(), *floats]
+        shared = [*(lines + offset for offset in self.linked.shared), lines, *floats]
         first.frame.write(frames[0], 0, (*pointers, *first.constants, *shared), control)
         for rank, core in enumerate(cores[1:], 1):
             frames.append(runtime.frame(core.frame, (*pointers, *core.constants, *shared), rank, control))
@@ -203,10 +204,10 @@ class Executable:
             for rank in range(1, count):
                 runtime.start(self._follow, rank, self._rows(rank, frames, lines), frames, ref(this))
             with running_as(0):
-                enter.lead()(*self._rows(0, frames, lines))
+                library.lead()(*self._rows(0, frames, lines))
         except BaseException as error:
-            if not _word(control + WORD * poll.GATE).value:  # else all cores have ended
-                _word(control + WORD * poll.GATE).value = enter.SHUT
+            if not _word(control + WORD * GATE).value:  # else all cores have ended
+                _word(control + WORD * GATE).value = SHUT
             self._note_interruption(error, frames)
             raise
         self._raise_first_error([core.status(frame) for core, frame in zip(cores, frames, strict=True)])
@@ -215,7 +216,7 @@ class Executable:
     def _follow(self, rank: int, rows: _Rows, _memory: Sequence[Frame], launch: ref[_Launch]) -> None:
         """Run core ``rank`` once its launch has begun; holds the memory of the launch meanwhile."""
         with running_as(rank):
-            while not enter.follow()(*rows) and launch() is not None:
+            while not library.follow()(*rows) and launch() is not None:
                 pass
 
     def _rows(self, rank: int, frames: Sequence[Frame], lines: int) -> _Rows:

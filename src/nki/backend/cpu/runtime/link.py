@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.analysis.definite_initialization import maybe_uninitialized
-from nki.backend.cpu.runtime import barrier, enter, parallel_region, region_builder, routines
-from nki.backend.cpu.runtime.dispatch import copy_address, fill_address, for_address, while_address
-from nki.backend.cpu.runtime.frame import ARGS, aligned
+from nki.backend.cpu.loop_ir.nodes import GRANULE
+from nki.backend.cpu.native import barrier, library
+from nki.backend.cpu.native.frame import ARGS, aligned
+from nki.backend.cpu.runtime import region_builder, routines
 from nki.backend.cpu.runtime.gather_scatter import Row, StepRows
 from nki.backend.cpu.runtime.region_builder import RegionBuilder, rounds_of
 from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_routines, routine_key
 from nki.backend.cpu.runtime.storage import Storage, native_bytes
-from nki.backend.cpu.runtime.thread_count import number_of_threads
 from nki.base.version import version
 from nki.ir.effects import Barrier
 from nki.ir.floats.runtime_float import Formula, RuntimeFloat, show
@@ -63,8 +63,8 @@ class LinkedCore:
 class LinkedProgram:
     """The tables of all cores, and their shared memory: its bytes, and the offset in it of each shared tensor.
 
-    It begins with the lines of barriers; frames have slots for the shared tensors, for the lines and for
-    :func:`barrier.yield_address`, in this order, behind those of inputs, outputs and constants.
+    It begins with the lines of barriers; frames have slots for the shared tensors and for the lines, in this order,
+    behind those of inputs, outputs and constants.
     """
 
     cores: list[LinkedCore]
@@ -76,15 +76,6 @@ class LinkedProgram:
     """The floats of a launch, which every frame has behind all other slots."""
 
 
-def _prepare(is_long: bool) -> None:
-    """Compile what enters native code, and what lets threads share it if the kernel ``is_long``."""
-    enter.run()
-    if is_long:
-        parallel_region.address()
-        if number_of_threads() > 1:
-            enter.run_with_team()
-
-
 def link(program: Program, progress: Progress | None = None) -> LinkedProgram:
     """Link ``program``, and compile the routines that no kernel of this process has needed before."""
     several = len(program.cores) > 1
@@ -92,7 +83,7 @@ def link(program: Program, progress: Progress | None = None) -> LinkedProgram:
     needed = _Needed()
     numbers = [list(map(needed.numbers, core.numbered)) for core in program.cores]
     unique = needed.unique
-    compiled = compile_routines({key: inst for key, (_, inst) in unique.items()}, progress, _prepare)
+    compiled = compile_routines({key: inst for key, (_, inst) in unique.items()}, progress, library.run)
     scratch = max((routine.scratch for routine in compiled), default=0)
     fills = [maybe_uninitialized(core, program.signature) for core in program.cores]
     common = {*program.outputs, *shared} if several else set[Tensor]()
@@ -199,7 +190,7 @@ class _Table:
         self.regions = regions
         self.floats = floats
         """The floats of a launch by their text, in the order of their slots; it grows."""
-        self.first_float = peers.lines + (2 if peers.cores > 1 else 0)
+        self.first_float = peers.lines + (peers.cores > 1)
         self.routines = routines
         self.numbers = numbers
         """By dense number of an instruction, the number of the routine of each part."""
@@ -278,11 +269,11 @@ class _Table:
         if contents is not None:
             literal = 8 * len(self.args)
             self.args += contents.reshape(-1).view(np.int64).tolist()
-            self.add_row(copy_address(), [*base, ARGS, literal, tensor.nbytes])
+            self.add_row(library.address("copy"), [*base, ARGS, literal, tensor.nbytes])
             return
         pattern = tensor.dtype.poison * (8 // tensor.dtype.itemsize)
         word = int.from_bytes(pattern, "little", signed=True)
-        self.add_row(fill_address(), [*base, native_bytes(tensor), word])
+        self.add_row(library.address("fill"), [*base, native_bytes(tensor), word])
 
     def add_row(self, routine: int, args: Sequence[int]) -> None:
         """Add a row with arguments of its own, which ends the open region."""
@@ -298,8 +289,8 @@ class _Table:
         if region.is_worthwhile:
             self.shared_nanoseconds += self.rounds * region.nanoseconds
             self.apart.append((len(self.args), region.rows))
-            self.rows += [parallel_region.address(), len(self.args)]
-            self.args += [0, len(region.rows) // 2, region.partitions, region.block]
+            self.rows += [library.address("region"), len(self.args)]
+            self.args += [0, len(region.rows) // 2, region.partitions, region.block, GRANULE]
         else:
             self.rows += region.rows
         if region.rows:
@@ -374,8 +365,8 @@ class _Table:
         self.sites.append(inst.origin or inst)
         peers = [peer for peer in meeting.cores if peer != rank]
         tag = inst.user_name or meeting.data.name
-        args = barrier.arguments(lines, lines + 1, tag, len(self.sites), rank, peers, cores)
-        self.add_row(barrier.address(), args)
+        args = barrier.arguments(lines, tag, len(self.sites), rank, peers, cores)
+        self.add_row(library.address("barrier"), args)
 
     def add_loop(self, number: int, loop: Loop) -> None:
         """Add the row of a loop, and note that its body, whose first instruction has that number, has no rows yet."""
@@ -383,7 +374,7 @@ class _Table:
         locate = self.storage.locate
         if isinstance(loop, While):
             args = [*locate(loop.register)]
-            routine = while_address()
+            routine = library.address("while")
         else:
             args = [*locate(loop.register)]
             for bound in (loop.start, loop.stop):
@@ -393,7 +384,7 @@ class _Table:
                     args += [ARGS, 8 * len(self.args)]
                     self.args.append(bound)
             args.append(loop.step)
-            routine = for_address()
+            routine = library.address("for")
         self.pending.append((number, loop, len(self.args) + len(args), self.rounds))
         self.loops.append(loop)
         self.add_row(routine, [*args, 0, 0, len(self.loops)])

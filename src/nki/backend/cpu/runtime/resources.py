@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any
 
-from nki.backend.cpu.runtime import openmp
-from nki.backend.cpu.runtime.frame import Frame, FrameLayout
-from nki.backend.cpu.runtime.openmp import OpenMP
-from nki.backend.cpu.runtime.team import Team
+from nki.backend.cpu.native import openmp
+from nki.backend.cpu.native.frame import Frame, FrameLayout
+from nki.backend.cpu.native.openmp import OpenMP
+from nki.backend.cpu.native.team import Team
 from nki.base import threads
 from nki.base.locks import Lock
 

@@ -38,11 +38,7 @@ _ROUTINES_PER_MODULE = 64
 """Routines that share bodies."""
 
 
-_FEW = 8
-"""Routines of a kernel that is likely to be too short for several threads."""
-
-
-def _nothing(_: bool) -> None:
+def _nothing() -> None:
     """Prepare nothing."""
 
 
@@ -74,12 +70,12 @@ def routine_key(inst: Inst) -> Key:
 
 
 def compile_routines(
-    instructions: dict[Key, Inst], progress: Progress | None, prepare: Callable[[bool], None] = _nothing
+    instructions: dict[Key, Inst], progress: Progress | None, prepare: Callable[[], object] = _nothing
 ) -> list[Routine]:
     """The routine of each key; those that are not in memory are compiled.
 
     The caller holds them as long as their addresses are in use. ``prepare`` compiles what a launch needs beside
-    routines, while other threads compile these; it gets True if there are many.
+    routines, while other threads compile these.
     """
     with _lock:
         compiled = {key: routine for key in instructions if (routine := _routines.get(key)) is not None}
@@ -95,7 +91,7 @@ def compile_routines(
             batches.append(batch)
             yield batch.text()
             if len(batches) == 1:
-                prepare(len(missing) > _FEW)
+                prepare()
 
     def note(done: int) -> None:
         if progress is not None:

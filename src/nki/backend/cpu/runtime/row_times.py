@@ -10,21 +10,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from llvmlite import ir
 
 from nki.backend.cpu.fusion.chain import Chain
 from nki.backend.cpu.fusion.consumed_product import ConsumedProduct
-from nki.backend.cpu.runtime import parallel_region, poll
-from nki.backend.cpu.runtime.dispatch import I8, I64, ROUTINE, element, for_address, while_address
+from nki.backend.cpu.native import library
 from nki.backend.cpu.runtime.link import LinkedCore
 from nki.ir.instruction import Inst
-from nki.numerics.jit import engine
 
-_WORDS: Final = 4
+_WORDS: Final = 3
 """Arguments of a timed row: its routine, the displacement of its arguments in bytes, and where its times are."""
 
 
@@ -53,7 +49,7 @@ class RowTimes:
         self._starts = [start for start, _ in core.origins]
         self._statements = [statement for _, statement in core.origins]
         self._rows = core.table.tolist()
-        self._containers = {for_address(), while_address(), parallel_region.address()}
+        self._containers = {library.address(name) for name in ("for", "while", "region")}
         self._totals = np.zeros((len(core.table), 2), np.int64)
         count = len(core.args)
         args = np.zeros(count + _WORDS * len(core.table), np.int64)
@@ -61,8 +57,8 @@ class RowTimes:
         table = np.empty_like(core.table)
         for row, (routine, first) in enumerate(self._rows):
             at = count + _WORDS * row
-            args[at : at + _WORDS] = routine, 8 * (first - at), self._totals.ctypes.data + 16 * row, 0
-            table[row] = _address(), at
+            args[at : at + _WORDS] = routine, 8 * (first - at), self._totals.ctypes.data + 16 * row
+            table[row] = library.address("timed"), at
         core.table, core.args = table, args
 
     def clear(self) -> None:
@@ -78,27 +74,3 @@ class RowTimes:
                 statement = self._statements[number] if number >= 0 else None
                 result.append(RowTime(statement if isinstance(statement, Inst) else None, routine, calls, nanoseconds))
         return result
-
-
-@cache
-def _address() -> int:
-    return engine().fixed("nki_timed", _module)["nki_timed"]
-
-
-def _module() -> ir.Module:
-    module = ir.Module("nki_timed")
-    function = ir.Function(module, ROUTINE, "nki_timed")
-    frame, args, first, last = function.args
-    b: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    words = [element(b, args, ir.Constant(I64, n), I64) for n in range(3)]
-    routine = b.inttoptr(words[0], ROUTINE.as_pointer())
-    own_args = b.gep(args, [words[1]], source_etype=I8)
-    before = poll.time(b)
-    b.call(routine, [frame, own_args, first, last])
-    taken = b.sub(poll.time(b), before)
-    is_call = b.zext(b.icmp_signed("==", first, ir.Constant(I64, 0)), I64)  # else a later chunk of one
-    for number, amount in enumerate((taken, is_call)):
-        place = b.inttoptr(b.add(words[2], ir.Constant(I64, 8 * number)), I64.as_pointer())
-        b.atomic_rmw("add", place, amount, "monotonic")
-    b.ret_void()
-    return module

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Final
 
 from nki.analysis.liveness import tensor_ranges
-from nki.backend.cpu.runtime.frame import ARENA, FIRST_IO, aligned
+from nki.backend.cpu.native.frame import ARENA, FIRST_IO, aligned
 from nki.ir.layout import DENSE
 from nki.ir.program import CoreProgram, Signature
 from nki.ir.types import Access, Tensor

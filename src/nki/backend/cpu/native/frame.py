@@ -1,10 +1,11 @@
 """Frame: the pointer array that the routines of one worker get, and the memory of that worker in one launch.
 
 A block of memory holds the frame itself, the status, the arena and the scratch memory, in this order; so nothing that
-belongs to a launch is global. The first slots are the same in every frame; the slots of inputs, outputs, constants and
-of memory that cores share follow, then those of the floats that the launch passes.
+belongs to a launch is global. The first slots are the same in every frame, and ``frame.h`` has names for them;
+the slots of inputs, outputs, constants and of memory that cores share follow, then those of the floats that the launch
+passes.
 
-If a team helps (:mod:`nki.backend.cpu.runtime.team`), the frames of its helpers stand behind the scratch memory, each
+If a team helps (:mod:`nki.backend.cpu.native.team`), the frames of its helpers stand behind the scratch memory, each
 with status and scratch memory of its own; their other slots are those of the launch.
 """
 
@@ -19,30 +20,15 @@ import numpy as np
 ALIGN: Final = 64
 """Bytes of a cache line: frame, status, arena and scratch memory, and every block of the arena, begin at multiples."""
 
-ARENA: Final = 0
-SCRATCH: Final = 1
-STATUS: Final = 2
-"""Four words: the trap site (0: none), the operand or ``barrier.DEADLOCK``, the index or the peer's site, the peer.
-
-A launch that was interrupted has minus the number of a loop instead of the site, or :data:`ANYWHERE`. Words of
-:mod:`~nki.backend.cpu.runtime.poll` follow.
-"""
-TABLE: Final = 3
-ARGS: Final = 4
-WORKER: Final = 5
-"""The number of the worker in its launch; each core has one worker, numbered like the core."""
-CONTROL: Final = 6
-"""Words that all workers of a launch share; see :mod:`~nki.backend.cpu.runtime.poll`."""
-TEAM: Final = 7
-"""The address of the team that helps; 0: none does."""
-THREADS: Final = 8
-"""The threads that may run the launch, the one that has launched included."""
-HELPERS: Final = 9
-"""The address of the first helper's frame; :data:`HELPER_STEP` leads from one to the next, in bytes."""
-HELPER_STEP: Final = 10
+ARENA, SCRATCH, STATUS, TABLE, ARGS, WORKER, CONTROL, TEAM, THREADS, HELPERS, HELPER_STEP = range(11)
+"""The slots of every frame, as ``frame.h`` explains them."""
 FIRST_IO: Final = 11
 
 WORD: Final = 8
+GATE: Final = 0
+"""The first control word: 0 until the leader of several cores has entered native code, or :data:`SHUT`."""
+SHUT: Final = 2
+"""The gate of a launch that has failed before it began."""
 CONTROL_BYTES: Final = 8 * WORD
 STATUS_BYTES: Final = 8 * WORD + CONTROL_BYTES
 ANYWHERE: Final = -(1 << 62)
