@@ -24,8 +24,8 @@ from nki.ir.types import Access
 from nki.jit import Adapter, Kernel, adapter_for
 from nki.numerics.floating_point import default_environment
 from nki.profiling.memory_choices import Compiled, compiled
+from nki.profiling.origin import Origin, arguments_of
 from nki.profiling.shapes import is_shape_only, placeholder
-from nki.profiling.titles import Origin, arguments_of
 from nki.sim.timing import Trips, deciding_inputs, loop_count
 from nki.target.model import Target
 
