@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nki.base.errors import KernelArgumentError
 from nki.base.locks import imported
-from nki.compiler import launch_grid, pipeline
+from nki.compilation import launch_grid, pipeline
 from nki.frontend.capture import unwrap
 from nki.frontend.errors import NotAFunctionError
 from nki.ir.execution_observer import ExecutionObserver
