@@ -20,7 +20,7 @@ import nki.isa as nisa
 import nki.language as nl
 from benchmarks.timing import Row
 from nki import target as targets
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.ir.program import Program
 from nki.ir.text import artifact
 from nki.jit import adapter_for
@@ -187,7 +187,7 @@ def artifacts(a: Any, runs: int) -> Iterator[Row]:
 COLD = """
 import time
 import numpy as np
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.jit import adapter_for
 from examples.minilm.kernels import feed_forward_block as kernel
 a = [np.zeros(s, np.float32) for s in ((1536, 384), (384, 1536), 1536, (1536, 384), 384, 384, 384)]

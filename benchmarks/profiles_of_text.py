@@ -27,7 +27,7 @@ from nki import target as targets
 from nki.analysis.dependence import GraphBuilder, queue_numbers
 from nki.base import gc_pause
 from nki.base.warning import NkiWarning
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.ir.loop import all_blocks
 from nki.ir.program import Program
 from nki.ir.text.parser import parse

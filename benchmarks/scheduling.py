@@ -16,7 +16,7 @@ from examples.minilm import encoder, main
 from examples.minilm.encoder import Call
 from examples.minilm.model import Array, load_model, make_batch
 from nki import target as targets
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.ir.program import Program
 from nki.jit import adapter_for
 from nki.passes.schedule import Schedule

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from nki.backend.cpu.native.frame import Frame, FrameLayout
 from nki.backend.cpu.native.library import run as run_table
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("repeatable")
 
-# Every test compiles what it says it does; tests/compiler has the ones about kernels that are kept on disk.
+# Every test compiles what it says it does; tests/compilation has the ones about kernels that are kept on disk.
 os.environ["OPEN_NKI_CACHE_DISABLE"] = "1"
 
 # Every stage of the compiler is held to its whole specification.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -35,8 +38,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "tensor": ("base",),
     "typing": ("language",),
     "collectives": ("language",),
-    "compiler": ("passes", "transforms", "language", "backend", "sim"),
-    "jit": ("compiler",),
+    "compilation": ("passes", "transforms", "language", "backend", "sim"),
+    "jit": ("compilation",),
     "frameworks": ("jit",),
     "jax": ("frameworks",),
     "torch": ("frameworks",),
@@ -44,6 +47,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "profiling": ("jit",),
     "harness": ("frameworks", "profiling"),
     "beta1": ("harness",),
+    "_internal": ("harness",),
+    "compiler": ("harness",),
     "framework": ("harness",),
     "runtime": ("harness",),
     "simulator": ("harness",),
@@ -53,14 +58,11 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "__main__": ("cli",),
 }
 
-ENTRY_POINTS = {
-    ("nki", "_internal"),
-    *(
-        ("nki", "compiler", name)
-        for name in ("_internal", "driver", "frontend", "kernel_builder", "ncc_driver", "target")
-    ),
+TWO_WAY = {
+    ("nki/backend/cpu/codegen", "nki/backend/cpu/fusion"),
+    ("nki/backend/cpu/codegen", "nki/backend/cpu/runtime"),
 }
-"""Modules of the layer ``harness`` that lie in another folder, for public code imports them by these names."""
+"""Neighbouring folders that still import from each other. The set only shrinks; empty, it goes."""
 
 # What a function may import when it runs: packages that a user may not have.
 OPTIONAL = {"torch", "torch_xla", "jax", "jaxlib", "libcst"}
@@ -69,22 +71,50 @@ NATIVE = (("nki", "backend", "cpu"), ("nki", "numerics"))
 
 FORBIDDEN_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
 FILE_LINES = 500
-FOLDER_FILES = 24
-LARGE_FOLDERS = {"nki/isa/instructions"}
-"""One file per mnemonic or documented family, as many as there are."""
 FUNCTION_LINES = 60
 # Path, or path::function, and why it may be longer.
 LONG: dict[str, str] = {}
 
-
-def modules(source: Path) -> Iterator[tuple[Path, tuple[str, ...], ast.Module]]:
-    """Every module below ``source``: its file, its dotted name in parts, its syntax tree."""
-    for file in sorted(source.rglob("*.py")):
-        parts = file.relative_to(source).with_suffix("").parts
-        yield file, parts, ast.parse(file.read_text(encoding="utf-8"), str(file))
+Name = tuple[str, ...]
+"""A dotted name in parts; of a module its path, so that of a folder's own module ends in ``__init__``."""
+Graph = dict[Name, dict[Name, int]]
+"""The modules that each module imports, with the line."""
 
 
-def imported(node: ast.Import | ast.ImportFrom, parts: tuple[str, ...]) -> list[tuple[str, ...]]:
+@dataclass(frozen=True)
+class Module:
+    """A module: its name, its text, and all nodes of its syntax tree."""
+
+    parts: Name
+    text: str
+    nodes: list[ast.AST]
+
+    @property
+    def path(self) -> str:
+        return f"{'/'.join(self.parts)}.py"
+
+    @property
+    def imports(self) -> list[tuple[int, Name]]:
+        """Line and dotted name of each import."""
+        found = [node for node in self.nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+        return [(node.lineno, name) for node in found for name in imported(node, self.parts)]
+
+
+@functools.cache
+def source() -> list[Module]:
+    return modules(SOURCE)
+
+
+def modules(folder: Path) -> list[Module]:
+    """Every module below ``folder``."""
+    found: list[Module] = []
+    for file in sorted(folder.rglob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        found.append(Module(file.relative_to(folder).with_suffix("").parts, text, list(ast.walk(ast.parse(text)))))
+    return found
+
+
+def imported(node: ast.Import | ast.ImportFrom, parts: Name) -> list[Name]:
     """The dotted names that an import statement of module ``parts`` names."""
     if isinstance(node, ast.Import):
         return [tuple(alias.name.split(".")) for alias in node.names]
@@ -93,14 +123,12 @@ def imported(node: ast.Import | ast.ImportFrom, parts: tuple[str, ...]) -> list[
     return [(*module, alias.name) for alias in node.names]
 
 
-def layer(parts: tuple[str, ...]) -> str:
+def layer(parts: Name) -> str:
     """The layer of a dotted name inside ``nki``; "" for the top-level package itself, and for what is outside."""
-    if parts[:3] in ENTRY_POINTS:
-        return "harness"
     return parts[1] if len(parts) > 1 and parts[0] == "nki" and parts[1] != "__init__" else ""
 
 
-def wrong_arrow(importer: tuple[str, ...], name: tuple[str, ...]) -> str:
+def wrong_arrow(importer: Name, name: Name) -> str:
     """What is wrong with ``importer`` importing ``name``; "" when nothing is."""
     if name[0] == "llvmlite" and not any(importer[: len(folder)] == folder for folder in NATIVE):
         return "only nki.backend.cpu and nki.numerics may import llvmlite"
@@ -121,67 +149,98 @@ def below(name: str) -> set[str]:
     return {lower for direct in ARROWS[name] for lower in (direct, *below(direct))}
 
 
-def named_modules(tree: ast.Module) -> Iterator[tuple[int, tuple[str, ...]]]:
+def named_modules(nodes: list[ast.AST]) -> Iterator[tuple[int, Name]]:
     """Line and name of each module of ours in a string constant of a file that imports modules by name."""
-    names = {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in ast.walk(tree)}
+    names = {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in nodes}
     if not names & {"import_module", "imported"}:
         return
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"nki(\.\w+)+", node.value):
             parts = tuple(node.value.split("."))
             if SOURCE.joinpath(*parts).is_dir() or SOURCE.joinpath(*parts).with_suffix(".py").is_file():
                 yield node.lineno, parts
 
 
-def local_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+def local_imports(nodes: list[ast.AST]) -> Iterator[ast.Import | ast.ImportFrom]:
     """Imports that run when a function does."""
-    for function in ast.walk(tree):
+    for function in nodes:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from (n for n in ast.walk(function) if isinstance(n, ast.Import | ast.ImportFrom))
 
 
-def crowded(source: Path) -> Iterator[str]:
-    """Folders with too many files."""
-    for folder in sorted({file.parent for file in source.rglob("*.py")}):
-        name = folder.relative_to(source).as_posix()
-        count = len(list(folder.glob("*.py")))
-        if count > FOLDER_FILES and name not in LARGE_FOLDERS:
-            yield f"{name}:1: {count} files, more than {FOLDER_FILES}"
+def import_graph(found: list[Module]) -> Graph:
+    """The imports among modules, those for types only and those by name (``named_modules``) as well.
+
+    That Python runs the ``__init__`` of each folder around a module is no import of the module's own.
+    """
+    files = {each.parts[:-1] if each.parts[-1] == "__init__" else each.parts: each.parts for each in found}
+    graph: Graph = {each.parts: {} for each in found}
+    for each in found:
+        for line, name in [*each.imports, *named_modules(each.nodes)]:
+            target = files.get(name) or files.get(name[:-1])
+            if target not in (None, each.parts):
+                graph[each.parts].setdefault(target, line)
+    return graph
 
 
-def complaints(source: Path) -> Iterator[str]:
-    """Everything below ``source`` that breaks a rule of this file, as ``path:line: reason``."""
-    yield from crowded(source)
-    for file, parts, tree in modules(source):
-        where = file.relative_to(source).as_posix()
-        if FORBIDDEN_NAMES & set(parts):
-            yield f"{where}:1: a module is named after what it does, not {parts[-1]}"
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                for name in imported(node, parts):
-                    if reason := wrong_arrow(parts, name):
-                        yield f"{where}:{node.lineno}: {reason}"
-        for line, name in named_modules(tree):
-            if reason := wrong_arrow(parts, name):
-                yield f"{where}:{line}: {reason}, also not by its name"
-        for node in local_imports(tree):
-            names = imported(node, parts)
+def circles(graph: Graph) -> Iterator[str]:
+    """A circle of modules of which each imports the next one, if there is any."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        circle: list[Name] = error.args[1][::-1]
+        yield f"{place(graph, circle[0], circle[1])}: imports in a circle: {' -> '.join(map('.'.join, circle))}"
+
+
+def two_ways(graph: Graph) -> Iterator[tuple[str, str, str]]:
+    """Neighbouring folders that import from each other: two paths, and the place of one import from the first."""
+    seen: dict[tuple[Name, Name], str] = {}
+    for importer in graph:
+        for name in graph[importer]:
+            depth = next(n for n, (one, two) in enumerate(zip(importer, name, strict=False)) if one != two)
+            if depth < min(len(importer), len(name)) - 1:
+                pair = importer[: depth + 1], name[: depth + 1]
+                seen.setdefault(pair, place(graph, importer, name))
+    yield from (("/".join(a), "/".join(b), at) for (a, b), at in sorted(seen.items()) if a < b and (b, a) in seen)
+
+
+def place(graph: Graph, importer: Name, name: Name) -> str:
+    """The file and the line of an import."""
+    return f"{'/'.join(importer)}.py:{graph[importer][name]}"
+
+
+def complaints(found: list[Module]) -> Iterator[str]:
+    """Everything that breaks a rule of this file, as ``path:line: reason``."""
+    graph = import_graph(found)
+    yield from circles(graph)
+    yield from (f"{at}: {a} and {b} import from each other" for a, b, at in two_ways(graph) if (a, b) not in TWO_WAY)
+    for each in found:
+        if FORBIDDEN_NAMES & set(each.parts):
+            yield f"{each.path}:1: a module is named after what it does, not {each.parts[-1]}"
+        for line, name in each.imports:
+            if reason := wrong_arrow(each.parts, name):
+                yield f"{each.path}:{line}: {reason}"
+        for line, name in named_modules(each.nodes):
+            if reason := wrong_arrow(each.parts, name):
+                yield f"{each.path}:{line}: {reason}, also not by its name"
+        for node in local_imports(each.nodes):
+            names = imported(node, each.parts)
             # A framework's own adapter may import that framework's adapter module when it is first needed.
             if not all(name[0] in OPTIONAL or name[:2] == ("nki", "frameworks") for name in names):
-                yield f"{where}:{node.lineno}: only optional packages are imported inside functions"
-        yield from too_long(where, file, tree)
+                yield f"{each.path}:{node.lineno}: only optional packages are imported inside functions"
+        yield from too_long(each)
 
 
-def too_long(where: str, file: Path, tree: ast.Module) -> Iterator[str]:
+def too_long(module: Module) -> Iterator[str]:
     """Files and functions beyond the limits, unless LONG excuses them."""
-    lines = len(file.read_text(encoding="utf-8").splitlines())
-    if lines > FILE_LINES and where not in LONG:
-        yield f"{where}:1: {lines} lines, more than {FILE_LINES}"
-    for node in ast.walk(tree):
+    lines = len(module.text.splitlines())
+    if lines > FILE_LINES and module.path not in LONG:
+        yield f"{module.path}:1: {lines} lines, more than {FILE_LINES}"
+    for node in module.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1 - docstring_lines(node)
-            if length > FUNCTION_LINES and f"{where}::{node.name}" not in LONG:
-                yield f"{where}:{node.lineno}: {node.name} has {length} lines, more than {FUNCTION_LINES}"
+            if length > FUNCTION_LINES and f"{module.path}::{node.name}" not in LONG:
+                yield f"{module.path}:{node.lineno}: {node.name} has {length} lines, more than {FUNCTION_LINES}"
 
 
 def docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -193,7 +252,7 @@ def docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def test_the_source_keeps_the_rules() -> None:
-    found = list(complaints(SOURCE))
+    found = list(complaints(source()))
     assert not found, "\n" + "\n".join(found)
 
 
@@ -206,6 +265,7 @@ def test_every_excuse_is_still_needed() -> None:
             assert any((n.end_lineno or 0) - n.lineno + 1 - docstring_lines(n) > FUNCTION_LINES for n in found), path
         else:
             assert len((SOURCE / file).read_text(encoding="utf-8").splitlines()) > FILE_LINES, path
+    assert {(a, b) for a, b, _ in two_ways(import_graph(source()))} >= TWO_WAY
 
 
 @pytest.mark.parametrize(
@@ -231,9 +291,10 @@ def test_every_excuse_is_still_needed() -> None:
         ("passes/a.py", "from nki.backend import reference", "nki.passes must not import nki.backend"),
         ("backend/a.py", "from nki.sim import timing", "nki.backend must not import nki.sim"),
         ("sim/a.py", "from nki.language import add", "nki.sim must not import nki.language"),
-        ("compiler/a.py", "from nki.jit import jit", "nki.compiler must not import nki.jit"),
+        ("compilation/a.py", "from nki.jit import jit", "nki.compilation must not import nki.jit"),
+        ("compilation/a.py", "from nki.compilation import driver", "nki.compilation must not import nki.compiler"),
         ("jit.py", "from nki.frameworks import numpy", "nki.jit must not import nki.frameworks"),
-        ("jit.py", "from nki.compiler import driver", "nki.jit must not import nki.harness"),
+        ("jit.py", "from nki.compilation import driver", "nki.jit must not import nki.compiler"),
         ("frameworks/a.py", "from nki.harness import device", "nki.frameworks must not import nki.harness"),
         ("cli.py", "from nki.frameworks import torch", "nki.cli must not import nki.frameworks"),
         ("ir/a.py", "from nki import jit", "nki.ir must not import nki.jit"),
@@ -256,10 +317,8 @@ def test_every_excuse_is_still_needed() -> None:
     ],
 )
 def test_the_checker_catches(tmp_path: Path, path: str, text: str, reason: str) -> None:
-    file = tmp_path / "nki" / path
-    file.parent.mkdir(parents=True)
-    file.write_text(text, encoding="utf-8")
-    found = list(complaints(tmp_path))
+    write(tmp_path, {path: text})
+    found = list(complaints(modules(tmp_path)))
     assert len(found) == 1, found
     assert found[0].startswith(f"nki/{path}:")
     assert reason in found[0]
@@ -279,11 +338,43 @@ def test_the_checker_accepts(tmp_path: Path) -> None:
         "compiler/driver.py": "from nki.harness.compilation import compile_to_bir",
         "ir/a.py": 'def f():\n    """' + "long story\n" * 80 + '"""\n' + "    x = 1\n" * 58,
     }
-    for path, text in accepted.items():
-        file = tmp_path / "nki" / path
+    write(tmp_path, accepted)
+    assert list(complaints(modules(tmp_path))) == []
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    """Write ``files``, texts by path in ``nki``, into ``folder``."""
+    for path, text in files.items():
+        file = folder / "nki" / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    assert list(complaints(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("import numpy\nfrom nki.ir.program import Program", "from . import stage"),
+        ("from nki.ir.program import Program", "if TYPE_CHECKING:\n    from nki.ir.stage import Stage"),
+        ("from nki.ir import program", "later = imported('nki.ir.stage')"),
+        ("from nki.ir import program", "from nki.ir.types import Form", "import nki.ir.stage"),
+    ],
+)
+def test_the_checker_catches_circles(tmp_path: Path, texts: tuple[str, ...]) -> None:
+    names = ("stage", "program", "types")[: len(texts)]
+    write(tmp_path, {f"ir/{name}.py": text for name, text in zip(names, texts, strict=True)})
+    circles = ([f"nki.ir.{name}" for name in (*names[n:], *names[:n], names[n])] for n in range(len(names)))
+    [found] = complaints(modules(tmp_path))
+    assert any(found.endswith(f": imports in a circle: {' -> '.join(circle)}") for circle in circles), found
+
+
+def test_the_checker_catches_folders_that_import_from_each_other(tmp_path: Path) -> None:
+    one_way = {"ir/one/a.py": "from nki.ir.two import c", "ir/two/c.py": "", "ir/one/d.py": "", "ir/e.py": ""}
+    write(tmp_path, {**one_way, "ir/two/b.py": "from nki.ir import e"})
+    assert list(complaints(modules(tmp_path))) == []
+    write(tmp_path, {"ir/two/b.py": "import numpy\nfrom nki.ir.one.d import f"})
+    assert list(complaints(modules(tmp_path))) == [
+        "nki/ir/one/a.py:1: nki/ir/one and nki/ir/two import from each other"
+    ]
 
 
 def test_import_nki_pulls_in_neither_frameworks_nor_llvm() -> None:

@@ -14,7 +14,7 @@ import pytest
 import nki
 from examples import instructions
 from nki.cli.arguments import parse
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.describe.samples import generations
 from nki.ir.instruction import REGISTRY
 

@@ -26,8 +26,8 @@ from nki import target
 from nki.base.errors import NkiError
 from nki.cli.arguments import parse
 from nki.cli.output import schema
-from nki.compiler import pipeline
-from nki.compiler.errors import VendorModuleError
+from nki.compilation import pipeline
+from nki.compilation.errors import VendorModuleError
 from nki.describe import instructions, releases
 from nki.describe.example_kernels import COSTS, ExampleKernel
 from nki.describe.example_kernels import MARK as EXAMPLE

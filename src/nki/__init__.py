@@ -9,8 +9,8 @@ from nki.base.errors import NkiError
 from nki.base.locks import imported as _imported
 from nki.base.version import version as _version
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiSpillWarning, NkiWarning
-from nki.compiler.bridges import STAND_INS as _STAND_INS
-from nki.compiler.bridges import register_bridges as _register_bridges
+from nki.compilation.bridges import STAND_INS as _STAND_INS
+from nki.compilation.bridges import register_bridges as _register_bridges
 from nki.frameworks import BRIDGES as _BRIDGES
 from nki.frameworks import keep_hlo as _keep_hlo
 from nki.frameworks.kernel import FrameworkKernel
@@ -33,7 +33,7 @@ __version__: str
 _BETA1: Final = ("baremetal", "benchmark", "profile", "simulate_kernel")
 _PROFILING: Final = {"ShapeDtype": "nki.profiling.shapes"}
 _WHOLE_MODELS: Final = ("export", "load")
-_MODULES: Final = ("framework", "jax", "runtime", "simulator", "testing", "torch")
+_MODULES: Final = ("compiler", "framework", "jax", "runtime", "simulator", "testing", "torch")
 
 
 def __getattr__(name: str) -> Any:

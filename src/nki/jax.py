@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from nki.base.errors import ArgumentError, NotDifferentiableError
-from nki.compiler.kept_executables import MOST
+from nki.compilation.kept_executables import MOST
 from nki.frameworks import jax_call
 from nki.frameworks.jax import ADAPTER
 from nki.frameworks.jax_partition import Names, is_split_by_hand, splittable
@@ -24,7 +24,7 @@ from nki.frameworks.kernel import check_gradient, pack
 from nki.jit import Kernel
 
 if TYPE_CHECKING:
-    from nki.compiler.executable import Executable
+    from nki.compilation.executable import Executable
 
 Saved = Literal["inputs", "results", "all"]
 _SAVED: Final = ("inputs", "results", "all")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from nki import compiler
+from nki import compilation
 from nki import target as targets
 from nki.base import gc_pause, knobs
 from nki.base import progress as progress_line
@@ -19,15 +19,15 @@ from nki.base.locks import Lock, imported
 from nki.base.source import Where
 from nki.base.tracing_errors import Unscriptable
 from nki.base.warning import collecting, warn_at
-from nki.compiler import bridges, jit_options, launch_grid, pipeline
-from nki.compiler.bridges import TensorMap, untraced
-from nki.compiler.cache import float_entries
-from nki.compiler.cache.captured_values import Seen, constant_key, seen, unchanged
-from nki.compiler.cache.fingerprint import Fingerprint, fingerprint
-from nki.compiler.errors import BugReports, note_version, strip_frames
-from nki.compiler.float_arguments import as_arguments, for_values
-from nki.compiler.kept_executables import NO_FLOAT, KeptExecutables
-from nki.compiler.pickled_kernel import PickledByName
+from nki.compilation import bridges, jit_options, launch_grid, pipeline
+from nki.compilation.bridges import TensorMap, untraced
+from nki.compilation.cache import float_entries
+from nki.compilation.cache.captured_values import Seen, constant_key, seen, unchanged
+from nki.compilation.cache.fingerprint import Fingerprint, fingerprint
+from nki.compilation.errors import BugReports, note_version, strip_frames
+from nki.compilation.float_arguments import as_arguments, for_values
+from nki.compilation.kept_executables import NO_FLOAT, KeptExecutables
+from nki.compilation.pickled_kernel import PickledByName
 from nki.frontend.captured_state import Read, watching
 from nki.frontend.diagnostics import misfit
 from nki.frontend.dialect import under_dialect
@@ -43,8 +43,8 @@ from nki.numerics.floating_point import default_environment
 from nki.target.model import Target
 
 if TYPE_CHECKING:
-    from nki.compiler.config import Configs
-    from nki.compiler.executable import Executable
+    from nki.compilation.config import Configs
+    from nki.compilation.executable import Executable
 
 
 class Adapter(TensorMap, Protocol):
@@ -123,7 +123,7 @@ class Kernel(PickledByName, Unscriptable):
     def check_inlining(self) -> None:
         """Raise :class:`NestedConfigError` if this kernel must not become a part of the one that is being recorded."""
         if self.configs is not None:
-            compiler.config.check_nested(self.func.__name__, self.configs)
+            compilation.config.check_nested(self.func.__name__, self.configs)
 
     def chosen_target(self) -> Target:
         """The target to compile for: the decorator's, else the environment's, else trn3."""
@@ -241,7 +241,7 @@ class Kernel(PickledByName, Unscriptable):
         """Native code that is in memory for a call with these positional arguments alone, ready to launch; else None.
 
         ``described`` has of each tensor what the adapter's ``map_framework_tensor`` gives, of each other argument what
-        :func:`~nki.compiler.cache.captured_values.constant_key` does. None of the arguments is a float.
+        :func:`~nki.compilation.cache.captured_values.constant_key` does. None of the arguments is a float.
         """
         if len(args) != self._by_position:
             return None
@@ -292,7 +292,7 @@ class Kernel(PickledByName, Unscriptable):
             specs = specs if uses is None else as_arguments(specs, uses)
             program, reads = self._program(specs, observe)
             checks = self.check or knobs.check()
-            kind = compiler.executable.CheckedExecutable if checks else compiler.executable.Executable
+            kind = compilation.executable.CheckedExecutable if checks else compilation.executable.Executable
             progress_line.stage("native code")
             executable = kind(program, progress)
             if uses and not uses.keys().isdisjoint(executable.float_names):  # taken by a stage
@@ -404,7 +404,7 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     ``check=True``: the simulator runs the first call of each compiled kernel too, with the same data; it raises the
     errors of hazards (``docs/hazards.md``), and its bits are compared with those of native code.
-    ``compile_config`` and ``specialization_config`` are those of NKI 0.7; see :mod:`nki.compiler.config`.
+    ``compile_config`` and ``specialization_config`` are those of NKI 0.7; see :mod:`nki.compiler`.
     ``nki_version``: the release of NKI, such as "0.3", under whose rules this kernel and the functions that it calls
     are read, whatever ``NKI_VERSION`` says (``docs/language.md``).
     ``platform_target``: trn1, trn2 or trn3 (deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE). ``mode="simulation"``
@@ -471,7 +471,7 @@ def simulation(
 
     def run(arrays: list[Any]) -> tuple[Program, list[Any]]:
         with BugReports(), default_environment():
-            return compiler.eager.run(kernel.func, specs, arrays, *launch)
+            return compilation.eager.run(kernel.func, specs, arrays, *launch)
 
     return tensors, run
 

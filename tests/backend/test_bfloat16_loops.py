@@ -15,7 +15,7 @@ from nki.backend.cpu.codegen.fused_loop import inlined
 from nki.backend.cpu.fusion.chain import Chain
 from nki.backend.cpu.fusion.lowering import lower_chain
 from nki.backend.cpu.loop_ir.nodes import Assign, Reduce, flat, subexpressions
-from nki.compiler.executable import lower
+from nki.compilation.executable import lower
 from tests.support.both_executors import both, numbers
 
 PAYLOADS = (0x7FC00000, 0xFFC00000, 0x7FFFFFFF, 0xFFFF8000, 0x7F818001, 0x7FFF7FFF)

@@ -12,7 +12,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.fusion.consumed_product import ConsumedProduct
-from nki.compiler.executable import lower
+from nki.compilation.executable import lower
 from nki.numerics.matmul_entry import word_routines
 from tests.support.both_executors import both, numbers
 from tests.support.shared_launches import launched, shared

@@ -13,7 +13,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.native import library
 from nki.backend.cpu.stages import fold_transposes
-from nki.compiler.executable import lower
+from nki.compilation.executable import lower
 from nki.ir.instruction import Inst
 from nki.ir.program import Program
 from nki.numerics.layouts import PAIR_COLUMNS

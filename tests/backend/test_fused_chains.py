@@ -22,7 +22,7 @@ from nki.backend.cpu.runtime import routines, stored_routines
 from nki.backend.cpu.runtime.link import listing
 from nki.backend.cpu.runtime.routines import routine_key
 from nki.backend.numpy import executor
-from nki.compiler.executable import Executable, lower
+from nki.compilation.executable import Executable, lower
 from nki.isa.tables.activations import ACTIVATIONS
 from tests.support.both_executors import both, numbers
 from tests.support.shared_launches import launched, shared

@@ -16,7 +16,7 @@ from nki.backend.cpu.loop_ir.lower import lower
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, LoopStatement, Reduce, flat
 from nki.backend.cpu.runtime import routines
 from nki.backend.cpu.runtime.routines import routine_key
-from nki.compiler import executable
+from nki.compilation import executable
 from tests.support.both_executors import both, numbers
 
 SHAPES = [(128, 512), (17, 488), (1, 100), (16, 9), (33, 7), (128, 1), (100, 255), (2, 64), (61, 81)]

@@ -19,7 +19,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.runtime import launch
 from nki.backend.numpy import executor
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 from nki.ir.program import Program
 from tests.support.shared_launches import at_once, launched, shared
 

@@ -23,7 +23,7 @@ from nki.backend.cpu.runtime.link import link
 from nki.backend.cpu.runtime.region_builder import RegionBuilder
 from nki.backend.cpu.stages import copy_operands
 from nki.backend.cpu.stages.assign_layouts import AssignLayouts
-from nki.compiler.executable import Executable, lower
+from nki.compilation.executable import Executable, lower
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor, row_major
 from nki.numerics.layouts import BLOCKS, DENSE, PADDED, PAIR_COLUMNS, PAIR_PANELS, PANELS, Layout

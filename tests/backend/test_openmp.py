@@ -17,7 +17,7 @@ import pytest
 from nki.backend.cpu.native import openmp
 from nki.backend.cpu.runtime.resources import RUNTIME
 from nki.base.errors import OutOfBoundsError
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 from tests.backend.test_team import X, chain, linked, rows_from, times
 from tests.support.shared_launches import at_once, shared
 from tests.support.signals import Interrupt, alarm, handled

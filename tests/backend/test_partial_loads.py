@@ -11,7 +11,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.compiler.executable import lower
+from nki.compilation.executable import lower
 from nki.ir.instruction import Inst
 from tests.support.both_executors import both, numbers
 

@@ -14,7 +14,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.fusion.chain import Chain
 from nki.backend.numpy import executor
-from nki.compiler.executable import lower
+from nki.compilation.executable import lower
 from nki.ir.instruction import Inst
 from tests.support.both_executors import both, numbers
 from tests.support.shared_launches import launched, shared

@@ -13,7 +13,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.stages import share_loads
-from nki.compiler.executable import lower
+from nki.compilation.executable import lower
 from nki.ir.instruction import Inst
 from nki.numerics.layouts import PANELS
 from tests.support.both_executors import both, numbers

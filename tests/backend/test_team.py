@@ -19,7 +19,7 @@ from nki.backend.cpu.native.team import is_supported
 from nki.backend.cpu.runtime import thread_count
 from nki.backend.cpu.runtime.resources import RUNTIME
 from nki.base.errors import OutOfBoundsError
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 from tests.support.shared_launches import at_once, shared
 from tests.support.signals import Interrupt, alarm, handled
 

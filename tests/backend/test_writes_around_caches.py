@@ -11,7 +11,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.runtime.routines import listing
-from nki.compiler.executable import Executable, lower
+from nki.compilation.executable import Executable, lower
 from nki.ir.types import LARGE
 from nki.numerics.llvm import has_avx512
 from tests.support.both_executors import numbers

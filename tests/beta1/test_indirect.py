@@ -20,7 +20,7 @@ import nki.language as present_language
 from neuronxcc import nki
 from nki import target as targets
 from nki.base.errors import GenerationError
-from nki.compiler.pipeline import compile as compile_program
+from nki.compilation.pipeline import compile as compile_program
 from nki.ir.text import parser, printer
 from nki.isa.tables.enums import engine
 from nki.profiling.profile import profile as predict

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nki.compiler.cache import store
+from nki.compilation.cache import store
 from tests.support.program_text import KERNEL
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nki.compiler.pipeline import STAGES
+from nki.compilation.pipeline import STAGES
 from nki.ir.text import artifact, parser
 from tests.support.command_line import KERNELS, SHAPE, dumped, report
 

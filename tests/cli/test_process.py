@@ -12,7 +12,7 @@ import pytest
 
 from nki.base.version import version
 from nki.cli import main
-from nki.compiler.pipeline import STAGES
+from nki.compilation.pipeline import STAGES
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -9,8 +9,8 @@ import nki
 import nki.language as nl
 from nki.base.errors import ShapeError
 from nki.base.version import version
-from nki.compiler import pipeline
-from nki.compiler.errors import BugReports
+from nki.compilation import pipeline
+from nki.compilation.errors import BugReports
 from nki.passes.verify import Verify
 
 NOTE = f"(open-nki {version()})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,7 +12,7 @@ import torch
 
 import nki.torch
 from nki.base.version import version
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 from nki.frameworks import jax_call
 from nki.frameworks.torch_operators import launch_op
 

@@ -12,7 +12,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.frameworks.numpy import NumPyFrameworkKernel
-from tests.compiler.float_kernels import computed, in_helpers
+from tests.compilation.float_kernels import computed, in_helpers
 
 X = np.linspace(-3, 5, 16 * 8, dtype=np.float32).reshape(16, 8)
 RATES = (0.5, 0.125, -2.0, 1 / 3)

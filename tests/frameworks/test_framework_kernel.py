@@ -19,7 +19,7 @@ import nki.language as nkl
 from nki import target as targets
 from nki.base import dtype as nl
 from nki.base.errors import NkiError, ReturnError, UnknownDTypeError
-from nki.compiler import eager, pipeline
+from nki.compilation import eager, pipeline
 from nki.frameworks.config import BackendConfig
 from nki.frameworks.jax import JAXFrameworkKernel
 from nki.frameworks.kernel import FrameworkKernel, find

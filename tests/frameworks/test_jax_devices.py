@@ -14,7 +14,7 @@ import os
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 from tests.frameworks.kernels import add, multiply, scale_in_place, sum_and_scaled
 
 mesh = jax.make_mesh((4,), ("d",), axis_types=(AxisType.Auto,))

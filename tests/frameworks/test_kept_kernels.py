@@ -14,9 +14,9 @@ import pytest
 import torch
 
 import nki
-from nki.compiler import kept_executables
-from nki.compiler.executable import Executable
-from nki.compiler.kept_executables import NamedExecutables
+from nki.compilation import kept_executables
+from nki.compilation.executable import Executable
+from nki.compilation.kept_executables import NamedExecutables
 from nki.frameworks import embedded, kernel, torch_simulated
 from nki.frameworks.jax_program import CHECKS
 

@@ -20,7 +20,7 @@ from nki.base.errors import (
     TensorLayoutError,
     UnknownDTypeError,
 )
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 
 from .kernels import add, less, moved, scale_in_place, sum_and_scaled
 

@@ -20,7 +20,7 @@ import pytest
 
 import nki.language as nl
 from nki.base.errors import KernelArgumentError, NkiError
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.frontend.errors import KernelErrors
 from nki.ir.types import TensorSpec
 from nki.target import find

@@ -24,7 +24,7 @@ import nki.language as nl
 from nki import target as targets
 from nki.base.errors import NkiError, ShapeError
 from nki.cli import main
-from nki.compiler.cache.fingerprint import fingerprint
+from nki.compilation.cache.fingerprint import fingerprint
 from nki.frontend.dialect import default_dialect, dialect_of, release
 from nki.frontend.errors import NewerApiError, ReleaseError, RemovedApiError
 from nki.language.releases.names import FIRST_RELEASE, FIRST_RELEASE_OF_PARAMETERS, INSTEAD, LAST_RELEASE, RELEASES, has

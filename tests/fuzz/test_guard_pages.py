@@ -20,7 +20,7 @@ import numpy as np
 from nki.backend.cpu.native.frame import ALIGN
 from nki.backend.cpu.runtime.resources import Runtime
 from nki.backend.cpu.runtime.launch import Executable
-from nki.compiler.executable import lower
+from nki.compilation.executable import lower
 from nki.target import ENVIRONMENT
 from tests.kernels import test_corpus
 from tests.kernels.case import CASES

@@ -12,9 +12,9 @@ import torch
 
 import nki
 from nki.base.errors import ArtifactError, DeviceOnlyError, KernelArgumentError
-from nki.compiler.bridges import STAND_INS
+from nki.compilation.bridges import STAND_INS
+from nki.compilation.errors import DegreeError
 from nki.compiler.driver import _compile_bir_to_neff, compile_to_bir
-from nki.compiler.errors import DegreeError
 from nki.compiler.frontend import ParserFrontend, TracerFrontend, resolve_frontend_cls
 from nki.compiler.ncc_driver import (
     CompilationMode,

@@ -10,8 +10,8 @@ import pytest
 import nki
 import nki.language as nl
 from nki.base.errors import KernelArgumentError
+from nki.compilation.errors import NestedConfigError
 from nki.compiler import AddressRotation, CompileConfig, SpecializationConfig
-from nki.compiler.errors import NestedConfigError
 from tests.harness import kernels
 
 LEGAL = CompileConfig(non_ssa_legalization=True)

@@ -11,7 +11,7 @@ import pytest
 import nki
 from nki.base.errors import GridError
 from nki.cli import main
-from nki.compiler.errors import DegreeError
+from nki.compilation.errors import DegreeError
 from nki.frameworks.config import BackendConfig
 from nki.frameworks.numpy import NumPyFrameworkKernel
 from tests.harness import kernels

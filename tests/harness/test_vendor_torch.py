@@ -16,8 +16,8 @@ import torch
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.compiler.bridges import STAND_INS
-from nki.compiler.errors import VendorModuleError, VendorNameError
+from nki.compilation.bridges import STAND_INS
+from nki.compilation.errors import VendorModuleError, VendorNameError
 from nki.harness import VENDOR_TORCH
 
 

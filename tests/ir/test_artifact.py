@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from nki.base.errors import ArtifactError, NkiError, WindowError
 from nki.base.warning import warn_at
 from nki.cli import dump
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 from nki.ir.text import artifact
 from tests.support.program_text import KERNEL, TEXT, accept
 
@@ -176,7 +176,7 @@ print(kernel.compile(np.zeros((4, 8), np.float32)).artifact())
 """
 READER = """
 import sys, numpy as np
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 made = Executable.load(sys.argv[1])
 a, out = np.arange(32, dtype=np.float32).reshape(4, 8), np.zeros((4, 8), np.float32)
 made.launch([a.ctypes.data, out.ctypes.data])

@@ -15,15 +15,15 @@ import nki
 from nki.base.errors import ArgumentError, NkiError, TextError
 from nki.base.float_text import exact_text, from_text
 from nki.cli import main
-from nki.compiler import pipeline
-from nki.compiler.executable import Executable
-from nki.compiler.float_arguments import for_values
+from nki.compilation import pipeline
+from nki.compilation.executable import Executable
+from nki.compilation.float_arguments import for_values
 from nki.ir.floats.runtime_float import RuntimeFloat, evaluate, show
 from nki.ir.program import Program
 from nki.ir.text import artifact, parser, printer
 from nki.ir.text.formula import parse_formula
 from nki.target import find
-from tests.compiler.float_kernels import computed, one_operand
+from tests.compilation.float_kernels import computed, one_operand
 
 X = np.linspace(-1, 1, 16 * 8, dtype=np.float32).reshape(16, 8)
 

@@ -8,7 +8,7 @@ import pytest
 
 from nki import target
 from nki.base.errors import NkiError, StructureError, TextError
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.ir.loop import For, with_numbers
 from nki.ir.text.parser import parse
 

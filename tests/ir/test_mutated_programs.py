@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.ir.text.parser import parse
 from nki.target import find
 from tests.support.instruction_bench import SEED

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.compiling import tiled
 from nki import target as targets
 from nki.base.errors import TextError
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.ir.program import Program
 from nki.ir.text.parser import parse
 from nki.ir.text.printer import show

@@ -37,7 +37,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.sample import Draw
 from nki.ir.text.printer import show

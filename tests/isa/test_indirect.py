@@ -16,7 +16,7 @@ from nki import target
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.base.errors import WindowError
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.sample import PACKED, Draw

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 from nki.ir.text.printer import show_inst
 from tests.support import instruction_bench
 from tests.support.instruction_bench import Bench

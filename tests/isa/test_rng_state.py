@@ -9,7 +9,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import ArgumentError
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.frontend.capture import capture
 from nki.frontend.specialise import specialise
 from nki.frontend.syntax_rules import check

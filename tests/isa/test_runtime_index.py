@@ -10,7 +10,7 @@ import pytest
 from nki import target
 from nki.base import dtype as dt
 from nki.base.errors import DynamicIndexError, MemoryRegionError, OutOfBoundsError
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.sample import Draw

@@ -7,7 +7,7 @@ import pytest
 
 import nki
 from nki.backend.numpy import executor
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 from nki.ir.text import artifact, parser, printer
 from nki.target import ENVIRONMENT
 

@@ -13,7 +13,7 @@ import pytest
 from nki.backend.cpu.fusion import consumed_product
 from nki.backend.cpu.loop_ir import builder
 from nki.backend.cpu.runtime.link import loop_listing
-from nki.compiler.executable import lower
+from nki.compilation.executable import lower
 from nki.numerics import matmul_entry
 from nki.numerics.matmul import BLOCK
 from nki.target import ENVIRONMENT

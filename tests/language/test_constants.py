@@ -32,7 +32,7 @@ from nki.base.errors import (
     TextError,
     UnknownDTypeError,
 )
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 from nki.ir.constant import constant
 from nki.ir.program import Program
 from nki.ir.text import artifact, parser, printer

@@ -18,8 +18,8 @@ import nki.language as nl
 from nki.backend.numpy import executor
 from nki.base.errors import DeadlockError, OutOfBoundsError, UnwrittenReadError
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning
-from nki.compiler import eager, pipeline
-from nki.compiler.executable import Executable
+from nki.compilation import eager, pipeline
+from nki.compilation.executable import Executable
 from nki.ir.text import artifact, parser, printer
 from nki.ir.types import TensorSpec
 from nki.target import find

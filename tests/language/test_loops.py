@@ -18,8 +18,8 @@ from nki import target
 from nki.backend.numpy import executor
 from nki.base.errors import PsumError
 from nki.base.warning import NkiDeprecationWarning
-from nki.compiler import pipeline
-from nki.compiler.executable import Executable
+from nki.compilation import pipeline
+from nki.compilation.executable import Executable
 from nki.ir.loop import For, While, loops
 from nki.ir.program import Program
 from nki.ir.text import artifact, parser, printer

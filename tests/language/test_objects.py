@@ -16,7 +16,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.warning import NkiDeprecationWarning
-from nki.compiler.cache.captured_values import constant_key
+from nki.compilation.cache.captured_values import constant_key
 from nki.frontend.objects import copied
 
 

@@ -9,7 +9,7 @@ import nki.language as nl
 from nki.base.dtype import bfloat16
 from nki.base.errors import NkiError
 from nki.base.warning import NkiWarning
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.ir.program import Program
 from nki.ir.types import TensorSpec
 from nki.target import GEN3

@@ -14,7 +14,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.dtype import float32
 from nki.base.errors import MemoryFullError
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.ir.loop import Statement
 from nki.ir.program import Program
 from nki.ir.types import TensorSpec

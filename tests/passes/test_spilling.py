@@ -18,9 +18,9 @@ import nki.language as nl
 from nki import target
 from nki.base.dtype import float32
 from nki.base.errors import AccumulationError, MemoryFullError
-from nki.compiler import pipeline, simulated_run
-from nki.compiler.config import CompileConfig
-from nki.compiler.executable import Executable
+from nki.compilation import pipeline, simulated_run
+from nki.compilation.config import CompileConfig
+from nki.compilation.executable import Executable
 from nki.ir.program import Program
 from nki.ir.text import parser, printer
 from nki.ir.types import Buffer, Tensor, TensorSpec

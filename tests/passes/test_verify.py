@@ -29,8 +29,8 @@ from nki.base.errors import (
     WindowError,
     WriteOverlapError,
 )
-from nki.compiler import pipeline
-from nki.compiler.executable import Executable
+from nki.compilation import pipeline
+from nki.compilation.executable import Executable
 from nki.ir.program import Program
 from nki.ir.text import parser
 from nki.ir.types import TensorSpec

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from nki.cli import profile_page
-from nki.profiling.text import duration
+from nki.profiling.amounts import duration
 from tests.support.command_line import Ran
 
 ROOT = Path(__file__).parent.parent.parent

@@ -19,7 +19,7 @@ import nki.language as nl
 from neuronxcc import nki as beta1
 from nki.base.dtype import float32, int32
 from nki.base.errors import MemoryFullError
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.ir.program import Program
 from nki.ir.text import printer
 from nki.ir.types import TensorSpec

@@ -9,15 +9,15 @@ from html.parser import HTMLParser
 import pytest
 
 from nki.base.source import Span
-from nki.profiling import text
+from nki.profiling import amounts, text
 from nki.profiling.measures import EngineUse
 from nki.profiling.profile import Profile
 
 
 def test_the_first_line_is_the_answer(product):
     first = str(product).splitlines()[0]
-    low, high = (text.duration(end) for end in product.interval)
-    assert first == f"product on trn2: {text.duration(product.latency)}, between {low} and {high}"
+    low, high = (amounts.duration(end) for end in product.interval)
+    assert first == f"product on trn2: {amounts.duration(product.latency)}, between {low} and {high}"
 
 
 def test_the_report_fits_a_terminal_and_has_every_part(product):
@@ -46,9 +46,9 @@ def test_shares_of_lines_are_shares_of_the_critical_path(product):
     shown = dict(re.findall(r"(\S+kernels\.py:\d+) +([\d.]+) %", str(product)))
     assert shown
     for span, cost in product.lines.items():
-        if text.place(span) in shown:
+        if amounts.place(span) in shown:
             share = 100 * cost.critical / product.timeline.ns
-            assert float(shown[text.place(span)]) == pytest.approx(share, abs=0.051)
+            assert float(shown[amounts.place(span)]) == pytest.approx(share, abs=0.051)
 
 
 def test_repr_is_one_line(product):
@@ -76,14 +76,14 @@ def test_bars(busy, stalled, expected):
     [(2.5, "2.50 s"), (1e-3, "1.00 ms"), (15.58e-6, "15.6 µs"), (99.96e-6, "100 µs"), (810e-9, "810 ns"), (0, "0 ns")],
 )
 def test_durations(seconds, expected):
-    assert text.duration(seconds) == expected
+    assert amounts.duration(seconds) == expected
 
 
 def test_units():
-    assert [text.size(n) for n in (0, 1023, 1024, 3 << 20)] == ["0 B", "1023 B", "1.00 KiB", "3.00 MiB"]
-    assert [text.number(n) for n in (0, 999, 604e6, 2e12)] == ["0 ", "999 ", "604 M", "2.00 T"]
-    assert text.count(1, "line") == "1 line" and text.count(2000, "line") == "2,000 lines"
-    assert text.place(None) == "(no line)"
+    assert [amounts.size(n) for n in (0, 1023, 1024, 3 << 20)] == ["0 B", "1023 B", "1.00 KiB", "3.00 MiB"]
+    assert [amounts.number(n) for n in (0, 999, 604e6, 2e12)] == ["0 ", "999 ", "604 M", "2.00 T"]
+    assert amounts.count(1, "line") == "1 line" and amounts.count(2000, "line") == "2,000 lines"
+    assert amounts.place(None) == "(no line)"
 
 
 def test_two_cores_have_their_own_rows(halves):
@@ -97,7 +97,7 @@ def test_a_comparison_shows_both_and_their_difference(product):
     rows = str(comparison).splitlines()
     latency = next(row for row in rows if row.strip().startswith("latency"))
     change = 100 * (faster.latency - product.latency) / product.latency
-    assert text.duration(product.latency) in latency and text.duration(faster.latency) in latency
+    assert amounts.duration(product.latency) in latency and amounts.duration(faster.latency) in latency
     assert latency.endswith(f"{change:+.1f} %") and change < 0
     speedup = next(row for row in rows if row.strip().startswith("speedup"))
     assert speedup.endswith(f"{comparison.speedup:.2f} x")
@@ -156,7 +156,7 @@ class Tags(HTMLParser):
 def test_a_notebook_gets_tables_without_scripts(product):
     page = Tags(product._repr_html_())
     assert "script" not in page.seen and page.seen.count("table") == 2
-    assert text.duration(product.latency) in page.words and "kernels.py" in page.words
+    assert amounts.duration(product.latency) in page.words and "kernels.py" in page.words
     compared = Tags(product.compare(product.what_if(dma_bandwidth=2.0))._repr_html_())
     assert "script" not in compared.seen and "speedup" in compared.words
 

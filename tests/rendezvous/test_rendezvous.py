@@ -8,7 +8,7 @@ import pytest
 from nki.backend.numpy import executor
 from nki.backend.numpy.memory import Memory
 from nki.base.errors import DeadlockError, QueueDeadlockError
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 from nki.ir.program import Program
 from nki.isa.instructions.core_barrier import CoreBarrier
 from nki.rendezvous.protocol import Participant

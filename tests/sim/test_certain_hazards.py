@@ -23,7 +23,7 @@ from nki.base.errors import (
     UnwrittenReadError,
 )
 from nki.base.warning import NkiWarning
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.jit import adapter_for
 
 A = np.arange(64 * 32, dtype=np.float32).reshape(64, 32) % 7 + 1

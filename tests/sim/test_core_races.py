@@ -13,7 +13,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import CoreRaceError, UnwrittenReadError
-from nki.compiler import simulated_run
+from nki.compilation import simulated_run
 
 A = np.arange(8 * 4, dtype=np.float32).reshape(8, 4)
 Step = tuple[str, int, int]

@@ -15,7 +15,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import AccumulationError, ClobberedReadError, StaleReadError, UnwrittenReadError
 from nki.base.warning import NkiWarning
-from nki.compiler import simulated_run
+from nki.compilation import simulated_run
 from nki.ir.instruction import Inst
 from nki.ir.types import Buffer
 from nki.target import ENVIRONMENT

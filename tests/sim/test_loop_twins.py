@@ -16,7 +16,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import CoreRaceError, DeadlockError, NkiError, UnwrittenReadError
 from nki.base.warning import NkiWarning
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.jit import adapter_for
 from nki.sim.hazards import replay
 

@@ -14,7 +14,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import CoreRaceError
-from nki.compiler import simulated_run
+from nki.compilation import simulated_run
 
 A = np.arange(16, dtype=np.float32).reshape(4, 4) % 3
 MASKS = np.ones((4, 16), np.uint8)

@@ -12,7 +12,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import KernelArgumentError
 from nki.base.profile_errors import TripCountError
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.cost.replay import Cause
 from nki.passes.schedule import Schedule
 from nki.profiling.profile import Profile, of_program

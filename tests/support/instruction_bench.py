@@ -19,8 +19,8 @@ import nki.isa  # noqa: F401  # declares the instructions
 from nki.backend.numpy import executor
 from nki.base.dtype import DType, uint8, uint32
 from nki.base.errors import NkiError
-from nki.compiler import pipeline
-from nki.compiler.executable import Executable
+from nki.compilation import pipeline
+from nki.compilation.executable import Executable
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Program, Signature

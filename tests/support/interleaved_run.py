@@ -12,7 +12,7 @@ from nki import target as targets
 from nki.backend.numpy.executor import Reference
 from nki.backend.numpy.placed_memory import PlacedMemory
 from nki.base.errors import NkiError
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.ir.instruction import Inst
 from nki.ir.loop import changed
 from nki.ir.program import CoreProgram, Program

@@ -29,8 +29,8 @@ import nki.language as nl
 from nki import target as targets
 from nki.base.dtype import BY_NAME
 from nki.base.errors import NkiError
-from nki.compiler import pipeline
-from nki.compiler.executable import Executable, lower
+from nki.compilation import pipeline
+from nki.compilation.executable import Executable, lower
 from nki.ir.instruction import REGISTRY
 from nki.ir.loop import For, instructions, loops
 from nki.ir.program import Program

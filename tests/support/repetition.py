@@ -40,8 +40,8 @@ from nki.backend.cpu.runtime import region_builder
 from nki.backend.cpu.runtime.resources import Runtime
 from nki.backend.numpy import executor
 from nki.base.errors import NkiError
-from nki.compiler import pipeline
-from nki.compiler.float_arguments import for_formulas
+from nki.compilation import pipeline
+from nki.compilation.float_arguments import for_formulas
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import Program

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nki.backend.cpu.runtime import launch, region_builder
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 from nki.ir.program import Program
 
 THREADS = (1, 2, 3)

@@ -13,7 +13,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki import target as targets
-from nki.compiler.executable import lower
+from nki.compilation.executable import lower
 from nki.transforms.copy_elimination import EliminateCopies, plain_copies
 from tests.support.both_executors import both
 

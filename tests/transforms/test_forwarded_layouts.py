@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from nki import target
-from nki.compiler.executable import NATIVE_STAGES
-from nki.compiler.pipeline import run_stages
+from nki.compilation.executable import NATIVE_STAGES
+from nki.compilation.pipeline import run_stages
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.program import Program
 from nki.ir.sample import Draw

@@ -14,7 +14,7 @@ import nki.language as nl
 from nki import target
 from nki.base.dtype import bfloat16, float32
 from nki.base.errors import WidenedViewError
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 from nki.ir.instruction import REGISTRY
 from nki.ir.sample import Draw
 from nki.transforms import promote_float32

@@ -24,7 +24,7 @@ from nki.beta1.loops import Rounds
 from nki.beta1.lowering import converted, in_sbuf, operand_of, record, scratch, tile_of
 from nki.beta1.operators import operator_of
 from nki.beta1.tensor import Pending, Tensor, flush
-from nki.compiler.bridges import untraced
+from nki.compilation.bridges import untraced
 from nki.frontend.builder import current
 from nki.ir.types import Buffer
 from nki.isa.build import device_print as print_instruction

@@ -15,7 +15,7 @@ from nki.base import knobs
 from nki.base.beta1_errors import Beta1LaunchError
 from nki.beta1.dialect import BETA1, BETA1_STATIC
 from nki.beta1.functions import Axis
-from nki.compiler.bridges import untraced
+from nki.compilation.bridges import untraced
 from nki.frontend.dialect import assigned_dialect, under_dialect
 from nki.frontend.python.containers import separated
 from nki.frontend.specialise import sharded

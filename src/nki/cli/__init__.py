@@ -27,8 +27,8 @@ from nki.cli.output import streams
 from nki.cli.output.findings import failure
 from nki.cli.output.mistakes import complaint, exit_code
 from nki.cli.output.printed import print_document
-from nki.compiler.errors import BugReports
-from nki.compiler.pipeline import STAGES
+from nki.compilation.errors import BugReports
+from nki.compilation.pipeline import STAGES
 from nki.language.dialect import NKI
 
 __all__ = ["main"]

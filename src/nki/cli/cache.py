@@ -8,8 +8,8 @@ from nki.base.usage import UsageError, nearest
 from nki.cli.output.documents import CacheEntry, Cleared
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.wording import plural
-from nki.compiler.cache import store
-from nki.compiler.cache.store import Entry
+from nki.compilation.cache import store
+from nki.compilation.cache.store import Entry
 
 
 def command(options: argparse.Namespace) -> int:

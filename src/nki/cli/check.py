@@ -31,7 +31,7 @@ from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
 from nki.cli.progress import files_bar
 from nki.cli.wording import plural
-from nki.compiler.pipeline import NATIVE_STOP
+from nki.compilation.pipeline import NATIVE_STOP
 from nki.frontend.capture import capture, functions_of, source_lines
 from nki.frontend.errors import KernelErrors
 from nki.frontend.lint import Survey

@@ -21,8 +21,8 @@ from nki.cli.output.documents import Dump, Form, Instruction
 from nki.cli.output.findings import warnings
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
-from nki.compiler.executable import lower
-from nki.compiler.pipeline import NATIVE_STOP, STAGES, replaced
+from nki.compilation.executable import lower
+from nki.compilation.pipeline import NATIVE_STOP, STAGES, replaced
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, basic_blocks
 from nki.ir.program import Program

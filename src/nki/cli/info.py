@@ -8,8 +8,8 @@ from typing import Any
 
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.wording import plural
-from nki.compiler import hlo_calls, model_file
-from nki.compiler.model_file import ModelFile
+from nki.compilation import hlo_calls, model_file
+from nki.compilation.model_file import ModelFile
 
 
 def command(options: argparse.Namespace) -> int:

@@ -16,8 +16,8 @@ from nki.cli import arguments as argument
 from nki.cli.arguments import Array, TensorArgument
 from nki.cli.load_kernel import opened
 from nki.cli.wording import plural
-from nki.compiler import pipeline
-from nki.compiler.float_arguments import for_values
+from nki.compilation import pipeline
+from nki.compilation.float_arguments import for_values
 from nki.ir.program import Program
 from nki.ir.stage import Stage
 from nki.ir.types import TensorSpec
@@ -49,7 +49,7 @@ class Work:
         stages: Sequence[Stage] = pipeline.STAGES,
         observe: pipeline.Observe = pipeline.ignore,
     ) -> Program:
-        """The kernel after stage ``stop`` (None: the last); see :func:`nki.compiler.pipeline.compile`."""
+        """The kernel after stage ``stop`` (None: the last); see :func:`nki.compilation.pipeline.compile`."""
         if isinstance(self.kernel, Program):
             return pipeline.compile(None, {}, self.target, start=self.kernel, stop=stop, stages=stages, observe=observe)
         return pipeline.compile(
@@ -68,9 +68,9 @@ class Work:
         """Run instruction by instruction, without native code; the kernel that ran, and its outputs."""
         if isinstance(self.kernel, Program):
             program = self.compile(pipeline.NATIVE_STOP)
-            return program, imported("nki.compiler.simulated_run").run(program, arrays)
+            return program, imported("nki.compilation.simulated_run").run(program, arrays)
         kernel = self.kernel
-        return imported("nki.compiler.eager").run(
+        return imported("nki.compilation.eager").run(
             kernel.func, self._specs(), arrays, self.target, self._grid(kernel), kernel.schedule, kernel.configs
         )
 

@@ -21,7 +21,7 @@ from nki.cli.host.expressions import Example, Refused
 from nki.cli.host.numbers import numbers
 from nki.cli.host.ranks import Dimensions, as_text, dimensions
 from nki.cli.host.suspicion import is_suspicious
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.frontend.capture import Captured, unwrap
 from nki.frontend.errors import KernelErrors
 from nki.ir.types import TensorSpec

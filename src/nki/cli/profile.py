@@ -30,11 +30,12 @@ from nki.ir.program import Program
 from nki.profiling import text
 from nki.profiling.compiling import Inputs, trips_of, unknown_loops
 from nki.profiling.memory_choices import compiled
+from nki.profiling.origin import Origin, arguments_of
 from nki.profiling.packages import needed
 from nki.profiling.profile import Comparison, Profile, of_program
 from nki.profiling.record import comparison, details
 from nki.profiling.text import LINES
-from nki.profiling.titles import Origin, arguments_of, numbered, titles
+from nki.profiling.titles import numbered, titles
 from nki.sim.timing import Trips, deciding_inputs
 
 
@@ -287,7 +288,7 @@ def _text(profiles: Sequence[Profile], lines: int | None) -> str:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else text.WIDTH
         return text.report(profiles[0], width, lines)
     if len(profiles) == 2:
-        return text.compared(Comparison(*profiles))
+        return text.compared(*profiles)
     return text.side_by_side(profiles)
 
 

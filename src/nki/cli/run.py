@@ -25,9 +25,9 @@ from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
 from nki.cli.progress import bar
 from nki.cli.wording import plural
-from nki.compiler import simulated_run
-from nki.compiler.executable import Executable
-from nki.compiler.pipeline import NATIVE_STOP
+from nki.compilation import simulated_run
+from nki.compilation.executable import Executable
+from nki.compilation.pipeline import NATIVE_STOP
 from nki.ir.program import Program
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from nki.backend.cpu.runtime.row_times import RowTime
 from nki.base.source import source_line
 from nki.cli.output.documents import HostRoutine, Where, WhereLine
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 
 ROWS: Final = 12
 """Lines, and routines, that the text shows; JSON has all."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from nki.base import knobs
 from nki.base.warning import NkiWarning, stamped
-from nki.compiler.bridges import Bridge
+from nki.compilation.bridges import Bridge
 
 BRIDGES: Final = (
     Bridge(f"{__name__}.numpy", (), 0),

@@ -16,7 +16,7 @@ from nki.frameworks.kernel import Operand, check_operands, find
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nki.compiler.executable import Executable
+    from nki.compilation.executable import Executable
     from nki.ir.types import TensorSpec
 
 Axes = tuple[int, ...]

@@ -1,7 +1,7 @@
 """``nki.export`` and ``nki.load``: a whole model in one file, with the compiled kernels that it calls.
 
 The file holds the framework's own exported program, which holds the kernels (:mod:`nki.frameworks.embedded`); its form
-is that of :mod:`nki.compiler.model_file`.
+is that of :mod:`nki.compilation.model_file`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from nki.base.errors import ArtifactError
 from nki.base.locks import imported
 from nki.base.version import version
-from nki.compiler import model_file
-from nki.compiler.errors import ModelFileError
+from nki.compilation import model_file
+from nki.compilation.errors import ModelFileError
 from nki.frameworks import embedded
 from nki.ir.text import artifact
 
 if TYPE_CHECKING:
-    from nki.compiler.executable import Executable
+    from nki.compilation.executable import Executable
 
 _FRAMEWORKS: Final = {"torch": "torch", "jax": "jax", "jaxlib": "jax"}
 """The framework by the root module of a type of its own."""

@@ -28,8 +28,8 @@ from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec, get_abstract_mesh
 
 from nki.base.errors import NotDifferentiableError
-from nki.compiler.errors import BugReports
-from nki.compiler.kept_executables import MOST
+from nki.compilation.errors import BugReports
+from nki.compilation.kept_executables import MOST
 from nki.frameworks import embedded, xla_ffi
 from nki.frameworks.config import CUSTOM_CALL_TARGET
 from nki.frameworks.custom_call import HANDLER
@@ -39,7 +39,7 @@ from nki.frameworks.kernel import config_for
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nki.compiler.executable import Executable
+    from nki.compilation.executable import Executable
 
 Axes = tuple[int, ...]
 _STATUS_RETURNING: Final = 2  # API_VERSION_STATUS_RETURNING

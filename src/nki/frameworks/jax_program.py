@@ -11,7 +11,7 @@ from typing import Any, Final
 import jax
 from jax import export
 
-from nki.compiler.errors import ModelFileError
+from nki.compilation.errors import ModelFileError
 from nki.frameworks.config import CUSTOM_CALL_TARGET, BackendConfig
 from nki.frameworks.jax import ADAPTER  # its import registers the target
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
-from nki import compiler
+from nki import compilation
 from nki.base import dtype as dtypes
 from nki.base.dtype import DType
 from nki.base.errors import (
@@ -27,8 +27,8 @@ from nki.base.errors import (
     UnknownDTypeError,
 )
 from nki.base.locks import Lock
-from nki.compiler import output_arguments
-from nki.compiler.kept_executables import NamedExecutables
+from nki.compilation import output_arguments
+from nki.compilation.kept_executables import NamedExecutables
 from nki.frameworks import embedded
 from nki.frameworks.config import BackendConfig
 from nki.frontend.capture import capture
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nki.compiler.executable import Executable
+    from nki.compilation.executable import Executable
     from nki.ir.types import TensorSpec
 
 T = TypeVar("T")
@@ -306,7 +306,7 @@ def find(path: str) -> Executable:
                     f"the graph calls the compiled kernel {path}, which does not exist",
                     fix=_RETRACE,
                 )
-            found = compiler.executable.Executable.load(path)
+            found = compilation.executable.Executable.load(path)
             _named.add(path, found)
         return found
 

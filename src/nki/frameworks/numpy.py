@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nki.base.dtype import DType
-    from nki.compiler.executable import Executable
+    from nki.compilation.executable import Executable
     from nki.jit import Kernel
 
 # What to convert to, for the types that NumPy makes by default and NKI does not have.

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nki.compiler.executable import Executable
+    from nki.compilation.executable import Executable
     from nki.jit import Kernel
 
 

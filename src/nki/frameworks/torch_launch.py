@@ -17,7 +17,7 @@ from nki.frameworks.torch_tensors import torch_dtype
 
 if TYPE_CHECKING:
     from nki.base.dtype import DType
-    from nki.compiler.executable import Executable
+    from nki.compilation.executable import Executable
     from nki.ir.types import TensorSpec
     from nki.jit import Kernel
 

@@ -28,7 +28,7 @@ from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction
 
 from nki.base.errors import NotBatchableError, OperandError
-from nki.compiler.errors import BugReports
+from nki.compilation.errors import BugReports
 from nki.frameworks import torch_simulated
 from nki.frameworks.kernel import Operand, check_operands, check_shape, find
 from nki.frameworks.torch_launch import fresh_specs, launch, launch_in_place, updated
@@ -38,7 +38,7 @@ from nki.frameworks.torch_tensors import PLAIN, TENSORS, TO_NKI, check_devices, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nki.compiler.executable import Executable
+    from nki.compilation.executable import Executable
 
 
 def _found(kernel: str) -> Executable | Simulated:

@@ -26,7 +26,7 @@ from torch.autograd.function import _SingleLevelFunction
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 
 from nki.base.errors import ArtifactError, NotDifferentiableError
-from nki.compiler.cache.captured_values import constant_key
+from nki.compilation.cache.captured_values import constant_key
 from nki.frameworks.kernel import check_shape
 from nki.frameworks.torch_operators import has_tangent
 

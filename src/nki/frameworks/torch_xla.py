@@ -20,14 +20,14 @@ import torch
 
 from nki.base.errors import NotDifferentiableError, TensorDeviceError
 from nki.base.locks import Lock, imported
-from nki.compiler.kept_executables import MOST
+from nki.compilation.kept_executables import MOST
 from nki.frameworks import hlo_proto, keep_hlo, xla_library
 from nki.frameworks.config import CUSTOM_CALL_TARGET
 from nki.frameworks.custom_call import HANDLER
 from nki.frameworks.kernel import TensorMap, config_for, pack
 
 if TYPE_CHECKING:
-    from nki.compiler.executable import Executable
+    from nki.compilation.executable import Executable
     from nki.jit import Kernel
 
 NODE: Final = "xla::_op_<locals>CallImpl"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nki.backend.cpu.native.foreign_call import INTERRUPTED, ErrorTable, foreign_function
 from nki.base import dtype as dtypes
-from nki.compiler.errors import note_version
+from nki.compilation.errors import note_version
 from nki.frameworks.kernel import Operand
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """Entry points that public harnesses import: what they compile, run and measure is done by this machine.
 
-The modules under their public names (``nki.simulator``, ``nki.runtime``, ``nki.framework.*``, ``nki.compiler.driver``,
-``nki.compiler.frontend``, ``nki.compiler.ncc_driver``) show names of this package and hold no code. None of the entry
-points has a public document; ``docs/harnesses.md`` lists each with its meaning here.
+The modules under their public names (``nki.simulator``, ``nki.runtime``, ``nki.framework.*``, ``nki.compiler.*``) show
+names of this package and hold no code. None of the entry points has a public document; ``docs/harnesses.md`` lists each
+with its meaning here.
 """
 
 from typing import Final

@@ -13,10 +13,10 @@ from nki.base.errors import ArgumentError, KernelArgumentError
 from nki.harness.simulation import as_kernel
 from nki.harness.timing import measure
 from nki.jit import adapter_for
+from nki.profiling.amounts import duration
 from nki.profiling.profile import Profile
 from nki.profiling.profile import profile as predicted
 from nki.profiling.shapes import is_shape_only
-from nki.profiling.text import duration
 
 WARMUP: Final = 10
 ITERATIONS: Final = 100

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from nki import target as targets
 from nki.base.errors import DeviceOnlyError, KernelArgumentError
 from nki.base.warning import NkiPortabilityWarning, warn_here
-from nki.compiler import pipeline
-from nki.compiler.executable import Executable
+from nki.compilation import pipeline
+from nki.compilation.executable import Executable
 from nki.frameworks.kernel import config_for
 from nki.harness import timing
 from nki.harness.artifacts import NEFF, save

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nki.base.errors import DeviceOnlyError, KernelArgumentError
 from nki.base.warning import NkiPortabilityWarning, warn_here
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 from nki.harness import timing
 from nki.harness.artifacts import warn_of_trace
 from nki.ir.types import TensorSpec

@@ -10,7 +10,7 @@ import numpy as np
 
 from nki.base.errors import ArgumentError, DeviceOnlyError
 from nki.base.warning import NkiPortabilityWarning, warn_here
-from nki.compiler.executable import Executable
+from nki.compilation.executable import Executable
 
 _STATED = "is the time of native code on the CPU of this machine: it says nothing of Trainium"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from nki.compiler.errors import VendorModuleError
+from nki.compilation.errors import VendorModuleError
 
 
 def refuse(module: str, meaning: str, fix: str) -> NoReturn:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 from nki.base.source import Span
 from nki.cost.tensor_array import TensorClock
@@ -29,10 +28,8 @@ from nki.profiling.changes.rounds import TilesOfRounds
 from nki.profiling.changes.shares import Shares
 from nki.profiling.changes.transfers import Descriptors, FewPartitions, NoDoubleBuffers, ShortRows
 from nki.profiling.measures import LEAST_WORTH, engine_of, uneven_work, waits_for_others
+from nki.profiling.predicted_run import PredictedRun
 from nki.target.model import Target
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
 
 LEAST_OVERLAP = 0.1
 """The same of advice about engines that do not overlap, whose worth is an estimate and no run of the model."""
@@ -84,7 +81,7 @@ class Advice:
     at_most: bool = False
 
 
-def advise(profile: Profile) -> list[Advice]:
+def advise(profile: PredictedRun) -> list[Advice]:
     """The changes that are worth at least :data:`LEAST_WORTH` of the latency, the greatest worth first."""
     advice: list[Advice] = []
     for kind in KINDS:
@@ -103,7 +100,7 @@ def advise(profile: Profile) -> list[Advice]:
     return sorted(worthy, key=lambda each: -each.seconds)
 
 
-def _about_iterations(profile: Profile) -> Iterator[Advice]:
+def _about_iterations(profile: PredictedRun) -> Iterator[Advice]:
     """Advice about the loop on the device that gains most if several of its iterations become one."""
     best = max(serial_loops(profile), key=lambda loop: loop.seconds, default=None)
     if best is None:
@@ -119,7 +116,7 @@ def _about_iterations(profile: Profile) -> Iterator[Advice]:
     )
 
 
-def _about_the_clock(profile: Profile, others: Iterable[Advice]) -> Iterator[Advice]:
+def _about_the_clock(profile: PredictedRun, others: Iterable[Advice]) -> Iterator[Advice]:
     """Advice about the throttled clock of the Tensor engine, beyond the time for which it warms up in any case.
 
     Where idle rows keep it slow, the change is that of products of few rows, which ``others`` may have priced.
@@ -150,7 +147,7 @@ def _about_the_clock(profile: Profile, others: Iterable[Advice]) -> Iterator[Adv
     yield Advice("The Tensor engine runs at a throttled clock", evidence, remedy, seconds, ())
 
 
-def _activity(profile: Profile) -> float:
+def _activity(profile: PredictedRun) -> float:
     """The part of the array that is at work while the Tensor engine is, in the mean."""
     busy = active = 0.0
     for core in profile.cores:
@@ -161,7 +158,7 @@ def _activity(profile: Profile) -> float:
     return active / busy if busy else 1.0
 
 
-def _about_balance(profile: Profile) -> Iterator[Advice]:
+def _about_balance(profile: PredictedRun) -> Iterator[Advice]:
     """Advice about cores of which one has less to do: before a meeting, or until the end.
 
     With even parts both come at the mean of their times, so half of the time is gained in which one waits; or up to all
@@ -188,7 +185,7 @@ def _about_balance(profile: Profile) -> Iterator[Advice]:
     )
 
 
-def _critical_engine(profile: Profile) -> str:
+def _critical_engine(profile: PredictedRun) -> str:
     """The engine that has most of the critical path."""
     parts: defaultdict[str, float] = defaultdict(float)
     for step in profile.critical_path:
@@ -201,7 +198,7 @@ def _microseconds(ns: float) -> str:
     return f"{ns / 1e3:.1f} us"
 
 
-def _about_overlap(profile: Profile, waiting: float) -> Iterator[Advice]:
+def _about_overlap(profile: PredictedRun, waiting: float) -> Iterator[Advice]:
     """Advice about engines that work one after the other on the critical path.
 
     Work on the path that can be cut overlaps with that of the engine that has most of it, but for the first piece.
@@ -226,6 +223,15 @@ def _about_overlap(profile: Profile, waiting: float) -> Iterator[Advice]:
             seconds,
             (),
         )
+
+
+class AdvisedRun(PredictedRun):
+    """A predicted run, with advice."""
+
+    @cached_property
+    def advice(self) -> list[Advice]:
+        """Changes of the kernel that the model expects to be worth it, the greatest worth first."""
+        return advise(self)
 
 
 def _smallest(engine: str, target: Target) -> float:

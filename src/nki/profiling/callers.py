@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nki.base.source import Span, source_line
 from nki.profiling import measures
 from nki.profiling.events import CoreEvents
-from nki.profiling.measures import Cost
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
+from nki.profiling.measures import Cost, Step
 
 Calls = tuple[Span, ...]
 """The calls that lead to an instruction, outermost first."""
@@ -40,9 +36,9 @@ class Callers:
             yield calls[first : len(calls) - last], cost
 
 
-def callers(profile: Profile) -> Callers:
-    """The costs of ``profile`` by call."""
-    by_path = measures.costs(profile.cores, profile.critical_path, _path)
+def callers(cores: Sequence[CoreEvents], critical_path: Sequence[Step]) -> Callers:
+    """The costs of a run by call."""
+    by_path = measures.costs(cores, critical_path, _path)
     of_line: dict[Span, dict[Calls, Cost]] = {}
     parts: dict[Span, list[Cost]] = {}
     for (line, calls), cost in by_path.items():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nki.base.errors import KernelArgumentError
 from nki.base.locks import imported
-from nki.compiler import launch_grid, pipeline
+from nki.compilation import launch_grid, pipeline
 from nki.frontend.capture import unwrap
 from nki.frontend.errors import NotAFunctionError
 from nki.ir.execution_observer import ExecutionObserver
@@ -24,8 +24,8 @@ from nki.ir.types import Access
 from nki.jit import Adapter, Kernel, adapter_for
 from nki.numerics.floating_point import default_environment
 from nki.profiling.memory_choices import Compiled, compiled
+from nki.profiling.origin import Origin, arguments_of
 from nki.profiling.shapes import is_shape_only, placeholder
-from nki.profiling.titles import Origin, arguments_of
 from nki.sim.timing import Trips, deciding_inputs, loop_count
 from nki.target.model import Target
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nki.profiling.measures import ENGINES, engine_of
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
+from nki.profiling.predicted_run import PredictedRun
 
 LAUNCH: Final = "launch"
 BETWEEN: Final = "between steps"
@@ -16,7 +14,7 @@ LEAST_BETWEEN: Final = 0.005
 """Least part of the latency for which that is told."""
 
 
-def latency_parts(profile: Profile) -> list[tuple[str, float]]:
+def latency_parts(profile: PredictedRun) -> list[tuple[str, float]]:
     """The parts of the latency, each with its ns: the launch, then the engines of the critical path."""
     ns: dict[str, float] = {}
     by_rank = {core.rank: core for core in profile.cores}

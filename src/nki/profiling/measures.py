@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -456,6 +456,16 @@ def repeat(events: CoreEvents, times: list[float], used: list[Any]) -> None:
         if most > last:
             times[high:after] = [skip.begin, skip.end]
             used[high:after] = [most, last]
+
+
+def changed_lines(
+    first: Mapping[Span | None, Cost], second: Mapping[Span | None, Cost]
+) -> list[tuple[Span | None, float]]:
+    """The lines of two runs that take more, or less, of the critical path of the second one: the line and the change in
+    ns, the greatest first.
+    """
+    changes = [(span, second[span].critical - first[span].critical) for span in first if span in second]
+    return sorted((each for each in changes if abs(each[1]) > 1e-3), key=lambda each: -abs(each[1]))
 
 
 class _CoveredBytes:

@@ -13,7 +13,7 @@ from typing import Final
 
 from nki.base.errors import MemoryFullError
 from nki.base.warning import NkiSpillWarning, collecting
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 from nki.ir.loop import Loop, loops
 from nki.ir.program import Program
 from nki.ir.stage import Stage

@@ -4,40 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from nki.profiling import text
+from nki.profiling.amounts import duration, percent, place, size
+from nki.profiling.predicted_run import PredictedRun
 
-if TYPE_CHECKING:
-    from nki.profiling.profile import Comparison, Profile
 
-
-def table(profile: Profile) -> str:
+def table(profile: PredictedRun) -> str:
     """The head of a profile, its engines, and the lines that cost most."""
     first, second = profile.interval
     total = profile.timeline.ns or 1.0
     head = (
-        f"<b>{escape(profile.name)} on {escape(profile.target.name)}: {text.duration(profile.latency)}</b>, "
-        f"between {text.duration(first)} and {text.duration(second)}; {text.duration(profile.launch_time)} of it are "
-        f"the launch. At least {text.duration(profile.lower_bound.seconds)} in any order of these instructions: "
+        f"<b>{escape(profile.name)} on {escape(profile.target.name)}: {duration(profile.latency)}</b>, "
+        f"between {duration(first)} and {duration(second)}; {duration(profile.launch_time)} of it are "
+        f"the launch. At least {duration(profile.lower_bound.seconds)} in any order of these instructions: "
         f"{escape(profile.lower_bound.resource)}."
     )
     about = text.about_spare_loads(profile)
     engines = [
         (
             f"{use.core}.{use.engine}" if len(profile.cores) > 1 else use.engine,
-            f"<progress max='{total:.6g}' value='{use.busy:.6g}'></progress> {text.percent(use.busy / total)}",
-            text.percent(sum(use.stalls.values()) / total),
-            escape(", ".join(f"{name} {text.percent(ns / total)}" for name, ns in use.stalls.items())),
+            f"<progress max='{total:.6g}' value='{use.busy:.6g}'></progress> {percent(use.busy / total)}",
+            percent(sum(use.stalls.values()) / total),
+            escape(", ".join(f"{name} {percent(ns / total)}" for name, ns in use.stalls.items())),
         )
         for use in profile.engines
     ]
     lines = [
         (
-            escape(text.place(span)),
-            text.percent(cost.critical / total),
-            text.duration(cost.busy * 1e-9),
-            text.size(cost.hbm_bytes) if cost.hbm_bytes else "",
+            escape(place(span)),
+            percent(cost.critical / total),
+            duration(cost.busy * 1e-9),
+            size(cost.hbm_bytes) if cost.hbm_bytes else "",
         )
         for span, cost in list(profile.lines.items())[: text.LINES]
     ]
@@ -49,9 +47,9 @@ def table(profile: Profile) -> str:
     )
 
 
-def compared(comparison: Comparison) -> str:
+def compared(first: PredictedRun, second: PredictedRun) -> str:
     """Two profiles side by side, as the text has them."""
-    rows = text.comparison_rows(comparison)
+    rows = text.comparison_rows(first, second)
     (_, titles), *others = rows
     return _table(("", *map(escape, titles)), [(escape(name), *map(escape, cells)) for name, cells in others])
 

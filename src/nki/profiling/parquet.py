@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from nki.base.profile_errors import ProfileFileError
 from nki.base.version import version
@@ -20,16 +20,14 @@ from nki.profiling import parquet_events as events
 from nki.profiling import parquet_samples as samples
 from nki.profiling.packages import needed
 from nki.profiling.parquet_events import Columns, Rows
-from nki.profiling.summary import SOURCE
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
+from nki.profiling.predicted_run import PredictedRun
+from nki.profiling.summary import SOURCE, summary
 
 SCHEMA: Final = "7.4.0"
 """The release of the schema whose names the tables have."""
 
 
-def write(profile: Profile, folder: Path) -> list[Path]:
+def write(profile: PredictedRun, folder: Path) -> list[Path]:
     """Write every table into ``folder``, which is made if it is not there; the files.
 
     Raises :class:`MissingPackageError` without ``pyarrow``, and :class:`ProfileFileError` if a file cannot be written.
@@ -49,14 +47,14 @@ def write(profile: Profile, folder: Path) -> list[Path]:
     return paths
 
 
-def tables(profile: Profile) -> dict[str, Columns]:
+def tables(profile: PredictedRun) -> dict[str, Columns]:
     """The columns of every table by its name."""
     rows = Rows.of(profile)
     return {name: columns(rows) for name, columns in TABLES.items()}
 
 
 def _summary(rows: Rows) -> Columns:
-    return {name: [value] for name, value in rows.profile.summary().items()}
+    return {name: [value] for name, value in summary(rows.profile).items()}
 
 
 def _metadata(rows: Rows) -> Columns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +19,8 @@ from nki.ir.types import Access
 from nki.isa.tables.opcodes import transposes
 from nki.profiling.engine_rows import TITLES, EngineRows
 from nki.profiling.events import MEMORIES, CoreEvents
+from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.summary import GENERATORS, adjusted_flops, operands_in_sbuf
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
 
 Columns = dict[str, Any]
 """Columns of a table by name: lists or arrays of one length."""
@@ -36,13 +34,13 @@ class Rows:
     and ``transfers`` the identifiers of its rows' transfers, -1 for a row that is none.
     """
 
-    profile: Profile
+    profile: PredictedRun
     cores: list[EngineRows]
     first: list[int] = field(default_factory=list[int])
     transfers: list[Any] = field(default_factory=list[Any])
 
     @classmethod
-    def of(cls, profile: Profile) -> Rows:
+    def of(cls, profile: PredictedRun) -> Rows:
         rows = cls(profile, [EngineRows(core) for core in profile.cores])
         count = moved = 0
         for core in profile.cores:

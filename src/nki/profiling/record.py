@@ -251,7 +251,9 @@ def comparison(compared: Comparison, to: str) -> ComparisonRecord:
     return {
         "to": to,
         "speedup": compared.speedup,
-        "differences": [{"measure": name, "first": a, "second": b} for name, a, b in text.measures(compared)],
+        "differences": [
+            {"measure": name, "first": a, "second": b} for name, a, b in text.measures(compared.first, compared.second)
+        ],
         "lines": [{**span.place, "critical": ns * 1e-9} for span, ns in compared.changed_lines if span],
     }
 

@@ -9,7 +9,7 @@ follow them), and times of throttling by power.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nki.base.version import version
 from nki.ir.instruction import Inst
@@ -18,9 +18,7 @@ from nki.isa.tables.opcodes import activates
 from nki.passes.allocation.spilling import ROLE
 from nki.profiling.engine_rows import EngineRows
 from nki.profiling.events import CoreEvents
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
+from nki.profiling.predicted_run import PredictedRun
 
 SOURCE = "open-nki model"
 """The mark of predictions in files that tools read."""
@@ -34,7 +32,7 @@ GENERATORS = {
 """By kind of transfer, the engines that generate its descriptors."""
 
 
-def summary(profile: Profile) -> dict[str, Any]:
+def summary(profile: PredictedRun) -> dict[str, Any]:
     """The fields of ``profile``, of all its cores together; shares of time are those of the cores' mean."""
     target = profile.target
     rows = [EngineRows(core) for core in profile.cores]
@@ -63,14 +61,14 @@ def summary(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _counts(profile: Profile) -> dict[str, int]:
+def _counts(profile: PredictedRun) -> dict[str, int]:
     """Events of the replayed iterations: each instruction and transfer updates one semaphore at its end."""
     updates = sum(map(len, profile.cores))
     transfers = sum(int(core.is_dma.sum()) for core in profile.cores if len(core))
     return {"event_count": updates, "trace_count": updates + transfers + updates}
 
 
-def _share(seconds: float, profile: Profile) -> float:
+def _share(seconds: float, profile: PredictedRun) -> float:
     """``seconds`` summed over the cores as a part of the time of all cores."""
     whole = profile.device_time * len(profile.cores)
     return seconds / whole if whole else 0.0
@@ -91,7 +89,7 @@ def adjusted_flops(core: CoreEvents) -> list[int]:
     return [round(estimate.flops * estimate.passes) for estimate in core.estimates]
 
 
-def _products(profile: Profile, rows: Sequence[EngineRows]) -> dict[str, Any]:
+def _products(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, Any]:
     useful = moves = matmuls = activations = 0
     activation_ns = 0.0
     for each in rows:
@@ -122,7 +120,7 @@ def _products(profile: Profile, rows: Sequence[EngineRows]) -> dict[str, Any]:
     }
 
 
-def _memory(profile: Profile) -> dict[str, Any]:
+def _memory(profile: PredictedRun) -> dict[str, Any]:
     signature = profile.program.signature
     inputs = sum(tensor.nbytes for tensor in signature.inputs)
     outputs = sum(tensor.nbytes for tensor in signature.outputs)
@@ -139,7 +137,7 @@ def _memory(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _spills(profile: Profile) -> dict[str, int]:
+def _spills(profile: PredictedRun) -> dict[str, int]:
     """Bytes that the compiler's spills store in HBM and load again."""
     saved = loaded = 0
     for core in profile.cores:
@@ -150,7 +148,7 @@ def _spills(profile: Profile) -> dict[str, int]:
     return {"spill_save_bytes": saved, "spill_reload_bytes": loaded}
 
 
-def _engines(profile: Profile, rows: Sequence[EngineRows]) -> dict[str, Any]:
+def _engines(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for engine in ENGINES:
         active = sum(each.active_ns(engine) for each in rows) * 1e-9
@@ -167,7 +165,7 @@ def _engines(profile: Profile, rows: Sequence[EngineRows]) -> dict[str, Any]:
     return result
 
 
-def _transfers(profile: Profile, rows: Sequence[EngineRows]) -> dict[str, Any]:
+def _transfers(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, Any]:
     active = sum(each.active_ns("dma") for each in rows) * 1e-9
     count = sum(size.count for size in profile.transfers)
     moved = sum(size.bytes for size in profile.transfers)

@@ -6,17 +6,16 @@ import itertools
 import os
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nki.base.source import Span, source_line
 from nki.base.terms import TERMS, limit, resource_name
+from nki.profiling.advice import AdvisedRun
+from nki.profiling.amounts import count, duration, number, percent, place, short, size
 from nki.profiling.callers import Calls, call_text, total_of
-from nki.profiling.measures import LEAST_WORTH, Cost, EngineUse
+from nki.profiling.measures import LEAST_WORTH, Cost, EngineUse, changed_lines
+from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.titles import titles
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Comparison, Profile
 
 BAR = 24
 """Characters of a bar; a narrow text has shorter ones."""
@@ -32,7 +31,7 @@ WIDTHS: Final = (60, 160)
 """Least and most columns that the text can be given."""
 
 
-def report(profile: Profile, width: int = WIDTH, lines: int | None = LINES) -> str:
+def report(profile: AdvisedRun, width: int = WIDTH, lines: int | None = LINES) -> str:
     """The profile in about 40 lines of ``width`` columns, within :data:`WIDTHS`; with ``lines`` lines of the source, or
     all of them (None).
     """
@@ -43,7 +42,7 @@ def report(profile: Profile, width: int = WIDTH, lines: int | None = LINES) -> s
     return "\n".join([shown, "", *_words(profile, shown, width)])
 
 
-def _words(profile: Profile, shown: str, width: int) -> list[str]:
+def _words(profile: PredictedRun, shown: str, width: int) -> list[str]:
     """The meaning of the words in the text that not everyone knows."""
     used = {word for word in HEADINGS if word in shown} | {cause for use in profile.engines for cause in use.stalls}
     if any(use.throttled for use in profile.engines):
@@ -56,7 +55,7 @@ def _words(profile: Profile, shown: str, width: int) -> list[str]:
     return rows
 
 
-def _head(profile: Profile, width: int) -> str:
+def _head(profile: PredictedRun, width: int) -> str:
     first, second = profile.interval
     bound = profile.lower_bound
     texts = (
@@ -74,7 +73,7 @@ def _head(profile: Profile, width: int) -> str:
     return "\n".join([*_wrapped(title, "", width), *(row for text in texts for row in _wrapped(text, "  ", width))])
 
 
-def about_spare_loads(profile: Profile) -> str:
+def about_spare_loads(profile: PredictedRun) -> str:
     """The loads that may be left out, with the cause; "" if none is known."""
     spare = profile.spare_loads
     if spare is None:
@@ -85,15 +84,15 @@ def about_spare_loads(profile: Profile) -> str:
     )
 
 
-def _intensity(profile: Profile) -> str:
+def _intensity(profile: PredictedRun) -> str:
     if not profile.flops:
         return "no products"
     intensity, ridge = profile.intensity, profile.ridge
     limit = "transfers" if intensity < ridge else "the Tensor engine"
-    return f"{_short(intensity)} FLOP per byte, ridge at {_short(ridge)}: {limit} would be the limit"
+    return f"{short(intensity)} FLOP per byte, ridge at {short(ridge)}: {limit} would be the limit"
 
 
-def _engines(profile: Profile, width: int) -> str:
+def _engines(profile: PredictedRun, width: int) -> str:
     if not profile.engines:
         return ""
     several = len(profile.cores) > 1
@@ -136,7 +135,7 @@ def _part(part: float, total: float) -> float:
     return part / total if total else 0.0
 
 
-def _transfers(profile: Profile) -> str:
+def _transfers(profile: PredictedRun) -> str:
     if not profile.transfers:
         return ""
     rows = [f"  {'DMA transfers':<16}  {'count':>7}  {'bytes':>9}  {'rate':>10}"]
@@ -146,7 +145,7 @@ def _transfers(profile: Profile) -> str:
     return "\n".join(rows)
 
 
-def _lines(profile: Profile, width: int, most: int | None) -> str:
+def _lines(profile: PredictedRun, width: int, most: int | None) -> str:
     costs = list(profile.lines.items())
     if not costs:
         return ""
@@ -185,7 +184,7 @@ def _cost(cost: Cost) -> str:
     return f"{duration(cost.busy * 1e-9):>8}  {moved:>9}"
 
 
-def _memory(profile: Profile, width: int) -> str:
+def _memory(profile: PredictedRun, width: int) -> str:
     peaks = profile.peak_memory
     parts = [
         f"{memory.upper()} {peaks[memory]} of {available} bytes ({percent(peaks[memory] / available)})"
@@ -194,7 +193,7 @@ def _memory(profile: Profile, width: int) -> str:
     return "\n".join(_wrapped(f"most memory in use per partition: {', '.join(parts)}", "  ", width))
 
 
-def _advice(profile: Profile, width: int) -> str:
+def _advice(profile: AdvisedRun, width: int) -> str:
     rows: list[str] = []
     for each in profile.advice:
         most = "up to " if each.at_most else ""
@@ -224,7 +223,7 @@ def _places(spans: Sequence[Span]) -> str:
     return f" ({', '.join(names)})" if names else ""
 
 
-def side_by_side(profiles: Sequence[Profile]) -> str:
+def side_by_side(profiles: Sequence[PredictedRun]) -> str:
     """Profiles in columns under their titles, the first as the measure of the others."""
     rows = [("", titles(profiles))]
     rows += [(name, [show(profile) for profile in profiles]) for name, show, _ in _MEASURES]
@@ -234,40 +233,38 @@ def side_by_side(profiles: Sequence[Profile]) -> str:
     return _columns(rows)
 
 
-def compared(comparison: Comparison) -> str:
+def compared(first: PredictedRun, second: PredictedRun) -> str:
     """Two profiles side by side, with the difference of each measure."""
-    return "\n\n".join(filter(None, [_columns(comparison_rows(comparison)), _changed_lines(comparison)]))
+    return "\n\n".join(filter(None, [_columns(comparison_rows(first, second)), _changed_lines(first, second)]))
 
 
-def comparison_rows(comparison: Comparison) -> list[tuple[str, list[str]]]:
+def comparison_rows(first: PredictedRun, second: PredictedRun) -> list[tuple[str, list[str]]]:
     """The rows of a comparison: a name, and the cells of both profiles and of their difference; the titles first."""
-    first, second = comparison.first, comparison.second
     rows = [("", [*titles([first, second]), "difference"])]
     for name, show, value in _MEASURES:
         change = _difference(value(first), value(second), points=show(first).endswith("%")) if value else ""
         rows.append((name, [show(first), show(second), change]))
-    rows.append(("speedup", ["", f"{comparison.speedup:.2f} x", ""]))
+    rows.append(("speedup", ["", f"{first.latency / second.latency:.2f} x", ""]))
     for name, shares in _busy_shares([first, second]):
         rows.append((name, [*map(percent, shares), _difference(*shares, points=True)]))
     return rows
 
 
-def measures(comparison: Comparison) -> list[tuple[str, float, float]]:
+def measures(first: PredictedRun, second: PredictedRun) -> list[tuple[str, float, float]]:
     """The measures of a comparison as numbers: a name, that of the first and that of the second profile."""
-    first, second = comparison.first, comparison.second
     rows = [(name, value(first), value(second)) for name, _, value in _MEASURES if value is not None]
     return rows + [(name, one, other) for name, (one, other) in _busy_shares([first, second])]
 
 
-def _busy_shares(profiles: Sequence[Profile]) -> Iterator[tuple[str, tuple[float, ...]]]:
+def _busy_shares(profiles: Sequence[PredictedRun]) -> Iterator[tuple[str, tuple[float, ...]]]:
     """Each engine that one of ``profiles`` uses, with the part of the time in which it is busy in each of them."""
     for name in dict.fromkeys(use.engine for profile in profiles for use in profile.engines):
         yield f"{name} busy", tuple(busy_share(profile, name) for profile in profiles)
 
 
-def _changed_lines(comparison: Comparison) -> str:
+def _changed_lines(first: PredictedRun, second: PredictedRun) -> str:
     """The lines of the kernel whose part of the critical path changed most, if both profiles are of one kernel."""
-    largest = comparison.changed_lines[:LINES]
+    largest = changed_lines(first.lines, second.lines)[:LINES]
     if not largest:
         return ""
     width = max(len(place(span)) for span, _ in largest)
@@ -278,7 +275,7 @@ def _changed_lines(comparison: Comparison) -> str:
     return "\n".join(rows)
 
 
-def busy_share(profile: Profile, engine: str) -> float:
+def busy_share(profile: PredictedRun, engine: str) -> float:
     """The part of the time in which an engine is busy, as the mean of the cores; 0 if nothing runs on it."""
     uses = [use.busy for use in profile.engines if use.engine == engine]
     whole = profile.timeline.ns * len(profile.cores)
@@ -292,7 +289,7 @@ def _difference(first: float, second: float, *, points: bool) -> str:
     return f"{100 * (second - first) / first:+.1f} %" if first else ""
 
 
-_Measure = tuple[str, Callable[["Profile"], str], Callable[["Profile"], float] | None]
+_Measure = tuple[str, Callable[[PredictedRun], str], Callable[[PredictedRun], float] | None]
 _MEASURES: Final[tuple[_Measure, ...]] = (
     ("latency", lambda p: duration(p.latency), lambda p: p.latency),
     ("at best", lambda p: duration(p.interval[0]), lambda p: p.interval[0]),
@@ -302,7 +299,7 @@ _MEASURES: Final[tuple[_Measure, ...]] = (
     ("because of", lambda p: resource_name(p.lower_bound.resource), None),
     ("MFU", lambda p: percent(p.mfu), lambda p: p.mfu),
     ("MBU", lambda p: percent(p.mbu), lambda p: p.mbu),
-    ("FLOP per byte", lambda p: _short(p.intensity), lambda p: p.intensity),
+    ("FLOP per byte", lambda p: short(p.intensity), lambda p: p.intensity),
     ("HBM traffic", lambda p: size(p.hbm_bytes), lambda p: p.hbm_bytes),
     ("SBUF peak", lambda p: f"{p.peak_memory['sbuf']} bytes", lambda p: p.peak_memory["sbuf"]),
     ("PSUM peak", lambda p: f"{p.peak_memory['psum']} bytes", lambda p: p.peak_memory["psum"]),
@@ -319,59 +316,6 @@ def _columns(rows: Iterable[tuple[str, list[str]]]) -> str:
         for name, cells in rows
     ]
     return "\n".join(text.rstrip() for text in texts)
-
-
-def place(span: Span | None) -> str:
-    """A source line, its file relative to the current folder if it lies there."""
-    if span is None:
-        return "(no line)"
-    try:
-        file = os.path.relpath(span.file)
-    except ValueError:  # on another drive
-        file = span.file
-    return f"{Path(span.file).name if file.startswith('..') else file}:{span.line}"
-
-
-def duration(seconds: float) -> str:
-    """A time with three digits and its unit."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= scale:
-            return f"{_three_digits(seconds / scale)} {unit}"
-    return f"{seconds * 1e9:.0f} ns"
-
-
-def percent(part: float) -> str:
-    """A part of 1 in percent."""
-    return f"{100 * part:.1f} %"
-
-
-def size(count_of_bytes: float) -> str:
-    """Bytes in binary units."""
-    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count_of_bytes >= scale:
-            return f"{_three_digits(count_of_bytes / scale)} {unit}"
-    return f"{count_of_bytes:.0f} B"
-
-
-def number(value: float) -> str:
-    """A number with a decimal prefix, which a unit follows."""
-    for prefix, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= scale:
-            return f"{_three_digits(value / scale)} {prefix}"
-    return f"{value:.0f} "
-
-
-def count(many: int, noun: str) -> str:
-    """``many`` and ``noun``, with an s unless it is one."""
-    return f"{many:,} {noun}{'' if many == 1 else 's'}"
-
-
-def _three_digits(value: float) -> str:
-    return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f}"
-
-
-def _short(value: float) -> str:
-    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def _cut(text: str, width: int) -> str:

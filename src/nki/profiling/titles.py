@@ -2,49 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
 
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
+from nki.profiling.predicted_run import PredictedRun
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The origin of a profile: the ``file`` of the kernel, its ``arguments`` by name, and what-if ``changes``."""
-
-    file: str = ""
-    arguments: tuple[tuple[str, str], ...] = ()
-    changes: tuple[tuple[str, float], ...] = ()
-
-    def changed(self, changes: Mapping[str, float]) -> Origin:
-        """The same with further what-if changes."""
-        return replace(self, changes=(*self.changes, *changes.items()))
-
-
-UNKNOWN: Final = Origin()
-"""The origin of a program that no file and no call is known of."""
-
-
-def arguments_of(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Arguments as short texts: shape and dtype of what has them, else the value."""
-    return tuple((name, _shown(value)) for name, value in values.items())
-
-
-def _shown(value: Any) -> str:
-    shape: Any = getattr(value, "shape", None)
-    dtype: Any = getattr(value, "dtype", None)
-    if isinstance(shape, Sequence) and dtype is not None:
-        sizes = cast("Sequence[int]", shape)
-        names = (getattr(dtype, name, "") for name in ("name", "__name__"))
-        return f"{'x'.join(map(str, sizes))}:{next(filter(None, names), str(dtype).rpartition('.')[2])}"
-    text = repr(value)
-    return text if len(text) <= 40 else text[:39] + "…"
-
-
-def titles(profiles: Sequence[Profile]) -> list[str]:
+def titles(profiles: Sequence[PredictedRun]) -> list[str]:
     """A title for each profile, all of them different: kernel and target, and if these are the same also the file, the
     cores or the arguments, whichever differs; of a what-if its changes; a number as the last resort.
     """
@@ -85,7 +49,7 @@ def _differ(values: Sequence[object]) -> bool:
     return len(set(values)) > 1
 
 
-def _arguments(profiles: Sequence[Profile], n: int) -> str:
+def _arguments(profiles: Sequence[PredictedRun], n: int) -> str:
     """The arguments of one profile that others have not, in brackets."""
     others = [set(each.origin.arguments) for each in profiles]
     own = [(name, value) for name, value in profiles[n].origin.arguments if not all((name, value) in o for o in others)]

@@ -11,22 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from nki.base.profile_errors import ProfileFileError
 from nki.cost.replay import Cause
+from nki.profiling.amounts import place
 from nki.profiling.engine_rows import TITLES
 from nki.profiling.measures import engine_of
 from nki.profiling.packages import needed
 from nki.profiling.parquet_events import Rows, operands
 from nki.profiling.parquet_samples import throughput
+from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.summary import SOURCE
-from nki.profiling.text import place
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
 
 _SEQUENCE: Final = 1
 _PIECE: Final = 4096
@@ -39,7 +37,7 @@ _MEETING_FLOW: Final = 1 << 33
 """Flows from core to core have identifiers from here on."""
 
 
-def write(profile: Profile, path: Path) -> Path:
+def write(profile: PredictedRun, path: Path) -> Path:
     """Write the trace to ``path``.
 
     Raises :class:`MissingPackageError` without ``perfetto``, :class:`ProfileFileError` if the file cannot be written.
@@ -53,12 +51,12 @@ def write(profile: Profile, path: Path) -> Path:
     return path
 
 
-def trace(profile: Profile) -> bytes:
+def trace(profile: PredictedRun) -> bytes:
     """The trace as a serialised ``perfetto.protos.Trace``."""
     return b"".join(_pieces(profile))
 
 
-def _pieces(profile: Profile) -> list[bytes]:
+def _pieces(profile: PredictedRun) -> list[bytes]:
     """The trace in pieces, each of which is a serialised trace; one behind the other they are the whole."""
     builder = needed("perfetto.trace_builder.proto_builder", "perfetto", "to_trace").TraceProtoBuilder
     protos = needed("perfetto.protos.perfetto.trace.perfetto_trace_pb2", "perfetto", "to_trace")

@@ -12,7 +12,7 @@ import torch
 import nki
 import nki.torch
 from nki.base.errors import NkiError
-from nki.compiler import model_file
+from nki.compilation import model_file
 from nki.frameworks import embedded
 from nki.frameworks.kernel import remember
 from tests.frameworks.kernels import add, moved, scale_in_place, sum_and_scaled

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from nki.ir.types import Access
-
-if TYPE_CHECKING:
-    from nki.ir.instruction import Inst
 
 
 class Step(NamedTuple):
@@ -46,7 +43,7 @@ class Combination(NamedTuple):
     if they are others.
     """
 
-    inst: Inst
+    inst: Any
     advice: str
     older_advice: str = ""
 
@@ -67,8 +64,8 @@ class Combining:
     """The instruction that scales as well, where this one reads the result of a scaling through the access."""
     with_row_sum: Callable[[Any, RowSum], Combination | None] = _never
     """The instruction that adds up its results as well."""
-    by_column: Callable[[Any], Inst | None] = _never
-    """The instruction that takes one number a partition in place of a tile that repeats it."""
+    by_column: Callable[[Any], Any] = _never
+    """The instruction that takes one number a partition in place of a tile that repeats it, or None."""
 
 
 NONE = Combining()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nki.analysis.tile_values import filled_again
 from nki.analysis.value_numbers import is_pure, repeated_instructions
@@ -16,10 +15,8 @@ from nki.ir.types import Buffer, Tensor
 from nki.passes.renaming import renamed_instruction
 from nki.profiling.changes.rewriting import Rewriting, tile_like, with_instructions
 from nki.profiling.measures import LEAST_WORTH
+from nki.profiling.predicted_run import PredictedRun
 from nki.sim.timing import Timeline
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
 
 _Value = tuple[Tensor, int]
 """A tile, and the number of the value that it holds."""
@@ -36,7 +33,7 @@ class ComputedAgain(Rewriting):
     def evidence(self) -> str:
         return f"{self.count('instruction')} compute from the same data what others, or earlier rounds, have computed"
 
-    def timed(self, profile: Profile) -> Timeline | None:
+    def timed(self, profile: PredictedRun) -> Timeline | None:
         critical = sum(step.ns for step in profile.critical_path if not profile.cores[step.core].is_dma[step.row])
         return super().timed(profile) if critical > LEAST_WORTH * profile.latency * 1e9 else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nki.base.source import Span
 from nki.ir.estimate import Estimate
@@ -13,11 +13,9 @@ from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Form, is_row_indexed
 from nki.isa.tables.enums import engine
 from nki.profiling.measures import LEAST_WORTH
+from nki.profiling.predicted_run import PredictedRun
 from nki.sim.timing import Revision, TimedCore, Timeline
 from nki.target.model import Target
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
 
 MOST_REORDERED = 4096
 """Instructions of a program up to which the changed kernel gets an order of its own, which takes longest."""
@@ -100,7 +98,7 @@ class Change(Revision):
         names = sorted({pair[0].name for each in self.found if (pair := hbm_side(each.inst))})
         return ", ".join(f"'{name}'" for name in names[:3]) + (", …" if len(names) > 3 else "")
 
-    def timed(self, profile: Profile) -> Timeline | None:
+    def timed(self, profile: PredictedRun) -> Timeline | None:
         """The timing of the changed kernel; None if the change is about nothing."""
         revised = self.revised(profile)
         if not self.found:
@@ -112,7 +110,7 @@ class Change(Revision):
         reordered = profile.timed.run(profile.target, revised, reorder=True)
         return min(timeline, reordered, key=lambda each: each.ns)
 
-    def revised(self, profile: Profile) -> Revision:
+    def revised(self, profile: PredictedRun) -> Revision:
         """The change of the instructions of ``profile``, which are asked about once: here, and in no replay."""
         revised = _Revised()
         for timed, events in zip(profile.timed.cores, profile.cores, strict=True):

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nki.analysis.access_pattern import pattern_of
 from nki.ir.declaration.combining import NONE, Combination, Scaling
@@ -21,11 +21,9 @@ from nki.ir.types import Access, Tensor
 from nki.passes.scheduling.engine_assignment import candidates
 from nki.profiling.changes.change import BETA_1, Change, on_engine, span, without_time
 from nki.profiling.measures import LEAST_WORTH
+from nki.profiling.predicted_run import PredictedRun
 from nki.sim.timing import NO_QUEUE, Block, Part, Revision, TimedCore
 from nki.target.model import Target
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
 
 _MOST_USES = 256
 """Uses of a tensor behind an instruction that are looked at; beyond, its result counts as used by others."""
@@ -218,7 +216,7 @@ class FewElements(Change):
                     self._merge(core, _independent(block, numbers), elements, result)
         return result
 
-    def revised(self, profile: Profile) -> Revision:
+    def revised(self, profile: PredictedRun) -> Revision:
         self.least = LEAST_WORTH * profile.latency * 1e9
         return super().revised(profile)
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.ir.estimate import Estimate
 from nki.ir.types import Tensor
+from nki.profiling.amounts import size
 from nki.profiling.changes.change import Change, hbm_side, writes
 from nki.profiling.changes.reloads import GONE, peak
-from nki.profiling.text import size
+from nki.profiling.predicted_run import PredictedRun
 from nki.sim.timing import Revision, TimedCore
 from nki.target.model import Target
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
 
 _Window = tuple[Tensor, AccessPattern]
 
@@ -45,7 +42,7 @@ class ThroughHbm(Change):
         moved = f"{self.count('transfer')} store parts of {self.tensors()} and load them again, {size(self.bytes)}"
         return f"{moved}: all need {size(self.kept)} of each partition of SBUF, and {size(self.free)} are free"
 
-    def revised(self, profile: Profile) -> Revision:
+    def revised(self, profile: PredictedRun) -> Revision:
         if len(profile.cores) > 1:
             return Revision()  # cores may pass each other what they store
         self.free = max(0, self.target.sbuf_usable_partition_bytes - profile.peak_memory["sbuf"])

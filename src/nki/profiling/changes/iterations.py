@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nki.base.source import Span
 from nki.cost.replay import Replay, run
@@ -14,11 +13,9 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import For
 from nki.ir.types import Buffer, Tensor
 from nki.profiling.changes.change import Found
+from nki.profiling.predicted_run import PredictedRun
 from nki.sim.timing import Block, Part, Repeated, loop_count
 from nki.target.model import Target
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
 
 TOGETHER = 4
 """Iterations that become one, if there are so many and their tiles fit."""
@@ -46,7 +43,7 @@ class SerialLoop:
         return self.count * (self.now - self.then) * 1e-9
 
 
-def serial_loops(profile: Profile) -> Iterator[SerialLoop]:
+def serial_loops(profile: PredictedRun) -> Iterator[SerialLoop]:
     """The innermost loops of ``profile`` whose iterations need nothing of each other, on the slowest core.
 
     Both times are of a replay in which the loop has run before: one iteration, and several as one, each in tiles of
@@ -97,7 +94,7 @@ def _needs_the_one_before(loop: For, instructions: Collection[Inst]) -> bool:
     return False
 
 
-def _room(profile: Profile, instructions: Collection[Inst]) -> int:
+def _room(profile: PredictedRun, instructions: Collection[Inst]) -> int:
     """The iterations whose tiles fit on chip at once."""
     target = profile.target
     most = {Buffer.sbuf: target.sbuf_usable_partition_bytes, Buffer.psum: target.psum_partition_bytes}

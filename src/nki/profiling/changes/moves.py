@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from nki.base.source import Span
 from nki.ir.estimate import Estimate
@@ -19,18 +19,16 @@ from nki.profiling.changes.change import MOST_LINES, MOST_REORDERED, Change, Fou
 from nki.profiling.changes.computing import moves_data
 from nki.profiling.changes.rewriting import Rewriting, with_instructions
 from nki.profiling.measures import LEAST_WORTH
+from nki.profiling.predicted_run import PredictedRun
 from nki.sim.timing import Revision, TimedCore, Timeline
 from nki.target.model import Target
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
 
 NAMES = {"vector": "Vector", "scalar": "Scalar", "gpsimd": "GpSimd"}
 LEAST_PART = Fraction(1, 4)
 """The instructions of a line of which a part moves: at least one of four."""
 
 
-def _busy(profile: Profile, name: str) -> float:
+def _busy(profile: PredictedRun, name: str) -> float:
     """The ns for which the engine ``name`` works, on all cores."""
     return sum(use.busy for use in profile.engines if use.engine == name)
 
@@ -93,7 +91,7 @@ class OnOtherEngine(Rewriting):
         why = "GpSimd is for what no other engine can" if self.source == "gpsimd" else "both then work at one time"
         return f"write engine=nisa.engine.{self.goal}: {', '.join(where)}; {why}"
 
-    def timed(self, profile: Profile) -> Timeline | None:
+    def timed(self, profile: PredictedRun) -> Timeline | None:
         best: tuple[float, Timeline, dict[Span | None, _Line], list[Found]] | None = None
         for moving in self._choices(profile):
             self.moving, self.found = moving, []
@@ -112,7 +110,7 @@ class OnOtherEngine(Rewriting):
         other = engine[self.goal]
         return with_instructions(core, {id(inst): (inst.replace(engine=other),) for inst in moved}) if moved else core
 
-    def _choices(self, profile: Profile) -> Iterator[dict[Span | None, _Line]]:
+    def _choices(self, profile: PredictedRun) -> Iterator[dict[Span | None, _Line]]:
         """All that may move, by line. In short programs whole rounds are another choice: the same part of each."""
         loads = _Loads(_busy(profile, self.source), _busy(profile, self.goal), 0.0)
         self.surplus = loads.source - loads.goal
@@ -131,7 +129,7 @@ class OnOtherEngine(Rewriting):
             if part >= LEAST_PART and max(loads) < max(_busy(profile, self.source), port):
                 yield {span: replace(line, part=part) for span, line in lines.items()}
 
-    def _is_critical(self, profile: Profile) -> bool:
+    def _is_critical(self, profile: PredictedRun) -> bool:
         """Test if what could move is on the critical path at all: nothing else gains."""
         critical = 0.0
         for step in profile.critical_path:
@@ -143,7 +141,7 @@ class OnOtherEngine(Rewriting):
                 critical += step.ns
         return critical > LEAST_WORTH * profile.latency * 1e9
 
-    def _lines(self, profile: Profile) -> tuple[dict[Span | None, _Line], float]:
+    def _lines(self, profile: PredictedRun) -> tuple[dict[Span | None, _Line], float]:
         """All that could move, by line, and the ns for which the engines keep ports that both use."""
         result: dict[Span | None, _Line] = {}
         kept = {self.source: defaultdict[str, float](float), self.goal: defaultdict[str, float](float)}
@@ -224,7 +222,7 @@ class Eviction(Change):
             f"{self.surplus / 1e3:.1f} us longer than {self.goal}"
         )
 
-    def revised(self, profile: Profile) -> Revision:
+    def revised(self, profile: PredictedRun) -> Revision:
         self.surplus = _busy(profile, self.source) - _busy(profile, self.goal)
         here = there = 0.0
         for core in profile.cores:

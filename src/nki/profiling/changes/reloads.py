@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from nki.analysis.access_pattern import AccessPattern, ByteRanges, pattern_of
 from nki.analysis.byte_sets import ByteSet
@@ -14,13 +13,11 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
 from nki.ir.types import Access, Tensor
+from nki.profiling.amounts import size
 from nki.profiling.changes.change import Change, hbm_side, scaled
-from nki.profiling.text import size
+from nki.profiling.predicted_run import PredictedRun
 from nki.sim.timing import Revision, TimedCore, loop_count
 from nki.target.model import Target
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
 
 GONE = Estimate("dma", 0.0, 0.0, 0.0, 0, "docs", "left out")
 """The estimate of a transfer that does not take place."""
@@ -79,7 +76,7 @@ class Reloads(Change):
         self.bytes = 0
         self.free = self.kept = 0
         """Bytes of a partition that no tile needs at the time of most use, and that the remedy needs."""
-        self.profile: Profile | None = None
+        self.profile: PredictedRun | None = None
         self._unbound: dict[TimedCore, set[int]] = {}
 
     @property
@@ -94,7 +91,7 @@ class Reloads(Change):
             f"{fits}{blocks}"
         )
 
-    def revised(self, profile: Profile) -> Revision:
+    def revised(self, profile: PredictedRun) -> Revision:
         self.profile = profile
         self.free = max(0, self.target.sbuf_usable_partition_bytes - profile.peak_memory["sbuf"])
         return super().revised(profile)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, changed
@@ -13,11 +13,9 @@ from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import Stage
 from nki.ir.types import Tensor
 from nki.profiling.changes.change import Change
+from nki.profiling.predicted_run import PredictedRun
 from nki.sim.timing import Timeline
 from nki.target.model import Target
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +43,7 @@ class Rewriting(Change):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self.profile: Profile | None = None
+        self.profile: PredictedRun | None = None
         self._numbers: dict[int, dict[int, int]] = {}
         """By the rank of a core: the dense number of each instruction in the scheduled program, by identity."""
 
@@ -53,7 +51,7 @@ class Rewriting(Change):
         """``core`` with the change, before its tiles have places; ``core`` itself where there is nothing to change."""
         raise NotImplementedError
 
-    def timed(self, profile: Profile) -> Timeline | None:
+    def timed(self, profile: PredictedRun) -> Timeline | None:
         self.profile = profile
         program = profile.recompiled(_Made(self))
         if program is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.analysis.tile_values import filled_again
@@ -16,11 +15,9 @@ from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Tensor
 from nki.profiling.changes.change import Change, scaled
 from nki.profiling.changes.rewriting import Rewriting, with_instructions
+from nki.profiling.predicted_run import PredictedRun
 from nki.sim.timing import TimedCore, Timeline
 from nki.target.model import Target
-
-if TYPE_CHECKING:
-    from nki.profiling.profile import Profile
 
 
 class Shares(Rewriting):
@@ -43,7 +40,7 @@ class Shares(Rewriting):
         names = ", ".join(f"'{name}'" for name in sorted(self.names))
         return f"each of {self.cores} cores stores the same parts of {names}"
 
-    def timed(self, profile: Profile) -> Timeline | None:
+    def timed(self, profile: PredictedRun) -> Timeline | None:
         stores = [_outputs(core.instructions) for core in profile.cores]
         windows: list[set[tuple[str, AccessPattern]]] = [
             {(access.name, pattern_of(access)) for _, access in of_core} for of_core in stores

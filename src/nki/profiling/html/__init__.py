@@ -11,11 +11,11 @@ import base64
 import hashlib
 from importlib import resources
 
+from nki.profiling.advice import AdvisedRun
 from nki.profiling.html import charts, payload, sections
 from nki.profiling.html.answer import answer
 from nki.profiling.html.markup import Markup, joined, tag
 from nki.profiling.html.source import Listing
-from nki.profiling.profile import Profile
 from nki.profiling.summary import SOURCE
 
 SCRIPTS = (
@@ -54,7 +54,7 @@ KEYS = (
 """Keys of the timeline, with their meaning."""
 
 
-def render(profile: Profile) -> str:
+def render(profile: AdvisedRun) -> str:
     """The report as the text of an HTML file, in UTF-8."""
     listing = Listing(profile)
     script = '(() => {\n"use strict";\n' + "".join(map(_asset, SCRIPTS)) + "})();\n"
@@ -82,7 +82,7 @@ def render(profile: Profile) -> str:
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
-def _body(profile: Profile, listing: Listing) -> Markup:
+def _body(profile: AdvisedRun, listing: Listing) -> Markup:
     source = tag(
         "section",
         tag("h2", "Source", tag("span", "A click on a line highlights its instructions.", class_="note")),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from nki.base.terms import limit
-from nki.profiling.advice import LEAST_WORTH
+from nki.profiling.advice import LEAST_WORTH, AdvisedRun
 from nki.profiling.html.markup import Markup, tag
 from nki.profiling.html.quantities import percent, sentence, time
 from nki.profiling.html.sections import line_buttons, worth
 from nki.profiling.html.source import Listing
 from nki.profiling.latency_parts import BETWEEN, LAUNCH, latency_parts
 from nki.profiling.measures import ENGINES
-from nki.profiling.profile import Profile
 
 CHAIN = "dependences"
 """The lower bound's resource that is no engine: the longest chain of results that need each other."""
@@ -20,7 +19,7 @@ NAMES = {LAUNCH: LAUNCH, BETWEEN: BETWEEN, "dma": "DMA", "gpsimd": "GpSimd"}
 """Parts whose names are not those of their queues with a capital."""
 
 
-def answer(profile: Profile, listing: Listing) -> Markup:
+def answer(profile: AdvisedRun, listing: Listing) -> Markup:
     """The card above the timeline."""
     first = tag("div", tag("h2", "Change first"), *_first(profile, listing), class_="first")
     limit = tag("div", tag("h2", "Limit"), tag("p", _limit(profile)))
@@ -35,7 +34,7 @@ def answer(profile: Profile, listing: Listing) -> Markup:
     )
 
 
-def path_parts(profile: Profile) -> list[tuple[str, float, str]]:
+def path_parts(profile: AdvisedRun) -> list[tuple[str, float, str]]:
     """The parts of the latency: name, ns and class of the colour."""
     return [(_name(part), ns, COLOURS.get(part, f"fill-{part}")) for part, ns in latency_parts(profile)]
 
@@ -56,7 +55,7 @@ def _entry(name: str, ns: float, class_: str) -> Markup:
     return tag("li", mark, f"{name} ", tag("b", time(ns)))
 
 
-def _limit(profile: Profile) -> str:
+def _limit(profile: AdvisedRun) -> str:
     """The reason why the kernel is not faster, in one or two sentences."""
     bound, total = profile.lower_bound, profile.timeline.ns or 1.0
     at_least = time(bound.seconds * 1e9)
@@ -73,7 +72,7 @@ def _limit(profile: Profile) -> str:
     return f"{resource}: {at_least} at least in any order, and {rest}. {most}."
 
 
-def _first(profile: Profile, listing: Listing) -> list[Markup | None]:
+def _first(profile: AdvisedRun, listing: Listing) -> list[Markup | None]:
     entries = sorted(profile.advice, key=lambda each: -each.seconds)
     if not entries:
         none = f"Nothing: no change that the model knows gains {LEAST_WORTH:.0%} of the latency."

@@ -9,7 +9,7 @@ from nki.profiling.html.payload import thinned
 from nki.profiling.html.quantities import percent, rate, size, time
 from nki.profiling.html.sections import card
 from nki.profiling.measures import MemoryUse
-from nki.profiling.profile import Profile
+from nki.profiling.predicted_run import PredictedRun
 
 WIDTH, HEIGHT = 460, 250
 LEFT, RIGHT, TOP, BOTTOM = 62, 18, 14, 34
@@ -36,7 +36,7 @@ class _Logs:
         return [10.0**power for power in range(self.low, self.high + 1)]
 
 
-def roofline(profile: Profile) -> Markup:
+def roofline(profile: PredictedRun) -> Markup:
     """Operations per second over operations per byte: the roofs of the target, and the kernel's point."""
     peak, bandwidth, ridge = profile.peak_flops, profile.peak_bandwidth, profile.ridge
     reached = profile.flops / profile.device_time if profile.device_time else 0.0
@@ -96,7 +96,7 @@ def _axes(xs: _Logs, ys: _Logs) -> list[Markup]:
     return parts
 
 
-def memory(profile: Profile) -> Markup:
+def memory(profile: PredictedRun) -> Markup:
     """Bytes per partition in use over time, with the line of the capacity, for each core and memory."""
     several = len(profile.cores) > 1
     end = profile.timeline.ns or 1.0

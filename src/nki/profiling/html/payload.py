@@ -21,7 +21,7 @@ from nki.ir.types import Access
 from nki.profiling.events import CoreEvents
 from nki.profiling.html.source import Listing
 from nki.profiling.measures import MemoryUse, Step
-from nki.profiling.profile import Profile
+from nki.profiling.predicted_run import PredictedRun
 
 TICK = 0.1
 """Resolution of the times in the report, ns: less than a cycle of any engine."""
@@ -64,7 +64,7 @@ class Names:
         return iter(self.numbers)
 
 
-def encoded(profile: Profile, listing: Listing) -> tuple[str, str]:
+def encoded(profile: PredictedRun, listing: Listing) -> tuple[str, str]:
     """The description, as JSON that may stand in a script element, and the columns in base64."""
     mnemonics, operands, sources = Names(), Names(), Names()
     stream: list[bytes] = []
@@ -92,7 +92,7 @@ def encoded(profile: Profile, listing: Listing) -> tuple[str, str]:
 
 
 def _core(
-    profile: Profile,
+    profile: PredictedRun,
     core: CoreEvents,
     listing: Listing,
     mnemonics: Names,
@@ -122,7 +122,7 @@ def _core(
     }
 
 
-def _meetings(core: CoreEvents, profile: Profile) -> list[tuple[int, int, int]]:
+def _meetings(core: CoreEvents, profile: PredictedRun) -> list[tuple[int, int, int]]:
     """The rows that waited for another core, each with the index and the row of the core that came last."""
     indices = {other.rank: index for index, other in enumerate(profile.cores)}
     return [(row, indices[meeting.last.core], meeting.last.record) for row, meeting in core.waiting_meetings()]
@@ -235,7 +235,7 @@ def _write_path(path: Sequence[Step], indices: Mapping[int, int], stream: list[b
     stream += [varints(zigzag(differences(begins))), varints(ends - begins)]
 
 
-def _curve(use: MemoryUse, profile: Profile) -> dict[str, Any]:
+def _curve(use: MemoryUse, profile: PredictedRun) -> dict[str, Any]:
     times, used = thinned(use)
     return {
         "name": use.memory,

@@ -12,14 +12,14 @@ from nki.profiling.html.markup import Child, Markup, tag
 from nki.profiling.html.quantities import count, digits, percent, rate, sentence, size, time
 from nki.profiling.html.source import Listing
 from nki.profiling.measures import LEAST_WORTH, Cost, EngineUse
-from nki.profiling.profile import Profile
+from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.text import about_spare_loads
 
 STEPS = 12
 """Rows of the table of the longest steps of the critical path."""
 
 
-def head(profile: Profile) -> Markup:
+def head(profile: PredictedRun) -> Markup:
     """The name, the target, and the numbers that one looks at first."""
     fast, slow = (seconds * 1e9 for seconds in profile.interval)
     latency, bound = profile.latency * 1e9, profile.lower_bound
@@ -102,7 +102,7 @@ def line_buttons(lines: Iterable[Span], listing: Listing) -> Markup | None:
     return tag("p", buttons, class_="lines")
 
 
-def engines(profile: Profile) -> Markup:
+def engines(profile: PredictedRun) -> Markup:
     """The table of engines: busy, stalled by cause, idle."""
     several = len(profile.cores) > 1
     indices = {core.rank: index for index, core in enumerate(profile.cores)}
@@ -153,7 +153,7 @@ def _causes(use: EngineUse, core: int) -> list[Child]:
     return parts
 
 
-def transfers(profile: Profile) -> Markup:
+def transfers(profile: PredictedRun) -> Markup:
     """The tables of DMA transfers by size, and of bytes by memory."""
     most = max((row.busy for row in profile.transfers), default=0.0) or 1.0
     rows = [
@@ -182,7 +182,7 @@ def transfers(profile: Profile) -> Markup:
     return card("Transfers by size", [by_size, tag("h3", "Bytes by memory"), by_memory], "transfers")
 
 
-def instructions(profile: Profile) -> Markup:
+def instructions(profile: PredictedRun) -> Markup:
     """The table of instructions by their part of the critical path."""
     path = sum(cost.critical for cost in profile.by_instruction.values()) or 1.0
     rows = [
@@ -204,7 +204,7 @@ def instructions(profile: Profile) -> Markup:
     )
 
 
-def steps(profile: Profile, listing: Listing) -> Markup:
+def steps(profile: PredictedRun, listing: Listing) -> Markup:
     """The table of the longest steps of the critical path."""
     rows: list[Markup] = []
     by_rank = {core.rank: (index, core) for index, core in enumerate(profile.cores)}
@@ -250,7 +250,7 @@ def meaning(name: str) -> str | None:
     return HINTS.get(name) or (known[1] if known else None)
 
 
-def calls(profile: Profile, listing: Listing) -> Markup | None:
+def calls(profile: PredictedRun, listing: Listing) -> Markup | None:
     """The tables of what calls cost: each as a whole, and each line that several calls reach; None without calls."""
     callers = profile.callers
     if not callers.of_call:
@@ -268,7 +268,7 @@ def calls(profile: Profile, listing: Listing) -> Markup | None:
     return card("Calls", parts, "calls")
 
 
-def _cost_row(name: str, cost: Cost, profile: Profile, line: str = "") -> Markup:
+def _cost_row(name: str, cost: Cost, profile: PredictedRun, line: str = "") -> Markup:
     """A row about what a call costs, or what it costs at a line."""
     path = sum(each.critical for each in profile.lines.values()) or 1.0
     first = [tag("th", line, scope="row"), tag("td", name)] if line else [tag("th", name, scope="row")]

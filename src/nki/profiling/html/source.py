@@ -16,7 +16,7 @@ from nki.base.source import Span, is_own
 from nki.profiling.html import quantities
 from nki.profiling.html.markup import Markup, joined, tag
 from nki.profiling.measures import Cost
-from nki.profiling.profile import Profile
+from nki.profiling.predicted_run import PredictedRun
 
 _AROUND = 2
 """Lines shown before and after one that is in no function."""
@@ -49,7 +49,7 @@ class Listing:
     Only files that reports may show are read (:func:`nki.base.source.is_own`).
     """
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: PredictedRun) -> None:
         self.profile = profile
         self.costs: list[Cost] = []
         self.places: list[Place] = []

@@ -191,8 +191,8 @@ def _length(body: Sequence[Statement]) -> int:
 def check(program: Program, target: Target) -> None:
     """Raise the error of the first hazard of ``program`` that every run has, and warn of probable mistakes.
 
-    Hazards that only some data show are none of these: :mod:`nki.compiler.simulated_run` finds them. If reads race with
-    writes that came later, a second replay tells what depends on these reads.
+    Hazards that only some data show are none of these: :mod:`nki.compilation.simulated_run` finds them. If reads race
+    with writes that came later, a second replay tells what depends on these reads.
     """
     launch = Launch(target, carries=program.carries)
     launch.races = CertainRaces(launch.log)

@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar
 import nki.language
 from nki.frontend.site import Site
 from nki.language.advice.beta1.formulas import UnknownFormError
+from nki.language.advice.beta1.parsed import keys_of
 from nki.language.advice.beta1.rewriting import Rewriter
 from nki.language.advice.beta1.scope import NL, Scope, scope_at, scope_before, statements
-from nki.language.advice.beta1.subscripts import keys_of
 from nki.language.advice.beta1.tile_masks import advise_tile_mask
 
 _SHOWN: Final = 6

@@ -5,20 +5,19 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nki.base.dtype import DType
 from nki.language.advice.beta1.addresses import address, block_indices
 from nki.language.advice.beta1.formulas import Bounds
-
-if TYPE_CHECKING:
-    from nki.language.advice.beta1.rewriting import Rewriter
+from nki.language.advice.beta1.operand_rewriting import OperandRewriter
+from nki.language.advice.beta1.parsed import expression
 
 _ALLOCATORS: Final = ("nki.compiler.", "nki.language.sbuf.", "nki.language.psum.")
 """Their module; the migration guide of the vendor also writes them as attributes of the buffers."""
 
 
-def allocation(rewriter: Rewriter, node: ast.Call) -> ast.expr:
+def allocation(rewriter: OperandRewriter, node: ast.Call) -> ast.expr:
     """``nl.ndarray`` and the like: block dimensions are lists of tensors, ``par_dim`` a number."""
     shape = next((k.value for k in node.keywords if k.arg == "shape"), next(iter(node.args[:1]), None))
     blocks = rewriter.scope.blocks(shape)
@@ -39,16 +38,16 @@ def allocation(rewriter: Rewriter, node: ast.Call) -> ast.expr:
         keywords.append(ast.keyword("buffer", _buffer(rewriter, buffer)))
     at = _address(rewriter, buffer, indices, ast.Call(node.func, args, keywords)) if "address" in parameters else None
     if at is not None:
-        keywords.append(ast.keyword("address", ast.parse(at, mode="eval").body))
+        keywords.append(ast.keyword("address", expression(at)))
     else:
         indices = ["_"] * len(sizes)
     new: ast.expr = ast.Call(node.func, args, keywords)
     for name, size in zip(reversed(indices), reversed(sizes), strict=True):
-        new = ast.parse(f"[{ast.unparse(new)} for {name} in range({size})]", mode="eval").body
+        new = expression(f"[{ast.unparse(new)} for {name} in range({size})]")
     return new
 
 
-def _address(rewriter: Rewriter, buffer: ast.expr | None, indices: list[str], new: ast.Call) -> str | None:
+def _address(rewriter: OperandRewriter, buffer: ast.expr | None, indices: list[str], new: ast.Call) -> str | None:
     """The address that an allocator of ``nki.compiler`` gave to the tile, as far as the source tells."""
     full = rewriter.scope.full(buffer.func) if isinstance(buffer, ast.Call) else ""
     if not isinstance(buffer, ast.Call) or not full.startswith(_ALLOCATORS):
@@ -67,7 +66,7 @@ def itemsize(dtype: str) -> str:
     return str(known.itemsize) if isinstance(known, DType) else f"{dtype}.itemsize"
 
 
-def _buffer(rewriter: Rewriter, node: ast.expr) -> ast.expr:
+def _buffer(rewriter: OperandRewriter, node: ast.expr) -> ast.expr:
     """The buffer; that of an allocator of ``nki.compiler``."""
     match node:
         case ast.Call(func=function) if rewriter.scope.full(function).startswith(_ALLOCATORS):

@@ -7,41 +7,27 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
-from typing import Any, Final, cast
-
-import numpy as np
+from typing import Any, Final
 
 import nki.isa as nisa_module
-from nki.isa.tables.operators import OPS
 from nki.language.advice.beta1 import allocations, conditions, subscripts
 from nki.language.advice.beta1.allocations import parameters_of
-from nki.language.advice.beta1.dense import Group, groups_in
+from nki.language.advice.beta1.dense import groups_in
 from nki.language.advice.beta1.formulas import Bounds, UnknownFormError, bounds_of
-from nki.language.advice.beta1.results import NUMPY_OPERATORS, bound, buffer_of, shape_and_dtype
-from nki.language.advice.beta1.scope import NISA, NL, Memory, Scope
-from nki.language.advice.expressions import OPERATORS, dtype_name
-from nki.language.releases.removed_names import TENSORS, is_number
+from nki.language.advice.beta1.operand_rewriting import OperandRewriter
+from nki.language.advice.beta1.parsed import expression
+from nki.language.advice.beta1.results import bound, buffer_of, shape_and_dtype
+from nki.language.advice.beta1.scope import NISA, NL, Memory
+from nki.language.advice.expressions import OPERATORS
 
 _CREATE: Final = ("ndarray", "zeros", "ones", "full", "rand", "empty_like", "zeros_like")
 _UNUSED: Final = frozenset({"mask", "lazy_initialization", "precise_schedule", "kernel_return"})
 """Keywords that no function has today."""
-_COLUMNS: Final = frozenset({"bias", "scale", "operand0", "operand1", "bound0", "bound1", "reduce_res"})
-"""Parameters that take one number per partition."""
 _CONTEXTS: Final = ("multi_buffer", "allocation_scope")
 
 
-class Rewriter(ast.NodeTransformer):
-    """Rewrites one statement; ``lines`` are the statements that go before it."""
-
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-        self.nl = scope.alias("nki.language", "nl")
-        self.nisa = scope.alias("nki.isa", "nisa")
-        self.lines: list[str] = []
-        self.bounds = Bounds()
-        self.conditions: list[str] = []
-        self.groups: tuple[Group, ...] = ()
-        """Axes of the statement that are one axis of the new one."""
+class Rewriter(OperandRewriter):
+    """Rewrites one statement."""
 
     # -- statements -------------------------------------------------------------------------------------------------
 
@@ -82,11 +68,37 @@ class Rewriter(ast.NodeTransformer):
                 result = self.result(value, into)
                 return "" if result == name else f"{name} = {result}"
             case ast.Subscript(), ast.Call() if self.masked_by_several(value):
-                return conditions.masked(self, target, value)
+                return self._masked(target, value)
             case ast.Subscript(), _ if self.scope.memory(target) is not None:
                 return self._write(target, value)
             case _:
                 return ast.unparse(ast.Assign([copy.deepcopy(target)], self.visit(copy.deepcopy(value)), lineno=0))
+
+    def _masked(self, target: ast.expr, value: ast.Call) -> str:
+        """``t[…] = f(…, mask=i >= j)``: the result, a tile of truth values, and a predicated copy."""
+        nl, nisa = self.nl, self.nisa
+        mask = self.scope.mask(next(k.value for k in value.keywords if k.arg == "mask"))
+        parts = mask or ()
+        bounds = bounds_of(parts)
+        if len(parts) != 1 or bounds.conditions or len(bounds.several) != 1:
+            raise UnknownFormError
+        plain = ast.Call(value.func, value.args, [k for k in value.keywords if k.arg != "mask"])
+        to = self.destination(target)
+        source, inside = self.fresh("masked"), self.fresh("inside")
+        if self.scope.full(plain.func) == NL + "copy" and len(plain.args) == 1:
+            source = self.text(plain.args[0])
+        elif self.returns_result(plain):
+            self.result(plain, source)
+        else:
+            self.lines.append(f"{source} = {self.text(plain)}")
+        pattern, shape = conditions.pattern_of(parts[0].difference)
+        self.lines += [
+            f"{inside} = {nl}.ndarray(({', '.join(shape)}), {nl}.uint8, buffer={nl}.sbuf)",
+            f"{nisa}.memset({inside}, 1)",
+            f"{nisa}.affine_select({inside}, {pattern}, on_true_tile={inside}, on_false_value=0, "
+            f"cmp_op={nl}.{conditions.OPS[parts[0].op]})",
+        ]
+        return f"{nisa}.tensor_copy_predicated(dst={to}, src={source}, predicate={inside})"
 
     def _combined(self, name: str, value: ast.Call, added: ast.expr) -> str:
         op = next((k.value for k in value.keywords if k.arg == "op"), value.args[1] if len(value.args) > 1 else None)
@@ -128,25 +140,6 @@ class Rewriter(ast.NodeTransformer):
                     code = f"{self.nl}.copy({code})" if source.buffer == "psum" else code
                     return f"{self.nisa}.dma_copy(dst={to}, src={code})"
                 return f"{self.nisa}.tensor_copy(dst={to}, src={code})"
-
-    def destination(self, target: ast.expr, bounds: Bounds | None = None) -> str:
-        """The code of an assigned subscript, cut to the mask of what is assigned; ``t`` for ``t[...]``."""
-        if not isinstance(target, ast.Subscript):
-            return self.text(target)
-        keys = subscripts.keys_of(target)
-        whole = all(
-            (isinstance(key, ast.Constant) and key.value is ...)
-            or (isinstance(key, ast.Slice) and key.lower is key.upper is key.step is None)
-            for key in keys
-        )
-        return self.operand(target.value if whole else target, bounds or Bounds())
-
-    def operand(self, node: ast.expr, bounds: Bounds) -> str:
-        """The code of a tensor within the limits of a mask."""
-        before, self.bounds = self.bounds, bounds
-        code = ast.unparse(self._limited(self.visit(copy.deepcopy(node)), node, columns=True))
-        self.bounds = before
-        return code
 
     def _update(self, node: ast.AugAssign, target: ast.expr, op: ast.operator, value: ast.expr) -> str:
         """``t += value``: a sum of products in PSUM, or an instruction that updates ``t`` where it lies."""
@@ -217,7 +210,7 @@ class Rewriter(ast.NodeTransformer):
             inner = f"{self.nl}.full({dst}.shape, {inner}, {dst}.dtype)"
         elif memory is not None and memory.buffer == "psum":
             inner = f"{self.nl}.copy({inner})"
-        new = _expression(inner)
+        new = expression(inner)
         if held is not None:
             held.value = new
         else:
@@ -235,33 +228,6 @@ class Rewriter(ast.NodeTransformer):
         raise UnknownFormError
 
     # -- results of instructions ------------------------------------------------------------------------------------
-
-    def returns_result(self, call: ast.Call) -> bool:
-        """True for a call of an instruction in the form of Beta 1, without destination."""
-        full = self.scope.full(call.func)
-        function = getattr(nisa_module, full.removeprefix(NISA), None) if full.startswith(NISA) else None
-        if not callable(function) or any(k.arg == "dst" for k in call.keywords):
-            return False
-        try:
-            signature = inspect.signature(function)
-            if next(iter(signature.parameters), "") != "dst":
-                return False
-            named = [k.arg for k in call.keywords if k.arg in signature.parameters]
-            given = signature.bind(*call.args, **dict.fromkeys(cast("list[str]", named))).arguments
-        except TypeError:
-            return True
-        return any(isinstance(node := given.get(each), ast.expr) and self.is_no_tensor(each, node) for each in TENSORS)
-
-    def instruction(self, call: ast.Call) -> str:
-        """The name of the instruction that a call is of."""
-        return self.scope.full(call.func).removeprefix(NISA)
-
-    def is_no_tensor(self, parameter: str, node: ast.expr) -> bool:
-        """True for a shape, a number, an index and an operator."""
-        package, _, name = self.scope.full(node).rpartition(".")
-        number = isinstance(node, ast.Constant) and is_number(parameter, node.value)
-        plain = isinstance(node, ast.Tuple | ast.List) or number or self.scope.is_index(node)
-        return plain or (package in ("numpy", "nki.language") and name != "")
 
     def result(self, call: ast.Call, into: str) -> str:
         """Allocate the tile ``into`` for the result of an instruction and write there; the name of the tile."""
@@ -285,17 +251,6 @@ class Rewriter(ast.NodeTransformer):
         self.lines.append(self.into(call, into, visited=True))
         return into
 
-    def argument(self, parameter: str, node: ast.expr, bounds: Bounds) -> ast.expr:
-        before, self.bounds = self.bounds, bounds
-        if parameter == "dtype":
-            new = self.dtype(node)
-        elif parameter.startswith(("op", "reduce_op", "comp")) and not parameter.startswith("operand"):
-            new = self.operator(node)
-        else:
-            new = self._limited(self.visit(copy.deepcopy(node)), node, columns=parameter not in _COLUMNS)
-        self.bounds = before
-        return new
-
     def _with_visited(self, call: ast.Call, name: str, visited: dict[str, ast.expr]) -> ast.Call:
         order = [key for key, node in bound(call, name).items() if any(node is arg for arg in call.args)]
         args = [visited[key] for key in order]
@@ -315,7 +270,7 @@ class Rewriter(ast.NodeTransformer):
             call = self._with_visited(call, name, given)
         parameters = inspect.signature(getattr(nisa_module, name)).parameters
         keywords = [k for k in call.keywords if k.arg in parameters]
-        return ast.unparse(ast.Call(call.func, [_expression(to), *call.args], keywords))
+        return ast.unparse(ast.Call(call.func, [expression(to), *call.args], keywords))
 
     def _filled(self, call: ast.Call) -> str:
         given = bound(call, "memset")
@@ -325,62 +280,6 @@ class Rewriter(ast.NodeTransformer):
         return f"{self.nl}.full({self.text(given['shape'])}, {ast.unparse(given['value'])}, {dtype})"
 
     # -- expressions ------------------------------------------------------------------------------------------------
-
-    def text(self, node: ast.expr) -> str:
-        """The code of an expression of today."""
-        return ast.unparse(self.visit(copy.deepcopy(node)))
-
-    def fresh(self, name: str) -> str:
-        """A name that the function does not have."""
-        found = next(n for n in (name, *(f"{name}_{k}" for k in range(2, 99))) if n not in self.scope.taken)
-        self.scope.taken.add(found)
-        return found
-
-    def bounded(self, call: ast.Call) -> Bounds:
-        """The limits of the mask of a call; conditions without a variable go to an ``if`` around the statement."""
-        node = next((k.value for k in call.keywords if k.arg == "mask"), None)
-        mask = self.scope.mask(node)
-        if mask is None:
-            raise UnknownFormError
-        bounds = bounds_of(mask)
-        if bounds.several:
-            raise UnknownFormError
-        self.conditions += bounds.conditions
-        return bounds
-
-    def masked_by_several(self, call: ast.Call) -> bool:
-        """True if the mask of a call compares index tiles with each other, so that no slice expresses it."""
-        node = next((k.value for k in call.keywords if k.arg == "mask"), None)
-        mask = self.scope.mask(node)
-        return mask is not None and bool(bounds_of(mask).several)
-
-    def _limited(self, new: ast.expr, old: ast.expr, *, columns: bool) -> ast.expr:
-        """A whole tile, cut to the mask; other operands as they are."""
-        memory = self.scope.memory(old)
-        whole = isinstance(old, ast.Name) or (isinstance(old, ast.Subscript) and "..." in ast.unparse(old.slice))
-        if memory is None or not whole or memory.blocks or not (self.bounds.lower or self.bounds.upper):
-            return new
-        return subscripts.cut(new.value if isinstance(new, ast.Subscript) else new, self.bounds, columns=columns)
-
-    def operator(self, node: ast.expr) -> ast.expr:
-        """An operator of NumPy, which Beta 1 took, as that of ``nl``."""
-        package, _, name = self.scope.full(node).rpartition(".")
-        name = NUMPY_OPERATORS.get(name, name)
-        return ast.Attribute(ast.Name(self.nl), name) if package == "numpy" and name in OPS else node
-
-    def dtype(self, node: ast.expr) -> ast.expr:
-        """A dtype of NumPy, or text, as that of ``nl``."""
-        package, _, name = self.scope.full(node).rpartition(".")
-        if package == "numpy":
-            name = dtype_name(getattr(np, name, name))
-            return ast.Attribute(ast.Name(self.nl), name) if name else node
-        match node:
-            case ast.Constant(value=str(text)) if dtype_name(text):
-                return ast.Attribute(ast.Name(self.nl), dtype_name(text))
-            case ast.Call(args=[inner]) if self.scope.full(node.func) == "numpy.dtype":
-                return self.dtype(inner)
-            case _:
-                return node
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         """An index as slices, lists and views."""
@@ -430,8 +329,8 @@ class Rewriter(ast.NodeTransformer):
             return self.visit(node.args[0])
         if self.returns_result(node):
             if name == "memset":
-                return _expression(self._filled(node))
-            return _expression(self.result(node, self.fresh("tile")))
+                return expression(self._filled(node))
+            return expression(self.result(node, self.fresh("tile")))
         if package + "." == NL and name in _CREATE:
             return allocations.allocation(self, node)
         match node.func:
@@ -458,12 +357,6 @@ class Rewriter(ast.NodeTransformer):
             keywords.append(ast.keyword(renamed, self.argument(str(renamed), k.value, mine)))
         return ast.Call(node.func, args, keywords)
 
-    def positional(self, node: ast.expr, bounds: Bounds) -> ast.expr:
-        """A positional argument: an operator or dtype of NumPy, or a tensor."""
-        new = self.operator(node)
-        new = self.dtype(node) if new is node else new
-        return self.argument("", node, bounds) if new is node else new
-
     def _method(self, node: ast.Call, owner: ast.expr, name: str) -> Any:
         match name:
             case "broadcast_to" if node.args or node.keywords:
@@ -482,10 +375,6 @@ class Rewriter(ast.NodeTransformer):
 
 def _index_text(node: ast.expr) -> str:
     return ast.unparse(node.slice) if isinstance(node, ast.Subscript) else ""
-
-
-def _expression(code: str) -> Any:
-    return ast.parse(code, mode="eval").body
 
 
 __all__ = ["Rewriter"]

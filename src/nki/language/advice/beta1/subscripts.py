@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
 
 from nki.language.advice.beta1.dense import group_of, joined
 from nki.language.advice.beta1.formulas import (
@@ -17,17 +16,11 @@ from nki.language.advice.beta1.formulas import (
     sliced,
     times,
 )
-
-if TYPE_CHECKING:
-    from nki.language.advice.beta1.rewriting import Rewriter
-
-
-def keys_of(node: ast.Subscript) -> list[ast.expr]:
-    """The keys of a subscript."""
-    return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+from nki.language.advice.beta1.operand_rewriting import OperandRewriter
+from nki.language.advice.beta1.parsed import expression, keys_of, subscript
 
 
-def indexed(rewriter: Rewriter, node: ast.Subscript) -> ast.expr | None:
+def indexed(rewriter: OperandRewriter, node: ast.Subscript) -> ast.expr | None:
     """The subscript in today's form; None if it is that already."""
     scope, keys = rewriter.scope, keys_of(node)
     memory = scope.memory(node.value)
@@ -44,15 +37,15 @@ def indexed(rewriter: Rewriter, node: ast.Subscript) -> ast.expr | None:
         return _dynamic(rewriter, owner, keys, gathered)
     if not tiles:
         full = all(isinstance(key, ast.Slice) and key.lower is key.upper is key.step is None for key in keys)
-        return owner if full or not keys else _subscript(owner, [ast.unparse(key) for key in keys])
+        return owner if full or not keys else subscript(owner, [ast.unparse(key) for key in keys])
     indices = [_as_index(rewriter, key) for key in keys]
     texts = _slices(rewriter, keys, indices)
     if texts is not None:
-        return _subscript(owner, texts)
+        return subscript(owner, texts)
     return _reshaped(rewriter, owner, indices) or _strided(rewriter, owner, indices)
 
 
-def _moved(rewriter: Rewriter, key: ast.expr) -> tuple[ast.expr, Index] | None:
+def _moved(rewriter: OperandRewriter, key: ast.expr) -> tuple[ast.expr, Index] | None:
     """The tile in ``tile`` or ``tile + index``, a place that is known only when the kernel runs, and the index."""
     scope = rewriter.scope
     match key:
@@ -66,7 +59,7 @@ def _moved(rewriter: Rewriter, key: ast.expr) -> tuple[ast.expr, Index] | None:
             return (key, Index()) if scope.memory(key) is not None else None
 
 
-def _dynamic(rewriter: Rewriter, owner: ast.expr, keys: list[ast.expr], place: int) -> ast.expr | None:
+def _dynamic(rewriter: OperandRewriter, owner: ast.expr, keys: list[ast.expr], place: int) -> ast.expr | None:
     """A subscript with a tile: with rows beside it the tile is one number, else it has an index for each row."""
     found = _moved(rewriter, keys[place])
     if found is None:
@@ -94,17 +87,17 @@ def _dynamic(rewriter: Rewriter, owner: ast.expr, keys: list[ast.expr], place: i
     return _strided(rewriter, owner, indices, f", vector_offset={code}, indirect_dim=0")
 
 
-def _selected(rewriter: Rewriter, owner: ast.expr, slices: list[str], place: int, tile: ast.expr) -> ast.expr:
+def _selected(rewriter: OperandRewriter, owner: ast.expr, slices: list[str], place: int, tile: ast.expr) -> ast.expr:
     """A tile beside slices: the block that it names, or with one slice the rows."""
     if len(slices) > 1:
         code = ast.unparse(rewriter.visit(_as_tile(tile)))
-        return _subscript(_expression(f"{ast.unparse(owner)}.select({place}, {code})"), slices)
+        return subscript(expression(f"{ast.unparse(owner)}.select({place}, {code})"), slices)
     texts = [*slices[:place], ":", *slices[place:]]
-    code = f"{ast.unparse(_subscript(owner, texts))}.vector_select({place}, {ast.unparse(rewriter.visit(tile))})"
-    return _expression(code)
+    code = f"{ast.unparse(subscript(owner, texts))}.vector_select({place}, {ast.unparse(rewriter.visit(tile))})"
+    return expression(code)
 
 
-def _as_index(rewriter: Rewriter, key: ast.expr) -> Index | None:
+def _as_index(rewriter: OperandRewriter, key: ast.expr) -> Index | None:
     index = None if isinstance(key, ast.Slice) else rewriter.scope.index(key)
     return joined(index, rewriter.groups) if index is not None and index.steps else index
 
@@ -116,7 +109,7 @@ def _as_tile(node: ast.expr) -> ast.expr:
         return node
     if any(isinstance(key, ast.Constant) and not isinstance(key.value, int) for key in keys):
         return node
-    return _subscript(node.value, [f"{ast.unparse(key)}:{plus(ast.unparse(key), '1')}" for key in keys])
+    return subscript(node.value, [f"{ast.unparse(key)}:{plus(ast.unparse(key), '1')}" for key in keys])
 
 
 def _limited(owner: ast.expr, keys: list[ast.expr], bounds: Bounds) -> ast.expr | None:
@@ -141,10 +134,10 @@ def _limited(owner: ast.expr, keys: list[ast.expr], bounds: Bounds) -> ast.expr 
         if text is None or key.step is not None or not (whole or same(stop or "0", plus(start, variable.size))):
             raise UnknownFormError
         texts.append(text)
-    return _subscript(owner, texts)
+    return subscript(owner, texts)
 
 
-def _slices(rewriter: Rewriter, keys: list[ast.expr], indices: list[Index | None]) -> list[str] | None:
+def _slices(rewriter: OperandRewriter, keys: list[ast.expr], indices: list[Index | None]) -> list[str] | None:
     """The keys as slices, if each holds one variable at most and they stand in the order of the axes."""
     axes = [v.axis for index in indices if index is not None for v in index.steps]
     if axes != sorted(axes) or len(axes) != len(set(axes)):
@@ -170,7 +163,7 @@ def _slices(rewriter: Rewriter, keys: list[ast.expr], indices: list[Index | None
     return texts[::-1]
 
 
-def _reshaped(rewriter: Rewriter, owner: ast.expr, indices: list[Index | None]) -> ast.expr | None:
+def _reshaped(rewriter: OperandRewriter, owner: ast.expr, indices: list[Index | None]) -> ast.expr | None:
     """Slices in the shape of the index, where several of its variables step through a dimension without gaps."""
     known = [index for index in indices if index is not None]
     variables = [v for index in known for v in index.steps]
@@ -188,10 +181,12 @@ def _reshaped(rewriter: Rewriter, owner: ast.expr, indices: list[Index | None]) 
     if None in groups or None in cut:
         return None
     shape = ", ".join(v.size for v in variables)
-    return _expression(f"{ast.unparse(_subscript(owner, [str(text) for text in cut]))}.reshape(({shape}))")
+    return expression(f"{ast.unparse(subscript(owner, [str(text) for text in cut]))}.reshape(({shape}))")
 
 
-def _strided(rewriter: Rewriter, owner: ast.expr, indices: list[Index | None], more: str = "") -> ast.expr | None:
+def _strided(
+    rewriter: OperandRewriter, owner: ast.expr, indices: list[Index | None], more: str = ""
+) -> ast.expr | None:
     """``t.ap(pattern=…, offset=…)`` of an index for each dimension, with several variables or in another order.
 
     ``more`` are its arguments of run-time indices.
@@ -213,26 +208,7 @@ def _strided(rewriter: Rewriter, owner: ast.expr, indices: list[Index | None], m
     if len({variable.axis for variable in ordered}) != len(ordered) or None in sizes:
         return None
     pattern = ", ".join(f"[{steps[variable]}, {size}]" for variable, size in zip(ordered, sizes, strict=True))
-    return _expression(f"{name}.ap(pattern=[{pattern}], offset={offset}{more})")
+    return expression(f"{name}.ap(pattern=[{pattern}], offset={offset}{more})")
 
 
-def cut(owner: ast.expr, bounds: Bounds, *, columns: bool) -> ast.expr:
-    """A whole tile, cut to the limits of a mask: of its rows, and with ``columns`` of its columns."""
-    texts = [":", ":"]
-    for variable in {**bounds.lower, **bounds.upper}:
-        text = sliced(Index(steps={variable: "1"}), bounds)
-        if variable.axis in (-2, -1) and text is not None and (columns or variable.axis == -2):
-            texts[variable.axis + 2] = text
-    return _subscript(owner, texts[:1] if texts[1] == ":" else texts) if texts != [":", ":"] else owner
-
-
-def _subscript(owner: ast.expr, texts: list[str]) -> ast.expr:
-    parsed: Any = _expression(f"_[{', '.join(texts)}]")
-    return ast.Subscript(owner, parsed.slice, ast.Load())
-
-
-def _expression(code: str) -> Any:
-    return ast.parse(code, mode="eval").body
-
-
-__all__ = ["cut", "indexed", "keys_of"]
+__all__ = ["indexed"]

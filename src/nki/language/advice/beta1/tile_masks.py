@@ -6,6 +6,7 @@ import ast
 import copy
 from typing import Any
 
+from nki.language.advice.beta1.parsed import expression
 from nki.language.advice.beta1.rewriting import Rewriter
 from nki.language.advice.beta1.scope import NL, Scope
 
@@ -49,7 +50,7 @@ def _stored(scope: Scope, bare: ast.Call, mask: ast.expr, to: str) -> str:
     value = bare.args[1] if len(bare.args) > 1 else next((k.value for k in bare.keywords if k.arg == "value"), None)
     if value is None or not to:
         return ""
-    new = _expression(_Chooser(scope, {}).where(mask, value, ast.Constant(0.0)))
+    new = expression(_Chooser(scope, {}).where(mask, value, ast.Constant(0.0)))
     args = [new if arg is value else arg for arg in bare.args]
     keywords = [ast.keyword(k.arg, new if k.value is value else k.value) for k in bare.keywords]
     nl = scope.alias("nki.language", "nl")
@@ -94,10 +95,6 @@ class _Chooser:
                 return ast.Call(ast.Attribute(ast.Name(nl), "load"), [node], [])
             case _:
                 return self._rewriter.visit(copy.deepcopy(node))
-
-
-def _expression(code: str) -> Any:
-    return ast.parse(code, mode="eval").body
 
 
 __all__ = ["advise_tile_mask"]

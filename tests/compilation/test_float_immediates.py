@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from nki.base.errors import NkiError
-from nki.compiler.executable import Executable
-from nki.compiler.float_arguments import for_values
+from nki.compilation.executable import Executable
+from nki.compilation.float_arguments import for_values
 from nki.ir.floats.runtime_float import FloatSpec, RuntimeFloat
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.program import Program

@@ -12,7 +12,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import ShapeError, UnwrittenReadError
 from nki.base.warning import NkiWarning
-from nki.compiler import simulated_run
+from nki.compilation import simulated_run
 from nki.target import ENVIRONMENT
 
 X = np.arange(16, dtype=np.float32).reshape(4, 4) + 1

@@ -24,7 +24,7 @@ from nki.base.device_print import text_of
 from nki.base.errors import NkiError
 from nki.base.source import Where
 from nki.base.warning import collecting
-from nki.compiler import config, pipeline, simulated_run
+from nki.compilation import config, pipeline, simulated_run
 from nki.frontend.builder import CommonTensors, Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise

@@ -18,11 +18,11 @@ from nki.backend.cpu.stages.assign_layouts import AssignLayouts
 from nki.backend.cpu.stages.fold_transposes import FoldTransposes
 from nki.backend.cpu.stages.share_loads import ShareLoads
 from nki.base import gc_pause, knobs
-from nki.compiler import pipeline, simulated_run
-from nki.compiler.cache import store
-from nki.compiler.cache.captured_values import Seen
-from nki.compiler.errors import BugReports
-from nki.compiler.float_arguments import for_formulas, for_values
+from nki.compilation import pipeline, simulated_run
+from nki.compilation.cache import store
+from nki.compilation.cache.captured_values import Seen
+from nki.compilation.errors import BugReports
+from nki.compilation.float_arguments import for_formulas, for_values
 from nki.ir.program import Program
 from nki.ir.stage import Stage
 from nki.ir.text import artifact
@@ -63,7 +63,7 @@ class Executable(native.Executable):
     """Values that the kernel's Python read beside its arguments; the executable is valid for these values only."""
 
     last_used = 0
-    """The time of the last use, on the clock of :class:`nki.compiler.kept_executables.Recent`."""
+    """The time of the last use, on the clock of :class:`nki.compilation.kept_executables.Recent`."""
 
     path: str | None = None
     """The path by which graphs name it, once there is one."""

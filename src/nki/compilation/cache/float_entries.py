@@ -16,8 +16,8 @@ from nki.base import files
 from nki.base.errors import NkiError
 from nki.base.source import Noted, Span, Where
 from nki.base.warning import Warned
-from nki.compiler.cache import store
-from nki.compiler.cache.fingerprint import Fingerprint
+from nki.compilation.cache import store
+from nki.compilation.cache.fingerprint import Fingerprint
 from nki.ir.floats.runtime_float import RuntimeFloat, Uses
 from nki.ir.instruction import NOWHERE
 from nki.ir.program import Program

@@ -15,7 +15,7 @@ import pytest
 from nki import target as targets
 from nki.base import dtype as dtypes
 from nki.base import version
-from nki.compiler.cache.fingerprint import Fingerprint, fingerprint
+from nki.compilation.cache.fingerprint import Fingerprint, fingerprint
 from nki.ir.types import TensorSpec
 
 TRN3 = targets.find("trn3")
@@ -265,7 +265,7 @@ def test_target_grid_and_compiler(load: Load, monkeypatch: pytest.MonkeyPatch) -
     names = [fingerprint(kernel, {"n": 3}, TRN3, grid) for grid in ((), (1,))]
     names.append(fingerprint(kernel, {"n": 3}, targets.find("trn2"), ()))
     names.append(fingerprint(kernel, {"n": 3}, TRN3, (), (("sum", ("load",)),)))
-    monkeypatch.setattr("nki.compiler.cache.fingerprint.build", lambda: "another")
+    monkeypatch.setattr("nki.compilation.cache.fingerprint.build", lambda: "another")
     names.append(fingerprint(kernel, {"n": 3}, TRN3, ()))
     assert len({found.digest for found in names if found is not None}) == 5
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Self, TypeVar, cast
 
 from nki import target as targets
-from nki.compiler import launch_grid
+from nki.compilation import launch_grid
 from nki.frontend.dialect import original, registered, under_dialect
 from nki.ir.ordering import Pairs
 from nki.target.model import Target

@@ -25,7 +25,7 @@ from nki.base import knobs
 from nki.base.float_text import exact_text
 from nki.base.toolchain import is_toolchain
 from nki.base.version import build
-from nki.compiler.cache.stable_values import Unportable, code_content, is_pure, source_text, value_content
+from nki.compilation.cache.stable_values import Unportable, code_content, is_pure, source_text, value_content
 from nki.frontend.capture import unwrap
 from nki.frontend.captured_state import ABSENT, BY_TEXT, Read, global_names, of_cell
 from nki.frontend.dialect import assigned_dialect, dialect_of
@@ -36,7 +36,7 @@ from nki.ir.types import TensorSpec
 from nki.target.model import Target
 
 if TYPE_CHECKING:
-    from nki.compiler.config import Configs
+    from nki.compilation.config import Configs
 
 _PLAIN: Final = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
 
@@ -75,7 +75,8 @@ def fingerprint(
     """The fingerprint of ``fn`` for ``arguments`` (a TensorSpec for each tensor); None if something has no name.
 
     The values of run-time floats among the arguments are not in it. All else that a program depends on is: a new option
-    of ``nki.jit``, of a configuration, of :func:`~nki.compiler.pipeline.compile`, or in the environment belongs here.
+    of ``nki.jit``, of a configuration, of :func:`nki.compilation.pipeline.compile`, or in the environment belongs
+    here.
     """
     walk = _Walk()
     walk.put(

@@ -6,13 +6,13 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nki import compiler
 from nki.analysis.unnamed_tensors import warn_of_unnamed
 from nki.base import gc_pause, progress
 from nki.base.errors import StageError
-from nki.compiler.errors import BugReports
-from nki.compiler.float_arguments import with_float_arguments
-from nki.compiler.hazard_check import CheckHazards
+from nki.base.locks import imported
+from nki.compilation.errors import BugReports
+from nki.compilation.float_arguments import with_float_arguments
+from nki.compilation.hazard_check import CheckHazards
 from nki.frontend.builder import CommonTensors
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise
@@ -29,7 +29,7 @@ from nki.passes.verify import Verify
 from nki.target.model import Target
 
 if TYPE_CHECKING:
-    from nki.compiler.config import Configs
+    from nki.compilation.config import Configs
 
 STAGES: tuple[Stage, ...] = (Verify(), Accumulate(), CheckHazards(), Order(), Allocate(), Schedule(), Sync())
 NATIVE_STOP = "allocate"
@@ -97,7 +97,8 @@ def _specialised(
     common = CommonTensors()
     grid, programs = launch_of(grid, target)
     cores = range(grid[0] if grid else 1)
-    with compiler.config.configured(configs):
+    config: Any = imported("nki.compilation.config")  # `import nki` does not pay for it
+    with config.configured(configs):
         parts = [
             specialise(captured, arguments, target, grid=grid, core=core, programs=programs, common=common)
             for core in cores
@@ -107,7 +108,7 @@ def _specialised(
             connect_names(part.core.body, edges, captured.span(captured.node))
     program = with_float_arguments(Program.of(parts), arguments)
     warn_of_unnamed(program, common.unnamed)
-    program.spills |= compiler.config.spills(configs)
+    program.spills |= config.spills(configs)
     return program
 
 

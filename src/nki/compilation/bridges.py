@@ -14,7 +14,7 @@ from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, cast
 
 from nki.base.dtype import DType
 from nki.base.locks import imported
-from nki.compiler.errors import VendorModuleError, VendorNameError
+from nki.compilation.errors import VendorModuleError, VendorNameError
 
 P = ParamSpec("P")
 R = TypeVar("R")

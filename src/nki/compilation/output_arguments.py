@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from nki import compiler
+from nki import compilation
 from nki.analysis.definite_initialization import maybe_uninitialized
 from nki.frontend.capture import Captured
 from nki.frontend.returned import returns_nothing
@@ -14,7 +14,7 @@ from nki.ir.program import Program
 from nki.ir.text import artifact
 
 if TYPE_CHECKING:
-    from nki.compiler.executable import Executable
+    from nki.compilation.executable import Executable
 
 
 def without_operands(executable: Executable, captured: Captured) -> Executable:
@@ -36,7 +36,7 @@ def _without_operands(executable: Executable) -> Executable:
         tensor.role = "output" if tensor.name in names else tensor.role
     inputs = tuple(tensor for tensor in program.inputs if tensor.role == "input")
     program = replace(program, signature=replace(program.signature, inputs=inputs))
-    return compiler.executable.Executable.parsed(artifact.dumps(program), f"kernel {executable.name!r}")
+    return compilation.executable.Executable.parsed(artifact.dumps(program), f"kernel {executable.name!r}")
 
 
 def _only_written(program: Program) -> set[str]:

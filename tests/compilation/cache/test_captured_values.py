@@ -19,8 +19,8 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.compiler import kept_executables, pipeline
-from nki.compiler.cache.captured_values import constant_key, seen, unchanged
+from nki.compilation import kept_executables, pipeline
+from nki.compilation.cache.captured_values import constant_key, seen, unchanged
 
 X = np.ones((2, 4), np.float32)
 
@@ -253,7 +253,7 @@ def test_a_thousand_shapes_take_no_more_memory_than_some(tmp_path: Path) -> None
 import gc, json, os
 import numpy as np, nki, nki.language as nl
 from nki.backend.cpu.runtime import routines
-from nki.compiler import kept_executables
+from nki.compilation import kept_executables
 kept_executables.MOST = routines_kept = 32
 routines._recent = type(routines._recent)(maxlen=routines_kept)
 

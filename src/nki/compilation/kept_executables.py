@@ -12,7 +12,7 @@ from nki.base.source import Span, Where
 from nki.base.warning import warn_at
 
 if TYPE_CHECKING:
-    from nki.compiler.executable import Executable
+    from nki.compilation.executable import Executable
 
 Key = tuple[Any, ...]
 K = TypeVar("K")

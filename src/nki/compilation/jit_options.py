@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from nki import compiler
+from nki import compilation
 from nki import target as targets
 from nki.base.errors import KernelArgumentError
 from nki.base.warning import NkiDeprecationWarning, stamped
@@ -14,7 +14,7 @@ from nki.frontend.dialect import Dialect, release
 from nki.target.model import Target
 
 if TYPE_CHECKING:
-    from nki.compiler.config import Configs
+    from nki.compilation.config import Configs
 
 _MEASURING: Final = ("benchmark", "profile")
 """Modes that are functions of their own."""
@@ -79,7 +79,7 @@ def checked(options: dict[str, Any]) -> JitOptions:
     return JitOptions(
         target=None if target is None else targets.find(target),
         check=bool(options.get("check", False)),
-        configs=None if configs == (None, None) else compiler.config.checked(*configs),
+        configs=None if configs == (None, None) else compilation.config.checked(*configs),
         dialect=dialect,
         simulated=mode == "simulation",
     )

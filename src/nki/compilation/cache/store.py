@@ -21,8 +21,8 @@ from nki.base import files, gc_pause, knobs
 from nki.base.errors import NkiError
 from nki.base.source import Span
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiSpillWarning, NkiWarning, Warned
-from nki.compiler import pipeline
-from nki.compiler.hazard_check import CheckHazards
+from nki.compilation import pipeline
+from nki.compilation.hazard_check import CheckHazards
 from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.program import Program
 from nki.ir.text import artifact

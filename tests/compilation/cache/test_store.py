@@ -18,7 +18,7 @@ from nki import target as targets
 from nki.base import files as files
 from nki.base.source import Span
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning, Warned
-from nki.compiler.cache import store
+from nki.compilation.cache import store
 from nki.ir.text import artifact
 from tests.support.program_text import KERNEL as PROGRAM
 
@@ -62,7 +62,7 @@ import json
 import sys
 import warnings
 import numpy as np
-from nki.compiler import pipeline
+from nki.compilation import pipeline
 
 specialised = []
 real = pipeline.specialise
@@ -162,7 +162,7 @@ def test_what_else_decides(run: Run) -> None:
     ):
         assert run(results, **environment)["compiled"] == 1
         assert run(results, **environment)["compiled"] == 0
-    version = "__import__('nki.compiler.cache.fingerprint', fromlist=['*']).__dict__.update(build=lambda: 'newer')"
+    version = "__import__('nki.compilation.cache.fingerprint', fromlist=['*']).__dict__.update(build=lambda: 'newer')"
     assert run(f"({version}, {CALL})[1]")["compiled"] == 1
 
 

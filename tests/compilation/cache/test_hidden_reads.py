@@ -13,8 +13,8 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.compiler import pipeline
-from nki.compiler.cache.captured_values import seen, unchanged
+from nki.compilation import pipeline
+from nki.compilation.cache.captured_values import seen, unchanged
 
 X = np.ones((2, 4), np.float32)
 SCALE = 2.0

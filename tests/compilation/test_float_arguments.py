@@ -20,10 +20,10 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base import knobs
-from nki.compiler import pipeline
-from nki.compiler.cache import store
-from tests.compiler import float_kernels
-from tests.compiler.float_kernels import AT_RUN_TIME, COMPILED_IN, returned
+from nki.compilation import pipeline
+from nki.compilation.cache import store
+from tests.compilation import float_kernels
+from tests.compilation.float_kernels import AT_RUN_TIME, COMPILED_IN, returned
 
 X = np.linspace(-3, 5, 16 * 8, dtype=np.float32).reshape(16, 8)
 VALUES = (0.5, 0.125, -1.75, 0.0, -0.0, math.inf, -math.inf, math.nan, 1e-42, -5e-324, 1e300, 1 / 3)
@@ -265,9 +265,9 @@ def test_threads_use_floats_of_their_own(compilations: list[str]) -> None:
 
 _PROGRAM = """
 import sys, numpy as np, nki
-from nki.compiler import pipeline
-from tests.compiler.float_kernels import computed, compared, on_a_branch
-from tests.compiler.test_float_arguments import X
+from nki.compilation import pipeline
+from tests.compilation.float_kernels import computed, compared, on_a_branch
+from tests.compilation.test_float_arguments import X
 made = []
 specialised = pipeline._specialised
 pipeline._specialised = lambda fn, *rest: made.append(fn.__name__) or specialised(fn, *rest)

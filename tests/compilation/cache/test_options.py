@@ -18,8 +18,8 @@ import nki.isa as nisa
 import nki.language as nl
 from nki import compiler
 from nki.base import knobs
-from nki.compiler import config, jit_options, pipeline
-from nki.compiler.cache.fingerprint import fingerprint
+from nki.compilation import config, jit_options, pipeline
+from nki.compilation.cache.fingerprint import fingerprint
 from nki.frameworks.numpy import ADAPTER
 from nki.jit import Kernel
 
@@ -105,7 +105,7 @@ def test_parameters_of_a_kernel_and_of_the_compiler() -> None:
     """What a kernel has beside its function, and what the compiler takes, each with its part of the key."""
     assert set(inspect.signature(Kernel).parameters) == {"func", "grid", "target", "schedule", "check", "configs"}
     taken = set(inspect.signature(pipeline.compile).parameters)
-    assert taken - {"start", "stop", "stages", "observe"} == {"fn", "arguments", "target", "grid", "edges", "spills"}
+    assert taken - {"start", "stop", "stages", "observe"} == {"fn", "arguments", "target", "grid", "edges", "configs"}
     assert set(inspect.signature(fingerprint).parameters) == {"fn", "arguments", "target", "grid", "edges", "configs"}
     kernel = nki.jit(scaled)
     others = [

@@ -28,7 +28,7 @@ class CheckHazards(Stage):
             imported("nki.sim.hazards.replay").check(program, target)
         asks = ((inst.effects.contents, inst) for inst in program.instructions())
         if any(contents is not None and contents(inst) for contents, inst in asks):
-            imported("nki.compiler.constant_contents").check(program)
+            imported("nki.compilation.constant_contents").check(program)
         return program
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
