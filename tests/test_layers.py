@@ -58,12 +58,6 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "__main__": ("cli",),
 }
 
-TWO_WAY = {
-    ("nki/backend/cpu/codegen", "nki/backend/cpu/fusion"),
-    ("nki/backend/cpu/codegen", "nki/backend/cpu/runtime"),
-}
-"""Neighbouring folders that still import from each other. The set only shrinks; empty, it goes."""
-
 # What a function may import when it runs: packages that a user may not have.
 OPTIONAL = {"torch", "torch_xla", "jax", "jaxlib", "libcst"}
 NATIVE = (("nki", "backend", "cpu"), ("nki", "numerics"))
@@ -213,7 +207,7 @@ def complaints(found: list[Module]) -> Iterator[str]:
     """Everything that breaks a rule of this file, as ``path:line: reason``."""
     graph = import_graph(found)
     yield from circles(graph)
-    yield from (f"{at}: {a} and {b} import from each other" for a, b, at in two_ways(graph) if (a, b) not in TWO_WAY)
+    yield from (f"{at}: {a} and {b} import from each other" for a, b, at in two_ways(graph))
     for each in found:
         if FORBIDDEN_NAMES & set(each.parts):
             yield f"{each.path}:1: a module is named after what it does, not {each.parts[-1]}"
@@ -265,7 +259,6 @@ def test_every_excuse_is_still_needed() -> None:
             assert any((n.end_lineno or 0) - n.lineno + 1 - docstring_lines(n) > FUNCTION_LINES for n in found), path
         else:
             assert len((SOURCE / file).read_text(encoding="utf-8").splitlines()) > FILE_LINES, path
-    assert {(a, b) for a, b, _ in two_ways(import_graph(source()))} >= TWO_WAY
 
 
 @pytest.mark.parametrize(
@@ -292,9 +285,9 @@ def test_every_excuse_is_still_needed() -> None:
         ("backend/a.py", "from nki.sim import timing", "nki.backend must not import nki.sim"),
         ("sim/a.py", "from nki.language import add", "nki.sim must not import nki.language"),
         ("compilation/a.py", "from nki.jit import jit", "nki.compilation must not import nki.jit"),
-        ("compilation/a.py", "from nki.compilation import driver", "nki.compilation must not import nki.compiler"),
+        ("compilation/a.py", "from nki.compiler import driver", "nki.compilation must not import nki.compiler"),
         ("jit.py", "from nki.frameworks import numpy", "nki.jit must not import nki.frameworks"),
-        ("jit.py", "from nki.compilation import driver", "nki.jit must not import nki.compiler"),
+        ("jit.py", "from nki.compiler import driver", "nki.jit must not import nki.compiler"),
         ("frameworks/a.py", "from nki.harness import device", "nki.frameworks must not import nki.harness"),
         ("cli.py", "from nki.frameworks import torch", "nki.cli must not import nki.frameworks"),
         ("ir/a.py", "from nki import jit", "nki.ir must not import nki.jit"),

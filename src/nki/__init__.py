@@ -15,8 +15,6 @@ from nki.frameworks import BRIDGES as _BRIDGES
 from nki.frameworks import keep_hlo as _keep_hlo
 from nki.frameworks.kernel import FrameworkKernel
 from nki.frontend.dialect import register as _register
-from nki.harness import VENDOR_TORCH as _VENDOR_TORCH
-from nki.harness import VENDOR_TORCH_FIX as _VENDOR_TORCH_FIX
 from nki.jit import Kernel, jit, simulate
 from nki.language.dialect import NKI as _NKI
 from nki.language.dialect import RELEASED as _RELEASED
@@ -24,7 +22,7 @@ from nki.language.dialect import RELEASED as _RELEASED
 for _dialect in (_NKI, *_RELEASED):
     _register(_dialect)
 _register_bridges(_BRIDGES)
-_STAND_INS.register("nki.harness.vendor_torch", _VENDOR_TORCH, _VENDOR_TORCH_FIX)
+_STAND_INS.register("nki.harness.vendor_torch_names")
 _keep_hlo()
 
 __version__: str

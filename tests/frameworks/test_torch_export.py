@@ -15,6 +15,7 @@ import torch
 
 import nki
 from nki.base.errors import ArtifactError, EagerTraceError
+from nki.compilation.kept_executables import NamedExecutables
 from nki.frameworks import embedded
 from nki.frameworks.kernel import find
 
@@ -131,7 +132,7 @@ def changed(text, **fields):
 @pytest.fixture
 def _fresh_process(monkeypatch):
     """As in a process that has loaded no kernel yet: a digest that was right once is not computed again."""
-    monkeypatch.setattr(embedded, "_loaded", {})
+    monkeypatch.setattr(embedded, "_named", NamedExecutables(lambda *_: True))
 
 
 @pytest.mark.usefixtures("_fresh_process")

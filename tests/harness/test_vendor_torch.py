@@ -18,7 +18,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.compilation.bridges import STAND_INS
 from nki.compilation.errors import VendorModuleError, VendorNameError
-from nki.harness import VENDOR_TORCH
+from nki.harness.vendor_torch_names import NAMES
 
 
 @nki.jit
@@ -94,7 +94,7 @@ def test_an_installed_package_comes_first(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("provided")
 def test_every_name_of_every_module() -> None:
-    for module, names in VENDOR_TORCH.items():
+    for module, names in NAMES.items():
         stand_in = importlib.import_module(module)
         for name in names:
             assert callable(getattr(stand_in, name)), (module, name)

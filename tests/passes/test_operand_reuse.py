@@ -15,6 +15,7 @@ import nki.language as nl
 from nki.base.dtype import float32
 from nki.base.errors import MemoryFullError
 from nki.compilation import pipeline
+from nki.compilation.config import CompileConfig
 from nki.ir.loop import Statement
 from nki.ir.program import Program
 from nki.ir.types import TensorSpec
@@ -202,7 +203,7 @@ def test_a_kernel_that_may_spill_fits_in_place() -> None:
     specs = {"x": TensorSpec("x", (P, COLUMNS), float32)}
 
     def compiled(room: int, spills: bool) -> Program:
-        return pipeline.compile(gated, specs, small(room), spills=spills)
+        return pipeline.compile(gated, specs, small(room), configs=(CompileConfig(), None) if spills else None)
 
     roomy, tight = compiled(3 * ROW, False), compiled(2 * ROW, True)  # without a warning of spills
     assert (tiles_of(roomy), tiles_of(tight)) == (3, 2)

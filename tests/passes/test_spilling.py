@@ -47,7 +47,7 @@ def small(sbuf: int = TRN2.sbuf_usable_partition_bytes, psum: int = TRN2.psum_pa
 def compiled(kernel: Callable[..., Any], machine: Target, stop: str = "allocate", **shapes: tuple[int, ...]) -> Program:
     """The program of ``kernel`` for float32 tensors, which may spill."""
     specs = {name: TensorSpec(name, shape, float32) for name, shape in shapes.items()}
-    return pipeline.compile(kernel, specs, machine, stop=stop, spills=True)
+    return pipeline.compile(kernel, specs, machine, stop=stop, configs=(CompileConfig(), None))
 
 
 def outputs(program: Program, *arrays: Array) -> list[Array]:

@@ -67,18 +67,22 @@ class StandIns:
     """
 
     def __init__(self) -> None:
+        self._table = ""
         self.source, self.fix = "", ""
         self.names: Mapping[str, Sequence[str]] = {}
 
-    def register(self, source: str, names: Mapping[str, Sequence[str]], fix: str) -> None:
-        """Make modules known: the ``names`` of each come from the module ``source``, which is imported with the first.
+    def register(self, table: str) -> None:
+        """Make modules known: ``table`` is the module that lists them, which is imported when somebody asks for them.
 
-        ``fix`` is the way out for a name or a module that none of them has.
+        It has ``NAMES``, those of each module; ``SOURCE``, the module that they come from, imported with the first; and
+        ``FIX``, the way out for a name or a module that none of them has.
         """
-        self.source, self.names, self.fix = source, names, fix
+        self._table = table
 
     def provide(self) -> None:
         """Provide the modules from now on in this process."""
+        table = imported(self._table)  # now: nothing may be imported while Python looks for a module
+        self.names, self.source, self.fix = table.NAMES, table.SOURCE, table.FIX
         if self not in sys.meta_path:
             sys.meta_path.append(self)
 

@@ -41,7 +41,7 @@ def nanoseconds(statements: Sequence[LoopStatement]) -> float:
 
 
 def _passed_on(loop: Fused) -> float:
-    """What results in registers spare."""
+    """The nanoseconds that results in registers spare."""
     targets = [assign.target for number, assign in enumerate(loop.assigns) if not loop.is_stored(number)]
     return sum(2 * _ELEMENT * target.rows * target.columns for target in targets)
 
