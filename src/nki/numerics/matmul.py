@@ -60,7 +60,8 @@ _UNROLLED: Final = 4
 """Steps over k in a round of the loop of a large tile: what counts the rounds takes the place of multiplications."""
 CHAIN: Final = 16
 """Products in each of the two chains of a group, where products go by groups."""
-_FITS_BFLOAT16: Final = frozenset({dt.bfloat16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
+FITS_BFLOAT16: Final = frozenset({dt.bfloat16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
+"""Dtypes of which each number is one of bfloat16: operands of products by groups, and of pairs."""
 # The deepest product whose panels of the moving matrix are copied. A copy is contiguous, so its rows do not fight for
 # the few cache sets that a stride of a power of two leaves them; 256 rows of two AVX-512 vectors are 32 KiB, one L1.
 _COPIED_DEPTH: Final = 256
@@ -94,7 +95,7 @@ _TILING: Final = {
 
 def adds_by_groups(stationary: DType, moving: DType) -> bool:
     """True if the product of operands of these dtypes is summed in groups; see this module's contract."""
-    return stationary in _FITS_BFLOAT16 and moving in _FITS_BFLOAT16
+    return stationary in FITS_BFLOAT16 and moving in FITS_BFLOAT16
 
 
 def columns_of_block(lanes: int) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from nki.backend.cpu.loop_ir.nodes import FEW_ROWS
 from nki.backend.cpu.stages.copy_operands import copy_operands, filled
 from nki.base import dtype as dt
 from nki.base import knobs
@@ -25,15 +26,11 @@ from nki.ir.stage import CoreStage
 from nki.ir.types import Access, AccessForm, Buffer, Form, Tensor
 from nki.isa.tables.enums import engine
 from nki.numerics.layouts import BLOCKS, DENSE, PADDED, PAIR_COLUMNS, PAIR_PANELS, PANELS, Layout
-from nki.numerics.matmul import BLOCK, PANEL
+from nki.numerics.matmul import BLOCK, FITS_BFLOAT16, PANEL
 from nki.numerics.matmul_entry import has_blocks, has_pairs
 from nki.numerics.words.operands import GROUP, MOST_ROWS
 from nki.target.model import Target
 
-_NARROW: Final = frozenset({dt.bfloat16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
-"""Dtypes of operands of products in pairs."""
-_FEW_ROWS: Final = 16
-"""Rows of a product up to which it reads its moving operand in place, once."""
 _CROWDED: Final = 256
 """Elements of float32: rows of a multiple of them share few sets of the first-level cache."""
 _LEAST_ROWS: Final = 32
@@ -125,17 +122,17 @@ class _Operands:
 
     def _of_moving(self, stationary: Access | None, moving: Access) -> Layouts:
         if moving.dtype is dt.bfloat16 and moving.partitions % GROUP == 0 and self._host.has_pairs():
-            fits = stationary is not None and stationary.dtype in _NARROW and stationary.free_elements > _FEW_ROWS
+            fits = stationary is not None and stationary.dtype in FITS_BFLOAT16 and stationary.free_elements > FEW_ROWS
             return (PAIR_PANELS,) if fits else ()
         return (PANELS,)
 
     def _of_stationary(self, stationary: Access, moving: Access) -> Layouts:
         if stationary.dtype is dt.bfloat16:
-            fits = moving.dtype in _NARROW and moving.free_elements > 1
+            fits = moving.dtype in FITS_BFLOAT16 and moving.free_elements > 1
             return (PAIR_COLUMNS,) if fits and self._host.has_pairs() else ()
         if stationary.dtype is not dt.float32 or moving.dtype is not dt.float32:
             return ()
-        is_large = stationary.free_elements > _FEW_ROWS and moving.free_elements >= PANEL
+        is_large = stationary.free_elements > FEW_ROWS and moving.free_elements >= PANEL
         return (BLOCKS,) if is_large and self._host.has_blocks() else ()
 
 

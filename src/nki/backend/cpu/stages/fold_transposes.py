@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from nki.base import dtype as dt
 from nki.base import knobs
@@ -30,12 +30,10 @@ from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Tensor, row_major
+from nki.numerics.matmul import FITS_BFLOAT16
 from nki.numerics.matmul_entry import has_pairs
 from nki.numerics.words.operands import GROUP, MOST_ROWS
 from nki.target.model import Target
-
-_MOVING: Final = frozenset({"bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"})
-"""Dtypes that products in words take."""
 
 
 @dataclass(slots=True)
@@ -303,7 +301,7 @@ def _unturned(access: Access, turn: Copy) -> Access | None:
 
 def _is_moving(access: Access) -> bool:
     """True of a moving operand of a product in words."""
-    return access.dtype.name in _MOVING and access.free_elements > 1
+    return access.dtype in FITS_BFLOAT16 and access.free_elements > 1
 
 
 def _is_free(inst: Inst) -> bool:
