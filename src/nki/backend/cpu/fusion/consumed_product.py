@@ -191,12 +191,12 @@ class ConsumeProducts(CoreStage):
         return _consumed(core) or core
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """Nobody reads a result that is nowhere in memory; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
+        """Nothing reads a result that is nowhere in memory; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
         for core in after.cores if knobs.check_stages() else ():
             results = {inst.result for inst in core.instructions() if isinstance(inst, ConsumedProduct)}
             adding = {a.tensor for inst in core.instructions() for a in inst.writes()}
             lost = [a.name for inst in core.instructions() for a in inst.reads() if a.tensor in results - adding]
-            assert not lost, f"epilogue left nobody to write {lost}"
+            assert not lost, f"epilogue left unwritten {lost}"
 
 
 def _consumed(core: CoreProgram) -> CoreProgram | None:

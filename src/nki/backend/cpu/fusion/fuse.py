@@ -52,7 +52,7 @@ class Fuse(Stage):
                 {access.tensor for inst in each.instructions() for access in inst.writes()} & seen
                 for each in (old, core)
             )
-            assert written == kept, f"fuse left nobody to write {[t.name for t in written - kept]}"
+            assert written == kept, f"fuse left unwritten {[t.name for t in written - kept]}"
 
 
 def fuse_core(core: CoreProgram, seen: Collection[Tensor], fixed: Collection[Tensor]) -> CoreProgram:

@@ -5,7 +5,7 @@
     kernel     statement*                                   one after the other, each a loop nest over whole tiles
     statement  memory = expression                          Assign: all elements of a tile
              | memory = reduce op of expression             Reduce: over the elements of rows, or over partitions
-             | memory (+)= matmul(memory, memory)           Gemm, whose result a consumer may change on its way
+             | memory (+)= matmul(memory, memory)           Gemm; a consumer may change its result on the way
              | memory = scan | top8 | find_index | nonzero | ranked | xorwow (memory)
              | memory[memory] = memory                      IndexedStore
              | print memory
@@ -276,7 +276,7 @@ class Fused:
 
 @dataclass(slots=True)
 class SummedRows:
-    """``values``, their sequential sum by row, and ``copy``, which converts them if nobody else wants them as they are.
+    """``values``, their sequential sum by row, and ``copy``, which converts them if nothing else reads them.
 
     One loop goes through groups of rows and chunks of columns, and adds a chunk while it computes the next one.
     """
@@ -315,7 +315,7 @@ LoopStatement = Plain | Fused | SummedRows | PairedSums
 
 
 def flat(statements: Iterable[LoopStatement]) -> list[Plain]:
-    """The statements, those of each shared loop one after the other, which have the same meaning."""
+    """The statements, with the parts of each shared loop one after the other, which means the same."""
     result: list[Plain] = []
     for statement in statements:
         if isinstance(statement, Fused | SummedRows | PairedSums):

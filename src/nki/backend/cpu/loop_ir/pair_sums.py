@@ -1,7 +1,7 @@
 """Two sequential reductions in one loop: of the even and of the odd elements of rows, which are then read once.
 
-Each half keeps its own order and its own expression, so the bits are those of one reduction after the other. The two
-chains of additions also wait for their own results at the same time.
+Each half keeps its own order and its own expression, so the bits are the same as of one reduction after the other. The
+two chains of additions also wait for their own results at the same time.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from nki.isa.tables.alu import BITS, TABLE
 IDENTITIES: Final = {row.name: row.identity for row in TABLE.values() if row.identity is not None}
 """Identity elements: a reduction that starts from one has the same result; ``subtract`` has none."""
 ANY_ORDER: Final = frozenset(IDENTITIES) - {"add", "multiply"}
-"""Reductions whose result does not depend on the order of the elements."""
+"""Reductions that give the same result in any order of the elements."""
 GROUP: Final = 16
-"""Rows of a group, whose sequential reductions run side by side: as many as the widest vector has lanes."""
+"""Rows of a group: their sequential reductions run side by side, in the lanes of the widest vector."""
 MOST_SUMS: Final = 4
 """Reductions of one loop: with more their chunks would be too narrow."""
 _FEWEST: Final = 8
@@ -66,7 +66,7 @@ def nest_of(s: Reduce, per_partition: Callable[[int], int] = _all_rows) -> Nest 
 
 
 def vector_stream(s: Reduce, nest: Nest) -> int:
-    """The number of the stream whose rows a vector can follow, one in each lane; 0 if there is none."""
+    """The number of the stream that a vector can follow, one row in each lane; 0 if there is none."""
     has_start = s.init is not None or s.op in IDENTITIES
     return _main_stream(s.value, nest.streams, nest.inner) if has_start and s.op not in BITS else 0
 
@@ -74,8 +74,8 @@ def vector_stream(s: Reduce, nest: Nest) -> int:
 def _main_stream(value: Expr, streams: list[Stream], inner: list[CountedLoop]) -> int:
     """The number of the stream that vectors of rows can follow through the ``inner`` loops; 0 if they cannot.
 
-    They can follow one load, of neighbours or of every second element, through casts and operators whose other operands
-    are the same for all elements of a row.
+    They can follow one load, of neighbours or of every second element, through casts and operators. The other operands
+    of these are the same for all elements of a row.
     """
     parts, last = subexpressions(value), inner[-1]
     if last.count < _FEWEST or any(part.kind not in _KINDS or part.op in BITS for part in parts):
@@ -90,6 +90,6 @@ def _main_stream(value: Expr, streams: list[Stream], inner: list[CountedLoop]) -
 
 
 def row_sums(s: Reduce, per_partition: Callable[[int], int] = _all_rows) -> Nest | None:
-    """The loops of ``s``, if it is a sum of rows, or of groups of columns, whose elements vectors of rows follow."""
+    """The loops of ``s``, if it sums rows, or groups of columns, whole and in vectors of rows."""
     nest = nest_of(s, per_partition)
     return nest if nest is not None and len(nest.inner) == 1 and vector_stream(s, nest) else None

@@ -1,7 +1,7 @@
 """Sums of what is computed in one loop with it: ``s = f(x); t = reduce(s); d = cast(s)``.
 
 Rows go in groups, columns in chunks: what a chunk of sixteen rows gives lies in a few lines of the first-level cache,
-where the sums, whose lanes follow a row each, find it. The statements one after the other would pass all of it through
+where the sums, with a row in each lane, find it. The statements one after the other would pass all of it through
 the second-level cache, once for each. A chunk is summed while the next one is computed, because an addition waits for
 the one before it: sums keep their order, and so all bits.
 """

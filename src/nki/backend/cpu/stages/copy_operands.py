@@ -48,7 +48,7 @@ def copy_operands(
     """``body`` with a copy of each window that several products read, as far as memory allows; the same object if none.
 
     ``operands``: by layout, for each statement the number of the operand that it reads in that layout. ``fixed``:
-    tensors that nobody writes.
+    tensors that nothing writes.
     """
     changed = list(body)
     copies: dict[int, list[Inst]] = {}
@@ -80,8 +80,8 @@ def _chosen(body: Sequence[Statement], numbers: Sequence[int | None], fixed: Col
 def filled(tile: Access, source: Access, place: Inst) -> Inst:
     """A copy of ``source`` to ``tile``, which has a layout of pairs, at the line of ``place``.
 
-    The partitions of the copy are those of the instructions around it: of a stationary operand its columns, which are
-    the partitions of the product's result.
+    A partition of the copy is one of the instructions around it: of a stationary operand a column, which is a partition
+    of the product's result.
     """
     if tile.tensor.layout is PAIR_COLUMNS:
         tile, source = (Access(a.tensor, a.offset, a.shape[::-1], a.strides[::-1], a.dtype) for a in (tile, source))
@@ -93,7 +93,7 @@ def filled(tile: Access, source: Access, place: Inst) -> Inst:
 def most_that_fit(tiles: Sequence[tuple[int, int, int]], statements: int, most: int) -> int:
     """The largest number of ``tiles``, from the first on, that never take more than ``most`` bytes together.
 
-    Each is the position of its first statement, that of its last one, and its bytes.
+    Each is the positions of its first and of its last statement, and its bytes.
     """
     begins, lasts, sizes = np.array(tiles, np.int64).reshape(-1, 3).T
     ends = lasts + 1
@@ -111,9 +111,9 @@ def most_that_fit(tiles: Sequence[tuple[int, int, int]], statements: int, most: 
 
 
 def _gathered(windows: Sequence[_Window], fixed: Collection[Tensor]) -> Iterator[tuple[int, _Window]]:
-    """The windows in order, each with the position before which its copy stands: that of the first product.
+    """The windows in order, each with the position of the first product, before which its copy stands.
 
-    Copies of what nobody writes follow each other, up to :data:`_MOST_TOGETHER`: threads meet between a copy and a
+    Copies of what nothing writes follow each other, up to :data:`_MOST_TOGETHER`: threads meet between a copy and a
     product, and not between copies.
     """
     first, nbytes = -1, 0

@@ -66,7 +66,7 @@ class FoldTransposes(CoreStage):
             lost = {access.tensor for inst in old.instructions() for access in inst.writes()}
             lost -= {access.tensor for inst in core.instructions() for access in inst.writes()}
             unread = [t.name for inst in core.instructions() for access in inst.reads() if (t := access.tensor) in lost]
-            assert not unread, f"fold_transposes left nobody to write {unread}"
+            assert not unread, f"fold_transposes left unwritten {unread}"
 
 
 def fold_transposes(

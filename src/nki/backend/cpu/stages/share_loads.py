@@ -74,7 +74,7 @@ class ShareLoads(CoreStage):
             written = {access.tensor for inst in core.instructions() for access in inst.writes()}
             read = {access.tensor for inst in core.instructions() for access in inst.reads()}
             lost = [tensor.name for tensor in read - known - written]
-            assert not lost, f"share_loads left nobody to write {lost}"
+            assert not lost, f"share_loads left unwritten {lost}"
 
 
 def share_loads(core: CoreProgram, signature: Signature) -> list[Statement]:
