@@ -537,22 +537,18 @@ def no_product(left, right):
 
 
 SUMS = {summed: (4, 4), several_banks: (3, 2), short: (0, 0), few_sums: (0, 0), as_bits: (0, 0), no_product: (0, 0)}
+"""Kernels, with the writes and reads of their padded tile."""
 
 
 @pytest.mark.parametrize("kernel", SUMS)
 @pytest.mark.parametrize("make", [numbers, bfloat16])
 @pytest.mark.parametrize(("depth", "rows"), [(96, 128), (50, 77)])
 def test_sums(kernel: Any, make: Any, depth: int, rows: int, shared: pytest.MonkeyPatch) -> None:
-    program = lower(nki.jit(kernel).compile(make(depth, rows), make(depth, 512)).kernel, "layouts")
+    arrays = [make(depth, rows), make(depth, 512)]
+    program = lower(nki.jit(kernel).compile(*arrays).kernel, "layouts")
     tiles = {a.tensor for inst in program.instructions() for a in inst.accesses() if a.tensor.layout is PADDED}
     assert len(tiles) == (SUMS[kernel] != (0, 0))
-    check(
-        kernel,
-        PADDED,
-        uses(kernel, PADDED, make(depth, rows), make(depth, 512)),
-        [make(depth, rows), make(depth, 512)],
-        shared,
-    )
+    check(kernel, PADDED, SUMS[kernel], arrays, shared)
 
 
 # Any program, and any host
