@@ -33,6 +33,8 @@ from nki.backend.cpu.loop_ir.nodes import (
 )
 from nki.backend.cpu.loop_ir.partitions import is_distinct, parallel_partitions
 from nki.backend.cpu.loop_ir.streams import pattern_of, streams_of
+from nki.backend.cpu.loop_ir.verifier import verify
+from nki.base import knobs
 from nki.ir.instruction import Inst
 
 _KINDS: Final = frozenset({"load", "value", "iota", "cast", "narrow", "alu", "integer", "act", "select", "bits"})
@@ -51,9 +53,12 @@ _MOST_FUNCTIONS: Final = 3
 
 def lower_any(inst: Inst, aliases: Aliases) -> LoopIRBuilder:
     """The loop IR of an instruction, or of several as one, whose operands overlap as ``aliases`` says."""
-    if isinstance(inst, ConsumedProduct):
-        return lower_consumed(inst)
-    return lower_chain(inst) if isinstance(inst, Chain) else lower(inst, aliases)
+    if not isinstance(inst, ConsumedProduct | Chain):
+        return lower(inst, aliases)
+    lowered = lower_chain(inst) if isinstance(inst, Chain) else lower_consumed(inst)
+    if knobs.check_stages():
+        verify(lowered.statements, inst.mnemonic)
+    return lowered
 
 
 def part_of(inst: Inst) -> Assign | None:
