@@ -128,7 +128,7 @@ RIGHT = {
     "functionalize": torch.func.functionalize,
     "functionalize in make_fx": lambda f: make_fx(torch.func.functionalize(f))(A, B),
     "meta, for the shape": lambda f: (
-        lambda a, b: torch.empty_like(f(a.to("meta"), b.to("meta")), device="cpu") * 0 + f(a, b)
+        lambda a, b: torch.zeros_like(f(a.to("meta"), b.to("meta")), device="cpu") + f(a, b)
     ),
 }
 
