@@ -236,8 +236,11 @@ class InnerLoop:
 
     def store(self, target: MemRef, value: Value, index: Value, width: int, stream: int = 0) -> None:
         """Write ``width`` elements of the target, which is that stream."""
+        self.put(target, self.in_order(value, width), index, width, stream)
+
+    def put(self, target: MemRef, value: Value, index: Value, width: int, stream: int) -> None:
+        """Write ``width`` elements in the order in which they lie in memory."""
         step, size = self.loop.steps[stream], target.dtype.itemsize
-        value = self.in_order(value, width)
         if step == 1 or width == 1:
             is_around = stream == self.around and width * size % LINE == 0
             store = self.b.store(value, self._address(stream, target, index), align=LINE if is_around else size)

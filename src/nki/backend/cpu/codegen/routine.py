@@ -17,7 +17,6 @@ from nki.backend.cpu.codegen.product import emit_gemm
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.rowwise import emit_row_op
 from nki.backend.cpu.codegen.scan import emit_scan
-from nki.backend.cpu.codegen.summed_rows import emit_summed_rows
 from nki.backend.cpu.codegen.word_product import emit_packing
 from nki.backend.cpu.fusion.lowering import lower_any
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
@@ -37,7 +36,6 @@ from nki.backend.cpu.loop_ir.nodes import (
     Reduce,
     RowOp,
     Scan,
-    SummedRows,
     Top8,
     flat,
 )
@@ -154,8 +152,6 @@ def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
             emit_reduce(r, statement)
         case Fused():
             emit_fused(r, statement)
-        case SummedRows():
-            emit_summed_rows(r, statement)
         case PairedSums():
             emit_paired_sums(r, statement)
         case Scan():

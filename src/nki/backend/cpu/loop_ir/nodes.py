@@ -10,7 +10,6 @@
              | memory[memory] = memory                      IndexedStore
              | print memory
              | for rows, columns: Assign* Reduce*           Fused: one loop; results pass in registers
-             | for groups of rows: Assign Reduce Assign?    SummedRows: one loop; sums follow in chunks
              | for pairs of columns: Reduce Reduce          PairedSums: one loop reads both halves
     memory     %n (operand) | %s (scratch) | $n (register)  MemRef: rows x columns at steps, in a layout
     expression load | value | iota | cast | narrow | alu | integer | act | select | gather | matmul | bits | …
@@ -275,28 +274,6 @@ class Fused:
 
 
 @dataclass(slots=True)
-class SummedRows:
-    """``values``, their sequential sum by row, and ``copy``, which converts them if nothing else reads them.
-
-    One loop goes through groups of rows and chunks of columns, and adds a chunk while it computes the next one.
-    """
-
-    values: Assign
-    total: Reduce
-    copy: Assign | None
-
-    @property
-    def parts(self) -> tuple[Assign | Reduce, ...]:
-        """All statements."""
-        return (self.values, self.total) if self.copy is None else (self.values, self.total, self.copy)
-
-    @property
-    def written(self) -> MemRef:
-        """The tile that the elements go to."""
-        return (self.copy or self.values).target
-
-
-@dataclass(slots=True)
 class PairedSums:
     """Two sequential reductions, of the even and of the odd elements of rows, in one loop that reads them once."""
 
@@ -311,14 +288,14 @@ class PairedSums:
 
 Plain = Assign | Reduce | Gemm | Scan | Top8 | FindIndex | IndexedStore | RowOp | Print
 """Statements with a loop nest of their own."""
-LoopStatement = Plain | Fused | SummedRows | PairedSums
+LoopStatement = Plain | Fused | PairedSums
 
 
 def flat(statements: Iterable[LoopStatement]) -> list[Plain]:
     """The statements, with the parts of each shared loop one after the other, which means the same."""
     result: list[Plain] = []
     for statement in statements:
-        if isinstance(statement, Fused | SummedRows | PairedSums):
+        if isinstance(statement, Fused | PairedSums):
             result += statement.parts
         else:
             result.append(statement)

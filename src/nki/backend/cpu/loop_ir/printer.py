@@ -27,10 +27,8 @@ from nki.backend.cpu.loop_ir.nodes import (
     Reduce,
     RowOp,
     Scan,
-    SummedRows,
     Top8,
 )
-from nki.backend.cpu.loop_ir.reductions import GROUP
 from nki.ir.layout import DENSE
 
 
@@ -44,8 +42,6 @@ def show_statement(statement: LoopStatement) -> str:
     match statement:
         case Fused(assigns):
             head = f"for {assigns[0].target.rows} rows, {assigns[0].target.columns} columns:"
-        case SummedRows(values):
-            head = f"for groups of {GROUP} rows of {values.target.rows}, chunks of {values.target.columns} columns:"
         case PairedSums(even):
             head = f"for {even.value.rows} rows, pairs of columns:"
         case _:

@@ -25,7 +25,6 @@ from nki.backend.cpu.loop_ir.nodes import (
     Print,
     Reduce,
     RowOp,
-    SummedRows,
     flat,
     subexpressions,
 )
@@ -61,7 +60,7 @@ def _complaint(statement: LoopStatement) -> str:
     """The first thing that is wrong with a statement; "" if nothing is."""
     if isinstance(statement, Fused):
         return _shared_loop(statement)
-    if isinstance(statement, SummedRows | PairedSums):
+    if isinstance(statement, PairedSums):
         sizes = {(part.value.rows, part.value.columns) for part in statement.parts}
         rows = {rows for rows, _ in sizes}
         return "" if len(rows) == 1 else f"one loop over rows of {sizes}"
