@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, cast
+from typing import cast
 
 from nki.backend.cpu.codegen.alu import ARITHMETIC
 from nki.backend.cpu.codegen.convert import encode_unseen
 from nki.backend.cpu.codegen.elementwise import vectorized_last
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop, packs_pairs
-from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.row_vectors import Chunks, DenseChunks, PairedChunks
 from nki.backend.cpu.codegen.summed_rows import Keep, emit_groups, emit_normal_pair, emit_row, normal_of
 from nki.backend.cpu.loop_ir.loop_nest import CountedLoop, loop_nest
@@ -20,20 +19,15 @@ from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, Expr, Fused, MemRef, 
 from nki.backend.cpu.loop_ir.reductions import Nest, row_sums
 from nki.backend.cpu.loop_ir.streams import Cursors, Stream, partition_step, pattern_of
 from nki.base import dtype as dt
-from nki.base.dtype import DType
 from nki.isa.tables.alu import BITS
 from nki.numerics.llvm import F32, canonical_nan, i64, lanes_of
-
-_MOST_PARTS: Final = 24
-"""Parts of an expression that a sum computes for itself."""
 
 
 def emit_fused(r: FunctionBuilder, s: Fused) -> None:
     """Emit ``s``."""
     fused = _Fused(s)
     if s.sums:
-        if not _emit_sum_alone(r, s):
-            _Summed(r, fused, s.sums).emit()
+        _Summed(r, fused, s.sums).emit()
         return
     first = s.assigns[0].target
     loops = r.loop_nest(fused.streams, first.rows, first.columns)
@@ -240,52 +234,6 @@ class _InnerLoop(InnerLoop):
             known = super()._load(expr, index, width)
             self.registers[memref] = known
         return known
-
-
-def _emit_sum_alone(r: FunctionBuilder, s: Fused) -> bool:
-    """Emit the only sum of ``s`` as that of an expression, if nothing else that it computes is wanted.
-
-    False and no code if lanes that follow a row each cannot compute the expression, or have no quick exponentials.
-    """
-    total, assigns = s.sums[0], s.assigns
-    if len(s.sums) > 1 or any(_with_short_formula(assign) is not None for assign in assigns):
-        return False
-    wanted = any(map(s.is_stored, range(len(assigns))))
-    value = None if wanted else inlined(assigns, total.value)
-    if value is None:
-        return False
-    alone = replace(total, value=value)
-    if row_sums(alone) is None:
-        return False
-    emit_reduce(r, alone)
-    return True
-
-
-def inlined(assigns: Sequence[Assign], wanted: Expr) -> Expr | None:
-    """``wanted`` as an expression of what ``assigns`` only read; None if it is long.
-
-    Each memory has one load in it, and that one cast to each dtype.
-    """
-    values: dict[MemRef, Expr] = {}
-    casts: dict[tuple[int, DType], Expr] = {}
-    sizes: dict[int, int] = {}
-
-    def expression(expr: Expr) -> Expr:
-        if expr.kind == "load" and expr.memref is not None:
-            sizes.setdefault(id(values.setdefault(expr.memref, expr)), 1)
-            return values[expr.memref]
-        result = replace(expr, args=tuple(map(expression, expr.args)))
-        if expr.kind == "cast":
-            result = casts.setdefault((id(result.args[0]), expr.dtype), result)
-        sizes[id(result)] = 1 + sum(sizes[id(arg)] for arg in result.args)
-        return result
-
-    for assign in assigns:
-        value = expression(assign.value)
-        if sizes[id(value)] > _MOST_PARTS:
-            return None
-        values[assign.target] = value
-    return expression(wanted)
 
 
 class _Summed:

@@ -14,6 +14,7 @@ from nki.backend.cpu.fusion.consumed_product import ConsumedProduct, lower_consu
 from nki.backend.cpu.fusion.riding_sum import sum_of
 from nki.backend.cpu.loop_ir.aliases import aliases as aliases_of
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
+from nki.backend.cpu.loop_ir.inline_sums import inline_sums
 from nki.backend.cpu.loop_ir.loop_nest import boundaries
 from nki.backend.cpu.loop_ir.lower import lower
 from nki.backend.cpu.loop_ir.nodes import (
@@ -124,7 +125,7 @@ def lower_chain(chain: Chain) -> LoopIRBuilder:
         else:
             statements.append(placed(statement, places, first_number))
         first_number += len(part.immediates()) if part.immediate_names else 0
-    builder.statements = [Fused(tuple(statements), tuple(totals)), *results]
+    builder.statements = inline_sums([Fused(tuple(statements), tuple(totals)), *results])
     return builder
 
 

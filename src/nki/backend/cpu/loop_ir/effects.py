@@ -1,4 +1,4 @@
-"""The memory that statements read."""
+"""The memory that statements read and write."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from nki.backend.cpu.loop_ir.nodes import (
     FindIndex,
     Gemm,
     IndexedStore,
+    LoopStatement,
     MemRef,
     Plain,
     Print,
@@ -15,6 +16,7 @@ from nki.backend.cpu.loop_ir.nodes import (
     RowOp,
     Scan,
     Top8,
+    flat,
     loads,
 )
 
@@ -40,3 +42,14 @@ def reads_of(statement: Plain) -> list[tuple[MemRef, bool]]:
         case IndexedStore():
             memrefs = [statement.indices, statement.value]
     return [(memref, False) for memref in memrefs if memref is not None]
+
+
+def touches(statement: LoopStatement, memref: MemRef) -> bool:
+    """True if ``statement`` may read or write scratch memory of ``memref``."""
+    for part in flat([statement]):
+        memrefs = [read for read, _ in reads_of(part)]
+        if not isinstance(part, Print):
+            memrefs.append(part.target)
+        if any(memref.overlaps(other) for other in memrefs):
+            return True
+    return False

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from nki.backend.cpu.loop_ir.effects import reads_of
+from nki.backend.cpu.loop_ir.effects import touches
 from nki.backend.cpu.loop_ir.loop_nest import boundaries
 from nki.backend.cpu.loop_ir.nodes import (
     REGISTER,
@@ -20,10 +20,7 @@ from nki.backend.cpu.loop_ir.nodes import (
     Fused,
     LoopStatement,
     MemRef,
-    Plain,
-    Print,
     Reduce,
-    flat,
     loads,
     subexpressions,
 )
@@ -63,7 +60,7 @@ def _loop(statements: Sequence[LoopStatement], at: int) -> Fused | None:
     loop = Fused(tuple(assigns), tuple(sums))
     for number, assign in enumerate(assigns):
         target = assign.target
-        if target.base == SCRATCH and not any(_touches(other, target) for other in flat(others)):
+        if target.base == SCRATCH and not any(touches(other, target) for other in others):
             loop = _with_register(loop, target, number)
     return loop
 
@@ -108,14 +105,6 @@ def _is_plain(memref: MemRef) -> bool:
 def _computes_rows(s: Assign) -> bool:
     """True of dense rows, or rows in a register, that are computed element by element with a function."""
     return s.target.dense_rows and all(part.kind in _KINDS for part in subexpressions(s.value))
-
-
-def _touches(statement: Plain, memref: MemRef) -> bool:
-    """True if ``statement`` may read or write scratch memory of ``memref``."""
-    touched = [read for read, _ in reads_of(statement)]
-    if not isinstance(statement, Print):
-        touched.append(statement.target)
-    return any(memref.overlaps(other) for other in touched)
 
 
 def _with_register(loop: Fused, memref: MemRef, number: int) -> Fused:

@@ -9,7 +9,7 @@ from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.direct_stores import store_directly
 from nki.backend.cpu.loop_ir.effects import reads_of
 from nki.backend.cpu.loop_ir.fuse_rows import fuse_rows
-from nki.backend.cpu.loop_ir.fused_sums import fuse_sums
+from nki.backend.cpu.loop_ir.inline_sums import inline_sums
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Aliases, Assign, LoopStatement, MemRef, Param, Print, flat
 from nki.backend.cpu.loop_ir.pair_sums import pair_sums
 from nki.backend.cpu.loop_ir.verifier import verify
@@ -19,13 +19,13 @@ from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
 
 Rule = Callable[[list[LoopStatement], Aliases], list[LoopStatement]]
-RULES: Final[tuple[Rule, ...]] = (store_directly, fuse_sums, fuse_rows, pair_sums)
+RULES: Final[tuple[Rule, ...]] = (store_directly, fuse_rows, inline_sums, pair_sums)
 """The rules that rewrite the statements of an instruction, in the order in which they run.
 
 ================  ======================================================================
 store_directly    no tile in scratch memory that is only copied to an operand afterwards
-fuse_sums         no tile in scratch memory that one reduction alone reads
 fuse_rows         results and their sums by row in one loop
+inline_sums       no loop of results that one sum alone reads: it computes them itself
 pair_sums         sums of the even and of the odd elements of rows in one loop
 ================  ======================================================================
 """

@@ -23,8 +23,8 @@ A tile has ``rows`` (one per partition) and ``columns`` (the elements of a parti
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from nki.base import dtype as dt
@@ -308,6 +308,18 @@ def subexpressions(expr: Expr) -> list[Expr]:
     for arg in expr.args:
         parts.extend(subexpressions(arg))
     return parts
+
+
+def mapped(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """``expr`` with ``change`` of each part, which has its new arguments by then; what was one part stays one."""
+    known: dict[int, Expr] = {}
+
+    def of(part: Expr) -> Expr:
+        if id(part) not in known:
+            known[id(part)] = change(replace(part, args=tuple(map(of, part.args))))
+        return known[id(part)]
+
+    return of(expr)
 
 
 def loads(expr: Expr) -> Iterator[Expr]:
