@@ -72,18 +72,22 @@ def _follows(statement: Assign, before: Sequence[Assign]) -> bool:
     return is_conversion and (statement.target.rows, statement.target.columns) == (first.rows, first.columns)
 
 
-def may_be_summed(assigns: Sequence[Assign], total: Reduce, others: Sequence[Reduce]) -> bool:
-    """True if the sum of what one of ``assigns`` computes may share their loop with ``others``, of as many groups.
+def is_row_sum(total: Reduce) -> bool:
+    """True of a sequential sum of all elements of a partition, or of each of several equal groups of them.
 
-    The target of the sum must be memory that nothing else shares. Only sequential sums may, over all elements of a
-    partition, or over each of several equal groups of them: one of elements that lie in the first-level cache is nearly
-    free.
+    One of elements in the first-level cache is nearly free. Its target must be memory that nothing else shares.
     """
     value = total.value.args[0] if total.value.kind == "cast" else total.value
     if total.cross_partition or total.op in ANY_ORDER or total.op not in IDENTITIES or total.target.base != SCRATCH:
         return False
-    if value.kind != "load" or total.value.rows % GROUP or total.value.columns // total.groups < _FEWEST:
+    return value.kind == "load" and total.value.rows % GROUP == 0 and total.value.columns // total.groups >= _FEWEST
+
+
+def may_be_summed(assigns: Sequence[Assign], total: Reduce, others: Sequence[Reduce]) -> bool:
+    """True if the sum of what one of ``assigns`` computes may share their loop with ``others``, of as many groups."""
+    if not is_row_sum(total):
         return False
+    value = total.value.args[0] if total.value.kind == "cast" else total.value
     targets = [assign.target for assign in assigns]
     if value.memref not in targets or len(others) == MOST_SUMS or any(other.groups != total.groups for other in others):
         return False
