@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from nki.backend.cpu.fusion.facts import Facts
+from nki.backend.cpu.fusion.facts import facts
 from nki.backend.cpu.fusion.fuse import Windows
 from nki.backend.cpu.fusion.group import FusionGroup
 from nki.backend.cpu.fusion.legality import root
@@ -56,7 +56,7 @@ class _Elimination:
 
     def __init__(self, body: Sequence[Statement], seen: Collection[Tensor]) -> None:
         self._uses = _Uses(body, seen)
-        self._facts = Facts()
+        self._facts = facts()
 
     def of(self, body: tuple[Statement, ...], around: Path) -> tuple[Statement, ...]:
         """``body`` without dead stores; the same object if it has none. ``around``: its path of positions of loops."""
@@ -74,7 +74,7 @@ class _Elimination:
             elif has_groups and self._facts.size(statement) is not None:
                 (target,) = statement.writes()
                 new = None if self._uses.is_dead(target.tensor, place) else statement
-            elif self._facts.sums_what_it_writes(statement):
+            elif len(statement.write_names) > 1:
                 new = self._alone(statement, place)
             is_changed = is_changed or new is not statement
             if new is not None:
@@ -91,6 +91,9 @@ class _Elimination:
 
     def _alone(self, inst: Inst, place: Path) -> Inst:
         """``inst``, which computes results and their sums, as a group of its own if nothing reads the results."""
+        wide = [access.tensor for access in inst.writes() if access.free_elements > 1]
+        if len(wide) != 1 or not self._uses.is_dead(wide[0], place) or not self._facts.sums_what_it_writes(inst):
+            return inst
         windows = Windows()
         edge = windows.edge(inst)
         state = None if edge is None else root().following(edge, inst)

@@ -18,6 +18,7 @@ from nki.numerics.functions.cost import operations
 _T = TypeVar("_T")
 Size = tuple[int, int]
 """Partitions, and elements of each."""
+_MOST_FORMS: Final = 1 << 12
 _MOST_OPERATORS: Final = 2
 """Operators on an element that take no longer than to write and to read it."""
 _MOST_OPERATIONS: Final = 1
@@ -25,7 +26,7 @@ _MOST_OPERATIONS: Final = 1
 
 
 class Facts:
-    """Facts by form; ask one object for all instructions of a core."""
+    """Facts by form."""
 
     def __init__(self) -> None:
         self.sizes: dict[Form, Size | None] = {}
@@ -47,7 +48,7 @@ class Facts:
 
     def sums_what_it_writes(self, inst: Inst) -> bool:
         """True if ``inst`` computes results and their sums, so that it need not write results that nothing reads."""
-        if len(inst.write_names) < 2 or inst.effects.external or inst.form().has_runtime_index or inst.expansion:
+        if inst.effects.external or inst.form().has_runtime_index or inst.expansion is not None:
             return False
         part = self._part(inst)
         return part is not None and bool(part.assigns and part.sums)
@@ -70,6 +71,16 @@ class Facts:
     def _is_cheap(self, inst: Inst) -> bool:
         part = self._part(inst)
         return part is not None and not part.sums and _is_cheap(*part.assigns)
+
+
+_facts = [Facts()]
+
+
+def facts() -> Facts:
+    """The facts about the forms that this process has asked for: not too many."""
+    if len(_facts[0].sizes) > _MOST_FORMS:
+        _facts[0] = Facts()
+    return _facts[0]
 
 
 def reduced(inst: Inst) -> Access | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
 from nki.backend.cpu.fusion.components import components
-from nki.backend.cpu.fusion.facts import Facts
+from nki.backend.cpu.fusion.facts import Facts, facts
 from nki.backend.cpu.fusion.group import FusionGroup, is_same_window
 from nki.backend.cpu.fusion.legality import Edge, State, root
 from nki.backend.cpu.fusion.rematerialize import copies_in
@@ -34,7 +34,7 @@ class Fuse(CoreStage):
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with groups in place of their parts, and without copies that are in no group."""
-        body = _fused(core.body, Facts())
+        body = _fused(core.body, facts())
         return core if body is core.body else core.with_body(body)
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages

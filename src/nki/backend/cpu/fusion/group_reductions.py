@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import ClassVar, Final
 
 from nki.backend.cpu.fusion.components import may_sum
-from nki.backend.cpu.fusion.facts import Facts, Size, is_plain
+from nki.backend.cpu.fusion.facts import Facts, Size, facts, is_plain
 from nki.backend.cpu.fusion.legality import MOST_PARTS
 from nki.backend.cpu.loop_ir.reductions import MOST_SUMS
 from nki.base import dtype as dt
@@ -71,7 +71,7 @@ class _Gathering:
     """The search in one core."""
 
     def __init__(self) -> None:
-        self._facts = Facts()
+        self._facts = facts()
 
     def of(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """``body`` with sums side by side; the same object if there are none."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from nki.backend.cpu.fusion.components import Past, Place, Range, components
-from nki.backend.cpu.fusion.facts import Facts, Size
+from nki.backend.cpu.fusion.facts import Facts, Size, facts
 from nki.backend.cpu.fusion.group import is_same_window
 from nki.base import knobs
 from nki.ir.access_overlap import covers_tensor
@@ -41,7 +41,7 @@ class Rematerialize(CoreStage):
         shared = program.shared() if len(program.cores) > 1 else ()
         seen = {*program.inputs, *program.outputs, *shared}
         fixed = {*program.inputs, *core.constants()}.difference(program.outputs, shared)
-        body = _with_copies(core.body, Facts(), seen, fixed)
+        body = _with_copies(core.body, facts(), seen, fixed)
         return core if body is core.body else core.with_body(body)
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
