@@ -13,7 +13,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.fusion.group import FusionGroup
 from nki.backend.cpu.fusion.parts import lower_group
-from nki.backend.cpu.loop_ir.nodes import Reduce, subexpressions
+from nki.backend.cpu.kernel_ir.nodes import Reduce, subexpressions
 from nki.compilation.executable import lower
 from tests.support.both_executors import both, numbers
 

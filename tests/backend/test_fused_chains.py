@@ -17,7 +17,7 @@ import nki.language as nl
 from nki.backend.cpu.fusion.group import FusionGroup
 from nki.backend.cpu.fusion.legality import MOST_PARTS
 from nki.backend.cpu.fusion.parts import lower_group
-from nki.backend.cpu.loop_ir.nodes import Fused
+from nki.backend.cpu.kernel_ir.nodes import Fused
 from nki.backend.cpu.runtime import routines, stored_routines
 from nki.backend.cpu.runtime.link import listing
 from nki.backend.cpu.runtime.routines import routine_key

@@ -12,8 +12,8 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.fusion.group import FusionGroup
-from nki.backend.cpu.loop_ir.lower import lower
-from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, LoopStatement, Reduce, flat
+from nki.backend.cpu.kernel_ir.lower import lower
+from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Assign, LoopStatement, Reduce, flat
 from nki.backend.cpu.runtime import routines
 from nki.backend.cpu.runtime.routines import routine_key
 from nki.compilation import executable

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nki.backend.cpu.fusion import epilogue
-from nki.backend.cpu.loop_ir import builder
+from nki.backend.cpu.kernel_ir import builder
 from nki.backend.cpu.runtime.link import loop_listing
 from nki.compilation.executable import lower
 from nki.numerics import matmul_entry

@@ -14,10 +14,9 @@ from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop, packs_pairs
 from nki.backend.cpu.codegen.row_vectors import Chunks, DenseChunks, PairedChunks
 from nki.backend.cpu.codegen.summed_rows import Keep, emit_groups, emit_normal_pair, emit_row, normal_of
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop, loop_nest
-from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, Expr, Fused, MemRef, Reduce, subexpressions
-from nki.backend.cpu.loop_ir.reductions import Nest, row_sums
-from nki.backend.cpu.loop_ir.streams import Cursors, Stream, partition_step, pattern_of
+from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, Stream, loop_nest, partition_step, pattern_of
+from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Assign, Expr, Fused, MemRef, Reduce, subexpressions
+from nki.backend.cpu.kernel_ir.reductions import Nest, row_sums
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
 from nki.numerics.llvm import F32, canonical_nan, i64, lanes_of

@@ -21,9 +21,8 @@ from nki.backend.cpu.codegen.convert import (
     storage_type,
 )
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
-from nki.backend.cpu.loop_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpressions
-from nki.backend.cpu.loop_ir.streams import Cursors, Stream
+from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, Stream
+from nki.backend.cpu.kernel_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpressions
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
 from nki.numerics.functions import emit

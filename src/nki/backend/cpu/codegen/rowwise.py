@@ -9,9 +9,8 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import decode, storage_type
 from nki.backend.cpu.codegen.function import FunctionBuilder
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
-from nki.backend.cpu.loop_ir.nodes import MemRef, RowOp
-from nki.backend.cpu.loop_ir.streams import Cursors, Stream
+from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, Stream
+from nki.backend.cpu.kernel_ir.nodes import MemRef, RowOp
 from nki.base import dtype as dt
 from nki.numerics.llvm import F32, I8, I32, I64, Builder, Value, Variable, constant, i64, steps
 

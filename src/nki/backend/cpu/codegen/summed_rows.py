@@ -17,10 +17,9 @@ from nki.backend.cpu.codegen.convert import encode, encode_normal, side_by_side
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.reduce import VectorTotals
 from nki.backend.cpu.codegen.row_vectors import Chunks, RowVectors
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
-from nki.backend.cpu.loop_ir.nodes import Expr, Reduce
-from nki.backend.cpu.loop_ir.reductions import GROUP, Nest, vector_stream
-from nki.backend.cpu.loop_ir.streams import Cursors, partition_step
+from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, partition_step
+from nki.backend.cpu.kernel_ir.nodes import Expr, Reduce
+from nki.backend.cpu.kernel_ir.reductions import GROUP, Nest, vector_stream
 from nki.base.dtype import DType
 from nki.numerics.functions import FUNCTIONS, Normal
 from nki.numerics.llvm import i64

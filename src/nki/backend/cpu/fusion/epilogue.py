@@ -14,10 +14,10 @@ from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 from nki.backend.cpu.fusion.group import Composite, form_of, operand_lists
-from nki.backend.cpu.loop_ir.aliases import aliases
-from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
-from nki.backend.cpu.loop_ir.lower import lower
-from nki.backend.cpu.loop_ir.nodes import (
+from nki.backend.cpu.kernel_ir.accesses import aliases
+from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
+from nki.backend.cpu.kernel_ir.lower import lower
+from nki.backend.cpu.kernel_ir.nodes import (
     NARROW,
     PANEL_BASE,
     SCRATCH,
@@ -87,7 +87,7 @@ class MatmulWithEpilogue(Composite):
         )
 
 
-def lower_with_epilogue(inst: MatmulWithEpilogue) -> LoopIRBuilder:
+def lower_with_epilogue(inst: MatmulWithEpilogue) -> KernelIRBuilder:
     """The kernel IR of ``inst``: a product with a consumer."""
     product, consumer = inst.parts
     gemm, assign = _product_of(product), _consumer_of(consumer, inst.result)
@@ -110,7 +110,7 @@ def lower_with_epilogue(inst: MatmulWithEpilogue) -> LoopIRBuilder:
         return Expr("alu", dt.float32, expr.rows, expr.columns, (in_memory, panel), "add")
 
     left, right = (replace(memref, base=bases[memref.base]) for memref in (gemm.left, gemm.right))
-    builder = LoopIRBuilder()
+    builder = KernelIRBuilder()
     target = replace(assign.target, base=0)
     builder.statements = [Gemm(target, left, right, False, gemm.by_groups, mapped(assign.value, placed))]
     return builder

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from nki.backend.cpu.fusion.group import FusionGroup
-from nki.backend.cpu.loop_ir.aliases import aliases as aliases_of
-from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
-from nki.backend.cpu.loop_ir.fuse_rows import may_be_summed
-from nki.backend.cpu.loop_ir.inline_sums import inline_sums
-from nki.backend.cpu.loop_ir.loop_nest import boundaries
-from nki.backend.cpu.loop_ir.lower import lower
-from nki.backend.cpu.loop_ir.nodes import (
+from nki.backend.cpu.kernel_ir.accesses import aliases as aliases_of
+from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
+from nki.backend.cpu.kernel_ir.fuse_rows import may_be_summed
+from nki.backend.cpu.kernel_ir.inline_sums import inline_sums
+from nki.backend.cpu.kernel_ir.loops import boundaries, pattern_of, streams_of
+from nki.backend.cpu.kernel_ir.lower import lower
+from nki.backend.cpu.kernel_ir.nodes import (
     GRANULE,
     REGISTER,
     SCRATCH,
@@ -27,8 +27,7 @@ from nki.backend.cpu.loop_ir.nodes import (
     mapped,
     subexpressions,
 )
-from nki.backend.cpu.loop_ir.partitions import is_distinct, parallel_partitions
-from nki.backend.cpu.loop_ir.streams import pattern_of, streams_of
+from nki.backend.cpu.kernel_ir.partitions import is_distinct, parallel_partitions
 from nki.ir.instruction import Inst
 
 _KINDS: Final = frozenset({"load", "value", "iota", "cast", "narrow", "alu", "integer", "act", "select", "bits"})
@@ -162,9 +161,9 @@ def _is_single(target: MemRef) -> bool:
     return is_distinct([(step * size, count) for step, count in ((target.row_step, target.rows), *target.dims)], size)
 
 
-def lower_group(group: FusionGroup) -> LoopIRBuilder:
+def lower_group(group: FusionGroup) -> KernelIRBuilder:
     """The kernel IR of ``group``: the statements of all parts in one loop."""
-    plan, builder = group.plan, LoopIRBuilder()
+    plan, builder = group.plan, KernelIRBuilder()
     operands = {window: operand for operand, window in enumerate(plan.operands())}
     parts: list[Part] = []
     first_number = 0

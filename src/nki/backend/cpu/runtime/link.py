@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.analysis.definite_initialization import maybe_uninitialized
-from nki.backend.cpu.loop_ir.nodes import GRANULE
+from nki.backend.cpu.kernel_ir.nodes import GRANULE
 from nki.backend.cpu.native import barrier, library
 from nki.backend.cpu.native.frame import ARGS, aligned
 from nki.backend.cpu.runtime import region_builder, routines
@@ -133,7 +133,7 @@ class _Needed:
 
 
 def _sharing(inst: Inst) -> tuple[int, ...]:
-    """Everything but the signature that :func:`~nki.backend.cpu.loop_ir.aliases.aliases` depends on.
+    """Everything but the signature that :func:`~nki.backend.cpu.kernel_ir.accesses.aliases` depends on.
 
     The first operand on the tensor of each operand, and how many elements this begins behind that one; nothing where no
     two operands are on one tensor.
@@ -391,7 +391,7 @@ class _Table:
 
 
 def loop_listing(program: Program) -> str:
-    """The loop IR of every routine that ``program`` uses, each once."""
+    """The kernel IR of every routine that ``program`` uses, each once."""
     return routines.loops(part for core in program.cores for part in _parts(core))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from nki.backend.cpu.loop_ir.nodes import GRANULE
+from nki.backend.cpu.kernel_ir.nodes import GRANULE
 from nki.backend.cpu.runtime.routines import Routine
 from nki.backend.cpu.runtime.storage import Storage, native_bytes
 from nki.ir.instruction import Inst

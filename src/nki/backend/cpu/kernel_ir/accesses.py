@@ -1,9 +1,10 @@
-"""The memory that statements read and write."""
+"""The memory that statements read and write, and the operands of an instruction that share memory."""
 
 from __future__ import annotations
 
-from nki.backend.cpu.loop_ir.nodes import (
+from nki.backend.cpu.kernel_ir.nodes import (
     PANEL_BASE,
+    Aliases,
     Assign,
     FindIndex,
     Gemm,
@@ -19,6 +20,9 @@ from nki.backend.cpu.loop_ir.nodes import (
     flat,
     loads,
 )
+from nki.ir.access_overlap import may_overlap
+from nki.ir.instruction import Inst
+from nki.ir.types import Role
 
 
 def reads_of(statement: Plain) -> list[tuple[MemRef, bool]]:
@@ -53,3 +57,18 @@ def touches(statement: LoopStatement, memref: MemRef) -> bool:
         if any(memref.overlaps(other) for other in memrefs):
             return True
     return False
+
+
+def aliases(inst: Inst) -> Aliases:
+    """The pairs of operands, one of them written, that may share memory."""
+    operands = inst.operands()  # by field: one access may stand in several of them, here written and there read
+    pairs: list[tuple[int, int, bool]] = []
+    for w, (f, target) in enumerate(operands):
+        if f.role not in (Role.OUT, Role.INOUT):
+            continue
+        for r, (_, source) in enumerate(operands):
+            if r != w and source.tensor is target.tensor:
+                same = target.same_place(source)
+                if same or may_overlap(target, source):
+                    pairs.append((w, r, same))
+    return tuple(pairs)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from nki.backend.cpu.loop_ir.effects import touches
-from nki.backend.cpu.loop_ir.loop_nest import boundaries
-from nki.backend.cpu.loop_ir.nodes import (
+from nki.backend.cpu.kernel_ir.accesses import touches
+from nki.backend.cpu.kernel_ir.loops import boundaries
+from nki.backend.cpu.kernel_ir.nodes import (
     REGISTER,
     SCRATCH,
     Aliases,
@@ -24,7 +24,7 @@ from nki.backend.cpu.loop_ir.nodes import (
     loads,
     subexpressions,
 )
-from nki.backend.cpu.loop_ir.reductions import ANY_ORDER, GROUP, IDENTITIES, MOST_SUMS
+from nki.backend.cpu.kernel_ir.reductions import ANY_ORDER, GROUP, IDENTITIES, MOST_SUMS
 
 _KINDS: Final = frozenset({"load", "value", "alu", "act", "cast"})
 _FEWEST: Final = 32

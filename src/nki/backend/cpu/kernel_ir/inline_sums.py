@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from nki.backend.cpu.loop_ir.effects import touches
-from nki.backend.cpu.loop_ir.nodes import (
+from nki.backend.cpu.kernel_ir.accesses import touches
+from nki.backend.cpu.kernel_ir.nodes import (
     SCRATCH,
     Aliases,
     Assign,
@@ -23,7 +23,7 @@ from nki.backend.cpu.loop_ir.nodes import (
     mapped,
     subexpressions,
 )
-from nki.backend.cpu.loop_ir.reductions import row_sums
+from nki.backend.cpu.kernel_ir.reductions import row_sums
 from nki.base.dtype import DType
 from nki.numerics.functions import FUNCTIONS
 

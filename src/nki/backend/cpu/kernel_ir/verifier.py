@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from nki.backend.cpu.loop_ir.effects import reads_of
-from nki.backend.cpu.loop_ir.nodes import (
+from nki.backend.cpu.kernel_ir.accesses import reads_of
+from nki.backend.cpu.kernel_ir.nodes import (
     PANEL_BASE,
     REGISTER,
     SCRATCH,
