@@ -8,12 +8,12 @@ from functools import partial
 from typing import cast
 
 from nki.backend.cpu.codegen.alu import ARITHMETIC
+from nki.backend.cpu.codegen.chunked_sums import Keep, emit_groups, emit_normal_pair, emit_row, normal_of
 from nki.backend.cpu.codegen.convert import encode_unseen
 from nki.backend.cpu.codegen.elementwise import vectorized_last
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop, packs_pairs
 from nki.backend.cpu.codegen.row_vectors import Chunks, DenseChunks, PairedChunks
-from nki.backend.cpu.codegen.summed_rows import Keep, emit_groups, emit_normal_pair, emit_row, normal_of
 from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, Stream, loop_nest, partition_step, pattern_of
 from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Assign, Expr, Fused, MemRef, Reduce, subexpressions
 from nki.backend.cpu.kernel_ir.reductions import Nest, row_sums

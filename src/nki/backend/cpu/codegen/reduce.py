@@ -11,9 +11,9 @@ from nki.backend.cpu.codegen import row_vectors
 from nki.backend.cpu.codegen.alu import emit_alu, emit_bits
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.elementwise import materialize_strided
-from nki.backend.cpu.codegen.extremes import RELATIONS, QuickExtreme
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
+from nki.backend.cpu.codegen.minmax import RELATIONS, QuickExtreme
 from nki.backend.cpu.kernel_ir.loops import (
     CountedLoop,
     Cursors,
