@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 FOLDER: Final = Path(__file__).parent.parent / "src" / "nki" / "backend" / "cpu" / "native"
-FILES: Final = ("runtime", "gather")
+FILES: Final = ("runtime", "gather", "row_operations")
 VARIABLE: Final = "NKI_CLANG"
 _OPTIONS: Final = (
     *("-target", "x86_64-linux-musl", "-ffreestanding", "-S", "-emit-llvm", "-Os", "-g0", "-fwrapv"),

@@ -227,7 +227,7 @@ class Repetition:
         for number, threads in enumerate(THREADS):
             with _on_threads(threads):
                 self.launch(executable, launch, number, f"{threads} threads")
-        if launch.from_torch and len(executable.kernel.cores) == 1 and _runtime.openmp() is not None:
+        if launch.from_torch and len(executable.kernel.cores) == 1 and _runtime.openmp_pool() is not None:
             with _on_threads(2):
                 self.launch(executable, launch, 1, "threads of PyTorch", True)
             self.session.add("launches compared on threads of PyTorch, too")

@@ -21,7 +21,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Every region of more than one granule is worth a team; :func:`launched` then sets the number of threads."""
     monkeypatch.setattr(region_builder, "WORTHWHILE", 0.0)
     monkeypatch.setattr(region_builder, "LEAST_WORK", 0.0)
-    monkeypatch.setattr(launch, "WORTH_A_TEAM", 0.0)
+    monkeypatch.setattr(launch, "WORTH_A_POOL", 0.0)
     monkeypatch.setattr(launch, "WORTH_OPENMP", 0.0)
     return monkeypatch
 

@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; b2a9adabaae6d24f60d02b96dcbef15126638caafe413e6a76a15bfd1bd82c4b
+; 32ef390d0f920d9e363d6b888ff6d2bad9e51cd26460bd5875bf3ad4b633854c
 
 define void @nki_offsets(ptr %0, ptr %1, i64 %2, i64 %3) {
   %5 = load i64, ptr %1, align 8

@@ -7,7 +7,7 @@ import sys
 from functools import cache
 from typing import Any, Final
 
-from nki.backend.cpu.native.team import is_supported
+from nki.backend.cpu.native.thread_pool import is_supported
 from nki.base import knobs
 
 MOST_THREADS: Final = 32
