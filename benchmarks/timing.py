@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nki.backend.cpu.native.frame import Frame, FrameLayout
-from nki.backend.cpu.native.library import run as run_table
+from nki.backend.cpu.native.library import entry
 from nki.compilation.executable import Executable
 
 
@@ -50,15 +50,17 @@ def instruction(executable: Executable, index: int, pointers: list[int], repeats
     import numpy as np
 
     core = executable.linked.cores[0]
-    table, args = core.table, core.args
+    # Behind the entries of the kernel, the one to time, several times.
+    table = np.concatenate([core.table, np.repeat(core.table[index : index + 1], repeats, axis=0)])
+    args = core.args
     layout = FrameLayout(table.ctypes.data, args.ctypes.data, len(pointers), core.arena, core.scratch)
     frame = Frame(layout.nbytes)
     frame.memory[:] = bytes(layout.nbytes)
-    layout.write(frame, 0, pointers)
-    run_table()(table.ctypes.data, len(table), args.ctypes.data, frame.address)
-    row = np.repeat(table[index : index + 1], repeats, axis=0)
+    layout.write(frame, pointers)
+    walk = entry("run")
+    walk(frame.address, 0, len(core.table))
 
     def run() -> None:
-        run_table()(row.ctypes.data, repeats, args.ctypes.data, frame.address)
+        walk(frame.address, len(core.table), len(table) - len(core.table))
 
     return run

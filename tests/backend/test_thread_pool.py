@@ -15,7 +15,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.native.thread_pool import is_supported
+from nki.backend.cpu.native import library
 from nki.backend.cpu.runtime import thread_count
 from nki.backend.cpu.runtime.resources import RUNTIME
 from nki.base.errors import OutOfBoundsError
@@ -24,7 +24,7 @@ from tests.support.shared_launches import at_once, shared
 from tests.support.signals import Interrupt, alarm, handled
 
 __all__ = ["shared"]
-pytestmark = pytest.mark.skipif(not is_supported(), reason="one thread on this platform")
+pytestmark = pytest.mark.skipif(not library.has_threads(), reason="one thread on this platform")
 X = np.random.default_rng(3).normal(size=(128, 64)).astype(np.float32)
 
 

@@ -110,36 +110,18 @@ class Engine:
         if not features.get("amx-bf16") or not _may_use_tiles():
             features |= {name: False for name in features if name.startswith("amx-")}
         self._features = ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
-        self._has_half = not self._triple.startswith(("x86_64", "i386", "i686")) or bool(features.get("f16c"))
-        self._has_bfloat16 = bool(features.get("avx512bf16"))
-        self._has_tiles = bool(features.get("amx-bf16") and features.get("avx512f"))
         self._data_layout = str(self._new_machine().target_data)
-        self._vector_width = 16 if has_avx512() else 8 if features.get("avx2") else 4
-
-    @property
-    def vector_width(self) -> int:
-        """Number of float32 lanes in the widest vector that the host computes with: 16, 8 or 4."""
-        return self._vector_width
-
-    @property
-    def has_half(self) -> bool:
-        """True if the host converts float16, or has a library that does: x86 before F16C (2012) has neither."""
-        return self._has_half
-
-    @property
-    def has_bfloat16(self) -> bool:
-        """True if the host has AVX512-BF16, which rounds to bfloat16 numbers, and adds two products of them."""
-        return self._has_bfloat16
-
-    @property
-    def has_tiles(self) -> bool:
-        """True if the host has AMX for bfloat16, whose instruction multiplies matrices, and this process may use it."""
-        return self._has_tiles
-
-    @property
-    def host(self) -> str:
+        version = ".".join(map(str, binding.llvm_version_info))
+        self.host: Final = f"{self._triple} {self._cpu} {self._features} llvm-{version}"
         """Properties of the host that generated code depends on, as one line; a part of the key of native code."""
-        return f"{self._triple} {self._cpu} {self._features} llvm-{'.'.join(map(str, binding.llvm_version_info))}"
+        self.vector_width: Final = 16 if has_avx512() else 8 if features.get("avx2") else 4
+        """Number of float32 lanes in the widest vector that the host computes with."""
+        self.has_half: Final = not self._triple.startswith(("x86_64", "i386", "i686")) or bool(features.get("f16c"))
+        """True if the host converts float16, or has a library that does: x86 before F16C (2012) has neither."""
+        self.has_bfloat16: Final = bool(features.get("avx512bf16"))
+        """True if the host has AVX512-BF16, which rounds to bfloat16 numbers, and adds two products of them."""
+        self.has_tiles: Final = bool(features.get("amx-bf16") and features.get("avx512f"))
+        """True if the host has AMX for bfloat16, whose instruction multiplies matrices, and this process may use it."""
 
     def load_all(self, modules: Iterable[str], done: Callable[[int], None] = _ignore) -> list[Code]:
         """Optimise and load modules, as LLVM IR: functions with external linkage, as long as the results are held.
@@ -297,22 +279,15 @@ class Engine:
         """The key of object code: a digest of its IR or name, LLVM's version, and the host's CPU and features."""
         return hashlib.sha256(f"{self.host}\n{text}".encode()).hexdigest()[:40]
 
-    def optimised_ir(self, module: ir.Module) -> str:
-        """The text of ``module`` after LLVM's optimisations."""
+    def listing(self, module: ir.Module, assembly: bool) -> str:
+        """The text of ``module`` after LLVM's optimisations, or the host's assembly as :meth:`load_all` loads it."""
         with native_memory.lock:
-            return self._text(module)
+            return self._listing(str(module), assembly)
 
-    def _text(self, module: ir.Module) -> str:
-        return str(self._optimised(str(module), self._new_machine()))
-
-    def assembly(self, module: ir.Module) -> str:
-        """The host's assembly for ``module``, as :meth:`compile` would load it."""
-        with native_memory.lock:
-            return self._assembly(module)
-
-    def _assembly(self, module: ir.Module) -> str:
+    def _listing(self, text: str, assembly: bool) -> str:
         machine = self._new_machine()
-        return machine.emit_assembly(self._optimised(str(module), machine))
+        parsed = self._optimised(text, machine)
+        return machine.emit_assembly(parsed) if assembly else str(parsed)
 
     def _new_machine(self) -> Any:
         """A new target machine: a JIT engine takes the one that it is given."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import platform
 import re
+import signal
 import time
 from collections.abc import Callable
 from functools import cache, partial
@@ -63,8 +64,8 @@ def address(name: str, file: str = "runtime") -> int:
 
 
 def has_threads() -> bool:
-    """True if native code has threads on this machine."""
-    return platform.machine() in _MACHINES
+    """True if native code has threads here, which thread pools consist of."""
+    return platform.machine() in _MACHINES and hasattr(signal, "pthread_sigmask")
 
 
 @cache

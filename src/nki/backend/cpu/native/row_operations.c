@@ -1,7 +1,8 @@
 // Operations that walk the elements of each partition: the eight largest, positions, ranking, random numbers. They get
 // dense rows by address and step, in elements, and give the results of numpy/top8.py and numpy/executor.py.
 //
-// Vectors have 16 lanes on every machine; LLVM splits them where registers are shorter.
+// Vectors have 16 lanes on every machine; LLVM splits them where registers are shorter. Short loops say how often they
+// are unrolled, as the IR made of this is not optimised again.
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -112,6 +113,7 @@ void nki_find(uint32_t *out, int64_t out_step, const float *in, int64_t in_step,
 void nki_nonzero(int32_t *out, int64_t out_step, const float *in, int64_t in_step, int64_t rows, int64_t columns) {
     for (; rows > 0; rows--, out += out_step, in += in_step) {
         int64_t count = 0;
+#pragma clang loop unroll_count(8)
         for (int64_t i = 0; i < columns; i++) { // each position goes where that of the next non-zero element belongs
             out[count] = (int32_t)i;
             count += in[i] != 0;
@@ -138,6 +140,7 @@ static void sort_by_byte(const uint64_t *pairs, uint64_t *sorted, int64_t column
     uint32_t starts[BUCKETS];
     for (int64_t bucket = 0; bucket < BUCKETS; bucket++)
         starts[bucket] = 0;
+#pragma clang loop unroll_count(4)
     for (int64_t i = 0; i < columns; i++)
         starts[pairs[i] >> shift & (BUCKETS - 1)]++;
     uint32_t total = 0;
@@ -146,6 +149,7 @@ static void sort_by_byte(const uint64_t *pairs, uint64_t *sorted, int64_t column
         starts[bucket] = total;
         total += count;
     }
+#pragma clang loop unroll_count(4)
     for (int64_t i = 0; i < columns; i++)
         sorted[starts[pairs[i] >> shift & (BUCKETS - 1)]++] = pairs[i];
 }
@@ -193,7 +197,7 @@ enum { WEYL = 362437, STATE = 6, MOST_GENERATORS = 4 }; // WEYL: the increment o
             state.each[i % STATE][i / STATE] = before[i];                                                              \
         numbers x = state.words[0], y = state.words[1], z = state.words[2], w = state.words[3], v = state.words[4];    \
         numbers counter = state.words[5];                                                                              \
-        for (int64_t i = 0; i < count; i++) {                                                                          \
+        _Pragma("clang loop unroll_count(5)") for (int64_t i = 0; i < count; i++) {                                    \
             numbers t = x ^ x >> 2;                                                                                    \
             t ^= t << 1;                                                                                               \
             x = y, y = z, z = w, w = v;                                                                                \

@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; 32ef390d0f920d9e363d6b888ff6d2bad9e51cd26460bd5875bf3ad4b633854c
+; 66d9c7e028756678ecb92b5f87d7117fb78b6eeec91644d20ef0394b27cb40d1
 
 %union.anon.3 = type { [6 x i32] }
 %union.anon.2 = type { [6 x <4 x i32>] }
@@ -297,64 +297,163 @@ define void @nki_find(ptr %0, i64 %1, ptr %2, i64 %3, ptr %4, i64 %5, i64 %6, i6
 
 define void @nki_nonzero(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5) {
   %7 = icmp sgt i64 %4, 0
-  br i1 %7, label %8, label %41
+  br i1 %7, label %8, label %123
 
 8:
   %9 = icmp sgt i64 %5, 0
-  br label %10
+  %10 = and i64 %5, 7
+  %11 = icmp ult i64 %5, 8
+  %12 = and i64 %5, 9223372036854775800
+  %13 = icmp eq i64 %10, 0
+  %14 = icmp ne i64 %10, 0
+  br label %15
 
-10:
-  %11 = phi ptr [ %0, %8 ], [ %33, %29 ]
-  %12 = phi i64 [ %4, %8 ], [ %32, %29 ]
-  %13 = phi ptr [ %2, %8 ], [ %34, %29 ]
-  br i1 %9, label %17, label %14
+15:
+  %16 = phi ptr [ %0, %8 ], [ %115, %111 ]
+  %17 = phi i64 [ %4, %8 ], [ %114, %111 ]
+  %18 = phi ptr [ %2, %8 ], [ %116, %111 ]
+  br i1 %9, label %19, label %38
 
-14:
-  %15 = phi i64 [ 0, %10 ], [ %26, %17 ]
-  %16 = icmp slt i64 %15, %5
-  br i1 %16, label %36, label %29
+19:
+  br i1 %11, label %21, label %41
 
-17:
-  %18 = phi i64 [ %27, %17 ], [ 0, %10 ]
-  %19 = phi i64 [ %26, %17 ], [ 0, %10 ]
-  %20 = trunc i64 %18 to i32
-  %21 = getelementptr inbounds i32, ptr %11, i64 %19
-  store i32 %20, ptr %21, align 4
-  %22 = getelementptr inbounds float, ptr %13, i64 %18
-  %23 = load float, ptr %22, align 4
-  %24 = fcmp une float %23, 0.000000e+00
-  %25 = zext i1 %24 to i64
-  %26 = add i64 %19, %25
-  %27 = add i64 %18, 1
-  %28 = icmp eq i64 %27, %5
-  br i1 %28, label %14, label %17
+20:
+  br i1 %13, label %38, label %21
 
-29:
-  %30 = trunc i64 %15 to i32
-  %31 = getelementptr inbounds i32, ptr %11, i64 %5
-  store i32 %30, ptr %31, align 4
-  %32 = add i64 %12, -1
-  %33 = getelementptr inbounds i32, ptr %11, i64 %1
-  %34 = getelementptr inbounds float, ptr %13, i64 %3
-  %35 = icmp sgt i64 %12, 1
-  br i1 %35, label %10, label %41
+21:
+  %22 = phi i64 [ 0, %19 ], [ %108, %20 ]
+  %23 = phi i64 [ 0, %19 ], [ %107, %20 ]
+  tail call void @llvm.assume(i1 %14)
+  br label %24
 
-36:
-  %37 = phi i64 [ %39, %36 ], [ %15, %14 ]
-  %38 = getelementptr inbounds i32, ptr %11, i64 %37
-  store i32 -1, ptr %38, align 4
-  %39 = add i64 %37, 1
-  %40 = icmp eq i64 %39, %5
-  br i1 %40, label %29, label %36
+24:
+  %25 = phi i64 [ %35, %24 ], [ %22, %21 ]
+  %26 = phi i64 [ %34, %24 ], [ %23, %21 ]
+  %27 = phi i64 [ %36, %24 ], [ 0, %21 ]
+  %28 = trunc i64 %25 to i32
+  %29 = getelementptr inbounds i32, ptr %16, i64 %26
+  store i32 %28, ptr %29, align 4
+  %30 = getelementptr inbounds float, ptr %18, i64 %25
+  %31 = load float, ptr %30, align 4
+  %32 = fcmp une float %31, 0.000000e+00
+  %33 = zext i1 %32 to i64
+  %34 = add i64 %26, %33
+  %35 = add i64 %25, 1
+  %36 = add i64 %27, 1
+  %37 = icmp eq i64 %36, %10
+  br i1 %37, label %38, label %24
+
+38:
+  %39 = phi i64 [ 0, %15 ], [ %107, %20 ], [ %34, %24 ]
+  %40 = icmp slt i64 %39, %5
+  br i1 %40, label %118, label %111
 
 41:
+  %42 = phi i64 [ %108, %41 ], [ 0, %19 ]
+  %43 = phi i64 [ %107, %41 ], [ 0, %19 ]
+  %44 = phi i64 [ %109, %41 ], [ 0, %19 ]
+  %45 = trunc i64 %42 to i32
+  %46 = getelementptr inbounds i32, ptr %16, i64 %43
+  store i32 %45, ptr %46, align 4
+  %47 = getelementptr inbounds float, ptr %18, i64 %42
+  %48 = load float, ptr %47, align 4
+  %49 = fcmp une float %48, 0.000000e+00
+  %50 = zext i1 %49 to i64
+  %51 = add i64 %43, %50
+  %52 = or i64 %42, 1
+  %53 = trunc i64 %52 to i32
+  %54 = getelementptr inbounds i32, ptr %16, i64 %51
+  store i32 %53, ptr %54, align 4
+  %55 = getelementptr inbounds float, ptr %18, i64 %52
+  %56 = load float, ptr %55, align 4
+  %57 = fcmp une float %56, 0.000000e+00
+  %58 = zext i1 %57 to i64
+  %59 = add i64 %51, %58
+  %60 = or i64 %42, 2
+  %61 = trunc i64 %60 to i32
+  %62 = getelementptr inbounds i32, ptr %16, i64 %59
+  store i32 %61, ptr %62, align 4
+  %63 = getelementptr inbounds float, ptr %18, i64 %60
+  %64 = load float, ptr %63, align 4
+  %65 = fcmp une float %64, 0.000000e+00
+  %66 = zext i1 %65 to i64
+  %67 = add i64 %59, %66
+  %68 = or i64 %42, 3
+  %69 = trunc i64 %68 to i32
+  %70 = getelementptr inbounds i32, ptr %16, i64 %67
+  store i32 %69, ptr %70, align 4
+  %71 = getelementptr inbounds float, ptr %18, i64 %68
+  %72 = load float, ptr %71, align 4
+  %73 = fcmp une float %72, 0.000000e+00
+  %74 = zext i1 %73 to i64
+  %75 = add i64 %67, %74
+  %76 = or i64 %42, 4
+  %77 = trunc i64 %76 to i32
+  %78 = getelementptr inbounds i32, ptr %16, i64 %75
+  store i32 %77, ptr %78, align 4
+  %79 = getelementptr inbounds float, ptr %18, i64 %76
+  %80 = load float, ptr %79, align 4
+  %81 = fcmp une float %80, 0.000000e+00
+  %82 = zext i1 %81 to i64
+  %83 = add i64 %75, %82
+  %84 = or i64 %42, 5
+  %85 = trunc i64 %84 to i32
+  %86 = getelementptr inbounds i32, ptr %16, i64 %83
+  store i32 %85, ptr %86, align 4
+  %87 = getelementptr inbounds float, ptr %18, i64 %84
+  %88 = load float, ptr %87, align 4
+  %89 = fcmp une float %88, 0.000000e+00
+  %90 = zext i1 %89 to i64
+  %91 = add i64 %83, %90
+  %92 = or i64 %42, 6
+  %93 = trunc i64 %92 to i32
+  %94 = getelementptr inbounds i32, ptr %16, i64 %91
+  store i32 %93, ptr %94, align 4
+  %95 = getelementptr inbounds float, ptr %18, i64 %92
+  %96 = load float, ptr %95, align 4
+  %97 = fcmp une float %96, 0.000000e+00
+  %98 = zext i1 %97 to i64
+  %99 = add i64 %91, %98
+  %100 = or i64 %42, 7
+  %101 = trunc i64 %100 to i32
+  %102 = getelementptr inbounds i32, ptr %16, i64 %99
+  store i32 %101, ptr %102, align 4
+  %103 = getelementptr inbounds float, ptr %18, i64 %100
+  %104 = load float, ptr %103, align 4
+  %105 = fcmp une float %104, 0.000000e+00
+  %106 = zext i1 %105 to i64
+  %107 = add i64 %99, %106
+  %108 = add i64 %42, 8
+  %109 = add i64 %44, 8
+  %110 = icmp eq i64 %109, %12
+  br i1 %110, label %20, label %41
+
+111:
+  %112 = trunc i64 %39 to i32
+  %113 = getelementptr inbounds i32, ptr %16, i64 %5
+  store i32 %112, ptr %113, align 4
+  %114 = add i64 %17, -1
+  %115 = getelementptr inbounds i32, ptr %16, i64 %1
+  %116 = getelementptr inbounds float, ptr %18, i64 %3
+  %117 = icmp sgt i64 %17, 1
+  br i1 %117, label %15, label %123
+
+118:
+  %119 = phi i64 [ %121, %118 ], [ %39, %38 ]
+  %120 = getelementptr inbounds i32, ptr %16, i64 %119
+  store i32 -1, ptr %120, align 4
+  %121 = add i64 %119, 1
+  %122 = icmp eq i64 %121, %5
+  br i1 %122, label %111, label %118
+
+123:
   ret void
 }
 
 define void @nki_ranked(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5, i64 %6, i64 %7, ptr %8) {
   %10 = alloca [256 x i32], align 16
   %11 = icmp sgt i64 %4, 0
-  br i1 %11, label %12, label %118
+  br i1 %11, label %12, label %222
 
 12:
   %13 = getelementptr inbounds i64, ptr %8, i64 %5
@@ -365,151 +464,285 @@ define void @nki_ranked(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5, i64 %6, 
   %18 = icmp sgt i64 %6, 0
   %19 = sub i64 %5, %6
   %20 = mul i64 %7, %3
-  br label %21
+  %21 = and i64 %5, 3
+  %22 = icmp ult i64 %5, 4
+  %23 = and i64 %5, 9223372036854775804
+  %24 = icmp eq i64 %21, 0
+  %25 = icmp ne i64 %21, 0
+  %26 = and i64 %5, 3
+  %27 = icmp ult i64 %5, 4
+  %28 = and i64 %5, 9223372036854775804
+  %29 = icmp eq i64 %26, 0
+  %30 = icmp ne i64 %26, 0
+  br label %31
 
-21:
-  %22 = phi ptr [ %0, %12 ], [ %107, %105 ]
-  %23 = phi ptr [ %2, %12 ], [ %108, %105 ]
-  %24 = phi i64 [ %4, %12 ], [ %106, %105 ]
-  br i1 %14, label %26, label %25
-
-25:
-  br i1 %17, label %56, label %52
-
-26:
-  %27 = phi i64 [ %50, %38 ], [ 0, %21 ]
-  %28 = xor i64 %27, -1
-  %29 = add i64 %5, %28
-  br i1 %15, label %30, label %35
-
-30:
-  %31 = getelementptr inbounds i16, ptr %23, i64 %29
-  %32 = load i16, ptr %31, align 2
-  %33 = zext i16 %32 to i32
-  %34 = shl i32 %33, 16
-  br label %38
+31:
+  %32 = phi ptr [ %0, %12 ], [ %211, %209 ]
+  %33 = phi ptr [ %2, %12 ], [ %212, %209 ]
+  %34 = phi i64 [ %4, %12 ], [ %210, %209 ]
+  br i1 %14, label %36, label %35
 
 35:
-  %36 = getelementptr inbounds i32, ptr %23, i64 %29
-  %37 = load i32, ptr %36, align 4
-  br label %38
+  br i1 %17, label %66, label %62
 
-38:
-  %39 = phi i32 [ %34, %30 ], [ %37, %35 ]
-  %40 = bitcast i32 %39 to float
-  %41 = fcmp uno float %40, 0.000000e+00
-  %42 = ashr i32 %39, 31
-  %43 = or i32 %42, -2147483648
-  %44 = xor i32 %43, %39
-  %45 = zext i32 %44 to i64
-  %46 = shl i64 %45, 32
-  %47 = select i1 %41, i64 -4294967296, i64 %46
-  %48 = or i64 %47, %29
-  %49 = getelementptr inbounds i64, ptr %8, i64 %27
-  store i64 %48, ptr %49, align 8
-  %50 = add i64 %27, 1
-  %51 = icmp eq i64 %50, %5
-  br i1 %51, label %25, label %26
+36:
+  %37 = phi i64 [ %60, %48 ], [ 0, %31 ]
+  %38 = xor i64 %37, -1
+  %39 = add i64 %5, %38
+  br i1 %15, label %40, label %45
 
-52:
-  %53 = phi ptr [ %8, %25 ], [ %58, %102 ]
-  br i1 %18, label %54, label %105
+40:
+  %41 = getelementptr inbounds i16, ptr %33, i64 %39
+  %42 = load i16, ptr %41, align 2
+  %43 = zext i16 %42 to i32
+  %44 = shl i32 %43, 16
+  br label %48
 
-54:
-  %55 = getelementptr i64, ptr %53, i64 %19
-  br label %110
+45:
+  %46 = getelementptr inbounds i32, ptr %33, i64 %39
+  %47 = load i32, ptr %46, align 4
+  br label %48
 
-56:
-  %57 = phi i64 [ %103, %102 ], [ %16, %25 ]
-  %58 = phi ptr [ %59, %102 ], [ %13, %25 ]
-  %59 = phi ptr [ %58, %102 ], [ %8, %25 ]
-  br label %60
+48:
+  %49 = phi i32 [ %44, %40 ], [ %47, %45 ]
+  %50 = bitcast i32 %49 to float
+  %51 = fcmp uno float %50, 0.000000e+00
+  %52 = ashr i32 %49, 31
+  %53 = or i32 %52, -2147483648
+  %54 = xor i32 %53, %49
+  %55 = zext i32 %54 to i64
+  %56 = shl i64 %55, 32
+  %57 = select i1 %51, i64 -4294967296, i64 %56
+  %58 = or i64 %57, %39
+  %59 = getelementptr inbounds i64, ptr %8, i64 %37
+  store i64 %58, ptr %59, align 8
+  %60 = add i64 %37, 1
+  %61 = icmp eq i64 %60, %5
+  br i1 %61, label %35, label %36
 
-60:
-  %61 = phi i64 [ 0, %56 ], [ %63, %60 ]
-  %62 = getelementptr inbounds i32, ptr %10, i64 %61
-  store <4 x i32> zeroinitializer, ptr %62, align 16
-  %63 = add i64 %61, 4
-  %64 = icmp eq i64 %63, 256
-  br i1 %64, label %65, label %60
+62:
+  %63 = phi ptr [ %8, %35 ], [ %68, %206 ]
+  br i1 %18, label %64, label %209
 
-65:
-  %66 = shl i64 %57, 3
-  %67 = add i64 %66, 32
-  br i1 %14, label %69, label %68
+64:
+  %65 = getelementptr i64, ptr %63, i64 %19
+  br label %214
 
-68:
-  br label %81
+66:
+  %67 = phi i64 [ %207, %206 ], [ %16, %35 ]
+  %68 = phi ptr [ %69, %206 ], [ %13, %35 ]
+  %69 = phi ptr [ %68, %206 ], [ %8, %35 ]
+  br label %70
 
-69:
-  %70 = phi i64 [ %78, %69 ], [ 0, %65 ]
-  %71 = getelementptr inbounds i64, ptr %59, i64 %70
-  %72 = load i64, ptr %71, align 8
-  %73 = lshr i64 %72, %67
-  %74 = and i64 %73, 255
-  %75 = getelementptr inbounds i32, ptr %10, i64 %74
-  %76 = load i32, ptr %75, align 4
-  %77 = add i32 %76, 1
-  store i32 %77, ptr %75, align 4
-  %78 = add i64 %70, 1
-  %79 = icmp eq i64 %78, %5
-  br i1 %79, label %68, label %69
+70:
+  %71 = phi i64 [ 0, %66 ], [ %73, %70 ]
+  %72 = getelementptr inbounds i32, ptr %10, i64 %71
+  store <4 x i32> zeroinitializer, ptr %72, align 16
+  %73 = add i64 %71, 4
+  %74 = icmp eq i64 %73, 256
+  br i1 %74, label %75, label %70
+
+75:
+  %76 = shl i64 %67, 3
+  %77 = add i64 %76, 32
+  br i1 %14, label %78, label %95
+
+78:
+  br i1 %22, label %80, label %96
+
+79:
+  br i1 %24, label %95, label %80
 
 80:
-  br i1 %14, label %89, label %102
+  %81 = phi i64 [ 0, %78 ], [ %130, %79 ]
+  tail call void @llvm.assume(i1 %25)
+  br label %82
 
-81:
-  %82 = phi i64 [ %87, %81 ], [ 0, %68 ]
-  %83 = phi i32 [ %86, %81 ], [ 0, %68 ]
-  %84 = getelementptr inbounds i32, ptr %10, i64 %82
-  %85 = load i32, ptr %84, align 4
-  store i32 %83, ptr %84, align 4
-  %86 = add i32 %85, %83
-  %87 = add i64 %82, 1
-  %88 = icmp eq i64 %87, 256
-  br i1 %88, label %80, label %81
+82:
+  %83 = phi i64 [ %92, %82 ], [ %81, %80 ]
+  %84 = phi i64 [ %93, %82 ], [ 0, %80 ]
+  %85 = getelementptr inbounds i64, ptr %69, i64 %83
+  %86 = load i64, ptr %85, align 8
+  %87 = lshr i64 %86, %77
+  %88 = and i64 %87, 255
+  %89 = getelementptr inbounds i32, ptr %10, i64 %88
+  %90 = load i32, ptr %89, align 4
+  %91 = add i32 %90, 1
+  store i32 %91, ptr %89, align 4
+  %92 = add i64 %83, 1
+  %93 = add i64 %84, 1
+  %94 = icmp eq i64 %93, %21
+  br i1 %94, label %95, label %82
 
-89:
-  %90 = phi i64 [ %100, %89 ], [ 0, %80 ]
-  %91 = getelementptr inbounds i64, ptr %59, i64 %90
-  %92 = load i64, ptr %91, align 8
-  %93 = lshr i64 %92, %67
-  %94 = and i64 %93, 255
-  %95 = getelementptr inbounds i32, ptr %10, i64 %94
-  %96 = load i32, ptr %95, align 4
-  %97 = add i32 %96, 1
-  store i32 %97, ptr %95, align 4
-  %98 = zext i32 %96 to i64
-  %99 = getelementptr inbounds i64, ptr %58, i64 %98
-  store i64 %92, ptr %99, align 8
-  %100 = add i64 %90, 1
-  %101 = icmp eq i64 %100, %5
-  br i1 %101, label %102, label %89
+95:
+  br label %135
 
-102:
-  %103 = add i64 %57, 1
-  %104 = icmp eq i64 %103, 4
-  br i1 %104, label %52, label %56
+96:
+  %97 = phi i64 [ %130, %96 ], [ 0, %78 ]
+  %98 = phi i64 [ %131, %96 ], [ 0, %78 ]
+  %99 = getelementptr inbounds i64, ptr %69, i64 %97
+  %100 = load i64, ptr %99, align 8
+  %101 = lshr i64 %100, %77
+  %102 = and i64 %101, 255
+  %103 = getelementptr inbounds i32, ptr %10, i64 %102
+  %104 = load i32, ptr %103, align 4
+  %105 = add i32 %104, 1
+  store i32 %105, ptr %103, align 4
+  %106 = getelementptr inbounds i64, ptr %69, i64 %97
+  %107 = getelementptr inbounds i8, ptr %106, i64 8
+  %108 = load i64, ptr %107, align 8
+  %109 = lshr i64 %108, %77
+  %110 = and i64 %109, 255
+  %111 = getelementptr inbounds i32, ptr %10, i64 %110
+  %112 = load i32, ptr %111, align 4
+  %113 = add i32 %112, 1
+  store i32 %113, ptr %111, align 4
+  %114 = getelementptr inbounds i64, ptr %69, i64 %97
+  %115 = getelementptr inbounds i8, ptr %114, i64 16
+  %116 = load i64, ptr %115, align 8
+  %117 = lshr i64 %116, %77
+  %118 = and i64 %117, 255
+  %119 = getelementptr inbounds i32, ptr %10, i64 %118
+  %120 = load i32, ptr %119, align 4
+  %121 = add i32 %120, 1
+  store i32 %121, ptr %119, align 4
+  %122 = getelementptr inbounds i64, ptr %69, i64 %97
+  %123 = getelementptr inbounds i8, ptr %122, i64 24
+  %124 = load i64, ptr %123, align 8
+  %125 = lshr i64 %124, %77
+  %126 = and i64 %125, 255
+  %127 = getelementptr inbounds i32, ptr %10, i64 %126
+  %128 = load i32, ptr %127, align 4
+  %129 = add i32 %128, 1
+  store i32 %129, ptr %127, align 4
+  %130 = add i64 %97, 4
+  %131 = add i64 %98, 4
+  %132 = icmp eq i64 %131, %23
+  br i1 %132, label %79, label %96
 
-105:
-  %106 = add i64 %24, -1
-  %107 = getelementptr inbounds i32, ptr %22, i64 %1
-  %108 = getelementptr inbounds i8, ptr %23, i64 %20
-  %109 = icmp sgt i64 %24, 1
-  br i1 %109, label %21, label %118
+133:
+  br i1 %14, label %134, label %206
 
-110:
-  %111 = phi i64 [ 0, %54 ], [ %116, %110 ]
-  %112 = getelementptr i64, ptr %55, i64 %111
-  %113 = load i64, ptr %112, align 8
-  %114 = trunc i64 %113 to i32
-  %115 = getelementptr inbounds i32, ptr %22, i64 %111
-  store i32 %114, ptr %115, align 4
-  %116 = add i64 %111, 1
-  %117 = icmp eq i64 %116, %6
-  br i1 %117, label %105, label %110
+134:
+  br i1 %27, label %189, label %143
 
-118:
+135:
+  %136 = phi i64 [ %141, %135 ], [ 0, %95 ]
+  %137 = phi i32 [ %140, %135 ], [ 0, %95 ]
+  %138 = getelementptr inbounds i32, ptr %10, i64 %136
+  %139 = load i32, ptr %138, align 4
+  store i32 %137, ptr %138, align 4
+  %140 = add i32 %139, %137
+  %141 = add i64 %136, 1
+  %142 = icmp eq i64 %141, 256
+  br i1 %142, label %133, label %135
+
+143:
+  %144 = phi i64 [ %185, %143 ], [ 0, %134 ]
+  %145 = phi i64 [ %186, %143 ], [ 0, %134 ]
+  %146 = getelementptr inbounds i64, ptr %69, i64 %144
+  %147 = load i64, ptr %146, align 8
+  %148 = lshr i64 %147, %77
+  %149 = and i64 %148, 255
+  %150 = getelementptr inbounds i32, ptr %10, i64 %149
+  %151 = load i32, ptr %150, align 4
+  %152 = add i32 %151, 1
+  store i32 %152, ptr %150, align 4
+  %153 = zext i32 %151 to i64
+  %154 = getelementptr inbounds i64, ptr %68, i64 %153
+  store i64 %147, ptr %154, align 8
+  %155 = getelementptr inbounds i64, ptr %69, i64 %144
+  %156 = getelementptr inbounds i8, ptr %155, i64 8
+  %157 = load i64, ptr %156, align 8
+  %158 = lshr i64 %157, %77
+  %159 = and i64 %158, 255
+  %160 = getelementptr inbounds i32, ptr %10, i64 %159
+  %161 = load i32, ptr %160, align 4
+  %162 = add i32 %161, 1
+  store i32 %162, ptr %160, align 4
+  %163 = zext i32 %161 to i64
+  %164 = getelementptr inbounds i64, ptr %68, i64 %163
+  store i64 %157, ptr %164, align 8
+  %165 = getelementptr inbounds i64, ptr %69, i64 %144
+  %166 = getelementptr inbounds i8, ptr %165, i64 16
+  %167 = load i64, ptr %166, align 8
+  %168 = lshr i64 %167, %77
+  %169 = and i64 %168, 255
+  %170 = getelementptr inbounds i32, ptr %10, i64 %169
+  %171 = load i32, ptr %170, align 4
+  %172 = add i32 %171, 1
+  store i32 %172, ptr %170, align 4
+  %173 = zext i32 %171 to i64
+  %174 = getelementptr inbounds i64, ptr %68, i64 %173
+  store i64 %167, ptr %174, align 8
+  %175 = getelementptr inbounds i64, ptr %69, i64 %144
+  %176 = getelementptr inbounds i8, ptr %175, i64 24
+  %177 = load i64, ptr %176, align 8
+  %178 = lshr i64 %177, %77
+  %179 = and i64 %178, 255
+  %180 = getelementptr inbounds i32, ptr %10, i64 %179
+  %181 = load i32, ptr %180, align 4
+  %182 = add i32 %181, 1
+  store i32 %182, ptr %180, align 4
+  %183 = zext i32 %181 to i64
+  %184 = getelementptr inbounds i64, ptr %68, i64 %183
+  store i64 %177, ptr %184, align 8
+  %185 = add i64 %144, 4
+  %186 = add i64 %145, 4
+  %187 = icmp eq i64 %186, %28
+  br i1 %187, label %188, label %143
+
+188:
+  br i1 %29, label %206, label %189
+
+189:
+  %190 = phi i64 [ 0, %134 ], [ %185, %188 ]
+  tail call void @llvm.assume(i1 %30)
+  br label %191
+
+191:
+  %192 = phi i64 [ %203, %191 ], [ %190, %189 ]
+  %193 = phi i64 [ %204, %191 ], [ 0, %189 ]
+  %194 = getelementptr inbounds i64, ptr %69, i64 %192
+  %195 = load i64, ptr %194, align 8
+  %196 = lshr i64 %195, %77
+  %197 = and i64 %196, 255
+  %198 = getelementptr inbounds i32, ptr %10, i64 %197
+  %199 = load i32, ptr %198, align 4
+  %200 = add i32 %199, 1
+  store i32 %200, ptr %198, align 4
+  %201 = zext i32 %199 to i64
+  %202 = getelementptr inbounds i64, ptr %68, i64 %201
+  store i64 %195, ptr %202, align 8
+  %203 = add i64 %192, 1
+  %204 = add i64 %193, 1
+  %205 = icmp eq i64 %204, %26
+  br i1 %205, label %206, label %191
+
+206:
+  %207 = add i64 %67, 1
+  %208 = icmp eq i64 %207, 4
+  br i1 %208, label %62, label %66
+
+209:
+  %210 = add i64 %34, -1
+  %211 = getelementptr inbounds i32, ptr %32, i64 %1
+  %212 = getelementptr inbounds i8, ptr %33, i64 %20
+  %213 = icmp sgt i64 %34, 1
+  br i1 %213, label %31, label %222
+
+214:
+  %215 = phi i64 [ 0, %64 ], [ %220, %214 ]
+  %216 = getelementptr i64, ptr %65, i64 %215
+  %217 = load i64, ptr %216, align 8
+  %218 = trunc i64 %217 to i32
+  %219 = getelementptr inbounds i32, ptr %32, i64 %215
+  store i32 %218, ptr %219, align 4
+  %220 = add i64 %215, 1
+  %221 = icmp eq i64 %220, %6
+  br i1 %221, label %209, label %214
+
+222:
   ret void
 }
 
@@ -517,7 +750,7 @@ define void @nki_xorwow(ptr %0, i64 %1, ptr %2, i64 %3, ptr %4, i64 %5, i64 %6, 
   %10 = alloca %union.anon.3, align 4
   %11 = alloca %union.anon.2, align 16
   %12 = icmp sgt i64 %6, 0
-  br i1 %12, label %13, label %151
+  br i1 %12, label %13, label %321
 
 13:
   %14 = icmp eq i64 %8, 4
@@ -534,182 +767,380 @@ define void @nki_xorwow(ptr %0, i64 %1, ptr %2, i64 %3, ptr %4, i64 %5, i64 %6, 
   %25 = getelementptr inbounds i8, ptr %11, i64 64
   %26 = getelementptr inbounds i8, ptr %11, i64 80
   %27 = icmp sgt i64 %7, 3
-  br label %28
+  %28 = add i64 %7, -1
+  %29 = add i64 %21, -1
+  %30 = urem i64 %28, 5
+  %31 = add i64 %30, 1
+  %32 = icmp ne i64 %31, 5
+  %33 = select i1 %32, i64 %31, i64 0
+  %34 = icmp ult i64 %7, 5
+  %35 = sub i64 %7, %33
+  %36 = urem i64 %29, 5
+  %37 = add i64 %36, 1
+  %38 = icmp ne i64 %37, 5
+  %39 = select i1 %38, i64 %37, i64 0
+  %40 = icmp ult i64 %29, 4
+  %41 = sub i64 %21, %39
+  br label %42
 
-28:
-  %29 = phi ptr [ %0, %13 ], [ %147, %145 ]
-  %30 = phi ptr [ %2, %13 ], [ %148, %145 ]
-  %31 = phi i64 [ %6, %13 ], [ %146, %145 ]
-  %32 = phi ptr [ %4, %13 ], [ %149, %145 ]
-  br i1 %14, label %33, label %95
+42:
+  %43 = phi ptr [ %0, %13 ], [ %317, %315 ]
+  %44 = phi ptr [ %2, %13 ], [ %318, %315 ]
+  %45 = phi i64 [ %6, %13 ], [ %316, %315 ]
+  %46 = phi ptr [ %4, %13 ], [ %319, %315 ]
+  br i1 %14, label %47, label %187
 
-33:
-  br label %41
+47:
+  br label %56
 
-34:
-  %35 = load <4 x i32>, ptr %11, align 16
-  %36 = load <4 x i32>, ptr %22, align 16
-  %37 = load <4 x i32>, ptr %23, align 16
-  %38 = load <4 x i32>, ptr %24, align 16
-  %39 = load <4 x i32>, ptr %25, align 16
-  %40 = load <4 x i32>, ptr %26, align 16
-  br i1 %27, label %61, label %54
+48:
+  %49 = load <4 x i32>, ptr %11, align 16
+  %50 = load <4 x i32>, ptr %22, align 16
+  %51 = load <4 x i32>, ptr %23, align 16
+  %52 = load <4 x i32>, ptr %24, align 16
+  %53 = load <4 x i32>, ptr %25, align 16
+  %54 = load <4 x i32>, ptr %26, align 16
+  br i1 %27, label %55, label %100
 
-41:
-  %42 = phi i64 [ 0, %33 ], [ %52, %41 ]
-  %43 = getelementptr inbounds i32, ptr %30, i64 %42
-  %44 = load i32, ptr %43, align 4
-  %45 = trunc i64 %42 to i8
-  %46 = urem i8 %45, 6
-  %47 = zext i8 %46 to i64
-  %48 = getelementptr inbounds [4 x i32], ptr %11, i64 %47
-  %49 = udiv i8 %45, 6
-  %50 = zext i8 %49 to i64
-  %51 = getelementptr inbounds i32, ptr %48, i64 %50
-  store i32 %44, ptr %51, align 4
-  %52 = add i64 %42, 1
-  %53 = icmp eq i64 %52, 24
-  br i1 %53, label %34, label %41
+55:
+  br i1 %40, label %70, label %107
 
-54:
-  %55 = phi <4 x i32> [ %35, %34 ], [ %67, %61 ]
-  %56 = phi <4 x i32> [ %36, %34 ], [ %66, %61 ]
-  %57 = phi <4 x i32> [ %37, %34 ], [ %65, %61 ]
-  %58 = phi <4 x i32> [ %38, %34 ], [ %64, %61 ]
-  %59 = phi <4 x i32> [ %39, %34 ], [ %75, %61 ]
-  %60 = phi <4 x i32> [ %40, %34 ], [ %76, %61 ]
-  store <4 x i32> %55, ptr %11, align 16
-  store <4 x i32> %56, ptr %22, align 16
-  store <4 x i32> %57, ptr %23, align 16
-  store <4 x i32> %58, ptr %24, align 16
-  store <4 x i32> %59, ptr %25, align 16
-  store <4 x i32> %60, ptr %26, align 16
-  br label %81
+56:
+  %57 = phi i64 [ 0, %47 ], [ %67, %56 ]
+  %58 = getelementptr inbounds i32, ptr %44, i64 %57
+  %59 = load i32, ptr %58, align 4
+  %60 = trunc i64 %57 to i8
+  %61 = urem i8 %60, 6
+  %62 = zext i8 %61 to i64
+  %63 = getelementptr inbounds [4 x i32], ptr %11, i64 %62
+  %64 = udiv i8 %60, 6
+  %65 = zext i8 %64 to i64
+  %66 = getelementptr inbounds i32, ptr %63, i64 %65
+  store i32 %59, ptr %66, align 4
+  %67 = add i64 %57, 1
+  %68 = icmp eq i64 %67, 24
+  br i1 %68, label %48, label %56
 
-61:
-  %62 = phi i64 [ %79, %61 ], [ 0, %34 ]
-  %63 = phi <4 x i32> [ %76, %61 ], [ %40, %34 ]
-  %64 = phi <4 x i32> [ %75, %61 ], [ %39, %34 ]
-  %65 = phi <4 x i32> [ %64, %61 ], [ %38, %34 ]
-  %66 = phi <4 x i32> [ %65, %61 ], [ %37, %34 ]
-  %67 = phi <4 x i32> [ %66, %61 ], [ %36, %34 ]
-  %68 = phi <4 x i32> [ %67, %61 ], [ %35, %34 ]
-  %69 = lshr <4 x i32> %68, splat (i32 2)
-  %70 = xor <4 x i32> %69, %68
-  %71 = shl <4 x i32> %70, splat (i32 1)
-  %72 = shl <4 x i32> %64, splat (i32 4)
-  %73 = xor <4 x i32> %72, %71
-  %74 = xor <4 x i32> %73, %64
-  %75 = xor <4 x i32> %74, %70
-  %76 = add <4 x i32> %63, splat (i32 362437)
-  %77 = add <4 x i32> %75, %76
-  %78 = getelementptr inbounds <4 x i32>, ptr %29, i64 %62
-  store <4 x i32> %77, ptr %78, align 4
-  %79 = add i64 %62, 1
-  %80 = icmp eq i64 %79, %21
-  br i1 %80, label %54, label %61
+69:
+  br i1 %38, label %70, label %100
 
-81:
-  %82 = phi i64 [ 0, %54 ], [ %92, %81 ]
-  %83 = trunc i64 %82 to i8
-  %84 = urem i8 %83, 6
-  %85 = zext i8 %84 to i64
-  %86 = getelementptr inbounds [4 x i32], ptr %11, i64 %85
-  %87 = udiv i8 %83, 6
-  %88 = zext i8 %87 to i64
-  %89 = getelementptr inbounds i32, ptr %86, i64 %88
-  %90 = load i32, ptr %89, align 4
-  %91 = getelementptr inbounds i32, ptr %32, i64 %82
-  store i32 %90, ptr %91, align 4
-  %92 = add i64 %82, 1
-  %93 = icmp eq i64 %92, 24
-  br i1 %93, label %94, label %81
+70:
+  %71 = phi i64 [ 0, %55 ], [ %170, %69 ]
+  %72 = phi <4 x i32> [ %54, %55 ], [ %166, %69 ]
+  %73 = phi <4 x i32> [ %53, %55 ], [ %165, %69 ]
+  %74 = phi <4 x i32> [ %52, %55 ], [ %154, %69 ]
+  %75 = phi <4 x i32> [ %51, %55 ], [ %143, %69 ]
+  %76 = phi <4 x i32> [ %50, %55 ], [ %132, %69 ]
+  %77 = phi <4 x i32> [ %49, %55 ], [ %122, %69 ]
+  tail call void @llvm.assume(i1 %38)
+  br label %78
 
-94:
-  br label %145
+78:
+  %79 = phi i64 [ %97, %78 ], [ %71, %70 ]
+  %80 = phi <4 x i32> [ %94, %78 ], [ %72, %70 ]
+  %81 = phi <4 x i32> [ %93, %78 ], [ %73, %70 ]
+  %82 = phi <4 x i32> [ %81, %78 ], [ %74, %70 ]
+  %83 = phi <4 x i32> [ %82, %78 ], [ %75, %70 ]
+  %84 = phi <4 x i32> [ %83, %78 ], [ %76, %70 ]
+  %85 = phi <4 x i32> [ %84, %78 ], [ %77, %70 ]
+  %86 = phi i64 [ %98, %78 ], [ 0, %70 ]
+  %87 = lshr <4 x i32> %85, splat (i32 2)
+  %88 = xor <4 x i32> %87, %85
+  %89 = shl <4 x i32> %88, splat (i32 1)
+  %90 = shl <4 x i32> %81, splat (i32 4)
+  %91 = xor <4 x i32> %90, %89
+  %92 = xor <4 x i32> %91, %81
+  %93 = xor <4 x i32> %92, %88
+  %94 = add <4 x i32> %80, splat (i32 362437)
+  %95 = add <4 x i32> %93, %94
+  %96 = getelementptr inbounds <4 x i32>, ptr %43, i64 %79
+  store <4 x i32> %95, ptr %96, align 4
+  %97 = add i64 %79, 1
+  %98 = add i64 %86, 1
+  %99 = icmp eq i64 %98, %39
+  br i1 %99, label %100, label %78
 
-95:
-  br label %103
+100:
+  %101 = phi <4 x i32> [ %49, %48 ], [ %122, %69 ], [ %84, %78 ]
+  %102 = phi <4 x i32> [ %50, %48 ], [ %132, %69 ], [ %83, %78 ]
+  %103 = phi <4 x i32> [ %51, %48 ], [ %143, %69 ], [ %82, %78 ]
+  %104 = phi <4 x i32> [ %52, %48 ], [ %154, %69 ], [ %81, %78 ]
+  %105 = phi <4 x i32> [ %53, %48 ], [ %165, %69 ], [ %93, %78 ]
+  %106 = phi <4 x i32> [ %54, %48 ], [ %166, %69 ], [ %94, %78 ]
+  store <4 x i32> %101, ptr %11, align 16
+  store <4 x i32> %102, ptr %22, align 16
+  store <4 x i32> %103, ptr %23, align 16
+  store <4 x i32> %104, ptr %24, align 16
+  store <4 x i32> %105, ptr %25, align 16
+  store <4 x i32> %106, ptr %26, align 16
+  br label %173
 
-96:
-  %97 = load i32, ptr %10, align 4
-  %98 = load i32, ptr %15, align 4
-  %99 = load i32, ptr %16, align 4
-  %100 = load i32, ptr %17, align 4
-  %101 = load i32, ptr %18, align 4
-  %102 = load i32, ptr %19, align 4
-  br i1 %20, label %117, label %110
+107:
+  %108 = phi i64 [ %170, %107 ], [ 0, %55 ]
+  %109 = phi <4 x i32> [ %166, %107 ], [ %54, %55 ]
+  %110 = phi <4 x i32> [ %165, %107 ], [ %53, %55 ]
+  %111 = phi <4 x i32> [ %154, %107 ], [ %52, %55 ]
+  %112 = phi <4 x i32> [ %143, %107 ], [ %51, %55 ]
+  %113 = phi <4 x i32> [ %132, %107 ], [ %50, %55 ]
+  %114 = phi <4 x i32> [ %122, %107 ], [ %49, %55 ]
+  %115 = phi i64 [ %171, %107 ], [ 0, %55 ]
+  %116 = lshr <4 x i32> %114, splat (i32 2)
+  %117 = xor <4 x i32> %116, %114
+  %118 = shl <4 x i32> %117, splat (i32 1)
+  %119 = shl <4 x i32> %110, splat (i32 4)
+  %120 = xor <4 x i32> %119, %118
+  %121 = xor <4 x i32> %120, %110
+  %122 = xor <4 x i32> %121, %117
+  %123 = add <4 x i32> %109, splat (i32 362437)
+  %124 = add <4 x i32> %122, %123
+  %125 = getelementptr inbounds <4 x i32>, ptr %43, i64 %108
+  store <4 x i32> %124, ptr %125, align 4
+  %126 = lshr <4 x i32> %113, splat (i32 2)
+  %127 = xor <4 x i32> %126, %113
+  %128 = shl <4 x i32> %127, splat (i32 1)
+  %129 = shl <4 x i32> %122, splat (i32 4)
+  %130 = xor <4 x i32> %129, %128
+  %131 = xor <4 x i32> %130, %122
+  %132 = xor <4 x i32> %131, %127
+  %133 = add <4 x i32> %109, splat (i32 724874)
+  %134 = add <4 x i32> %132, %133
+  %135 = getelementptr inbounds <4 x i32>, ptr %43, i64 %108
+  %136 = getelementptr inbounds i8, ptr %135, i64 16
+  store <4 x i32> %134, ptr %136, align 4
+  %137 = lshr <4 x i32> %112, splat (i32 2)
+  %138 = xor <4 x i32> %137, %112
+  %139 = shl <4 x i32> %138, splat (i32 1)
+  %140 = shl <4 x i32> %132, splat (i32 4)
+  %141 = xor <4 x i32> %140, %139
+  %142 = xor <4 x i32> %141, %132
+  %143 = xor <4 x i32> %142, %138
+  %144 = add <4 x i32> %109, splat (i32 1087311)
+  %145 = add <4 x i32> %143, %144
+  %146 = getelementptr inbounds <4 x i32>, ptr %43, i64 %108
+  %147 = getelementptr inbounds i8, ptr %146, i64 32
+  store <4 x i32> %145, ptr %147, align 4
+  %148 = lshr <4 x i32> %111, splat (i32 2)
+  %149 = xor <4 x i32> %148, %111
+  %150 = shl <4 x i32> %149, splat (i32 1)
+  %151 = shl <4 x i32> %143, splat (i32 4)
+  %152 = xor <4 x i32> %151, %150
+  %153 = xor <4 x i32> %152, %143
+  %154 = xor <4 x i32> %153, %149
+  %155 = add <4 x i32> %109, splat (i32 1449748)
+  %156 = add <4 x i32> %154, %155
+  %157 = getelementptr inbounds <4 x i32>, ptr %43, i64 %108
+  %158 = getelementptr inbounds i8, ptr %157, i64 48
+  store <4 x i32> %156, ptr %158, align 4
+  %159 = lshr <4 x i32> %110, splat (i32 2)
+  %160 = xor <4 x i32> %159, %110
+  %161 = shl <4 x i32> %160, splat (i32 1)
+  %162 = shl <4 x i32> %154, splat (i32 4)
+  %163 = xor <4 x i32> %162, %161
+  %164 = xor <4 x i32> %163, %154
+  %165 = xor <4 x i32> %164, %160
+  %166 = add <4 x i32> %109, splat (i32 1812185)
+  %167 = add <4 x i32> %165, %166
+  %168 = getelementptr inbounds <4 x i32>, ptr %43, i64 %108
+  %169 = getelementptr inbounds i8, ptr %168, i64 64
+  store <4 x i32> %167, ptr %169, align 4
+  %170 = add i64 %108, 5
+  %171 = add i64 %115, 5
+  %172 = icmp eq i64 %171, %41
+  br i1 %172, label %69, label %107
 
-103:
-  %104 = phi i64 [ 0, %95 ], [ %108, %103 ]
-  %105 = getelementptr inbounds i32, ptr %30, i64 %104
-  %106 = load i32, ptr %105, align 4
-  %107 = getelementptr inbounds [1 x i32], ptr %10, i64 %104
-  store i32 %106, ptr %107, align 4
-  %108 = add i64 %104, 1
-  %109 = icmp eq i64 %108, 6
-  br i1 %109, label %96, label %103
+173:
+  %174 = phi i64 [ 0, %100 ], [ %184, %173 ]
+  %175 = trunc i64 %174 to i8
+  %176 = urem i8 %175, 6
+  %177 = zext i8 %176 to i64
+  %178 = getelementptr inbounds [4 x i32], ptr %11, i64 %177
+  %179 = udiv i8 %175, 6
+  %180 = zext i8 %179 to i64
+  %181 = getelementptr inbounds i32, ptr %178, i64 %180
+  %182 = load i32, ptr %181, align 4
+  %183 = getelementptr inbounds i32, ptr %46, i64 %174
+  store i32 %182, ptr %183, align 4
+  %184 = add i64 %174, 1
+  %185 = icmp eq i64 %184, 24
+  br i1 %185, label %186, label %173
 
-110:
-  %111 = phi i32 [ %97, %96 ], [ %123, %117 ]
-  %112 = phi i32 [ %98, %96 ], [ %122, %117 ]
-  %113 = phi i32 [ %99, %96 ], [ %121, %117 ]
-  %114 = phi i32 [ %100, %96 ], [ %120, %117 ]
-  %115 = phi i32 [ %101, %96 ], [ %131, %117 ]
-  %116 = phi i32 [ %102, %96 ], [ %132, %117 ]
-  store i32 %111, ptr %10, align 4
-  store i32 %112, ptr %15, align 4
-  store i32 %113, ptr %16, align 4
-  store i32 %114, ptr %17, align 4
-  store i32 %115, ptr %18, align 4
-  store i32 %116, ptr %19, align 4
-  br label %137
+186:
+  br label %315
 
-117:
-  %118 = phi i64 [ %135, %117 ], [ 0, %96 ]
-  %119 = phi i32 [ %132, %117 ], [ %102, %96 ]
-  %120 = phi i32 [ %131, %117 ], [ %101, %96 ]
-  %121 = phi i32 [ %120, %117 ], [ %100, %96 ]
-  %122 = phi i32 [ %121, %117 ], [ %99, %96 ]
-  %123 = phi i32 [ %122, %117 ], [ %98, %96 ]
-  %124 = phi i32 [ %123, %117 ], [ %97, %96 ]
-  %125 = lshr i32 %124, 2
-  %126 = xor i32 %125, %124
-  %127 = shl i32 %126, 1
-  %128 = shl i32 %120, 4
-  %129 = xor i32 %128, %127
-  %130 = xor i32 %129, %120
-  %131 = xor i32 %130, %126
-  %132 = add i32 %119, 362437
-  %133 = add i32 %131, %132
-  %134 = getelementptr inbounds i32, ptr %29, i64 %118
-  store i32 %133, ptr %134, align 4
-  %135 = add i64 %118, 1
-  %136 = icmp eq i64 %135, %7
-  br i1 %136, label %110, label %117
+187:
+  br label %196
 
-137:
-  %138 = phi i64 [ 0, %110 ], [ %142, %137 ]
-  %139 = getelementptr inbounds [1 x i32], ptr %10, i64 %138
-  %140 = load i32, ptr %139, align 4
-  %141 = getelementptr inbounds i32, ptr %32, i64 %138
-  store i32 %140, ptr %141, align 4
-  %142 = add i64 %138, 1
-  %143 = icmp eq i64 %142, 6
-  br i1 %143, label %144, label %137
+188:
+  %189 = load i32, ptr %10, align 4
+  %190 = load i32, ptr %15, align 4
+  %191 = load i32, ptr %16, align 4
+  %192 = load i32, ptr %17, align 4
+  %193 = load i32, ptr %18, align 4
+  %194 = load i32, ptr %19, align 4
+  br i1 %20, label %195, label %234
 
-144:
-  br label %145
+195:
+  br i1 %34, label %204, label %241
 
-145:
-  %146 = add i64 %31, -1
-  %147 = getelementptr inbounds i32, ptr %29, i64 %1
-  %148 = getelementptr inbounds i32, ptr %30, i64 %3
-  %149 = getelementptr inbounds i32, ptr %32, i64 %5
-  %150 = icmp sgt i64 %31, 1
-  br i1 %150, label %28, label %151
+196:
+  %197 = phi i64 [ 0, %187 ], [ %201, %196 ]
+  %198 = getelementptr inbounds i32, ptr %44, i64 %197
+  %199 = load i32, ptr %198, align 4
+  %200 = getelementptr inbounds [1 x i32], ptr %10, i64 %197
+  store i32 %199, ptr %200, align 4
+  %201 = add i64 %197, 1
+  %202 = icmp eq i64 %201, 6
+  br i1 %202, label %188, label %196
 
-151:
+203:
+  br i1 %32, label %204, label %234
+
+204:
+  %205 = phi i64 [ 0, %195 ], [ %304, %203 ]
+  %206 = phi i32 [ %194, %195 ], [ %300, %203 ]
+  %207 = phi i32 [ %193, %195 ], [ %299, %203 ]
+  %208 = phi i32 [ %192, %195 ], [ %288, %203 ]
+  %209 = phi i32 [ %191, %195 ], [ %277, %203 ]
+  %210 = phi i32 [ %190, %195 ], [ %266, %203 ]
+  %211 = phi i32 [ %189, %195 ], [ %256, %203 ]
+  tail call void @llvm.assume(i1 %32)
+  br label %212
+
+212:
+  %213 = phi i64 [ %231, %212 ], [ %205, %204 ]
+  %214 = phi i32 [ %228, %212 ], [ %206, %204 ]
+  %215 = phi i32 [ %227, %212 ], [ %207, %204 ]
+  %216 = phi i32 [ %215, %212 ], [ %208, %204 ]
+  %217 = phi i32 [ %216, %212 ], [ %209, %204 ]
+  %218 = phi i32 [ %217, %212 ], [ %210, %204 ]
+  %219 = phi i32 [ %218, %212 ], [ %211, %204 ]
+  %220 = phi i64 [ %232, %212 ], [ 0, %204 ]
+  %221 = lshr i32 %219, 2
+  %222 = xor i32 %221, %219
+  %223 = shl i32 %222, 1
+  %224 = shl i32 %215, 4
+  %225 = xor i32 %224, %223
+  %226 = xor i32 %225, %215
+  %227 = xor i32 %226, %222
+  %228 = add i32 %214, 362437
+  %229 = add i32 %227, %228
+  %230 = getelementptr inbounds i32, ptr %43, i64 %213
+  store i32 %229, ptr %230, align 4
+  %231 = add i64 %213, 1
+  %232 = add i64 %220, 1
+  %233 = icmp eq i64 %232, %33
+  br i1 %233, label %234, label %212
+
+234:
+  %235 = phi i32 [ %189, %188 ], [ %256, %203 ], [ %218, %212 ]
+  %236 = phi i32 [ %190, %188 ], [ %266, %203 ], [ %217, %212 ]
+  %237 = phi i32 [ %191, %188 ], [ %277, %203 ], [ %216, %212 ]
+  %238 = phi i32 [ %192, %188 ], [ %288, %203 ], [ %215, %212 ]
+  %239 = phi i32 [ %193, %188 ], [ %299, %203 ], [ %227, %212 ]
+  %240 = phi i32 [ %194, %188 ], [ %300, %203 ], [ %228, %212 ]
+  store i32 %235, ptr %10, align 4
+  store i32 %236, ptr %15, align 4
+  store i32 %237, ptr %16, align 4
+  store i32 %238, ptr %17, align 4
+  store i32 %239, ptr %18, align 4
+  store i32 %240, ptr %19, align 4
+  br label %307
+
+241:
+  %242 = phi i64 [ %304, %241 ], [ 0, %195 ]
+  %243 = phi i32 [ %300, %241 ], [ %194, %195 ]
+  %244 = phi i32 [ %299, %241 ], [ %193, %195 ]
+  %245 = phi i32 [ %288, %241 ], [ %192, %195 ]
+  %246 = phi i32 [ %277, %241 ], [ %191, %195 ]
+  %247 = phi i32 [ %266, %241 ], [ %190, %195 ]
+  %248 = phi i32 [ %256, %241 ], [ %189, %195 ]
+  %249 = phi i64 [ %305, %241 ], [ 0, %195 ]
+  %250 = lshr i32 %248, 2
+  %251 = xor i32 %250, %248
+  %252 = shl i32 %251, 1
+  %253 = shl i32 %244, 4
+  %254 = xor i32 %253, %252
+  %255 = xor i32 %254, %244
+  %256 = xor i32 %255, %251
+  %257 = add i32 %243, 362437
+  %258 = add i32 %256, %257
+  %259 = getelementptr inbounds i32, ptr %43, i64 %242
+  store i32 %258, ptr %259, align 4
+  %260 = lshr i32 %247, 2
+  %261 = xor i32 %260, %247
+  %262 = shl i32 %261, 1
+  %263 = shl i32 %256, 4
+  %264 = xor i32 %263, %262
+  %265 = xor i32 %264, %256
+  %266 = xor i32 %265, %261
+  %267 = add i32 %243, 724874
+  %268 = add i32 %266, %267
+  %269 = getelementptr inbounds i32, ptr %43, i64 %242
+  %270 = getelementptr inbounds i8, ptr %269, i64 4
+  store i32 %268, ptr %270, align 4
+  %271 = lshr i32 %246, 2
+  %272 = xor i32 %271, %246
+  %273 = shl i32 %272, 1
+  %274 = shl i32 %266, 4
+  %275 = xor i32 %274, %273
+  %276 = xor i32 %275, %266
+  %277 = xor i32 %276, %272
+  %278 = add i32 %243, 1087311
+  %279 = add i32 %277, %278
+  %280 = getelementptr inbounds i32, ptr %43, i64 %242
+  %281 = getelementptr inbounds i8, ptr %280, i64 8
+  store i32 %279, ptr %281, align 4
+  %282 = lshr i32 %245, 2
+  %283 = xor i32 %282, %245
+  %284 = shl i32 %283, 1
+  %285 = shl i32 %277, 4
+  %286 = xor i32 %285, %284
+  %287 = xor i32 %286, %277
+  %288 = xor i32 %287, %283
+  %289 = add i32 %243, 1449748
+  %290 = add i32 %288, %289
+  %291 = getelementptr inbounds i32, ptr %43, i64 %242
+  %292 = getelementptr inbounds i8, ptr %291, i64 12
+  store i32 %290, ptr %292, align 4
+  %293 = lshr i32 %244, 2
+  %294 = xor i32 %293, %244
+  %295 = shl i32 %294, 1
+  %296 = shl i32 %288, 4
+  %297 = xor i32 %296, %295
+  %298 = xor i32 %297, %288
+  %299 = xor i32 %298, %294
+  %300 = add i32 %243, 1812185
+  %301 = add i32 %299, %300
+  %302 = getelementptr inbounds i32, ptr %43, i64 %242
+  %303 = getelementptr inbounds i8, ptr %302, i64 16
+  store i32 %301, ptr %303, align 4
+  %304 = add i64 %242, 5
+  %305 = add i64 %249, 5
+  %306 = icmp eq i64 %305, %35
+  br i1 %306, label %203, label %241
+
+307:
+  %308 = phi i64 [ 0, %234 ], [ %312, %307 ]
+  %309 = getelementptr inbounds [1 x i32], ptr %10, i64 %308
+  %310 = load i32, ptr %309, align 4
+  %311 = getelementptr inbounds i32, ptr %46, i64 %308
+  store i32 %310, ptr %311, align 4
+  %312 = add i64 %308, 1
+  %313 = icmp eq i64 %312, 6
+  br i1 %313, label %314, label %307
+
+314:
+  br label %315
+
+315:
+  %316 = add i64 %45, -1
+  %317 = getelementptr inbounds i32, ptr %43, i64 %1
+  %318 = getelementptr inbounds i32, ptr %44, i64 %3
+  %319 = getelementptr inbounds i32, ptr %46, i64 %5
+  %320 = icmp sgt i64 %45, 1
+  br i1 %320, label %42, label %321
+
+321:
   ret void
 }
 
@@ -720,3 +1151,5 @@ declare i32 @llvm.smin.i32(i32, i32)
 declare i16 @llvm.cttz.i16(i16, i1)
 
 declare <4 x i32> @llvm.smax.v4i32(<4 x i32>, <4 x i32>)
+
+declare void @llvm.assume(i1)

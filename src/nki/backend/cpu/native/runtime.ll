@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; 32ef390d0f920d9e363d6b888ff6d2bad9e51cd26460bd5875bf3ad4b633854c
+; 66d9c7e028756678ecb92b5f87d7117fb78b6eeec91644d20ef0394b27cb40d1
 
 %struct.peer = type { i64, i64, i64 }
 %struct.record = type { i64, i64 }

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import signal
-from functools import cache
 from typing import Final
 
 from nki.backend.cpu.native import library
@@ -50,9 +49,3 @@ class ThreadPool:
         if wait:
             for thread in self._threads:
                 ctypes.CDLL(None).pthread_join(ctypes.c_void_p(thread), None)
-
-
-@cache
-def is_supported() -> bool:
-    """True if the platform has the threads that pools consist of."""
-    return hasattr(signal, "pthread_sigmask") and library.has_threads()

@@ -49,7 +49,7 @@ class StepEntries:
         return start
 
     def _place(self, tensor: Tensor) -> None:
-        self._storage.place(tensor, SCRATCH, self._allocate(tensor.nbytes))
+        self._storage.bases[tensor] = SCRATCH, self._allocate(tensor.nbytes)
 
     def gather(self, trap: int) -> list[Entry]:
         """Entries that look up offsets and gather; ``trap`` is the id of the trap of a wrong offset."""
@@ -71,13 +71,13 @@ class StepEntries:
         source, storage = dynamic.source, self._storage
         counts = [source.shape[0] // self._group, self._group, operand.dense.shape[1]]
         bounds = [dynamic.step * access.dtype.itemsize, largest_index(access), trap, operand.order]
-        slot, offset, strides = storage.address(source)
+        slot, offset, strides = storage.strided(source)
         args = [slot, offset, SCRATCH, offsets, *strides, *counts, *bounds, source.dtype.itemsize]
         return library.address("offsets", "gather"), args
 
     def _move(self, operand: IndirectOperand, offsets: int) -> list[int]:
-        slot, offset, strides = self._storage.address(operand.operand)
-        base, start, steps = self._storage.address(operand.dense)
+        slot, offset, strides = self._storage.strided(operand.operand)
+        base, start, steps = self._storage.strided(operand.dense)
         shape = [operand.dense.shape[0], self._group, operand.dense.shape[1], operand.dense.dtype.itemsize]
         return [slot, offset, SCRATCH, offsets, base, start, strides[0], steps[0], *shape]
 
@@ -86,6 +86,6 @@ class StepEntries:
         if not operand.predicated:
             return routine, [*args, 0]
         assert self.steps.mask is not None
-        slot, offset, strides = self._storage.address(self.steps.mask)
+        slot, offset, strides = self._storage.strided(self.steps.mask)
         selection = [self.steps.mask.dtype.itemsize, slot, offset, strides[0], int(self.steps.zeros_select)]
         return routine, [*args, *selection]

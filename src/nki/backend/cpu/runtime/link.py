@@ -102,7 +102,7 @@ def link(program: Program, progress: Progress | None = None) -> LinkedProgram:
         table = _TableBuilder(rank, len(program.cores), storage, compiled, numbers[rank], floats, regions)
         cores.append(table.build(core, program.outputs, whole if rank == 0 else [], fills[rank] - common))
     offsets: list[int] = []
-    size = barrier.lines_bytes(len(cores))
+    size = barrier.lines_bytes(len(cores)) if several else 0
     for tensor in shared:
         offsets.append(size)
         size += aligned(tensor.nbytes)
@@ -296,7 +296,7 @@ class _TableBuilder:
     def add_instruction(self, inst: Inst, routine: Routine, in_region: bool = True) -> None:
         """Add the entry of an instruction; ``in_region`` is False if it uses scratch memory that others use, too."""
         operands, regions, args = inst.accesses(), self.regions, self.args
-        places = self.storage.arguments(operands)
+        places = self.storage.arguments(*operands)
         if not in_region or regions is None or not routine.partitions:
             self.end_region()  # which has arguments, too
             self.entries += (routine.address, len(args))
@@ -307,7 +307,7 @@ class _TableBuilder:
         if inst.form().has_runtime_index:
             for access in operands:
                 if access.dynamic is not None:
-                    args += [*self.storage.locate(access.dynamic.source), largest_index(access)]
+                    args += [*self.storage.arguments(access.dynamic.source), largest_index(access)]
             args.append(self.new_trap(inst))
         if inst.immediate_names:
             for number in inst.immediates():
@@ -347,11 +347,11 @@ class _TableBuilder:
     def add_loop(self, number: int, loop: Loop) -> None:
         """Add the entry of a loop, and note that its body, whose first instruction has that number, has none yet."""
         self.end_region()
-        args = [*self.storage.locate(loop.register)]
+        args = self.storage.arguments(loop.register)
         if not isinstance(loop, While):
             for bound in (loop.start, loop.stop):
                 if isinstance(bound, Access):
-                    args += self.storage.locate(bound)
+                    args += self.storage.arguments(bound)
                 else:
                     args += [ARGS, 8 * len(self.args)]
                     self.args.append(bound)

@@ -188,7 +188,7 @@ def listing(instructions: Iterable[Inst], assembly: bool) -> str:
         unique.setdefault(routine_key(inst), inst)
     for number, inst in enumerate(unique.values()):
         _emit(module, f"r{number}_{inst.mnemonic}", inst)
-    return engine().assembly(module) if assembly else engine().optimised_ir(module)
+    return engine().listing(module, assembly)
 
 
 def loops(instructions: Iterable[Inst]) -> str:

@@ -53,7 +53,7 @@ def find(keys: Iterable[Any]) -> dict[Any, Stored]:
 
 def keep(key: Any, name: str, facts: EmittedRoutine, code: Code) -> None:
     """Note that ``code`` holds the routine ``name`` for ``key``."""
-    file = _file(key) if code.is_portable else None
+    file = _file(key) if code.is_portable and object_cache.is_enabled() else None
     if file is not None:
         object_cache.write(file, msgpack.packb((code.key, name, astuple(facts))))
 
