@@ -50,17 +50,18 @@ def instruction(executable: Executable, index: int, pointers: list[int], repeats
     import numpy as np
 
     core = executable.linked.cores[0]
-    # Behind the entries of the kernel, the one to time, several times.
-    table = np.concatenate([core.table, np.repeat(core.table[index : index + 1], repeats, axis=0)])
-    args = core.args
-    layout = FrameLayout(table.ctypes.data, args.ctypes.data, len(pointers), core.arena, core.scratch)
-    frame = Frame(layout.nbytes)
-    frame.memory[:] = bytes(layout.nbytes)
-    layout.write(frame, pointers)
-    walk = entry("run")
-    walk(frame.address, 0, len(core.table))
+    timed = np.repeat(core.table[index : index + 1], repeats, axis=0)
+    layouts = [
+        FrameLayout(table.ctypes.data, core.args.ctypes.data, len(pointers), core.arena, core.scratch)
+        for table in (core.table, timed)
+    ]
+    frame = Frame(layouts[0].nbytes)
+    frame.memory[:] = bytes(frame.nbytes)
+    layouts[0].write(frame, pointers)
+    entry("run")(frame.address, len(core.table))
+    layouts[1].write(frame, pointers)
 
     def run() -> None:
-        walk(frame.address, len(core.table), len(table) - len(core.table))
+        entry("run")(frame.address, len(timed))
 
     return run

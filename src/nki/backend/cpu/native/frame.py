@@ -87,10 +87,10 @@ class FrameLayout:
         without, the frame has its own. ``pool`` is the address of the thread pool that may help; the frame then has
         ``worker`` bytes more for each of the ``threads`` beside the first.
         """
-        is_alone = not (control or pool)
-        if is_alone and frame.layout is self:
+        if frame.layout is self and not control and not pool:
             self._pack_pointers(frame.memory, WORD * FIRST_IO, *pointers)
             return
+        is_alone = not control and not pool
         start, table, args = frame.address, self.table, self.args
         arena, scratch, status = start + self.arena, start + self.scratch, start + self.status
         control = control or status + STATUS_BYTES - CONTROL_BYTES

@@ -72,11 +72,11 @@ def has_threads() -> bool:
 def entry(name: str) -> Callable[..., int]:
     """A function that enters native code without the interpreter lock, and walks a part of a frame's table.
 
-    ``run(frame, first, entries)`` raises what signal handlers and callbacks raised meanwhile, and so does
+    ``run(frame, entries)`` raises what signal handlers and callbacks raised meanwhile, and so does
     ``lead(frame, first, entries, lines, cores)``, for the first of several cores: it opens the gate, and returns when
     all cores have ended. ``follow``, with the same arguments, is for the others: it waits at the gate, walks, and
     returns what the gate was; 0: it is neither open nor shut after a while.
     """
     # A prototype for functions that know Python: it keeps the lock, and raises the exception that they leave.
     result = ctypes.c_int64 if name == "follow" else None
-    return ctypes.PYFUNCTYPE(result, ctypes.c_void_p, *[ctypes.c_int64] * (2 if name == "run" else 4))(address(name))
+    return ctypes.PYFUNCTYPE(result, ctypes.c_void_p, *[ctypes.c_int64] * (1 if name == "run" else 4))(address(name))

@@ -118,6 +118,7 @@ void nki_nonzero(int32_t *out, int64_t out_step, const float *in, int64_t in_ste
             out[count] = (int32_t)i;
             count += in[i] != 0;
         }
+#pragma clang loop unroll_count(8)
         for (int64_t i = count; i < columns; i++)
             out[i] = -1;
         out[columns] = (int32_t)count;

@@ -1,186 +1,211 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; 66d9c7e028756678ecb92b5f87d7117fb78b6eeec91644d20ef0394b27cb40d1
+; d48c6deb542e11035750c696360f86062a6f30aea04f0bdd5b17667df73037af
 
 %union.anon.3 = type { [6 x i32] }
 %union.anon.2 = type { [6 x <4 x i32>] }
 
 define void @nki_top8(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5) {
   %7 = icmp sgt i64 %4, 0
-  br i1 %7, label %8, label %157
+  br i1 %7, label %8, label %179
 
 8:
   %9 = icmp slt i64 %5, 16
   br label %10
 
 10:
-  %11 = phi ptr [ %0, %8 ], [ %118, %91 ]
-  %12 = phi i64 [ %4, %8 ], [ %117, %91 ]
-  %13 = phi ptr [ %2, %8 ], [ %119, %91 ]
-  br i1 %9, label %22, label %30
+  %11 = phi ptr [ %0, %8 ], [ %141, %100 ]
+  %12 = phi i64 [ %4, %8 ], [ %140, %100 ]
+  %13 = phi ptr [ %2, %8 ], [ %142, %100 ]
+  br i1 %9, label %25, label %36
 
 14:
-  %15 = phi i32 [ %31, %30 ], [ %75, %52 ]
-  %16 = phi i32 [ %32, %30 ], [ %73, %52 ]
-  %17 = phi i32 [ %33, %30 ], [ %71, %52 ]
-  %18 = phi i32 [ %36, %30 ], [ %69, %52 ]
-  %19 = phi <4 x i32> [ %37, %30 ], [ %87, %52 ]
-  %20 = add i64 %34, 16
-  %21 = icmp sgt i64 %20, %5
-  br i1 %21, label %22, label %30
+  %15 = phi i32 [ %37, %36 ], [ %94, %62 ]
+  %16 = phi i32 [ %38, %36 ], [ %92, %62 ]
+  %17 = phi i32 [ %39, %36 ], [ %90, %62 ]
+  %18 = phi i32 [ %40, %36 ], [ %88, %62 ]
+  %19 = phi i32 [ %41, %36 ], [ %86, %62 ]
+  %20 = phi i32 [ %42, %36 ], [ %84, %62 ]
+  %21 = phi i32 [ %43, %36 ], [ %96, %62 ]
+  %22 = phi i32 [ %46, %36 ], [ %82, %62 ]
+  %23 = add i64 %44, 16
+  %24 = icmp sgt i64 %23, %5
+  br i1 %24, label %25, label %36
 
-22:
-  %23 = phi i32 [ -2147483648, %10 ], [ %15, %14 ]
-  %24 = phi i32 [ -2147483648, %10 ], [ %16, %14 ]
-  %25 = phi i32 [ -2147483648, %10 ], [ %17, %14 ]
-  %26 = phi i32 [ -2147483648, %10 ], [ %18, %14 ]
-  %27 = phi i64 [ 0, %10 ], [ %34, %14 ]
-  %28 = phi <4 x i32> [ splat (i32 -2147483648), %10 ], [ %19, %14 ]
-  %29 = icmp slt i64 %27, %5
-  br i1 %29, label %121, label %91
+25:
+  %26 = phi i32 [ -2147483648, %10 ], [ %21, %14 ]
+  %27 = phi i32 [ -2147483648, %10 ], [ %15, %14 ]
+  %28 = phi i32 [ -2147483648, %10 ], [ %16, %14 ]
+  %29 = phi i32 [ -2147483648, %10 ], [ %17, %14 ]
+  %30 = phi i32 [ -2147483648, %10 ], [ %18, %14 ]
+  %31 = phi i32 [ -2147483648, %10 ], [ %19, %14 ]
+  %32 = phi i32 [ -2147483648, %10 ], [ %20, %14 ]
+  %33 = phi i32 [ -2147483648, %10 ], [ %22, %14 ]
+  %34 = phi i64 [ 0, %10 ], [ %44, %14 ]
+  %35 = icmp slt i64 %34, %5
+  br i1 %35, label %144, label %100
 
-30:
-  %31 = phi i32 [ %15, %14 ], [ -2147483648, %10 ]
-  %32 = phi i32 [ %16, %14 ], [ -2147483648, %10 ]
-  %33 = phi i32 [ %17, %14 ], [ -2147483648, %10 ]
-  %34 = phi i64 [ %20, %14 ], [ 16, %10 ]
-  %35 = phi i64 [ %34, %14 ], [ 0, %10 ]
-  %36 = phi i32 [ %18, %14 ], [ -2147483648, %10 ]
-  %37 = phi <4 x i32> [ %19, %14 ], [ splat (i32 -2147483648), %10 ]
-  %38 = getelementptr inbounds float, ptr %13, i64 %35
-  %39 = load <16 x float>, ptr %38, align 4
-  %40 = bitcast <16 x float> %39 to <16 x i32>
-  %41 = fcmp ord <16 x float> %39, zeroinitializer
-  %42 = icmp slt <16 x i32> %40, zeroinitializer
-  %43 = select <16 x i1> %42, <16 x i32> splat (i32 2147483647), <16 x i32> zeroinitializer
-  %44 = xor <16 x i32> %43, %40
-  %45 = select <16 x i1> %41, <16 x i32> %44, <16 x i32> splat (i32 2143289344)
-  %46 = shufflevector <4 x i32> %37, <4 x i32> poison, <16 x i32> zeroinitializer
-  %47 = icmp sgt <16 x i32> %45, %46
-  %48 = bitcast <16 x i1> %47 to i16
-  %49 = icmp eq i16 %48, 0
-  br i1 %49, label %14, label %50
+36:
+  %37 = phi i32 [ %15, %14 ], [ -2147483648, %10 ]
+  %38 = phi i32 [ %16, %14 ], [ -2147483648, %10 ]
+  %39 = phi i32 [ %17, %14 ], [ -2147483648, %10 ]
+  %40 = phi i32 [ %18, %14 ], [ -2147483648, %10 ]
+  %41 = phi i32 [ %19, %14 ], [ -2147483648, %10 ]
+  %42 = phi i32 [ %20, %14 ], [ -2147483648, %10 ]
+  %43 = phi i32 [ %21, %14 ], [ -2147483648, %10 ]
+  %44 = phi i64 [ %23, %14 ], [ 16, %10 ]
+  %45 = phi i64 [ %44, %14 ], [ 0, %10 ]
+  %46 = phi i32 [ %22, %14 ], [ -2147483648, %10 ]
+  %47 = getelementptr inbounds float, ptr %13, i64 %45
+  %48 = load <16 x float>, ptr %47, align 4
+  %49 = bitcast <16 x float> %48 to <16 x i32>
+  %50 = fcmp ord <16 x float> %48, zeroinitializer
+  %51 = icmp slt <16 x i32> %49, zeroinitializer
+  %52 = select <16 x i1> %51, <16 x i32> splat (i32 2147483647), <16 x i32> zeroinitializer
+  %53 = xor <16 x i32> %52, %49
+  %54 = select <16 x i1> %50, <16 x i32> %53, <16 x i32> splat (i32 2143289344)
+  %55 = insertelement <16 x i32> poison, i32 %43, i64 0
+  %56 = shufflevector <16 x i32> %55, <16 x i32> poison, <16 x i32> zeroinitializer
+  %57 = icmp sgt <16 x i32> %54, %56
+  %58 = bitcast <16 x i1> %57 to i16
+  %59 = icmp eq i16 %58, 0
+  br i1 %59, label %14, label %60
 
-50:
-  %51 = zext i16 %48 to i32
-  br label %52
+60:
+  %61 = zext i16 %58 to i32
+  br label %62
 
-52:
-  %53 = phi i32 [ %75, %52 ], [ %31, %50 ]
-  %54 = phi i32 [ %73, %52 ], [ %32, %50 ]
-  %55 = phi i32 [ %71, %52 ], [ %33, %50 ]
-  %56 = phi i32 [ %89, %52 ], [ %51, %50 ]
-  %57 = phi i32 [ %69, %52 ], [ %36, %50 ]
-  %58 = phi <4 x i32> [ %87, %52 ], [ %37, %50 ]
-  %59 = tail call i32 @llvm.cttz.i32(i32 %56, i1 true)
-  %60 = zext i32 %59 to i64
-  %61 = getelementptr float, ptr %38, i64 %60
-  %62 = load float, ptr %61, align 4
-  %63 = fcmp uno float %62, 0.000000e+00
-  %64 = bitcast float %62 to i32
-  %65 = icmp slt i32 %64, 0
-  %66 = select i1 %65, i32 2147483647, i32 0
-  %67 = xor i32 %66, %64
-  %68 = select i1 %63, i32 2143289344, i32 %67
-  %69 = tail call i32 @llvm.smax.i32(i32 %57, i32 %68)
-  %70 = tail call i32 @llvm.smin.i32(i32 %57, i32 %68)
-  %71 = tail call i32 @llvm.smax.i32(i32 %55, i32 %70)
-  %72 = tail call i32 @llvm.smin.i32(i32 %55, i32 %70)
-  %73 = tail call i32 @llvm.smax.i32(i32 %54, i32 %72)
-  %74 = tail call i32 @llvm.smin.i32(i32 %54, i32 %72)
-  %75 = tail call i32 @llvm.smax.i32(i32 %53, i32 %74)
-  %76 = tail call i32 @llvm.smin.i32(i32 %53, i32 %74)
-  %77 = extractelement <4 x i32> %58, i64 1
-  %78 = tail call i32 @llvm.smin.i32(i32 %77, i32 %76)
-  %79 = extractelement <4 x i32> %58, i64 2
-  %80 = tail call i32 @llvm.smin.i32(i32 %79, i32 %78)
-  %81 = extractelement <4 x i32> %58, i64 3
-  %82 = tail call i32 @llvm.smin.i32(i32 %81, i32 %80)
-  %83 = insertelement <4 x i32> poison, i32 %82, i64 0
-  %84 = insertelement <4 x i32> %83, i32 %76, i64 1
-  %85 = insertelement <4 x i32> %84, i32 %78, i64 2
-  %86 = insertelement <4 x i32> %85, i32 %80, i64 3
-  %87 = tail call <4 x i32> @llvm.smax.v4i32(<4 x i32> %58, <4 x i32> %86)
-  %88 = add i32 %56, -1
-  %89 = and i32 %88, %56
-  %90 = icmp eq i32 %89, 0
-  br i1 %90, label %14, label %52
+62:
+  %63 = phi i32 [ %94, %62 ], [ %37, %60 ]
+  %64 = phi i32 [ %92, %62 ], [ %38, %60 ]
+  %65 = phi i32 [ %90, %62 ], [ %39, %60 ]
+  %66 = phi i32 [ %88, %62 ], [ %40, %60 ]
+  %67 = phi i32 [ %86, %62 ], [ %41, %60 ]
+  %68 = phi i32 [ %84, %62 ], [ %42, %60 ]
+  %69 = phi i32 [ %98, %62 ], [ %61, %60 ]
+  %70 = phi i32 [ %82, %62 ], [ %46, %60 ]
+  %71 = phi i32 [ %96, %62 ], [ %43, %60 ]
+  %72 = tail call i32 @llvm.cttz.i32(i32 %69, i1 true)
+  %73 = zext i32 %72 to i64
+  %74 = getelementptr float, ptr %47, i64 %73
+  %75 = load float, ptr %74, align 4
+  %76 = fcmp uno float %75, 0.000000e+00
+  %77 = bitcast float %75 to i32
+  %78 = icmp slt i32 %77, 0
+  %79 = select i1 %78, i32 2147483647, i32 0
+  %80 = xor i32 %79, %77
+  %81 = select i1 %76, i32 2143289344, i32 %80
+  %82 = tail call i32 @llvm.smax.i32(i32 %70, i32 %81)
+  %83 = tail call i32 @llvm.smin.i32(i32 %70, i32 %81)
+  %84 = tail call i32 @llvm.smax.i32(i32 %68, i32 %83)
+  %85 = tail call i32 @llvm.smin.i32(i32 %68, i32 %83)
+  %86 = tail call i32 @llvm.smax.i32(i32 %67, i32 %85)
+  %87 = tail call i32 @llvm.smin.i32(i32 %67, i32 %85)
+  %88 = tail call i32 @llvm.smax.i32(i32 %66, i32 %87)
+  %89 = tail call i32 @llvm.smin.i32(i32 %66, i32 %87)
+  %90 = tail call i32 @llvm.smax.i32(i32 %65, i32 %89)
+  %91 = tail call i32 @llvm.smin.i32(i32 %65, i32 %89)
+  %92 = tail call i32 @llvm.smax.i32(i32 %64, i32 %91)
+  %93 = tail call i32 @llvm.smin.i32(i32 %64, i32 %91)
+  %94 = tail call i32 @llvm.smax.i32(i32 %63, i32 %93)
+  %95 = tail call i32 @llvm.smin.i32(i32 %63, i32 %93)
+  %96 = tail call i32 @llvm.smax.i32(i32 %71, i32 %95)
+  %97 = add i32 %69, -1
+  %98 = and i32 %97, %69
+  %99 = icmp eq i32 %98, 0
+  br i1 %99, label %14, label %62
 
-91:
-  %92 = phi i32 [ %23, %22 ], [ %142, %121 ]
-  %93 = phi i32 [ %24, %22 ], [ %140, %121 ]
-  %94 = phi i32 [ %25, %22 ], [ %138, %121 ]
-  %95 = phi i32 [ %26, %22 ], [ %136, %121 ]
-  %96 = phi <4 x i32> [ %28, %22 ], [ %154, %121 ]
-  %97 = icmp slt i32 %95, 0
-  %98 = select i1 %97, i32 2147483647, i32 0
-  %99 = xor i32 %98, %95
-  store i32 %99, ptr %11, align 4
-  %100 = icmp slt i32 %94, 0
-  %101 = select i1 %100, i32 2147483647, i32 0
-  %102 = xor i32 %101, %94
-  %103 = getelementptr inbounds i8, ptr %11, i64 4
-  store i32 %102, ptr %103, align 4
-  %104 = icmp slt i32 %93, 0
-  %105 = select i1 %104, i32 2147483647, i32 0
-  %106 = xor i32 %105, %93
-  %107 = getelementptr inbounds i8, ptr %11, i64 8
-  store i32 %106, ptr %107, align 4
-  %108 = icmp slt i32 %92, 0
-  %109 = select i1 %108, i32 2147483647, i32 0
-  %110 = xor i32 %109, %92
-  %111 = getelementptr inbounds i8, ptr %11, i64 12
-  store i32 %110, ptr %111, align 4
-  %112 = icmp slt <4 x i32> %96, zeroinitializer
-  %113 = getelementptr inbounds i8, ptr %11, i64 16
-  %114 = select <4 x i1> %112, <4 x i32> splat (i32 2147483647), <4 x i32> zeroinitializer
-  %115 = xor <4 x i32> %114, %96
-  %116 = shufflevector <4 x i32> %115, <4 x i32> poison, <4 x i32> <i32 1, i32 2, i32 3, i32 0>
-  store <4 x i32> %116, ptr %113, align 4
-  %117 = add i64 %12, -1
-  %118 = getelementptr inbounds i32, ptr %11, i64 %1
-  %119 = getelementptr inbounds float, ptr %13, i64 %3
-  %120 = icmp sgt i64 %12, 1
-  br i1 %120, label %10, label %157
-
-121:
-  %122 = phi i32 [ %142, %121 ], [ %23, %22 ]
-  %123 = phi i32 [ %140, %121 ], [ %24, %22 ]
-  %124 = phi i32 [ %138, %121 ], [ %25, %22 ]
-  %125 = phi i64 [ %155, %121 ], [ %27, %22 ]
-  %126 = phi i32 [ %136, %121 ], [ %26, %22 ]
-  %127 = phi <4 x i32> [ %154, %121 ], [ %28, %22 ]
-  %128 = getelementptr inbounds float, ptr %13, i64 %125
-  %129 = load float, ptr %128, align 4
-  %130 = fcmp uno float %129, 0.000000e+00
-  %131 = bitcast float %129 to i32
-  %132 = icmp slt i32 %131, 0
+100:
+  %101 = phi i32 [ %26, %25 ], [ %176, %144 ]
+  %102 = phi i32 [ %27, %25 ], [ %174, %144 ]
+  %103 = phi i32 [ %28, %25 ], [ %172, %144 ]
+  %104 = phi i32 [ %29, %25 ], [ %170, %144 ]
+  %105 = phi i32 [ %30, %25 ], [ %168, %144 ]
+  %106 = phi i32 [ %31, %25 ], [ %166, %144 ]
+  %107 = phi i32 [ %32, %25 ], [ %164, %144 ]
+  %108 = phi i32 [ %33, %25 ], [ %162, %144 ]
+  %109 = icmp slt i32 %108, 0
+  %110 = select i1 %109, i32 2147483647, i32 0
+  %111 = xor i32 %110, %108
+  store i32 %111, ptr %11, align 4
+  %112 = icmp slt i32 %107, 0
+  %113 = select i1 %112, i32 2147483647, i32 0
+  %114 = xor i32 %113, %107
+  %115 = getelementptr inbounds i8, ptr %11, i64 4
+  store i32 %114, ptr %115, align 4
+  %116 = icmp slt i32 %106, 0
+  %117 = select i1 %116, i32 2147483647, i32 0
+  %118 = xor i32 %117, %106
+  %119 = getelementptr inbounds i8, ptr %11, i64 8
+  store i32 %118, ptr %119, align 4
+  %120 = icmp slt i32 %105, 0
+  %121 = select i1 %120, i32 2147483647, i32 0
+  %122 = xor i32 %121, %105
+  %123 = getelementptr inbounds i8, ptr %11, i64 12
+  store i32 %122, ptr %123, align 4
+  %124 = icmp slt i32 %104, 0
+  %125 = select i1 %124, i32 2147483647, i32 0
+  %126 = xor i32 %125, %104
+  %127 = getelementptr inbounds i8, ptr %11, i64 16
+  store i32 %126, ptr %127, align 4
+  %128 = icmp slt i32 %103, 0
+  %129 = select i1 %128, i32 2147483647, i32 0
+  %130 = xor i32 %129, %103
+  %131 = getelementptr inbounds i8, ptr %11, i64 20
+  store i32 %130, ptr %131, align 4
+  %132 = icmp slt i32 %102, 0
   %133 = select i1 %132, i32 2147483647, i32 0
-  %134 = xor i32 %133, %131
-  %135 = select i1 %130, i32 2143289344, i32 %134
-  %136 = tail call i32 @llvm.smax.i32(i32 %126, i32 %135)
-  %137 = tail call i32 @llvm.smin.i32(i32 %126, i32 %135)
-  %138 = tail call i32 @llvm.smax.i32(i32 %124, i32 %137)
-  %139 = tail call i32 @llvm.smin.i32(i32 %124, i32 %137)
-  %140 = tail call i32 @llvm.smax.i32(i32 %123, i32 %139)
-  %141 = tail call i32 @llvm.smin.i32(i32 %123, i32 %139)
-  %142 = tail call i32 @llvm.smax.i32(i32 %122, i32 %141)
-  %143 = tail call i32 @llvm.smin.i32(i32 %122, i32 %141)
-  %144 = extractelement <4 x i32> %127, i64 1
-  %145 = tail call i32 @llvm.smin.i32(i32 %144, i32 %143)
-  %146 = extractelement <4 x i32> %127, i64 2
-  %147 = tail call i32 @llvm.smin.i32(i32 %146, i32 %145)
-  %148 = extractelement <4 x i32> %127, i64 3
-  %149 = tail call i32 @llvm.smin.i32(i32 %148, i32 %147)
-  %150 = insertelement <4 x i32> poison, i32 %149, i64 0
-  %151 = insertelement <4 x i32> %150, i32 %143, i64 1
-  %152 = insertelement <4 x i32> %151, i32 %145, i64 2
-  %153 = insertelement <4 x i32> %152, i32 %147, i64 3
-  %154 = tail call <4 x i32> @llvm.smax.v4i32(<4 x i32> %127, <4 x i32> %153)
-  %155 = add i64 %125, 1
-  %156 = icmp eq i64 %155, %5
-  br i1 %156, label %91, label %121
+  %134 = xor i32 %133, %102
+  %135 = getelementptr inbounds i8, ptr %11, i64 24
+  store i32 %134, ptr %135, align 4
+  %136 = icmp slt i32 %101, 0
+  %137 = select i1 %136, i32 2147483647, i32 0
+  %138 = xor i32 %137, %101
+  %139 = getelementptr inbounds i8, ptr %11, i64 28
+  store i32 %138, ptr %139, align 4
+  %140 = add i64 %12, -1
+  %141 = getelementptr inbounds i32, ptr %11, i64 %1
+  %142 = getelementptr inbounds float, ptr %13, i64 %3
+  %143 = icmp sgt i64 %12, 1
+  br i1 %143, label %10, label %179
 
-157:
+144:
+  %145 = phi i32 [ %176, %144 ], [ %26, %25 ]
+  %146 = phi i32 [ %174, %144 ], [ %27, %25 ]
+  %147 = phi i32 [ %172, %144 ], [ %28, %25 ]
+  %148 = phi i32 [ %170, %144 ], [ %29, %25 ]
+  %149 = phi i32 [ %168, %144 ], [ %30, %25 ]
+  %150 = phi i32 [ %166, %144 ], [ %31, %25 ]
+  %151 = phi i32 [ %164, %144 ], [ %32, %25 ]
+  %152 = phi i64 [ %177, %144 ], [ %34, %25 ]
+  %153 = phi i32 [ %162, %144 ], [ %33, %25 ]
+  %154 = getelementptr inbounds float, ptr %13, i64 %152
+  %155 = load float, ptr %154, align 4
+  %156 = fcmp uno float %155, 0.000000e+00
+  %157 = bitcast float %155 to i32
+  %158 = icmp slt i32 %157, 0
+  %159 = select i1 %158, i32 2147483647, i32 0
+  %160 = xor i32 %159, %157
+  %161 = select i1 %156, i32 2143289344, i32 %160
+  %162 = tail call i32 @llvm.smax.i32(i32 %153, i32 %161)
+  %163 = tail call i32 @llvm.smin.i32(i32 %153, i32 %161)
+  %164 = tail call i32 @llvm.smax.i32(i32 %151, i32 %163)
+  %165 = tail call i32 @llvm.smin.i32(i32 %151, i32 %163)
+  %166 = tail call i32 @llvm.smax.i32(i32 %150, i32 %165)
+  %167 = tail call i32 @llvm.smin.i32(i32 %150, i32 %165)
+  %168 = tail call i32 @llvm.smax.i32(i32 %149, i32 %167)
+  %169 = tail call i32 @llvm.smin.i32(i32 %149, i32 %167)
+  %170 = tail call i32 @llvm.smax.i32(i32 %148, i32 %169)
+  %171 = tail call i32 @llvm.smin.i32(i32 %148, i32 %169)
+  %172 = tail call i32 @llvm.smax.i32(i32 %147, i32 %171)
+  %173 = tail call i32 @llvm.smin.i32(i32 %147, i32 %171)
+  %174 = tail call i32 @llvm.smax.i32(i32 %146, i32 %173)
+  %175 = tail call i32 @llvm.smin.i32(i32 %146, i32 %173)
+  %176 = tail call i32 @llvm.smax.i32(i32 %145, i32 %175)
+  %177 = add i64 %152, 1
+  %178 = icmp eq i64 %177, %5
+  br i1 %178, label %100, label %144
+
+179:
   ret void
 }
 
@@ -297,7 +322,7 @@ define void @nki_find(ptr %0, i64 %1, ptr %2, i64 %3, ptr %4, i64 %5, i64 %6, i6
 
 define void @nki_nonzero(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5) {
   %7 = icmp sgt i64 %4, 0
-  br i1 %7, label %8, label %123
+  br i1 %7, label %8, label %152
 
 8:
   %9 = icmp sgt i64 %5, 0
@@ -309,20 +334,20 @@ define void @nki_nonzero(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5) {
   br label %15
 
 15:
-  %16 = phi ptr [ %0, %8 ], [ %115, %111 ]
-  %17 = phi i64 [ %4, %8 ], [ %114, %111 ]
-  %18 = phi ptr [ %2, %8 ], [ %116, %111 ]
+  %16 = phi ptr [ %0, %8 ], [ %130, %126 ]
+  %17 = phi i64 [ %4, %8 ], [ %129, %126 ]
+  %18 = phi ptr [ %2, %8 ], [ %131, %126 ]
   br i1 %9, label %19, label %38
 
 19:
-  br i1 %11, label %21, label %41
+  br i1 %11, label %21, label %56
 
 20:
   br i1 %13, label %38, label %21
 
 21:
-  %22 = phi i64 [ 0, %19 ], [ %108, %20 ]
-  %23 = phi i64 [ 0, %19 ], [ %107, %20 ]
+  %22 = phi i64 [ 0, %19 ], [ %123, %20 ]
+  %23 = phi i64 [ 0, %19 ], [ %122, %20 ]
   tail call void @llvm.assume(i1 %14)
   br label %24
 
@@ -344,109 +369,152 @@ define void @nki_nonzero(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5) {
   br i1 %37, label %38, label %24
 
 38:
-  %39 = phi i64 [ 0, %15 ], [ %107, %20 ], [ %34, %24 ]
+  %39 = phi i64 [ 0, %15 ], [ %122, %20 ], [ %34, %24 ]
   %40 = icmp slt i64 %39, %5
-  br i1 %40, label %118, label %111
+  br i1 %40, label %41, label %126
 
 41:
-  %42 = phi i64 [ %108, %41 ], [ 0, %19 ]
-  %43 = phi i64 [ %107, %41 ], [ 0, %19 ]
-  %44 = phi i64 [ %109, %41 ], [ 0, %19 ]
-  %45 = trunc i64 %42 to i32
-  %46 = getelementptr inbounds i32, ptr %16, i64 %43
-  store i32 %45, ptr %46, align 4
-  %47 = getelementptr inbounds float, ptr %18, i64 %42
-  %48 = load float, ptr %47, align 4
-  %49 = fcmp une float %48, 0.000000e+00
-  %50 = zext i1 %49 to i64
-  %51 = add i64 %43, %50
-  %52 = or i64 %42, 1
-  %53 = trunc i64 %52 to i32
-  %54 = getelementptr inbounds i32, ptr %16, i64 %51
-  store i32 %53, ptr %54, align 4
-  %55 = getelementptr inbounds float, ptr %18, i64 %52
-  %56 = load float, ptr %55, align 4
-  %57 = fcmp une float %56, 0.000000e+00
-  %58 = zext i1 %57 to i64
-  %59 = add i64 %51, %58
-  %60 = or i64 %42, 2
-  %61 = trunc i64 %60 to i32
-  %62 = getelementptr inbounds i32, ptr %16, i64 %59
-  store i32 %61, ptr %62, align 4
-  %63 = getelementptr inbounds float, ptr %18, i64 %60
-  %64 = load float, ptr %63, align 4
-  %65 = fcmp une float %64, 0.000000e+00
-  %66 = zext i1 %65 to i64
-  %67 = add i64 %59, %66
-  %68 = or i64 %42, 3
-  %69 = trunc i64 %68 to i32
-  %70 = getelementptr inbounds i32, ptr %16, i64 %67
-  store i32 %69, ptr %70, align 4
-  %71 = getelementptr inbounds float, ptr %18, i64 %68
-  %72 = load float, ptr %71, align 4
-  %73 = fcmp une float %72, 0.000000e+00
-  %74 = zext i1 %73 to i64
-  %75 = add i64 %67, %74
-  %76 = or i64 %42, 4
-  %77 = trunc i64 %76 to i32
-  %78 = getelementptr inbounds i32, ptr %16, i64 %75
-  store i32 %77, ptr %78, align 4
-  %79 = getelementptr inbounds float, ptr %18, i64 %76
-  %80 = load float, ptr %79, align 4
-  %81 = fcmp une float %80, 0.000000e+00
-  %82 = zext i1 %81 to i64
-  %83 = add i64 %75, %82
-  %84 = or i64 %42, 5
-  %85 = trunc i64 %84 to i32
-  %86 = getelementptr inbounds i32, ptr %16, i64 %83
-  store i32 %85, ptr %86, align 4
-  %87 = getelementptr inbounds float, ptr %18, i64 %84
-  %88 = load float, ptr %87, align 4
-  %89 = fcmp une float %88, 0.000000e+00
-  %90 = zext i1 %89 to i64
-  %91 = add i64 %83, %90
-  %92 = or i64 %42, 6
-  %93 = trunc i64 %92 to i32
-  %94 = getelementptr inbounds i32, ptr %16, i64 %91
-  store i32 %93, ptr %94, align 4
-  %95 = getelementptr inbounds float, ptr %18, i64 %92
-  %96 = load float, ptr %95, align 4
-  %97 = fcmp une float %96, 0.000000e+00
-  %98 = zext i1 %97 to i64
-  %99 = add i64 %91, %98
-  %100 = or i64 %42, 7
-  %101 = trunc i64 %100 to i32
-  %102 = getelementptr inbounds i32, ptr %16, i64 %99
-  store i32 %101, ptr %102, align 4
-  %103 = getelementptr inbounds float, ptr %18, i64 %100
-  %104 = load float, ptr %103, align 4
-  %105 = fcmp une float %104, 0.000000e+00
-  %106 = zext i1 %105 to i64
-  %107 = add i64 %99, %106
-  %108 = add i64 %42, 8
-  %109 = add i64 %44, 8
-  %110 = icmp eq i64 %109, %12
-  br i1 %110, label %20, label %41
+  %42 = sub i64 %5, %39
+  %43 = and i64 %42, 7
+  %44 = icmp eq i64 %43, 0
+  br i1 %44, label %52, label %45
 
-111:
-  %112 = trunc i64 %39 to i32
-  %113 = getelementptr inbounds i32, ptr %16, i64 %5
-  store i32 %112, ptr %113, align 4
-  %114 = add i64 %17, -1
-  %115 = getelementptr inbounds i32, ptr %16, i64 %1
-  %116 = getelementptr inbounds float, ptr %18, i64 %3
-  %117 = icmp sgt i64 %17, 1
-  br i1 %117, label %15, label %123
+45:
+  %46 = phi i64 [ %49, %45 ], [ %39, %41 ]
+  %47 = phi i64 [ %50, %45 ], [ 0, %41 ]
+  %48 = getelementptr inbounds i32, ptr %16, i64 %46
+  store i32 -1, ptr %48, align 4
+  %49 = add i64 %46, 1
+  %50 = add i64 %47, 1
+  %51 = icmp eq i64 %50, %43
+  br i1 %51, label %52, label %45
 
-118:
-  %119 = phi i64 [ %121, %118 ], [ %39, %38 ]
-  %120 = getelementptr inbounds i32, ptr %16, i64 %119
-  store i32 -1, ptr %120, align 4
-  %121 = add i64 %119, 1
-  %122 = icmp eq i64 %121, %5
-  br i1 %122, label %111, label %118
+52:
+  %53 = phi i64 [ %39, %41 ], [ %49, %45 ]
+  %54 = sub i64 %39, %5
+  %55 = icmp ugt i64 %54, -8
+  br i1 %55, label %126, label %133
 
-123:
+56:
+  %57 = phi i64 [ %123, %56 ], [ 0, %19 ]
+  %58 = phi i64 [ %122, %56 ], [ 0, %19 ]
+  %59 = phi i64 [ %124, %56 ], [ 0, %19 ]
+  %60 = trunc i64 %57 to i32
+  %61 = getelementptr inbounds i32, ptr %16, i64 %58
+  store i32 %60, ptr %61, align 4
+  %62 = getelementptr inbounds float, ptr %18, i64 %57
+  %63 = load float, ptr %62, align 4
+  %64 = fcmp une float %63, 0.000000e+00
+  %65 = zext i1 %64 to i64
+  %66 = add i64 %58, %65
+  %67 = or i64 %57, 1
+  %68 = trunc i64 %67 to i32
+  %69 = getelementptr inbounds i32, ptr %16, i64 %66
+  store i32 %68, ptr %69, align 4
+  %70 = getelementptr inbounds float, ptr %18, i64 %67
+  %71 = load float, ptr %70, align 4
+  %72 = fcmp une float %71, 0.000000e+00
+  %73 = zext i1 %72 to i64
+  %74 = add i64 %66, %73
+  %75 = or i64 %57, 2
+  %76 = trunc i64 %75 to i32
+  %77 = getelementptr inbounds i32, ptr %16, i64 %74
+  store i32 %76, ptr %77, align 4
+  %78 = getelementptr inbounds float, ptr %18, i64 %75
+  %79 = load float, ptr %78, align 4
+  %80 = fcmp une float %79, 0.000000e+00
+  %81 = zext i1 %80 to i64
+  %82 = add i64 %74, %81
+  %83 = or i64 %57, 3
+  %84 = trunc i64 %83 to i32
+  %85 = getelementptr inbounds i32, ptr %16, i64 %82
+  store i32 %84, ptr %85, align 4
+  %86 = getelementptr inbounds float, ptr %18, i64 %83
+  %87 = load float, ptr %86, align 4
+  %88 = fcmp une float %87, 0.000000e+00
+  %89 = zext i1 %88 to i64
+  %90 = add i64 %82, %89
+  %91 = or i64 %57, 4
+  %92 = trunc i64 %91 to i32
+  %93 = getelementptr inbounds i32, ptr %16, i64 %90
+  store i32 %92, ptr %93, align 4
+  %94 = getelementptr inbounds float, ptr %18, i64 %91
+  %95 = load float, ptr %94, align 4
+  %96 = fcmp une float %95, 0.000000e+00
+  %97 = zext i1 %96 to i64
+  %98 = add i64 %90, %97
+  %99 = or i64 %57, 5
+  %100 = trunc i64 %99 to i32
+  %101 = getelementptr inbounds i32, ptr %16, i64 %98
+  store i32 %100, ptr %101, align 4
+  %102 = getelementptr inbounds float, ptr %18, i64 %99
+  %103 = load float, ptr %102, align 4
+  %104 = fcmp une float %103, 0.000000e+00
+  %105 = zext i1 %104 to i64
+  %106 = add i64 %98, %105
+  %107 = or i64 %57, 6
+  %108 = trunc i64 %107 to i32
+  %109 = getelementptr inbounds i32, ptr %16, i64 %106
+  store i32 %108, ptr %109, align 4
+  %110 = getelementptr inbounds float, ptr %18, i64 %107
+  %111 = load float, ptr %110, align 4
+  %112 = fcmp une float %111, 0.000000e+00
+  %113 = zext i1 %112 to i64
+  %114 = add i64 %106, %113
+  %115 = or i64 %57, 7
+  %116 = trunc i64 %115 to i32
+  %117 = getelementptr inbounds i32, ptr %16, i64 %114
+  store i32 %116, ptr %117, align 4
+  %118 = getelementptr inbounds float, ptr %18, i64 %115
+  %119 = load float, ptr %118, align 4
+  %120 = fcmp une float %119, 0.000000e+00
+  %121 = zext i1 %120 to i64
+  %122 = add i64 %114, %121
+  %123 = add i64 %57, 8
+  %124 = add i64 %59, 8
+  %125 = icmp eq i64 %124, %12
+  br i1 %125, label %20, label %56
+
+126:
+  %127 = trunc i64 %39 to i32
+  %128 = getelementptr inbounds i32, ptr %16, i64 %5
+  store i32 %127, ptr %128, align 4
+  %129 = add i64 %17, -1
+  %130 = getelementptr inbounds i32, ptr %16, i64 %1
+  %131 = getelementptr inbounds float, ptr %18, i64 %3
+  %132 = icmp sgt i64 %17, 1
+  br i1 %132, label %15, label %152
+
+133:
+  %134 = phi i64 [ %150, %133 ], [ %53, %52 ]
+  %135 = getelementptr inbounds i32, ptr %16, i64 %134
+  store i32 -1, ptr %135, align 4
+  %136 = getelementptr i32, ptr %16, i64 %134
+  %137 = getelementptr i8, ptr %136, i64 4
+  store i32 -1, ptr %137, align 4
+  %138 = getelementptr i32, ptr %16, i64 %134
+  %139 = getelementptr i8, ptr %138, i64 8
+  store i32 -1, ptr %139, align 4
+  %140 = getelementptr i32, ptr %16, i64 %134
+  %141 = getelementptr i8, ptr %140, i64 12
+  store i32 -1, ptr %141, align 4
+  %142 = getelementptr i32, ptr %16, i64 %134
+  %143 = getelementptr i8, ptr %142, i64 16
+  store i32 -1, ptr %143, align 4
+  %144 = getelementptr i32, ptr %16, i64 %134
+  %145 = getelementptr i8, ptr %144, i64 20
+  store i32 -1, ptr %145, align 4
+  %146 = getelementptr i32, ptr %16, i64 %134
+  %147 = getelementptr i8, ptr %146, i64 24
+  store i32 -1, ptr %147, align 4
+  %148 = getelementptr i32, ptr %16, i64 %134
+  %149 = getelementptr i8, ptr %148, i64 28
+  store i32 -1, ptr %149, align 4
+  %150 = add i64 %134, 8
+  %151 = icmp eq i64 %150, %5
+  br i1 %151, label %126, label %133
+
+152:
   ret void
 }
 
@@ -532,57 +600,57 @@ define void @nki_ranked(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5, i64 %6, 
   %67 = phi i64 [ %207, %206 ], [ %16, %35 ]
   %68 = phi ptr [ %69, %206 ], [ %13, %35 ]
   %69 = phi ptr [ %68, %206 ], [ %8, %35 ]
-  br label %70
+  br label %91
 
 70:
-  %71 = phi i64 [ 0, %66 ], [ %73, %70 ]
-  %72 = getelementptr inbounds i32, ptr %10, i64 %71
-  store <4 x i32> zeroinitializer, ptr %72, align 16
-  %73 = add i64 %71, 4
-  %74 = icmp eq i64 %73, 256
-  br i1 %74, label %75, label %70
+  %71 = shl i64 %67, 3
+  %72 = add i64 %71, 32
+  br i1 %14, label %73, label %90
+
+73:
+  br i1 %22, label %75, label %96
+
+74:
+  br i1 %24, label %90, label %75
 
 75:
-  %76 = shl i64 %67, 3
-  %77 = add i64 %76, 32
-  br i1 %14, label %78, label %95
-
-78:
-  br i1 %22, label %80, label %96
-
-79:
-  br i1 %24, label %95, label %80
-
-80:
-  %81 = phi i64 [ 0, %78 ], [ %130, %79 ]
+  %76 = phi i64 [ 0, %73 ], [ %130, %74 ]
   tail call void @llvm.assume(i1 %25)
-  br label %82
+  br label %77
 
-82:
-  %83 = phi i64 [ %92, %82 ], [ %81, %80 ]
-  %84 = phi i64 [ %93, %82 ], [ 0, %80 ]
-  %85 = getelementptr inbounds i64, ptr %69, i64 %83
-  %86 = load i64, ptr %85, align 8
-  %87 = lshr i64 %86, %77
-  %88 = and i64 %87, 255
-  %89 = getelementptr inbounds i32, ptr %10, i64 %88
-  %90 = load i32, ptr %89, align 4
-  %91 = add i32 %90, 1
-  store i32 %91, ptr %89, align 4
-  %92 = add i64 %83, 1
-  %93 = add i64 %84, 1
-  %94 = icmp eq i64 %93, %21
-  br i1 %94, label %95, label %82
+77:
+  %78 = phi i64 [ %87, %77 ], [ %76, %75 ]
+  %79 = phi i64 [ %88, %77 ], [ 0, %75 ]
+  %80 = getelementptr inbounds i64, ptr %69, i64 %78
+  %81 = load i64, ptr %80, align 8
+  %82 = lshr i64 %81, %72
+  %83 = and i64 %82, 255
+  %84 = getelementptr inbounds i32, ptr %10, i64 %83
+  %85 = load i32, ptr %84, align 4
+  %86 = add i32 %85, 1
+  store i32 %86, ptr %84, align 4
+  %87 = add i64 %78, 1
+  %88 = add i64 %79, 1
+  %89 = icmp eq i64 %88, %21
+  br i1 %89, label %90, label %77
 
-95:
+90:
   br label %135
 
+91:
+  %92 = phi i64 [ 0, %66 ], [ %94, %91 ]
+  %93 = getelementptr inbounds i32, ptr %10, i64 %92
+  store i32 0, ptr %93, align 4
+  %94 = add i64 %92, 1
+  %95 = icmp eq i64 %94, 256
+  br i1 %95, label %70, label %91
+
 96:
-  %97 = phi i64 [ %130, %96 ], [ 0, %78 ]
-  %98 = phi i64 [ %131, %96 ], [ 0, %78 ]
+  %97 = phi i64 [ %130, %96 ], [ 0, %73 ]
+  %98 = phi i64 [ %131, %96 ], [ 0, %73 ]
   %99 = getelementptr inbounds i64, ptr %69, i64 %97
   %100 = load i64, ptr %99, align 8
-  %101 = lshr i64 %100, %77
+  %101 = lshr i64 %100, %72
   %102 = and i64 %101, 255
   %103 = getelementptr inbounds i32, ptr %10, i64 %102
   %104 = load i32, ptr %103, align 4
@@ -591,7 +659,7 @@ define void @nki_ranked(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5, i64 %6, 
   %106 = getelementptr inbounds i64, ptr %69, i64 %97
   %107 = getelementptr inbounds i8, ptr %106, i64 8
   %108 = load i64, ptr %107, align 8
-  %109 = lshr i64 %108, %77
+  %109 = lshr i64 %108, %72
   %110 = and i64 %109, 255
   %111 = getelementptr inbounds i32, ptr %10, i64 %110
   %112 = load i32, ptr %111, align 4
@@ -600,7 +668,7 @@ define void @nki_ranked(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5, i64 %6, 
   %114 = getelementptr inbounds i64, ptr %69, i64 %97
   %115 = getelementptr inbounds i8, ptr %114, i64 16
   %116 = load i64, ptr %115, align 8
-  %117 = lshr i64 %116, %77
+  %117 = lshr i64 %116, %72
   %118 = and i64 %117, 255
   %119 = getelementptr inbounds i32, ptr %10, i64 %118
   %120 = load i32, ptr %119, align 4
@@ -609,7 +677,7 @@ define void @nki_ranked(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5, i64 %6, 
   %122 = getelementptr inbounds i64, ptr %69, i64 %97
   %123 = getelementptr inbounds i8, ptr %122, i64 24
   %124 = load i64, ptr %123, align 8
-  %125 = lshr i64 %124, %77
+  %125 = lshr i64 %124, %72
   %126 = and i64 %125, 255
   %127 = getelementptr inbounds i32, ptr %10, i64 %126
   %128 = load i32, ptr %127, align 4
@@ -618,7 +686,7 @@ define void @nki_ranked(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5, i64 %6, 
   %130 = add i64 %97, 4
   %131 = add i64 %98, 4
   %132 = icmp eq i64 %131, %23
-  br i1 %132, label %79, label %96
+  br i1 %132, label %74, label %96
 
 133:
   br i1 %14, label %134, label %206
@@ -627,8 +695,8 @@ define void @nki_ranked(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5, i64 %6, 
   br i1 %27, label %189, label %143
 
 135:
-  %136 = phi i64 [ %141, %135 ], [ 0, %95 ]
-  %137 = phi i32 [ %140, %135 ], [ 0, %95 ]
+  %136 = phi i64 [ %141, %135 ], [ 0, %90 ]
+  %137 = phi i32 [ %140, %135 ], [ 0, %90 ]
   %138 = getelementptr inbounds i32, ptr %10, i64 %136
   %139 = load i32, ptr %138, align 4
   store i32 %137, ptr %138, align 4
@@ -642,7 +710,7 @@ define void @nki_ranked(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5, i64 %6, 
   %145 = phi i64 [ %186, %143 ], [ 0, %134 ]
   %146 = getelementptr inbounds i64, ptr %69, i64 %144
   %147 = load i64, ptr %146, align 8
-  %148 = lshr i64 %147, %77
+  %148 = lshr i64 %147, %72
   %149 = and i64 %148, 255
   %150 = getelementptr inbounds i32, ptr %10, i64 %149
   %151 = load i32, ptr %150, align 4
@@ -654,7 +722,7 @@ define void @nki_ranked(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5, i64 %6, 
   %155 = getelementptr inbounds i64, ptr %69, i64 %144
   %156 = getelementptr inbounds i8, ptr %155, i64 8
   %157 = load i64, ptr %156, align 8
-  %158 = lshr i64 %157, %77
+  %158 = lshr i64 %157, %72
   %159 = and i64 %158, 255
   %160 = getelementptr inbounds i32, ptr %10, i64 %159
   %161 = load i32, ptr %160, align 4
@@ -666,7 +734,7 @@ define void @nki_ranked(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5, i64 %6, 
   %165 = getelementptr inbounds i64, ptr %69, i64 %144
   %166 = getelementptr inbounds i8, ptr %165, i64 16
   %167 = load i64, ptr %166, align 8
-  %168 = lshr i64 %167, %77
+  %168 = lshr i64 %167, %72
   %169 = and i64 %168, 255
   %170 = getelementptr inbounds i32, ptr %10, i64 %169
   %171 = load i32, ptr %170, align 4
@@ -678,7 +746,7 @@ define void @nki_ranked(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5, i64 %6, 
   %175 = getelementptr inbounds i64, ptr %69, i64 %144
   %176 = getelementptr inbounds i8, ptr %175, i64 24
   %177 = load i64, ptr %176, align 8
-  %178 = lshr i64 %177, %77
+  %178 = lshr i64 %177, %72
   %179 = and i64 %178, 255
   %180 = getelementptr inbounds i32, ptr %10, i64 %179
   %181 = load i32, ptr %180, align 4
@@ -705,7 +773,7 @@ define void @nki_ranked(ptr %0, i64 %1, ptr %2, i64 %3, i64 %4, i64 %5, i64 %6, 
   %193 = phi i64 [ %204, %191 ], [ 0, %189 ]
   %194 = getelementptr inbounds i64, ptr %69, i64 %192
   %195 = load i64, ptr %194, align 8
-  %196 = lshr i64 %195, %77
+  %196 = lshr i64 %195, %72
   %197 = and i64 %196, 255
   %198 = getelementptr inbounds i32, ptr %10, i64 %197
   %199 = load i32, ptr %198, align 4
@@ -1149,7 +1217,5 @@ declare i32 @llvm.smax.i32(i32, i32)
 declare i32 @llvm.smin.i32(i32, i32)
 
 declare i16 @llvm.cttz.i16(i16, i1)
-
-declare <4 x i32> @llvm.smax.v4i32(<4 x i32>, <4 x i32>)
 
 declare void @llvm.assume(i1)

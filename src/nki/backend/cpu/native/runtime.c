@@ -40,7 +40,7 @@ static void walk_in_default(struct frame *frame, int64_t first, int64_t entries)
 
 struct launch {
     struct frame *frame;
-    int64_t first, entries;
+    int64_t entries;
 };
 
 static void run_member(void *argument) {
@@ -48,7 +48,7 @@ static void run_member(void *argument) {
     struct thread_pool *pool = launch->frame->pool;
     int index = pool->thread_number();
     if (index == 0) {
-        walk_in_default(launch->frame, launch->first, launch->entries);
+        walk_in_default(launch->frame, 0, launch->entries);
         nki_stop_pool(pool);
         return;
     }
@@ -57,16 +57,16 @@ static void run_member(void *argument) {
     end_default(before);
 }
 
-// Walk entries with the pool of the frame, unless that helps another launch.
-void nki_run(struct frame *frame, int64_t first, int64_t entries) {
+// Walk the first entries with the pool of the frame, unless that helps another launch.
+void nki_run(struct frame *frame, int64_t entries) {
     void *state = PyEval_SaveThread();
     borrow_pool(frame); // no Python code, which a signal could interrupt, runs between this and the end
     struct thread_pool *pool = frame->pool;
     if (pool && pool->parallel) {
         atomic_store(&pool->stop, 0);
-        pool->parallel(run_member, &(struct launch){frame, first, entries}, (uint32_t)frame->threads, 0);
+        pool->parallel(run_member, &(struct launch){frame, entries}, (uint32_t)frame->threads, 0);
     } else {
-        walk_in_default(frame, first, entries);
+        walk_in_default(frame, 0, entries);
     }
     return_pool(frame);
     PyEval_RestoreThread(state);

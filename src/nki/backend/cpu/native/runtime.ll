@@ -1,10 +1,10 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; 66d9c7e028756678ecb92b5f87d7117fb78b6eeec91644d20ef0394b27cb40d1
+; d48c6deb542e11035750c696360f86062a6f30aea04f0bdd5b17667df73037af
 
 %struct.peer = type { i64, i64, i64 }
 %struct.record = type { i64, i64 }
 %struct.entry = type { ptr, i64 }
-%struct.launch = type { ptr, i64, i64 }
+%struct.launch = type { ptr, i64 }
 %struct.line = type { i64, i64, [2 x %struct.record], [2 x i64] }
 
 @nki_monotonic_clock = external constant i32, align 4
@@ -317,166 +317,170 @@ define void @nki_barrier(ptr %0, ptr %1, i64 %2, i64 %3) {
   %9 = load ptr, ptr %8, align 8
   %10 = load i64, ptr %9, align 8
   %11 = icmp eq i64 %10, 0
-  br i1 %11, label %12, label %114
+  br i1 %11, label %12, label %117
 
 12:
   %13 = getelementptr inbounds i8, ptr %1, i64 24
   %14 = load i64, ptr %13, align 8
   %15 = icmp sgt i64 %14, 0
-  br i1 %15, label %16, label %114
+  br i1 %15, label %16, label %117
 
 16:
   %17 = getelementptr inbounds i8, ptr %1, i64 32
   %18 = getelementptr inbounds i8, ptr %1, i64 8
-  br label %24
+  %19 = getelementptr inbounds i8, ptr %1, i64 16
+  br label %25
 
-19:
-  %20 = icmp sgt i64 %36, 0
-  br i1 %20, label %21, label %114
+20:
+  %21 = icmp sgt i64 %39, 0
+  br i1 %21, label %22, label %117
 
-21:
-  %22 = getelementptr inbounds i8, ptr %1, i64 32
-  %23 = getelementptr inbounds i8, ptr %1, i64 8
-  br label %42
+22:
+  %23 = getelementptr inbounds i8, ptr %1, i64 32
+  %24 = getelementptr inbounds i8, ptr %1, i64 8
+  br label %45
 
-24:
-  %25 = phi i64 [ 0, %16 ], [ %35, %24 ]
-  %26 = getelementptr inbounds %struct.peer, ptr %17, i64 %25
-  %27 = load i64, ptr %26, align 8
-  %28 = getelementptr inbounds i8, ptr %7, i64 %27
-  %29 = load atomic i64, ptr %28 monotonic, align 8
-  %30 = add i64 %29, 1
-  %31 = getelementptr inbounds i8, ptr %28, i64 16
-  %32 = and i64 %30, 1
-  %33 = getelementptr inbounds %struct.record, ptr %31, i64 %32
-  %34 = load <2 x i64>, ptr %18, align 8
-  store <2 x i64> %34, ptr %33, align 8
-  store atomic i64 %30, ptr %28 release, align 8
-  %35 = add i64 %25, 1
-  %36 = load i64, ptr %13, align 8
-  %37 = icmp slt i64 %35, %36
-  br i1 %37, label %24, label %19
+25:
+  %26 = phi i64 [ 0, %16 ], [ %38, %25 ]
+  %27 = getelementptr inbounds %struct.peer, ptr %17, i64 %26
+  %28 = load i64, ptr %27, align 8
+  %29 = getelementptr inbounds i8, ptr %7, i64 %28
+  %30 = load atomic i64, ptr %29 monotonic, align 8
+  %31 = add i64 %30, 1
+  %32 = getelementptr inbounds i8, ptr %29, i64 16
+  %33 = and i64 %31, 1
+  %34 = getelementptr inbounds %struct.record, ptr %32, i64 %33
+  %35 = load i64, ptr %18, align 8
+  %36 = load i64, ptr %19, align 8
+  store i64 %35, ptr %34, align 8
+  %37 = getelementptr inbounds i8, ptr %34, i64 8
+  store i64 %36, ptr %37, align 8
+  store atomic i64 %31, ptr %29 release, align 8
+  %38 = add i64 %26, 1
+  %39 = load i64, ptr %13, align 8
+  %40 = icmp slt i64 %38, %39
+  br i1 %40, label %25, label %20
 
-38:
-  %39 = add i64 %43, 1
-  %40 = load i64, ptr %13, align 8
-  %41 = icmp slt i64 %39, %40
-  br i1 %41, label %42, label %114
+41:
+  %42 = add i64 %46, 1
+  %43 = load i64, ptr %13, align 8
+  %44 = icmp slt i64 %42, %43
+  br i1 %44, label %45, label %117
 
-42:
-  %43 = phi i64 [ 0, %21 ], [ %39, %38 ]
-  %44 = getelementptr inbounds %struct.peer, ptr %22, i64 %43
-  %45 = load i64, ptr %44, align 8
-  %46 = getelementptr inbounds i8, ptr %7, i64 %45
-  %47 = getelementptr inbounds i8, ptr %44, i64 8
+45:
+  %46 = phi i64 [ 0, %22 ], [ %42, %41 ]
+  %47 = getelementptr inbounds %struct.peer, ptr %23, i64 %46
   %48 = load i64, ptr %47, align 8
   %49 = getelementptr inbounds i8, ptr %7, i64 %48
-  %50 = load atomic i64, ptr %46 monotonic, align 8
-  %51 = load atomic i64, ptr %49 acquire, align 8
-  %52 = icmp slt i64 %51, %50
-  br i1 %52, label %53, label %70
+  %50 = getelementptr inbounds i8, ptr %47, i64 8
+  %51 = load i64, ptr %50, align 8
+  %52 = getelementptr inbounds i8, ptr %7, i64 %51
+  %53 = load atomic i64, ptr %49 monotonic, align 8
+  %54 = load atomic i64, ptr %52 acquire, align 8
+  %55 = icmp slt i64 %54, %53
+  br i1 %55, label %56, label %73
 
-53:
-  %54 = getelementptr inbounds i8, ptr %49, i64 8
-  br label %55
+56:
+  %57 = getelementptr inbounds i8, ptr %52, i64 8
+  br label %58
 
-55:
-  %56 = phi i64 [ 0, %53 ], [ %67, %66 ]
-  %57 = load atomic i64, ptr %54 acquire, align 8
-  %58 = icmp eq i64 %57, 0
-  br i1 %58, label %59, label %74
+58:
+  %59 = phi i64 [ 0, %56 ], [ %70, %69 ]
+  %60 = load atomic i64, ptr %57 acquire, align 8
+  %61 = icmp eq i64 %60, 0
+  br i1 %61, label %62, label %77
 
-59:
-  %60 = icmp sgt i64 %56, 2000
-  br i1 %60, label %61, label %66
+62:
+  %63 = icmp sgt i64 %59, 2000
+  br i1 %63, label %64, label %69
 
-61:
-  %62 = tail call i32 @sched_yield()
+64:
+  %65 = tail call i32 @sched_yield()
   tail call fastcc void @poll_now(ptr %0, i64 4611686018427387904)
-  %63 = load ptr, ptr %8, align 8
-  %64 = load i64, ptr %63, align 8
-  %65 = icmp eq i64 %64, 0
-  br i1 %65, label %66, label %95
+  %66 = load ptr, ptr %8, align 8
+  %67 = load i64, ptr %66, align 8
+  %68 = icmp eq i64 %67, 0
+  br i1 %68, label %69, label %98
 
-66:
-  %67 = add i64 %56, 1
-  %68 = load atomic i64, ptr %49 acquire, align 8
-  %69 = icmp slt i64 %68, %50
-  br i1 %69, label %55, label %70
+69:
+  %70 = add i64 %59, 1
+  %71 = load atomic i64, ptr %52 acquire, align 8
+  %72 = icmp slt i64 %71, %53
+  br i1 %72, label %58, label %73
 
-70:
-  %71 = getelementptr inbounds i8, ptr %49, i64 16
-  %72 = and i64 %50, 1
-  %73 = getelementptr inbounds %struct.record, ptr %71, i64 %72
-  br label %80
+73:
+  %74 = getelementptr inbounds i8, ptr %52, i64 16
+  %75 = and i64 %53, 1
+  %76 = getelementptr inbounds %struct.record, ptr %74, i64 %75
+  br label %83
 
-74:
-  %75 = load atomic i64, ptr %49 acquire, align 8
-  %76 = icmp slt i64 %75, %50
-  %77 = getelementptr inbounds i8, ptr %49, i64 16
-  %78 = and i64 %50, 1
-  %79 = getelementptr inbounds %struct.record, ptr %77, i64 %78
-  br i1 %76, label %88, label %80
+77:
+  %78 = load atomic i64, ptr %52 acquire, align 8
+  %79 = icmp slt i64 %78, %53
+  %80 = getelementptr inbounds i8, ptr %52, i64 16
+  %81 = and i64 %53, 1
+  %82 = getelementptr inbounds %struct.record, ptr %80, i64 %81
+  br i1 %79, label %91, label %83
 
-80:
-  %81 = phi ptr [ %73, %70 ], [ %79, %74 ]
-  %82 = load i64, ptr %81, align 8
-  %83 = load i64, ptr %23, align 8
-  %84 = icmp eq i64 %82, %83
-  br i1 %84, label %38, label %85
-
-85:
-  %86 = load i64, ptr %9, align 8
-  %87 = icmp eq i64 %86, 0
-  br i1 %87, label %102, label %114
+83:
+  %84 = phi ptr [ %76, %73 ], [ %82, %77 ]
+  %85 = load i64, ptr %84, align 8
+  %86 = load i64, ptr %24, align 8
+  %87 = icmp eq i64 %85, %86
+  br i1 %87, label %41, label %88
 
 88:
   %89 = load i64, ptr %9, align 8
   %90 = icmp eq i64 %89, 0
-  br i1 %90, label %91, label %114
+  br i1 %90, label %105, label %117
 
 91:
-  %92 = getelementptr inbounds i8, ptr %1, i64 16
-  %93 = load i64, ptr %92, align 8
-  store i64 %93, ptr %9, align 8
-  %94 = getelementptr inbounds i8, ptr %9, i64 8
-  store i64 -1, ptr %94, align 8
-  br label %108
+  %92 = load i64, ptr %9, align 8
+  %93 = icmp eq i64 %92, 0
+  br i1 %93, label %94, label %117
 
-95:
-  %96 = load i64, ptr %9, align 8
-  %97 = icmp eq i64 %96, 0
-  br i1 %97, label %98, label %114
+94:
+  %95 = getelementptr inbounds i8, ptr %1, i64 16
+  %96 = load i64, ptr %95, align 8
+  store i64 %96, ptr %9, align 8
+  %97 = getelementptr inbounds i8, ptr %9, i64 8
+  store i64 -1, ptr %97, align 8
+  br label %111
 
 98:
-  %99 = getelementptr inbounds i8, ptr %1, i64 16
-  %100 = load i64, ptr %99, align 8
-  store i64 %100, ptr %9, align 8
-  %101 = getelementptr inbounds i8, ptr %9, i64 8
-  store i64 -1, ptr %101, align 8
-  br label %108
+  %99 = load i64, ptr %9, align 8
+  %100 = icmp eq i64 %99, 0
+  br i1 %100, label %101, label %117
 
-102:
-  %103 = getelementptr inbounds i8, ptr %1, i64 16
-  %104 = load i64, ptr %103, align 8
-  store i64 %104, ptr %9, align 8
-  %105 = getelementptr inbounds i8, ptr %9, i64 8
-  store i64 -1, ptr %105, align 8
-  %106 = getelementptr inbounds i8, ptr %81, i64 8
+101:
+  %102 = getelementptr inbounds i8, ptr %1, i64 16
+  %103 = load i64, ptr %102, align 8
+  store i64 %103, ptr %9, align 8
+  %104 = getelementptr inbounds i8, ptr %9, i64 8
+  store i64 -1, ptr %104, align 8
+  br label %111
+
+105:
+  %106 = getelementptr inbounds i8, ptr %1, i64 16
   %107 = load i64, ptr %106, align 8
-  br label %108
+  store i64 %107, ptr %9, align 8
+  %108 = getelementptr inbounds i8, ptr %9, i64 8
+  store i64 -1, ptr %108, align 8
+  %109 = getelementptr inbounds i8, ptr %84, i64 8
+  %110 = load i64, ptr %109, align 8
+  br label %111
 
-108:
-  %109 = phi i64 [ %107, %102 ], [ 0, %91 ], [ 0, %98 ]
-  %110 = getelementptr inbounds i8, ptr %9, i64 16
-  store i64 %109, ptr %110, align 8
-  %111 = getelementptr inbounds i8, ptr %44, i64 16
-  %112 = load i64, ptr %111, align 8
-  %113 = getelementptr inbounds i8, ptr %9, i64 24
+111:
+  %112 = phi i64 [ %110, %105 ], [ 0, %94 ], [ 0, %101 ]
+  %113 = getelementptr inbounds i8, ptr %9, i64 16
   store i64 %112, ptr %113, align 8
-  br label %114
+  %114 = getelementptr inbounds i8, ptr %47, i64 16
+  %115 = load i64, ptr %114, align 8
+  %116 = getelementptr inbounds i8, ptr %9, i64 24
+  store i64 %115, ptr %116, align 8
+  br label %117
 
-114:
+117:
   ret void
 }
 
@@ -832,148 +836,146 @@ define internal fastcc void @run_chunk(ptr %0, ptr %1, i64 %2, i64 %3) {
   ret void
 }
 
-define void @nki_run(ptr %0, i64 %1, i64 %2) {
-  %4 = alloca %struct.launch, align 8
-  %5 = tail call ptr @PyEval_SaveThread()
-  %6 = getelementptr inbounds i8, ptr %0, i64 56
-  %7 = load ptr, ptr %6, align 8
-  %8 = icmp eq ptr %7, null
-  br i1 %8, label %77, label %9
+define void @nki_run(ptr %0, i64 %1) {
+  %3 = alloca %struct.launch, align 8
+  %4 = tail call ptr @PyEval_SaveThread()
+  %5 = getelementptr inbounds i8, ptr %0, i64 56
+  %6 = load ptr, ptr %5, align 8
+  %7 = icmp eq ptr %6, null
+  br i1 %7, label %75, label %8
 
-9:
-  %10 = getelementptr inbounds i8, ptr %7, i64 128
-  %11 = atomicrmw xchg ptr %10, i64 1 seq_cst, align 64
-  %12 = icmp eq i64 %11, 0
-  br i1 %12, label %14, label %13
+8:
+  %9 = getelementptr inbounds i8, ptr %6, i64 128
+  %10 = atomicrmw xchg ptr %9, i64 1 seq_cst, align 64
+  %11 = icmp eq i64 %10, 0
+  br i1 %11, label %13, label %12
+
+12:
+  store ptr null, ptr %5, align 8
+  br label %75
 
 13:
-  store ptr null, ptr %6, align 8
-  br label %77
+  %14 = getelementptr inbounds i8, ptr %0, i64 16
+  %15 = load ptr, ptr %14, align 8
+  %16 = ptrtoint ptr %15 to i64
+  %17 = ptrtoint ptr %0 to i64
+  %18 = sub i64 %16, %17
+  %19 = sdiv i64 %18, 8
+  %20 = getelementptr inbounds i8, ptr %0, i64 64
+  %21 = load i64, ptr %20, align 8
+  %22 = add i64 %21, -1
+  %23 = icmp sgt i64 %22, 0
+  br i1 %23, label %24, label %63
 
-14:
-  %15 = getelementptr inbounds i8, ptr %0, i64 16
-  %16 = load ptr, ptr %15, align 8
-  %17 = ptrtoint ptr %16 to i64
-  %18 = ptrtoint ptr %0 to i64
-  %19 = sub i64 %17, %18
-  %20 = sdiv i64 %19, 8
-  %21 = getelementptr inbounds i8, ptr %0, i64 64
-  %22 = load i64, ptr %21, align 8
-  %23 = add i64 %22, -1
-  %24 = icmp sgt i64 %23, 0
-  br i1 %24, label %25, label %64
+24:
+  %25 = getelementptr inbounds i8, ptr %0, i64 72
+  %26 = getelementptr inbounds i8, ptr %0, i64 80
+  %27 = icmp sgt i64 %18, 7
+  br label %28
 
-25:
-  %26 = getelementptr inbounds i8, ptr %0, i64 72
-  %27 = getelementptr inbounds i8, ptr %0, i64 80
-  %28 = icmp sgt i64 %19, 7
-  br label %29
+28:
+  %29 = phi i64 [ 0, %24 ], [ %52, %38 ]
+  %30 = load ptr, ptr %25, align 8
+  %31 = load i64, ptr %26, align 8
+  %32 = mul i64 %31, %29
+  %33 = getelementptr inbounds i8, ptr %30, i64 %32
+  br i1 %27, label %56, label %38
 
-29:
-  %30 = phi i64 [ 0, %25 ], [ %53, %39 ]
-  %31 = load ptr, ptr %26, align 8
-  %32 = load i64, ptr %27, align 8
-  %33 = mul i64 %32, %30
-  %34 = getelementptr inbounds i8, ptr %31, i64 %33
-  br i1 %28, label %57, label %39
+34:
+  %35 = load ptr, ptr %25, align 8
+  %36 = load i64, ptr %26, align 8
+  %37 = mul i64 %36, %29
+  br label %38
 
-35:
-  %36 = load ptr, ptr %26, align 8
-  %37 = load i64, ptr %27, align 8
-  %38 = mul i64 %37, %30
-  br label %39
+38:
+  %39 = phi i64 [ %37, %34 ], [ %32, %28 ]
+  %40 = phi ptr [ %35, %34 ], [ %30, %28 ]
+  %41 = getelementptr inbounds i8, ptr %40, i64 %39
+  %42 = load ptr, ptr %14, align 8
+  %43 = ptrtoint ptr %42 to i64
+  %44 = sub i64 %43, %17
+  %45 = getelementptr inbounds i8, ptr %41, i64 %44
+  %46 = getelementptr inbounds i8, ptr %33, i64 16
+  store ptr %45, ptr %46, align 8
+  %47 = load ptr, ptr %0, align 8
+  %48 = ptrtoint ptr %47 to i64
+  %49 = sub i64 %48, %17
+  %50 = getelementptr inbounds i8, ptr %33, i64 %49
+  %51 = getelementptr inbounds i8, ptr %33, i64 8
+  store ptr %50, ptr %51, align 8
+  tail call void @llvm.memset.p0.i64(ptr align 8 %45, i8 0, i64 64, i1 false)
+  %52 = add i64 %29, 1
+  %53 = load i64, ptr %20, align 8
+  %54 = add i64 %53, -1
+  %55 = icmp slt i64 %52, %54
+  br i1 %55, label %28, label %63
 
-39:
-  %40 = phi i64 [ %38, %35 ], [ %33, %29 ]
-  %41 = phi ptr [ %36, %35 ], [ %31, %29 ]
-  %42 = getelementptr inbounds i8, ptr %41, i64 %40
-  %43 = load ptr, ptr %15, align 8
-  %44 = ptrtoint ptr %43 to i64
-  %45 = sub i64 %44, %18
-  %46 = getelementptr inbounds i8, ptr %42, i64 %45
-  %47 = getelementptr inbounds i8, ptr %34, i64 16
-  store ptr %46, ptr %47, align 8
-  %48 = load ptr, ptr %0, align 8
-  %49 = ptrtoint ptr %48 to i64
-  %50 = sub i64 %49, %18
-  %51 = getelementptr inbounds i8, ptr %34, i64 %50
-  %52 = getelementptr inbounds i8, ptr %34, i64 8
-  store ptr %51, ptr %52, align 8
-  tail call void @llvm.memset.p0.i64(ptr align 8 %46, i8 0, i64 64, i1 false)
-  %53 = add i64 %30, 1
-  %54 = load i64, ptr %21, align 8
-  %55 = add i64 %54, -1
-  %56 = icmp slt i64 %53, %55
-  br i1 %56, label %29, label %64
+56:
+  %57 = phi i64 [ %61, %56 ], [ 0, %28 ]
+  %58 = getelementptr inbounds i64, ptr %0, i64 %57
+  %59 = load i64, ptr %58, align 8
+  %60 = getelementptr inbounds i64, ptr %33, i64 %57
+  store i64 %59, ptr %60, align 8
+  %61 = add i64 %57, 1
+  %62 = icmp eq i64 %61, %19
+  br i1 %62, label %34, label %56
 
-57:
-  %58 = phi i64 [ %62, %57 ], [ 0, %29 ]
-  %59 = getelementptr inbounds i64, ptr %0, i64 %58
-  %60 = load i64, ptr %59, align 8
-  %61 = getelementptr inbounds i64, ptr %34, i64 %58
-  store i64 %60, ptr %61, align 8
-  %62 = add i64 %58, 1
-  %63 = icmp eq i64 %62, %20
-  br i1 %63, label %35, label %57
+63:
+  %64 = load ptr, ptr %5, align 8
+  %65 = icmp eq ptr %64, null
+  br i1 %65, label %75, label %66
 
-64:
-  %65 = load ptr, ptr %6, align 8
-  %66 = icmp eq ptr %65, null
-  br i1 %66, label %77, label %67
+66:
+  %67 = getelementptr inbounds i8, ptr %64, i64 320
+  %68 = load ptr, ptr %67, align 64
+  %69 = icmp eq ptr %68, null
+  br i1 %69, label %75, label %70
 
-67:
-  %68 = getelementptr inbounds i8, ptr %65, i64 320
-  %69 = load ptr, ptr %68, align 64
-  %70 = icmp eq ptr %69, null
-  br i1 %70, label %77, label %71
+70:
+  %71 = getelementptr inbounds i8, ptr %64, i64 200
+  store atomic i64 0, ptr %71 seq_cst, align 8
+  store ptr %0, ptr %3, align 8
+  %72 = getelementptr inbounds i8, ptr %3, i64 8
+  store i64 %1, ptr %72, align 8
+  %73 = load i64, ptr %20, align 8
+  %74 = trunc i64 %73 to i32
+  call void %68(ptr @run_member, ptr %3, i32 %74, i32 0)
+  br label %76
 
-71:
-  %72 = getelementptr inbounds i8, ptr %65, i64 200
-  store atomic i64 0, ptr %72 seq_cst, align 8
-  store ptr %0, ptr %4, align 8
-  %73 = getelementptr inbounds i8, ptr %4, i64 8
-  store i64 %1, ptr %73, align 8
-  %74 = getelementptr inbounds i8, ptr %4, i64 16
-  store i64 %2, ptr %74, align 8
-  %75 = load i64, ptr %21, align 8
-  %76 = trunc i64 %75 to i32
-  call void %69(ptr @run_member, ptr %4, i32 %76, i32 0)
-  br label %78
+75:
+  tail call fastcc void @walk_in_default(ptr %0, i64 0, i64 %1)
+  br label %76
 
-77:
-  tail call fastcc void @walk_in_default(ptr %0, i64 %1, i64 %2)
-  br label %78
+76:
+  %77 = load ptr, ptr %5, align 8
+  %78 = icmp eq ptr %77, null
+  br i1 %78, label %81, label %79
 
-78:
-  %79 = load ptr, ptr %6, align 8
-  %80 = icmp eq ptr %79, null
-  br i1 %80, label %83, label %81
+79:
+  %80 = getelementptr inbounds i8, ptr %77, i64 128
+  store atomic i64 0, ptr %80 seq_cst, align 64
+  br label %81
 
 81:
-  %82 = getelementptr inbounds i8, ptr %79, i64 128
-  store atomic i64 0, ptr %82 seq_cst, align 64
-  br label %83
+  call void @PyEval_RestoreThread(ptr %4)
+  %82 = getelementptr inbounds i8, ptr %0, i64 48
+  %83 = load ptr, ptr %82, align 8
+  %84 = getelementptr inbounds i8, ptr %83, i64 24
+  %85 = load atomic i64, ptr %84 seq_cst, align 8
+  %86 = icmp eq i64 %85, 0
+  br i1 %86, label %94, label %87
 
-83:
-  call void @PyEval_RestoreThread(ptr %5)
-  %84 = getelementptr inbounds i8, ptr %0, i64 48
-  %85 = load ptr, ptr %84, align 8
-  %86 = getelementptr inbounds i8, ptr %85, i64 24
-  %87 = load atomic i64, ptr %86 seq_cst, align 8
-  %88 = icmp eq i64 %87, 0
-  br i1 %88, label %96, label %89
-
-89:
-  %90 = getelementptr inbounds i8, ptr %85, i64 32
+87:
+  %88 = getelementptr inbounds i8, ptr %83, i64 32
+  %89 = load ptr, ptr %88, align 8
+  %90 = getelementptr inbounds i8, ptr %83, i64 40
   %91 = load ptr, ptr %90, align 8
-  %92 = getelementptr inbounds i8, ptr %85, i64 40
+  %92 = getelementptr inbounds i8, ptr %83, i64 48
   %93 = load ptr, ptr %92, align 8
-  %94 = getelementptr inbounds i8, ptr %85, i64 48
-  %95 = load ptr, ptr %94, align 8
-  call void @PyErr_Restore(ptr %91, ptr %93, ptr %95)
-  br label %96
+  call void @PyErr_Restore(ptr %89, ptr %91, ptr %93)
+  br label %94
 
-96:
+94:
   ret void
 }
 
@@ -987,36 +989,34 @@ define internal void @run_member(ptr %0) {
   %6 = load ptr, ptr %5, align 8
   %7 = tail call i32 %6()
   %8 = icmp eq i32 %7, 0
-  br i1 %8, label %9, label %16
+  br i1 %8, label %9, label %14
 
 9:
   %10 = load ptr, ptr %0, align 8
   %11 = getelementptr inbounds i8, ptr %0, i64 8
   %12 = load i64, ptr %11, align 8
-  %13 = getelementptr inbounds i8, ptr %0, i64 16
-  %14 = load i64, ptr %13, align 8
-  tail call fastcc void @walk_in_default(ptr %10, i64 %12, i64 %14)
-  %15 = getelementptr inbounds i8, ptr %4, i64 200
-  store atomic i64 1, ptr %15 seq_cst, align 8
+  tail call fastcc void @walk_in_default(ptr %10, i64 0, i64 %12)
+  %13 = getelementptr inbounds i8, ptr %4, i64 200
+  store atomic i64 1, ptr %13 seq_cst, align 8
   tail call fastcc void @wake(ptr %4)
-  br label %25
+  br label %23
 
-16:
-  %17 = tail call fastcc i64 @begin_default()
-  %18 = sext i32 %7 to i64
-  tail call fastcc void @work(ptr %4, i64 %18)
-  %19 = load i64, ptr @nki_floating_default, align 8
-  %20 = xor i64 %19, %17
-  %21 = load i64, ptr @nki_floating_changes, align 8
-  %22 = and i64 %20, %21
-  %23 = icmp eq i64 %22, 0
-  br i1 %23, label %25, label %24
+14:
+  %15 = tail call fastcc i64 @begin_default()
+  %16 = sext i32 %7 to i64
+  tail call fastcc void @work(ptr %4, i64 %16)
+  %17 = load i64, ptr @nki_floating_default, align 8
+  %18 = xor i64 %17, %15
+  %19 = load i64, ptr @nki_floating_changes, align 8
+  %20 = and i64 %18, %19
+  %21 = icmp eq i64 %20, 0
+  br i1 %21, label %23, label %22
 
-24:
-  tail call void @nki_set_floating_control(i64 %17)
-  br label %25
+22:
+  tail call void @nki_set_floating_control(i64 %15)
+  br label %23
 
-25:
+23:
   ret void
 }
 

@@ -148,12 +148,16 @@ class Executable:
             self._launch_cores(pointers, floats)
             return
         core = self._core
-        linked, slots = core.linked, (*pointers, *core.constants, *floats)
-        threads, pool = self._threads(from_torch) if self._shared >= WORTH_OPENMP else (1, 0)
-        frame = self._runtime.acquire(core.frame.nbytes + (threads - 1) * core.frame.worker)
-        core.frame.write(frame, slots, 0, 0, pool, threads)
+        linked, layout, slots = core.linked, core.frame, (*pointers, *core.constants, *floats)
+        if self._shared < WORTH_OPENMP:
+            frame = self._runtime.acquire(layout.nbytes)
+            layout.write(frame, slots)
+        else:
+            threads, pool = self._threads(from_torch)
+            frame = self._runtime.acquire(layout.nbytes + (threads - 1) * layout.worker)
+            layout.write(frame, slots, 0, 0, pool, threads)
         try:
-            self._run(frame.address, 0, linked.entries)
+            self._run(frame.address, linked.entries)
         except BaseException as error:
             self._note_interruption(error, [frame])
             raise
@@ -201,7 +205,7 @@ class Executable:
             walks.append((frame.address, done, core.linked.entries - done, lines, count))
         this = _Launch()
         try:
-            self._run(frames[0].address, 0, first.linked.prologue)
+            self._run(frames[0].address, first.linked.prologue)
             for rank in range(1, count):
                 runtime.start(self._follow, rank, walks[rank], frames, ref(this))
             with running_as(0):

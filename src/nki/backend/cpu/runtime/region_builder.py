@@ -189,11 +189,11 @@ class RegionBuilder:
                 window = (step, pitch, at + low, at + high, at + start, at + end, writes)
                 used = ((self._storage.bases[access.tensor], window),)
             for memory, window in used:
-                windows = self._windows.get(memory, ())
-                number = _taking(windows, window)
+                windows = self._windows.get(memory)
+                number = _taking(windows, window) if windows else _NEW
                 if number is None:
                     return None
-                if number == _NEW or windows[number] != window:
+                if number == _NEW or not windows or windows[number] != window:
                     joining.append((memory, number, window))
         return joining
 
