@@ -1,4 +1,4 @@
-"""Teams of threads: who helps, what ends a launch that they help, and what they cost when there is nothing to do."""
+"""Thread pools: who helps, what ends a launch that they help, and what they cost when there is nothing to do."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def times(count: int) -> np.ndarray[Any, Any]:
 
 
 def linked(kernel: Any, *arguments: Any) -> Executable:
-    """Native code of a kernel, linked anew: tests change what is worth a team."""
+    """Native code of a kernel, linked anew: tests change what is worth a pool."""
     return Executable(kernel.compile(*arguments).kernel)
 
 
@@ -134,7 +134,7 @@ def test_an_interrupt_ends_a_launch_and_frees_the_pool(shared: pytest.MonkeyPatc
         np.testing.assert_array_equal(launch(executable, X, times(2)), 4 * X)
     before = time.thread_time(), time.process_time()
     launch(executable, X, times(100_000))
-    assert time.thread_time() - before[0] < 0.95 * (time.process_time() - before[1]), "the team helps no more"
+    assert time.thread_time() - before[0] < 0.95 * (time.process_time() - before[1]), "the pool helps no more"
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -161,7 +161,7 @@ def test_several_threads_launch_at_once(shared: pytest.MonkeyPatch) -> None:
     assert not wrong
 
 
-def test_idle_helpers_cost_nothing(shared: pytest.MonkeyPatch) -> None:
+def test_idle_workers_cost_nothing(shared: pytest.MonkeyPatch) -> None:
     shared.setenv("NKI_NUM_THREADS", "3")
     launch(linked(chain, X, times(1)), X, times(10))
     time.sleep(0.05)
