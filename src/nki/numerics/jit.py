@@ -111,9 +111,6 @@ class Engine:
             features |= {name: False for name in features if name.startswith("amx-")}
         self._features = ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
         self._data_layout = str(self._new_machine().target_data)
-        version = ".".join(map(str, binding.llvm_version_info))
-        self.host: Final = f"{self._triple} {self._cpu} {self._features} llvm-{version}"
-        """Properties of the host that generated code depends on, as one line; a part of the key of native code."""
         self.vector_width: Final = 16 if has_avx512() else 8 if features.get("avx2") else 4
         """Number of float32 lanes in the widest vector that the host computes with."""
         self.has_half: Final = not self._triple.startswith(("x86_64", "i386", "i686")) or bool(features.get("f16c"))
@@ -122,6 +119,11 @@ class Engine:
         """True if the host has AVX512-BF16, which rounds to bfloat16 numbers, and adds two products of them."""
         self.has_tiles: Final = bool(features.get("amx-bf16") and features.get("avx512f"))
         """True if the host has AMX for bfloat16, whose instruction multiplies matrices, and this process may use it."""
+
+    @property
+    def host(self) -> str:
+        """Properties of the host that generated code depends on, as one line; a part of the key of native code."""
+        return f"{self._triple} {self._cpu} {self._features} llvm-{'.'.join(map(str, binding.llvm_version_info))}"
 
     def load_all(self, modules: Iterable[str], done: Callable[[int], None] = _ignore) -> list[Code]:
         """Optimise and load modules, as LLVM IR: functions with external linkage, as long as the results are held.
