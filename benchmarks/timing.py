@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nki.backend.cpu.native.frame import Frame, FrameLayout
-from nki.backend.cpu.native.library import run as run_table
+from nki.backend.cpu.native.library import entry
 from nki.compilation.executable import Executable
 
 
@@ -50,15 +50,18 @@ def instruction(executable: Executable, index: int, pointers: list[int], repeats
     import numpy as np
 
     core = executable.linked.cores[0]
-    table, args = core.table, core.args
-    layout = FrameLayout(table.ctypes.data, args.ctypes.data, len(pointers), core.arena, core.scratch)
-    frame = Frame(layout.nbytes)
-    frame.memory[:] = bytes(layout.nbytes)
-    layout.write(frame, 0, pointers)
-    run_table()(table.ctypes.data, len(table), args.ctypes.data, frame.address)
-    row = np.repeat(table[index : index + 1], repeats, axis=0)
+    timed = np.repeat(core.table[index : index + 1], repeats, axis=0)
+    layouts = [
+        FrameLayout(table.ctypes.data, core.args.ctypes.data, len(pointers), core.arena, core.scratch)
+        for table in (core.table, timed)
+    ]
+    frame = Frame(layouts[0].nbytes)
+    frame.memory[:] = bytes(frame.nbytes)
+    layouts[0].write(frame, pointers)
+    entry("run")(frame.address, len(core.table))
+    layouts[1].write(frame, pointers)
 
     def run() -> None:
-        run_table()(row.ctypes.data, repeats, args.ctypes.data, frame.address)
+        entry("run")(frame.address, len(timed))
 
     return run

@@ -1,4 +1,4 @@
-"""Make ``runtime.ll`` and ``gather.ll`` out of C: ``python -m tools.native_runtime CLANG …``, after any change of it.
+"""Make LLVM IR out of the runtime's C files: ``python -m tools.native_runtime CLANG …``, after any change of them.
 
 ``CLANG …`` is the command of a clang for C, such as ``clang`` or ``python -m ziglang cc`` (``pip install ziglang``);
 without it, the variable ``NKI_CLANG`` names the command. What depends on a machine, on a compiler's release or on the
@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Final
 
 FOLDER: Final = Path(__file__).parent.parent / "src" / "nki" / "backend" / "cpu" / "native"
-FILES: Final = ("runtime", "gather")
+FILES: Final = ("runtime", "gather", "row_operations")
 VARIABLE: Final = "NKI_CLANG"
 _OPTIONS: Final = (
     *("-target", "x86_64-linux-musl", "-ffreestanding", "-S", "-emit-llvm", "-Os", "-g0", "-fwrapv"),
+    *("-fno-vectorize", "-fno-slp-vectorize"),  # the C text says itself what is a vector
     *("-fno-strict-aliasing", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"),
     "-Wno-unused-command-line-argument",  # ziglang's own
 )

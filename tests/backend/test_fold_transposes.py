@@ -198,7 +198,7 @@ def test_the_copy_of_several_transpositions_goes(shape: tuple[int, int, int], sh
 def test_several_transpositions_and_their_products_are_one_region() -> None:
     executable = nki.jit(heads).compile(numbers(128, 384), numbers(384, 128))
     (core,) = executable.linked.cores
-    assert core.table[: core.rows, 0].tolist() == [library.address("region")]
+    assert core.table[: core.entries, 0].tolist() == [library.address("region")]
 
 
 @pytest.mark.parametrize("kernel", [across_heads, turned_over_another])
@@ -213,7 +213,7 @@ def test_threads_meet_nowhere_between_softmax_and_product(shared: pytest.MonkeyP
     left, right = numbers(128, 128), numbers(128, 64)
     executable = nki.jit(product).compile(left, right)
     (core,) = executable.linked.cores
-    assert core.table[: core.rows, 0].tolist() == [library.address("region")]
+    assert core.table[: core.entries, 0].tolist() == [library.address("region")]
     expected = both(product, left, right)
     for outputs in launched(executable.kernel, [left, right], shared):
         assert outputs == [expected.tobytes()]

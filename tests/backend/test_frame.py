@@ -1,4 +1,4 @@
-"""Frames: each worker of a launch has its own, and nothing of a launch is in two of them."""
+"""Frames: each core of a launch has its own, and nothing of a launch is in two of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from nki.backend.cpu.native.frame import (
     ARENA,
     ARGS,
     FIRST_IO,
+    RANK,
     SCRATCH,
     STATUS,
     TABLE,
-    WORKER,
     Frame,
     FrameLayout,
 )
@@ -23,10 +23,16 @@ from nki.backend.cpu.runtime.resources import Runtime
 LAYOUT = FrameLayout(table=11, args=12, pointers=3, arena=100, scratch=40)
 
 
+def written(runtime: Runtime, pointers: tuple[int, ...], rank: int = 0, layout: FrameLayout = LAYOUT) -> Frame:
+    frame = runtime.acquire(layout.nbytes)
+    layout.write(frame, pointers, rank, control=0)
+    return frame
+
+
 def test_a_frame_holds_its_slots_then_status_arena_and_scratch() -> None:
-    frame = Runtime().frame(LAYOUT, (21, 22, 23), worker=5)
+    frame = written(Runtime(), (21, 22, 23), 5)
     words = np.frombuffer(frame.memory, np.int64, FIRST_IO + 3)
-    assert [words[slot] for slot in (TABLE, ARGS, WORKER)] == [11, 12, 5]
+    assert [words[slot] for slot in (TABLE, ARGS, RANK)] == [11, 12, 5]
     assert list(words[FIRST_IO:]) == [21, 22, 23]
     end = frame.address + 8 * len(words)
     assert end <= words[STATUS] <= words[ARENA] - 32
@@ -34,14 +40,14 @@ def test_a_frame_holds_its_slots_then_status_arena_and_scratch() -> None:
     assert all(words[slot] % ALIGN == 0 for slot in (ARENA, SCRATCH))
 
 
-def test_workers_get_frames_of_their_own_and_released_ones_again() -> None:
+def test_cores_get_frames_of_their_own_and_released_ones_again() -> None:
     runtime = Runtime()
-    frames = [runtime.frame(LAYOUT, (0, 0, 0), worker) for worker in range(3)]
+    frames = [written(runtime, (0, 0, 0)) for _ in range(3)]
     starts = sorted(frame.address for frame in frames)
     assert all(a + LAYOUT.nbytes <= b for a, b in pairwise(starts))
     frames[0].memory[LAYOUT.status] = 1
     runtime.release(*frames)
-    again = [runtime.frame(LAYOUT, (0, 0, 0), worker) for worker in range(3)]
+    again = [written(runtime, (0, 0, 0)) for _ in range(3)]
     assert {frame.address for frame in again} == {*starts}
     assert all(bytes(frame.memory[LAYOUT.status : LAYOUT.status + 32]) == bytes(32) for frame in again)
 
@@ -49,7 +55,7 @@ def test_workers_get_frames_of_their_own_and_released_ones_again() -> None:
 def test_a_released_frame_that_is_too_small_is_replaced() -> None:
     runtime = Runtime()
     runtime.release(runtime.acquire(64))
-    assert runtime.frame(LAYOUT, (0, 0, 0)).nbytes >= LAYOUT.nbytes
+    assert written(runtime, (0, 0, 0)).nbytes >= LAYOUT.nbytes
 
 
 def test_a_frame_that_keeps_its_fixed_slots_is_as_if_written_anew() -> None:
@@ -61,10 +67,12 @@ def test_a_frame_that_keeps_its_fixed_slots_is_as_if_written_anew() -> None:
         words[words >= frame.address] -= frame.address
         return words.tolist(), bytes(frame.memory[head : head + 32])
 
-    for layout, team in [(LAYOUT, 0), (LAYOUT, 0), (other, 0), (other, 0), (LAYOUT, 0), (LAYOUT, 8), (LAYOUT, 0)]:
-        if team:
-            used.release(used.frame_with_team(layout, (7, 8, 9), 2, team))
-        frame = used.frame_alone(layout, (21, 22, 23))
-        assert slots(frame) == slots(Runtime().frame(layout, (21, 22, 23)))
+    for layout, pool in [(LAYOUT, 0), (LAYOUT, 0), (other, 0), (other, 0), (LAYOUT, 0), (LAYOUT, 8), (LAYOUT, 0)]:
+        if pool:
+            frame = used.acquire(layout.nbytes + layout.worker)
+            layout.write(frame, (7, 8, 9), pool=pool, threads=2)
+            used.release(frame)
+        frame = written(used, (21, 22, 23), layout=layout)
+        assert slots(frame) == slots(written(Runtime(), (21, 22, 23), layout=layout))
         frame.memory[layout.status] = 1
         used.release(frame)

@@ -258,7 +258,7 @@ def test_one_routine_in_a_launch_and_no_memory() -> None:
     assert tensors(chain) == {"written": ["out"], "read": ["x", "gain", "shift"]}
     assert in_registers(chain) == {0, 1} and lower_group(chain).scratch_bytes == 0
     (core,) = Executable(nki.jit(affine).compile(*arguments).kernel).linked.cores
-    assert core.rows == 1 and core.arena == 0
+    assert core.entries == 1 and core.arena == 0
 
 
 def test_a_column_that_is_repeated_for_all_elements_is_no_reason_to_stop() -> None:

@@ -318,7 +318,7 @@ def test_hostile_programs(seed: int, shared: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("from_torch", [False, True])
 def test_hostile_programs_at_once(from_torch: bool, shared: pytest.MonkeyPatch) -> None:
-    """Five Python threads with a program each, on the team's threads, or on those of PyTorch."""
+    """Five Python threads with a program each, on the pool's threads, or on those of PyTorch."""
     if from_torch:
         torch = pytest.importorskip("torch")
         shared.setattr(launch, "torch_threads", lambda: 3)

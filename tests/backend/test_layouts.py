@@ -454,8 +454,8 @@ def test_chunks_that_pack_have_whole_words(shared: pytest.MonkeyPatch) -> None:
 
     def start(builder: RegionBuilder) -> None:
         region = builder.region
-        if region.rows and not region.has_product:
-            blocks.append((len(region.rows) // 2, region.block))
+        if region.entries and not region.has_product:
+            blocks.append((len(region.entries) // 2, region.block))
         begin(builder)
 
     shared.setattr(region_builder, "_CACHE", 1)

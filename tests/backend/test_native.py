@@ -59,7 +59,7 @@ def test_frames_have_the_same_words_in_c_and_in_python() -> None:
     slots = words("frame")
     assert [getattr(frame, slot.upper()) for slot in slots] == list(range(frame.FIRST_IO))
     status = words("status")
-    assert status[:4] == ["site", "operand", "index", "peer"]
+    assert status[:4] == ["trap", "operand", "index", "peer"]
     assert frame.WORD * len(status) == frame.STATUS_BYTES - frame.CONTROL_BYTES
     control = words("control")
     assert control.index("gate") == frame.GATE

@@ -18,7 +18,7 @@ from nki.backend.cpu.native import openmp
 from nki.backend.cpu.runtime.resources import RUNTIME
 from nki.base.errors import OutOfBoundsError
 from nki.compilation.executable import Executable
-from tests.backend.test_team import X, chain, linked, rows_from, times
+from tests.backend.test_thread_pool import X, chain, linked, rows_from, times
 from tests.support.shared_launches import at_once, shared
 from tests.support.signals import Interrupt, alarm, handled
 
@@ -35,7 +35,7 @@ def lent(shared: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     before = torch.get_num_threads()
     shared.delenv("OMP_NUM_THREADS", raising=False)
     shared.delenv("NKI_NUM_THREADS", raising=False)
-    shared.setattr(RUNTIME, "team", lambda size: pytest.fail("a team was asked for"))
+    shared.setattr(RUNTIME, "pool", lambda size: pytest.fail("a pool was asked for"))
     torch.set_num_threads(2)
     yield shared
     torch.set_num_threads(before)
@@ -86,8 +86,8 @@ def test_each_number_of_threads(lent: pytest.MonkeyPatch) -> None:
 
 def test_the_program_may_ask_for_another_number_than_pytorch(lent: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    team = type(RUNTIME).team
-    lent.setattr(RUNTIME, "team", lambda size: asked.append(size) or team(RUNTIME, size))
+    pool = type(RUNTIME).pool
+    lent.setattr(RUNTIME, "pool", lambda size: asked.append(size) or pool(RUNTIME, size))
     lent.setenv("NKI_NUM_THREADS", "3")
     np.testing.assert_array_equal(launch(linked(chain, X, times(1)), X, times(3)), 8 * X)
     assert asked == [3]
@@ -163,9 +163,9 @@ os.environ.update(OPEN_NKI_CACHE_DISABLE="1")
 import numpy as np
 import torch
 from nki.backend.cpu.runtime import launch as launching, region_builder
-region_builder.WORTHWHILE = region_builder.LEAST_WORK = launching.WORTH_A_TEAM = launching.WORTH_OPENMP = 0.0
+region_builder.WORTHWHILE = region_builder.LEAST_WORK = launching.WORTH_A_POOL = launching.WORTH_OPENMP = 0.0
 from tests.backend.test_openmp import launch, shares
-from tests.backend.test_team import X, chain, linked, times
+from tests.backend.test_thread_pool import X, chain, linked, times
 
 torch.set_num_threads(2)
 torch.ones(1 << 17).exp()

@@ -27,10 +27,10 @@ def interfering(program: Program) -> list[tuple[str, str]]:
     """Pairs of tensors that are live at one point and share bytes of the arena."""
     pairs: list[tuple[str, str]] = []
     for core, storage in zip(program.cores, storages(program), strict=True):
-        ranges = [live for live in tensor_ranges(core).values() if storage.base(live.tensor)[0] == ARENA]
+        ranges = [live for live in tensor_ranges(core).values() if storage.bases[live.tensor][0] == ARENA]
         for a, b in combinations(ranges, 2):
             if a.first <= b.last and b.first <= a.last:
-                (_, start), (_, other) = storage.base(a.tensor), storage.base(b.tensor)
+                (_, start), (_, other) = storage.bases[a.tensor], storage.bases[b.tensor]
                 if start < other + b.tensor.nbytes and other < start + a.tensor.nbytes:
                     pairs.append((a.tensor.name, b.tensor.name))
     return pairs
@@ -67,8 +67,8 @@ def test_loop_local_tensors_share_bytes_unless_they_are_filled_before_the_loop()
     tiles = [t for t in tensor_ranges(core) if t.shape == a.shape and t.name.startswith(("first", "second"))]
     assert len(tiles) == 2
     shared, filled = Storage(core, signature, ()), Storage(core, signature, (), fills=tiles)
-    assert shared.base(tiles[0]) == shared.base(tiles[1])
-    assert filled.base(tiles[0]) != filled.base(tiles[1])
+    assert shared.bases[tiles[0]] == shared.bases[tiles[1]]
+    assert filled.bases[tiles[0]] != filled.bases[tiles[1]]
     assert np.array_equal(local_to_a_loop(a), a + 3)
 
 

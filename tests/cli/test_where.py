@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nki.backend.cpu.runtime.row_times import RowTime, RowTimes
+from nki.backend.cpu.runtime.entry_times import EntryTime, EntryTimes
 from tests.support.command_line import report
 
 SOURCE = """
@@ -67,16 +67,16 @@ def test_times_are_measured_and_add_up(looped, nki):
 
 def test_the_slow_line_is_first(looped, nki, monkeypatch: pytest.MonkeyPatch):
     """With times that the test invents: those of a real clock depend on what else the machine does."""
-    rows = RowTimes.rows
+    rows = EntryTimes.entries
 
-    def invented(times: RowTimes) -> list[RowTime]:
+    def invented(times: EntryTimes) -> list[EntryTime]:
         slow = {"activation": 700, "tensor_scalar": 300}
         return [
             replace(row, nanoseconds=row.calls * slow.get(row.inst.mnemonic if row.inst else "", 10))
             for row in rows(times)
         ]
 
-    monkeypatch.setattr(RowTimes, "rows", invented)
+    monkeypatch.setattr(EntryTimes, "entries", invented)
     command = ("run", looped, "--arg", "128x256:float32", "--repeat", "4", "--json", "--where")
     where = report(nki(*command))["where"]
     lines = [(entry["line"], entry["nanoseconds"]) for entry in where["lines"]]

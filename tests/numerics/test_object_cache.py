@@ -65,6 +65,11 @@ def doubled() -> ir.Module:
     return module
 
 
+def load(module: ir.Module) -> jit.Code:
+    """``module`` in memory, by an engine of its own."""
+    return Engine().load_all([str(module)])[0]
+
+
 def result(code: jit.Code) -> int:
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.addresses["doubled"])(21)
 
@@ -84,16 +89,16 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_second_load_compiles_nothing(folder: Path, compilations: list[str]) -> None:
-    assert result(Engine().load(doubled())) == 42
+    assert result(load(doubled())) == 42
     assert len(list(folder.iterdir())) == 1
-    assert result(Engine().load(doubled())) == 42
+    assert result(load(doubled())) == 42
     assert len(compilations) == 1
 
 
 def test_files_are_for_the_user_alone(folder: Path) -> None:
     before = os.umask(0)
     try:
-        Engine().load(doubled())
+        load(doubled())
     finally:
         os.umask(before)
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -104,9 +109,9 @@ def test_files_are_for_the_user_alone(folder: Path) -> None:
 def test_it_can_be_switched_off(
     folder: Path, compilations: list[str], monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    Engine().load(doubled())
+    load(doubled())
     monkeypatch.setenv(*variable.split("="))
-    Engine().load(doubled())
+    load(doubled())
     assert len(compilations) == 2
     object_cache.write("other", b"")
     assert len(list(folder.iterdir())) == 1
@@ -114,23 +119,23 @@ def test_it_can_be_switched_off(
 
 @pytest.mark.parametrize("mode", [0o770, 0o702, 0o777, 0o1777])
 def test_a_folder_that_others_can_write_to_is_refused(folder: Path, compilations: list[str], mode: int) -> None:
-    Engine().load(doubled())
+    load(doubled())
     folder.chmod(mode)
     with pytest.warns(NkiWarning, match=r"can be written to by others.*NKI_CACHE_NATIVE=0"):
-        assert result(Engine().load(doubled())) == 42
+        assert result(load(doubled())) == 42
     assert len(compilations) == 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Engine().load(doubled())  # one warning is enough
+        load(doubled())  # one warning is enough
 
 
 def test_a_folder_of_somebody_else_is_refused(
     folder: Path, compilations: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Engine().load(doubled())
+    load(doubled())
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.warns(NkiWarning, match="belongs to another user"):
-        Engine().load(doubled())
+        load(doubled())
     assert len(compilations) == 2
 
 
@@ -140,12 +145,12 @@ def test_a_link_is_refused(folder: Path, compilations: list[str]) -> None:
     folder.parent.mkdir()
     folder.symlink_to(elsewhere)
     with pytest.warns(NkiWarning, match="is a link"):
-        Engine().load(doubled())
+        load(doubled())
     assert not list(elsewhere.iterdir())
 
 
 def test_a_file_that_is_a_link_or_others_can_write_to_is_not_read(folder: Path, compilations: list[str]) -> None:
-    Engine().load(doubled())
+    load(doubled())
     (file,) = folder.iterdir()
     file.chmod(0o666)
     assert object_cache.read(file.name) is None
@@ -157,13 +162,13 @@ def test_a_file_that_is_a_link_or_others_can_write_to_is_not_read(folder: Path, 
     file.unlink()
     os.mkfifo(file)
     assert object_cache.read(file.name) is None  # and does not wait
-    Engine().load(doubled())
+    load(doubled())
     assert len(compilations) == 2
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "longer", "other name"])
 def test_a_damaged_file_is_removed_and_compiled_again(folder: Path, compilations: list[str], damage: str) -> None:
-    Engine().load(doubled())
+    load(doubled())
     (file,) = folder.iterdir()
     data = file.read_bytes()
     if damage == "other name":  # the code of another module, complete and undamaged
@@ -173,21 +178,21 @@ def test_a_damaged_file_is_removed_and_compiled_again(folder: Path, compilations
     file.write_bytes(changes.get(damage, {"empty": b"", "longer": data + b"x"}.get(damage, data)))
     assert object_cache.read(file.name) is None
     assert not file.exists()
-    assert result(Engine().load(doubled())) == 42
+    assert result(load(doubled())) == 42
     assert len(compilations) == 2
-    assert result(Engine().load(doubled())) == 42
+    assert result(load(doubled())) == 42
     assert len(compilations) == 2
 
 
 def test_another_host_or_llvm_has_other_code(
     folder: Path, compilations: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Engine().load(doubled())
+    load(doubled())
     host = Engine().host
     assert "llvm-" in host
     for other in (host.replace("+", "-", 1), host.replace("llvm-", "llvm-9")):
         monkeypatch.setattr(Engine, "host", property(lambda _, other=other: other))
-        Engine().load(doubled())
+        load(doubled())
     assert len(compilations) == len(list(folder.iterdir())) == 3
 
 
@@ -198,7 +203,7 @@ def test_code_with_an_address_of_this_process_is_not_kept(folder: Path) -> None:
     place = ctypes.c_int64(7)
     address = ir.Constant(ir.IntType(64), ctypes.addressof(place))
     builder.ret(builder.load(builder.inttoptr(address, ir.IntType(64).as_pointer())))
-    assert not Engine().load(module).is_portable
+    assert not load(module).is_portable
     assert not folder.exists()
 
 

@@ -1,7 +1,7 @@
 """Repeats native launches of this process on 1, 2 and 3 threads and in the simulator, and notes what differs.
 
 After a launch has ended, its kernel runs again on copies of what its inputs were, linked so that every region is worth
-a team: on 1, 2 and 3 threads of NKI's team; on PyTorch's threads if the launch could use these; and in the NumPy
+a thread pool: on 1, 2 and 3 threads of NKI's pool; on PyTorch's threads if the launch could use these; and in the NumPy
 executor where that is affordable. A launch that raised must raise the same again. Later launches of the kernel on the
 same inputs must have the same outputs. What cannot be compared is counted with its reason.
 
@@ -227,7 +227,7 @@ class Repetition:
         for number, threads in enumerate(THREADS):
             with _on_threads(threads):
                 self.launch(executable, launch, number, f"{threads} threads")
-        if launch.from_torch and len(executable.kernel.cores) == 1 and _runtime.openmp() is not None:
+        if launch.from_torch and len(executable.kernel.cores) == 1 and _runtime.openmp_pool() is not None:
             with _on_threads(2):
                 self.launch(executable, launch, 1, "threads of PyTorch", True)
             self.session.add("launches compared on threads of PyTorch, too")

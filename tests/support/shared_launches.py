@@ -1,4 +1,4 @@
-"""Native code whose smallest regions a team shares, so that tests of small kernels run in several threads."""
+"""Native code whose smallest regions a thread pool shares, so that tests of small kernels run in several threads."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ THREADS = (1, 2, 3)
 
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Every region of more than one granule is worth a team; :func:`launched` then sets the number of threads."""
+    """Every region of more than one granule is worth a pool; :func:`launched` then sets the number of threads."""
     monkeypatch.setattr(region_builder, "WORTHWHILE", 0.0)
     monkeypatch.setattr(region_builder, "LEAST_WORK", 0.0)
-    monkeypatch.setattr(launch, "WORTH_A_TEAM", 0.0)
+    monkeypatch.setattr(launch, "WORTH_A_POOL", 0.0)
     monkeypatch.setattr(launch, "WORTH_OPENMP", 0.0)
     return monkeypatch
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from nki.backend.cpu.runtime.row_times import RowTime
+from nki.backend.cpu.runtime.entry_times import EntryTime
 from nki.base.source import source_line
 from nki.cli.output.documents import HostRoutine, Where, WhereLine
 from nki.compilation.executable import Executable
@@ -17,11 +17,11 @@ _WIDTH: Final = 100
 
 
 def report(executable: Executable, pointers: Sequence[int], runs: int) -> Where:
-    """Launch ``runs`` times, after one launch that is not counted, with a look at the clock around each row.
+    """Launch ``runs`` times, after one launch that is not counted, with a look at the clock around each dispatch entry.
 
     ``nanoseconds`` and ``calls`` are those of one run on average; those of several threads or cores are added up.
-    ``python_calls``: rows of one run that call Python. ``with`` of a line: the other lines whose instructions share its
-    loop and its time.
+    ``python_calls``: entries of one run that call Python. ``with`` of a line: the other lines whose instructions share
+    its loop and its time.
     """
     cores = executable.with_times()
     executable.launch(pointers)
@@ -29,23 +29,24 @@ def report(executable: Executable, pointers: Sequence[int], runs: int) -> Where:
         core.clear()
     for _ in range(runs):
         executable.launch(pointers)
-    rows = [row for core in cores for row in core.rows()]
+    entries = [entry for core in cores for entry in core.entries()]
     routines: dict[int, str] = {}
-    for row in rows:
-        routines.setdefault(row.routine, "fill memory" if row.inst is None else repr(row.inst).strip("<>"))
+    for entry in entries:
+        name = "fill memory" if entry.inst is None else repr(entry.inst).strip("<>")
+        routines.setdefault(entry.routine, name)
     return {
-        "nanoseconds": sum(row.nanoseconds for row in rows) / runs,
-        "python_calls": sum(row.calls for row in rows if row.inst and row.inst.effects.prints) / runs,
-        "lines": cast("list[WhereLine]", _summed(rows, runs, _place)),
-        "routines": cast("list[HostRoutine]", _summed(rows, runs, lambda row: _routine(row, routines))),
+        "nanoseconds": sum(entry.nanoseconds for entry in entries) / runs,
+        "python_calls": sum(entry.calls for entry in entries if entry.inst and entry.inst.effects.prints) / runs,
+        "lines": cast("list[WhereLine]", _summed(entries, runs, _place)),
+        "routines": cast("list[HostRoutine]", _summed(entries, runs, lambda entry: _routine(entry, routines))),
     }
 
 
 _Name = tuple[tuple[str, Any], ...]
 
 
-def _place(row: RowTime) -> _Name:
-    spans = [part.where.span for part in row.parts]
+def _place(entry: EntryTime) -> _Name:
+    spans = [part.where.span for part in entry.parts]
     span = spans[-1] if spans else None
     place = (("file", span.file if span else ""), ("line", span.line if span else 0))
     others = {other.line for other in spans if other is not None and span is not None and other.file == span.file}
@@ -53,17 +54,17 @@ def _place(row: RowTime) -> _Name:
     return (*place, ("with", tuple(sorted(others)))) if others else place
 
 
-def _routine(row: RowTime, names: dict[int, str]) -> _Name:
-    return (("routine", names[row.routine]), ("address", row.routine))
+def _routine(entry: EntryTime, names: dict[int, str]) -> _Name:
+    return (("routine", names[entry.routine]), ("address", entry.routine))
 
 
-def _summed(rows: Sequence[RowTime], runs: int, name: Callable[[RowTime], _Name]) -> list[dict[str, Any]]:
-    """Time and calls of the rows of each name, the longest time first."""
+def _summed(entries: Sequence[EntryTime], runs: int, name: Callable[[EntryTime], _Name]) -> list[dict[str, Any]]:
+    """Time and calls of the entries of each name, the longest time first."""
     totals: dict[_Name, list[int]] = {}
-    for row in rows:
-        total = totals.setdefault(name(row), [0, 0])
-        total[0] += row.nanoseconds
-        total[1] += row.calls
+    for entry in entries:
+        total = totals.setdefault(name(entry), [0, 0])
+        total[0] += entry.nanoseconds
+        total[1] += entry.calls
     ordered = sorted(totals.items(), key=lambda item: -item[1][0])
     return [
         {key: value for key, value in named if key != "address"} | {"nanoseconds": ns / runs, "calls": calls / runs}

@@ -74,7 +74,6 @@ class _Unit:
         self.error: BaseException | None = None
 
 
-_KEY: Final = re.compile("[0-9a-f]{40}")
 _ADDRESS: Final = re.compile(r"inttoptr \(?i64 \d{5,}")
 
 
@@ -96,14 +95,12 @@ class Engine:
         binding.initialize_native_asmprinter()
         with binding.ffi.OutputString() as message:  # else LLVM sees the process's functions after the first code only
             binding.ffi.lib.LLVMPY_LoadLibraryPermanently(None, message)
-        self._lasting: dict[str, Code] = {}
-        """By the key of its IR: code that stays as long as this engine."""
         self._fixed: dict[str, Code] = {}
-        """Some of these, by the name of their module."""
+        """Code that stays as long as this engine, by the name of its module."""
         self._ahead: dict[str, _Unit] = {}
         """Modules that are compiled before :meth:`fixed` needs them, by name."""
         self._symbols: dict[int, str] = {}
-        """Names of lasting functions, by address: other modules call them by these (:meth:`declared`)."""
+        """Names of fixed functions, by address: other modules call them by these (:meth:`declared`)."""
         self._triple: str = binding.get_process_triple()
         self._target = binding.Target.from_triple(self._triple)
         self._cpu: str = binding.get_host_cpu_name()
@@ -113,50 +110,28 @@ class Engine:
         if not features.get("amx-bf16") or not _may_use_tiles():
             features |= {name: False for name in features if name.startswith("amx-")}
         self._features = ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
-        self._has_half = not self._triple.startswith(("x86_64", "i386", "i686")) or bool(features.get("f16c"))
-        self._has_bfloat16 = bool(features.get("avx512bf16"))
-        self._has_tiles = bool(features.get("amx-bf16") and features.get("avx512f"))
         self._data_layout = str(self._new_machine().target_data)
-        self._vector_width = 16 if has_avx512() else 8 if features.get("avx2") else 4
-
-    @property
-    def vector_width(self) -> int:
-        """Number of float32 lanes in the widest vector that the host computes with: 16, 8 or 4."""
-        return self._vector_width
-
-    @property
-    def has_half(self) -> bool:
+        self.vector_width: Final = 16 if has_avx512() else 8 if features.get("avx2") else 4
+        """Number of float32 lanes in the widest vector that the host computes with."""
+        self.has_half: Final = not self._triple.startswith(("x86_64", "i386", "i686")) or bool(features.get("f16c"))
         """True if the host converts float16, or has a library that does: x86 before F16C (2012) has neither."""
-        return self._has_half
-
-    @property
-    def has_bfloat16(self) -> bool:
+        self.has_bfloat16: Final = bool(features.get("avx512bf16"))
         """True if the host has AVX512-BF16, which rounds to bfloat16 numbers, and adds two products of them."""
-        return self._has_bfloat16
-
-    @property
-    def has_tiles(self) -> bool:
+        self.has_tiles: Final = bool(features.get("amx-bf16") and features.get("avx512f"))
         """True if the host has AMX for bfloat16, whose instruction multiplies matrices, and this process may use it."""
-        return self._has_tiles
 
     @property
     def host(self) -> str:
         """Properties of the host that generated code depends on, as one line; a part of the key of native code."""
         return f"{self._triple} {self._cpu} {self._features} llvm-{'.'.join(map(str, binding.llvm_version_info))}"
 
-    def load(self, module: ir.Module) -> Code:
-        """Optimise and load ``module``: the functions that it defines with external linkage, as long as these are held.
-
-        The module is empty afterwards. Object code of the same IR comes from the user's cache. Modules do not see each
-        other's symbols, so the same name may be compiled again. Raises ``RuntimeError`` with LLVM's message if the
-        module is malformed.
-        """
-        return self.load_all([taken(module)])[0]
-
     def load_all(self, modules: Iterable[str], done: Callable[[int], None] = _ignore) -> list[Code]:
-        """:meth:`load` several modules, as LLVM IR; ``done`` is told how many are ready.
+        """Optimise and load modules, as LLVM IR: functions with external linkage, as long as the results are held.
 
-        Each is compiled in a thread as soon as the iterator gives it, so that the next one is made meanwhile.
+        Each is compiled in a thread as soon as the iterator gives it, so that the next one is made meanwhile; ``done``
+        is told how many are ready. Object code of the same IR comes from the user's cache. Modules do not see each
+        other's symbols, so the same name may be compiled again. Raises ``RuntimeError`` with LLVM's message if a module
+        is malformed.
         """
         with native_memory.lock:
             return self._load_all((_Unit(text, self.key_of(text)) for text in modules), done)
@@ -223,30 +198,21 @@ class Engine:
         token, addresses = native_memory.load(stored.code, stored.defined, self._new_machine(), self._parsed)
         return Code(token, addresses, key, is_portable)
 
-    def _resolve(self, name: str) -> bool:
-        """Let object code find the function ``name``; False if there is none."""
-        function, dot, key = name.rpartition(".")
+    def _resolve(self, symbol: str) -> bool:
+        """Let object code find a function by its symbol; False if there is none."""
+        function, dot, name = symbol.rpartition(".")
         if not dot:
-            return binding.address_of_symbol(name) is not None
-        if name in self._symbols.values():
-            return True
-        code = self._lasting.get(key) or self.stored(key)
-        if code is None or function not in code.addresses:
-            return False
-        self._keep(code)
-        return True
+            return binding.address_of_symbol(symbol) is not None
+        code = self._known(name)
+        return code is not None and function in code.addresses
 
     def compile(self, module: ir.Module) -> dict[str, int]:
-        """:meth:`load` ``module`` for good: the addresses of its functions, which stay as long as this engine lives."""
-        text = taken(module)
-        with native_memory.lock:
-            return self._lasting_code(_Unit(text, self.key_of(text))).addresses
+        """:meth:`load_all` ``module`` for good: the addresses of its functions, which stay as long as this engine.
 
-    def _lasting_code(self, unit: _Unit) -> Code:
-        """The code of ``unit``, which stays as long as this engine."""
-        code = self._lasting.get(unit.key) or self._load_all([unit])[0]
-        self._keep(code)
-        return code
+        The module is empty afterwards.
+        """
+        text = taken(module)
+        return self.fixed(self.key_of(text), lambda: text)
 
     def fixed(self, name: str, make: Callable[[], str], optimised: bool = False) -> dict[str, int]:
         """:meth:`compile` the IR that ``make`` makes, which is the same for each build of this package and host.
@@ -257,9 +223,8 @@ class Engine:
         with native_memory.lock:
             code = self._known(name)
             if code is None:
-                code = self._fixed[name] = self._lasting_code(self._ahead.get(name) or self._made(make, optimised))
-                if code.is_portable:
-                    object_cache.write(self._file(name), code.key.encode())
+                (code,) = self._load_all([self._ahead.get(name) or self._made(name, make, optimised)])
+                self._keep(name, code)
             return code.addresses
 
     @contextmanager
@@ -273,7 +238,7 @@ class Engine:
             try:
                 for name, make in modules.items():
                     if self._known(name) is None:
-                        self._ahead[name] = self._made(make)
+                        self._ahead[name] = self._made(name, make)
                         self._begin(self._ahead[name], workers)
                 yield
             finally:
@@ -283,35 +248,28 @@ class Engine:
 
     def _known(self, name: str) -> Code | None:
         """The fixed module ``name``, if this engine or the user's cache has it."""
-        if name in self._fixed:
-            return self._fixed[name]
-        data = object_cache.read(self._file(name))
-        key = "" if data is None else data.decode("ascii", "replace")
-        code = (self._lasting.get(key) or self.stored(key)) if _KEY.fullmatch(key) else None
-        if code is not None:
-            self._fixed[name] = code
-            self._keep(code)
+        code = self._fixed.get(name)
+        if code is None and (code := self.stored(self._fixed_key(name))) is not None:
+            self._keep(name, code)
         return code
 
-    def _made(self, make: Callable[[], str], optimised: bool = False) -> _Unit:
-        text = make()
-        return _Unit(text, self.key_of(text), optimised)
+    def _made(self, name: str, make: Callable[[], str], optimised: bool = False) -> _Unit:
+        return _Unit(make(), self._fixed_key(name), optimised)
 
-    def _file(self, name: str) -> str:
-        """The file in the user's cache that tells the key of the fixed module ``name``."""
-        return self.key_of(f"{build()} {name}") + ".module"
+    def _fixed_key(self, name: str) -> str:
+        """The key of the object code of the fixed module ``name``, of this build of the package."""
+        return self.key_of(f"{build()} {name}")
 
-    def _keep(self, code: Code) -> None:
-        self._lasting[code.key] = code
-        for name, address in code.addresses.items():
-            symbol = f"{name}.{code.key}"
-            binding.add_symbol(symbol, address)
-            self._symbols[address] = symbol
+    def _keep(self, name: str, code: Code) -> None:
+        self._fixed[name] = code
+        for function, address in code.addresses.items():
+            self._symbols[address] = f"{function}.{name}"
+            binding.add_symbol(f"{function}.{name}", address)
 
     def declared(self, module: ir.Module, address: int, kind: ir.FunctionType) -> Any:
-        """The lasting function at ``address`` in ``module``, by a name that holds in every process.
+        """The function at ``address`` in ``module``, by a name that holds in every process.
 
-        Its address where no function of :meth:`compile` is there, or the module knows it by another type.
+        Its address where no function of :meth:`fixed` is there, or the module knows it by another type.
         """
         name = self._symbols.get(address)
         known: Any = None if name is None else module.globals.get(name) or ir.Function(module, kind, name)
@@ -320,25 +278,18 @@ class Engine:
         return known
 
     def key_of(self, text: str) -> str:
-        """The key of object code: a digest of its IR, LLVM's version, and the host's CPU and features."""
+        """The key of object code: a digest of its IR or name, LLVM's version, and the host's CPU and features."""
         return hashlib.sha256(f"{self.host}\n{text}".encode()).hexdigest()[:40]
 
-    def optimised_ir(self, module: ir.Module) -> str:
-        """The text of ``module`` after LLVM's optimisations."""
+    def listing(self, module: ir.Module, assembly: bool) -> str:
+        """The text of ``module`` after LLVM's optimisations, or the host's assembly as :meth:`load_all` loads it."""
         with native_memory.lock:
-            return self._text(module)
+            return self._listing(str(module), assembly)
 
-    def _text(self, module: ir.Module) -> str:
-        return str(self._optimised(str(module), self._new_machine()))
-
-    def assembly(self, module: ir.Module) -> str:
-        """The host's assembly for ``module``, as :meth:`compile` would load it."""
-        with native_memory.lock:
-            return self._assembly(module)
-
-    def _assembly(self, module: ir.Module) -> str:
+    def _listing(self, text: str, assembly: bool) -> str:
         machine = self._new_machine()
-        return machine.emit_assembly(self._optimised(str(module), machine))
+        parsed = self._optimised(text, machine)
+        return machine.emit_assembly(parsed) if assembly else str(parsed)
 
     def _new_machine(self) -> Any:
         """A new target machine: a JIT engine takes the one that it is given."""

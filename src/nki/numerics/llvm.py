@@ -29,6 +29,21 @@ POINTER: Final = ir.PointerType()
 VOID: Final = ir.VoidType()
 
 
+class _BFloat16(ir.Type):
+    """LLVM's type of bfloat16 numbers, of which llvmlite has none."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloat16)
+
+    def __hash__(self) -> int:
+        return hash(_BFloat16)
+
+
+BF16: Final = _BFloat16()
+
 LINE: Final = 64
 """Bytes of a cache line."""
 AVX512: Final = 16
@@ -101,15 +116,17 @@ def like(value: Value, element: ir.Type) -> ir.Type:
     return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
 
 
-def intrinsic(b: Builder, name: str, kind: ir.Type, args: list[Any]) -> Value:
+def call(b: Builder, name: str, result: ir.Type, args: Sequence[Value]) -> Value:
+    """A call of LLVM's function ``name``, which a module declares at its first use."""
+    kind = ir.FunctionType(result, [arg.type for arg in args])
+    return b.call(b.module.globals.get(name) or ir.Function(b.module, kind, name), args)
+
+
+def intrinsic(b: Builder, name: str, kind: ir.Type, args: Sequence[Value]) -> Value:
     """A call of ``llvm.NAME`` overloaded on ``kind``."""
     lanes = f"v{kind.count}" if isinstance(kind, ir.VectorType) else ""
     element = kind.element if isinstance(kind, ir.VectorType) else kind
-    full = f"llvm.{name}.{lanes}{'f64' if element == ir.DoubleType() else 'f32'}"
-    function = b.module.globals.get(full)
-    if function is None:
-        function = ir.Function(b.module, ir.FunctionType(kind, [a.type for a in args]), full)
-    return b.call(function, args)
+    return call(b, f"llvm.{name}.{lanes}{'f64' if element == F64 else 'f32'}", kind, args)
 
 
 @cache
@@ -145,10 +162,7 @@ def in_classes(b: Builder, value: Value, classes: int) -> Value:
     if count > AVX512:
         low, high = (lanes_of(b, value, value, first, count // 2) for first in (0, count // 2))
         return lanes_of(b, in_classes(b, low, classes), in_classes(b, high, classes), 0, count)
-    name = "llvm.x86.avx512.fpclass.ps.512"
-    kind = ir.FunctionType(like(value, ir.IntType(1)), [value.type, I32])
-    function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
-    return b.call(function, [value, ir.Constant(I32, classes)])
+    return call(b, "llvm.x86.avx512.fpclass.ps.512", like(value, I1), [value, ir.Constant(I32, classes)])
 
 
 def canonical_nan(b: Builder, value: Value) -> Value:
@@ -181,12 +195,10 @@ def fixed_up(b: Builder, value: Value, by: Value, table: int) -> Value:
     ``table`` has four bits for each class of numbers, 0 for ``value``, 1 for ``by``.
     Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, VFIXUPIMMPS.
     """
-    words, bits = ir.VectorType(I32, AVX512), ir.IntType(16)
-    arguments = [value, by, constant(words, table), ir.Constant(I32, 0), ir.Constant(bits, -1)]
+    words = ir.VectorType(I32, AVX512)
+    arguments = [value, by, constant(words, table), ir.Constant(I32, 0), ir.Constant(I16, -1)]
     arguments.append(ir.Constant(I32, 4))  # the current rounding mode
-    name = "llvm.x86.avx512.mask.fixupimm.ps.512"
-    kind = ir.FunctionType(value.type, [argument.type for argument in arguments])
-    return b.call(b.module.globals.get(name) or ir.Function(b.module, kind, name), arguments)
+    return call(b, "llvm.x86.avx512.mask.fixupimm.ps.512", value.type, arguments)
 
 
 def at_least(b: Builder, value: Value, bound: int | Value) -> Value:
@@ -263,10 +275,8 @@ def switch(b: Builder, value: Value, cases: Iterable[int]) -> Generator[Iterator
 
 def prefetch(b: Builder, pointer: Value, level: int = 1) -> None:
     """Ask for the cache line at ``pointer``, which need not be readable, up to a ``level`` of caches."""
-    function = b.module.globals.get("llvm.prefetch.p0")
-    if function is None:
-        function = ir.Function(b.module, ir.FunctionType(VOID, [POINTER, I32, I32, I32]), "llvm.prefetch.p0")
-    b.call(function, [pointer, *(ir.Constant(I32, number) for number in (0, 4 - level, 1))])  # to read; data
+    numbers = [ir.Constant(I32, number) for number in (0, 4 - level, 1)]  # to read; data
+    call(b, "llvm.prefetch.p0", VOID, [pointer, *numbers])
 
 
 def scratch(b: Builder, count: int) -> Value:

@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.numerics.functions import emit, emit_power
 from nki.numerics.jit import engine
-from nki.numerics.llvm import canonical_nan
-from nki.numerics.simd import F32, I64
+from nki.numerics.llvm import F32, I64, POINTER, VOID, Builder, Variable, canonical_nan, i64, steps
 
 Array = NDArray[np.float32]
 _Emit = Callable[[ir.IRBuilder, list[Any]], ir.Value]
@@ -72,46 +71,17 @@ def loop_module(name: str, inputs: int, formula: _Emit, width: int) -> ir.Module
     A NaN is written as the canonical one.
     """
     module = ir.Module(name)
-    signature = ir.FunctionType(ir.VoidType(), [F32.as_pointer()] * (1 + inputs) + [I64])
-    function = ir.Function(module, signature, name)
+    function = ir.Function(module, ir.FunctionType(VOID, [POINTER] * (1 + inputs) + [I64]), name)
     function.args[0].add_attribute("noalias")
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    count = function.args[-1]
-    whole = builder.and_(count, I64(-width))
-    _loop(builder, I64(0), whole, formula, width)
-    _loop(builder, whole, count, formula, 1)
-    builder.ret_void()
+    result, *pointers, count = function.args
+    b: Builder = ir.IRBuilder(function.append_basic_block())
+    done = Variable(b)
+    done.set(i64(0))
+    for lanes in (width, 1):
+        kind = F32 if lanes == 1 else ir.VectorType(F32, lanes)
+        with steps(b, count, lanes, done) as index:
+            places = [b.gep(pointer, [index], source_etype=F32) for pointer in (result, *pointers)]
+            values = [b.load(place, typ=kind, align=4) for place in places[1:]]
+            b.store(canonical_nan(b, formula(b, values)), places[0], align=4)
+    b.ret_void()
     return module
-
-
-def _loop(builder: ir.IRBuilder, start: Any, stop: Any, formula: _Emit, width: int) -> None:
-    """``formula`` on elements ``start`` to ``stop``, ``width`` at a time; leaves the builder behind the loop."""
-    function = builder.function
-    result, *inputs = function.args[:-1]
-    before = builder.block
-    body, after = function.append_basic_block("body"), function.append_basic_block("after")
-    builder.cbranch(builder.icmp_signed("<", start, stop), body, after)
-    builder.position_at_end(body)
-    index = builder.phi(I64)
-    index.add_incoming(start, before)
-    kind = F32 if width == 1 else ir.VectorType(F32, width)
-
-    def place(pointer: Any) -> Any:
-        return builder.bitcast(builder.gep(pointer, [index]), kind.as_pointer())
-
-    values = [builder.load(place(pointer), align=4) for pointer in inputs]
-    builder.store(canonical_nan(builder, formula(builder, values)), place(result), align=4)
-    following = builder.add(index, I64(width))
-    index.add_incoming(following, builder.block)
-    again = builder.cbranch(builder.icmp_signed("<", following, stop), body, after)
-    again.set_metadata("llvm.loop", _as_written(builder.module))
-    builder.position_at_end(after)
-
-
-def _as_written(module: ir.Module) -> Any:
-    """The property of a loop that LLVM neither unrolls nor vectorises it, which would double the time to compile."""
-    unroll = module.add_metadata(["llvm.loop.unroll.disable"])
-    vectorise = module.add_metadata(["llvm.loop.vectorize.enable", ir.IntType(1)(0)])
-    loop = module.add_metadata([])
-    loop.operands = (loop, unroll, vectorise)  # a node that names itself first is how LLVM identifies a loop
-    return loop

@@ -14,15 +14,24 @@ from typing import Any, Final, TypeAlias
 
 from llvmlite import ir
 
-from nki.numerics.llvm import F32, F64, I32, I64, constant, fixed_up, has_avx2, has_avx512, lanes_of
-
-Value: TypeAlias = Any
-"""An ``ir.Value``: float, double, integer or truth value, scalar or vector."""
+from nki.numerics.llvm import (
+    F32,
+    F64,
+    I32,
+    I64,
+    Value,
+    call,
+    constant,
+    fixed_up,
+    has_avx2,
+    has_avx512,
+    intrinsic,
+    lanes_of,
+)
 
 Operand: TypeAlias = Any
 """A :data:`Value`, or a Python number that takes the type of the operation's other operand."""
 
-_MANGLED: dict[ir.Type, str] = {F32: "f32", F64: "f64"}
 _MANTISSA_BITS: dict[ir.Type, int] = {F32: 23, F64: 52}
 _EXPONENT_BIAS: dict[ir.Type, int] = {F32: 127, F64: 1023}
 _INTEGER: dict[ir.Type, ir.Type] = {F32: I32, F64: I64}
@@ -346,12 +355,7 @@ class Lanes:
         return self._call("llvm.x86.avx512.mask.scalef.ps.512", x.type, operands)
 
     def _intrinsic(self, name: str, *operands: Value) -> Value:
-        lanes = "" if self.count is None else f"v{self.count}"
-        return self._call(f"llvm.{name}.{lanes}{_MANGLED[self._element(operands[0])]}", operands[0].type, operands)
+        return intrinsic(self.builder, name, operands[0].type, operands)
 
     def _call(self, name: str, kind: ir.Type, operands: Sequence[Value]) -> Value:
-        module = self.builder.module
-        function = module.globals.get(name)
-        if function is None:
-            function = ir.Function(module, ir.FunctionType(kind, [value.type for value in operands]), name)
-        return self.builder.call(function, operands)
+        return call(self.builder, name, kind, operands)

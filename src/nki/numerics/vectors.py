@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from llvmlite import ir
 
-from nki.numerics.llvm import F32, I32, VOID, Builder, Value, splat
-
-
-def _intrinsic(module: ir.Module, name: str, result: ir.Type, operands: list[Any]) -> ir.Function:
-    found: Any = module.globals.get(name)
-    return found or ir.Function(module, ir.FunctionType(result, operands), name)
-
-
-class _BFloat(ir.Type):
-    """LLVM's bfloat, which llvmlite does not name."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BFloat)
-
-    def __hash__(self) -> int:
-        return hash(_BFloat)
+from nki.numerics.llvm import BF16, F32, I32, VOID, Builder, Value, call, intrinsic, splat
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +30,21 @@ class Vectors:
     def load(self, pointer: Value) -> Value:
         if self.mask is None:
             return self.b.load(pointer, typ=self.type, align=4)
-        name = f"llvm.masked.load.v{self.lanes}f32.p0"
         operands = [pointer, ir.Constant(I32, 4), self.mask, self.zero]
-        return self.b.call(_intrinsic(self.b.module, name, self.type, [o.type for o in operands]), operands)
+        return call(self.b, f"llvm.masked.load.v{self.lanes}f32.p0", self.type, operands)
 
     def store(self, value: Value, pointer: Value) -> None:
         if self.mask is None:
             self.b.store(value, pointer, align=4)
             return
-        name = f"llvm.masked.store.v{self.lanes}f32.p0"
         operands = [value, pointer, ir.Constant(I32, 4), self.mask]
-        self.b.call(_intrinsic(self.b.module, name, VOID, [o.type for o in operands]), operands)
+        call(self.b, f"llvm.masked.store.v{self.lanes}f32.p0", VOID, operands)
 
     def fma(self, x: Value, y: Value, z: Value) -> Value:
-        if self.pairs:
-            halves = ir.VectorType(_BFloat(), 2 * self.lanes)
-            name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * self.lanes}"
-            function = _intrinsic(self.b.module, name, self.type, [self.type, halves, halves])
-            return self.b.call(function, [z, self.b.bitcast(x, halves), self.b.bitcast(y, halves)])
-        name = f"llvm.fma.v{self.lanes}f32"
-        return self.b.call(_intrinsic(self.b.module, name, self.type, [self.type] * 3), [x, y, z])
+        if not self.pairs:
+            return intrinsic(self.b, "fma", self.type, [x, y, z])
+        halves = [self.b.bitcast(value, ir.VectorType(BF16, 2 * self.lanes)) for value in (x, y)]
+        return call(self.b, f"llvm.x86.avx512bf16.dpbf16ps.{32 * self.lanes}", self.type, [z, *halves])
 
     def splat(self, scalar: Value) -> Value:
         return splat(self.b, scalar, self.type)
@@ -77,6 +53,4 @@ class Vectors:
 def mask(b: Builder, lanes: int, count: Value) -> Value:
     """True in the first ``count`` of ``lanes`` lanes."""
     wide = ir.VectorType(I32, lanes)
-    one = b.insert_element(ir.Constant(wide, ir.Undefined), b.trunc(count, I32), ir.Constant(I32, 0))
-    bound = b.shuffle_vector(one, ir.Constant(wide, ir.Undefined), ir.Constant(wide, [0] * lanes))
-    return b.icmp_signed("<", ir.Constant(wide, list(range(lanes))), bound)
+    return b.icmp_signed("<", ir.Constant(wide, list(range(lanes))), splat(b, b.trunc(count, I32), wide))

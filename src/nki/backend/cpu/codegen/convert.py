@@ -25,6 +25,7 @@ from nki.base.errors import DTypeError
 from nki.numerics.jit import engine
 from nki.numerics.llvm import (
     AVX512,
+    BF16,
     F32,
     I8,
     I16,
@@ -33,6 +34,7 @@ from nki.numerics.llvm import (
     SUBNORMAL,
     Builder,
     Value,
+    call,
     canonical_nan,
     constant,
     either,
@@ -44,19 +46,6 @@ from nki.numerics.llvm import (
 )
 
 F16: Final = ir.HalfType()
-
-
-class _BFloat16(ir.Type):
-    """LLVM's type of bfloat16 numbers, of which llvmlite has none; for results that are taken for integers at once."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BFloat16)
-
-    def __hash__(self) -> int:
-        return hash(_BFloat16)
 
 
 _MANTISSA: Final = 23  # float32: explicit mantissa bits
@@ -226,10 +215,9 @@ def encode_mostly_normal(b: Builder, value: Value, dtype: DType) -> Value:
 
 def _rounded_pair(b: Builder, low: Value, high: Value) -> Value:
     """Two vectors of normal numbers, zeros and infinities, rounded to bfloat16, side by side."""
-    name = "llvm.x86.avx512bf16.cvtne2ps2bf16.512"
-    kind = ir.FunctionType(ir.VectorType(_BFloat16(), 2 * AVX512), [low.type, low.type])
-    function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
-    return b.bitcast(b.call(function, [high, low]), ir.VectorType(I16, 2 * AVX512))
+    pair = ir.VectorType(BF16, 2 * AVX512)
+    both = call(b, "llvm.x86.avx512bf16.cvtne2ps2bf16.512", pair, [high, low])
+    return b.bitcast(both, ir.VectorType(I16, 2 * AVX512))
 
 
 def side_by_side(b: Builder, low: Value, high: Value) -> Value:

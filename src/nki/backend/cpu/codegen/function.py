@@ -53,8 +53,8 @@ class ArgumentLayout:
         self._slots = [slot for slot, access in enumerate(operands) if access.dynamic is not None]
         self._first = 2 * len(operands)
         self.dynamic = bool(self._slots)
-        self.trap_site = self._first + 3 * len(self._slots)
-        self.immediates = self.trap_site + self.dynamic
+        self.trap_id = self._first + 3 * len(self._slots)
+        self.immediates = self.trap_id + self.dynamic
         self.skips = inst.skips_out_of_bounds
         rows = [a.shape[0] for a in operands if is_row_indexed(a)]
         self.rows = max(rows, default=1)
@@ -193,7 +193,7 @@ class FunctionBuilder:
         if self.arguments.skips:
             b.branch(following)
         else:
-            self._record_error((self.argument(self.arguments.trap_site), self.arguments.index_number(slot), index))
+            self._record_error((self.argument(self.arguments.trap_id), self.arguments.index_number(slot), index))
             b.branch(ends)
         b.position_at_end(fits)
         return self.move(pointer, b.mul(index, ir.Constant(I64, dynamic.step * access.dtype.itemsize)))

@@ -15,13 +15,12 @@ from nki.backend.cpu.codegen.indexed_store import emit_indexed_store
 from nki.backend.cpu.codegen.paired_sums import emit_paired_sums
 from nki.backend.cpu.codegen.product import emit_gemm
 from nki.backend.cpu.codegen.reduce import emit_reduce
-from nki.backend.cpu.codegen.rowwise import emit_row_op
+from nki.backend.cpu.codegen.row_operations import emit_row_operation
 from nki.backend.cpu.codegen.scan import emit_scan
 from nki.backend.cpu.codegen.word_product import emit_packing
 from nki.backend.cpu.fusion.lowering import lower_any
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.cost import nanoseconds
-from nki.backend.cpu.kernel_ir.loops import CountedLoop
 from nki.backend.cpu.kernel_ir.nodes import (
     GRANULE,
     Aliases,
@@ -31,7 +30,6 @@ from nki.backend.cpu.kernel_ir.nodes import (
     Gemm,
     IndexedStore,
     LoopStatement,
-    MemRef,
     PairedSums,
     Print,
     Reduce,
@@ -53,8 +51,7 @@ from nki.backend.cpu.native.print_callback import printer
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
 from nki.ir.types import Buffer, is_row_indexed
-from nki.numerics import top8
-from nki.numerics.llvm import I64, POINTER, i64
+from nki.numerics.llvm import POINTER, i64
 
 _CACHE: Final = 256 * 1024
 """Bytes of results that stay in the cache from statement to statement: a quarter of a second-level cache."""
@@ -158,26 +155,10 @@ def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
             emit_scan(r, statement)
         case IndexedStore():
             emit_indexed_store(r, statement)
-        case RowOp():
-            emit_row_op(r, statement)
+        case Top8() | FindIndex() | RowOp():
+            emit_row_operation(r, statement)
         case Print(source, prefix, shape):
             callback = i64(id(printer(prefix, shape, source.dtype))).inttoptr(POINTER)
             r.call(library.address("print"), [r.frame, r.address(source), callback])
         case Gemm():
             emit_gemm(r, statement)
-        case Top8(target, source):
-            _call(r, top8.top8_address(), (target, source), (source.columns,))
-        case FindIndex(target, source, wanted, last_first):
-            _call(r, top8.find_address(), (target, source, wanted), (source.columns, int(last_first)))
-
-
-def _call(r: FunctionBuilder, routine: int, matrices: tuple[MemRef, ...], numbers: tuple[int, ...]) -> None:
-    """Call a compiled routine of matrices, each an address and a row step, the number of their rows, and numbers."""
-    arguments = [value for matrix in matrices for value in (r.first_row(matrix), _row_step(matrix))]
-    _, rows = r.rounds(CountedLoop(matrices[0].rows, (), r.per_partition(matrices[0].rows)))
-    r.call(routine, [*arguments, rows, *(ir.Constant(I64, n) for n in numbers)])
-
-
-def _row_step(matrix: MemRef) -> ir.Constant:
-    """Elements from row to row of a dense matrix, as the compiled routines take it."""
-    return ir.Constant(I64, matrix.row_step if matrix.rows > 1 else matrix.columns)

@@ -210,12 +210,15 @@ class KernelIRBuilder:
         return Expr("gather", value.dtype, rows, index.columns, (index,), memref=first_element, value=memref.dims[0])
 
     def nonzero(self, value: Expr) -> Expr:
-        return self._row_op("nonzero", value, self.new_scratch(value.rows, value.columns + 1, dt.int32))
+        return self._row_op(
+            "nonzero", self.cast(value, dt.float32), self.new_scratch(value.rows, value.columns + 1, dt.int32)
+        )
 
     def ranked(self, value: Expr, count: int) -> Expr:
+        source = value if value.dtype is dt.bfloat16 else self.cast(value, dt.float32)
         memref = self.new_scratch(value.rows, count, dt.int32)
         pairs = self.new_scratch(2, 2 * value.columns, dt.uint32)  # of key and position, before and after a pass
-        return self._row_op("ranked", value, memref, pairs, self.new_scratch(1, 256, dt.uint32))
+        return self._row_op("ranked", source, memref, pairs)
 
     def xorwow(self, state: Expr, count: int) -> tuple[Expr, Expr]:
         generators = state.columns // 6
@@ -230,7 +233,7 @@ class KernelIRBuilder:
     # Helpers
 
     def _row_op(self, op: RowOpName, value: Expr, target: MemRef, *outputs: MemRef) -> Expr:
-        self.statements.append(RowOp(op, target, self._single_stride(value), outputs))
+        self.statements.append(RowOp(op, target, self._dense_panel(value), outputs))
         return _load_of(target)
 
     def _memref_of(self, access: Access) -> MemRef:
@@ -291,7 +294,7 @@ class KernelIRBuilder:
         return self._dense_panel(expr)
 
     def _dense_panel(self, expr: Expr) -> MemRef:
-        """The memory of ``expr``, float32, materialized if its rows are not dense; tfloat32 is stored as float32."""
+        """The memory of ``expr``, materialized if its rows are not dense; tfloat32 is stored as float32."""
         inner = expr.args[0] if expr.kind == "cast" and expr.args[0].dtype is dt.tfloat32 else expr
         if inner.kind == "load" and inner.memref is not None and inner.memref.dense_rows:
             return inner.memref

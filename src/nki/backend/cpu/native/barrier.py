@@ -1,8 +1,9 @@
-"""Barriers among any number of cores: the arguments of a row at which a core waits until its peers have come to theirs.
+"""Barriers among any number of cores: the arguments of an entry at which a core waits until its peers have come to
+theirs.
 
 Exchanges are copies through shared memory with barriers between them (:mod:`nki.transforms.lower_sendrecv`), so the
 barrier is the only synchronisation with code of its own. Every ordered pair of cores has a line of shared memory, in
-which the first core counts for the second; ``threads.h`` tells how.
+which the first core counts for the second; ``thread_pool.h`` tells how.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ def line(rank: int, peer: int, cores: int) -> int:
     return LINE * (rank * cores + peer)
 
 
-def arguments(lines: int, tag: str, site: int, rank: int, peers: Iterable[int], cores: int) -> list[int]:
-    """The arguments of a barrier row of core ``rank``.
+def arguments(lines: int, tag: str, trap: int, rank: int, peers: Iterable[int], cores: int) -> list[int]:
+    """The arguments of a barrier of core ``rank``.
 
-    ``lines`` is the slot of the lines; cores that meet pass one ``tag``.
+    ``lines`` is the slot of the lines; cores that meet pass one ``tag``; ``trap`` is the id of its trap.
     """
     peers = list(peers)
-    args = [lines, zlib.crc32(tag.encode()), site, len(peers)]
+    args = [lines, zlib.crc32(tag.encode()), trap, len(peers)]
     for peer in peers:
         args += [line(rank, peer, cores), line(peer, rank, cores), peer]
     return args

@@ -50,15 +50,15 @@ void nki_set_floating_control(int64_t word);
 void nki_pause(void);                       // tells the processor that this thread waits
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Frames: what the routines of one worker get. Python writes them (frame.py), and a test compares the words.
+// Frames: what the routines of one thread get. Python writes them (frame.py), and a test compares the words.
 
-struct row;
-struct team;
+struct entry;
+struct thread_pool;
 
-struct status { // of one worker
-    int64_t site;    // of the trap, 0: none; minus the number of a loop, or ANYWHERE, if the launch was interrupted
+struct status { // of one thread
+    int64_t trap;    // its id, 0: none; minus the number of a loop, or ANYWHERE, if the launch was interrupted
     int64_t operand; // the number of the operand, DEADLOCK or INTERRUPTED
-    int64_t index;   // which is out of bounds, or the site at which the peer waits
+    int64_t index;   // which is out of bounds, or the trap id of the barrier at which the peer waits
     int64_t peer;
     int64_t countdown; // to the next look at the clock; below -PATIENCE it is due
     int64_t budget;    // polls between two looks at the clock
@@ -66,10 +66,10 @@ struct status { // of one worker
     int64_t asked;     // the last time that Python handled signals
 };
 
-struct control { // shared by all workers of a launch
+struct control { // shared by all threads of a launch
     shared gate;      // 0: wait, OPEN, or SHUT: the launch has failed before it began
     shared cancelled; // 1 once the launch is to stop
-    shared ended;     // workers that have ended
+    shared ended;     // cores that have ended
     shared kept;      // 1 once an exception is kept here
     object *exception[3];
     int64_t unused;
@@ -79,14 +79,14 @@ struct frame {
     char *arena;
     char *scratch;
     struct status *status;
-    const struct row *table;
+    const struct entry *table; // the dispatch table
     const int64_t *args;
-    int64_t worker;
+    int64_t rank; // of the core
     struct control *control;
-    struct team *team;   // that helps; 0: none does
-    int64_t threads;     // that may run the launch, the one that has launched included
-    char *helpers;       // the frame of the first helper
-    int64_t helper_step; // bytes from there to the next
+    struct thread_pool *pool; // that shares the regions; 0: none does
+    int64_t threads;          // that may run the launch, the one that has launched included
+    char *worker_frames;      // the frame of the first worker
+    int64_t worker_step;      // bytes from there to the next
 };
 
 enum { OPEN = 1, SHUT = 2 };
@@ -96,12 +96,12 @@ enum { DEADLOCK = -1, INTERRUPTED = -2 };
 // A routine runs partitions `first` to `last` - 1 of its instruction, which may have fewer.
 typedef void routine(struct frame *frame, const int64_t *args, int64_t first, int64_t last);
 
-struct row {
+struct entry { // of a dispatch table
     routine *run;
     int64_t first; // the index of its first argument
 };
 
-struct place { // as two arguments of a row
+struct place { // as two arguments of an entry
     int64_t slot;
     int64_t offset;
 };

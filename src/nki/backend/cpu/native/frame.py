@@ -1,12 +1,12 @@
-"""Frame: the pointer array that the routines of one worker get, and the memory of that worker in one launch.
+"""Frame: the pointer array that the routines of one thread get, and the memory of that thread in one launch.
 
 A block of memory holds the frame itself, the status, the arena and the scratch memory, in this order; so nothing that
 belongs to a launch is global. The first slots are the same in every frame, and ``frame.h`` has names for them;
 the slots of inputs, outputs, constants and of memory that cores share follow, then those of the floats that the launch
 passes.
 
-If a team helps (:mod:`nki.backend.cpu.native.team`), the frames of its helpers stand behind the scratch memory, each
-with status and scratch memory of its own; their other slots are those of the launch.
+If a thread pool helps (:mod:`nki.backend.cpu.native.thread_pool`), the frames of its workers stand behind the scratch
+memory, each with status and scratch memory of its own; their other slots are those of the launch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 ALIGN: Final = 64
 """Bytes of a cache line: frame, status, arena and scratch memory, and every block of the arena, begin at multiples."""
 
-ARENA, SCRATCH, STATUS, TABLE, ARGS, WORKER, CONTROL, TEAM, THREADS, HELPERS, HELPER_STEP = range(11)
+ARENA, SCRATCH, STATUS, TABLE, ARGS, RANK, CONTROL, POOL, THREADS, WORKER_FRAMES, WORKER_STEP = range(11)
 """The slots of every frame, as ``frame.h`` explains them."""
 FIRST_IO: Final = 11
 
@@ -41,7 +41,7 @@ def aligned(nbytes: int) -> int:
 
 
 class Frame:
-    """A block of at least ``nbytes`` for one worker; ``address`` is that of its first whole cache line.
+    """A block of at least ``nbytes`` for one thread; ``address`` is that of its first whole cache line.
 
     Routines get ``address``. The contents are undefined until :meth:`FrameLayout.write`.
     """
@@ -55,57 +55,46 @@ class Frame:
         self.address = block.ctypes.data + start
         self.nbytes = nbytes
         self.layout: FrameLayout | None = None
-        """The layout whose fixed slots it has, as for a launch on one worker alone."""
+        """The layout whose fixed slots it has, as for a launch on one thread."""
 
 
 class FrameLayout:
     """Byte offsets in the frames of one core, whose routines get ``pointers`` pointers behind the fixed slots, then
     ``floats`` doubles.
+
+    ``table`` and ``args`` are the addresses of the core's dispatch table and of its arguments.
     """
 
     def __init__(self, table: int, args: int, pointers: int, arena: int, scratch: int, floats: int = 0) -> None:
         words = WORD * (FIRST_IO + pointers + floats)
         self.table = table
-        """The address of the core's table; ``args`` is that of the arguments of its rows."""
         self.args = args
         self.status = words
         self.arena = aligned(words + STATUS_BYTES)
         self.scratch = self.arena + aligned(arena)
         self.nbytes = self.scratch + aligned(scratch)
-        self.helper = self.arena + aligned(scratch)
-        """Bytes of the frame of a helper, which has no arena."""
+        self.worker = self.arena + aligned(scratch)
+        """Bytes of the frame of a worker, which has no arena."""
         self._pack = Struct(f"={FIRST_IO + pointers}q{floats}d{STATUS_BYTES}x").pack_into
         self._pack_pointers = Struct(f"={pointers}q{floats}d{STATUS_BYTES}x").pack_into
 
     def write(
-        self,
-        frame: Frame,
-        worker: int,
-        pointers: Sequence[float],
-        control: int = 0,
-        team: int = 0,
-        threads: int = 1,
+        self, frame: Frame, pointers: Sequence[float], rank: int = 0, control: int = 0, pool: int = 0, threads: int = 1
     ) -> None:
-        """Write all slots of ``frame``, which has at least ``nbytes``, and clear its status.
+        """Write all slots of ``frame`` for core ``rank``, and clear its status.
 
-        ``pointers``: the addresses, then the floats.
-
-        ``control`` is the address of words that the launch's workers share; without, the frame has its own.
-        ``team`` is the address of the team that may help; the frame then has ``helper`` bytes more for each thread
-        beside the first.
+        ``pointers``: the addresses, then the floats. ``control`` is the address of words that the launch's cores share;
+        without, the frame has its own. ``pool`` is the address of the thread pool that may help; the frame then has
+        ``worker`` bytes more for each of the ``threads`` beside the first.
         """
+        if frame.layout is self and not control and not pool:
+            self._pack_pointers(frame.memory, WORD * FIRST_IO, *pointers)
+            return
+        is_alone = not control and not pool
         start, table, args = frame.address, self.table, self.args
         arena, scratch, status = start + self.arena, start + self.scratch, start + self.status
         control = control or status + STATUS_BYTES - CONTROL_BYTES
-        helpers = start + self.nbytes
-        slots = (arena, scratch, status, table, args, worker, control, team, threads, helpers, self.helper)
-        frame.layout = None
+        workers = start + self.nbytes
+        slots = (arena, scratch, status, table, args, rank, control, pool, threads, workers, self.worker)
         self._pack(frame.memory, 0, *slots, *pointers)
-
-    def write_alone(self, frame: Frame, pointers: Sequence[float]) -> None:
-        """:meth:`write` for a launch on one worker without a team, faster if ``frame`` had this layout before."""
-        if frame.layout is self:
-            self._pack_pointers(frame.memory, WORD * FIRST_IO, *pointers)
-        else:
-            self.write(frame, 0, pointers)
-            frame.layout = self
+        frame.layout = self if is_alone else None

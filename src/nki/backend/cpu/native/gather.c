@@ -1,5 +1,5 @@
-// Gather and scatter: rows before and after an instruction on indirect views (gather_scatter.py). They are apart from
-// runtime.c, since few kernels have such views.
+// Gather and scatter: entries before and after an instruction on indirect views (gather_scatter.py). They are apart
+// from runtime.c, since few kernels have such views.
 
 #include "frame.h"
 
@@ -8,7 +8,7 @@ struct offsets_arguments {
     int64_t down, right;           // bytes from partition to partition of the index, and from column to column
     int64_t groups, group, length; // groups, partitions in each, offsets of a group
     int64_t step, largest;         // bytes of an offset of 1, the largest legal offset
-    int64_t site, operand;         // for the error
+    int64_t trap, operand;         // for the error
     int64_t width;                 // bytes of an offset in the index: 1, 2, 4 or 8
 };
 
@@ -32,8 +32,8 @@ void nki_offsets(struct frame *frame, const int64_t *args, int64_t first, int64_
             int64_t row = number * look->group + i % look->group;
             int64_t offset = unsigned_word(index + row * look->down + i / look->group * look->right, look->width);
             bool is_legal = offset <= look->largest;
-            if (__builtin_expect(!is_legal, false) && status->site == 0) {
-                status->site = look->site;
+            if (__builtin_expect(!is_legal, false) && status->trap == 0) {
+                status->trap = look->trap;
                 status->operand = look->operand;
                 status->index = offset;
             }

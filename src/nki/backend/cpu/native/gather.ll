@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; b2a9adabaae6d24f60d02b96dcbef15126638caafe413e6a76a15bfd1bd82c4b
+; d48c6deb542e11035750c696360f86062a6f30aea04f0bdd5b17667df73037af
 
 define void @nki_offsets(ptr %0, ptr %1, i64 %2, i64 %3) {
   %5 = load i64, ptr %1, align 8

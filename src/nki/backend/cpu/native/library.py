@@ -1,7 +1,7 @@
-"""Native code that no kernel changes: the functions of ``runtime.c`` and ``gather.c``, at their addresses here.
+"""Native code that no kernel changes: the functions of the C files beside this one, at their addresses here.
 
-``tools/native_runtime.py`` makes ``runtime.ll`` and ``gather.ll`` out of the C text: LLVM IR, optimised already, that
-is the same on every machine; a file for each machine joins it. Each is loaded once in a process, as object code from
+``tools/native_runtime.py`` makes ``runtime.ll`` and others out of the C text: LLVM IR, optimised already, that is the
+same on every machine; a file for each machine joins it. Each is loaded once in a process, as object code from
 the user's cache if it is there. Functions of the C library and of Python are found by their names, so that the code
 holds in every process.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import platform
 import re
+import signal
 import time
 from collections.abc import Callable
 from functools import cache, partial
@@ -25,8 +26,6 @@ _MACHINES: Final = {"x86_64": "x86_64", "AMD64": "x86_64", "aarch64": "aarch64",
 """The file of each machine."""
 _DECLARED: Final = re.compile(r"^(?:declare [^@]*@|@)(?!llvm\.)(\w+)(?:\(.*| = external .*)\n", re.MULTILINE)
 _INSTEAD: Final = "with NKI_SIMULATOR=1 kernels run without it"
-_ENTRY: Final = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
-_CORE: Final = (*_ENTRY, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
 def text(file: str, machine: str) -> str:
@@ -58,45 +57,26 @@ def _addresses(file: str) -> dict[str, int]:
 def address(name: str, file: str = "runtime") -> int:
     """The address of the function ``nki_NAME`` of a C file.
 
-    Functions of rows get a frame, the arguments of the row, and the partitions from and to which they run.
+    Those that a dispatch table calls get a frame, the arguments of the entry, and the partitions from and to which they
+    run.
     """
     return _addresses(file)[f"nki_{name}"]
 
 
 def has_threads() -> bool:
-    """True if native code has threads on this machine."""
-    return platform.machine() in _MACHINES
+    """True if native code has threads here, which thread pools consist of."""
+    return platform.machine() in _MACHINES and hasattr(signal, "pthread_sigmask")
 
 
 @cache
-def run() -> Callable[[int, int, int, int], None]:
-    """``run(table, rows, args, frame)``: walk a table without the interpreter lock.
+def entry(name: str) -> Callable[..., int]:
+    """A function that enters native code without the interpreter lock, and walks a part of a frame's table.
 
-    Raises what signal handlers and callbacks raised meanwhile.
+    ``run(frame, entries)`` raises what signal handlers and callbacks raised meanwhile, and so does
+    ``lead(frame, first, entries, lines, cores)``, for the first of several cores: it opens the gate, and returns when
+    all cores have ended. ``follow``, with the same arguments, is for the others: it waits at the gate, walks, and
+    returns what the gate was; 0: it is neither open nor shut after a while.
     """
     # A prototype for functions that know Python: it keeps the lock, and raises the exception that they leave.
-    return ctypes.PYFUNCTYPE(None, *_ENTRY)(address("run"))
-
-
-@cache
-def run_with_team() -> Callable[[int, int, int, int], None]:
-    """Like :func:`run`, for a frame with a team, which helps unless it helps another launch."""
-    return ctypes.PYFUNCTYPE(None, *_ENTRY)(address("run_with_team"))
-
-
-@cache
-def lead() -> Callable[[int, int, int, int, int, int, int], None]:
-    """``lead(table, rows, args, frame, lines, rank, cores)``: like :func:`run` for the leader of several cores.
-
-    Opens the gate, and returns when all cores have ended.
-    """
-    return ctypes.PYFUNCTYPE(None, *_CORE)(address("lead"))
-
-
-@cache
-def follow() -> Callable[[int, int, int, int, int, int, int], int]:
-    """``follow(table, rows, args, frame, lines, rank, cores)``: wait at the gate, then walk; what the gate was.
-
-    0: it is neither open nor shut after a while. Raises nothing: the leader does.
-    """
-    return ctypes.PYFUNCTYPE(ctypes.c_int64, *_CORE)(address("follow"))
+    result = ctypes.c_int64 if name == "follow" else None
+    return ctypes.PYFUNCTYPE(result, ctypes.c_void_p, *[ctypes.c_int64] * (1 if name == "run" else 4))(address(name))

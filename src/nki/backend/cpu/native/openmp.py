@@ -1,13 +1,8 @@
 """Launches on the OpenMP threads of PyTorch.
 
 PyTorch's threads wait actively: after each of its operators they keep their cores busy for some milliseconds, and
-another team that wakes then gets no core. So a launch that PyTorch asks for runs in a parallel region of the very
-runtime that PyTorch computes with: the threads that wait are the ones that work.
-
-A launch is one parallel region. Its first thread, the one that launches, leads; the others help through a team's block
-of memory as helpers do (:mod:`nki.backend.cpu.native.team`), and return to the runtime when the leader ends. The
-runtime may give fewer threads than were asked for, or only the first, as it does inside another parallel region:
-nothing waits for a thread that never comes.
+another pool that wakes then gets no core. So a launch that PyTorch asks for runs in a parallel region of the very
+runtime that PyTorch computes with: the threads that wait are the ones that work (``runtime.c``).
 
 The runtime's functions are those of the libraries that the process has loaded already, for a second runtime would bring
 threads of its own. They come in as arguments, since they lie elsewhere in each process.
@@ -18,28 +13,17 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
-
-from nki.backend.cpu.native import library
-
-_LAUNCH: Final = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class OpenMP:
+class OpenMP(NamedTuple):
     """The addresses of two functions of a runtime: ``GOMP_parallel``, which the OpenMP runtimes of GCC, LLVM and Intel
     have, and ``omp_get_thread_num``.
     """
 
     parallel: int
     thread_number: int
-
-    def run(self, table: int, rows: int, args: int, frame: int) -> None:
-        """Like :func:`~nki.backend.cpu.native.library.run_with_team`, for a frame with a team without threads."""
-        _run()(table, rows, args, frame, self.parallel, self.thread_number)
 
 
 @cache
@@ -58,8 +42,3 @@ def of_torch() -> OpenMP | None:
             continue
         return OpenMP(*(int(ctypes.cast(function, ctypes.c_void_p).value or 0) for function in found))
     return None
-
-
-@cache
-def _run() -> Callable[[int, int, int, int, int, int], None]:
-    return ctypes.PYFUNCTYPE(None, *_LAUNCH)(library.address("run_on_openmp"))

@@ -1,6 +1,6 @@
 // Polls. Native code runs without the interpreter lock, so Python cannot handle a signal meanwhile. Loops and long
 // tables therefore poll: every few iterations they look at the clock, and twenty times a second they let Python handle
-// signals. What a handler raises, or a callback, is kept in the control words of the launch. Each worker stops at its
+// signals. What a handler raises, or a callback, is kept in the control words of the launch. Each thread stops at its
 // next poll; when all of them have, the function that has entered native code raises it.
 
 enum { PATIENCE = 32 };                    // polls of a launch before the first look: the countdown begins at 0
@@ -18,10 +18,10 @@ static bool is_cancelled(struct frame *frame) {
     return atomic_load_explicit(&frame->control->cancelled, memory_order_relaxed);
 }
 
-// Let this worker stop, unless it has failed already.
+// Let this thread stop, unless it has failed already.
 static void stop(struct frame *frame, int64_t loop) {
-    if (frame->status->site == 0) {
-        frame->status->site = -loop;
+    if (frame->status->trap == 0) {
+        frame->status->trap = -loop;
         frame->status->operand = INTERRUPTED;
     }
 }
@@ -36,7 +36,7 @@ static void keep_exception(struct control *control) {
     atomic_store(&control->cancelled, 1);
 }
 
-// Raise the exception that the launch keeps, if any; with the lock held, all workers having ended.
+// Raise the exception that the launch keeps, if any; with the lock held, all threads having ended.
 static void raise_kept(struct control *control) {
     object **kept = control->exception;
     if (atomic_load(&control->kept))

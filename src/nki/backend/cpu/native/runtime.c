@@ -1,5 +1,5 @@
-// Native code that no kernel changes: the walk over a table of rows, loops and regions, teams of threads, barriers,
-// the look for signals, entry into native code, and calls of Python objects.
+// Native code that no kernel changes: the walk over a dispatch table, loops and regions, thread pools, barriers, the
+// look for signals, entry into native code, and calls of Python objects.
 //
 // Users have no compiler: tools/native_runtime.py makes runtime.ll out of this file, LLVM IR for every machine, and
 // library.py loads that. So this includes no header of a system, calls functions of the C library, of Python and of XLA
@@ -7,20 +7,13 @@
 
 #include "frame.h"
 #include "polls.h"
-#include "rows.h"
-#include "threads.h"
+#include "dispatch.h"
+#include "thread_pool.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Entry into native code: functions that release the interpreter lock, walk a table, and raise what signal handlers and
-// callbacks raised meanwhile. While a table is walked, floating point has its default environment: XLA and PyTorch may
-// have told the thread to flush subnormals to zero, and a kernel's bits must not depend on that.
-
-struct entry {
-    const struct row *table;
-    int64_t rows;
-    const int64_t *args;
-    struct frame *frame;
-};
+// Entry into native code: functions that release the interpreter lock, walk entries of a frame's table, and raise what
+// signal handlers and callbacks raised meanwhile. While a table is walked, floating point has its default environment:
+// XLA and PyTorch may have told the thread to flush subnormals to zero, and a kernel's bits must not depend on that.
 
 // Begin with the default environment; what end_default takes.
 static int64_t begin_default(void) {
@@ -35,40 +28,61 @@ static void end_default(int64_t before) {
         nki_set_floating_control(before);
 }
 
-static void walk_entry(const struct entry *entry) {
+static void walk_in_default(struct frame *frame, int64_t first, int64_t entries) {
     int64_t before = begin_default();
-    walk(entry->table, entry->rows, entry->args, entry->frame);
+    walk(frame, first, entries);
     end_default(before);
 }
 
-void nki_run(const struct row *table, int64_t rows, const int64_t *args, struct frame *frame) {
+// A launch on the threads of PyTorch (openmp.py) is one parallel region of OpenMP. Its first thread leads; the others
+// are workers of the pool, and return to the runtime when the leader ends. The runtime may give fewer threads than it
+// was asked for, or only the first: nothing waits for a thread that never comes.
+
+struct launch {
+    struct frame *frame;
+    int64_t entries;
+};
+
+static void run_member(void *argument) {
+    const struct launch *launch = argument;
+    struct thread_pool *pool = launch->frame->pool;
+    int index = pool->thread_number();
+    if (index == 0) {
+        walk_in_default(launch->frame, 0, launch->entries);
+        nki_stop_pool(pool);
+        return;
+    }
+    int64_t before = begin_default();
+    work(pool, index);
+    end_default(before);
+}
+
+// Walk the first entries with the pool of the frame, unless that helps another launch.
+void nki_run(struct frame *frame, int64_t entries) {
     void *state = PyEval_SaveThread();
-    walk_entry(&(struct entry){table, rows, args, frame});
+    borrow_pool(frame); // no Python code, which a signal could interrupt, runs between this and the end
+    struct thread_pool *pool = frame->pool;
+    if (pool && pool->parallel) {
+        atomic_store(&pool->stop, 0);
+        pool->parallel(run_member, &(struct launch){frame, entries}, (uint32_t)frame->threads, 0);
+    } else {
+        walk_in_default(frame, 0, entries);
+    }
+    return_pool(frame);
     PyEval_RestoreThread(state);
     raise_kept(frame->control);
 }
 
-// For a frame with a team, which helps unless it helps another launch.
-void nki_run_with_team(const struct row *table, int64_t rows, const int64_t *args, struct frame *frame) {
-    void *state = PyEval_SaveThread();
-    begin_team(frame); // no Python code, which a signal could interrupt, runs between this and the end
-    walk_entry(&(struct entry){table, rows, args, frame});
-    end_team(frame);
-    PyEval_RestoreThread(state);
-    raise_kept(frame->control);
-}
+// Cores of a launch on several wait at a gate until the first one, their leader, has entered native code; from there on
+// no Python code of the launch runs, which a signal could interrupt, before all cores have ended.
 
-// Workers of a launch on several cores wait at a gate until its leader has entered native code; from there on no Python
-// code of the launch runs, which a signal could interrupt, before all workers have ended.
-
-// For the leader of several cores: open the gate, and return when all have ended.
-void nki_lead(const struct row *table, int64_t rows, const int64_t *args, struct frame *frame, struct line *lines,
-              int64_t rank, int64_t cores) {
+// For the leader: open the gate, and return when all have ended.
+void nki_lead(struct frame *frame, int64_t first, int64_t entries, struct line *lines, int64_t cores) {
     struct control *control = frame->control;
     void *state = PyEval_SaveThread();
     atomic_store(&control->gate, OPEN);
-    walk_entry(&(struct entry){table, rows, args, frame});
-    end_core(lines, rank, cores);
+    walk_in_default(frame, first, entries);
+    end_core(lines, frame->rank, cores);
     for (int64_t looks = 1; atomic_load_explicit(&control->ended, memory_order_acquire) < cores - 1; looks++)
         if (wait_after(looks))
             poll_now(frame, -ANYWHERE);
@@ -76,12 +90,11 @@ void nki_lead(const struct row *table, int64_t rows, const int64_t *args, struct
     raise_kept(control);
 }
 
-enum { GATE_PATIENCE = 100000000 }; // nanoseconds after which a worker asks whether its launch still exists
+enum { GATE_PATIENCE = 100000000 }; // nanoseconds after which a core asks whether its launch still exists
 
 // For the other cores: wait at the gate, then walk; what the gate was, 0 if it is neither open nor shut after a while.
 // Raises nothing: the leader does.
-int64_t nki_follow(const struct row *table, int64_t rows, const int64_t *args, struct frame *frame, struct line *lines,
-                   int64_t rank, int64_t cores) {
+int64_t nki_follow(struct frame *frame, int64_t first, int64_t entries, struct line *lines, int64_t cores) {
     struct control *control = frame->control;
     void *state = PyEval_SaveThread();
     int64_t deadline = nanoseconds() + GATE_PATIENCE, gate;
@@ -89,53 +102,12 @@ int64_t nki_follow(const struct row *table, int64_t rows, const int64_t *args, s
         if (wait_after(looks) && nanoseconds() > deadline)
             break;
     if (gate == OPEN) {
-        walk_entry(&(struct entry){table, rows, args, frame});
-        end_core(lines, rank, cores);
+        walk_in_default(frame, first, entries);
+        end_core(lines, frame->rank, cores);
         atomic_fetch_add(&control->ended, 1); // the leader may free all memory now
     }
     PyEval_RestoreThread(state);
     return gate;
-}
-
-// One parallel region of OpenMP (openmp.py). Its first thread leads; the others help through a team's block of memory
-// as helpers do, and return to the runtime when the leader ends. The runtime may give fewer threads than it was asked
-// for, or only the first: nothing waits for a thread that never comes.
-
-struct parallel {
-    struct entry entry;
-    int (*thread_number)(void);
-};
-
-static void run_member(void *argument) {
-    const struct parallel *parallel = argument;
-    struct team *team = parallel->entry.frame->team;
-    int index = parallel->thread_number();
-    if (index == 0) {
-        walk_entry(&parallel->entry);
-        nki_stop_team(team);
-        return;
-    }
-    int64_t before = begin_default();
-    help(team, index);
-    end_default(before);
-}
-
-// `parallel` is GOMP_parallel and `thread_number` omp_get_thread_num, which lie elsewhere in each process.
-void nki_run_on_openmp(const struct row *table, int64_t rows, const int64_t *args, struct frame *frame,
-                       void (*parallel)(void (*member)(void *), void *argument, uint32_t threads, uint32_t flags),
-                       int (*thread_number)(void)) {
-    struct parallel region = {{table, rows, args, frame}, thread_number};
-    void *state = PyEval_SaveThread();
-    begin_team(frame);
-    if (frame->team) {
-        atomic_store(&frame->team->stop, 0);
-        parallel(run_member, &region, (uint32_t)frame->threads, 0);
-    } else {
-        walk_entry(&region.entry);
-    }
-    end_team(frame);
-    PyEval_RestoreThread(state);
-    raise_kept(frame->control);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -1,12 +1,11 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; b2a9adabaae6d24f60d02b96dcbef15126638caafe413e6a76a15bfd1bd82c4b
+; d48c6deb542e11035750c696360f86062a6f30aea04f0bdd5b17667df73037af
 
-%struct.row = type { ptr, i64 }
 %struct.peer = type { i64, i64, i64 }
 %struct.record = type { i64, i64 }
-%struct.entry = type { ptr, i64, ptr, ptr }
+%struct.entry = type { ptr, i64 }
+%struct.launch = type { ptr, i64 }
 %struct.line = type { i64, i64, [2 x %struct.record], [2 x i64] }
-%struct.parallel = type { %struct.entry, ptr }
 
 @nki_monotonic_clock = external constant i32, align 4
 @nki_floating_default = external constant i64, align 8
@@ -41,76 +40,71 @@ define void @nki_for(ptr %0, ptr %1, i64 %2, i64 %3) {
   %30 = getelementptr inbounds i8, ptr %29, i64 %27
   %31 = load i32, ptr %30, align 4
   %32 = icmp slt i32 %31, %18
-  br i1 %32, label %33, label %68
+  br i1 %32, label %33, label %63
 
 33:
   %34 = sext i32 %31 to i64
   %35 = getelementptr inbounds i8, ptr %1, i64 56
-  %36 = getelementptr inbounds i8, ptr %0, i64 24
-  %37 = getelementptr inbounds i8, ptr %1, i64 64
-  %38 = getelementptr inbounds i8, ptr %0, i64 32
-  %39 = getelementptr inbounds i8, ptr %1, i64 72
-  %40 = getelementptr inbounds i8, ptr %1, i64 48
-  br label %41
+  %36 = getelementptr inbounds i8, ptr %1, i64 64
+  %37 = getelementptr inbounds i8, ptr %1, i64 72
+  %38 = getelementptr inbounds i8, ptr %1, i64 48
+  br label %39
 
-41:
-  %42 = phi i64 [ %34, %33 ], [ %66, %64 ]
-  %43 = phi i64 [ %23, %33 ], [ %61, %64 ]
-  %44 = trunc i64 %42 to i32
-  store i32 %44, ptr %10, align 4
-  %45 = load ptr, ptr %36, align 8
-  %46 = load i64, ptr %35, align 8
-  %47 = getelementptr inbounds %struct.row, ptr %45, i64 %46
-  %48 = load i64, ptr %37, align 8
-  %49 = load ptr, ptr %38, align 8
-  tail call fastcc void @walk(ptr %47, i64 %48, ptr %49, ptr %0)
-  %50 = add i64 %43, -1
-  %51 = icmp slt i64 %50, -32
-  br i1 %51, label %54, label %52
+39:
+  %40 = phi i64 [ %34, %33 ], [ %61, %59 ]
+  %41 = phi i64 [ %23, %33 ], [ %56, %59 ]
+  %42 = trunc i64 %40 to i32
+  store i32 %42, ptr %10, align 4
+  %43 = load i64, ptr %35, align 8
+  %44 = load i64, ptr %36, align 8
+  tail call fastcc void @walk(ptr %0, i64 %43, i64 %44)
+  %45 = add i64 %41, -1
+  %46 = icmp slt i64 %45, -32
+  br i1 %46, label %49, label %47
 
-52:
-  %53 = load ptr, ptr %20, align 8
-  br label %59
+47:
+  %48 = load ptr, ptr %20, align 8
+  br label %54
+
+49:
+  %50 = load i64, ptr %37, align 8
+  tail call fastcc void @poll_now(ptr %0, i64 %50)
+  %51 = load ptr, ptr %20, align 8
+  %52 = getelementptr inbounds i8, ptr %51, i64 32
+  %53 = load i64, ptr %52, align 8
+  br label %54
 
 54:
-  %55 = load i64, ptr %39, align 8
-  tail call fastcc void @poll_now(ptr %0, i64 %55)
-  %56 = load ptr, ptr %20, align 8
-  %57 = getelementptr inbounds i8, ptr %56, i64 32
-  %58 = load i64, ptr %57, align 8
-  br label %59
+  %55 = phi ptr [ %51, %49 ], [ %48, %47 ]
+  %56 = phi i64 [ %53, %49 ], [ %45, %47 ]
+  %57 = load i64, ptr %55, align 8
+  %58 = icmp eq i64 %57, 0
+  br i1 %58, label %59, label %63
 
 59:
-  %60 = phi ptr [ %56, %54 ], [ %53, %52 ]
-  %61 = phi i64 [ %58, %54 ], [ %50, %52 ]
-  %62 = load i64, ptr %60, align 8
-  %63 = icmp eq i64 %62, 0
-  br i1 %63, label %64, label %68
+  %60 = load i64, ptr %38, align 8
+  %61 = add i64 %60, %40
+  %62 = icmp slt i64 %61, %19
+  br i1 %62, label %39, label %63
 
-64:
-  %65 = load i64, ptr %40, align 8
-  %66 = add i64 %65, %42
-  %67 = icmp slt i64 %66, %19
-  br i1 %67, label %41, label %68
+63:
+  %64 = phi ptr [ %21, %4 ], [ %55, %54 ], [ %55, %59 ]
+  %65 = phi i64 [ %23, %4 ], [ %56, %54 ], [ %56, %59 ]
+  %66 = getelementptr inbounds i8, ptr %64, i64 32
+  store i64 %65, ptr %66, align 8
+  %67 = load ptr, ptr %20, align 8
+  %68 = load i64, ptr %67, align 8
+  %69 = icmp eq i64 %68, -4611686018427387904
+  br i1 %69, label %70, label %74
 
-68:
-  %69 = phi ptr [ %21, %4 ], [ %60, %59 ], [ %60, %64 ]
-  %70 = phi i64 [ %23, %4 ], [ %61, %59 ], [ %61, %64 ]
-  %71 = getelementptr inbounds i8, ptr %69, i64 32
-  store i64 %70, ptr %71, align 8
-  %72 = load ptr, ptr %20, align 8
-  %73 = load i64, ptr %72, align 8
-  %74 = icmp eq i64 %73, -4611686018427387904
-  br i1 %74, label %75, label %79
+70:
+  %71 = getelementptr inbounds i8, ptr %1, i64 72
+  %72 = load i64, ptr %71, align 8
+  %73 = sub i64 0, %72
+  store i64 %73, ptr %67, align 8
+  br label %74
 
-75:
-  %76 = getelementptr inbounds i8, ptr %1, i64 72
-  %77 = load i64, ptr %76, align 8
-  %78 = sub i64 0, %77
-  store i64 %78, ptr %72, align 8
-  br label %79
-
-79:
+74:
   ret void
 }
 
@@ -126,70 +120,65 @@ define void @nki_while(ptr %0, ptr %1, i64 %2, i64 %3) {
   %13 = getelementptr inbounds i8, ptr %12, i64 32
   %14 = load i64, ptr %13, align 8
   %15 = getelementptr inbounds i8, ptr %1, i64 16
-  %16 = getelementptr inbounds i8, ptr %0, i64 24
-  %17 = getelementptr inbounds i8, ptr %1, i64 24
-  %18 = getelementptr inbounds i8, ptr %0, i64 32
-  %19 = getelementptr inbounds i8, ptr %1, i64 32
-  %20 = load i32, ptr %10, align 4
-  %21 = icmp eq i32 %20, 0
-  br i1 %21, label %47, label %25
+  %16 = getelementptr inbounds i8, ptr %1, i64 24
+  %17 = getelementptr inbounds i8, ptr %1, i64 32
+  %18 = load i32, ptr %10, align 4
+  %19 = icmp eq i32 %18, 0
+  br i1 %19, label %42, label %23
 
-22:
-  %23 = load i32, ptr %10, align 4
-  %24 = icmp eq i32 %23, 0
-  br i1 %24, label %47, label %25
+20:
+  %21 = load i32, ptr %10, align 4
+  %22 = icmp eq i32 %21, 0
+  br i1 %22, label %42, label %23
 
-25:
-  %26 = phi i64 [ %43, %22 ], [ %14, %4 ]
-  %27 = load ptr, ptr %16, align 8
-  %28 = load i64, ptr %15, align 8
-  %29 = getelementptr inbounds %struct.row, ptr %27, i64 %28
-  %30 = load i64, ptr %17, align 8
-  %31 = load ptr, ptr %18, align 8
-  tail call fastcc void @walk(ptr %29, i64 %30, ptr %31, ptr %0)
-  %32 = add i64 %26, -1
-  %33 = icmp slt i64 %32, -32
-  br i1 %33, label %36, label %34
+23:
+  %24 = phi i64 [ %38, %20 ], [ %14, %4 ]
+  %25 = load i64, ptr %15, align 8
+  %26 = load i64, ptr %16, align 8
+  tail call fastcc void @walk(ptr %0, i64 %25, i64 %26)
+  %27 = add i64 %24, -1
+  %28 = icmp slt i64 %27, -32
+  br i1 %28, label %31, label %29
 
-34:
-  %35 = load ptr, ptr %11, align 8
-  br label %41
+29:
+  %30 = load ptr, ptr %11, align 8
+  br label %36
+
+31:
+  %32 = load i64, ptr %17, align 8
+  tail call fastcc void @poll_now(ptr %0, i64 %32)
+  %33 = load ptr, ptr %11, align 8
+  %34 = getelementptr inbounds i8, ptr %33, i64 32
+  %35 = load i64, ptr %34, align 8
+  br label %36
 
 36:
-  %37 = load i64, ptr %19, align 8
-  tail call fastcc void @poll_now(ptr %0, i64 %37)
-  %38 = load ptr, ptr %11, align 8
-  %39 = getelementptr inbounds i8, ptr %38, i64 32
-  %40 = load i64, ptr %39, align 8
-  br label %41
+  %37 = phi ptr [ %33, %31 ], [ %30, %29 ]
+  %38 = phi i64 [ %35, %31 ], [ %27, %29 ]
+  %39 = load i64, ptr %37, align 8
+  %40 = icmp eq i64 %39, 0
+  br i1 %40, label %20, label %41
 
 41:
-  %42 = phi ptr [ %38, %36 ], [ %35, %34 ]
-  %43 = phi i64 [ %40, %36 ], [ %32, %34 ]
-  %44 = load i64, ptr %42, align 8
-  %45 = icmp eq i64 %44, 0
-  br i1 %45, label %22, label %46
+  br label %42
 
-46:
-  br label %47
+42:
+  %43 = phi ptr [ %12, %4 ], [ %37, %41 ], [ %37, %20 ]
+  %44 = phi i64 [ %14, %4 ], [ %38, %41 ], [ %38, %20 ]
+  %45 = getelementptr inbounds i8, ptr %43, i64 32
+  store i64 %44, ptr %45, align 8
+  %46 = load ptr, ptr %11, align 8
+  %47 = load i64, ptr %46, align 8
+  %48 = icmp eq i64 %47, -4611686018427387904
+  br i1 %48, label %49, label %52
 
-47:
-  %48 = phi ptr [ %12, %4 ], [ %42, %46 ], [ %42, %22 ]
-  %49 = phi i64 [ %14, %4 ], [ %43, %46 ], [ %43, %22 ]
-  %50 = getelementptr inbounds i8, ptr %48, i64 32
-  store i64 %49, ptr %50, align 8
-  %51 = load ptr, ptr %11, align 8
-  %52 = load i64, ptr %51, align 8
-  %53 = icmp eq i64 %52, -4611686018427387904
-  br i1 %53, label %54, label %57
+49:
+  %50 = load i64, ptr %17, align 8
+  %51 = sub i64 0, %50
+  store i64 %51, ptr %46, align 8
+  br label %52
 
-54:
-  %55 = load i64, ptr %19, align 8
-  %56 = sub i64 0, %55
-  store i64 %56, ptr %51, align 8
-  br label %57
-
-57:
+52:
   ret void
 }
 
@@ -328,188 +317,196 @@ define void @nki_barrier(ptr %0, ptr %1, i64 %2, i64 %3) {
   %9 = load ptr, ptr %8, align 8
   %10 = load i64, ptr %9, align 8
   %11 = icmp eq i64 %10, 0
-  br i1 %11, label %12, label %114
+  br i1 %11, label %12, label %117
 
 12:
   %13 = getelementptr inbounds i8, ptr %1, i64 24
   %14 = load i64, ptr %13, align 8
   %15 = icmp sgt i64 %14, 0
-  br i1 %15, label %16, label %114
+  br i1 %15, label %16, label %117
 
 16:
   %17 = getelementptr inbounds i8, ptr %1, i64 32
   %18 = getelementptr inbounds i8, ptr %1, i64 8
-  br label %24
+  %19 = getelementptr inbounds i8, ptr %1, i64 16
+  br label %25
 
-19:
-  %20 = icmp sgt i64 %36, 0
-  br i1 %20, label %21, label %114
+20:
+  %21 = icmp sgt i64 %39, 0
+  br i1 %21, label %22, label %117
 
-21:
-  %22 = getelementptr inbounds i8, ptr %1, i64 32
-  %23 = getelementptr inbounds i8, ptr %1, i64 8
-  br label %42
+22:
+  %23 = getelementptr inbounds i8, ptr %1, i64 32
+  %24 = getelementptr inbounds i8, ptr %1, i64 8
+  br label %45
 
-24:
-  %25 = phi i64 [ 0, %16 ], [ %35, %24 ]
-  %26 = getelementptr inbounds %struct.peer, ptr %17, i64 %25
-  %27 = load i64, ptr %26, align 8
-  %28 = getelementptr inbounds i8, ptr %7, i64 %27
-  %29 = load atomic i64, ptr %28 monotonic, align 8
-  %30 = add i64 %29, 1
-  %31 = getelementptr inbounds i8, ptr %28, i64 16
-  %32 = and i64 %30, 1
-  %33 = getelementptr inbounds %struct.record, ptr %31, i64 %32
-  %34 = load <2 x i64>, ptr %18, align 8
-  store <2 x i64> %34, ptr %33, align 8
-  store atomic i64 %30, ptr %28 release, align 8
-  %35 = add i64 %25, 1
-  %36 = load i64, ptr %13, align 8
-  %37 = icmp slt i64 %35, %36
-  br i1 %37, label %24, label %19
+25:
+  %26 = phi i64 [ 0, %16 ], [ %38, %25 ]
+  %27 = getelementptr inbounds %struct.peer, ptr %17, i64 %26
+  %28 = load i64, ptr %27, align 8
+  %29 = getelementptr inbounds i8, ptr %7, i64 %28
+  %30 = load atomic i64, ptr %29 monotonic, align 8
+  %31 = add i64 %30, 1
+  %32 = getelementptr inbounds i8, ptr %29, i64 16
+  %33 = and i64 %31, 1
+  %34 = getelementptr inbounds %struct.record, ptr %32, i64 %33
+  %35 = load i64, ptr %18, align 8
+  %36 = load i64, ptr %19, align 8
+  store i64 %35, ptr %34, align 8
+  %37 = getelementptr inbounds i8, ptr %34, i64 8
+  store i64 %36, ptr %37, align 8
+  store atomic i64 %31, ptr %29 release, align 8
+  %38 = add i64 %26, 1
+  %39 = load i64, ptr %13, align 8
+  %40 = icmp slt i64 %38, %39
+  br i1 %40, label %25, label %20
 
-38:
-  %39 = add i64 %43, 1
-  %40 = load i64, ptr %13, align 8
-  %41 = icmp slt i64 %39, %40
-  br i1 %41, label %42, label %114
+41:
+  %42 = add i64 %46, 1
+  %43 = load i64, ptr %13, align 8
+  %44 = icmp slt i64 %42, %43
+  br i1 %44, label %45, label %117
 
-42:
-  %43 = phi i64 [ 0, %21 ], [ %39, %38 ]
-  %44 = getelementptr inbounds %struct.peer, ptr %22, i64 %43
-  %45 = load i64, ptr %44, align 8
-  %46 = getelementptr inbounds i8, ptr %7, i64 %45
-  %47 = getelementptr inbounds i8, ptr %44, i64 8
+45:
+  %46 = phi i64 [ 0, %22 ], [ %42, %41 ]
+  %47 = getelementptr inbounds %struct.peer, ptr %23, i64 %46
   %48 = load i64, ptr %47, align 8
   %49 = getelementptr inbounds i8, ptr %7, i64 %48
-  %50 = load atomic i64, ptr %46 monotonic, align 8
-  %51 = load atomic i64, ptr %49 acquire, align 8
-  %52 = icmp slt i64 %51, %50
-  br i1 %52, label %53, label %70
+  %50 = getelementptr inbounds i8, ptr %47, i64 8
+  %51 = load i64, ptr %50, align 8
+  %52 = getelementptr inbounds i8, ptr %7, i64 %51
+  %53 = load atomic i64, ptr %49 monotonic, align 8
+  %54 = load atomic i64, ptr %52 acquire, align 8
+  %55 = icmp slt i64 %54, %53
+  br i1 %55, label %56, label %73
 
-53:
-  %54 = getelementptr inbounds i8, ptr %49, i64 8
-  br label %55
+56:
+  %57 = getelementptr inbounds i8, ptr %52, i64 8
+  br label %58
 
-55:
-  %56 = phi i64 [ 0, %53 ], [ %67, %66 ]
-  %57 = load atomic i64, ptr %54 acquire, align 8
-  %58 = icmp eq i64 %57, 0
-  br i1 %58, label %59, label %74
+58:
+  %59 = phi i64 [ 0, %56 ], [ %70, %69 ]
+  %60 = load atomic i64, ptr %57 acquire, align 8
+  %61 = icmp eq i64 %60, 0
+  br i1 %61, label %62, label %77
 
-59:
-  %60 = icmp sgt i64 %56, 2000
-  br i1 %60, label %61, label %66
+62:
+  %63 = icmp sgt i64 %59, 2000
+  br i1 %63, label %64, label %69
 
-61:
-  %62 = tail call i32 @sched_yield()
+64:
+  %65 = tail call i32 @sched_yield()
   tail call fastcc void @poll_now(ptr %0, i64 4611686018427387904)
-  %63 = load ptr, ptr %8, align 8
-  %64 = load i64, ptr %63, align 8
-  %65 = icmp eq i64 %64, 0
-  br i1 %65, label %66, label %95
+  %66 = load ptr, ptr %8, align 8
+  %67 = load i64, ptr %66, align 8
+  %68 = icmp eq i64 %67, 0
+  br i1 %68, label %69, label %98
 
-66:
-  %67 = add i64 %56, 1
-  %68 = load atomic i64, ptr %49 acquire, align 8
-  %69 = icmp slt i64 %68, %50
-  br i1 %69, label %55, label %70
+69:
+  %70 = add i64 %59, 1
+  %71 = load atomic i64, ptr %52 acquire, align 8
+  %72 = icmp slt i64 %71, %53
+  br i1 %72, label %58, label %73
 
-70:
-  %71 = getelementptr inbounds i8, ptr %49, i64 16
-  %72 = and i64 %50, 1
-  %73 = getelementptr inbounds %struct.record, ptr %71, i64 %72
-  br label %80
+73:
+  %74 = getelementptr inbounds i8, ptr %52, i64 16
+  %75 = and i64 %53, 1
+  %76 = getelementptr inbounds %struct.record, ptr %74, i64 %75
+  br label %83
 
-74:
-  %75 = load atomic i64, ptr %49 acquire, align 8
-  %76 = icmp slt i64 %75, %50
-  %77 = getelementptr inbounds i8, ptr %49, i64 16
-  %78 = and i64 %50, 1
-  %79 = getelementptr inbounds %struct.record, ptr %77, i64 %78
-  br i1 %76, label %88, label %80
+77:
+  %78 = load atomic i64, ptr %52 acquire, align 8
+  %79 = icmp slt i64 %78, %53
+  %80 = getelementptr inbounds i8, ptr %52, i64 16
+  %81 = and i64 %53, 1
+  %82 = getelementptr inbounds %struct.record, ptr %80, i64 %81
+  br i1 %79, label %91, label %83
 
-80:
-  %81 = phi ptr [ %73, %70 ], [ %79, %74 ]
-  %82 = load i64, ptr %81, align 8
-  %83 = load i64, ptr %23, align 8
-  %84 = icmp eq i64 %82, %83
-  br i1 %84, label %38, label %85
-
-85:
-  %86 = load i64, ptr %9, align 8
-  %87 = icmp eq i64 %86, 0
-  br i1 %87, label %102, label %114
+83:
+  %84 = phi ptr [ %76, %73 ], [ %82, %77 ]
+  %85 = load i64, ptr %84, align 8
+  %86 = load i64, ptr %24, align 8
+  %87 = icmp eq i64 %85, %86
+  br i1 %87, label %41, label %88
 
 88:
   %89 = load i64, ptr %9, align 8
   %90 = icmp eq i64 %89, 0
-  br i1 %90, label %91, label %114
+  br i1 %90, label %105, label %117
 
 91:
-  %92 = getelementptr inbounds i8, ptr %1, i64 16
-  %93 = load i64, ptr %92, align 8
-  store i64 %93, ptr %9, align 8
-  %94 = getelementptr inbounds i8, ptr %9, i64 8
-  store i64 -1, ptr %94, align 8
-  br label %108
+  %92 = load i64, ptr %9, align 8
+  %93 = icmp eq i64 %92, 0
+  br i1 %93, label %94, label %117
 
-95:
-  %96 = load i64, ptr %9, align 8
-  %97 = icmp eq i64 %96, 0
-  br i1 %97, label %98, label %114
+94:
+  %95 = getelementptr inbounds i8, ptr %1, i64 16
+  %96 = load i64, ptr %95, align 8
+  store i64 %96, ptr %9, align 8
+  %97 = getelementptr inbounds i8, ptr %9, i64 8
+  store i64 -1, ptr %97, align 8
+  br label %111
 
 98:
-  %99 = getelementptr inbounds i8, ptr %1, i64 16
-  %100 = load i64, ptr %99, align 8
-  store i64 %100, ptr %9, align 8
-  %101 = getelementptr inbounds i8, ptr %9, i64 8
-  store i64 -1, ptr %101, align 8
-  br label %108
+  %99 = load i64, ptr %9, align 8
+  %100 = icmp eq i64 %99, 0
+  br i1 %100, label %101, label %117
 
-102:
-  %103 = getelementptr inbounds i8, ptr %1, i64 16
-  %104 = load i64, ptr %103, align 8
-  store i64 %104, ptr %9, align 8
-  %105 = getelementptr inbounds i8, ptr %9, i64 8
-  store i64 -1, ptr %105, align 8
-  %106 = getelementptr inbounds i8, ptr %81, i64 8
+101:
+  %102 = getelementptr inbounds i8, ptr %1, i64 16
+  %103 = load i64, ptr %102, align 8
+  store i64 %103, ptr %9, align 8
+  %104 = getelementptr inbounds i8, ptr %9, i64 8
+  store i64 -1, ptr %104, align 8
+  br label %111
+
+105:
+  %106 = getelementptr inbounds i8, ptr %1, i64 16
   %107 = load i64, ptr %106, align 8
-  br label %108
+  store i64 %107, ptr %9, align 8
+  %108 = getelementptr inbounds i8, ptr %9, i64 8
+  store i64 -1, ptr %108, align 8
+  %109 = getelementptr inbounds i8, ptr %84, i64 8
+  %110 = load i64, ptr %109, align 8
+  br label %111
 
-108:
-  %109 = phi i64 [ %107, %102 ], [ 0, %91 ], [ 0, %98 ]
-  %110 = getelementptr inbounds i8, ptr %9, i64 16
-  store i64 %109, ptr %110, align 8
-  %111 = getelementptr inbounds i8, ptr %44, i64 16
-  %112 = load i64, ptr %111, align 8
-  %113 = getelementptr inbounds i8, ptr %9, i64 24
+111:
+  %112 = phi i64 [ %110, %105 ], [ 0, %94 ], [ 0, %101 ]
+  %113 = getelementptr inbounds i8, ptr %9, i64 16
   store i64 %112, ptr %113, align 8
-  br label %114
+  %114 = getelementptr inbounds i8, ptr %47, i64 16
+  %115 = load i64, ptr %114, align 8
+  %116 = getelementptr inbounds i8, ptr %9, i64 24
+  store i64 %115, ptr %116, align 8
+  br label %117
 
-114:
+117:
   ret void
 }
 
-define ptr @nki_new_team() {
-  %1 = tail call ptr @calloc(i64 1, i64 640)
-  %2 = icmp eq ptr %1, null
-  br i1 %2, label %12, label %3
+define ptr @nki_new_pool(ptr %0, ptr %1) {
+  %3 = tail call ptr @calloc(i64 1, i64 704)
+  %4 = icmp eq ptr %3, null
+  br i1 %4, label %16, label %5
 
-3:
-  %4 = ptrtoint ptr %1 to i64
-  %5 = sub i64 0, %4
-  %6 = and i64 %5, 63
-  %7 = getelementptr inbounds i8, ptr %1, i64 %6
-  %8 = getelementptr inbounds i8, ptr %7, i64 320
-  %9 = tail call i32 @pthread_mutex_init(ptr %8, ptr null)
-  %10 = getelementptr inbounds i8, ptr %7, i64 448
-  %11 = tail call i32 @pthread_cond_init(ptr %10, ptr null)
-  br label %12
+5:
+  %6 = ptrtoint ptr %3 to i64
+  %7 = sub i64 0, %6
+  %8 = and i64 %7, 63
+  %9 = getelementptr inbounds i8, ptr %3, i64 %8
+  %10 = getelementptr inbounds i8, ptr %9, i64 320
+  store ptr %0, ptr %10, align 64
+  %11 = getelementptr inbounds i8, ptr %9, i64 328
+  store ptr %1, ptr %11, align 8
+  %12 = getelementptr inbounds i8, ptr %9, i64 384
+  %13 = tail call i32 @pthread_mutex_init(ptr %12, ptr null)
+  %14 = getelementptr inbounds i8, ptr %9, i64 512
+  %15 = tail call i32 @pthread_cond_init(ptr %14, ptr null)
+  br label %16
 
-12:
-  %13 = phi ptr [ %7, %3 ], [ null, %0 ]
-  ret ptr %13
+16:
+  %17 = phi ptr [ %9, %5 ], [ null, %2 ]
+  ret ptr %17
 }
 
 declare ptr @calloc(i64, i64)
@@ -518,7 +515,7 @@ declare i32 @pthread_mutex_init(ptr, ptr)
 
 declare i32 @pthread_cond_init(ptr, ptr)
 
-define void @nki_stop_team(ptr %0) {
+define void @nki_stop_pool(ptr %0) {
   %2 = getelementptr inbounds i8, ptr %0, i64 200
   store atomic i64 1, ptr %2 seq_cst, align 8
   tail call fastcc void @wake(ptr %0)
@@ -532,9 +529,9 @@ define internal fastcc void @wake(ptr %0) {
   br i1 %4, label %5, label %11
 
 5:
-  %6 = getelementptr inbounds i8, ptr %0, i64 320
+  %6 = getelementptr inbounds i8, ptr %0, i64 384
   %7 = tail call i32 @pthread_mutex_lock(ptr %6)
-  %8 = getelementptr inbounds i8, ptr %0, i64 448
+  %8 = getelementptr inbounds i8, ptr %0, i64 512
   %9 = tail call i32 @pthread_cond_broadcast(ptr %8)
   %10 = tail call i32 @pthread_mutex_unlock(ptr %6)
   br label %11
@@ -543,7 +540,7 @@ define internal fastcc void @wake(ptr %0) {
   ret void
 }
 
-define i64 @nki_start_helper(ptr %0, i64 %1) {
+define i64 @nki_start_worker(ptr %0, i64 %1) {
   %3 = alloca i64, align 8
   store i64 0, ptr %3, align 8
   %4 = tail call ptr @calloc(i64 1, i64 16)
@@ -554,7 +551,7 @@ define i64 @nki_start_helper(ptr %0, i64 %1) {
   store ptr %0, ptr %4, align 8
   %7 = getelementptr inbounds i8, ptr %4, i64 8
   store i64 %1, ptr %7, align 8
-  %8 = call i32 @pthread_create(ptr %3, ptr null, ptr @run_helper, ptr %4)
+  %8 = call i32 @pthread_create(ptr %3, ptr null, ptr @run_worker, ptr %4)
   %9 = icmp eq i32 %8, 0
   %10 = load i64, ptr %3, align 8
   %11 = select i1 %9, i64 %10, i64 0
@@ -567,11 +564,11 @@ define i64 @nki_start_helper(ptr %0, i64 %1) {
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 
-define internal ptr @run_helper(ptr %0) {
+define internal ptr @run_worker(ptr %0) {
   %2 = load ptr, ptr %0, align 8
   %3 = getelementptr inbounds i8, ptr %0, i64 8
   %4 = load i64, ptr %3, align 8
-  tail call fastcc void @help(ptr %2, i64 %4)
+  tail call fastcc void @work(ptr %2, i64 %4)
   ret ptr null
 }
 
@@ -630,7 +627,7 @@ define void @nki_region(ptr %0, ptr %1, i64 %2, i64 %3) {
   %48 = getelementptr inbounds i8, ptr %0, i64 24
   %49 = load ptr, ptr %48, align 8
   %50 = load i64, ptr %1, align 8
-  %51 = getelementptr inbounds %struct.row, ptr %49, i64 %50
+  %51 = getelementptr inbounds %struct.entry, ptr %49, i64 %50
   %52 = ptrtoint ptr %51 to i64
   store atomic i64 %52, ptr %47 monotonic, align 8
   %53 = getelementptr inbounds i8, ptr %6, i64 280
@@ -787,7 +784,7 @@ define internal fastcc void @run_chunk(ptr %0, ptr %1, i64 %2, i64 %3) {
   %5 = getelementptr inbounds i8, ptr %0, i64 24
   %6 = load ptr, ptr %5, align 8
   %7 = load i64, ptr %1, align 8
-  %8 = getelementptr inbounds %struct.row, ptr %6, i64 %7
+  %8 = getelementptr inbounds %struct.entry, ptr %6, i64 %7
   %9 = getelementptr inbounds i8, ptr %1, i64 8
   %10 = load i64, ptr %9, align 8
   %11 = getelementptr inbounds i8, ptr %0, i64 32
@@ -803,7 +800,7 @@ define internal fastcc void @run_chunk(ptr %0, ptr %1, i64 %2, i64 %3) {
 
 18:
   %19 = phi i64 [ %28, %18 ], [ 0, %4 ]
-  %20 = getelementptr inbounds %struct.row, ptr %8, i64 %19
+  %20 = getelementptr inbounds %struct.entry, ptr %8, i64 %19
   %21 = load ptr, ptr %20, align 8
   %22 = getelementptr inbounds i8, ptr %20, i64 8
   %23 = load i64, ptr %22, align 8
@@ -839,267 +836,276 @@ define internal fastcc void @run_chunk(ptr %0, ptr %1, i64 %2, i64 %3) {
   ret void
 }
 
-define void @nki_run(ptr %0, i64 %1, ptr %2, ptr %3) {
-  %5 = alloca %struct.entry, align 8
-  %6 = tail call ptr @PyEval_SaveThread()
-  store ptr %0, ptr %5, align 8
-  %7 = getelementptr inbounds i8, ptr %5, i64 8
-  store i64 %1, ptr %7, align 8
-  %8 = getelementptr inbounds i8, ptr %5, i64 16
-  store ptr %2, ptr %8, align 8
-  %9 = getelementptr inbounds i8, ptr %5, i64 24
-  store ptr %3, ptr %9, align 8
-  call fastcc void @walk_entry(ptr %5)
-  tail call void @PyEval_RestoreThread(ptr %6)
-  %10 = getelementptr inbounds i8, ptr %3, i64 48
-  %11 = load ptr, ptr %10, align 8
-  %12 = getelementptr inbounds i8, ptr %11, i64 24
-  %13 = load atomic i64, ptr %12 seq_cst, align 8
-  %14 = icmp eq i64 %13, 0
-  br i1 %14, label %22, label %15
+define void @nki_run(ptr %0, i64 %1) {
+  %3 = alloca %struct.launch, align 8
+  %4 = tail call ptr @PyEval_SaveThread()
+  %5 = getelementptr inbounds i8, ptr %0, i64 56
+  %6 = load ptr, ptr %5, align 8
+  %7 = icmp eq ptr %6, null
+  br i1 %7, label %75, label %8
 
-15:
-  %16 = getelementptr inbounds i8, ptr %11, i64 32
-  %17 = load ptr, ptr %16, align 8
-  %18 = getelementptr inbounds i8, ptr %11, i64 40
-  %19 = load ptr, ptr %18, align 8
-  %20 = getelementptr inbounds i8, ptr %11, i64 48
-  %21 = load ptr, ptr %20, align 8
-  tail call void @PyErr_Restore(ptr %17, ptr %19, ptr %21)
-  br label %22
+8:
+  %9 = getelementptr inbounds i8, ptr %6, i64 128
+  %10 = atomicrmw xchg ptr %9, i64 1 seq_cst, align 64
+  %11 = icmp eq i64 %10, 0
+  br i1 %11, label %13, label %12
 
-22:
+12:
+  store ptr null, ptr %5, align 8
+  br label %75
+
+13:
+  %14 = getelementptr inbounds i8, ptr %0, i64 16
+  %15 = load ptr, ptr %14, align 8
+  %16 = ptrtoint ptr %15 to i64
+  %17 = ptrtoint ptr %0 to i64
+  %18 = sub i64 %16, %17
+  %19 = sdiv i64 %18, 8
+  %20 = getelementptr inbounds i8, ptr %0, i64 64
+  %21 = load i64, ptr %20, align 8
+  %22 = add i64 %21, -1
+  %23 = icmp sgt i64 %22, 0
+  br i1 %23, label %24, label %63
+
+24:
+  %25 = getelementptr inbounds i8, ptr %0, i64 72
+  %26 = getelementptr inbounds i8, ptr %0, i64 80
+  %27 = icmp sgt i64 %18, 7
+  br label %28
+
+28:
+  %29 = phi i64 [ 0, %24 ], [ %52, %38 ]
+  %30 = load ptr, ptr %25, align 8
+  %31 = load i64, ptr %26, align 8
+  %32 = mul i64 %31, %29
+  %33 = getelementptr inbounds i8, ptr %30, i64 %32
+  br i1 %27, label %56, label %38
+
+34:
+  %35 = load ptr, ptr %25, align 8
+  %36 = load i64, ptr %26, align 8
+  %37 = mul i64 %36, %29
+  br label %38
+
+38:
+  %39 = phi i64 [ %37, %34 ], [ %32, %28 ]
+  %40 = phi ptr [ %35, %34 ], [ %30, %28 ]
+  %41 = getelementptr inbounds i8, ptr %40, i64 %39
+  %42 = load ptr, ptr %14, align 8
+  %43 = ptrtoint ptr %42 to i64
+  %44 = sub i64 %43, %17
+  %45 = getelementptr inbounds i8, ptr %41, i64 %44
+  %46 = getelementptr inbounds i8, ptr %33, i64 16
+  store ptr %45, ptr %46, align 8
+  %47 = load ptr, ptr %0, align 8
+  %48 = ptrtoint ptr %47 to i64
+  %49 = sub i64 %48, %17
+  %50 = getelementptr inbounds i8, ptr %33, i64 %49
+  %51 = getelementptr inbounds i8, ptr %33, i64 8
+  store ptr %50, ptr %51, align 8
+  tail call void @llvm.memset.p0.i64(ptr align 8 %45, i8 0, i64 64, i1 false)
+  %52 = add i64 %29, 1
+  %53 = load i64, ptr %20, align 8
+  %54 = add i64 %53, -1
+  %55 = icmp slt i64 %52, %54
+  br i1 %55, label %28, label %63
+
+56:
+  %57 = phi i64 [ %61, %56 ], [ 0, %28 ]
+  %58 = getelementptr inbounds i64, ptr %0, i64 %57
+  %59 = load i64, ptr %58, align 8
+  %60 = getelementptr inbounds i64, ptr %33, i64 %57
+  store i64 %59, ptr %60, align 8
+  %61 = add i64 %57, 1
+  %62 = icmp eq i64 %61, %19
+  br i1 %62, label %34, label %56
+
+63:
+  %64 = load ptr, ptr %5, align 8
+  %65 = icmp eq ptr %64, null
+  br i1 %65, label %75, label %66
+
+66:
+  %67 = getelementptr inbounds i8, ptr %64, i64 320
+  %68 = load ptr, ptr %67, align 64
+  %69 = icmp eq ptr %68, null
+  br i1 %69, label %75, label %70
+
+70:
+  %71 = getelementptr inbounds i8, ptr %64, i64 200
+  store atomic i64 0, ptr %71 seq_cst, align 8
+  store ptr %0, ptr %3, align 8
+  %72 = getelementptr inbounds i8, ptr %3, i64 8
+  store i64 %1, ptr %72, align 8
+  %73 = load i64, ptr %20, align 8
+  %74 = trunc i64 %73 to i32
+  call void %68(ptr @run_member, ptr %3, i32 %74, i32 0)
+  br label %76
+
+75:
+  tail call fastcc void @walk_in_default(ptr %0, i64 0, i64 %1)
+  br label %76
+
+76:
+  %77 = load ptr, ptr %5, align 8
+  %78 = icmp eq ptr %77, null
+  br i1 %78, label %81, label %79
+
+79:
+  %80 = getelementptr inbounds i8, ptr %77, i64 128
+  store atomic i64 0, ptr %80 seq_cst, align 64
+  br label %81
+
+81:
+  call void @PyEval_RestoreThread(ptr %4)
+  %82 = getelementptr inbounds i8, ptr %0, i64 48
+  %83 = load ptr, ptr %82, align 8
+  %84 = getelementptr inbounds i8, ptr %83, i64 24
+  %85 = load atomic i64, ptr %84 seq_cst, align 8
+  %86 = icmp eq i64 %85, 0
+  br i1 %86, label %94, label %87
+
+87:
+  %88 = getelementptr inbounds i8, ptr %83, i64 32
+  %89 = load ptr, ptr %88, align 8
+  %90 = getelementptr inbounds i8, ptr %83, i64 40
+  %91 = load ptr, ptr %90, align 8
+  %92 = getelementptr inbounds i8, ptr %83, i64 48
+  %93 = load ptr, ptr %92, align 8
+  call void @PyErr_Restore(ptr %89, ptr %91, ptr %93)
+  br label %94
+
+94:
   ret void
 }
 
 declare ptr @PyEval_SaveThread()
 
-define internal fastcc void @walk_entry(ptr %0) {
-  %2 = tail call fastcc i64 @begin_default()
-  %3 = load ptr, ptr %0, align 8
-  %4 = getelementptr inbounds i8, ptr %0, i64 8
-  %5 = load i64, ptr %4, align 8
-  %6 = getelementptr inbounds i8, ptr %0, i64 16
-  %7 = load ptr, ptr %6, align 8
-  %8 = getelementptr inbounds i8, ptr %0, i64 24
-  %9 = load ptr, ptr %8, align 8
-  tail call fastcc void @walk(ptr %3, i64 %5, ptr %7, ptr %9)
-  %10 = load i64, ptr @nki_floating_default, align 8
-  %11 = xor i64 %10, %2
-  %12 = load i64, ptr @nki_floating_changes, align 8
-  %13 = and i64 %11, %12
-  %14 = icmp eq i64 %13, 0
-  br i1 %14, label %16, label %15
+define internal void @run_member(ptr %0) {
+  %2 = load ptr, ptr %0, align 8
+  %3 = getelementptr inbounds i8, ptr %2, i64 56
+  %4 = load ptr, ptr %3, align 8
+  %5 = getelementptr inbounds i8, ptr %4, i64 328
+  %6 = load ptr, ptr %5, align 8
+  %7 = tail call i32 %6()
+  %8 = icmp eq i32 %7, 0
+  br i1 %8, label %9, label %14
 
-15:
-  tail call void @nki_set_floating_control(i64 %2)
-  br label %16
+9:
+  %10 = load ptr, ptr %0, align 8
+  %11 = getelementptr inbounds i8, ptr %0, i64 8
+  %12 = load i64, ptr %11, align 8
+  tail call fastcc void @walk_in_default(ptr %10, i64 0, i64 %12)
+  %13 = getelementptr inbounds i8, ptr %4, i64 200
+  store atomic i64 1, ptr %13 seq_cst, align 8
+  tail call fastcc void @wake(ptr %4)
+  br label %23
 
-16:
+14:
+  %15 = tail call fastcc i64 @begin_default()
+  %16 = sext i32 %7 to i64
+  tail call fastcc void @work(ptr %4, i64 %16)
+  %17 = load i64, ptr @nki_floating_default, align 8
+  %18 = xor i64 %17, %15
+  %19 = load i64, ptr @nki_floating_changes, align 8
+  %20 = and i64 %18, %19
+  %21 = icmp eq i64 %20, 0
+  br i1 %21, label %23, label %22
+
+22:
+  tail call void @nki_set_floating_control(i64 %15)
+  br label %23
+
+23:
+  ret void
+}
+
+define internal fastcc void @walk_in_default(ptr %0, i64 %1, i64 %2) {
+  %4 = tail call fastcc i64 @begin_default()
+  tail call fastcc void @walk(ptr %0, i64 %1, i64 %2)
+  %5 = load i64, ptr @nki_floating_default, align 8
+  %6 = xor i64 %5, %4
+  %7 = load i64, ptr @nki_floating_changes, align 8
+  %8 = and i64 %6, %7
+  %9 = icmp eq i64 %8, 0
+  br i1 %9, label %11, label %10
+
+10:
+  tail call void @nki_set_floating_control(i64 %4)
+  br label %11
+
+11:
   ret void
 }
 
 declare void @PyEval_RestoreThread(ptr)
 
-define void @nki_run_with_team(ptr %0, i64 %1, ptr %2, ptr %3) {
-  %5 = alloca %struct.entry, align 8
-  %6 = tail call ptr @PyEval_SaveThread()
-  tail call fastcc void @begin_team(ptr %3)
-  store ptr %0, ptr %5, align 8
-  %7 = getelementptr inbounds i8, ptr %5, i64 8
-  store i64 %1, ptr %7, align 8
-  %8 = getelementptr inbounds i8, ptr %5, i64 16
-  store ptr %2, ptr %8, align 8
-  %9 = getelementptr inbounds i8, ptr %5, i64 24
-  store ptr %3, ptr %9, align 8
-  call fastcc void @walk_entry(ptr %5)
-  %10 = getelementptr inbounds i8, ptr %3, i64 56
-  %11 = load ptr, ptr %10, align 8
-  %12 = icmp eq ptr %11, null
-  br i1 %12, label %15, label %13
+define void @nki_lead(ptr %0, i64 %1, i64 %2, ptr %3, i64 %4) {
+  %6 = getelementptr inbounds i8, ptr %0, i64 48
+  %7 = load ptr, ptr %6, align 8
+  %8 = tail call ptr @PyEval_SaveThread()
+  store atomic i64 1, ptr %7 seq_cst, align 8
+  tail call fastcc void @walk_in_default(ptr %0, i64 %1, i64 %2)
+  %9 = icmp sgt i64 %4, 0
+  br i1 %9, label %10, label %21
 
-13:
-  %14 = getelementptr inbounds i8, ptr %11, i64 128
-  store atomic i64 0, ptr %14 seq_cst, align 64
+10:
+  %11 = getelementptr inbounds i8, ptr %0, i64 40
+  %12 = load i64, ptr %11, align 8
+  %13 = mul i64 %12, %4
+  %14 = getelementptr %struct.line, ptr %3, i64 %13
   br label %15
 
 15:
-  tail call void @PyEval_RestoreThread(ptr %6)
-  %16 = getelementptr inbounds i8, ptr %3, i64 48
-  %17 = load ptr, ptr %16, align 8
-  %18 = getelementptr inbounds i8, ptr %17, i64 24
-  %19 = load atomic i64, ptr %18 seq_cst, align 8
-  %20 = icmp eq i64 %19, 0
-  br i1 %20, label %28, label %21
+  %16 = phi i64 [ 0, %10 ], [ %19, %15 ]
+  %17 = getelementptr %struct.line, ptr %14, i64 %16
+  %18 = getelementptr inbounds i8, ptr %17, i64 8
+  store atomic i64 1, ptr %18 release, align 8
+  %19 = add i64 %16, 1
+  %20 = icmp eq i64 %19, %4
+  br i1 %20, label %21, label %15
 
 21:
-  %22 = getelementptr inbounds i8, ptr %17, i64 32
-  %23 = load ptr, ptr %22, align 8
-  %24 = getelementptr inbounds i8, ptr %17, i64 40
-  %25 = load ptr, ptr %24, align 8
-  %26 = getelementptr inbounds i8, ptr %17, i64 48
-  %27 = load ptr, ptr %26, align 8
-  tail call void @PyErr_Restore(ptr %23, ptr %25, ptr %27)
-  br label %28
+  %22 = getelementptr inbounds i8, ptr %7, i64 16
+  %23 = add i64 %4, -1
+  %24 = load atomic i64, ptr %22 acquire, align 8
+  %25 = icmp slt i64 %24, %23
+  br i1 %25, label %38, label %26
 
-28:
-  ret void
-}
-
-define internal fastcc void @begin_team(ptr %0) {
-  %2 = getelementptr inbounds i8, ptr %0, i64 56
-  %3 = load ptr, ptr %2, align 8
-  %4 = getelementptr inbounds i8, ptr %3, i64 128
-  %5 = atomicrmw xchg ptr %4, i64 1 seq_cst, align 64
-  %6 = icmp eq i64 %5, 0
-  br i1 %6, label %8, label %7
-
-7:
-  store ptr null, ptr %2, align 8
-  br label %58
-
-8:
-  %9 = getelementptr inbounds i8, ptr %0, i64 16
-  %10 = load ptr, ptr %9, align 8
-  %11 = ptrtoint ptr %10 to i64
-  %12 = ptrtoint ptr %0 to i64
-  %13 = sub i64 %11, %12
-  %14 = sdiv i64 %13, 8
-  %15 = getelementptr inbounds i8, ptr %0, i64 64
-  %16 = load i64, ptr %15, align 8
-  %17 = add i64 %16, -1
-  %18 = icmp sgt i64 %17, 0
-  br i1 %18, label %19, label %58
-
-19:
-  %20 = getelementptr inbounds i8, ptr %0, i64 72
-  %21 = getelementptr inbounds i8, ptr %0, i64 80
-  %22 = icmp sgt i64 %13, 7
-  br label %23
-
-23:
-  %24 = phi i64 [ 0, %19 ], [ %47, %33 ]
-  %25 = load ptr, ptr %20, align 8
-  %26 = load i64, ptr %21, align 8
-  %27 = mul i64 %26, %24
-  %28 = getelementptr inbounds i8, ptr %25, i64 %27
-  br i1 %22, label %51, label %33
-
-29:
-  %30 = load ptr, ptr %20, align 8
-  %31 = load i64, ptr %21, align 8
-  %32 = mul i64 %31, %24
-  br label %33
-
-33:
-  %34 = phi i64 [ %32, %29 ], [ %27, %23 ]
-  %35 = phi ptr [ %30, %29 ], [ %25, %23 ]
-  %36 = getelementptr inbounds i8, ptr %35, i64 %34
-  %37 = load ptr, ptr %9, align 8
-  %38 = ptrtoint ptr %37 to i64
-  %39 = sub i64 %38, %12
-  %40 = getelementptr inbounds i8, ptr %36, i64 %39
-  %41 = getelementptr inbounds i8, ptr %28, i64 16
-  store ptr %40, ptr %41, align 8
-  %42 = load ptr, ptr %0, align 8
-  %43 = ptrtoint ptr %42 to i64
-  %44 = sub i64 %43, %12
-  %45 = getelementptr inbounds i8, ptr %28, i64 %44
-  %46 = getelementptr inbounds i8, ptr %28, i64 8
-  store ptr %45, ptr %46, align 8
-  tail call void @llvm.memset.p0.i64(ptr align 8 %40, i8 0, i64 64, i1 false)
-  %47 = add i64 %24, 1
-  %48 = load i64, ptr %15, align 8
-  %49 = add i64 %48, -1
-  %50 = icmp slt i64 %47, %49
-  br i1 %50, label %23, label %58
-
-51:
-  %52 = phi i64 [ %56, %51 ], [ 0, %23 ]
-  %53 = getelementptr inbounds i64, ptr %0, i64 %52
-  %54 = load i64, ptr %53, align 8
-  %55 = getelementptr inbounds i64, ptr %28, i64 %52
-  store i64 %54, ptr %55, align 8
-  %56 = add i64 %52, 1
-  %57 = icmp eq i64 %56, %14
-  br i1 %57, label %29, label %51
-
-58:
-  ret void
-}
-
-define void @nki_lead(ptr %0, i64 %1, ptr %2, ptr %3, ptr %4, i64 %5, i64 %6) {
-  %8 = alloca %struct.entry, align 8
-  %9 = getelementptr inbounds i8, ptr %3, i64 48
-  %10 = load ptr, ptr %9, align 8
-  %11 = tail call ptr @PyEval_SaveThread()
-  store atomic i64 1, ptr %10 seq_cst, align 8
-  store ptr %0, ptr %8, align 8
-  %12 = getelementptr inbounds i8, ptr %8, i64 8
-  store i64 %1, ptr %12, align 8
-  %13 = getelementptr inbounds i8, ptr %8, i64 16
-  store ptr %2, ptr %13, align 8
-  %14 = getelementptr inbounds i8, ptr %8, i64 24
-  store ptr %3, ptr %14, align 8
-  call fastcc void @walk_entry(ptr %8)
-  %15 = icmp sgt i64 %6, 0
-  br i1 %15, label %16, label %25
-
-16:
-  %17 = mul i64 %6, %5
-  %18 = getelementptr %struct.line, ptr %4, i64 %17
-  br label %19
-
-19:
-  %20 = phi i64 [ 0, %16 ], [ %23, %19 ]
-  %21 = getelementptr %struct.line, ptr %18, i64 %20
-  %22 = getelementptr inbounds i8, ptr %21, i64 8
-  store atomic i64 1, ptr %22 release, align 8
-  %23 = add i64 %20, 1
-  %24 = icmp eq i64 %23, %6
-  br i1 %24, label %25, label %19
-
-25:
-  %26 = getelementptr inbounds i8, ptr %10, i64 16
-  %27 = add i64 %6, -1
-  %28 = load atomic i64, ptr %26 acquire, align 8
-  %29 = icmp slt i64 %28, %27
-  br i1 %29, label %42, label %30
+26:
+  tail call void @PyEval_RestoreThread(ptr %8)
+  %27 = getelementptr inbounds i8, ptr %7, i64 24
+  %28 = load atomic i64, ptr %27 seq_cst, align 8
+  %29 = icmp eq i64 %28, 0
+  br i1 %29, label %37, label %30
 
 30:
-  tail call void @PyEval_RestoreThread(ptr %11)
-  %31 = getelementptr inbounds i8, ptr %10, i64 24
-  %32 = load atomic i64, ptr %31 seq_cst, align 8
-  %33 = icmp eq i64 %32, 0
-  br i1 %33, label %41, label %34
-
-34:
-  %35 = getelementptr inbounds i8, ptr %10, i64 32
+  %31 = getelementptr inbounds i8, ptr %7, i64 32
+  %32 = load ptr, ptr %31, align 8
+  %33 = getelementptr inbounds i8, ptr %7, i64 40
+  %34 = load ptr, ptr %33, align 8
+  %35 = getelementptr inbounds i8, ptr %7, i64 48
   %36 = load ptr, ptr %35, align 8
-  %37 = getelementptr inbounds i8, ptr %10, i64 40
-  %38 = load ptr, ptr %37, align 8
-  %39 = getelementptr inbounds i8, ptr %10, i64 48
-  %40 = load ptr, ptr %39, align 8
-  tail call void @PyErr_Restore(ptr %36, ptr %38, ptr %40)
-  br label %41
+  tail call void @PyErr_Restore(ptr %32, ptr %34, ptr %36)
+  br label %37
 
-41:
+37:
   ret void
 
+38:
+  %39 = phi i64 [ %43, %42 ], [ 1, %21 ]
+  %40 = tail call fastcc i1 @wait_after(i64 %39)
+  br i1 %40, label %41, label %42
+
+41:
+  tail call fastcc void @poll_now(ptr %0, i64 4611686018427387904)
+  br label %42
+
 42:
-  %43 = phi i64 [ %47, %46 ], [ 1, %25 ]
-  %44 = tail call fastcc i1 @wait_after(i64 %43)
-  br i1 %44, label %45, label %46
-
-45:
-  tail call fastcc void @poll_now(ptr %3, i64 4611686018427387904)
-  br label %46
-
-46:
-  %47 = add i64 %43, 1
-  %48 = load atomic i64, ptr %26 acquire, align 8
-  %49 = icmp slt i64 %48, %27
-  br i1 %49, label %42, label %30
+  %43 = add i64 %39, 1
+  %44 = load atomic i64, ptr %22 acquire, align 8
+  %45 = icmp slt i64 %44, %23
+  br i1 %45, label %38, label %26
 }
 
 define internal fastcc i1 @wait_after(i64 %0) {
@@ -1228,184 +1234,77 @@ define internal fastcc void @poll_now(ptr %0, i64 %1) {
   ret void
 }
 
-define i64 @nki_follow(ptr %0, i64 %1, ptr %2, ptr %3, ptr %4, i64 %5, i64 %6) {
-  %8 = alloca [2 x i64], align 16
-  %9 = alloca [2 x i64], align 16
-  %10 = alloca %struct.entry, align 8
-  %11 = getelementptr inbounds i8, ptr %3, i64 48
-  %12 = load ptr, ptr %11, align 8
-  %13 = tail call ptr @PyEval_SaveThread()
-  %14 = load i32, ptr @nki_monotonic_clock, align 4
-  %15 = call i32 @clock_gettime(i32 %14, ptr %9)
-  %16 = load i64, ptr %9, align 16
-  %17 = mul i64 %16, 1000000000
-  %18 = getelementptr inbounds i8, ptr %9, i64 8
-  %19 = load i64, ptr %18, align 8
-  %20 = add i64 %19, 100000000
-  %21 = add i64 %20, %17
-  %22 = getelementptr inbounds i8, ptr %8, i64 8
-  br label %23
-
-23:
-  %24 = phi i64 [ 1, %7 ], [ %36, %35 ]
-  %25 = load atomic i64, ptr %12 acquire, align 8
-  switch i64 %25, label %54 [
-    i64 0, label %26
-    i64 1, label %37
-  ]
-
-26:
-  %27 = call fastcc i1 @wait_after(i64 %24)
-  br i1 %27, label %28, label %35
-
-28:
-  %29 = call i32 @clock_gettime(i32 %14, ptr %8)
-  %30 = load i64, ptr %8, align 16
-  %31 = mul i64 %30, 1000000000
-  %32 = load i64, ptr %22, align 8
-  %33 = add i64 %31, %32
-  %34 = icmp sgt i64 %33, %21
-  br i1 %34, label %54, label %35
-
-35:
-  %36 = add i64 %24, 1
-  br label %23
-
-37:
-  store ptr %0, ptr %10, align 8
-  %38 = getelementptr inbounds i8, ptr %10, i64 8
-  store i64 %1, ptr %38, align 8
-  %39 = getelementptr inbounds i8, ptr %10, i64 16
-  store ptr %2, ptr %39, align 8
-  %40 = getelementptr inbounds i8, ptr %10, i64 24
-  store ptr %3, ptr %40, align 8
-  call fastcc void @walk_entry(ptr %10)
-  %41 = icmp sgt i64 %6, 0
-  br i1 %41, label %42, label %51
-
-42:
-  %43 = mul i64 %6, %5
-  %44 = getelementptr %struct.line, ptr %4, i64 %43
-  br label %45
-
-45:
-  %46 = phi i64 [ 0, %42 ], [ %49, %45 ]
-  %47 = getelementptr %struct.line, ptr %44, i64 %46
-  %48 = getelementptr inbounds i8, ptr %47, i64 8
-  store atomic i64 1, ptr %48 release, align 8
-  %49 = add i64 %46, 1
-  %50 = icmp eq i64 %49, %6
-  br i1 %50, label %51, label %45
-
-51:
-  %52 = getelementptr inbounds i8, ptr %12, i64 16
-  %53 = atomicrmw add ptr %52, i64 1 seq_cst, align 8
-  br label %54
-
-54:
-  call void @PyEval_RestoreThread(ptr %13)
-  ret i64 %25
-}
-
-define void @nki_run_on_openmp(ptr %0, i64 %1, ptr %2, ptr %3, ptr %4, ptr %5) {
-  %7 = alloca %struct.parallel, align 8
-  store ptr %0, ptr %7, align 8
-  %8 = getelementptr inbounds i8, ptr %7, i64 8
-  store i64 %1, ptr %8, align 8
-  %9 = getelementptr inbounds i8, ptr %7, i64 16
-  store ptr %2, ptr %9, align 8
-  %10 = getelementptr inbounds i8, ptr %7, i64 24
-  store ptr %3, ptr %10, align 8
-  %11 = getelementptr inbounds i8, ptr %7, i64 32
-  store ptr %5, ptr %11, align 8
-  %12 = tail call ptr @PyEval_SaveThread()
-  tail call fastcc void @begin_team(ptr %3)
-  %13 = getelementptr inbounds i8, ptr %3, i64 56
-  %14 = load ptr, ptr %13, align 8
-  %15 = icmp eq ptr %14, null
-  br i1 %15, label %21, label %16
-
-16:
-  %17 = getelementptr inbounds i8, ptr %14, i64 200
-  store atomic i64 0, ptr %17 seq_cst, align 8
-  %18 = getelementptr inbounds i8, ptr %3, i64 64
-  %19 = load i64, ptr %18, align 8
-  %20 = trunc i64 %19 to i32
-  call void %4(ptr @run_member, ptr %7, i32 %20, i32 0)
-  br label %22
-
-21:
-  call fastcc void @walk_entry(ptr %7)
-  br label %22
-
-22:
-  %23 = load ptr, ptr %13, align 8
-  %24 = icmp eq ptr %23, null
-  br i1 %24, label %27, label %25
-
-25:
-  %26 = getelementptr inbounds i8, ptr %23, i64 128
-  store atomic i64 0, ptr %26 seq_cst, align 64
-  br label %27
-
-27:
-  call void @PyEval_RestoreThread(ptr %12)
-  %28 = getelementptr inbounds i8, ptr %3, i64 48
-  %29 = load ptr, ptr %28, align 8
-  %30 = getelementptr inbounds i8, ptr %29, i64 24
-  %31 = load atomic i64, ptr %30 seq_cst, align 8
-  %32 = icmp eq i64 %31, 0
-  br i1 %32, label %40, label %33
-
-33:
-  %34 = getelementptr inbounds i8, ptr %29, i64 32
-  %35 = load ptr, ptr %34, align 8
-  %36 = getelementptr inbounds i8, ptr %29, i64 40
-  %37 = load ptr, ptr %36, align 8
-  %38 = getelementptr inbounds i8, ptr %29, i64 48
-  %39 = load ptr, ptr %38, align 8
-  call void @PyErr_Restore(ptr %35, ptr %37, ptr %39)
-  br label %40
-
-40:
-  ret void
-}
-
-define internal void @run_member(ptr %0) {
-  %2 = getelementptr inbounds i8, ptr %0, i64 24
-  %3 = load ptr, ptr %2, align 8
-  %4 = getelementptr inbounds i8, ptr %3, i64 56
-  %5 = load ptr, ptr %4, align 8
-  %6 = getelementptr inbounds i8, ptr %0, i64 32
-  %7 = load ptr, ptr %6, align 8
-  %8 = tail call i32 %7()
-  %9 = icmp eq i32 %8, 0
-  br i1 %9, label %10, label %12
-
-10:
-  tail call fastcc void @walk_entry(ptr %0)
-  %11 = getelementptr inbounds i8, ptr %5, i64 200
-  store atomic i64 1, ptr %11 seq_cst, align 8
-  tail call fastcc void @wake(ptr %5)
-  br label %21
-
-12:
-  %13 = tail call fastcc i64 @begin_default()
-  %14 = sext i32 %8 to i64
-  tail call fastcc void @help(ptr %5, i64 %14)
-  %15 = load i64, ptr @nki_floating_default, align 8
-  %16 = xor i64 %15, %13
-  %17 = load i64, ptr @nki_floating_changes, align 8
-  %18 = and i64 %16, %17
-  %19 = icmp eq i64 %18, 0
-  br i1 %19, label %21, label %20
+define i64 @nki_follow(ptr %0, i64 %1, i64 %2, ptr %3, i64 %4) {
+  %6 = alloca [2 x i64], align 16
+  %7 = alloca [2 x i64], align 16
+  %8 = getelementptr inbounds i8, ptr %0, i64 48
+  %9 = load ptr, ptr %8, align 8
+  %10 = tail call ptr @PyEval_SaveThread()
+  %11 = load i32, ptr @nki_monotonic_clock, align 4
+  %12 = call i32 @clock_gettime(i32 %11, ptr %7)
+  %13 = load i64, ptr %7, align 16
+  %14 = mul i64 %13, 1000000000
+  %15 = getelementptr inbounds i8, ptr %7, i64 8
+  %16 = load i64, ptr %15, align 8
+  %17 = add i64 %16, 100000000
+  %18 = add i64 %17, %14
+  %19 = getelementptr inbounds i8, ptr %6, i64 8
+  br label %20
 
 20:
-  tail call void @nki_set_floating_control(i64 %13)
-  br label %21
+  %21 = phi i64 [ 1, %5 ], [ %33, %32 ]
+  %22 = load atomic i64, ptr %9 acquire, align 8
+  switch i64 %22, label %50 [
+    i64 0, label %23
+    i64 1, label %34
+  ]
 
-21:
-  ret void
+23:
+  %24 = call fastcc i1 @wait_after(i64 %21)
+  br i1 %24, label %25, label %32
+
+25:
+  %26 = call i32 @clock_gettime(i32 %11, ptr %6)
+  %27 = load i64, ptr %6, align 16
+  %28 = mul i64 %27, 1000000000
+  %29 = load i64, ptr %19, align 8
+  %30 = add i64 %28, %29
+  %31 = icmp sgt i64 %30, %18
+  br i1 %31, label %50, label %32
+
+32:
+  %33 = add i64 %21, 1
+  br label %20
+
+34:
+  call fastcc void @walk_in_default(ptr %0, i64 %1, i64 %2)
+  %35 = icmp sgt i64 %4, 0
+  br i1 %35, label %36, label %47
+
+36:
+  %37 = getelementptr inbounds i8, ptr %0, i64 40
+  %38 = load i64, ptr %37, align 8
+  %39 = mul i64 %38, %4
+  %40 = getelementptr %struct.line, ptr %3, i64 %39
+  br label %41
+
+41:
+  %42 = phi i64 [ 0, %36 ], [ %45, %41 ]
+  %43 = getelementptr %struct.line, ptr %40, i64 %42
+  %44 = getelementptr inbounds i8, ptr %43, i64 8
+  store atomic i64 1, ptr %44 release, align 8
+  %45 = add i64 %42, 1
+  %46 = icmp eq i64 %45, %4
+  br i1 %46, label %47, label %41
+
+47:
+  %48 = getelementptr inbounds i8, ptr %9, i64 16
+  %49 = atomicrmw add ptr %48, i64 1 seq_cst, align 8
+  br label %50
+
+50:
+  call void @PyEval_RestoreThread(ptr %10)
+  ret i64 %22
 }
 
 define void @nki_print(ptr %0, ptr %1, ptr %2) {
@@ -1584,52 +1483,57 @@ declare ptr @PyLong_AsVoidPtr(ptr)
 
 declare void @PyErr_SetInterrupt()
 
-define internal fastcc void @walk(ptr %0, i64 %1, ptr %2, ptr %3) {
-  %5 = getelementptr inbounds i8, ptr %3, i64 16
-  %6 = load ptr, ptr %5, align 8
-  %7 = icmp sgt i64 %1, 0
-  br i1 %7, label %8, label %33
+define internal fastcc void @walk(ptr %0, i64 %1, i64 %2) {
+  %4 = getelementptr inbounds i8, ptr %0, i64 24
+  %5 = load ptr, ptr %4, align 8
+  %6 = getelementptr inbounds %struct.entry, ptr %5, i64 %1
+  %7 = getelementptr inbounds i8, ptr %0, i64 32
+  %8 = load ptr, ptr %7, align 8
+  %9 = getelementptr inbounds i8, ptr %0, i64 16
+  %10 = load ptr, ptr %9, align 8
+  %11 = icmp sgt i64 %2, 0
+  br i1 %11, label %12, label %37
 
-8:
-  %9 = getelementptr inbounds i8, ptr %6, i64 32
-  br label %10
+12:
+  %13 = getelementptr inbounds i8, ptr %10, i64 32
+  br label %14
 
-10:
-  %11 = phi i64 [ 0, %8 ], [ %30, %27 ]
-  %12 = getelementptr inbounds %struct.row, ptr %0, i64 %11
-  %13 = load ptr, ptr %12, align 8
-  %14 = getelementptr inbounds i8, ptr %12, i64 8
-  %15 = load i64, ptr %14, align 8
-  %16 = getelementptr inbounds i64, ptr %2, i64 %15
-  tail call void %13(ptr %3, ptr %16, i64 0, i64 9223372036854775807)
-  %17 = and i64 %11, 31
-  %18 = icmp eq i64 %17, 31
-  br i1 %18, label %19, label %27
-
-19:
-  %20 = load i64, ptr %9, align 8
-  %21 = add i64 %20, -1
-  store i64 %21, ptr %9, align 8
-  %22 = icmp slt i64 %21, -32
-  br i1 %22, label %23, label %27
+14:
+  %15 = phi i64 [ 0, %12 ], [ %34, %31 ]
+  %16 = getelementptr inbounds %struct.entry, ptr %6, i64 %15
+  %17 = load ptr, ptr %16, align 8
+  %18 = getelementptr inbounds i8, ptr %16, i64 8
+  %19 = load i64, ptr %18, align 8
+  %20 = getelementptr inbounds i64, ptr %8, i64 %19
+  tail call void %17(ptr %0, ptr %20, i64 0, i64 9223372036854775807)
+  %21 = and i64 %15, 31
+  %22 = icmp eq i64 %21, 31
+  br i1 %22, label %23, label %31
 
 23:
-  tail call fastcc void @poll_now(ptr %3, i64 4611686018427387904)
-  %24 = load ptr, ptr %5, align 8
-  %25 = getelementptr inbounds i8, ptr %24, i64 32
-  %26 = load i64, ptr %25, align 8
-  store i64 %26, ptr %9, align 8
-  br label %27
+  %24 = load i64, ptr %13, align 8
+  %25 = add i64 %24, -1
+  store i64 %25, ptr %13, align 8
+  %26 = icmp slt i64 %25, -32
+  br i1 %26, label %27, label %31
 
 27:
-  %28 = load i64, ptr %6, align 8
-  %29 = icmp ne i64 %28, 0
-  %30 = add i64 %11, 1
-  %31 = icmp eq i64 %30, %1
-  %32 = select i1 %29, i1 true, i1 %31
-  br i1 %32, label %33, label %10
+  tail call fastcc void @poll_now(ptr %0, i64 4611686018427387904)
+  %28 = load ptr, ptr %9, align 8
+  %29 = getelementptr inbounds i8, ptr %28, i64 32
+  %30 = load i64, ptr %29, align 8
+  store i64 %30, ptr %13, align 8
+  br label %31
 
-33:
+31:
+  %32 = load i64, ptr %10, align 8
+  %33 = icmp ne i64 %32, 0
+  %34 = add i64 %15, 1
+  %35 = icmp eq i64 %34, %2
+  %36 = select i1 %33, i1 true, i1 %35
+  br i1 %36, label %37, label %14
+
+37:
   ret void
 }
 
@@ -1643,7 +1547,7 @@ declare i32 @pthread_cond_broadcast(ptr)
 
 declare i32 @pthread_mutex_unlock(ptr)
 
-define internal fastcc void @help(ptr %0, i64 %1) {
+define internal fastcc void @work(ptr %0, i64 %1) {
   %3 = getelementptr inbounds i8, ptr %0, i64 256
   %4 = getelementptr inbounds i8, ptr %0, i64 200
   %5 = load atomic i64, ptr %4 seq_cst, align 8
@@ -1658,9 +1562,9 @@ define internal fastcc void @help(ptr %0, i64 %1) {
   %12 = getelementptr inbounds i8, ptr %0, i64 296
   %13 = getelementptr inbounds i8, ptr %0, i64 304
   %14 = getelementptr inbounds i8, ptr %0, i64 312
-  %15 = getelementptr inbounds i8, ptr %0, i64 320
+  %15 = getelementptr inbounds i8, ptr %0, i64 384
   %16 = getelementptr inbounds i8, ptr %0, i64 192
-  %17 = getelementptr inbounds i8, ptr %0, i64 448
+  %17 = getelementptr inbounds i8, ptr %0, i64 512
   %18 = add i64 %1, -1
   %19 = getelementptr inbounds i8, ptr %0, i64 64
   br label %21
@@ -1757,7 +1661,7 @@ define internal fastcc void @help(ptr %0, i64 %1) {
 
 87:
   %88 = phi i64 [ 0, %85 ], [ %97, %87 ]
-  %89 = getelementptr inbounds %struct.row, ptr %79, i64 %88
+  %89 = getelementptr inbounds %struct.entry, ptr %79, i64 %88
   %90 = load ptr, ptr %89, align 8
   %91 = getelementptr inbounds i8, ptr %89, i64 8
   %92 = load i64, ptr %91, align 8
@@ -1788,6 +1692,8 @@ declare i32 @pthread_cond_wait(ptr, ptr)
 
 declare i64 @llvm.cttz.i64(i64, i1)
 
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
 define internal fastcc i64 @begin_default() {
   %1 = tail call i64 @nki_floating_control()
   %2 = load i64, ptr @nki_floating_default, align 8
@@ -1810,8 +1716,6 @@ declare i64 @nki_floating_control()
 declare void @nki_set_floating_control(i64)
 
 declare void @PyErr_Restore(ptr, ptr, ptr)
-
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 declare i32 @usleep(i32)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from typing import Final, NoReturn
 from weakref import ref
 
@@ -13,10 +13,10 @@ import numpy as np
 from nki.backend.cpu.native import barrier, library
 from nki.backend.cpu.native.frame import GATE, SHUT, WORD, Frame, FrameLayout
 from nki.backend.cpu.runtime import huge_pages
+from nki.backend.cpu.runtime.entry_times import EntryTimes
 from nki.backend.cpu.runtime.link import LinkedCore, link
 from nki.backend.cpu.runtime.resources import RUNTIME, Runtime
 from nki.backend.cpu.runtime.routines import Progress
-from nki.backend.cpu.runtime.row_times import RowTimes
 from nki.backend.cpu.runtime.thread_count import number_of_threads, torch_threads
 from nki.base import gc_pause
 from nki.base.device_print import running_as
@@ -30,8 +30,8 @@ from nki.rendezvous.protocol import deadlock
 _word: Final = ctypes.c_int64.from_address
 
 
-WORTH_A_TEAM: Final = 100_000.0
-"""Nanoseconds of parallel regions from which on a launch asks for a team, which may take some microseconds to wake."""
+WORTH_A_POOL: Final = 100_000.0
+"""Nanoseconds of parallel regions from which on a launch asks for threads, which may take some microseconds to wake."""
 WORTH_OPENMP: Final = 50_000.0
 """The same for the threads of PyTorch, which mostly are awake: of 38 microseconds they save 13."""
 Status = tuple[int, int, int, int]
@@ -52,18 +52,19 @@ class _Core:
     def status(self, frame: Frame) -> Status:
         """The status in ``frame``; its first word is 0 if the launch succeeded."""
         start = frame.address + self.frame.status
-        site, operand, index, peer = (_word(start + WORD * number).value for number in range(4))
-        return site, operand, index, peer
+        trap, operand, index, peer = (_word(start + WORD * number).value for number in range(4))
+        return trap, operand, index, peer
 
     def raise_out_of_bounds(self, status: Status) -> NoReturn:
         """Raise the error of the run-time index that ``status`` tells."""
-        site, operand, index, _ = status
-        inst = self.linked.sites[site - 1]
+        trap, operand, index, _ = status
+        inst = self.linked.traps[trap - 1]
         f, access = [(f, a) for f, a in inst.operands() if a.dynamic is not None][operand]
         raise out_of_bounds(inst, f.name, access, index)
 
 
-_Rows = tuple[int, int, int, int, int, int, int]
+_Walk = tuple[int, int, int, int, int]
+"""The arguments of ``lead`` and ``follow``; see :func:`~nki.backend.cpu.native.library.entry`."""
 
 
 class _Launch:
@@ -102,7 +103,7 @@ class Executable:
         formulas = self.linked.floats
         self._formulas = None if formulas == tuple(self.float_names) else formulas
         """None: the launch passes the floats of the signature as they are."""
-        self._run = library.run()
+        self._run = library.entry("run")
         self.compile_seconds = time.perf_counter() - started
 
     def _attach(self) -> None:
@@ -112,9 +113,9 @@ class Executable:
         self._core = self._cores[0]
         self._shared = self._core.linked.shared_nanoseconds
 
-    def with_times(self) -> list[RowTimes]:
-        """Let all later launches note the time of each row, which makes them slower; the times of each core."""
-        times = [RowTimes(linked) for linked in self.linked.cores]
+    def with_times(self) -> list[EntryTimes]:
+        """Let all later launches note the time of each entry, which makes them slower; the times of each core."""
+        times = [EntryTimes(linked) for linked in self.linked.cores]
         self._attach()
         return times
 
@@ -147,31 +148,31 @@ class Executable:
             self._launch_cores(pointers, floats)
             return
         core = self._core
-        linked = core.linked
-        slots = (*pointers, *core.constants, *floats)
+        linked, layout, slots = core.linked, core.frame, (*pointers, *core.constants, *floats)
         if self._shared < WORTH_OPENMP:
-            frame, run = self._runtime.frame_alone(core.frame, slots), self._run
+            frame = self._runtime.acquire(layout.nbytes)
+            layout.write(frame, slots)
         else:
-            frame, run = self._with_threads(slots, from_torch)
+            threads, pool = self._threads(from_torch)
+            frame = self._runtime.acquire(layout.nbytes + (threads - 1) * layout.worker)
+            layout.write(frame, slots, 0, 0, pool, threads)
         try:
-            run(core.table, linked.rows, core.args, frame.address)
+            self._run(frame.address, linked.entries)
         except BaseException as error:
             self._note_interruption(error, [frame])
             raise
-        if linked.sites and (status := core.status(frame))[0]:
+        if linked.traps and (status := core.status(frame))[0]:
             core.raise_out_of_bounds(status)
         self._runtime.release(frame)
 
-    def _with_threads(self, slots: Sequence[float], from_torch: bool) -> tuple[Frame, Callable[..., None]]:
-        """The frame of a launch that threads may share, and the function that runs it."""
-        runtime, layout = self._runtime, self._core.frame
-        threads = number_of_threads()
-        if threads > 1 and from_torch and threads == torch_threads() and (lent := runtime.openmp()) is not None:
-            address, openmp = lent
-            return runtime.frame_with_team(layout, slots, threads, address), openmp.run
-        if threads > 1 and self._shared >= WORTH_A_TEAM:
-            return runtime.frame_with_team(layout, slots, threads, runtime.team(threads)), library.run_with_team()
-        return runtime.frame_alone(layout, slots), self._run
+    def _threads(self, from_torch: bool) -> tuple[int, int]:
+        """The threads that a launch may use, and the address of their pool, 0 for one thread alone."""
+        runtime, threads = self._runtime, number_of_threads()
+        if threads > 1 and from_torch and threads == torch_threads() and (pool := runtime.openmp_pool()) is not None:
+            return threads, pool.address
+        if threads > 1 and self._shared >= WORTH_A_POOL:
+            return threads, runtime.pool(threads).address
+        return 1, 0
 
     def _copy_changed_inputs(self, pointers: Sequence[int]) -> list[int]:
         """Copy the inputs that change to their outputs; ``pointers`` with these as the inputs."""
@@ -184,27 +185,31 @@ class Executable:
         return changed
 
     def _launch_cores(self, pointers: Sequence[int], floats: Sequence[float]) -> None:
-        """Run on several cores, on one worker and thread each.
+        """Run on several cores, on one thread each.
 
         Memory that the cores share lies behind the frame of the first one: the lines of barriers, then the tensors.
         """
         runtime, cores = self._runtime, self._cores
         first, count = cores[0], len(cores)
         frames = [runtime.acquire(first.frame.nbytes + self.linked.shared_bytes)]
+        frames += [runtime.acquire(core.frame.nbytes) for core in cores[1:]]
         lines = frames[0].address + first.frame.nbytes
         control = lines + barrier.control(count)
         ctypes.memset(lines, 0, barrier.lines_bytes(count))
         shared = [*(lines + offset for offset in self.linked.shared), lines, *floats]
-        first.frame.write(frames[0], 0, (*pointers, *first.constants, *shared), control)
-        for rank, core in enumerate(cores[1:], 1):
-            frames.append(runtime.frame(core.frame, (*pointers, *core.constants, *shared), rank, control))
+        for rank, (core, frame) in enumerate(zip(cores, frames, strict=True)):
+            core.frame.write(frame, (*pointers, *core.constants, *shared), rank, control)
+        walks: list[_Walk] = []
+        for core, frame in zip(cores, frames, strict=True):
+            done = core.linked.prologue
+            walks.append((frame.address, done, core.linked.entries - done, lines, count))
         this = _Launch()
         try:
-            self._run(first.table, first.linked.prologue, first.args, frames[0].address)
+            self._run(frames[0].address, first.linked.prologue)
             for rank in range(1, count):
-                runtime.start(self._follow, rank, self._rows(rank, frames, lines), frames, ref(this))
+                runtime.start(self._follow, rank, walks[rank], frames, ref(this))
             with running_as(0):
-                library.lead()(*self._rows(0, frames, lines))
+                library.entry("lead")(*walks[0])
         except BaseException as error:
             if not _word(control + WORD * GATE).value:  # else all cores have ended
                 _word(control + WORD * GATE).value = SHUT
@@ -213,18 +218,12 @@ class Executable:
         self._raise_first_error([core.status(frame) for core, frame in zip(cores, frames, strict=True)])
         runtime.release(*frames)
 
-    def _follow(self, rank: int, rows: _Rows, _memory: Sequence[Frame], launch: ref[_Launch]) -> None:
+    def _follow(self, rank: int, walk: _Walk, _memory: Sequence[Frame], launch: ref[_Launch]) -> None:
         """Run core ``rank`` once its launch has begun; holds the memory of the launch meanwhile."""
+        follow = library.entry("follow")
         with running_as(rank):
-            while not library.follow()(*rows) and launch() is not None:
+            while not follow(*walk) and launch() is not None:
                 pass
-
-    def _rows(self, rank: int, frames: Sequence[Frame], lines: int) -> _Rows:
-        """The rows of core ``rank``, as native code takes them."""
-        core = self._cores[rank]
-        done = core.linked.prologue
-        rows = core.linked.rows - done
-        return core.table + 16 * done, rows, core.args, frames[rank].address, lines, rank, len(self._cores)
 
     def _note_interruption(self, error: BaseException, frames: Sequence[Frame]) -> None:
         """Tell in ``error``, which has ended a launch, the loop that ran."""
@@ -243,9 +242,9 @@ class Executable:
             if status[0]:
                 blocked[rank] = status
         for rank, status in sorted(blocked.items(), key=lambda item: self._follows(item[1], blocked)):
-            site, _, peer_site, peer = status
-            waits_at = self._cores[peer].linked.sites[peer_site - 1] if peer_site else None
-            raise deadlock(rank, self._cores[rank].linked.sites[site - 1], [(peer, waits_at)])
+            trap, _, peer_trap, peer = status
+            waits_at = self._cores[peer].linked.traps[peer_trap - 1] if peer_trap else None
+            raise deadlock(rank, self._cores[rank].linked.traps[trap - 1], [(peer, waits_at)])
 
     @staticmethod
     def _follows(status: Status, blocked: Container[int]) -> bool:

@@ -1,13 +1,16 @@
-"""Link a program: for each core a table that native code walks, with one row per instruction.
+"""Link a program: for each core a dispatch table that native code walks, with one entry per instruction.
 
-A row is a routine and the index of its first argument. A loop is a row, too, whose routine walks the rows of its body;
-those stand behind the rows of the statements around it. Every operand is an address that :class:`Storage` gives.
+An entry is a routine and the index of its first argument. A loop is an entry, too, whose routine walks the entries of
+its body; those stand behind the entries of the statements around it. Every operand is an address that :class:`Storage`
+gives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from struct import Struct
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +20,7 @@ from nki.backend.cpu.kernel_ir.nodes import GRANULE
 from nki.backend.cpu.native import barrier, library
 from nki.backend.cpu.native.frame import ARGS, aligned
 from nki.backend.cpu.runtime import region_builder, routines
-from nki.backend.cpu.runtime.gather_scatter import Row, StepRows
+from nki.backend.cpu.runtime.gather_scatter import StepEntries
 from nki.backend.cpu.runtime.region_builder import RegionBuilder, rounds_of
 from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_routines, routine_key
 from nki.backend.cpu.runtime.storage import Storage, native_bytes
@@ -32,31 +35,34 @@ from nki.ir.program import CoreProgram, Program
 from nki.ir.rng_state import initial
 from nki.ir.types import Access, Tensor
 
+_DOUBLE: Final = Struct("=d")
+_WORD: Final = Struct("=q")
+
 
 @dataclass(slots=True)
 class LinkedCore:
-    """The table of one core; it walks the first ``rows``, whose loops walk the rows behind them.
+    """The dispatch table of one core; it walks the first ``entries``, whose loops walk those behind them.
 
-    ``body`` is what runs; rows that fill memory stand before and between its rows. The first ``prologue`` rows fill
-    memory that cores share, and are done before any core begins. ``sites`` are the instructions that may trap: by a
-    run-time index out of bounds, or because cores do not meet; traps count them from 1.
-    ``loops`` are the loops, which launches that are interrupted count from 1, too.
+    ``body`` is what runs; entries that fill memory stand before and between its entries. The first ``prologue`` entries
+    fill memory that cores share, and are done before any core begins. ``traps`` are the instructions that may trap: by
+    a run-time index out of bounds, or because cores do not meet; their ids count from 1. ``loops`` are the loops, which
+    launches that are interrupted count from 1, too.
     """
 
     table: NDArray[np.int64]
     args: NDArray[np.int64]
     prologue: int
-    rows: int
+    entries: int
     arena: int
     scratch: int
     routines: int
     body: list[Statement]
-    sites: list[Inst]
+    traps: list[Inst]
     loops: list[Loop]
     shared_nanoseconds: float
     """The estimated run time of the parallel regions."""
     origins: list[tuple[int, Statement]]
-    """The statement of each row: its rows' arguments begin at that index or behind it."""
+    """The statement of each entry: the arguments of its entries begin at that index or behind it."""
 
 
 @dataclass(slots=True)
@@ -82,26 +88,21 @@ def link(program: Program, progress: Progress | None = None) -> LinkedProgram:
     shared = program.shared() if several else []
     needed = _Needed()
     numbers = [list(map(needed.numbers, core.numbered)) for core in program.cores]
-    unique = needed.unique
-    compiled = compile_routines({key: inst for key, (_, inst) in unique.items()}, progress, library.run)
-    scratch = max((routine.scratch for routine in compiled), default=0)
+    compiled = compile_routines(needed.instructions, progress)
     fills = [maybe_uninitialized(core, program.signature) for core in program.cores]
     common = {*program.outputs, *shared} if several else set[Tensor]()
-    whole = common.intersection(*fills)
+    whole = sorted(common.intersection(*fills), key=lambda tensor: tensor.name)
     cores: list[LinkedCore] = []
     floats: dict[str, Formula] = {}
     for rank, core in enumerate(program.cores):
         storage = Storage(core, program.signature, shared, fills[rank])
-        peers = _Peers(rank, len(program.cores), storage.free_slot)
         used = (compiled[parts[0]] if len(parts) == 1 else None for parts in numbers[rank])
         is_long = region_builder.has_work(core.body, used)
         regions = RegionBuilder(core, program.signature, storage) if is_long else None
-        table = _Table(storage, compiled, numbers[rank], fills[rank] - common, peers, floats, regions)
-        table.add_prologue(sorted(whole, key=lambda t: t.name) if rank == 0 else [])
-        table.add_core(core, program.outputs)
-        cores.append(table.finish(core, max(scratch, table.scratch), len(unique)))
+        table = _TableBuilder(rank, len(program.cores), storage, compiled, numbers[rank], floats, regions)
+        cores.append(table.build(core, program.outputs, whole if rank == 0 else [], fills[rank] - common))
     offsets: list[int] = []
-    size = barrier.lines_bytes(len(cores))
+    size = barrier.lines_bytes(len(cores)) if several else 0
     for tensor in shared:
         offsets.append(size)
         size += aligned(tensor.nbytes)
@@ -112,24 +113,27 @@ class _Needed:
     """The routines that a program needs, each once."""
 
     def __init__(self) -> None:
-        self.unique: dict[Key, tuple[int, Inst]] = {}
-        """Number and first instruction of each routine."""
+        self.instructions: dict[Key, Inst] = {}
+        """The first instruction of each routine, in the order of their numbers."""
+        self._number: dict[Key, int] = {}
         self._by_form: dict[object, list[int]] = {}
         """Numbers by the form of an instruction, and by :func:`_sharing` if operands share memory."""
 
     def numbers(self, inst: Inst) -> list[int]:
         """The number of the routine of each part of ``inst``; the list is not to be changed."""
         if inst.expansion is not None:
-            return [self._number(part) for part in inst.expansion.parts]
+            return [self._of(part) for part in inst.expansion.parts]
         form, sharing = inst.form(), _sharing(inst)
         key = (form, sharing) if sharing else form
         numbers = self._by_form.get(key)
         if numbers is None:
-            numbers = self._by_form[key] = [self._number(inst)]
+            numbers = self._by_form[key] = [self._of(inst)]
         return numbers
 
-    def _number(self, part: Inst) -> int:
-        return self.unique.setdefault(routine_key(part), (len(self.unique), part))[0]
+    def _of(self, part: Inst) -> int:
+        key = routine_key(part)
+        self.instructions.setdefault(key, part)
+        return self._number.setdefault(key, len(self._number))
 
 
 def _sharing(inst: Inst) -> tuple[int, ...]:
@@ -164,230 +168,198 @@ def _parts(core: CoreProgram) -> list[Inst]:
     return parts
 
 
-@dataclass(frozen=True, slots=True)
-class _Peers:
-    """The core whose table is built, the number of cores, and the slot of the lines of barriers, the first free one."""
-
-    rank: int
-    cores: int
-    lines: int
-
-
-class _Table:
-    """Builds the rows of one core and their arguments."""
+class _TableBuilder:
+    """Builds the dispatch table of one core and its arguments."""
 
     def __init__(
         self,
+        rank: int,
+        cores: int,
         storage: Storage,
         routines: Sequence[Routine],
         numbers: Sequence[Sequence[int]],
-        fills: set[Tensor],
-        peers: _Peers,
         floats: dict[str, Formula],
         regions: RegionBuilder | None,
     ) -> None:
+        self.rank, self.cores = rank, cores
         self.storage = storage
         self.regions = regions
         self.floats = floats
         """The floats of a launch by their text, in the order of their slots; it grows."""
-        self.first_float = peers.lines + (peers.cores > 1)
         self.routines = routines
         self.numbers = numbers
         """By dense number of an instruction, the number of the routine of each part."""
-        self.fills = fills
+        self.fills: set[Tensor] = set()
         """Tensors that are still to be filled with poison before their first use."""
-        self.peers = peers
-        self.rows: list[int] = []
+        self.entries: list[int] = []
         self.args: list[int] = []
-        self.immediates: list[tuple[int, float]] = []
-        """The numbers among the arguments, which are bits of a float each, and where they stand."""
-        self.sites: list[Inst] = []
+        self.traps: list[Inst] = []
         self.loops: list[Loop] = []
         self.origins: list[tuple[int, Statement]] = []
-        self.prologue = 0
-        self.main_rows = 0
-        self.scratch = 0
+        self.scratch = max((routine.scratch for routine in routines), default=0)
         self.pending: list[tuple[int, Loop, int, int]] = []
-        """Loops whose bodies have no rows yet: the dense number of the first instruction, the loop, the index of the
-        arguments that tell the rows, and the rounds of all loops around.
+        """Loops whose bodies have no entries yet: the dense number of the first instruction, the loop, the index of the
+        arguments that tell the entries, and the rounds of all loops around.
         """
         self.rounds = 1
-        """Rounds of the loops around the rows that are added, as far as they are known."""
+        """Rounds of the loops around the entries that are added, as far as they are known."""
         self.apart: list[tuple[int, list[int]]] = []
-        """The rows of regions, which stand behind all others, each with the index of the argument that tells where."""
+        """Entries of regions, which stand behind all others, each with the index of the argument that tells where."""
         self.shared_nanoseconds = 0.0
 
-    def finish(self, core: CoreProgram, scratch: int, routines: int) -> LinkedCore:
-        """The finished table."""
-        for at, region_rows in self.apart:
-            self.args[at] = len(self.rows) // 2
-            self.rows += region_rows
-        table = np.array(self.rows, np.int64).reshape(-1, 2)
-        args = np.array(self.args, np.int64)
-        if self.immediates:
-            positions, numbers = zip(*self.immediates, strict=True)
-            args[list(positions)] = np.array(numbers, np.float64).view(np.int64)
-        arena, body = self.storage.arena_bytes, list(core.body)
-        rows, prologue = self.main_rows, self.prologue
-        sites, loops, origins, shared = self.sites, self.loops, self.origins, self.shared_nanoseconds
-        return LinkedCore(table, args, prologue, rows, arena, scratch, routines, body, sites, loops, shared, origins)
+    def build(
+        self, core: CoreProgram, outputs: Sequence[Tensor], prologue: Sequence[Tensor], fills: set[Tensor]
+    ) -> LinkedCore:
+        """The table: entries that fill ``prologue``, those of the statements, then those of the bodies of loops.
 
-    def add_prologue(self, tensors: Sequence[Tensor]) -> None:
-        """Add rows that fill ``tensors``."""
-        self.fills.update(tensors)
-        for tensor in tensors:
+        ``fills`` are filled before their first use, outputs at the beginning.
+        """
+        self.fills = {*fills, *prologue}
+        for tensor in prologue:
             self.add_fill(tensor)
-        self.prologue = len(self.rows) // 2
-
-    def add_core(self, core: CoreProgram, outputs: Sequence[Tensor]) -> None:
-        """Add all rows: first those of the statements of ``core``, then those of the bodies of loops."""
+        done = len(self)
         for tensor in outputs:
             self.add_fill(tensor)
-        for number, statement in with_numbers(core.body):
-            if self.fills:
-                for access in touched(statement):
-                    self.add_fill(access.tensor)
-            self.add_statement(number, statement)
-        self.end_region()
-        self.main_rows = len(self.rows) // 2
+        self.add_statements(core.body, 0)
+        entries = len(self)
         while self.pending:
             start, loop, at, outer = self.pending.pop(0)
             self.rounds = outer * rounds_of(loop)
-            first = len(self.rows) // 2
-            for number, statement in with_numbers(loop.body, start):
-                self.add_statement(number, statement)
-            self.end_region()
-            self.args[at : at + 2] = [first, len(self.rows) // 2 - first]
+            first = len(self)
+            self.add_statements(loop.body, start)
+            self.args[at : at + 2] = [first, len(self) - first]
+        for at, region_entries in self.apart:
+            self.args[at] = len(self)
+            self.entries += region_entries
+        table = np.array(self.entries, np.int64).reshape(-1, 2)
+        args, arena, body = np.array(self.args, np.int64), self.storage.arena_bytes, list(core.body)
+        known = self.traps, self.loops, self.shared_nanoseconds, self.origins
+        return LinkedCore(table, args, done, entries, arena, self.scratch, len(self.routines), body, *known)
+
+    def __len__(self) -> int:
+        """The number of entries, without those of regions."""
+        return len(self.entries) // 2
+
+    def add_statements(self, body: Sequence[Statement], start: int) -> None:
+        """Add the entries of ``body``, whose first instruction has the dense number ``start``."""
+        for number, statement in with_numbers(body, start):
+            if self.fills:  # a loop touches what its body touches
+                for access in touched(statement):
+                    self.add_fill(access.tensor)
+            self.origins.append((len(self.args), statement))
+            if not isinstance(statement, Inst):
+                self.add_loop(number, statement)
+            elif self.cores > 1 and (meeting := statement.as_barrier()) is not None:
+                self.add_barrier(statement, meeting)
+            elif statement.expansion is not None:
+                self.add_steps(statement.expansion, [self.routines[n] for n in self.numbers[number]])
+            else:
+                self.add_instruction(statement, self.routines[self.numbers[number][0]])
+        self.end_region()
 
     def add_fill(self, tensor: Tensor) -> None:
         """Fill ``tensor`` now if it needs that and was not filled before."""
         if tensor not in self.fills:
             return
         self.fills.discard(tensor)
-        base = self.storage.base(tensor)
+        base = self.storage.bases[tensor]
         contents = initial(tensor)
         if contents is not None:
             literal = 8 * len(self.args)
             self.args += contents.reshape(-1).view(np.int64).tolist()
-            self.add_row(library.address("copy"), [*base, ARGS, literal, tensor.nbytes])
+            self.add_entry(library.address("copy"), [*base, ARGS, literal, tensor.nbytes])
             return
-        pattern = tensor.dtype.poison * (8 // tensor.dtype.itemsize)
-        word = int.from_bytes(pattern, "little", signed=True)
-        self.add_row(library.address("fill"), [*base, native_bytes(tensor), word])
+        (word,) = _WORD.unpack(tensor.dtype.poison * (8 // tensor.dtype.itemsize))
+        self.add_entry(library.address("fill"), [*base, native_bytes(tensor), word])
 
-    def add_row(self, routine: int, args: Sequence[int]) -> None:
-        """Add a row with arguments of its own, which ends the open region."""
+    def add_entry(self, routine: int, args: Sequence[int]) -> None:
+        """Add an entry with arguments of its own, which ends the open region."""
         self.end_region()
-        self.rows += [routine, len(self.args)]
+        self.entries += [routine, len(self.args)]
         self.args += args
 
     def end_region(self) -> None:
-        """Add the row of the open region if it has one, or its rows themselves where they are few and short."""
+        """Add the entry of the open region if it has one, or its entries themselves where they are few and short."""
         if self.regions is None:
             return
         region = self.regions.region
         if region.is_worthwhile:
             self.shared_nanoseconds += self.rounds * region.nanoseconds
-            self.apart.append((len(self.args), region.rows))
-            self.rows += [library.address("region"), len(self.args)]
-            self.args += [0, len(region.rows) // 2, region.partitions, region.block, GRANULE]
+            self.apart.append((len(self.args), region.entries))
+            self.entries += [library.address("region"), len(self.args)]
+            self.args += [0, len(region.entries) // 2, region.partitions, region.block, GRANULE]
         else:
-            self.rows += region.rows
-        if region.rows:
+            self.entries += region.entries
+        if region.entries:
             self.regions.start()
 
-    def add_statement(self, number: int, statement: Statement) -> None:
-        """Add the rows of a statement, whose first instruction has that dense number."""
-        self.origins.append((len(self.args), statement))
-        if not isinstance(statement, Inst):
-            self.add_loop(number, statement)
-        elif self.peers.cores > 1 and (meeting := statement.as_barrier()) is not None:
-            self.add_barrier(statement, meeting)
-        elif statement.expansion is not None:
-            self.add_steps(statement.expansion, [self.routines[n] for n in self.numbers[number]])
-        else:
-            self.add_instruction(statement, self.routines[self.numbers[number][0]])
-
     def add_instruction(self, inst: Inst, routine: Routine, in_region: bool = True) -> None:
-        """Add the row of an instruction; ``in_region`` is False if it uses scratch memory that other rows use, too."""
+        """Add the entry of an instruction; ``in_region`` is False if it uses scratch memory that others use, too."""
         operands, regions, args = inst.accesses(), self.regions, self.args
-        places = self.storage.arguments(operands)
+        places = self.storage.arguments(*operands)
         if not in_region or regions is None or not routine.partitions:
             self.end_region()  # which has arguments, too
-            self.rows += (routine.address, len(args))
-        elif not regions.add(inst, routine, operands, places, (routine.address, len(args))):
+            self.entries += (routine.address, len(args))
+        elif not regions.add(inst, routine, operands, places, len(args)):
             self.end_region()
-            regions.add(inst, routine, operands, places, (routine.address, len(args)))
+            regions.add(inst, routine, operands, places, len(args))
         args += places
         if inst.form().has_runtime_index:
-            self.add_indices(inst, operands)
+            for access in operands:
+                if access.dynamic is not None:
+                    args += [*self.storage.arguments(access.dynamic.source), largest_index(access)]
+            args.append(self.new_trap(inst))
         if inst.immediate_names:
             for number in inst.immediates():
-                if type(number) is RuntimeFloat:
-                    args.append(self.slot_of(number))
-                else:
-                    self.immediates.append((len(args), number))
-                    args.append(0)
+                is_late = type(number) is RuntimeFloat
+                args.append(self.slot_of(number) if is_late else _WORD.unpack(_DOUBLE.pack(number))[0])
 
-    def add_indices(self, inst: Inst, operands: Sequence[Access]) -> None:
-        """Add the arguments of the run-time indices of an instruction."""
-        args = self.args
-        for access in operands:
-            if access.dynamic is not None:
-                args += [*self.storage.locate(access.dynamic.source), largest_index(access)]
-        self.sites.append(inst)
-        args.append(len(self.sites))
+    def new_trap(self, inst: Inst) -> int:
+        """The id of the trap of an instruction."""
+        self.traps.append(inst)
+        return len(self.traps)
 
     def slot_of(self, number: RuntimeFloat) -> int:
-        """The slot of the frame in which launches pass an immediate."""
-        self.floats.setdefault(show(number.formula), number.formula)
-        return self.first_float + list(self.floats).index(show(number.formula))
+        """The slot of the frame in which launches pass an immediate, behind the one for the lines of several cores."""
+        text = show(number.formula)
+        self.floats.setdefault(text, number.formula)
+        return self.storage.free_slot + (self.cores > 1) + list(self.floats).index(text)
 
     def add_steps(self, steps: GatherComputeScatter, part_routines: Sequence[Routine]) -> None:
-        """Add the rows of an instruction on indirect views."""
-        self.sites.append(steps.inst)
+        """Add the entries of an instruction on indirect views."""
         scratch = max(routine.scratch for routine in part_routines)
-        rows = StepRows(steps, scratch, self.storage)
-        self.scratch = max(self.scratch, rows.scratch)
-        self.add_rows(rows.gather(len(self.sites)))
+        entries = StepEntries(steps, scratch, self.storage)
+        self.scratch = max(self.scratch, entries.scratch)
+        for entry in entries.gather(self.new_trap(steps.inst)):
+            self.add_entry(*entry)
         for part, routine in zip(steps.parts, part_routines, strict=True):
             self.add_instruction(part, routine, in_region=False)
-        self.add_rows(rows.scatter())
-
-    def add_rows(self, rows: Sequence[Row]) -> None:
-        """Add rows of routines that no instruction owns."""
-        for routine, args in rows:
-            self.add_row(routine, args)
+        for entry in entries.scatter():
+            self.add_entry(*entry)
 
     def add_barrier(self, inst: Inst, meeting: Barrier) -> None:
-        """Add a row at which this core waits for the others that take part."""
-        rank, cores, lines = self.peers.rank, self.peers.cores, self.peers.lines
-        self.sites.append(inst.origin or inst)
-        peers = [peer for peer in meeting.cores if peer != rank]
-        tag = inst.user_name or meeting.data.name
-        args = barrier.arguments(lines, tag, len(self.sites), rank, peers, cores)
-        self.add_row(library.address("barrier"), args)
+        """Add an entry at which this core waits for the others that take part."""
+        trap = self.new_trap(inst.origin or inst)
+        peers = [peer for peer in meeting.cores if peer != self.rank]
+        tag, lines = inst.user_name or meeting.data.name, self.storage.free_slot
+        self.add_entry(library.address("barrier"), barrier.arguments(lines, tag, trap, self.rank, peers, self.cores))
 
     def add_loop(self, number: int, loop: Loop) -> None:
-        """Add the row of a loop, and note that its body, whose first instruction has that number, has no rows yet."""
+        """Add the entry of a loop, and note that its body, whose first instruction has that number, has none yet."""
         self.end_region()
-        locate = self.storage.locate
-        if isinstance(loop, While):
-            args = [*locate(loop.register)]
-            routine = library.address("while")
-        else:
-            args = [*locate(loop.register)]
+        args = self.storage.arguments(loop.register)
+        if not isinstance(loop, While):
             for bound in (loop.start, loop.stop):
                 if isinstance(bound, Access):
-                    args += locate(bound)
+                    args += self.storage.arguments(bound)
                 else:
                     args += [ARGS, 8 * len(self.args)]
                     self.args.append(bound)
             args.append(loop.step)
-            routine = library.address("for")
         self.pending.append((number, loop, len(self.args) + len(args), self.rounds))
         self.loops.append(loop)
-        self.add_row(routine, [*args, 0, 0, len(self.loops)])
+        routine = library.address("while" if isinstance(loop, While) else "for")
+        self.add_entry(routine, [*args, 0, 0, len(self.loops)])
 
 
 def loop_listing(program: Program) -> str:

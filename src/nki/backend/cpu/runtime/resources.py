@@ -1,28 +1,26 @@
-"""Process-wide resources of native launches: a frame for each worker, and threads for the cores beside the first."""
+"""Process-wide resources of native launches: frames, thread pools, and threads for the cores beside the first."""
 
 from __future__ import annotations
 
 import atexit
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
 from nki.backend.cpu.native import openmp
-from nki.backend.cpu.native.frame import Frame, FrameLayout
-from nki.backend.cpu.native.openmp import OpenMP
-from nki.backend.cpu.native.team import Team
+from nki.backend.cpu.native.frame import Frame
+from nki.backend.cpu.native.thread_pool import ThreadPool
 from nki.base import threads
 from nki.base.locks import Lock
 
-_POOL_FRAMES = 4
+_MOST_FRAMES = 4
+
+_Work = tuple["_CoreThread", Callable[..., object], tuple[Any, ...]]
 
 
-_Work = tuple["_Worker", Callable[..., object], tuple[Any, ...]]
-
-
-class _Worker:
+class _CoreThread:
     """A thread that waits for work, and ends when nobody can give it any.
 
     A signal may raise at any instruction of the thread that gives work, so nothing here is ever half done: each step is
@@ -38,29 +36,29 @@ class _Worker:
         self.work.put(None)
 
 
-def _run(queue: SimpleQueue[_Work | None], idle: deque[_Worker]) -> None:
+def _run(queue: SimpleQueue[_Work | None], idle: deque[_CoreThread]) -> None:
     while (work := queue.get()) is not None:
-        worker, call, arguments = work
+        thread, call, arguments = work
         call(*arguments)
-        idle.append(worker)
-        del work, worker, call, arguments
+        idle.append(thread)
+        del work, thread, call, arguments
 
 
 class Runtime:
     """Owns the memory and the threads of launches; any number of threads may launch at once.
 
-    A launch acquires a frame for each of its workers, and releases the frames if it succeeds. The pool keeps frames for
-    the next launches, because fresh pages are slow to touch and used ones are in the cache.
+    A launch acquires a frame for each of its cores, and releases the frames if it succeeds. They are kept for the next
+    launches, because fresh pages are slow to touch and used ones are in the cache.
     """
 
     def __init__(self) -> None:
         self._frames: list[Frame] = []
-        self._idle: deque[_Worker] = deque()
-        self._team: Team | None = None
-        self._lent: Team | None = None
+        self._idle: deque[_CoreThread] = deque()
+        self._pool: ThreadPool | None = None
+        self._openmp_pool: ThreadPool | None = None
         self._is_child = False
-        self._changing_team = Lock()
-        atexit.register(self._end_team)
+        self._changing_pool = Lock()
+        atexit.register(self._end_pool)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget_threads)  # a child process does not inherit threads
 
@@ -72,32 +70,9 @@ class Runtime:
             return Frame(nbytes)
         return frame if frame.nbytes >= nbytes else Frame(nbytes)
 
-    def frame(self, layout: FrameLayout, pointers: Sequence[float], worker: int = 0, control: int = 0) -> Frame:
-        """The frame of one worker for one launch, written; see :meth:`FrameLayout.write`."""
-        frame = self.acquire(layout.nbytes)
-        layout.write(frame, worker, pointers, control)
-        return frame
-
-    def frame_alone(self, layout: FrameLayout, pointers: Sequence[float]) -> Frame:
-        """The frame of a launch on one worker without a team."""
-        try:  # acquire, without the call
-            frame = self._frames.pop()
-            if frame.nbytes < layout.nbytes:
-                frame = Frame(layout.nbytes)
-        except IndexError:
-            frame = Frame(layout.nbytes)
-        layout.write_alone(frame, pointers)
-        return frame
-
-    def frame_with_team(self, layout: FrameLayout, pointers: Sequence[float], threads: int, team: int) -> Frame:
-        """The frame of a launch on one core, which the team at ``team`` may help."""
-        frame = self.acquire(layout.nbytes + (threads - 1) * layout.helper)
-        layout.write(frame, 0, pointers, 0, team, threads)
-        return frame
-
     def release(self, *frames: Frame) -> None:
         """Keep ``frames`` for later launches."""
-        if len(self._frames) < _POOL_FRAMES:
+        if len(self._frames) < _MOST_FRAMES:
             self._frames += frames
 
     def start(self, call: Callable[..., object], *arguments: Any) -> None:
@@ -106,47 +81,46 @@ class Runtime:
         Raises :class:`ThreadStartError` if the system gives no thread.
         """
         try:
-            worker = self._idle.pop()
+            thread = self._idle.pop()
         except IndexError:
-            worker = _Worker()
-            threads.start(_run, worker.work, self._idle)
-        worker.work.put((worker, call, arguments))
+            thread = _CoreThread()
+            threads.start(_run, thread.work, self._idle)
+        thread.work.put((thread, call, arguments))
 
-    def openmp(self) -> tuple[int, OpenMP] | None:
-        """The address of a team without threads, and the runtime whose threads help it; None if there is none.
+    def openmp_pool(self) -> ThreadPool | None:
+        """The pool of the threads with which PyTorch computes; None if there is none.
 
         There is none after a fork, either: the runtimes of GCC wait for ever in a child process.
         """
         if self._is_child or (found := openmp.of_torch()) is None:
             return None
-        lent = self._lent
-        if lent is None:
-            with self._changing_team:
-                lent = self._lent = self._lent or Team(1)
-        return lent.address, found
+        if self._openmp_pool is None:
+            with self._changing_pool:
+                self._openmp_pool = self._openmp_pool or ThreadPool(1, found)
+        return self._openmp_pool
 
-    def team(self, size: int) -> int:
-        """The address of the team of ``size`` threads, the one that launches included; others of another size end."""
-        team = self._team
-        if team is not None and team.size == size:
-            return team.address
-        with self._changing_team:
-            team = self._team
-            if team is None or team.size != size:
-                if team is not None:
-                    team.stop()
-                team = self._team = Team(size)
-            return team.address
+    def pool(self, size: int) -> ThreadPool:
+        """The pool of ``size`` threads, the one that launches included; others of another size end."""
+        pool = self._pool
+        if pool is not None and pool.size == size:
+            return pool
+        with self._changing_pool:
+            pool = self._pool
+            if pool is None or pool.size != size:
+                if pool is not None:
+                    pool.stop()
+                pool = self._pool = ThreadPool(size)
+            return pool
 
-    def _end_team(self) -> None:
-        """Let the helpers end before the interpreter takes the memory that they might look at."""
-        if self._team is not None:
-            self._team.stop(wait=True)
-            self._team = None
+    def _end_pool(self) -> None:
+        """Let the workers end before the interpreter takes the memory that they might look at."""
+        if self._pool is not None:
+            self._pool.stop(wait=True)
+            self._pool = None
 
     def _forget_threads(self) -> None:
         self._idle = deque()
-        self._team = None
+        self._pool = None
         self._is_child = True
 
 

@@ -19,6 +19,7 @@ from nki.backend.cpu.kernel_ir.accesses import aliases
 from nki.backend.cpu.kernel_ir.nodes import Gemm
 from nki.backend.cpu.kernel_ir.partitions import Use
 from nki.backend.cpu.kernel_ir.printer import show_loops
+from nki.backend.cpu.native import library
 from nki.backend.cpu.runtime import shared_bodies, stored_routines
 from nki.backend.cpu.runtime.shared_bodies import RoutineText
 from nki.base.locks import Lock
@@ -36,10 +37,6 @@ _BODIES_PER_MODULE = 4
 """Larger LLVM modules compile faster, by a tenth with 24; smaller ones keep all threads busy and show progress."""
 _ROUTINES_PER_MODULE = 64
 """Routines that share bodies."""
-
-
-def _nothing() -> None:
-    """Prepare nothing."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -69,13 +66,10 @@ def routine_key(inst: Inst) -> Key:
     return (inst.key(), aliases(inst))
 
 
-def compile_routines(
-    instructions: dict[Key, Inst], progress: Progress | None, prepare: Callable[[], object] = _nothing
-) -> list[Routine]:
+def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -> list[Routine]:
     """The routine of each key; those that are not in memory are compiled.
 
-    The caller holds them as long as their addresses are in use. ``prepare`` compiles what a launch needs beside
-    routines, while other threads compile these.
+    The caller holds them as long as their addresses are in use.
     """
     with _lock:
         compiled = {key: routine for key in instructions if (routine := _routines.get(key)) is not None}
@@ -91,7 +85,7 @@ def compile_routines(
             batches.append(batch)
             yield batch.text()
             if len(batches) == 1:
-                prepare()
+                library.entry("run")  # which every launch needs: compiled while other threads compile routines
 
     def note(done: int) -> None:
         if progress is not None:
@@ -194,7 +188,7 @@ def listing(instructions: Iterable[Inst], assembly: bool) -> str:
         unique.setdefault(routine_key(inst), inst)
     for number, inst in enumerate(unique.values()):
         _emit(module, f"r{number}_{inst.mnemonic}", inst)
-    return engine().assembly(module) if assembly else engine().optimised_ir(module)
+    return engine().listing(module, assembly)
 
 
 def loops(instructions: Iterable[Inst]) -> str:

@@ -6,7 +6,7 @@ also keeps a long unrolled loop in the processor's cache.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import attrgetter
@@ -91,34 +91,24 @@ class Storage:
             heappush(live, (live_range.last, number, block))
         return arena.size
 
-    def place(self, tensor: Tensor, slot: int, offset: int) -> None:
-        """Let ``tensor`` lie at ``offset`` from the pointer in ``slot``."""
-        self.bases[tensor] = (slot, offset)
-
-    def base(self, tensor: Tensor) -> tuple[int, int]:
-        """Slot and byte offset of the first byte of ``tensor``."""
-        return self.bases[tensor]
-
-    def address(self, access: Access) -> tuple[int, int, list[int]]:
-        """Slot, byte offset and byte strides of ``access``."""
-        assert access.tensor.layout is DENSE, "run-time indices are in dense tensors"
-        return (*self.locate(access), [step * access.dtype.itemsize for step in access.strides])
-
-    def locate(self, access: Access) -> tuple[int, int]:
-        """Slot and byte offset of the first element of ``access``: two arguments of a routine."""
-        slot, start = self.bases[access.tensor]
-        return slot, start + _place(access) * access.dtype.itemsize
-
-    def arguments(self, accesses: Iterable[Access]) -> list[int]:
-        """Slot and byte offset of the first element of each access, one after the other."""
+    def arguments(self, *accesses: Access) -> list[int]:
+        """Slot and byte offset of the first element of each access, one after the other: arguments of a routine."""
         args: list[int] = []
         bases = self.bases
         for access in accesses:  # without a call for each operand, which would be a tenth of linking
-            slot, start = bases[access.tensor]
+            tensor, place = access.tensor, access.offset
+            slot, start = bases[tensor]
+            if tensor.layout is not DENSE:
+                place = tensor.layout.place(tensor.shape[0], tensor.free_size, place)
             args.append(slot)
-            place = access.offset if access.tensor.layout is DENSE else _place(access)
             args.append(start + place * access.dtype.itemsize)
         return args
+
+    def strided(self, access: Access) -> tuple[int, int, list[int]]:
+        """Slot, byte offset and byte strides of ``access``."""
+        assert access.tensor.layout is DENSE, "run-time indices are in dense tensors"
+        slot, offset = self.arguments(access)
+        return slot, offset, [step * access.dtype.itemsize for step in access.strides]
 
 
 def native_bytes(tensor: Tensor) -> int:
@@ -126,11 +116,3 @@ def native_bytes(tensor: Tensor) -> int:
     if tensor.layout is DENSE:
         return tensor.nbytes
     return tensor.layout.elements(tensor.shape[0], tensor.free_size) * tensor.dtype.itemsize
-
-
-def _place(access: Access) -> int:
-    """The place of the first element of ``access`` in its tensor's memory, in elements."""
-    tensor = access.tensor
-    if tensor.layout is DENSE:
-        return access.offset
-    return tensor.layout.place(tensor.shape[0], tensor.free_size, access.offset)

@@ -7,11 +7,10 @@ the signature of the instruction and the aliases of its operands, this build of 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import astuple
 from enum import Enum
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import msgpack
 
@@ -25,8 +24,6 @@ from nki.numerics.jit import Code, engine
 
 Stored = tuple[str, EmittedRoutine, Code]
 """Name of a routine in its object code, facts about it, and the code."""
-_KINDS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in (EmittedRoutine, Use)}
-"""The classes of which facts about a routine consist."""
 
 
 def find(keys: Iterable[Any]) -> dict[Any, Stored]:
@@ -41,9 +38,9 @@ def find(keys: Iterable[Any]) -> dict[Any, Stored]:
         if data is None:
             continue
         try:
-            code_key, name, stored = msgpack.unpackb(data, use_list=False)  # trusted as the code itself is
-            facts = _restored(stored)
-        except (KeyError, TypeError, ValueError):  # complete, and not what this version writes
+            code_key, name, (scratch, partitions, uses, nanoseconds) = msgpack.unpackb(data)  # trusted as the code is
+            facts = EmittedRoutine(scratch, partitions, tuple(Use(*use) for use in uses), nanoseconds)
+        except (TypeError, ValueError):  # complete, and not what this version writes
             object_cache.remove(file or "")
             continue
         if code_key not in codes:
@@ -56,27 +53,9 @@ def find(keys: Iterable[Any]) -> dict[Any, Stored]:
 
 def keep(key: Any, name: str, facts: EmittedRoutine, code: Code) -> None:
     """Note that ``code`` holds the routine ``name`` for ``key``."""
-    file = _file(key) if code.is_portable else None
+    file = _file(key) if code.is_portable and object_cache.is_enabled() else None
     if file is not None:
-        object_cache.write(file, msgpack.packb((code.key, name, _plain(facts))))
-
-
-def _plain(value: Any) -> Any:
-    """``value`` as numbers, texts and tuples, for :func:`_restored`."""
-    name = type(value).__name__
-    if name in _KINDS:
-        return {name: tuple(_plain(getattr(value, f.name)) for f in fields(value))}
-    if type(value) is tuple:
-        return tuple(map(_plain, cast("tuple[Any, ...]", value)))
-    assert type(value) in (bool, int, float, str), f"{value!r} is not of a kind in _KINDS"
-    return value
-
-
-def _restored(value: Any) -> Any:
-    if type(value) is dict:
-        ((name, values),) = cast("dict[str, tuple[Any, ...]]", value).items()
-        return _KINDS[name](*map(_restored, values))
-    return tuple(map(_restored, cast("tuple[Any, ...]", value))) if type(value) is tuple else value
+        object_cache.write(file, msgpack.packb((code.key, name, astuple(facts))))
 
 
 def _file(key: Any) -> str | None:
@@ -85,7 +64,7 @@ def _file(key: Any) -> str | None:
         text = _text(key)
     except TypeError:
         return None
-    return hashlib.sha256(f"{build()}\n{engine().host}\n{text}".encode()).hexdigest()[:40] + ".routine"
+    return engine().key_of(f"{build()}\n{text}") + ".routine"
 
 
 def _text(value: Any) -> str:

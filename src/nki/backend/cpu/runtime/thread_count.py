@@ -7,7 +7,7 @@ import sys
 from functools import cache
 from typing import Any, Final
 
-from nki.backend.cpu.native.team import is_supported
+from nki.backend.cpu.native import library
 from nki.base import knobs
 
 MOST_THREADS: Final = 32
@@ -20,7 +20,7 @@ def number_of_threads() -> int:
     PyTorch counts if the process has imported it: a worker process of its ``DataLoader`` has one thread. A number that
     cannot be read counts as unset, and so does 0.
     """
-    if not is_supported():
+    if not library.has_threads():
         return 1
     wanted = _number(knobs.threads())
     if not wanted:

@@ -1,46 +1,49 @@
-// The walk over a table, and rows that walk others. Walks end early if the launch has failed or is cancelled.
+// The walk over a dispatch table, and entries that walk others. Walks end early if the launch has failed or is
+// cancelled.
 
-enum { ROWS_PER_POLL = 32 };
+enum { ENTRIES_PER_POLL = 32 };
 
-static void walk(const struct row *table, int64_t rows, const int64_t *args, struct frame *frame) {
+static void walk(struct frame *frame, int64_t first, int64_t entries) {
+    const struct entry *table = frame->table + first;
+    const int64_t *args = frame->args;
     struct status *status = frame->status;
-    for (int64_t i = 0; i < rows; i++) {
+    for (int64_t i = 0; i < entries; i++) {
         table[i].run(frame, args + table[i].first, 0, INT64_MAX);
-        if (i % ROWS_PER_POLL == ROWS_PER_POLL - 1)
+        if (i % ENTRIES_PER_POLL == ENTRIES_PER_POLL - 1)
             poll(frame, &status->countdown, -ANYWHERE);
-        if (__builtin_expect(status->site != 0, false))
+        if (__builtin_expect(status->trap != 0, false))
             return;
     }
 }
 
-// The same for some partitions of all rows, without polls.
-static void walk_range(const struct row *table, int64_t rows, const int64_t *args, struct frame *frame, int64_t first,
-                       int64_t last) {
-    for (int64_t i = 0; i < rows; i++) {
+// The same for some partitions of all entries, without polls.
+static void walk_range(const struct entry *table, int64_t entries, const int64_t *args, struct frame *frame,
+                       int64_t first, int64_t last) {
+    for (int64_t i = 0; i < entries; i++) {
         table[i].run(frame, args + table[i].first, first, last);
-        if (__builtin_expect(frame->status->site != 0, false))
+        if (__builtin_expect(frame->status->trap != 0, false))
             return;
     }
 }
 
 // The body of a loop, with a countdown of its own.
 struct body {
-    int64_t first, rows; // in the table
-    int64_t loop;        // its number
+    int64_t first, entries; // in the table
+    int64_t loop;           // its number
 };
 
 // Run the body once more; false if the loop is to end. In line, so that the countdown is in a register.
 static inline __attribute__((always_inline)) bool run_body(struct frame *frame, const struct body *body,
                                                           int64_t *left) {
-    walk(frame->table + body->first, body->rows, frame->args, frame);
+    walk(frame, body->first, body->entries);
     poll(frame, left, body->loop);
-    return frame->status->site == 0;
+    return frame->status->trap == 0;
 }
 
 static void end_loop(struct frame *frame, const struct body *body, int64_t left) {
     frame->status->countdown = left;
-    if (frame->status->site == ANYWHERE)
-        frame->status->site = -body->loop; // the innermost loop is where the launch was interrupted
+    if (frame->status->trap == ANYWHERE)
+        frame->status->trap = -body->loop; // the innermost loop is where the launch was interrupted
 }
 
 struct for_arguments {
@@ -81,7 +84,7 @@ struct timed_arguments {
     shared *totals; // nanoseconds and calls
 };
 
-// A row that calls another one and notes its time. A first chunk of partitions counts as the call.
+// An entry that calls another one and notes its time. A first chunk of partitions counts as the call.
 void nki_timed(struct frame *frame, const int64_t *args, int64_t first, int64_t last) {
     const struct timed_arguments *timed = (const void *)args;
     int64_t before = nanoseconds();
@@ -91,7 +94,7 @@ void nki_timed(struct frame *frame, const int64_t *args, int64_t first, int64_t 
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Memory: rows that fill and copy it.
+// Memory: entries that fill and copy it.
 
 struct fill_arguments {
     struct place target;

@@ -1,4 +1,4 @@
-"""Teams of threads: who helps, what ends a launch that they help, and what they cost when there is nothing to do."""
+"""Thread pools: who helps, what ends a launch that they help, and what they cost when there is nothing to do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.native.team import is_supported
+from nki.backend.cpu.native import library
 from nki.backend.cpu.runtime import thread_count
 from nki.backend.cpu.runtime.resources import RUNTIME
 from nki.base.errors import OutOfBoundsError
@@ -24,7 +24,7 @@ from tests.support.shared_launches import at_once, shared
 from tests.support.signals import Interrupt, alarm, handled
 
 __all__ = ["shared"]
-pytestmark = pytest.mark.skipif(not is_supported(), reason="one thread on this platform")
+pytestmark = pytest.mark.skipif(not library.has_threads(), reason="one thread on this platform")
 X = np.random.default_rng(3).normal(size=(128, 64)).astype(np.float32)
 
 
@@ -61,7 +61,7 @@ def times(count: int) -> np.ndarray[Any, Any]:
 
 
 def linked(kernel: Any, *arguments: Any) -> Executable:
-    """Native code of a kernel, linked anew: tests change what is worth a team."""
+    """Native code of a kernel, linked anew: tests change what is worth a pool."""
     return Executable(kernel.compile(*arguments).kernel)
 
 
@@ -104,12 +104,12 @@ def test_pytorch_tells_its_threads() -> None:
 
 def test_small_kernels_ask_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NKI_NUM_THREADS", "2")
-    monkeypatch.setattr(RUNTIME, "team", lambda size: pytest.fail("a team was asked for"))
+    monkeypatch.setattr(RUNTIME, "pool", lambda size: pytest.fail("a pool was asked for"))
     np.testing.assert_array_equal(launch(linked(chain, X, times(3)), X, times(3)), 8 * X)
 
 
-def test_helpers_work(shared: pytest.MonkeyPatch) -> None:
-    """With a leader that is slow to take chunks, the helper takes some: both threads have run time of their own."""
+def test_workers_work(shared: pytest.MonkeyPatch) -> None:
+    """With a leader that is slow to take chunks, the worker takes some: both threads have run time of their own."""
     shared.setenv("NKI_NUM_THREADS", "2")
     executable = linked(chain, X, times(1))
     launch(executable, X, times(1))
@@ -124,7 +124,7 @@ def _interrupted(executable: Executable) -> None:
     launch(executable, X, times(1 << 30))
 
 
-def test_an_interrupt_ends_a_launch_and_frees_the_team(shared: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_a_launch_and_frees_the_pool(shared: pytest.MonkeyPatch) -> None:
     shared.setenv("NKI_NUM_THREADS", "2")
     executable = linked(chain, X, times(1))
     launch(executable, X, times(0))
@@ -134,7 +134,7 @@ def test_an_interrupt_ends_a_launch_and_frees_the_team(shared: pytest.MonkeyPatc
         np.testing.assert_array_equal(launch(executable, X, times(2)), 4 * X)
     before = time.thread_time(), time.process_time()
     launch(executable, X, times(100_000))
-    assert time.thread_time() - before[0] < 0.95 * (time.process_time() - before[1]), "the team helps no more"
+    assert time.thread_time() - before[0] < 0.95 * (time.process_time() - before[1]), "the pool helps no more"
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -161,7 +161,7 @@ def test_several_threads_launch_at_once(shared: pytest.MonkeyPatch) -> None:
     assert not wrong
 
 
-def test_idle_helpers_cost_nothing(shared: pytest.MonkeyPatch) -> None:
+def test_idle_workers_cost_nothing(shared: pytest.MonkeyPatch) -> None:
     shared.setenv("NKI_NUM_THREADS", "3")
     launch(linked(chain, X, times(1)), X, times(10))
     time.sleep(0.05)
@@ -176,8 +176,8 @@ warnings.simplefilter("ignore")
 os.environ.update(OPEN_NKI_CACHE_DISABLE="1", NKI_NUM_THREADS="3")
 import numpy as np
 from nki.backend.cpu.runtime import launch as launching, region_builder
-region_builder.WORTHWHILE = region_builder.LEAST_WORK = launching.WORTH_A_TEAM = launching.WORTH_OPENMP = 0.0
-from tests.backend.test_team import X, chain, launch, linked, times
+region_builder.WORTHWHILE = region_builder.LEAST_WORK = launching.WORTH_A_POOL = launching.WORTH_OPENMP = 0.0
+from tests.backend.test_thread_pool import X, chain, launch, linked, times
 
 executable = linked(chain, X, times(1))
 assert (launch(executable, X, times(3)) == 8 * X).all()

@@ -1,45 +1,37 @@
-"""The native searches, against the plain ones, with vectors of every width."""
+"""The native searches of each partition, against the plain ones."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from llvmlite import ir
 
+from nki.backend.cpu.native import library
 from nki.backend.numpy import top8 as plain
-from nki.numerics.jit import engine
-from nki.numerics.top8 import add_find, add_top8
 
 Array = np.ndarray[Any, Any]
-LANES = pytest.mark.parametrize("lanes", [4, 8, 16])
 SIZES = (8, 9, 15, 16, 17, 31, 33, 64, 100, 1000)
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e-42, -1e-42, 1.5, -3e38], np.float32)
 
 
-@cache
-def compiled(add: Callable[[ir.Module, int], ir.Function], lanes: int, matrices: int, numbers: int) -> Any:
-    module = ir.Module()
-    name = add(module, lanes).name
-    kinds = [ctypes.c_void_p, ctypes.c_int64] * matrices + [ctypes.c_int64] * numbers
-    return ctypes.CFUNCTYPE(None, *kinds)(engine().compile(module)[name])
+def called(name: str, *arguments: int) -> None:
+    """Call a function of ``row_operations.c``, whose arguments are addresses and numbers."""
+    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(arguments))(library.address(name, "row_operations"))(*arguments)
 
 
-def top8(lanes: int, data: Array) -> Array:
+def top8(data: Array) -> Array:
     out = np.full((len(data), 11), 77, np.float32)  # three columns that must stay as they are
-    compiled(add_top8, lanes, 2, 2)(out.ctypes.data, 11, data.ctypes.data, data.strides[0] // 4, *data.shape)
+    called("top8", out.ctypes.data, 11, data.ctypes.data, data.strides[0] // 4, *data.shape)
     assert (out[:, 8:] == 77).all()
     return out[:, :8]
 
 
-def find(lanes: int, data: Array, wanted: Array, last_first: bool) -> Array:
+def find(data: Array, wanted: Array, last_first: bool) -> Array:
     out = np.empty((len(data), 8), np.uint32)
-    compiled(add_find, lanes, 3, 3)(
-        out.ctypes.data, 8, data.ctypes.data, data.strides[0] // 4, wanted.ctypes.data, wanted.strides[0] // 4,
+    called(
+        "find", out.ctypes.data, 8, data.ctypes.data, data.strides[0] // 4, wanted.ctypes.data, wanted.strides[0] // 4,
         *data.shape, int(last_first),
     )  # fmt: skip
     return out
@@ -58,24 +50,22 @@ def rows(width: int, kind: int) -> Array:
     return made.astype(np.float32)[:, :width]
 
 
-@LANES
 @pytest.mark.parametrize("kind", range(5))
 @pytest.mark.parametrize("width", SIZES)
-def test_eight_largest(lanes: int, width: int, kind: int) -> None:
+def test_eight_largest(width: int, kind: int) -> None:
     data = rows(width, kind)
-    assert top8(lanes, data).tobytes() == plain.top8(data).tobytes()
+    assert top8(data).tobytes() == plain.top8(data).tobytes()
 
 
-@LANES
 @pytest.mark.parametrize("last_first", [False, True])
 @pytest.mark.parametrize("kind", range(5))
 @pytest.mark.parametrize("width", [1, 3, *SIZES])
-def test_places(lanes: int, width: int, kind: int, last_first: bool) -> None:
+def test_places(width: int, kind: int, last_first: bool) -> None:
     data = rows(width, kind)
     rng = np.random.default_rng([width, kind, last_first])
     wanted = np.take_along_axis(data, rng.integers(0, width, (5, 8)), axis=1)
     wanted[:, ::5] = rng.choice(SPECIAL, wanted[:, ::5].shape)  # values that may be nowhere
-    np.testing.assert_array_equal(find(lanes, data, wanted, last_first), plain.find(data, wanted, last_first))
+    np.testing.assert_array_equal(find(data, wanted, last_first), plain.find(data, wanted, last_first))
 
 
 def test_order_of_special_values() -> None:
