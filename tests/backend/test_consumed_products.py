@@ -13,13 +13,13 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.fusion.epilogue import MatmulWithEpilogue
 from nki.compilation.executable import lower
-from nki.numerics.matmul_entry import word_routines
+from nki.numerics.matmul.host import bf16_unit
 from tests.support.both_executors import both, numbers
 from tests.support.shared_launches import launched, shared
 
 __all__ = ["shared"]
 BF16 = ml_dtypes.bfloat16
-ON_TILES = pytest.mark.skipif(word_routines() is None, reason="the processor does not multiply words")
+ON_TILES = pytest.mark.skipif(bf16_unit() is None, reason="the processor does not multiply words")
 SHAPES = [(128, 128, 512), (128, 64, 128), (100, 77, 130), (48, 128, 33), (17, 32, 40), (64, 96, 257)]
 
 
@@ -172,7 +172,7 @@ def consumed(kernel: Any, arrays: list[Any]) -> int:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_bits_on_any_number_of_threads(kernel: Any, shape: tuple[int, int, int], shared: pytest.MonkeyPatch) -> None:
     arrays = operands(shape)
-    assert consumed(kernel, arrays) == (0 if word_routines() is None else 2 if kernel in (twice, accumulated) else 1)
+    assert consumed(kernel, arrays) == (0 if bf16_unit() is None else 2 if kernel in (twice, accumulated) else 1)
     expected = both(kernel, *arrays)
     results = [array.tobytes() for array in (expected if isinstance(expected, tuple) else (expected,))]
     for outputs in launched(nki.jit(kernel).compile(*arrays).kernel, arrays, shared):
@@ -184,7 +184,7 @@ def test_bits_on_any_number_of_threads(kernel: Any, shape: tuple[int, int, int],
 def test_few_columns_of_a_bank(rows: int, columns: int) -> None:
     """The consumer's target is a dense column where the product's own is none."""
     arrays = operands((rows, 128, columns))
-    assert consumed(column_by_column, arrays) == (0 if word_routines() is None else 2)
+    assert consumed(column_by_column, arrays) == (0 if bf16_unit() is None else 2)
     both(column_by_column, *arrays)
 
 

@@ -12,7 +12,7 @@ from nki.base import dtype as dt
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.instructions.nc_matmul import NcMatmul
 from nki.numerics.jit import engine
-from nki.numerics.matmul_entry import matmul
+from nki.numerics.matmul.arrays import matmul
 from tests.backend.test_partitions import EVERY, Call
 
 DEPTH = 70

@@ -17,7 +17,7 @@ from nki.compilation.executable import lower
 from nki.ir.instruction import Inst
 from nki.ir.program import Program
 from nki.numerics.layouts import PAIR_COLUMNS
-from nki.numerics.matmul_entry import word_routines
+from nki.numerics.matmul.host import bf16_unit
 from tests.support.both_executors import both, numbers
 from tests.support.kernel_parts import stored
 from tests.support.shared_launches import launched, shared
@@ -244,7 +244,7 @@ def bfloat16(*shape: int) -> Any:
     return numbers(*shape).astype(ml_dtypes.bfloat16)
 
 
-@pytest.mark.skipif(word_routines() is None, reason="the processor does not multiply words")
+@pytest.mark.skipif(bf16_unit() is None, reason="the processor does not multiply words")
 @pytest.mark.parametrize("shape", [(128, 128, 512), (64, 96, 33), (32, 128, 40), (128, 32, 7)])
 def test_tile_registers_read_what_was_not_transposed(shape: tuple[int, int, int], shared: pytest.MonkeyPatch) -> None:
     rows, depth, columns = shape
@@ -257,7 +257,7 @@ def test_tile_registers_read_what_was_not_transposed(shape: tuple[int, int, int]
         assert outputs == [expected.tobytes()]
 
 
-@pytest.mark.skipif(word_routines() is None, reason="the processor does not multiply words")
+@pytest.mark.skipif(bf16_unit() is None, reason="the processor does not multiply words")
 def test_tile_registers_read_several_blocks_that_were_not_transposed(shared: pytest.MonkeyPatch) -> None:
     left, right = bfloat16(128, 384), bfloat16(384, 96)
     assert transpositions(lowered(heads, left, right)) == 0
@@ -280,7 +280,7 @@ def test_what_is_overwritten_is_transposed() -> None:
     program = lowered(overwritten, left, right)
     writes = [write for inst in program.core.instructions() for write in inst.writes()]
     packed = [write for write in writes if write.tensor.layout is PAIR_COLUMNS]
-    assert (transpositions(program), len(packed)) == ((2, 0) if word_routines() is None else (0, 1))
+    assert (transpositions(program), len(packed)) == ((2, 0) if bf16_unit() is None else (0, 1))
     both(overwritten, left, right)
 
 

@@ -27,9 +27,8 @@ from nki.compilation.executable import Executable, lower
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor, row_major
 from nki.numerics.layouts import BLOCKS, DENSE, PADDED, PAIR_COLUMNS, PAIR_PANELS, PANELS, Layout
-from nki.numerics.matmul import BLOCK
-from nki.numerics.matmul_entry import has_blocks, has_pairs
-from nki.numerics.words.operands import GROUP
+from nki.numerics.matmul.contract import BLOCK, GROUP
+from nki.numerics.matmul.host import has_blocks, has_pairs
 from tests.support.both_executors import both, numbers
 from tests.support.kernel_parts import stored
 from tests.support.shared_launches import launched, shared

@@ -15,7 +15,8 @@ import nki.language as nl
 from nki.backend.cpu.kernel_ir import nodes
 from nki.backend.cpu.runtime import routines
 from nki.ir.instruction import Inst
-from nki.numerics import matmul_entry
+from nki.numerics.matmul import arrays, host
+from nki.numerics.matmul.units import BF16_PAIRS
 from nki.transforms import copy_elimination
 
 DTYPES = {
@@ -128,7 +129,7 @@ def check(dtypes: tuple[str, str], shape: tuple[int, int, int], kind: str, produ
     with np.errstate(invalid="ignore"):
         want = np.empty((rows, columns), np.float32)
         by_groups = not {"float16", "float32"} & set(dtypes)
-        matmul_entry.matmul(left.astype(np.float32), right.astype(np.float32), want, False, by_groups)
+        arrays.matmul(left.astype(np.float32), right.astype(np.float32), want, False, by_groups)
         wants = (want, np.where(np.isnan(want), want, want + want))
     for got, expected in zip(product(left, right), wants, strict=True):
         assert got.tobytes() == expected.tobytes()
@@ -145,19 +146,19 @@ def test_narrow_operands(dtypes: tuple[str, str], kind: str) -> None:
 @pytest.mark.parametrize("dtypes", PAIRS, ids="-".join)
 def test_without_the_instructions(dtypes: tuple[str, str], missing: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Processors without AMX, or with another order of its additions, multiply pairs; else they convert to float32."""
-    pays = "pair" not in missing and matmul_entry.pair_routines() is not None  # on any processor that has them
-    monkeypatch.setattr(matmul_entry, "amx_routines", lambda: None)
-    monkeypatch.setattr(matmul_entry, "pairs_pay", lambda: pays)
+    pays = "pair" not in missing and host.keeps_contract(BF16_PAIRS)  # on any processor that has them
+    monkeypatch.setattr(host, "keeps_contract", lambda unit: pays and unit is BF16_PAIRS)
+    monkeypatch.setattr(host, "pays", lambda _: True)
     monkeypatch.setattr(routines, "_routines", WeakValueDictionary())
-    matmul_entry.word_routines.cache_clear()
+    host.bf16_unit.cache_clear()
     try:
-        assert (matmul_entry.word_routines() is not None) == pays
+        assert (host.bf16_unit() is not None) == pays
         anew = nki.jit(multiply)
         for shape in ((128, 128, 64), (127, 20, 65), (1, 5, 3)):
             check(dtypes, shape, "mixed", anew)
     finally:
         monkeypatch.undo()
-        matmul_entry.word_routines.cache_clear()
+        host.bf16_unit.cache_clear()
 
 
 @pytest.mark.parametrize("dtypes", [*PAIRS, ("float32", "float32")], ids="-".join)

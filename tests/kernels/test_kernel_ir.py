@@ -14,8 +14,8 @@ from nki.backend.cpu.fusion import epilogue
 from nki.backend.cpu.kernel_ir import builder
 from nki.backend.cpu.runtime.link import loop_listing
 from nki.compilation.executable import lower
-from nki.numerics import matmul_entry
-from nki.numerics.matmul import BLOCK
+from nki.numerics.matmul import host
+from nki.numerics.matmul.contract import BLOCK
 from nki.target import ENVIRONMENT
 
 from . import test_corpus  # noqa: F401  # enters the kernels into the corpus
@@ -30,9 +30,9 @@ def text(name: str, pairs: bool, monkeypatch: pytest.MonkeyPatch) -> str:
     case = CASES[name]
     monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
     program = case.kernel.compile(*case.arguments()).kernel
-    for module in (matmul_entry, builder, epilogue):
-        monkeypatch.setattr(module, "word_routines", lambda: object() if pairs else None)
-    for module in (matmul_entry, builder):
+    for module in (host, builder, epilogue):
+        monkeypatch.setattr(module, "bf16_unit", lambda: object() if pairs else None)
+    for module in (host, builder):
         monkeypatch.setattr(module, "columns_of_block", lambda: BLOCK)
     return loop_listing(lower(program))
 

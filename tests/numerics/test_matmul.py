@@ -14,22 +14,26 @@ from hypothesis import strategies as st
 from llvmlite import ir
 
 from nki.base import dtype as dt
-from nki.numerics import matmul_entry
 from nki.numerics.jit import engine
-from nki.numerics.matmul import PANEL, add_matmul, adds_by_groups, columns_of_block
-from nki.numerics.matmul_entry import amx_routines, configured, pair_routines
-from nki.numerics.words.amx_matmul import AS_SUMMED
+from nki.numerics.matmul import host
+from nki.numerics.matmul.amx import AS_SUMMED
+from nki.numerics.matmul.contract import PANEL, adds_by_groups
+from nki.numerics.matmul.float32 import add_matmul, columns_of_block
+from nki.numerics.matmul.host import configured, keeps_contract
+from nki.numerics.matmul.units import BF16_PAIRS, UNITS, MatrixUnit
 
 LANES = (4, 8, 16)
+PAIRED = [unit for unit in UNITS if unit.takes_pairs]
+NAMES = [unit.name for unit in PAIRED]
 SENTINEL = np.float32(-12345.5)
 
 
 @cache
 def compiled(lanes: int, by_groups: bool = False) -> Any:
     module = ir.Module()
-    add_matmul(module, lanes, by_groups)
+    name = add_matmul(module, lanes, by_groups).name
     p, i = ctypes.c_void_p, ctypes.c_int64
-    return ctypes.CFUNCTYPE(None, p, i, p, i, i, p, i, i, i, i, i, i)(engine().compile(module)["nki_matmul"])
+    return ctypes.CFUNCTYPE(None, p, i, p, i, i, p, i, i, i, i, i, i)(engine().compile(module)[name])
 
 
 def run(
@@ -340,21 +344,20 @@ def words_product(address: int, operands: list[np.ndarray], out: np.ndarray, dep
     )  # fmt: skip
 
 
-@pytest.mark.skipif(pair_routines() is None, reason="the processor has no product of pairs that keeps the contract")
+@pytest.mark.skipif(not keeps_contract(BF16_PAIRS), reason="the processor has no such product with the contract")
 @pytest.mark.parametrize(("pairs", "floats"), [(1, 2), (2, 1)])
 def test_pairs_are_used_where_they_are_faster(pairs: int, floats: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    trials = matmul_entry.TRIALS
+    trials = host.TRIALS
     times = iter([*(0, pairs) * trials, *(0, floats) * trials])
-    monkeypatch.setattr(matmul_entry, "perf_counter_ns", lambda: next(times))
-    assert matmul_entry.pairs_pay.__wrapped__() is (pairs < floats)
+    monkeypatch.setattr(host, "perf_counter_ns", lambda: next(times))
+    assert host.pays.__wrapped__(BF16_PAIRS) is (pairs < floats)
 
 
 @pytest.mark.parametrize("size", ["128x32x4", "1x32x1", "16x5x2", "17x16x3", "48x31x1", "100x32x4"])
-@pytest.mark.parametrize("kind", ["tiles", "pairs"])
-def test_words_of_bfloat16(kind: str, size: str) -> None:
+@pytest.mark.parametrize("unit", PAIRED, ids=NAMES)
+def test_pairs_of_bfloat16(unit: MatrixUnit, size: str) -> None:
     """Rows of the stationary operand and columns of the moving one beyond those of the result change nothing."""
-    routines = amx_routines() if kind == "tiles" else pair_routines()
-    if routines is None:
+    if not keeps_contract(unit):
         pytest.skip("the processor has no such product that keeps the contract")
     rows, columns, groups = map(int, size.split("x"))
     operands = bfloat16_operands(32 * groups, rows, columns)
@@ -364,16 +367,16 @@ def test_words_of_bfloat16(kind: str, size: str) -> None:
         np.full((16 * groups, count), 0x7FC07FC0, np.uint32) for count in (-(-rows // 16) * 16, PANEL)
     )  # NaN
     for target, operand in zip((left, right), operands, strict=True):
-        halves = operand.view(np.uint32).reshape(-1, 2, 16 if kind == "tiles" else 1, operand.shape[1])
+        halves = operand.view(np.uint32).reshape(-1, 2, 1 << unit.half, operand.shape[1])
         target[:, : operand.shape[1]] = (halves[:, 0] | halves[:, 1] >> 16).reshape(16 * groups, -1)
-    with configured(routines):
-        words_product(routines.product, [np.ascontiguousarray(left.T), right], out, routines.order.depth(32 * groups))
+    with configured(unit):
+        words_product(unit.address(), [np.ascontiguousarray(left.T), right], out, unit.depth(32 * groups))
         plain = np.full((-(-rows // 16) * 16 + 1, PANEL), -7.0, np.float32)
         words_product(
-            routines.product,
+            unit.address(),
             [np.ascontiguousarray(left.T), right],
             plain[:rows],
-            routines.order.depth(32 * groups),
+            unit.depth(32 * groups),
             AS_SUMMED,
         )
     assert same_bits(out, want)
@@ -383,21 +386,19 @@ def test_words_of_bfloat16(kind: str, size: str) -> None:
 
 def test_processors_that_multiply_words_keep_the_contract() -> None:
     """All that are known: else a wrong product would not be seen, since it is not used."""
-    assert (amx_routines() is not None) == engine().has_tiles
-    assert (pair_routines() is not None) == engine().has_bfloat16
+    assert [keeps_contract(unit) for unit in PAIRED] == [engine().has_tiles, engine().has_bfloat16]
 
 
-@pytest.mark.parametrize("kind", ["tiles", "pairs"])
-def test_words_of_another_order_are_not_used(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("unit", PAIRED, ids=NAMES)
+def test_units_with_another_order_are_not_used(unit: MatrixUnit, monkeypatch: pytest.MonkeyPatch) -> None:
     """The probe compares with the contract: against sums of one chain it fails."""
-    routines = amx_routines if kind == "tiles" else pair_routines
-    if routines() is None:
+    if not keeps_contract(unit):
         pytest.skip("the processor has no such product that keeps the contract")
-    by_groups = matmul_entry.matmul
-    monkeypatch.setattr(matmul_entry, "matmul", lambda *args, **_: by_groups(*args))
-    assert routines.__wrapped__() is None
+    by_groups = host.matmul
+    monkeypatch.setattr(host, "matmul", lambda *args, **_: by_groups(*args))
+    assert not keeps_contract.__wrapped__(unit)
     monkeypatch.undo()
-    assert routines.__wrapped__() is not None
+    assert keeps_contract.__wrapped__(unit)
 
 
 def test_refuses_an_unknown_vector_width() -> None:

@@ -95,7 +95,7 @@ class Algebra(Protocol[V]):
     def matmul(self, stationary: V, moving: V) -> V:
         """``stationary.T @ moving`` in float32: for each element a chain of fused multiply-adds over partitions.
 
-        If both values are bfloat16 or 8-bit floats, in groups of partitions; see :mod:`nki.numerics.matmul`.
+        If both values are bfloat16 or 8-bit floats, in groups of partitions; see :mod:`nki.numerics.matmul.contract`.
         """
         ...
 

@@ -29,8 +29,9 @@ from nki.ir.loop import Loop, Statement, While, note_loop
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, is_element_indexed
 from nki.isa.tables.alu import BITS
-from nki.numerics import matmul_entry, numpy_entry
-from nki.numerics.matmul import adds_by_groups
+from nki.numerics import numpy_entry
+from nki.numerics.matmul.arrays import matmul
+from nki.numerics.matmul.contract import adds_by_groups
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.turns import Turns
 
@@ -291,7 +292,7 @@ class Reference:
     def matmul(self, stationary: Value, moving: Value) -> Value:
         left, right = (np.ascontiguousarray(to_float32(v.array, v.dtype)) for v in (stationary, moving))
         out = np.empty((left.shape[1], right.shape[1]), np.float32)
-        matmul_entry.matmul(left, right, out, False, adds_by_groups(stationary.dtype, moving.dtype))
+        matmul(left, right, out, False, adds_by_groups(stationary.dtype, moving.dtype))
         return Value(out, dt.float32)
 
     def transpose(self, value: Value) -> Value:

@@ -7,17 +7,16 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.blocks import emit_blocks
 from nki.backend.cpu.codegen.elementwise import emit_assign, emit_columns
 from nki.backend.cpu.codegen.function import FunctionBuilder
 from nki.backend.cpu.codegen.fused_loop import emit_fused
 from nki.backend.cpu.codegen.indexed_store import emit_indexed_store
+from nki.backend.cpu.codegen.layout_copies import emit_layout_copy
+from nki.backend.cpu.codegen.matmul import emit_matmul
 from nki.backend.cpu.codegen.paired_sums import emit_paired_sums
-from nki.backend.cpu.codegen.product import emit_gemm
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.row_operations import emit_row_operation
 from nki.backend.cpu.codegen.scan import emit_scan
-from nki.backend.cpu.codegen.word_product import emit_packing
 from nki.backend.cpu.fusion.lowering import lower_any
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.cost import nanoseconds
@@ -141,9 +140,7 @@ def _same_in_ranges(inst: Inst) -> bool:
 def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
     match statement:
         case Assign():
-            if statement.target.layout.pairs:
-                emit_packing(r, statement)
-            elif not emit_blocks(r, statement):
+            if not emit_layout_copy(r, statement):
                 (emit_columns if r.by_columns else emit_assign)(r, statement)
         case Reduce():
             emit_reduce(r, statement)
@@ -161,4 +158,4 @@ def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
             callback = i64(id(printer(prefix, shape, source.dtype))).inttoptr(POINTER)
             r.call(library.address("print"), [r.frame, r.address(source), callback])
         case Gemm():
-            emit_gemm(r, statement)
+            emit_matmul(r, statement)

@@ -37,7 +37,7 @@ from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Role, Tensor
 from nki.numerics.functions.cost import operations
-from nki.numerics.matmul_entry import word_routines
+from nki.numerics.matmul.host import bf16_unit
 from nki.target.model import Target
 
 _KINDS: Final = frozenset({"load", "value", "cast", "alu", "act"})
@@ -209,7 +209,7 @@ def _consumed(core: CoreProgram) -> CoreProgram | None:
             continue
         key = product.form(), consumer.form(), tuple([a.tensor is result for a in consumer.accesses()])
         if key not in fits:
-            fits[key] = _fit(product, consumer, result) and word_routines() is not None  # asked last: it compiles
+            fits[key] = _fit(product, consumer, result) and bf16_unit() is not None  # asked last: it compiles
         if fits[key] and _are_apart(product, consumer):
             pairs[result] = position
     last = dict.fromkeys(pairs, 0)

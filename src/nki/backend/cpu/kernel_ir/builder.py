@@ -41,9 +41,9 @@ from nki.ir.algebra import Step, column_of, last_of, reinterpreted
 from nki.ir.layout import DENSE
 from nki.ir.types import Access, coalesced
 from nki.isa.tables.alu import BITS
-from nki.numerics.matmul import BLOCK, PANEL, adds_by_groups
-from nki.numerics.matmul_entry import columns_of_block, word_routines
-from nki.numerics.words.operands import GROUP, MOST_ROWS
+from nki.numerics.layouts import MOST_ROWS
+from nki.numerics.matmul.contract import BLOCK, GROUP, PANEL, adds_by_groups
+from nki.numerics.matmul.host import bf16_unit, columns_of_block
 
 
 @dataclass
@@ -353,7 +353,7 @@ def _turned(factor: Expr) -> MemRef | None:
         return None
     if memref.rows > MOST_ROWS:
         return None
-    return memref if memref.rows % GROUP == memref.columns % PANEL == 0 and word_routines() is not None else None
+    return memref if memref.rows % GROUP == memref.columns % PANEL == 0 and bf16_unit() is not None else None
 
 
 def _blocks(product: Expr) -> MemRef | None:

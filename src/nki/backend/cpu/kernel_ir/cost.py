@@ -11,15 +11,9 @@ from typing import Final
 
 from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, Fused, Gemm, LoopStatement, Plain, Print, Reduce, Scan, flat
 from nki.numerics.functions.cost import operations
-from nki.numerics.matmul_entry import word_routines
-from nki.numerics.words.operands import PAIRS
+from nki.numerics.matmul.host import bf16_unit
+from nki.numerics.matmul.units import FLOAT32
 
-_PRODUCT: Final = 0.01
-"""Nanoseconds of a multiplication and an addition in a matrix product: 200 GFLOP/s."""
-_IN_TILES: Final = 0.0018
-"""The same in AMX's tile registers, with the packing of operands."""
-_IN_PAIRS: Final = 0.0045
-"""The same in pairs: 450 GFLOP/s."""
 _ELEMENT: Final = 0.08
 """Nanoseconds to load an element, or to store it."""
 _OPERATION: Final = 0.01
@@ -65,12 +59,9 @@ def _of(statement: Plain) -> float:
             return source.rows * source.columns * _BY_ROW
 
 
-def _each(in_words: bool) -> float:
-    """Nanoseconds of one product, in words of bfloat16 if the processor multiplies those."""
-    routines = word_routines() if in_words else None
-    if routines is None:
-        return _PRODUCT
-    return _IN_PAIRS if routines.order == PAIRS else _IN_TILES
+def _each(in_pairs: bool) -> float:
+    """Nanoseconds of one product, in pairs of bfloat16 if the processor multiplies those."""
+    return ((bf16_unit() if in_pairs else None) or FLOAT32).nanoseconds
 
 
 def _expression(expr: Expr) -> float:

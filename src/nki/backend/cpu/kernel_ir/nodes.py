@@ -97,7 +97,7 @@ class MemRef:
 
     @property
     def in_blocks(self) -> bool:
-        """True of several blocks of columns, as products read a stationary operand; see ``codegen.blocks``."""
+        """True of several blocks of columns, as products read a stationary operand; see ``codegen.layout_copies``."""
         return self.layout is BLOCKS and len(self.dims) > 1
 
     @property
@@ -174,7 +174,7 @@ class Gemm:
     right: MemRef
     accumulate: bool
     by_groups: bool = False
-    """True if sums go by groups; see :mod:`nki.numerics.matmul`."""
+    """True if sums go by groups; see :mod:`nki.numerics.matmul.contract`."""
     consumer: Expr | None = None
     """The target gets this instead, computed from the product, which is at :data:`PANEL_BASE`."""
 

@@ -28,8 +28,8 @@ from nki.backend.cpu.kernel_ir.nodes import (
     flat,
     loads,
 )
-from nki.numerics import matmul_entry
-from nki.numerics.matmul import BLOCK
+from nki.numerics.matmul import host
+from nki.numerics.matmul.contract import BLOCK
 
 
 def parallel_partitions(loops: Sequence[LoopStatement], aliases: Aliases) -> int:
@@ -112,7 +112,7 @@ def _into_blocks(statement: Assign) -> MemRef | None:
     source, target = statement.value.memref, statement.target
     if statement.value.kind != "load" or source is None or not target.in_blocks:
         return None
-    if matmul_entry.columns_of_block() != BLOCK:  # else the copy has other blocks
+    if host.columns_of_block() != BLOCK:  # else the copy has other blocks
         return None
     is_whole = (source.rows, source.columns) == (target.rows, target.columns)
     return source if is_whole and source.dense_rows and _columns_apart(source) else None

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.product import calls_product
+from nki.backend.cpu.codegen.matmul import calls_float32
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
 from nki.backend.cpu.fusion.lowering import lower_any
 from nki.backend.cpu.kernel_ir.accesses import aliases
@@ -27,7 +27,7 @@ from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
 from nki.numerics.jit import Code, engine
 from nki.numerics.llvm import taken
-from nki.numerics.matmul_entry import compiled_ahead
+from nki.numerics.matmul.units import float32_unit
 
 Progress = Callable[[int, int], None]
 """Gets the number of routines compiled so far, and of all routines to compile."""
@@ -118,8 +118,8 @@ def _product_ahead(instructions: list[Inst]) -> AbstractContextManager[None]:
         if inst.effects.accumulation is None:
             continue
         for statement in lower_any(next(split_rows(inst)), aliases(inst)).statements:
-            if isinstance(statement, Gemm) and calls_product(statement):
-                return compiled_ahead(statement.by_groups)
+            if isinstance(statement, Gemm) and calls_float32(statement):
+                return float32_unit(statement.by_groups).compiled_ahead()
     return nullcontext()
 
 

@@ -25,10 +25,9 @@ from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, AccessForm, Buffer, Form, Tensor
 from nki.isa.tables.enums import engine
-from nki.numerics.layouts import BLOCKS, DENSE, PADDED, PAIR_COLUMNS, PAIR_PANELS, PANELS, Layout
-from nki.numerics.matmul import BLOCK, FITS_BFLOAT16, PANEL
-from nki.numerics.matmul_entry import has_blocks, has_pairs
-from nki.numerics.words.operands import GROUP, MOST_ROWS
+from nki.numerics.layouts import BLOCKS, DENSE, MOST_ROWS, PADDED, PAIR_COLUMNS, PAIR_PANELS, PANELS, Layout
+from nki.numerics.matmul.contract import BLOCK, FITS_BFLOAT16, GROUP, PANEL
+from nki.numerics.matmul.host import has_blocks, has_pairs
 from nki.target.model import Target
 
 _CROWDED: Final = 256

@@ -18,9 +18,8 @@ from nki.ir.layout import DENSE, Layout
 from nki.ir.loop import Statement
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.build import copy_tile
-from nki.numerics.layouts import PAIR_COLUMNS
-from nki.numerics.matmul import PANEL
-from nki.numerics.words.operands import GROUP, MOST_ROWS
+from nki.numerics.layouts import MOST_ROWS, PAIR_COLUMNS
+from nki.numerics.matmul.contract import GROUP, PANEL
 
 _MOST_BYTES: Final = 8 << 20
 """Bytes of copies that live at one time, beside the tiles of the program."""

@@ -30,9 +30,9 @@ from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Tensor, row_major
-from nki.numerics.matmul import FITS_BFLOAT16
-from nki.numerics.matmul_entry import has_pairs
-from nki.numerics.words.operands import GROUP, MOST_ROWS
+from nki.numerics.layouts import MOST_ROWS
+from nki.numerics.matmul.contract import FITS_BFLOAT16, GROUP
+from nki.numerics.matmul.host import has_pairs
 from nki.target.model import Target
 
 

@@ -2,7 +2,7 @@
 
 ``TDPBF16PS`` multiplies 16 x 32 by 32 x 16 numbers and adds the result to 16 x 16 floats. For each element it makes two
 chains of 16 fused multiply-adds from +0 on, adds both, and adds that to the element: which is the contract of
-:mod:`nki.numerics.matmul` for products by groups. It takes subnormal numbers for 0: callers rule them out.
+:mod:`nki.numerics.matmul.contract` for products by groups. It takes subnormal numbers for 0: callers rule them out.
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, TDPBF16PS.
 """
 
@@ -34,7 +34,7 @@ from nki.numerics.llvm import (
     steps,
     while_,
 )
-from nki.numerics.matmul import CHAIN, PANEL
+from nki.numerics.matmul.contract import CHAIN, PANEL
 
 _SIDE: Final = CHAIN
 """Rows of a tile register, and floats or words in each."""

@@ -1,9 +1,9 @@
 """bfloat16 matrix multiplication in pairs, with AVX512-BF16, as LLVM IR.
 
 ``VDPBF16PS`` adds two products of each word of a vector to a float, one after the other, first that of the upper
-halves: two links of a chain of :mod:`nki.numerics.matmul`. A register tile has few rows, so that both chains of a group
-and the sum of the groups before stay in registers; a tile of three times as many rows, whose sums wait in memory, takes
-longer. The instruction takes subnormal numbers for 0: callers rule them out.
+halves: two links of a chain of :mod:`nki.numerics.matmul.contract`. A register tile has few rows, so that both chains
+of a group and the sum of the groups before stay in registers; a tile of three times as many rows, whose sums wait in
+memory, takes longer. The instruction takes subnormal numbers for 0: callers rule them out.
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, VDPBF16PS.
 """
 
@@ -30,7 +30,7 @@ from nki.numerics.llvm import (
     steps,
     while_,
 )
-from nki.numerics.matmul import CHAIN, PANEL
+from nki.numerics.matmul.contract import CHAIN, PANEL
 from nki.numerics.vectors import Vectors, mask
 
 _LANES: Final = 16

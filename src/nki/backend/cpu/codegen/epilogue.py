@@ -1,4 +1,4 @@
-"""The consumer of a product, which computes from each panel of columns where it lies in the first-level cache."""
+"""The epilogue of a product, which computes from each panel of columns where it lies in the first-level cache."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from nki.backend.cpu.kernel_ir.loops import CountedLoop, Stream, partition_step,
 from nki.backend.cpu.kernel_ir.nodes import PANEL_BASE, Gemm, MemRef, loads, subexpressions
 from nki.base import dtype as dt
 from nki.numerics.llvm import I64
-from nki.numerics.matmul import CHAIN, PANEL
+from nki.numerics.matmul.contract import PANEL
 
 
-class ConsumedPanel:
-    """The panel of a product with a consumer, in scratch memory, and the loops of the consumer."""
+class Epilogue:
+    """The panel of a product with an epilogue, in scratch memory, and the loops over it."""
 
-    def __init__(self, r: FunctionBuilder, s: Gemm) -> None:
+    def __init__(self, r: FunctionBuilder, s: Gemm, tile: int) -> None:
+        """``tile``: rows of a register tile, of which whole ones are written."""
         assert s.consumer is not None
         self.r, self.target, self.value = r, s.target, s.consumer
-        whole_tiles = -(-s.target.rows // CHAIN) * CHAIN
+        whole_tiles = -(-s.target.rows // tile) * tile
         self.panel = replace(r.kernel_ir.new_scratch(whole_tiles, PANEL, dt.float32), rows=s.target.rows)
         r.need_scratch()
         for load in loads(self.value):

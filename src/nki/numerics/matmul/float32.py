@@ -1,18 +1,11 @@
-"""float32 matrix multiplication, as LLVM IR.
-
-The arithmetic is a contract: every output element starts at +0.0 and takes ``fma(stationary[k, m], moving[k, n], acc)``
-for k = 0, 1, ..., K-1 in that order; accumulation into the output is one more addition at the end; a NaN is written as
-the canonical one. So the bits depend on neither the tiling nor the vector width, and one implementation serves every
-executor.
-
-Where both operands fit bfloat16 (:func:`adds_by_groups`), the chain is cut as the processors' tile instructions cut it:
-k goes in groups of 2 * :data:`CHAIN`; each half of a group is a chain that starts at +0.0, and the sum of both is added
-to that of the groups before, which starts at +0.0.
+"""The micro-kernel of float32 numbers, which any processor has, as LLVM IR.
 
 A tile of the output stays in registers while a loop over k broadcasts stationary elements against vectors of the
 moving matrix. Both operands are stored with k as the slow axis, as the tensor engine has them, so that both are read in
 rows. The moving one may instead lie in panels of :data:`PANEL` columns, each dense, one behind the other: then a panel
-is read where it is; of plain rows a copy is made, by the first tile of a panel if there are some.
+is read where it is; of plain rows a copy is made, by the first tile of a panel if there are some. The stationary one
+may lie in blocks of :data:`BLOCK` columns; no tile takes columns of two blocks. Rows of the operand itself may be far
+apart: then each is in another page, and if the distance is a power of two, all fight for few sets of the cache.
 """
 
 from __future__ import annotations
@@ -22,9 +15,7 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.base import dtype as dt
-from nki.base.dtype import DType
-from nki.numerics import packing
+from nki.numerics.layouts import BLOCKS
 from nki.numerics.llvm import (
     F32,
     I64,
@@ -46,27 +37,25 @@ from nki.numerics.llvm import (
     switch,
     while_,
 )
+from nki.numerics.matmul.contract import BLOCK, CHAIN, PANEL
+from nki.numerics.matmul.conversions import ROWS_TO_BLOCKS, add_conversion
 from nki.numerics.vectors import Vectors, mask
 
 # Arguments of the public functions and of a tile: pointers with strides, then sizes and flags.
 _MATMUL: Final = [POINTER, I64, POINTER, I64, I64, POINTER, I64, I64, I64, I64, I64, I64]
 _TILE: Final = [POINTER, I64, POINTER, I64, I64, POINTER, I64, I64, I64, I64, POINTER, I64]
 
-PANEL: Final = 32
-"""Columns of a panel of the moving operand: two of the widest vectors."""
-BLOCK: Final = 4
-"""Columns of a block of the stationary operand, where the rows of a register tile are a multiple of that."""
 _UNROLLED: Final = 4
 """Steps over k in a round of the loop of a large tile: what counts the rounds takes the place of multiplications."""
-CHAIN: Final = 16
-"""Products in each of the two chains of a group, where products go by groups."""
-FITS_BFLOAT16: Final = frozenset({dt.bfloat16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
-"""Dtypes of which each number is one of bfloat16: operands of products by groups, and of pairs."""
 # The deepest product whose panels of the moving matrix are copied. A copy is contiguous, so its rows do not fight for
 # the few cache sets that a stride of a power of two leaves them; 256 rows of two AVX-512 vectors are 32 KiB, one L1.
 _COPIED_DEPTH: Final = 256
 # Columns of the product that is transposed at a time, when the product has few columns.
 _NARROW_BLOCK: Final = 128
+_MOST: Final = 128
+"""The most rows and columns of a stationary operand of which a copy is made, in blocks."""
+_PAYS_COPY: Final = 128
+"""The fewest columns of a product, each of which costs as much as that copy, for which it pays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +80,6 @@ _TILING: Final = {
     8: Tiling(6, {1: 8, 2: 5, 3: 3}),
     16: Tiling(12, {1: 8, 2: 6, 3: 4, 4: 4}),
 }
-
-
-def adds_by_groups(stationary: DType, moving: DType) -> bool:
-    """True if the product of operands of these dtypes is summed in groups; see this module's contract."""
-    return stationary in FITS_BFLOAT16 and moving in FITS_BFLOAT16
 
 
 def columns_of_block(lanes: int) -> int:
@@ -281,7 +265,7 @@ def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool, cop
 
     def call(tile: ir.Function, *copy: Value) -> None:
         here, so_far, right, ldm = row.get(), fetched.get(), panel.get(), stride.get()
-        place, weights = out.at(b, here, i64(0)), packing.column(b, left, here, blocks, tiling.block)
+        place, weights = out.at(b, here, i64(0)), _column(b, left, here, blocks, tiling.block)
         missing = b.icmp_signed("<", so_far, depth)
         fetch = [b.select(missing, following.at(b, so_far, i64(0)), right), b.select(missing, lda, ldm)]
         b.call(tile, [place, ldo, weights, lds, blocks, right, ldm, depth, accumulate, count, *fetch, *copy])
@@ -309,6 +293,43 @@ def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool, cop
     return function
 
 
+def _column(b: Builder, pointer: Value, number: Value, size: Value, block: int) -> Value:
+    """Pointer to the first element of a column: ``size`` elements from block to block, or ``block`` in plain rows."""
+    whole, rest = b.udiv(number, i64(block)), b.urem(number, i64(block))
+    return b.gep(pointer, [b.add(b.mul(whole, size), rest)], source_etype=F32)
+
+
+def _pays_copy(b: Builder, tile: int, depth: Value, rows: Value, columns: Value) -> Value:
+    """True if a product of this size, in tiles of ``tile`` rows, should read a copy of its stationary operand."""
+    pays = b.and_(at_least(b, rows, tile + 1), at_least(b, columns, _PAYS_COPY))
+    return b.and_(pays, b.and_(at_least(b, i64(_MOST), rows), at_least(b, i64(_MOST), depth)))
+
+
+class _Stationary:
+    """The stationary operand of a product as its tiles read it: in place, or a copy in blocks."""
+
+    def __init__(self, b: Builder, pointer: Value, stride: Value, blocks: Value) -> None:
+        self._source = Matrix(pointer, stride)
+        self._pointer, self._stride, self._size = Variable(b, POINTER), Variable(b), Variable(b)
+        self._set(pointer, stride, blocks)
+
+    def _set(self, *values: Value) -> None:
+        for variable, value in zip((self._pointer, self._stride, self._size), values, strict=True):
+            variable.set(value)
+
+    def get(self) -> list[Value]:
+        """Pointer, and steps from row to row and from block to block."""
+        return [self._pointer.get(), self._stride.get(), self._size.get()]
+
+    def copy(self, b: Builder, conversion: ir.Function, depth: Value, rows: Value) -> None:
+        """Copy it for a product of so many rows; the copy is read from now on."""
+        target = scratch(b, BLOCKS.elements(_MOST, _MOST))
+        size = b.add(b.mul(depth, i64(BLOCK)), i64(BLOCKS.gap))
+        source = self._source.pointer, self._source.stride
+        b.call(conversion, [target, size, *source, i64(0), depth, rows, depth, i64(0)])
+        self._set(target, i64(BLOCK), size)
+
+
 def _copy(b: Builder, v: Vectors, vectors: int, target: Matrix, source: Matrix, depth: Value) -> None:
     """Copy ``depth`` rows of ``vectors`` vectors."""
     with steps(b, depth, 1) as row:
@@ -317,7 +338,7 @@ def _copy(b: Builder, v: Vectors, vectors: int, target: Matrix, source: Matrix, 
 
 
 def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
-    """The product as ``nki_matmul`` has it, panel by panel, whatever the number of columns."""
+    """The product as ``nki_matmul_float32`` has it, panel by panel, whatever the number of columns."""
     lanes, tiling = kind.lanes, _TILING[kind.lanes]
     wide = {rows: _tile(module, kind, rows, vectors, False) for rows, vectors in tiling.wide.items()}
     double, single = _panel(module, kind, 2, False, copies=True), _panel(module, kind, 1, True)
@@ -328,7 +349,7 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
     worth_copying = b.and_(at_least(b, rows, tiling.rows + 1), at_least(b, i64(_COPIED_DEPTH), depth))
     worth_copying = b.and_(worth_copying, at_least(b, ldm, PANEL + 1))
     copy = b.select(worth_copying, scratch(b, _COPIED_DEPTH * 2 * lanes), ir.Constant(POINTER, None))
-    weights = packing.Stationary(b, tiling.block, left, lds, blocks)
+    weights = _Stationary(b, left, lds, blocks)
     column = Variable(b)
     column.set(i64(0))
     with switch(b, b.select(plain, rows, i64(0)), wide) as cases:
@@ -337,9 +358,10 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
                 place, source = out.at(b, i64(0), here), moving.at(b, here)
                 b.call(wide[few], [place, ldo, left, lds, blocks, source, ldm, depth, accumulate, i64(0), source, ldm])
 
-    is_plain = b.icmp_signed("==", blocks, i64(tiling.block))
-    with b.if_then(b.and_(is_plain, packing.is_worth_it(b, tiling.rows, depth, rows, columns))):
-        weights.pack(b, packing.add_blocks_of_rows(module, tiling.block), depth, rows)
+    if tiling.block == BLOCK:
+        is_plain = b.icmp_signed("==", blocks, i64(BLOCK))
+        with b.if_then(b.and_(is_plain, _pays_copy(b, tiling.rows, depth, rows, columns))):
+            weights.copy(b, add_conversion(module, ROWS_TO_BLOCKS), depth, rows)
     with steps(b, columns, 2 * lanes, column) as here:
         place, source = out.at(b, i64(0), here), moving.at(b, here)
         ahead = moving.at(b, b.add(here, i64(2 * lanes)))
@@ -403,19 +425,22 @@ def add_matmul(module: ir.Module, lanes: int, by_groups: bool = False) -> ir.Fun
 
     ::
 
-        void nki_matmul(float *out, i64 ldo, const float *stationary, i64 lds, i64 blocks, const float *moving, i64 ldm,
-                        i64 panels, i64 rows, i64 columns, i64 depth, i64 accumulate)
+        void nki_matmul_float32(float *out, i64 ldo, const float *stationary, i64 lds, i64 blocks,
+                                const float *moving, i64 ldm, i64 panels, i64 rows, i64 columns, i64 depth,
+                                i64 accumulate)
 
-    ``out[m, n] = sum over k of stationary[k, m] * moving[k, n]`` in the order of this module's contract, ``by_groups``
-    or in one chain, plus the old ``out[m, n]`` if ``accumulate`` is not 0. Matrices are row-major; ``ldo``, ``lds`` and
-    ``ldm`` count elements from row to row. ``panels`` counts elements from one panel of :data:`PANEL` columns of
-    ``moving`` to the next; it is :data:`PANEL` if rows are plain. ``blocks`` counts elements from one block of columns
-    of ``stationary`` to the next; it is :func:`columns_of_block` if rows are plain. ``out`` must not overlap the
-    operands. Sizes may be 0. The function uses up to 110 KiB of stack.
+    ``out[m, n] = sum over k of stationary[k, m] * moving[k, n]`` in the order of the contract, ``by_groups``
+    (``nki_matmul_float32_by_groups``) or in one chain, plus the old ``out[m, n]`` if ``accumulate`` is not 0. Matrices
+    are row-major; ``ldo``, ``lds`` and ``ldm`` count elements from row to row. ``panels`` counts elements from one
+    panel of :data:`PANEL` columns of ``moving`` to the next; it is :data:`PANEL` if rows are plain. ``blocks`` counts
+    elements from one block of columns of ``stationary`` to the next; it is :func:`columns_of_block` if rows are plain.
+    ``out`` must not overlap the operands. Sizes may be 0. The function uses up to 110 KiB of stack.
     """
     product = _product(module, _Arithmetic(lanes, chain=CHAIN if by_groups else 0))
     narrow = _narrow(module, lanes, product)
-    function = ir.Function(module, ir.FunctionType(VOID, _MATMUL), "nki_matmul")
+    function = ir.Function(
+        module, ir.FunctionType(VOID, _MATMUL), f"nki_matmul_float32{'_by_groups' if by_groups else ''}"
+    )
     out, ldo, left, lds, blocks, right, ldm, _, rows, columns, depth, accumulate = function.args
     b = ir.IRBuilder(function.append_basic_block())
     # Worth it where vectors along the columns would be emptier than vectors along the rows.

@@ -1,8 +1,8 @@
-"""Matrix products of few rows: the moving operand is read once, where it lies, and converted in registers.
+"""Skinny matrix products, of few rows or of one column (gemv).
 
-Such a product is bound by memory: to copy or to convert the moving operand first would take longer than the product.
-Additions have the order of :mod:`nki.numerics.matmul`, so the bits are the same. The columns of the result do not
-depend on each other; a routine may take a range of them where others take a range of partitions.
+The moving operand is read once, where it lies, and converted in registers. Such a product is bound by memory: to copy
+or to convert that operand first would take longer than the product. The columns of the result do not depend on each
+other; a routine may take a range of them where others take a range of partitions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, Gemm, MemRef
 from nki.base import dtype as dt
 from nki.numerics.llvm import F32, LINE, Variable, canonical_nan, constant, i64, intrinsic, prefetch, splat, steps
-from nki.numerics.matmul import CHAIN
+from nki.numerics.matmul.contract import CHAIN
 
 _SUMS: Final = {4: 24, 8: 10, 16: 24}
 """Sums that stay in registers, in vectors, by the lanes of a vector; operands need registers as well."""

@@ -9,12 +9,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nki.numerics.matmul import CHAIN, PANEL
-from nki.numerics.matmul_entry import configured, matmul, word_routines
-from nki.numerics.words.amx_matmul import AS_SUMMED
-from nki.numerics.words.operands import PAIRS, TILES
+from nki.numerics.matmul.amx import AS_SUMMED
+from nki.numerics.matmul.arrays import matmul
+from nki.numerics.matmul.contract import CHAIN, PANEL
+from nki.numerics.matmul.host import bf16_unit, configured
 
-pytestmark = pytest.mark.skipif(word_routines() is None, reason="the processor does not multiply words")
+pytestmark = pytest.mark.skipif(bf16_unit() is None, reason="the processor does not multiply words")
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 
 
@@ -29,17 +29,16 @@ def operand(depth: int, columns: int, seed: int) -> Any:
 
 def words(numbers: Any) -> Words:
     """Rows w and 16 + w of each group, or 2 w and 2 w + 1, as the upper and the lower half of a word."""
-    routines = word_routines()
-    assert routines is not None
-    apart = 1 if routines.order == PAIRS else CHAIN
-    halves = (numbers.view(np.uint32) >> 16).reshape(-1, 2, apart, numbers.shape[1])
+    unit = bf16_unit()
+    assert unit is not None
+    halves = (numbers.view(np.uint32) >> 16).reshape(-1, 2, 1 << unit.half, numbers.shape[1])
     return (halves[:, 0] << 16 | halves[:, 1]).reshape(-1, numbers.shape[1])
 
 
 def product(left: Any, right: Any, out: Any, accumulate: int) -> None:
     """Let the processor multiply words, with panels that lie apart, and columns of words beyond those of the result."""
-    tiles = word_routines()
-    assert tiles is not None
+    unit = bf16_unit()
+    assert unit is not None
     depth, rows, columns = *left.shape, right.shape[1]
     count, step = -(-columns // PANEL), depth // 2 * PANEL + 48
     stationary = np.full((-(-rows // CHAIN) * CHAIN, depth // 2 + 32), 0x7FC07FC0, np.uint32)
@@ -49,12 +48,12 @@ def product(left: Any, right: Any, out: Any, accumulate: int) -> None:
         part = words(right[:, PANEL * number : PANEL * (number + 1)])
         panels[number, : depth // 2 * PANEL].reshape(-1, PANEL)[:, : part.shape[1]] = part
     pointer, size = ctypes.c_void_p, ctypes.c_int64
-    call = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 5)(tiles.product)
+    call = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 5)(unit.address())
     steps = out.strides[0] // 4, stationary.shape[1], step
-    with configured(tiles):
+    with configured(unit):
         call(
             out.ctypes.data, steps[0], stationary.ctypes.data, steps[1], panels.ctypes.data, steps[2],
-            rows, columns, tiles.order.depth(depth), accumulate,
+            rows, columns, unit.depth(depth), accumulate,
         )  # fmt: skip
 
 
@@ -62,8 +61,8 @@ def product(left: Any, right: Any, out: Any, accumulate: int) -> None:
 @pytest.mark.parametrize("rows", [1, 7, 16, 17, 40, 77, 128])
 @pytest.mark.parametrize("columns", [5, 16, 32, 33, 49, 96, 111])
 def test_bits_of_every_size(depth: int, rows: int, columns: int) -> None:
-    routines = word_routines()
-    if routines is not None and routines.order == TILES and depth % 32:
+    unit = bf16_unit()
+    if unit is not None and depth % unit.tile[2]:
         pytest.skip("tile registers multiply whole groups")
     left, right = operand(depth, rows, 1), operand(depth, columns, 2)
     wide = np.random.default_rng(3).standard_normal((rows + 1, columns + 9)).astype(np.float32)

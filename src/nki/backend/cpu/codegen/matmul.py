@@ -1,0 +1,336 @@
+"""Matrix products: operands as a matrix unit reads them, and its micro-kernel, panel by panel.
+
+1. A product of few rows, or of one column, is bound by memory: :mod:`~nki.backend.cpu.codegen.skinny_matmul`.
+2. Operands of float32 are read where they are, in one call (:func:`_emit_float32`).
+3. Operands of 8 and 16 bits (:class:`_LowPrecision`) are read in place or converted to scratch memory: the stationary
+   one at once, the moving one a panel at a time, in the cache. They become pairs of bfloat16 where sums go by groups
+   and the processor has a unit for pairs, and float32 otherwise.
+4. The epilogue computes from each panel of the result before the next one (:mod:`~nki.backend.cpu.codegen.epilogue`).
+
+Units for pairs take subnormal numbers for 0. Every product is a multiple of the product of the last places of the
+smallest operands, and so is every sum and every rounded sum; if that is at least 2**-126, nothing subnormal can occur.
+The subnormal guard of each panel tells its smallest exponent, and a panel for which nothing is certain takes the way of
+float32. Numbers of 8 bits are never small enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from llvmlite import ir
+
+from nki.backend.cpu.codegen.convert import decode, storage_type
+from nki.backend.cpu.codegen.epilogue import Epilogue
+from nki.backend.cpu.codegen.function import FunctionBuilder, Value
+from nki.backend.cpu.codegen.skinny_matmul import emit_column, emit_few_rows
+from nki.backend.cpu.kernel_ir.loops import CountedLoop
+from nki.backend.cpu.kernel_ir.nodes import NARROW, Gemm, MemRef
+from nki.base import dtype as dt
+from nki.numerics.layouts import MOST_ROWS, PAIR_COLUMNS, PAIR_PANELS
+from nki.numerics.llvm import I16, I32, I64, constant, i64, like, prefetch
+from nki.numerics.matmul.amx import AS_SUMMED
+from nki.numerics.matmul.contract import CHAIN, GROUP, PANEL
+from nki.numerics.matmul.host import bf16_unit, columns_of_block
+from nki.numerics.matmul.units import MatrixUnit, float32_unit
+
+_ROWS: Final = 32
+"""Rows of which a product with an epilogue makes all columns before the next ones, where panels are read in place."""
+_AHEAD: Final = 2 * CHAIN
+"""Columns of a stationary operand behind those that are converted, which are fetched meanwhile."""
+_LEAST_SUM: Final = 2 * 127 + 2 * 7 - 126
+"""The sum of two exponent fields from which on no product of bfloat16 numbers has digits below 2**-126."""
+
+
+def calls_float32(s: Gemm) -> bool:
+    """True if ``s`` calls the micro-kernel of float32 numbers."""
+    return not (s.has_few_rows or s.is_column) and NARROW.isdisjoint((s.left.dtype, s.right.dtype))
+
+
+def emit_matmul(r: FunctionBuilder, s: Gemm) -> None:
+    """Emit ``s``, for the rows of the target, which are columns of the left operand, in the routine's range."""
+    rows = r.rounds(CountedLoop(s.target.rows, (), r.per_partition(s.target.rows)))
+    if s.has_few_rows:
+        emit_few_rows(r, s)
+    elif s.is_column:
+        emit_column(r, s)
+    elif calls_float32(s):
+        _emit_float32(r, s, rows)
+    else:
+        unit = bf16_unit() if s.by_groups and s.left.rows <= MOST_ROWS else None
+        _LowPrecision(r, s, unit).emit(rows)
+
+
+def moved(r: FunctionBuilder, pointer: Value, index: Value, size: int) -> Value:
+    """``pointer`` and ``index`` elements of ``size`` bytes."""
+    return r.move(pointer, r.b.mul(index, ir.Constant(I64, size)))
+
+
+def _emit_float32(r: FunctionBuilder, s: Gemm, rows: tuple[Value, Value]) -> None:
+    """Emit one call of the micro-kernel, whose operands are in place."""
+    blocks = s.left.dims[0][0] if s.left.in_blocks else 0
+    stationary = moved(r, r.address(s.left), rows[0], blocks or 4), _step(s.left), i64(blocks or columns_of_block())
+    moving = r.address(s.right), _step(s.right), i64(s.right.dims[0][0] if len(s.right.dims) > 1 else PANEL)
+    sizes = rows[1], i64(s.right.columns), i64(s.left.rows), i64(int(s.accumulate))
+    r.call(float32_unit(s.by_groups).address(), [r.first_row(s.target), _step(s.target), *stationary, *moving, *sizes])
+
+
+def _step(matrix: MemRef) -> ir.Constant:
+    """Elements from row to row, as the micro-kernels take it."""
+    return ir.Constant(I64, matrix.row_step if matrix.rows > 1 else matrix.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """An operand, or a panel of it, in memory; ``layout`` is one that conversions name.
+
+    ``step`` counts elements from row to row, or from block to block.
+    """
+
+    layout: str
+    pointer: Value
+    step: int
+
+    def columns(self, r: FunctionBuilder, first: Value, size: int = 2) -> Value:
+        """The address of its columns from ``first`` on."""
+        return moved(r, self.pointer, first, size if self.layout == "rows" else size * self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """Columns of the moving operand from ``start`` on, and the bytes from them to the next ones."""
+
+    start: Value
+    columns: int
+    pointer: Value
+    ahead: int
+
+
+class _LowPrecision:
+    """A product of operands of which at least one has fewer than 32 bits, on a unit for pairs or as float32."""
+
+    def __init__(self, r: FunctionBuilder, s: Gemm, unit: MatrixUnit | None) -> None:
+        self.r, self.s, self.unit = r, s, unit
+        self.depth = -(-s.left.rows // GROUP) * GROUP if unit else s.left.rows
+        self.width = -(-s.target.rows // CHAIN) * CHAIN
+        self.limited = r.per_partition(s.target.rows)
+        self.floats = self._scratch("rows", self.depth, self.width + CHAIN, dt.float32)
+        """The stationary operand as float32; rows of a power of two would share few sets of the cache."""
+        self.float_panel = self._scratch("rows", self.depth, PANEL, dt.float32)
+        self.epilogue = None if s.consumer is None else Epilogue(r, s, unit.tile[0] if unit else 1)
+        self.least = r.local(I16, ir.Constant(I16, 0))
+        if unit is not None and not s.right.layout.pairs:
+            self.pair_panel = self._scratch(PAIR_PANELS.name, 1, PAIR_PANELS.block(self.depth, PANEL))
+            if not _is_whole(s.right) or s.right.columns % PANEL:
+                self.whole_panel = self._scratch("rows", self.depth, PANEL)
+
+    def _scratch(self, layout: str, rows: int, columns: int, dtype: dt.DType = dt.bfloat16) -> _Operand:
+        """Scratch memory for an operand."""
+        memref = self.r.kernel_ir.new_scratch(rows, columns, dtype)
+        self.r.need_scratch()
+        return _Operand(layout, self.r.address(memref), columns)
+
+    def emit(self, rows: tuple[Value, Value]) -> None:
+        """Emit the product of ``rows`` of the target, the first one and their number."""
+        r, s = self.r, self.s
+        around = [self.unit.address(f"nki_{self.unit.name}_{when}") if self.unit else 0 for when in ("begin", "end")]
+        if around[0]:
+            r.call(around[0], [])
+        self._prepare_stationary(*rows)
+        if self.epilogue is None or not s.right.layout.pairs:
+            self._emit_panels(rows)
+        else:
+            with r.in_blocks(_ROWS if self.limited else 0):
+                self._emit_panels((r.first, r.b.sub(r.last, r.first)) if self.limited else rows)
+        if around[1]:
+            r.call(around[1], [])
+
+    def _prepare_stationary(self, first: Value, count: Value) -> None:
+        """Convert columns ``first`` to ``first + count - 1``, if they are not in place."""
+        r, left = self.r, self.s.left
+        if self.unit is None:
+            self._decode(left, r.address(left), left.columns, self.floats, dt.float32, self.limited)
+            return
+        if left.layout.pairs or left.is_turned:
+            self.stationary = _Operand(
+                left.layout.name if left.layout.pairs else "columns", r.address(left), left.dims[0][0]
+            )
+        elif _is_whole(left) and left.columns % CHAIN == 0:
+            self.stationary = _Operand("rows", r.address(left), left.row_step)
+        else:
+            self.stationary = self._scratch("rows", self.depth, self.width)
+            self._fill(self.stationary)
+            self._decode(left, r.address(left), left.columns, self.stationary, dt.bfloat16, self.limited)
+            count = r.b.and_(r.b.add(count, i64(CHAIN - 1)), i64(-CHAIN))
+        self.pairs = self.stationary
+        if not left.layout.pairs:
+            step = PAIR_COLUMNS.block(self.depth, 1)
+            self.pairs = self._scratch(PAIR_COLUMNS.name, self.width, step)
+            here, source = (replace(each, pointer=each.columns(r, first)) for each in (self.pairs, self.stationary))
+            self._convert(source, here, count, _AHEAD)
+        blocks = r.b.udiv(count, i64(CHAIN))
+        self.least_of_stationary = self._least_magnitude(
+            self.pairs.columns(r, first), CHAIN * self.pairs.step, blocks, 1
+        )
+
+    def _emit_panels(self, rows: tuple[Value, Value]) -> None:
+        """All panels of these rows of the result: in one call, if they are in place and there is no epilogue."""
+        right = self.s.right
+        if not right.layout.pairs or self.epilogue is not None:
+            self._emit_each_panel(rows)
+            return
+        pointer, count = self.r.address(right), right.columns // PANEL
+        least = self._least_magnitude(pointer, self._panel_step, i64(count), self.depth // CHAIN)
+        with self.r.b.if_else(self._is_exact(least), likely=True) as (then, otherwise):
+            with then:
+                self._call_unit(_Panel(i64(0), right.columns, pointer, 0), pointer, rows)
+            with otherwise:
+                self._emit_each_panel(rows)
+
+    def _emit_each_panel(self, rows: tuple[Value, Value]) -> None:
+        r, right = self.r, self.s.right
+        whole, ahead = right.columns // PANEL, self._panel_step * right.dtype.itemsize
+
+        def panel(number: Value, columns: int = PANEL) -> None:
+            start = r.b.mul(number, i64(PANEL))
+            self._emit_panel(_Panel(start, columns, moved(r, r.address(right), number, ahead), ahead), rows)
+            if self.epilogue is not None:
+                self.epilogue.emit(start, columns)
+
+        r.counted_loop(whole, 1, panel)
+        if rest := right.columns % PANEL:
+            panel(i64(whole), rest)
+
+    @property
+    def _panel_step(self) -> int:
+        """Elements of the moving operand from panel to panel."""
+        right = self.s.right
+        return right.dims[0][0] if len(right.dims) > 1 else PANEL
+
+    def _emit_panel(self, panel: _Panel, rows: tuple[Value, Value]) -> None:
+        """The columns of the result that come from a panel."""
+        right = self.s.right
+        if self.unit is None:
+            self._decode(right, panel.pointer, panel.columns, self.float_panel, dt.float32, ahead=panel.ahead)
+            self._call_float32(panel, rows)
+            return
+        if right.layout.pairs:
+            source = pairs = _Operand(right.layout.name, panel.pointer, self._panel_step)
+        else:
+            if _is_whole(right) and panel.columns == PANEL:
+                source = _Operand("rows", panel.pointer, right.row_step)
+            else:
+                source = self.whole_panel
+                self._fill(source)
+                self._decode(right, panel.pointer, panel.columns, source, dt.bfloat16, ahead=panel.ahead)
+            pairs = self.pair_panel
+            self._convert(source, pairs, i64(PANEL), panel.ahead // right.dtype.itemsize)
+        least = self._least_magnitude(pairs.pointer, 0, i64(1), self.depth // CHAIN)
+        with self.r.b.if_else(self._is_exact(least), likely=True) as (then, otherwise):
+            with then:
+                self._call_unit(panel, pairs.pointer, rows)
+            with otherwise:
+                self._convert(self.stationary, self.floats, i64(self.width))
+                self._convert(source, self.float_panel, i64(PANEL))
+                self._call_float32(panel, rows)
+
+    def _call_unit(self, panel: _Panel, pairs: Value, rows: tuple[Value, Value]) -> None:
+        """Call the micro-kernel of the unit; its steps count words, of two numbers each."""
+        assert self.unit is not None
+        stationary = self.pairs.columns(self.r, rows[0]), i64(self.pairs.step // 2)
+        as_summed = self.epilogue is not None and self.epilogue.takes_any_nan
+        depth, adds = self.unit.depth(self.s.left.rows), AS_SUMMED if as_summed else int(self.s.accumulate)
+        self._call(self.unit.address(), panel, rows, [*stationary, pairs, i64(self._panel_step // 2)], (depth, adds))
+
+    def _call_float32(self, panel: _Panel, rows: tuple[Value, Value]) -> None:
+        """Call the micro-kernel of float32, whose operands are in scratch memory."""
+        stationary = self.floats.columns(self.r, rows[0], 4), i64(self.floats.step), i64(columns_of_block())
+        moving = self.float_panel.pointer, i64(PANEL), i64(PANEL)
+        unit, sizes = float32_unit(self.s.by_groups), (self.s.left.rows, int(self.s.accumulate))
+        self._call(unit.address(), panel, rows, [*stationary, *moving], sizes)
+
+    def _call(
+        self, address: int, panel: _Panel, rows: tuple[Value, Value], operands: list[Value], sizes: tuple[int, int]
+    ) -> None:
+        """Call a micro-kernel for columns of the target, or for the panel that the epilogue reads."""
+        r, target, column = self.r, self.s.target, panel.start
+        if self.epilogue is not None:
+            target, column = self.epilogue.panel, i64(0)
+        place = moved(r, r.first_row(target), column, 4)
+        r.call(address, [place, _step(target), *operands, rows[1], i64(panel.columns), *(i64(size) for size in sizes)])
+
+    def _convert(self, source: _Operand, target: _Operand, columns: Value, ahead: int = 0) -> None:
+        """Copy so many columns from layout to layout; to rows, as float32."""
+        assert self.unit is not None
+        name = f"nki_{source.layout}_to_{'float32' if target.layout == 'rows' else target.layout}"
+        places = target.pointer, i64(target.step), source.pointer, i64(source.step)
+        self.r.call(self.unit.address(name), [*places, i64(0), i64(self.depth), columns, i64(self.depth), i64(ahead)])
+
+    def _least_magnitude(self, block: Value, step: int, blocks: Value, guards: int) -> Value:
+        """The least of the ``guards`` behind each of some blocks of pairs, of which the first is given."""
+        assert self.unit is not None
+        r, width = self.r, PANEL if guards > 1 else 1
+        place = r.move(block, i64(2 * self.depth * width))
+        r.call(self.unit.address("nki_least_magnitude"), [self.least, place, i64(step), blocks, i64(guards)])
+        return r.b.load(self.least, typ=I16)
+
+    def _is_exact(self, least: Value) -> Value:
+        """True if no product with numbers of this least magnitude has digits that the unit would lose."""
+        b = self.r.b
+        both = self.least_of_stationary, least
+        fields = [b.lshr(b.add(b.zext(value, I32), constant(I32, 1)), constant(I32, 7)) for value in both]
+        normal = [b.icmp_unsigned(">=", field, constant(I32, 1)) for field in fields]
+        return b.and_(b.icmp_unsigned(">=", b.add(*fields), constant(I32, _LEAST_SUM)), b.and_(*normal))
+
+    def _fill(self, operand: _Operand) -> None:
+        """Fill dense rows of bfloat16 with zeros: those rows and columns that are there for whole groups and panels."""
+        kind = ir.VectorType(I16, CHAIN)
+
+        def chunk(number: Value) -> None:
+            self.r.b.store(constant(kind, 0), moved(self.r, operand.pointer, number, 2), align=2)
+
+        self.r.counted_loop(self.depth * operand.step, CHAIN, chunk)
+
+    def _decode(
+        self,
+        source: MemRef,
+        pointer: Value,
+        columns: int,
+        target: _Operand,
+        dtype: dt.DType,
+        per_partition: int = 0,
+        ahead: int = 0,
+    ) -> None:
+        """Convert columns to dense rows of ``dtype``, which has all their numbers; fetch those ``ahead`` meanwhile.
+
+        ``per_partition``: 1 if only the columns of the routine's range are wanted.
+        """
+        r, b, size, itemsize = self.r, self.r.b, source.dtype.itemsize, dtype.itemsize
+
+        def row(k: Value) -> None:
+            from_, to = (
+                moved(r, pointer, k, source.row_step * size),
+                moved(r, target.pointer, k, target.step * itemsize),
+            )
+            if ahead:
+                prefetch(b, r.move(from_, i64(ahead)))
+
+            def chunk(column: Value, width: int) -> None:
+                place = moved(r, from_, column, size)
+                value = decode(b, b.load(place, typ=storage_type(source.dtype, width), align=size), source.dtype)
+                if dtype is dt.bfloat16:
+                    words = b.bitcast(value, like(value, I32))
+                    value = b.trunc(b.lshr(words, constant(words.type, 16)), like(words, I16))
+                b.store(value, moved(r, to, column, itemsize), align=itemsize)
+
+            whole = columns // CHAIN * CHAIN
+            for start, stop, width in ((0, whole, CHAIN), (whole, columns, 1)):
+                r.counted_loop(stop, width, partial(chunk, width=width), start, per_partition)
+
+        r.counted_loop(source.rows, 1, row)
+
+
+def _is_whole(memref: MemRef) -> bool:
+    """True of bfloat16 in whole groups, with dense rows."""
+    return memref.dtype is dt.bfloat16 and memref.rows % GROUP == 0

@@ -1,0 +1,130 @@
+"""The matrix unit of this processor for bfloat16: it exists, keeps the contract, and is faster than float32."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import cache
+from time import perf_counter_ns
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.numerics.jit import engine
+from nki.numerics.matmul import float32
+from nki.numerics.matmul.arrays import matmul, routine
+from nki.numerics.matmul.contract import BLOCK, PANEL
+from nki.numerics.matmul.units import FLOAT32_BY_GROUPS, UNITS, MatrixUnit
+
+_MICRO_KERNEL: Final = ctypes.CFUNCTYPE(
+    None, *[ctypes.c_void_p, ctypes.c_int64] * 3, *[ctypes.c_int64] * 4
+)  # pointer and step of the result and of both operands, then sizes
+TRIALS: Final = 20
+"""Calls of a product of which the fastest counts."""
+
+
+@cache
+def bf16_unit() -> MatrixUnit | None:
+    """The first unit of the table that multiplies bfloat16 and that this processor has, with the contract, and fast."""
+    return next((unit for unit in UNITS if unit.takes_pairs and keeps_contract(unit) and pays(unit)), None)
+
+
+def has_pairs() -> bool:
+    """True if the processor multiplies bfloat16."""
+    return bf16_unit() is not None
+
+
+def columns_of_block() -> int:
+    """Columns of a block of a stationary operand of float32, as register tiles read it."""
+    return float32.columns_of_block(engine().vector_width)
+
+
+def has_blocks() -> bool:
+    """True if the register tiles of this processor have whole blocks of :data:`~nki.numerics.matmul.contract.BLOCK`."""
+    return columns_of_block() == BLOCK
+
+
+@cache
+def keeps_contract(unit: MatrixUnit) -> bool:
+    """True if the processor has ``unit``, and its product has the bits of :func:`~nki.numerics.matmul.arrays.matmul`.
+
+    They are compared once, on numbers that tell orders and roundings apart: processors document their order, not all of
+    them the same way.
+    """
+    if not unit.exists():
+        return False
+    with engine().ahead(dict([unit.module, FLOAT32_BY_GROUPS.module])):
+        return _has_bits(unit)
+
+
+def _has_bits(unit: MatrixUnit) -> bool:
+    rows, columns, depth = 48, PANEL, 128
+    generator = np.random.default_rng(0)
+    bits = [generator.integers(0x3000, 0x5000, (depth, count), np.uint32) for count in (rows, columns)]
+    for operand in bits:  # signs, equal magnitudes that cancel, zeros, large numbers, infinities and NaN
+        operand[generator.random(operand.shape) < 0.3] = 0x3F80
+        operand[generator.random(operand.shape) < 0.1] = 0
+        operand |= generator.integers(0, 2, operand.shape, np.uint32) << 15
+        operand[:, 0] |= 0x7F00
+        places = generator.integers(0, depth, 3), generator.integers(0, operand.shape[1], 3)
+        operand[places] = (0x7F80, 0x7FC0, 0xFF80)
+    expected, result = (np.empty((rows, columns), np.float32) for _ in range(2))
+    stationary, moving = ((operand << 16).view(np.float32) for operand in bits)
+    matmul(stationary, moving, expected, False, by_groups=True)
+    left, right = (_in_pairs(operand, unit.half) for operand in bits)
+    left = np.ascontiguousarray(left.T)
+    sizes = rows, columns, unit.depth(depth), 0
+    with configured(unit):
+        places = [array.ctypes.data for array in (result, left, right)]
+        _MICRO_KERNEL(unit.address())(places[0], columns, places[1], left.shape[1], places[2], columns, *sizes)
+    return expected.tobytes() == result.tobytes()
+
+
+def _in_pairs(operand: NDArray[np.uint32], half: int) -> NDArray[np.uint32]:
+    """The rows of an operand, bits of bfloat16, two by two in this order."""
+    halves = operand.reshape(-1, 2, 1 << half, operand.shape[1])
+    words = np.left_shift(halves[:, 0], 16, dtype=np.uint32) | halves[:, 1]
+    return words.reshape(-1, operand.shape[1])
+
+
+@contextmanager
+def configured(unit: MatrixUnit) -> Generator[None]:
+    """Prepare this thread for products of ``unit`` meanwhile."""
+    begin, end = (unit.address(f"nki_{unit.name}_{when}") for when in ("begin", "end"))
+    nothing = ctypes.CFUNCTYPE(None)
+    if begin:
+        nothing(begin)()
+    yield
+    if end:
+        nothing(end)()
+
+
+@cache
+def pays(unit: MatrixUnit) -> bool:
+    """True if bfloat16 is multiplied faster by ``unit`` than as float32; bits are equal.
+
+    Each is timed once in a process, in the cache, if processors differ in that.
+    """
+    if not unit.is_timed:
+        return True
+    rows, depth = 96, 256
+    pairs = _MICRO_KERNEL(unit.address())
+    left, right, out = (np.zeros(shape, np.float32) for shape in ((rows, depth), (depth, PANEL), (rows, PANEL)))
+    places = [array.ctypes.data for array in (out, left, right)]
+
+    def time(call: Callable[[], None]) -> int:
+        """Nanoseconds of the fastest of some calls."""
+        times: list[int] = []
+        for _ in range(TRIALS):
+            start = perf_counter_ns()
+            call()
+            times.append(perf_counter_ns() - start)
+        return min(times)
+
+    words = depth // 2, places[2], PANEL, rows, PANEL, unit.depth(depth), 0
+    as_pairs = time(lambda: pairs(places[0], PANEL, places[1], *words))
+    floats, block = routine(by_groups=True), columns_of_block()
+    sizes = PANEL, PANEL, rows, PANEL, depth, 0
+    return as_pairs < time(lambda: floats(places[0], PANEL, places[1], rows, block, places[2], *sizes))
