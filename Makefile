@@ -7,7 +7,7 @@ JOBS   ?= auto
 K      ?= examples/rms_normalise.py
 ARGS   ?= --arg 128x512:float32
 QUICK  := tests/test_layers.py tests/test_prose.py tests/test_target.py tests/ir tests/analysis tests/cost tests/passes \
-          tests/backend/test_loop_ir.py tests/backend/test_storage.py tests/backend/test_frame.py
+          tests/backend/test_kernel_ir.py tests/backend/test_storage.py tests/backend/test_frame.py
 NATIVE := tests/backend tests/numerics tests/transforms tests/kernels
 
 BIN    := $(VENV)/bin
@@ -26,7 +26,7 @@ demo: $(STAMP) ## embed sentences with a transformer whose every layer is an NKI
 test: lint types ## everything that CI checks: lint, types, all tests
 	$(BIN)/python -m pytest -n $(JOBS)
 
-quick: $(STAMP) ## tests that localise: layers, prose, IR, analyses, stages, loop IR; under a minute
+quick: $(STAMP) ## tests that localise: layers, prose, IR, analyses, stages, kernel IR; under a minute
 	$(BIN)/python -m pytest -n $(JOBS) $(QUICK)
 
 threads: $(STAMP) ## all tests, each native launch again on 1, 2 and 3 threads and in the simulator: the same bits

@@ -12,7 +12,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from benchmarks.timing import Row, against, instruction, medians
-from nki.backend.cpu.fusion.chain import Chain
+from nki.backend.cpu.fusion.group import FusionGroup
 
 ROWS, COLUMNS, REPEATS = 128, 512, 20
 
@@ -119,7 +119,7 @@ def rows(runs: int) -> Iterator[Row]:
         executable = _kernel(record, "predicated" in name).compile(x, y)
         mnemonic = name.split()[0]
         body = executable.linked.cores[0].body
-        names = mnemonic, Chain.mnemonic  # what copies surround may share a loop with them
+        names = mnemonic, FusionGroup.mnemonic  # what copies surround may share a loop with them
         index = max(i for i, inst in enumerate(body) if inst.mnemonic in names)
         index += len(executable.linked.cores[0].table) - len(body)  # rows that fill memory come first
         ours = instruction(executable, index, [array.ctypes.data for array in (x, y, result)], REPEATS)

@@ -11,10 +11,9 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.codegen.fused_loop import inlined
-from nki.backend.cpu.fusion.chain import Chain
-from nki.backend.cpu.fusion.lowering import lower_chain
-from nki.backend.cpu.loop_ir.nodes import Assign, Reduce, flat, subexpressions
+from nki.backend.cpu.fusion.group import FusionGroup
+from nki.backend.cpu.fusion.parts import lower_group
+from nki.backend.cpu.kernel_ir.nodes import Reduce, subexpressions
 from nki.compilation.executable import lower
 from tests.support.both_executors import both, numbers
 
@@ -158,11 +157,9 @@ def test_a_square_has_one_operand() -> None:
     with np.errstate(all="ignore"):
         both(squares, x)
     (chain,) = lower(nki.jit(squares).compile(x).kernel).instructions()
-    statements = flat(lower_chain(chain).statements)
-    (product,) = (s for s in statements if isinstance(s, Assign) and s.value.kind == "cast")
-    (total,) = (s for s in statements if isinstance(s, Reduce))
-    summed = inlined([product], total.value)
-    assert summed is not None
+    (total, _) = lower_group(chain).statements
+    assert isinstance(total, Reduce)
+    summed = total.value
     assert len({id(part) for part in subexpressions(summed) if part.kind == "load"}) == 1
     assert (
         len({id(part) for part in subexpressions(summed) if part.kind == "cast" and part.args[0].kind == "load"}) == 1
@@ -217,7 +214,9 @@ def test_a_choice_is_part_of_a_chain(columns: int, dtype: Any) -> None:
     with np.errstate(all="ignore"):
         both(chosen, x, column)
     (chain,) = (
-        inst for inst in lower(nki.jit(chosen).compile(x, column).kernel).instructions() if isinstance(inst, Chain)
+        inst
+        for inst in lower(nki.jit(chosen).compile(x, column).kernel).instructions()
+        if isinstance(inst, FusionGroup)
     )
     parts = ["memset", "tensor_scalar", "tensor_copy_predicated", "tensor_reduce"]
     assert [part.mnemonic for part in chain.parts] == parts

@@ -11,7 +11,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.fusion.consumed_product import ConsumedProduct
+from nki.backend.cpu.fusion.epilogue import MatmulWithEpilogue
 from nki.compilation.executable import lower
 from nki.numerics.matmul_entry import word_routines
 from tests.support.both_executors import both, numbers
@@ -165,7 +165,7 @@ def operands(shape: tuple[int, int, int], dtype: Any = BF16) -> list[Any]:
 
 def consumed(kernel: Any, arrays: list[Any]) -> int:
     program = lower(nki.jit(kernel).compile(*arrays).kernel)
-    return sum(isinstance(inst, ConsumedProduct) for inst in program.core.instructions())
+    return sum(isinstance(inst, MatmulWithEpilogue) for inst in program.core.instructions())
 
 
 @pytest.mark.parametrize("kernel", [twice, with_bias, added, accumulated])

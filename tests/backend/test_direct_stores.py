@@ -8,9 +8,9 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.loop_ir.direct_stores import store_directly
-from nki.backend.cpu.loop_ir.nodes import SCRATCH, Aliases, Assign, Expr, LoopStatement, MemRef, Reduce
-from nki.backend.cpu.loop_ir.printer import show_statement
+from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Aliases, Assign, Expr, LoopStatement, MemRef, Reduce
+from nki.backend.cpu.kernel_ir.printer import show_statement
+from nki.backend.cpu.kernel_ir.store_directly import store_directly
 from nki.base import dtype as dt
 from tests.support.both_executors import both, numbers
 

@@ -7,7 +7,7 @@ import pytest
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.routine import emit_routine
-from nki.backend.cpu.loop_ir.aliases import aliases
+from nki.backend.cpu.kernel_ir.accesses import aliases
 from nki.base import dtype as dt
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.instructions.nc_matmul import NcMatmul

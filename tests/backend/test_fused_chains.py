@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.fusion.chain import Chain
-from nki.backend.cpu.fusion.lowering import lower_chain
-from nki.backend.cpu.fusion.states import MOST_PARTS
-from nki.backend.cpu.loop_ir.nodes import Fused
+from nki.backend.cpu.fusion.group import FusionGroup
+from nki.backend.cpu.fusion.legality import MOST_PARTS
+from nki.backend.cpu.fusion.parts import lower_group
+from nki.backend.cpu.kernel_ir.nodes import Fused
 from nki.backend.cpu.runtime import routines, stored_routines
 from nki.backend.cpu.runtime.link import listing
 from nki.backend.cpu.runtime.routines import routine_key
@@ -215,10 +215,10 @@ def like(tile, dtype=nl.float32):
     return nl.ndarray(tile.shape, dtype=dtype, buffer=nl.sbuf)
 
 
-def chains(kernel: Any, *arguments: Any) -> list[Chain]:
+def chains(kernel: Any, *arguments: Any) -> list[FusionGroup]:
     """The chains in the program of a kernel."""
     fused = lower(nki.jit(kernel).compile(*arguments).kernel)
-    return [inst for inst in fused.instructions() if isinstance(inst, Chain)]
+    return [inst for inst in fused.instructions() if isinstance(inst, FusionGroup)]
 
 
 def mnemonics(kernel: Any, *arguments: Any) -> list[list[str]]:
@@ -226,14 +226,14 @@ def mnemonics(kernel: Any, *arguments: Any) -> list[list[str]]:
     return [[part.mnemonic for part in chain.parts] for chain in chains(kernel, *arguments)]
 
 
-def in_registers(chain: Chain) -> set[int]:
+def in_registers(chain: FusionGroup) -> set[int]:
     """The numbers of the assignments of a chain that nothing stores."""
-    (loop,) = lower_chain(chain).statements
+    (loop,) = lower_group(chain).statements
     assert isinstance(loop, Fused)
     return {number for number in range(len(loop.assigns)) if not loop.is_stored(number)}
 
 
-def tensors(chain: Chain) -> dict[str, list[str]]:
+def tensors(chain: FusionGroup) -> dict[str, list[str]]:
     """The tensors that a chain writes, changes and reads."""
     roles = {"written": chain.written, "changed": chain.changed, "read": chain.read}
     return {role: [access.name for access in accesses] for role, accesses in roles.items() if accesses}
@@ -256,7 +256,7 @@ def test_one_routine_in_a_launch_and_no_memory() -> None:
     both(affine, *arguments)
     (chain,) = chains(affine, *arguments)
     assert tensors(chain) == {"written": ["out"], "read": ["x", "gain", "shift"]}
-    assert in_registers(chain) == {0, 1} and lower_chain(chain).scratch_bytes == 0
+    assert in_registers(chain) == {0, 1} and lower_group(chain).scratch_bytes == 0
     (core,) = Executable(nki.jit(affine).compile(*arguments).kernel).linked.cores
     assert core.entries == 1 and core.arena == 0
 
@@ -446,7 +446,7 @@ def test_numbers_that_each_launch_passes() -> None:
     for factor, offset in ((0.5, 1.0), (-2.0, 0.25)):
         np.testing.assert_array_equal(kernel(x, factor, offset), (x * np.float32(3) + np.float32(offset)) * factor)
     fused = lower(kernel.compile(x, 0.5, 1.0).kernel)
-    assert [inst.mnemonic for inst in fused.core.body] == ["chain"]
+    assert [inst.mnemonic for inst in fused.core.body] == ["fused"]
 
 
 def test_routines_of_chains_are_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.fusion.chain import Chain
-from nki.backend.cpu.loop_ir.lower import lower
-from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, LoopStatement, Reduce, flat
+from nki.backend.cpu.fusion.group import FusionGroup
+from nki.backend.cpu.kernel_ir.lower import lower
+from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Assign, LoopStatement, Reduce, flat
 from nki.backend.cpu.runtime import routines
 from nki.backend.cpu.runtime.routines import routine_key
 from nki.compilation import executable
@@ -122,10 +122,10 @@ def softmax(x):
     return out
 
 
-def riding(kernel: Any, *arguments: Any) -> list[Chain]:
+def riding(kernel: Any, *arguments: Any) -> list[FusionGroup]:
     """The chains of a kernel that end in a sum."""
     fused = executable.lower(nki.jit(kernel).compile(*arguments).kernel)
-    chains = [inst for inst in fused.instructions() if isinstance(inst, Chain)]
+    chains = [inst for inst in fused.instructions() if isinstance(inst, FusionGroup)]
     return [chain for chain in chains if chain.parts[-1].mnemonic == "tensor_reduce"]
 
 
@@ -171,7 +171,7 @@ def test_exponentials_of_any_size_ride_along(columns: int, dtype: Any) -> None:
         both(kernel, x)
 
 
-def scratch_of(chain: Chain) -> int:
+def scratch_of(chain: FusionGroup) -> int:
     """The bytes of scratch memory of a chain's routine."""
     (routine,) = routines.compile_routines({routine_key(chain): chain}, None)
     return routine.scratch

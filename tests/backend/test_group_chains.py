@@ -11,7 +11,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.fusion.chain import Chain
+from nki.backend.cpu.fusion.group import FusionGroup
 from nki.backend.numpy import executor
 from nki.compilation.executable import lower
 from nki.ir.instruction import Inst
@@ -77,7 +77,7 @@ def fused(kernel: Any, *arguments: Any) -> list[Inst]:
 
 def chains(kernel: Any, *arguments: Any) -> list[list[str]]:
     """The mnemonics of the parts of each chain on more than one element of a group."""
-    found = [inst for inst in fused(kernel, *arguments) if isinstance(inst, Chain)]
+    found = [inst for inst in fused(kernel, *arguments) if isinstance(inst, FusionGroup)]
     wide = [chain for chain in found if chain.read and max(access.free_elements for access in chain.read) > 32]
     return [[part.mnemonic for part in chain.parts] for chain in wide]
 

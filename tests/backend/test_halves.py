@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from nki.backend.cpu.loop_ir.nodes import SCRATCH, Expr, MemRef, PairedSums, Reduce
-from nki.backend.cpu.loop_ir.pair_sums import pair_sums
+from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Expr, MemRef, PairedSums, Reduce
+from nki.backend.cpu.kernel_ir.pair_sums import pair_sums
 from nki.base import dtype as dt
 
 

@@ -6,7 +6,7 @@ import pytest
 import nki
 from nki import isa as nisa
 from nki import language as nl
-from nki.backend.cpu.loop_ir.aliases import aliases
+from nki.backend.cpu.kernel_ir.accesses import aliases
 from nki.base import dtype as dtypes
 from nki.ir.instruction import REGISTRY
 from nki.ir.types import Access, Buffer, Tensor

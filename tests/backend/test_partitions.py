@@ -13,8 +13,8 @@ import pytest
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
-from nki.backend.cpu.loop_ir.aliases import aliases
-from nki.backend.cpu.loop_ir.nodes import GRANULE
+from nki.backend.cpu.kernel_ir.accesses import aliases
+from nki.backend.cpu.kernel_ir.nodes import GRANULE
 from nki.backend.cpu.native.frame import FIRST_IO, SCRATCH, STATUS
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.sample import Draw

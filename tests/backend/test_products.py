@@ -12,7 +12,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.loop_ir import nodes
+from nki.backend.cpu.kernel_ir import nodes
 from nki.backend.cpu.runtime import routines
 from nki.ir.instruction import Inst
 from nki.numerics import matmul_entry

@@ -12,7 +12,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.fusion.chain import Chain
+from nki.backend.cpu.fusion.group import FusionGroup
 from nki.backend.numpy import executor
 from nki.compilation.executable import lower
 from nki.ir.instruction import Inst
@@ -109,7 +109,7 @@ def test_a_difference_runs_again() -> None:
     kernel = apart(shifted, nothing)
     assert "b" not in stored(kernel, x, y)
     last = fused(kernel, x, y)[-1]
-    assert isinstance(last, Chain)
+    assert isinstance(last, FusionGroup)
     assert [part.mnemonic for part in last.parts] == ["tensor_scalar", "tensor_scalar", "activation"]
     both(kernel, x, y)
 
@@ -289,5 +289,5 @@ def test_a_reader_that_shares_no_loop_reads_memory() -> None:
 def test_one_repetition_for_each_reader(tiles: int) -> None:
     x, gain, shift = numbers(128 * tiles, 32), numbers(32), numbers(32)
     insts = fused(layer_norm, x, gain, shift)
-    last = [inst for inst in insts if isinstance(inst, Chain) and inst.parts[-1].mnemonic != "tensor_reduce"]
+    last = [inst for inst in insts if isinstance(inst, FusionGroup) and inst.parts[-1].mnemonic != "tensor_reduce"]
     assert [len(chain.parts) for chain in last] == [6] * tiles

@@ -12,7 +12,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.fusion.chain import Chain
+from nki.backend.cpu.fusion.group import FusionGroup
 from nki.backend.numpy import executor
 from nki.compilation.executable import lower
 from nki.ir.instruction import Inst
@@ -81,7 +81,7 @@ def fused(kernel: Any, *arguments: Any) -> list[Inst]:
 
 def sums(kernel: Any, *arguments: Any) -> list[int]:
     """The number of sums in each chain that has some."""
-    chains = [inst for inst in fused(kernel, *arguments) if isinstance(inst, Chain)]
+    chains = [inst for inst in fused(kernel, *arguments) if isinstance(inst, FusionGroup)]
     numbers = [[part.mnemonic for part in chain.parts].count("tensor_reduce") for chain in chains]
     return [number for number in numbers if number]
 

@@ -121,7 +121,7 @@ def test_exponentials_with_sums_of_many_chunks_share_two_bodies(monkeypatch: pyt
     bodies: set[tuple[str, ...]] = set()
 
     def noted(found: Sequence[RoutineText]) -> list[str]:
-        bodies.update(routine.pieces for routine in found if routine.name.endswith("activation_reduce"))
+        bodies.update(routine.pieces for routine in found if routine.name.endswith("fused"))
         return definitions(found)
 
     monkeypatch.setenv("NKI_CACHE_NATIVE", "0")

@@ -10,9 +10,9 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.loop_ir.aliases import aliases
-from nki.backend.cpu.loop_ir.lower import lower
-from nki.backend.cpu.loop_ir.nodes import SummedRows
+from nki.backend.cpu.kernel_ir.accesses import aliases
+from nki.backend.cpu.kernel_ir.lower import lower
+from nki.backend.cpu.kernel_ir.nodes import Fused
 from nki.ir.instruction import Inst
 from tests.support.both_executors import both, numbers
 
@@ -88,7 +88,7 @@ def sums_of(kernel: Any, *arrays: Any) -> list[Inst]:
 
 
 def is_one_loop(inst: Inst) -> bool:
-    return any(isinstance(statement, SummedRows) for statement in lower(inst, aliases(inst)).statements)
+    return any(isinstance(statement, Fused) for statement in lower(inst, aliases(inst)).statements)
 
 
 @pytest.mark.parametrize("dtype", RESULTS, ids=str)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from nki.backend.cpu.fusion import consumed_product
-from nki.backend.cpu.loop_ir import builder
+from nki.backend.cpu.fusion import epilogue
+from nki.backend.cpu.kernel_ir import builder
 from nki.backend.cpu.runtime.link import loop_listing
 from nki.compilation.executable import lower
 from nki.numerics import matmul_entry
@@ -30,7 +30,7 @@ def text(name: str, pairs: bool, monkeypatch: pytest.MonkeyPatch) -> str:
     case = CASES[name]
     monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
     program = case.kernel.compile(*case.arguments()).kernel
-    for module in (matmul_entry, builder, consumed_product):
+    for module in (matmul_entry, builder, epilogue):
         monkeypatch.setattr(module, "word_routines", lambda: object() if pairs else None)
     for module in (matmul_entry, builder):
         monkeypatch.setattr(module, "columns_of_block", lambda: BLOCK)

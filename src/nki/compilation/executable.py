@@ -10,8 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nki import target as targets
-from nki.backend.cpu.fusion.consumed_product import ConsumeProducts
+from nki.backend.cpu.fusion.dead_stores import EliminateDeadStores
+from nki.backend.cpu.fusion.epilogue import FuseEpilogues
 from nki.backend.cpu.fusion.fuse import Fuse
+from nki.backend.cpu.fusion.group_reductions import GroupReductions
+from nki.backend.cpu.fusion.rematerialize import Rematerialize
 from nki.backend.cpu.runtime import launch as native
 from nki.backend.cpu.runtime.routines import Progress
 from nki.backend.cpu.stages.assign_layouts import AssignLayouts
@@ -39,8 +42,11 @@ NATIVE_STAGES: tuple[Stage, ...] = (
     ShareLoads(),
     AssignLayouts(),
     ExpandIndirect(),
-    ConsumeProducts(),
+    FuseEpilogues(),
+    GroupReductions(),
+    Rematerialize(),
     Fuse(),
+    EliminateDeadStores(),
 )
 """The stages after ``NATIVE_STOP`` that prepare a program for linking."""
 

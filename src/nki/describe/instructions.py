@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from nki.backend.cpu.loop_ir.lower import lower
-from nki.backend.cpu.loop_ir.nodes import Print
+from nki.backend.cpu.kernel_ir.lower import lower
+from nki.backend.cpu.kernel_ir.nodes import Print
 from nki.backend.numpy.executor import Reference
 from nki.backend.numpy.memory import Memory
 from nki.base.dtype import ALL, DType

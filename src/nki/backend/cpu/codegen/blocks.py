@@ -10,8 +10,8 @@ from typing import Final
 
 from nki.backend.cpu.codegen.function import FunctionBuilder
 from nki.backend.cpu.codegen.narrow_product import moved
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
-from nki.backend.cpu.loop_ir.nodes import Assign, MemRef
+from nki.backend.cpu.kernel_ir.loops import CountedLoop
+from nki.backend.cpu.kernel_ir.nodes import Assign, MemRef
 from nki.numerics import matmul_entry
 from nki.numerics.llvm import i64
 from nki.numerics.matmul import BLOCK

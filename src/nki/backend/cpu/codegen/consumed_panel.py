@@ -9,9 +9,8 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
-from nki.backend.cpu.loop_ir.nodes import PANEL_BASE, Gemm, MemRef, loads, subexpressions
-from nki.backend.cpu.loop_ir.streams import Stream, partition_step, streams_of
+from nki.backend.cpu.kernel_ir.loops import CountedLoop, Stream, partition_step, streams_of
+from nki.backend.cpu.kernel_ir.nodes import PANEL_BASE, Gemm, MemRef, loads, subexpressions
 from nki.base import dtype as dt
 from nki.numerics.llvm import I64
 from nki.numerics.matmul import CHAIN, PANEL
@@ -24,7 +23,7 @@ class ConsumedPanel:
         assert s.consumer is not None
         self.r, self.target, self.value = r, s.target, s.consumer
         whole_tiles = -(-s.target.rows // CHAIN) * CHAIN
-        self.panel = replace(r.loop_ir.new_scratch(whole_tiles, PANEL, dt.float32), rows=s.target.rows)
+        self.panel = replace(r.kernel_ir.new_scratch(whole_tiles, PANEL, dt.float32), rows=s.target.rows)
         r.need_scratch()
         for load in loads(self.value):
             if cast(MemRef, load.memref).base == PANEL_BASE:

@@ -8,9 +8,8 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.function import FunctionBuilder
 from nki.backend.cpu.codegen.inner_loop import emit_inner_loop
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
-from nki.backend.cpu.loop_ir.nodes import Assign, Expr, MemRef, subexpressions
-from nki.backend.cpu.loop_ir.streams import Cursors, Stream, streams_of
+from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, Stream, streams_of
+from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, MemRef, subexpressions
 from nki.numerics import transpose
 from nki.numerics.llvm import I64
 

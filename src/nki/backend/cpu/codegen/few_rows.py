@@ -16,7 +16,7 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.convert import decode, storage_type
 from nki.backend.cpu.codegen.elementwise import emit_assign
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
-from nki.backend.cpu.loop_ir.nodes import Assign, Expr, Gemm, MemRef
+from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, Gemm, MemRef
 from nki.base import dtype as dt
 from nki.numerics.llvm import F32, LINE, Variable, canonical_nan, constant, i64, intrinsic, prefetch, splat, steps
 from nki.numerics.matmul import CHAIN

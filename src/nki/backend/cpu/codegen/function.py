@@ -18,10 +18,18 @@ from typing import Any, Final, cast
 
 from llvmlite import ir
 
-from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop, boundaries, coalesced, loop_nest
-from nki.backend.cpu.loop_ir.nodes import GRANULE, SCRATCH, Expr, MemRef, Param
-from nki.backend.cpu.loop_ir.streams import Cursors, Stream, partition_step, pattern_of
+from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
+from nki.backend.cpu.kernel_ir.loops import (
+    CountedLoop,
+    Cursors,
+    Stream,
+    boundaries,
+    coalesced,
+    loop_nest,
+    partition_step,
+    pattern_of,
+)
+from nki.backend.cpu.kernel_ir.nodes import GRANULE, SCRATCH, Expr, MemRef, Param
 from nki.backend.cpu.native import frame
 from nki.ir.instruction import Inst
 from nki.ir.types import LARGE, Buffer, is_row_indexed
@@ -67,7 +75,7 @@ class FunctionBuilder:
         self,
         module: ir.Module,
         name: str,
-        loop_ir: LoopIRBuilder,
+        kernel_ir: KernelIRBuilder,
         inst: Inst,
         lanes: int,
         partitions: int,
@@ -75,7 +83,7 @@ class FunctionBuilder:
     ) -> None:
         self.function = ir.Function(module, ROUTINE, name)
         self.b: Builder = ir.IRBuilder(self.function.append_basic_block("entry"))
-        self.loop_ir = loop_ir
+        self.kernel_ir = kernel_ir
         self.operands = [(a, a.strides[inst.effects.row_dims.get(f.name, 0)]) for f, a in inst.operands()]
         """Each with its step from row to row."""
         self.lanes = lanes
@@ -92,7 +100,7 @@ class FunctionBuilder:
         self.last: Value = self._boundary(last) if partitions else None
         self.arguments = ArgumentLayout(inst)
         self.pointers = {slot: self.pointer(slot) for slot in range(len(self.operands))}
-        if loop_ir.scratch_bytes:
+        if kernel_ir.scratch_bytes:
             self.pointers[SCRATCH] = self.base(ir.Constant(I64, frame.SCRATCH))
 
     def _boundary(self, partition: Value) -> Value:
@@ -265,7 +273,7 @@ class FunctionBuilder:
 
     def scratch_like(self, like: MemRef) -> MemRef:
         """A new dense tile in scratch memory, of the size and dtype of ``like``."""
-        memref = self.loop_ir.new_scratch(like.rows, like.columns, like.dtype)
+        memref = self.kernel_ir.new_scratch(like.rows, like.columns, like.dtype)
         self.need_scratch()
         return memref
 

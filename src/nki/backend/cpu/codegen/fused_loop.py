@@ -5,35 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, cast
+from typing import cast
 
 from nki.backend.cpu.codegen.alu import ARITHMETIC
+from nki.backend.cpu.codegen.chunked_sums import Keep, emit_groups, emit_normal_pair, emit_row, normal_of
 from nki.backend.cpu.codegen.convert import encode_unseen
 from nki.backend.cpu.codegen.elementwise import vectorized_last
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop, packs_pairs
-from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.row_vectors import Chunks, DenseChunks, PairedChunks
-from nki.backend.cpu.codegen.summed_rows import Keep, emit_groups, emit_normal_pair, emit_row, normal_of
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop, loop_nest
-from nki.backend.cpu.loop_ir.nodes import SCRATCH, Assign, Expr, Fused, MemRef, Reduce, subexpressions
-from nki.backend.cpu.loop_ir.reductions import Nest, row_sums
-from nki.backend.cpu.loop_ir.streams import Cursors, Stream, partition_step, pattern_of
+from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, Stream, loop_nest, partition_step, pattern_of
+from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Assign, Expr, Fused, MemRef, Reduce, subexpressions
+from nki.backend.cpu.kernel_ir.reductions import Nest, row_sums
 from nki.base import dtype as dt
-from nki.base.dtype import DType
 from nki.isa.tables.alu import BITS
 from nki.numerics.llvm import F32, canonical_nan, i64, lanes_of
-
-_MOST_PARTS: Final = 24
-"""Parts of an expression that a sum computes for itself."""
 
 
 def emit_fused(r: FunctionBuilder, s: Fused) -> None:
     """Emit ``s``."""
     fused = _Fused(s)
     if s.sums:
-        if not _emit_sum_alone(r, s):
-            _Summed(r, fused, s.sums).emit()
+        _Summed(r, fused, s.sums).emit()
         return
     first = s.assigns[0].target
     loops = r.loop_nest(fused.streams, first.rows, first.columns)
@@ -119,6 +112,16 @@ class _Fused:
         values = [assign.value for assign in self.assigns if assign.target == wanted.args[0].memref]
         return id(values[-1]) not in self.unseen
 
+    def rounding_of(self, number: int) -> int | None:
+        """The number of the next assignment, if it rounds the result of that one to bfloat16 and does no more."""
+        following = self.assigns[number + 1 : number + 2]
+        value = following[0].value if following else None
+        if value is None or value.kind != "cast" or value.dtype is not dt.bfloat16 or value.args[0].kind != "load":
+            return None
+        assign = self.assigns[number]
+        is_rounded = value.args[0].memref == assign.target and assign.value.dtype is dt.float32
+        return number + 1 if is_rounded else None
+
     @property
     def has_exponentials(self) -> bool:
         """True if one of the results is an exponential, which two vectors at a time compute faster."""
@@ -152,22 +155,46 @@ class _InnerLoop(InnerLoop):
     def emit_pair(self, columns: Sequence[Value]) -> list[dict[MemRef, Value]]:
         """Emit all statements for the two vectors of elements at ``columns``; the registers of each."""
         registers: list[dict[MemRef, Value]] = [{}, {}]
-        for assign, stream in zip(self.fused.assigns, self.fused.targets, strict=True):
-            target, function = assign.target, _with_short_formula(assign)
+        lanes, rounded = self.r.lanes, -1
+        for number, (assign, stream) in enumerate(zip(self.fused.assigns, self.fused.targets, strict=True)):
+            if number == rounded:
+                continue
+            function = _with_short_formula(assign)
             normal = None if function is None else normal_of(function)
             if function is None or normal is None:
-                is_seen = stream >= 0 or target in self.fused.moved
+                is_seen = stream >= 0 or assign.target in self.fused.moved
                 vectors = self._each(self.written if is_seen else self.value, assign.value, columns, registers)
-            else:
-                given = self._each(self.value, function.args[0], columns, registers)
-                others = partial(self._each, self.written, function, columns, registers)
-                _, pair = emit_normal_pair(self.b, normal, given, assign.value.dtype, others)
-                vectors = [lanes_of(self.b, pair, pair, first, self.r.lanes) for first in (0, self.r.lanes)]
-            for own, column, vector in zip(registers, columns, vectors, strict=True):
-                own[target] = vector
+                self._keep(assign.target, stream, columns, registers, vectors)
+                continue
+            rounding = self.fused.rounding_of(number)
+            rounded = -1 if rounding is None else rounding
+            given = self._each(self.value, function.args[0], columns, registers)
+            others = partial(self._each, self.written, function, columns, registers)
+            last = self.fused.assigns[number if rounding is None else rounding]
+            vectors, pair = emit_normal_pair(self.b, normal, given, last.value.dtype, others)
+            if rounding is not None or last.value.dtype is dt.float32:
+                self._keep(assign.target, stream, columns, registers, vectors)
+            if last.value.dtype is not dt.float32:
+                halves = [lanes_of(self.b, pair, pair, first, lanes) for first in (0, lanes)]
+                self._keep(last.target, -1, columns, registers, halves)
+                stream = self.fused.targets[number if rounding is None else rounding]
                 if stream >= 0:
-                    self.store(target, vector, column, self.r.lanes, stream)
+                    self.put(last.target, pair, columns[0], 2 * lanes, stream)
         return registers
+
+    def _keep(
+        self,
+        target: MemRef,
+        stream: int,
+        columns: Sequence[Value],
+        registers: Sequence[dict[MemRef, Value]],
+        vectors: Sequence[Value],
+    ) -> None:
+        """Keep ``vectors`` as what ``target`` holds at ``columns``, and store them if that is a ``stream``."""
+        for own, column, vector in zip(registers, columns, vectors, strict=True):
+            own[target] = vector
+            if stream >= 0:
+                self.store(target, vector, column, self.r.lanes, stream)
 
     def _each(
         self,
@@ -208,52 +235,6 @@ class _InnerLoop(InnerLoop):
         return known
 
 
-def _emit_sum_alone(r: FunctionBuilder, s: Fused) -> bool:
-    """Emit the only sum of ``s`` as that of an expression, if nothing else that it computes is wanted.
-
-    False and no code if lanes that follow a row each cannot compute the expression, or have no quick exponentials.
-    """
-    total, assigns = s.sums[0], s.assigns
-    if len(s.sums) > 1 or any(_with_short_formula(assign) is not None for assign in assigns):
-        return False
-    wanted = any(map(s.is_stored, range(len(assigns))))
-    value = None if wanted else inlined(assigns, total.value)
-    if value is None:
-        return False
-    alone = replace(total, value=value)
-    if row_sums(alone) is None:
-        return False
-    emit_reduce(r, alone)
-    return True
-
-
-def inlined(assigns: Sequence[Assign], wanted: Expr) -> Expr | None:
-    """``wanted`` as an expression of what ``assigns`` only read; None if it is long.
-
-    Each memory has one load in it, and that one cast to each dtype.
-    """
-    values: dict[MemRef, Expr] = {}
-    casts: dict[tuple[int, DType], Expr] = {}
-    sizes: dict[int, int] = {}
-
-    def expression(expr: Expr) -> Expr:
-        if expr.kind == "load" and expr.memref is not None:
-            sizes.setdefault(id(values.setdefault(expr.memref, expr)), 1)
-            return values[expr.memref]
-        result = replace(expr, args=tuple(map(expression, expr.args)))
-        if expr.kind == "cast":
-            result = casts.setdefault((id(result.args[0]), expr.dtype), result)
-        sizes[id(result)] = 1 + sum(sizes[id(arg)] for arg in result.args)
-        return result
-
-    for assign in assigns:
-        value = expression(assign.value)
-        if sizes[id(value)] > _MOST_PARTS:
-            return None
-        values[assign.target] = value
-    return expression(wanted)
-
-
 class _Summed:
     """The statements of ``fused`` with sequential sums of what some of them compute, row by row.
 
@@ -280,11 +261,13 @@ class _Summed:
         """Emit the loop for the rows in the routine's range."""
         self.r.need_scratch()
         starts = self.r.start(self.fused.streams)
+        numbers = self._numbers(starts)
 
         def row(number: Value, group: Value, keeps: Sequence[Keep], column: Value, width: int) -> None:
             cursors = self.r.advanced(self.fused.streams, starts, self.rows, number)
             cursors = self.r.advanced(self.fused.streams, cursors, self.by_group, group)
             loop = _InnerLoop(self.r, self.fused, self.elements, cursors)
+            loop.invariants.update(numbers)
             loop.by_words &= self.paired  # what is kept goes in order
             for assign in self.fused.assigns:
                 loop.hoist(assign.value)
@@ -299,6 +282,15 @@ class _Summed:
             sums.append((total, nest))
         kind = PairedChunks if self.paired else Chunks if self.fused.has_exponentials else DenseChunks
         emit_groups(self.r, sums, row, kind)
+
+    def _numbers(self, starts: Cursors) -> dict[int, Value]:
+        """The numbers of the expressions, which are the same for all rows."""
+        loop = _InnerLoop(self.r, self.fused, self.elements, starts)
+        for assign in self.fused.assigns:
+            for part in subexpressions(assign.value):
+                if part.kind == "value":
+                    loop.hoist(part)
+        return loop.invariants
 
     def _elements(self, loop: _InnerLoop, keeps: Sequence[Keep], column: Value, index: Value, size: int) -> None:
         """``size`` elements from ``index`` on, counted from ``column``."""

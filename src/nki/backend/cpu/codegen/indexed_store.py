@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
-from nki.backend.cpu.loop_ir.nodes import IndexedStore
+from nki.backend.cpu.kernel_ir.nodes import IndexedStore
 from nki.numerics.llvm import I32, I64
 
 

@@ -21,9 +21,8 @@ from nki.backend.cpu.codegen.convert import (
     storage_type,
 )
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
-from nki.backend.cpu.loop_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpressions
-from nki.backend.cpu.loop_ir.streams import Cursors, Stream
+from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, Stream
+from nki.backend.cpu.kernel_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpressions
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
 from nki.numerics.functions import emit
@@ -236,8 +235,11 @@ class InnerLoop:
 
     def store(self, target: MemRef, value: Value, index: Value, width: int, stream: int = 0) -> None:
         """Write ``width`` elements of the target, which is that stream."""
+        self.put(target, self.in_order(value, width), index, width, stream)
+
+    def put(self, target: MemRef, value: Value, index: Value, width: int, stream: int) -> None:
+        """Write ``width`` elements in the order in which they lie in memory."""
         step, size = self.loop.steps[stream], target.dtype.itemsize
-        value = self.in_order(value, width)
         if step == 1 or width == 1:
             is_around = stream == self.around and width * size % LINE == 0
             store = self.b.store(value, self._address(stream, target, index), align=LINE if is_around else size)

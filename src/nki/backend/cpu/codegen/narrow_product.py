@@ -14,7 +14,7 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.consumed_panel import ConsumedPanel
 from nki.backend.cpu.codegen.convert import decode, storage_type
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
-from nki.backend.cpu.loop_ir.nodes import Gemm, MemRef
+from nki.backend.cpu.kernel_ir.nodes import Gemm, MemRef
 from nki.base import dtype as dt
 from nki.numerics import matmul_entry
 from nki.numerics.llvm import I32, I64, i64, like, prefetch
@@ -58,7 +58,7 @@ class NarrowProduct:
 
     def scratch(self, size: int) -> Value:
         """The address of scratch memory for ``size`` words."""
-        memref = self.r.loop_ir.new_scratch(1, size, dt.float32)
+        memref = self.r.kernel_ir.new_scratch(1, size, dt.float32)
         self.r.need_scratch()
         return self.r.address(memref)
 

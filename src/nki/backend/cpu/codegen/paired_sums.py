@@ -1,4 +1,4 @@
-"""Two sequential reductions in one loop; see :mod:`nki.backend.cpu.loop_ir.pair_sums`."""
+"""Two sequential reductions in one loop; see :mod:`nki.backend.cpu.kernel_ir.pair_sums`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.reduce import VectorTotals, chains_of, in_all_lanes
 from nki.backend.cpu.codegen.row_vectors import Block, RowVectors
-from nki.backend.cpu.loop_ir.nodes import PairedSums, Reduce
-from nki.backend.cpu.loop_ir.reductions import Nest, nest_of, vector_stream
-from nki.backend.cpu.loop_ir.streams import Cursors
+from nki.backend.cpu.kernel_ir.loops import Cursors
+from nki.backend.cpu.kernel_ir.nodes import PairedSums, Reduce
+from nki.backend.cpu.kernel_ir.reductions import Nest, nest_of, vector_stream
 from nki.numerics.llvm import I64
 
 

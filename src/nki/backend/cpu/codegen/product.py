@@ -8,8 +8,8 @@ from nki.backend.cpu.codegen.few_rows import emit_column, emit_few_rows
 from nki.backend.cpu.codegen.function import FunctionBuilder
 from nki.backend.cpu.codegen.narrow_product import NarrowProduct, call_product, moved, step_of
 from nki.backend.cpu.codegen.word_product import WordProduct
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
-from nki.backend.cpu.loop_ir.nodes import NARROW, Gemm
+from nki.backend.cpu.kernel_ir.loops import CountedLoop
+from nki.backend.cpu.kernel_ir.nodes import NARROW, Gemm
 from nki.numerics import matmul_entry
 from nki.numerics.llvm import I64
 from nki.numerics.matmul import PANEL

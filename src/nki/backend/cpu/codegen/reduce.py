@@ -11,13 +11,22 @@ from nki.backend.cpu.codegen import row_vectors
 from nki.backend.cpu.codegen.alu import emit_alu, emit_bits
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.elementwise import materialize_strided
-from nki.backend.cpu.codegen.extremes import RELATIONS, QuickExtreme
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop, boundaries, coalesced, loop_nest
-from nki.backend.cpu.loop_ir.nodes import Reduce
-from nki.backend.cpu.loop_ir.reductions import ANY_ORDER, GROUP, IDENTITIES, Nest, nest_of, vector_stream
-from nki.backend.cpu.loop_ir.streams import Cursors, Stream, partition_step, pattern_of, streams_of
+from nki.backend.cpu.codegen.minmax import RELATIONS, QuickExtreme
+from nki.backend.cpu.kernel_ir.loops import (
+    CountedLoop,
+    Cursors,
+    Stream,
+    boundaries,
+    coalesced,
+    loop_nest,
+    partition_step,
+    pattern_of,
+    streams_of,
+)
+from nki.backend.cpu.kernel_ir.nodes import Reduce
+from nki.backend.cpu.kernel_ir.reductions import ANY_ORDER, GROUP, IDENTITIES, Nest, nest_of, vector_stream
 from nki.isa.tables.alu import BITS
 from nki.numerics.llvm import I32, I64, canonical_nan, constant
 

@@ -1,4 +1,4 @@
-"""Machine code for one instruction: the statements of its loop IR, one after the other, in a routine."""
+"""Machine code for one instruction: the statements of its kernel IR, one after the other, in a routine."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from nki.backend.cpu.codegen.product import emit_gemm
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.row_operations import emit_row_operation
 from nki.backend.cpu.codegen.scan import emit_scan
-from nki.backend.cpu.codegen.summed_rows import emit_summed_rows
 from nki.backend.cpu.codegen.word_product import emit_packing
 from nki.backend.cpu.fusion.lowering import lower_any
-from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
-from nki.backend.cpu.loop_ir.nodes import (
+from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
+from nki.backend.cpu.kernel_ir.cost import nanoseconds
+from nki.backend.cpu.kernel_ir.nodes import (
     GRANULE,
     Aliases,
     Assign,
@@ -35,11 +35,10 @@ from nki.backend.cpu.loop_ir.nodes import (
     Reduce,
     RowOp,
     Scan,
-    SummedRows,
     Top8,
     flat,
 )
-from nki.backend.cpu.loop_ir.partitions import (
+from nki.backend.cpu.kernel_ir.partitions import (
     Use,
     parallel_columns,
     parallel_partitions,
@@ -47,7 +46,6 @@ from nki.backend.cpu.loop_ir.partitions import (
     uses_of_columns,
     whole_in_ranges,
 )
-from nki.backend.cpu.loop_ir.work import nanoseconds
 from nki.backend.cpu.native import library
 from nki.backend.cpu.native.print_callback import printer
 from nki.ir.indirection.runtime_index import split_rows
@@ -81,23 +79,23 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
 
     An instruction with an index for each row becomes a loop over them.
     """
-    loop_ir = lower_any(next(split_rows(inst)), aliases)
+    kernel_ir = lower_any(next(split_rows(inst)), aliases)
     may_split = _same_in_ranges(inst)
-    partitions = parallel_partitions(loop_ir.statements, aliases) if may_split else 0
-    columns = parallel_columns(loop_ir.statements, aliases, _turns(inst), _loads(inst)) if may_split else 0
-    routine = FunctionBuilder(module, name, loop_ir, inst, lanes, columns or partitions, columns > 0)
-    with routine.for_each_row(), routine.in_blocks(_block(loop_ir, partitions)):
-        whole = whole_in_ranges(loop_ir.statements) if routine.partitions else frozenset[int]()
-        for number, statement in enumerate(loop_ir.statements):
+    partitions = parallel_partitions(kernel_ir.statements, aliases) if may_split else 0
+    columns = parallel_columns(kernel_ir.statements, aliases, _turns(inst), _loads(inst)) if may_split else 0
+    routine = FunctionBuilder(module, name, kernel_ir, inst, lanes, columns or partitions, columns > 0)
+    with routine.for_each_row(), routine.in_blocks(_block(kernel_ir, partitions)):
+        whole = whole_in_ranges(kernel_ir.statements) if routine.partitions else frozenset[int]()
+        for number, statement in enumerate(kernel_ir.statements):
             routine.for_all = number in whole
             _emit(routine, statement)
         routine.for_all = False
     routine.end_writes()
     routine.b.ret_void()
     if not partitions and not columns:
-        return EmittedRoutine(loop_ir.scratch_bytes, 0)
-    uses = uses_of_columns(loop_ir.statements, columns) if columns else uses_of(loop_ir.statements, partitions)
-    return EmittedRoutine(loop_ir.scratch_bytes, columns or partitions, uses, nanoseconds(loop_ir.statements))
+        return EmittedRoutine(kernel_ir.scratch_bytes, 0)
+    uses = uses_of_columns(kernel_ir.statements, columns) if columns else uses_of(kernel_ir.statements, partitions)
+    return EmittedRoutine(kernel_ir.scratch_bytes, columns or partitions, uses, nanoseconds(kernel_ir.statements))
 
 
 def _turns(inst: Inst) -> bool:
@@ -118,14 +116,14 @@ def _loads(inst: Inst) -> bool:
     return copy is not None and copy.src.buffer.is_hbm
 
 
-def _block(loop_ir: LoopIRBuilder, partitions: int) -> int:
+def _block(kernel_ir: KernelIRBuilder, partitions: int) -> int:
     """The partitions of which all ``statements`` run in turn, so that they find each other's results in the cache.
 
     0: all at once, because they fit or share a loop, or because a statement has work to do for each block.
     """
-    if any(isinstance(statement, Fused) for statement in loop_ir.statements):
+    if any(isinstance(statement, Fused) for statement in kernel_ir.statements):
         return 0
-    statements = flat(loop_ir.statements)
+    statements = flat(kernel_ir.statements)
     plain = [s for s in statements if isinstance(s, Assign | Reduce)]
     if len(statements) < 2 or len(plain) < len(statements):
         return 0
@@ -151,8 +149,6 @@ def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
             emit_reduce(r, statement)
         case Fused():
             emit_fused(r, statement)
-        case SummedRows():
-            emit_summed_rows(r, statement)
         case PairedSums():
             emit_paired_sums(r, statement)
         case Scan():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
-from nki.backend.cpu.loop_ir.nodes import FindIndex, MemRef, RowOp, Top8
+from nki.backend.cpu.kernel_ir.loops import CountedLoop
+from nki.backend.cpu.kernel_ir.nodes import FindIndex, MemRef, RowOp, Top8
 from nki.backend.cpu.native import library
 from nki.numerics.llvm import I64
 

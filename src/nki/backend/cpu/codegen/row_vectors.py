@@ -16,9 +16,8 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop, load_every
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
-from nki.backend.cpu.loop_ir.nodes import Expr, subexpressions
-from nki.backend.cpu.loop_ir.streams import Cursors, Stream
+from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, Stream
+from nki.backend.cpu.kernel_ir.nodes import Expr, subexpressions
 from nki.base import dtype as dt
 from nki.numerics.llvm import I32, I64, constant, i64
 from nki.numerics.transpose import transposed
@@ -150,7 +149,7 @@ class Chunks:
 
     def __init__(self, r: FunctionBuilder, rows: int, width: int) -> None:
         self.r, self.b, self.rows, self.width = r, r.b, rows, width
-        self.memory = r.loop_ir.new_scratch(rows, 2 * width, self.dtype)
+        self.memory = r.kernel_ir.new_scratch(rows, 2 * width, self.dtype)
         self.bytes_of_column = rows * self.dtype.itemsize
         r.need_scratch()
 

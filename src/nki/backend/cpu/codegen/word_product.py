@@ -21,8 +21,8 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.narrow_product import NarrowProduct, Panel, moved
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop
-from nki.backend.cpu.loop_ir.nodes import Assign, Gemm, MemRef
+from nki.backend.cpu.kernel_ir.loops import CountedLoop
+from nki.backend.cpu.kernel_ir.nodes import Assign, Gemm, MemRef
 from nki.base import dtype as dt
 from nki.numerics import transpose
 from nki.numerics.llvm import I16, I32, constant, i64

@@ -1,36 +1,18 @@
-"""Ranges of a body in which chains may lie: neighbours of one size that compute from each other's results."""
+"""Ranges of a body in which fusion groups may lie: neighbours of one size that compute from each other's results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from nki.backend.cpu.fusion.chain import Chain
-from nki.backend.cpu.loop_ir.reductions import MOST_SUMS
+from nki.backend.cpu.fusion.facts import Facts, Size, reduced
+from nki.backend.cpu.kernel_ir.reductions import MOST_SUMS
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
-from nki.ir.types import Access, Form, Tensor
+from nki.ir.types import Access, Tensor
 
-Size = tuple[int, int]
-"""Partitions, and elements of each."""
 Place = tuple[Tensor, int]
 """A tensor, and the offset of a window in it."""
 Range = tuple[int, int]
-
-
-class Sizes:
-    """The sizes of instructions, found once for each form."""
-
-    def __init__(self) -> None:
-        self.known: dict[Form, Size | None] = {}
-
-    def __call__(self, statement: Statement) -> Size | None:
-        """Partitions and elements that ``statement`` computes; None if it is certainly no part of a chain."""
-        if not isinstance(statement, Inst):
-            return None
-        form = statement.form()
-        if form not in self.known:
-            self.known[form] = _size_of(statement)
-        return self.known[form]
 
 
 class Past:
@@ -46,19 +28,19 @@ class Past:
         self.note = note
 
 
-def components(body: Sequence[Statement], sizes: Sizes, past: Past | None = None) -> list[Range]:
+def components(body: Sequence[Statement], facts: Facts, past: Past | None = None) -> list[Range]:
     """The ranges of neighbours that compute from each other's results, element by element as it seems."""
     found: list[Range] = []
     starts: list[int] = []
     size: Size | None = None
     writers: dict[Place, int] = {}
     before: dict[Place, int] = {} if past is None else past.writers
-    known = sizes.known
+    known = facts.sizes
     for position, inst in enumerate(body):
         own = None
         if isinstance(inst, Inst):
             form = inst.form()
-            own = known[form] if form in known else sizes(inst)
+            own = known[form] if form in known else facts.size(inst)
         if own is None or own != size:
             if starts:
                 sums = _sums(body, position, writers, size)
@@ -118,35 +100,7 @@ def _sums(body: Sequence[Statement], position: int, writers: Mapping[Place, int]
 
 def may_sum(statement: Statement, writers: Collection[Place], size: Size | None) -> bool:
     """True if ``statement`` may reduce all of a window that is written, to fewer elements of each partition."""
-    if not isinstance(statement, Inst) or not is_plain(statement):
+    source = reduced(statement) if isinstance(statement, Inst) else None
+    if source is None:
         return False
-    reads, writes = statement.reads(), statement.writes()
-    if len(reads) != 1 or len(writes) != 1 or writes[0].free_elements >= reads[0].free_elements:
-        return False
-    source = reads[0]
     return (source.tensor, source.offset) in writers and (source.partitions, source.free_elements) == size
-
-
-def _size_of(inst: Inst) -> Size | None:
-    if not is_plain(inst):
-        return None
-    writes = inst.writes()
-    if len(writes) != 1 or writes[0].free_elements == 1:
-        return None
-    if any(access.size > writes[0].size for access in inst.reads()):  # a reduction, or a choice
-        return None
-    return writes[0].partitions, writes[0].free_elements
-
-
-def is_plain(inst: Inst) -> bool:
-    """True if an instruction reads its operands and writes all of its result, wherever these are, and does no more.
-
-    One with a predicate reads its result, too, and writes again what it leaves as it is.
-    """
-    effects, form = inst.effects, inst.form()
-    if effects.external or effects.accumulation is not None or form.has_runtime_index:
-        return False
-    return inst.expansion is None and not inst.may_leave_unwritten() and not isinstance(inst, Chain)
-
-
-__all__ = ["Past", "Place", "Range", "Size", "Sizes", "components", "is_plain", "may_sum"]

@@ -14,8 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from nki.backend.cpu.fusion.chain import Chain
-from nki.backend.cpu.fusion.consumed_product import ConsumedProduct
+from nki.backend.cpu.fusion.group import Composite
 from nki.backend.cpu.native import library
 from nki.backend.cpu.runtime.link import LinkedCore
 from nki.ir.instruction import Inst
@@ -38,7 +37,7 @@ class EntryTime:
         """The user's instructions that the entry runs: several if they share one loop, whose time nothing divides."""
         if self.inst is None:
             return ()
-        parts = self.inst.parts if isinstance(self.inst, Chain | ConsumedProduct) else (self.inst,)
+        parts = self.inst.parts if isinstance(self.inst, Composite) else (self.inst,)
         return tuple(part.origin or part for part in parts)
 
 

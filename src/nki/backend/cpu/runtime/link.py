@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.analysis.definite_initialization import maybe_uninitialized
-from nki.backend.cpu.loop_ir.nodes import GRANULE
+from nki.backend.cpu.kernel_ir.nodes import GRANULE
 from nki.backend.cpu.native import barrier, library
 from nki.backend.cpu.native.frame import ARGS, aligned
 from nki.backend.cpu.runtime import region_builder, routines
@@ -137,7 +137,7 @@ class _Needed:
 
 
 def _sharing(inst: Inst) -> tuple[int, ...]:
-    """Everything but the signature that :func:`~nki.backend.cpu.loop_ir.aliases.aliases` depends on.
+    """Everything but the signature that :func:`~nki.backend.cpu.kernel_ir.accesses.aliases` depends on.
 
     The first operand on the tensor of each operand, and how many elements this begins behind that one; nothing where no
     two operands are on one tensor.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from nki.backend.cpu.loop_ir.nodes import GRANULE
+from nki.backend.cpu.kernel_ir.nodes import GRANULE
 from nki.backend.cpu.runtime.routines import Routine
 from nki.backend.cpu.runtime.storage import Storage, native_bytes
 from nki.ir.instruction import Inst
@@ -70,7 +70,7 @@ _Memory = tuple[int, int]
 """A tensor's memory: slot of the frame and offset."""
 _Window = tuple[int, int, int, int, int, int, bool]
 """Bytes of one memory that entries use: ``step``, ``pitch``, ``low``, ``high`` and ``writes`` as in
-:class:`~nki.backend.cpu.loop_ir.partitions.Use`, and before ``writes`` the first byte of all partitions and the one
+:class:`~nki.backend.cpu.kernel_ir.partitions.Use`, and before ``writes`` the first byte of all partitions and the one
 behind the last.
 """
 _NEW: Final = -1

@@ -15,10 +15,10 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.product import calls_product
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
 from nki.backend.cpu.fusion.lowering import lower_any
-from nki.backend.cpu.loop_ir.aliases import aliases
-from nki.backend.cpu.loop_ir.nodes import Gemm
-from nki.backend.cpu.loop_ir.partitions import Use
-from nki.backend.cpu.loop_ir.printer import show_loops
+from nki.backend.cpu.kernel_ir.accesses import aliases
+from nki.backend.cpu.kernel_ir.nodes import Gemm
+from nki.backend.cpu.kernel_ir.partitions import Use
+from nki.backend.cpu.kernel_ir.printer import show_loops
 from nki.backend.cpu.native import library
 from nki.backend.cpu.runtime import shared_bodies, stored_routines
 from nki.backend.cpu.runtime.shared_bodies import RoutineText

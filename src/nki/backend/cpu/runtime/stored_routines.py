@@ -15,7 +15,7 @@ from typing import Any, cast
 import msgpack
 
 from nki.backend.cpu.codegen.routine import EmittedRoutine
-from nki.backend.cpu.loop_ir.partitions import Use
+from nki.backend.cpu.kernel_ir.partitions import Use
 from nki.base.dtype import DType
 from nki.base.version import build
 from nki.isa.tables.operators import Op

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from nki.backend.cpu.loop_ir.nodes import FEW_ROWS
+from nki.backend.cpu.kernel_ir.nodes import FEW_ROWS
 from nki.backend.cpu.stages.copy_operands import copy_operands, filled
 from nki.base import dtype as dt
 from nki.base import knobs

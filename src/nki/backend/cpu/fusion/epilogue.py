@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Final
 
-from nki.backend.cpu.fusion.chain import form_of_signature
-from nki.backend.cpu.loop_ir.aliases import aliases
-from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
-from nki.backend.cpu.loop_ir.lower import lower
-from nki.backend.cpu.loop_ir.nodes import (
+from nki.backend.cpu.fusion.group import Composite, form_of, operand_lists
+from nki.backend.cpu.kernel_ir.accesses import aliases
+from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
+from nki.backend.cpu.kernel_ir.lower import lower
+from nki.backend.cpu.kernel_ir.nodes import (
     NARROW,
     PANEL_BASE,
     SCRATCH,
@@ -25,11 +25,11 @@ from nki.backend.cpu.loop_ir.nodes import (
     Expr,
     Gemm,
     MemRef,
+    mapped,
     subexpressions,
 )
 from nki.base import dtype as dt
 from nki.base import knobs
-from nki.ir.declaration.fields import Field
 from nki.ir.effects import Accumulation, Effects
 from nki.ir.instruction import Inst
 from nki.ir.loop import touched
@@ -46,29 +46,19 @@ _MOST_OPERATIONS: Final = 20
 """Operations of a function on a number; others take longer on rows of a panel, by more than the way through PSUM."""
 
 
-class ConsumedProduct(Inst):
+class MatmulWithEpilogue(Composite):
     """``consumer`` of what ``product`` computes, which is nowhere in memory.
 
     ``written`` is the consumer's result; ``read`` are the operands of the product, then the other ones of the consumer,
     among them the tile in PSUM if the product adds to it.
     """
 
-    mnemonic = "consumed_product"
-    public = False
+    mnemonic = "matmul_with_epilogue"
     effects = Effects(accumulation=Accumulation("adds"))
-    operand_fields = tuple(
-        Field(name, role, False, False, None, None, (), several=True)
-        for name, role in (("written", Role.OUT), ("read", Role.IN))
-    )
-    fields = operand_fields
+    operand_fields = fields = operand_lists(("written", Role.OUT), ("read", Role.IN))
     operand_names = ("written", "read")
     read_names = ("read",)
-    write_names = ("written",)
-    order_names = ()
-    changed_names = ("written",)
-    immediate_names = ("numbers",)
-    engines = ()
-    rules = ()
+    write_names = changed_names = ("written",)
 
     def __init__(self, product: Inst, consumer: Inst, result: Tensor) -> None:
         self.adds = False
@@ -78,12 +68,12 @@ class ConsumedProduct(Inst):
         self.read = (*product.read_operands(), *self.others())
         self.numbers = tuple(consumer.immediates())
         self.where = consumer.where
-        self.known_form = form_of_signature(self.signature())
+        self.known_form = form_of(self.signature())
 
     def signature(self) -> tuple[Any, ...]:
         product, consumer = self.parts
         place = [access.tensor is self.result for access in consumer.accesses()]
-        return ("consumed_product", product.key(), consumer.key(), tuple(place))
+        return ("matmul_with_epilogue", product.key(), consumer.key(), tuple(place))
 
     def others(self) -> list[Access]:
         """The operands of the consumer that it reads from memory."""
@@ -97,8 +87,8 @@ class ConsumedProduct(Inst):
         )
 
 
-def lower_consumed(inst: ConsumedProduct) -> LoopIRBuilder:
-    """The loop IR of ``inst``: a product with a consumer."""
+def lower_with_epilogue(inst: MatmulWithEpilogue) -> KernelIRBuilder:
+    """The kernel IR of ``inst``: a product with a consumer."""
     product, consumer = inst.parts
     gemm, assign = _product_of(product), _consumer_of(consumer, inst.result)
     assert gemm is not None
@@ -109,10 +99,10 @@ def lower_consumed(inst: ConsumedProduct) -> LoopIRBuilder:
     own |= {n: 0 for n, access in enumerate(consumer.accesses()) if access is inst.written[0]}
     results = {n for n, access in enumerate(consumer.accesses()) if access.tensor is inst.result}
 
-    def moved(expr: Expr) -> Expr:
+    def placed(expr: Expr) -> Expr:
         memref = expr.memref
         if memref is None:
-            return replace(expr, args=tuple(map(moved, expr.args)))
+            return expr
         in_memory = replace(expr, memref=replace(memref, base=own.get(memref.base, PANEL_BASE)))
         if memref.base not in results or not gemm.accumulate:
             return in_memory
@@ -120,9 +110,9 @@ def lower_consumed(inst: ConsumedProduct) -> LoopIRBuilder:
         return Expr("alu", dt.float32, expr.rows, expr.columns, (in_memory, panel), "add")
 
     left, right = (replace(memref, base=bases[memref.base]) for memref in (gemm.left, gemm.right))
-    builder = LoopIRBuilder()
+    builder = KernelIRBuilder()
     target = replace(assign.target, base=0)
-    builder.statements = [Gemm(target, left, right, False, gemm.by_groups, moved(assign.value))]
+    builder.statements = [Gemm(target, left, right, False, gemm.by_groups, mapped(assign.value, placed))]
     return builder
 
 
@@ -181,7 +171,7 @@ def _is_like(memref: MemRef, target: MemRef) -> bool:
 
 
 @dataclass(frozen=True)
-class ConsumeProducts(CoreStage):
+class FuseEpilogues(CoreStage):
     """Make products and their consumers one instruction, on a processor that multiplies words."""
 
     name: ClassVar[str] = "epilogue"
@@ -193,7 +183,7 @@ class ConsumeProducts(CoreStage):
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Nothing reads a result that is nowhere in memory; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
         for core in after.cores if knobs.check_stages() else ():
-            results = {inst.result for inst in core.instructions() if isinstance(inst, ConsumedProduct)}
+            results = {inst.result for inst in core.instructions() if isinstance(inst, MatmulWithEpilogue)}
             adding = {a.tensor for inst in core.instructions() for a in inst.writes()}
             lost = [a.name for inst in core.instructions() for a in inst.reads() if a.tensor in results - adding]
             assert not lost, f"epilogue left unwritten {lost}"
@@ -239,7 +229,7 @@ def _replaced(core: CoreProgram, pairs: dict[int, Tensor]) -> CoreProgram | None
         product, consumer = body[position : position + 2]
         assert isinstance(product, Inst)
         assert isinstance(consumer, Inst)
-        body[position : position + 2] = [ConsumedProduct(product, consumer, pairs[position])]
+        body[position : position + 2] = [MatmulWithEpilogue(product, consumer, pairs[position])]
     return core.with_body(body)
 
 

@@ -1,4 +1,4 @@
-"""Rough run time of loop IR on one core: enough to tell what is worth the help of other threads.
+"""Rough run time of kernel IR on one core: enough to tell what is worth the help of other threads.
 
 The numbers are guesses about a present server core: orders of magnitude, from `make bench`. Nothing but speed depends
 on them.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from nki.backend.cpu.loop_ir.nodes import Assign, Expr, Fused, Gemm, LoopStatement, Plain, Print, Reduce, Scan, flat
+from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, Fused, Gemm, LoopStatement, Plain, Print, Reduce, Scan, flat
 from nki.numerics.functions.cost import operations
 from nki.numerics.matmul_entry import word_routines
 from nki.numerics.words.operands import PAIRS

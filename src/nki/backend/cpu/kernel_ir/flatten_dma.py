@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nki.backend.cpu.loop_ir.nodes import GRANULE, SCRATCH, Expr, MemRef
+from nki.backend.cpu.kernel_ir.nodes import GRANULE, SCRATCH, Expr, MemRef
 
 _FLAT = ("load", "cast", "alu", "value")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nki.backend.cpu.loop_ir.nodes import SCRATCH, Aliases, Assign, Expr, LoopStatement, MemRef, Reduce, loads
+from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Aliases, Assign, Expr, LoopStatement, MemRef, Reduce, loads
 
 
 def store_directly(statements: list[LoopStatement], aliases: Aliases) -> list[LoopStatement]:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from nki.backend.cpu.loop_ir.effects import reads_of
-from nki.backend.cpu.loop_ir.nodes import (
+from nki.backend.cpu.kernel_ir.accesses import reads_of
+from nki.backend.cpu.kernel_ir.nodes import (
     GRANULE,
     REGISTER,
     SCRATCH,

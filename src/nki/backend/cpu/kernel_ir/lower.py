@@ -1,31 +1,31 @@
-"""Lowers one instruction to loop IR: ordered, with temporaries where needed, so that it reads before it writes."""
+"""Lowers one instruction to kernel IR: ordered, with temporaries where needed, so that it reads before it writes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
-from nki.backend.cpu.loop_ir.direct_stores import store_directly
-from nki.backend.cpu.loop_ir.effects import reads_of
-from nki.backend.cpu.loop_ir.fused_sums import fuse_sums
-from nki.backend.cpu.loop_ir.nodes import SCRATCH, Aliases, Assign, LoopStatement, MemRef, Param, Print, flat
-from nki.backend.cpu.loop_ir.pair_sums import pair_sums
-from nki.backend.cpu.loop_ir.sum_rows import sum_rows
-from nki.backend.cpu.loop_ir.verifier import verify
+from nki.backend.cpu.kernel_ir.accesses import reads_of
+from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
+from nki.backend.cpu.kernel_ir.fuse_rows import fuse_rows
+from nki.backend.cpu.kernel_ir.inline_sums import inline_sums
+from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Aliases, Assign, LoopStatement, MemRef, Param, Print, flat
+from nki.backend.cpu.kernel_ir.pair_sums import pair_sums
+from nki.backend.cpu.kernel_ir.store_directly import store_directly
+from nki.backend.cpu.kernel_ir.verifier import verify
 from nki.base import knobs
 from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
 
 Rule = Callable[[list[LoopStatement], Aliases], list[LoopStatement]]
-RULES: Final[tuple[Rule, ...]] = (store_directly, fuse_sums, sum_rows, pair_sums)
+RULES: Final[tuple[Rule, ...]] = (store_directly, fuse_rows, inline_sums, pair_sums)
 """The rules that rewrite the statements of an instruction, in the order in which they run.
 
 ================  ======================================================================
 store_directly    no tile in scratch memory that is only copied to an operand afterwards
-fuse_sums         no tile in scratch memory that one reduction alone reads
-sum_rows          results and their sums by row in one loop
+fuse_rows         results and their sums by row in one loop
+inline_sums       no loop of results that one sum alone reads: it computes them itself
 pair_sums         sums of the even and of the odd elements of rows in one loop
 ================  ======================================================================
 """
@@ -47,14 +47,14 @@ def _numbered(number: int, tensor: Tensor) -> Tensor:
     return Tensor(str(number), tensor.shape, tensor.dtype, tensor.buffer, layout=tensor.layout)
 
 
-def lower(inst: Inst, aliases: Aliases) -> LoopIRBuilder:
-    """The loop IR of ``inst``, whose operands overlap as ``aliases`` says.
+def lower(inst: Inst, aliases: Aliases) -> KernelIRBuilder:
+    """The kernel IR of ``inst``, whose operands overlap as ``aliases`` says.
 
     Operands that would be read after they were written are copied to scratch memory first.
     """
     copied = frozenset(read for _, read, same in aliases if not same)
     while True:
-        builder = LoopIRBuilder(copied)
+        builder = KernelIRBuilder(copied)
         template(inst).semantics(builder)
         clobbered = _read_after_write(builder.statements, aliases)
         if clobbered <= copied:

@@ -1,4 +1,4 @@
-"""Prints the loop IR of an instruction as text, one line per statement.
+"""Prints the kernel IR of an instruction as text, one line per statement.
 
 ``%1+8 bfloat16[4 x 2:3]`` is memory 8 bytes from the start of operand 1: 4 partitions of 3 elements, every second one.
 ``%s`` is scratch memory, ``$2:float32`` a register. A step from partition to partition is shown, after ``/``, unless
@@ -7,8 +7,8 @@ partitions are dense.
 
 from __future__ import annotations
 
-from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
-from nki.backend.cpu.loop_ir.nodes import (
+from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
+from nki.backend.cpu.kernel_ir.nodes import (
     PANEL_BASE,
     REGISTER,
     SCRATCH,
@@ -27,16 +27,14 @@ from nki.backend.cpu.loop_ir.nodes import (
     Reduce,
     RowOp,
     Scan,
-    SummedRows,
     Top8,
 )
-from nki.backend.cpu.loop_ir.reductions import GROUP
 from nki.ir.layout import DENSE
 
 
-def show_loops(loop_ir: LoopIRBuilder) -> str:
+def show_loops(kernel_ir: KernelIRBuilder) -> str:
     """The statements of an instruction, a line each; those that share a loop below it."""
-    return "".join(f"{show_statement(statement)}\n" for statement in loop_ir.statements)
+    return "".join(f"{show_statement(statement)}\n" for statement in kernel_ir.statements)
 
 
 def show_statement(statement: LoopStatement) -> str:
@@ -44,8 +42,6 @@ def show_statement(statement: LoopStatement) -> str:
     match statement:
         case Fused(assigns):
             head = f"for {assigns[0].target.rows} rows, {assigns[0].target.columns} columns:"
-        case SummedRows(values):
-            head = f"for groups of {GROUP} rows of {values.target.rows}, chunks of {values.target.columns} columns:"
         case PairedSums(even):
             head = f"for {even.value.rows} rows, pairs of columns:"
         case _:

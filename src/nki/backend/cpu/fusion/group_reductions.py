@@ -1,4 +1,4 @@
-"""Brings sums side by side that may ride along with one chain: what lies between them and depends on neither moves.
+"""Brings sums side by side that may share a loop: what lies between them and depends on neither moves behind them.
 
 ``a = f(x); s = sum(a); m = s / n; b = g(a, x); t = sum(b)`` becomes ``a = f(x); b = g(a, x); s = sum(a); t = sum(b);
 m = s / n``: one loop then reads ``x`` once for both sums.
@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Final
+from typing import ClassVar, Final
 
-from nki.backend.cpu.fusion.components import Size, Sizes, is_plain, may_sum
-from nki.backend.cpu.fusion.riding_sum import sum_of
-from nki.backend.cpu.fusion.states import MOST_PARTS
-from nki.backend.cpu.loop_ir.reductions import MOST_SUMS
+from nki.backend.cpu.fusion.components import may_sum
+from nki.backend.cpu.fusion.facts import Facts, Size, facts, is_plain
+from nki.backend.cpu.fusion.legality import MOST_PARTS
+from nki.backend.cpu.kernel_ir.reductions import MOST_SUMS
 from nki.base import dtype as dt
+from nki.base import knobs
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, While
-from nki.ir.types import Form, Tensor
+from nki.ir.program import CoreProgram, Program
+from nki.ir.stage import CoreStage
+from nki.ir.types import Tensor
+from nki.target.model import Target
 
 _LOOPS: Final = frozenset({For, While})
 _KNOWN_FORM: Final = attrgetter("known_form")
@@ -26,9 +30,22 @@ _FARTHEST: Final = 16
 """Statements around a sum among which what it adds, and another sum, is looked for."""
 
 
-def gather_sums(body: tuple[Statement, ...], sizes: Sizes) -> tuple[Statement, ...]:
-    """``body`` with sums side by side behind what they add, where the order does not matter; the same object if so."""
-    return _Gathering(sizes).of(body)
+@dataclass(frozen=True)
+class GroupReductions(CoreStage):
+    """Bring sums side by side."""
+
+    name: ClassVar[str] = "group_reductions"
+
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
+        """``core`` with sums side by side behind what they add, where the order does not matter."""
+        body = _Gathering().of(core.body)
+        return core if body is core.body else core.with_body(body)
+
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """The instructions are those of before; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
+        for old, core in zip(before.cores, after.cores, strict=True) if knobs.check_stages() else ():
+            same = sorted(map(id, old.instructions())) == sorted(map(id, core.instructions()))
+            assert same, "group_reductions lost an instruction, or added one"
 
 
 @dataclass(slots=True)
@@ -50,21 +67,11 @@ class _Passed:
         return not any(access.tensor in (self.touched if writes else self.written) for access, _, writes in inst.uses())
 
 
-def _is_sum(inst: Inst) -> bool:
-    """True if ``inst`` may be a sum of what a chain computes."""
-    reads, writes = inst.reads(), inst.writes()
-    if not is_plain(inst) or len(reads) != 1 or len(writes) != 1 or writes[0].free_elements >= reads[0].free_elements:
-        return False
-    return sum_of(inst) is not None
-
-
 class _Gathering:
     """The search in one core."""
 
-    def __init__(self, sizes: Sizes) -> None:
-        self._sizes = sizes
-        self._are_sums: dict[Form, bool] = {}
-        """True of forms of instructions that may be sums of what a chain computes."""
+    def __init__(self) -> None:
+        self._facts = facts()
 
     def of(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """``body`` with sums side by side; the same object if there are none."""
@@ -76,7 +83,7 @@ class _Gathering:
                 inner = self.of(statement.body)
                 if inner is not statement.body:
                     edits.append((position, position + 1, [replace(statement, body=inner)]))
-            elif position >= end and self._is_sum(statement) and (gathered := self._gathered(body, position)):
+            elif position >= end and self._facts.is_sum(statement) and (gathered := self._gathered(body, position)):
                 end = position + len(gathered)
                 edits.append((position, end, gathered))
         if not edits:
@@ -94,19 +101,14 @@ class _Gathering:
             return range(len(body))
         forms = dict(zip(map(_KNOWN_FORM, body), body, strict=True))
         wanted = {
-            form for form, inst in forms.items() if form is None or (isinstance(inst, Inst) and self._is_sum(inst))
+            form
+            for form, inst in forms.items()
+            if form is None or (isinstance(inst, Inst) and self._facts.is_sum(inst))
         }
         return [n for n, form in enumerate(map(_KNOWN_FORM, body)) if form in wanted] if wanted else ()
 
-    def _is_sum(self, inst: Inst) -> bool:
-        form = inst.form()
-        known = self._are_sums.get(form)
-        if known is None:
-            known = self._are_sums[form] = self._sizes(inst) is None and _is_sum(inst)
-        return known
-
     def _gathered(self, body: Sequence[Statement], position: int) -> list[Statement]:
-        """The statements from the sum at ``position`` to the last that may ride with it, in another order; or none.
+        """The statements from the sum at ``position`` to the last that may share its loop, in another order; or none.
 
         Nearly all searches end at the first instruction of the sum's size, which depends on the sum.
         """
@@ -123,13 +125,13 @@ class _Gathering:
         for inst in body[position + 1 : position + _FARTHEST]:
             if not isinstance(inst, Inst):
                 break
-            if self._sizes(inst) == size:
+            if self._facts.size(inst) == size:
                 if not passed.lets_pass(inst):
                     break
                 pending.append(inst)
-            elif self._is_sum(inst) and passed.lets_pass(inst):
+            elif self._facts.is_sum(inst) and passed.lets_pass(inst):
                 if before is None:
-                    before = _before(body, position, size, self._sizes)
+                    before = _before(body, position, size, self._facts)
                 if not _may_join([*sums, inst], before, pending, size):
                     break
                 sums.append(inst)
@@ -146,18 +148,18 @@ class _Gathering:
 
 
 def _may_join(sums: Sequence[Inst], before: Sequence[Inst], behind: Sequence[Inst], size: Size) -> bool:
-    """True if ``sums`` of what instructions before and behind the first one compute may ride along with them all."""
+    """True if ``sums`` of what instructions before and behind the first one compute may share a loop with these."""
     writers = {(access.tensor, access.offset) for inst in (*before, *behind) for access in inst.writes()}
     if not all(may_sum(inst, writers, size) for inst in (sums[0], sums[-1])):
         return False
     return len(before) + len(behind) <= MOST_PARTS and _pays(before, behind, size)
 
 
-def _before(body: Sequence[Statement], position: int, size: Size, sizes: Sizes) -> list[Inst]:
+def _before(body: Sequence[Statement], position: int, size: Size, facts: Facts) -> list[Inst]:
     """The neighbours of a ``size`` directly before ``position``."""
     found: list[Inst] = []
     for statement in reversed(body[max(0, position - _FARTHEST) : position]):
-        if not isinstance(statement, Inst) or sizes(statement) != size:
+        if not isinstance(statement, Inst) or facts.size(statement) != size:
             break
         found.append(statement)
     return found
@@ -177,6 +179,3 @@ def _pays(before: Sequence[Inst], behind: Sequence[Inst], size: Size) -> bool:
     if any(tensor.dtype is not dt.float32 for tensor in written):
         return False
     return not behind or (not first.isdisjoint(second) and len((first | second) - written) > 1)
-
-
-__all__ = ["gather_sums"]

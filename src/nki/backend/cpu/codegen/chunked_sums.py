@@ -1,4 +1,9 @@
-"""Element-wise results and their sequential sums by row, in one loop; see :mod:`nki.backend.cpu.loop_ir.sum_rows`."""
+"""Sequential sums by row of what is computed in the same loop.
+
+Rows go in groups, columns in chunks: what a chunk of sixteen rows gives lies in a few lines of the first-level cache,
+where the sums, with a row in each lane, find it. A chunk is summed while the next one is computed, because an addition
+waits for the one before it.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +15,11 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import encode, encode_normal, side_by_side
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
-from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.reduce import VectorTotals
 from nki.backend.cpu.codegen.row_vectors import Chunks, RowVectors
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop, loop_nest
-from nki.backend.cpu.loop_ir.nodes import Expr, Reduce, SummedRows, subexpressions
-from nki.backend.cpu.loop_ir.reductions import GROUP, Nest, row_sums, vector_stream
-from nki.backend.cpu.loop_ir.streams import Cursors, Stream, partition_step, pattern_of, streams_of
+from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, partition_step
+from nki.backend.cpu.kernel_ir.nodes import Expr, Reduce
+from nki.backend.cpu.kernel_ir.reductions import GROUP, Nest, vector_stream
 from nki.base.dtype import DType
 from nki.numerics.functions import FUNCTIONS, Normal
 from nki.numerics.llvm import i64
@@ -32,76 +35,6 @@ column, and how many columns.
 
 A reduction gives rows with several groups of columns, which are counted in each from 0, as many sums.
 """
-
-
-def emit_summed_rows(r: FunctionBuilder, s: SummedRows) -> None:
-    """Emit ``s``."""
-    nest = row_sums(s.total, r.per_partition)
-    assert nest is not None, "the rule that makes such a loop asks for it"
-    streams = [Stream(None, s.written), *streams_of(s.values.value)]
-    columns = s.values.target.columns
-    (elements,) = loop_nest([pattern_of(stream, columns) for stream in streams], [1, columns])
-    _SummedRows(r, s, nest, streams, elements).emit()
-
-
-class _SummedRows:
-    """The loop of such statements; the first stream is what is written."""
-
-    def __init__(
-        self, r: FunctionBuilder, found: SummedRows, nest: Nest, streams: list[Stream], elements: CountedLoop
-    ) -> None:
-        self.r, self.found, self.nest, self.streams, self.elements = r, found, nest, streams, elements
-        rows = found.values.target.rows
-        self.rows = CountedLoop(rows, tuple(partition_step(s, rows) for s in streams), r.per_partition(rows))
-        self.starts = r.start(self.streams)
-        self.constants = self._constants()
-
-    def _constants(self) -> dict[int, Value]:
-        """The numbers of the expression, which are the same for all rows."""
-        loop = InnerLoop(self.r, self.streams, self.elements, self.starts)
-        for part in subexpressions(self.found.values.value):
-            if part.kind == "value":
-                loop.hoist(part)
-        return loop.invariants
-
-    def emit(self) -> None:
-        """Emit the loop for the rows in the routine's range."""
-        emit_groups(self.r, [(self.found.total, self.nest)], self._row)
-
-    def _row(self, row: Value, _group: Value, keeps: Sequence[Keep], column: Value, width: int) -> None:
-        """``width`` elements of a row from ``column`` on: for their sum, and where they go."""
-        r = self.r
-        loop = InnerLoop(r, self.streams, self.elements, r.advanced(self.streams, self.starts, self.rows, row))
-        loop.invariants.update(self.constants)
-        loop.hoist(self.found.values.value)
-        emit_row(r, width, 2 * r.lanes, partial(self._elements, loop, keeps[0], column))
-
-    def _elements(self, loop: InnerLoop, keep: Keep, column: Value, index: Value, size: int) -> None:
-        """``size`` elements from ``index`` on, counted from ``column``."""
-        r, b, target = self.r, self.r.b, self.found.written
-        lanes, value = min(size, r.lanes), self.found.values.value
-        places = [b.add(index, i64(at)) for at in range(0, size, lanes)]
-        columns = [b.add(column, here) for here in places]
-        normal = normal_of(value)
-        if size > lanes and normal is not None:
-            given = [loop.value(value.args[0], here, lanes) for here in columns]
-            written = partial(self._written, loop, columns)
-            vectors, result = emit_normal_pair(b, normal, given, target.dtype, written)
-        else:
-            vectors = [loop.written(value, here, lanes) for here in columns]
-            result = self._encoded(vectors)
-        for here, vector in zip(places, vectors, strict=True):
-            keep(here, vector, lanes)
-        offset = b.mul(columns[0], i64(target.dtype.itemsize))
-        b.store(result, r.move(loop.cursors[0], offset), align=target.dtype.itemsize)
-
-    def _written(self, loop: InnerLoop, columns: Sequence[Value]) -> list[Value]:
-        return [loop.written(self.found.values.value, column, self.r.lanes) for column in columns]
-
-    def _encoded(self, vectors: list[Value]) -> Value:
-        """One vector, or two, as they are stored."""
-        result = vectors[0] if len(vectors) == 1 else side_by_side(self.r.b, vectors[0], vectors[1])
-        return encode(self.r.b, result, self.found.written.dtype, has_canonical_nan=True)
 
 
 def normal_of(expr: Expr) -> Normal | None:

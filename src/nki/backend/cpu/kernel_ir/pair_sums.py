@@ -6,7 +6,7 @@ two chains of additions also wait for their own results at the same time.
 
 from __future__ import annotations
 
-from nki.backend.cpu.loop_ir.nodes import (
+from nki.backend.cpu.kernel_ir.nodes import (
     SCRATCH,
     Aliases,
     Expr,
@@ -17,7 +17,7 @@ from nki.backend.cpu.loop_ir.nodes import (
     loads,
     subexpressions,
 )
-from nki.backend.cpu.loop_ir.reductions import nest_of, vector_stream
+from nki.backend.cpu.kernel_ir.reductions import nest_of, vector_stream
 
 
 def pair_sums(statements: list[LoopStatement], aliases: Aliases) -> list[LoopStatement]:

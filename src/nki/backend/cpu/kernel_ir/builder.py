@@ -1,4 +1,4 @@
-"""Builds the loop IR of an instruction: its ``semantics`` run over expressions.
+"""Builds the kernel IR of an instruction: its ``semantics`` run over expressions.
 
 Stores, reductions and matrix products become statements. What a statement cannot read directly (the input of a
 reduction, a pattern that fits no loop) goes through scratch memory.
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from nki.backend.cpu.loop_ir.flat import rows_of_flat
-from nki.backend.cpu.loop_ir.nodes import (
+from nki.backend.cpu.kernel_ir.flatten_dma import rows_of_flat
+from nki.backend.cpu.kernel_ir.nodes import (
     FEW_ROWS,
     NARROW,
     SCRATCH,
@@ -47,7 +47,7 @@ from nki.numerics.words.operands import GROUP, MOST_ROWS
 
 
 @dataclass
-class LoopIRBuilder:
+class KernelIRBuilder:
     """The algebra over expressions, and the statements that it has built."""
 
     copied: frozenset[int] = frozenset()

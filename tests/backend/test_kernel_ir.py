@@ -1,4 +1,4 @@
-"""Golden lowerings: the loop IR of a dozen instructions, as text."""
+"""Golden lowerings: the kernel IR of a dozen instructions, as text."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from nki.backend.cpu.loop_ir.aliases import aliases
-from nki.backend.cpu.loop_ir.lower import lower
-from nki.backend.cpu.loop_ir.printer import show_loops
+from nki.backend.cpu.kernel_ir.accesses import aliases
+from nki.backend.cpu.kernel_ir.lower import lower
+from nki.backend.cpu.kernel_ir.printer import show_loops
 from nki.ir.instruction import REGISTRY
 from nki.ir.sample import Draw
 from nki.ir.text.printer import show_inst
@@ -34,7 +34,7 @@ MNEMONICS = (
 
 
 def lowered(mnemonic: str) -> str:
-    """A sample of the instruction, and its loop IR."""
+    """A sample of the instruction, and its kernel IR."""
     draw = Draw(random.Random(f"loop ir of {mnemonic}"), GEN4)
     samples = (instruction_bench.sample(REGISTRY[mnemonic], draw) for _ in range(1000))
     inst = next(inst for inst in samples if all(a.size > 4 for a in inst.accesses()[:2]))

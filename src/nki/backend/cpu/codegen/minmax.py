@@ -14,7 +14,7 @@ from typing import Final
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
-from nki.backend.cpu.loop_ir.reductions import IDENTITIES
+from nki.backend.cpu.kernel_ir.reductions import IDENTITIES
 from nki.numerics.llvm import F32, I64, constant
 
 RELATIONS: Final = {"maximum": ">", "minimum": "<"}

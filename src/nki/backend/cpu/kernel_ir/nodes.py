@@ -10,22 +10,21 @@
              | memory[memory] = memory                      IndexedStore
              | print memory
              | for rows, columns: Assign* Reduce*           Fused: one loop; results pass in registers
-             | for groups of rows: Assign Reduce Assign?    SummedRows: one loop; sums follow in chunks
              | for pairs of columns: Reduce Reduce          PairedSums: one loop reads both halves
     memory     %n (operand) | %s (scratch) | $n (register)  MemRef: rows x columns at steps, in a layout
     expression load | value | iota | cast | narrow | alu | integer | act | select | gather | matmul | bits | …
 
 A tile has ``rows`` (one per partition) and ``columns`` (the elements of a partition); a size of 1 repeats.
-:mod:`~nki.backend.cpu.loop_ir.builder` makes statements from the ``semantics`` of an instruction, rules rewrite them
-(:data:`~nki.backend.cpu.loop_ir.lower.RULES`), :mod:`~nki.backend.cpu.loop_ir.verifier` is their specification,
-:mod:`~nki.backend.cpu.loop_ir.printer` shows them, ``codegen`` turns them into machine code.
+:mod:`~nki.backend.cpu.kernel_ir.builder` makes statements from the ``semantics`` of an instruction, rules rewrite them
+(:data:`~nki.backend.cpu.kernel_ir.lower.RULES`), :mod:`~nki.backend.cpu.kernel_ir.verifier` is their specification,
+:mod:`~nki.backend.cpu.kernel_ir.printer` shows them, ``codegen`` turns them into machine code.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from nki.base import dtype as dt
@@ -275,28 +274,6 @@ class Fused:
 
 
 @dataclass(slots=True)
-class SummedRows:
-    """``values``, their sequential sum by row, and ``copy``, which converts them if nothing else reads them.
-
-    One loop goes through groups of rows and chunks of columns, and adds a chunk while it computes the next one.
-    """
-
-    values: Assign
-    total: Reduce
-    copy: Assign | None
-
-    @property
-    def parts(self) -> tuple[Assign | Reduce, ...]:
-        """All statements."""
-        return (self.values, self.total) if self.copy is None else (self.values, self.total, self.copy)
-
-    @property
-    def written(self) -> MemRef:
-        """The tile that the elements go to."""
-        return (self.copy or self.values).target
-
-
-@dataclass(slots=True)
 class PairedSums:
     """Two sequential reductions, of the even and of the odd elements of rows, in one loop that reads them once."""
 
@@ -311,14 +288,14 @@ class PairedSums:
 
 Plain = Assign | Reduce | Gemm | Scan | Top8 | FindIndex | IndexedStore | RowOp | Print
 """Statements with a loop nest of their own."""
-LoopStatement = Plain | Fused | SummedRows | PairedSums
+LoopStatement = Plain | Fused | PairedSums
 
 
 def flat(statements: Iterable[LoopStatement]) -> list[Plain]:
     """The statements, with the parts of each shared loop one after the other, which means the same."""
     result: list[Plain] = []
     for statement in statements:
-        if isinstance(statement, Fused | SummedRows | PairedSums):
+        if isinstance(statement, Fused | PairedSums):
             result += statement.parts
         else:
             result.append(statement)
@@ -331,6 +308,18 @@ def subexpressions(expr: Expr) -> list[Expr]:
     for arg in expr.args:
         parts.extend(subexpressions(arg))
     return parts
+
+
+def mapped(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """``expr`` with ``change`` of each part, which has its new arguments by then; what was one part stays one."""
+    known: dict[int, Expr] = {}
+
+    def of(part: Expr) -> Expr:
+        if id(part) not in known:
+            known[id(part)] = change(replace(part, args=tuple(map(of, part.args))))
+        return known[id(part)]
+
+    return of(expr)
 
 
 def loads(expr: Expr) -> Iterator[Expr]:

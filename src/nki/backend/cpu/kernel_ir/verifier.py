@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from nki.backend.cpu.loop_ir.effects import reads_of
-from nki.backend.cpu.loop_ir.nodes import (
+from nki.backend.cpu.kernel_ir.accesses import reads_of
+from nki.backend.cpu.kernel_ir.nodes import (
     PANEL_BASE,
     REGISTER,
     SCRATCH,
@@ -25,7 +25,6 @@ from nki.backend.cpu.loop_ir.nodes import (
     Print,
     Reduce,
     RowOp,
-    SummedRows,
     flat,
     subexpressions,
 )
@@ -61,7 +60,7 @@ def _complaint(statement: LoopStatement) -> str:
     """The first thing that is wrong with a statement; "" if nothing is."""
     if isinstance(statement, Fused):
         return _shared_loop(statement)
-    if isinstance(statement, SummedRows | PairedSums):
+    if isinstance(statement, PairedSums):
         sizes = {(part.value.rows, part.value.columns) for part in statement.parts}
         rows = {rows for rows, _ in sizes}
         return "" if len(rows) == 1 else f"one loop over rows of {sizes}"

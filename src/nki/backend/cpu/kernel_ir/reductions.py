@@ -6,9 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from nki.backend.cpu.loop_ir.loop_nest import CountedLoop, boundaries, coalesced, loop_nest
-from nki.backend.cpu.loop_ir.nodes import Expr, Reduce, subexpressions
-from nki.backend.cpu.loop_ir.streams import Stream, partition_step, pattern_of, streams_of
+from nki.backend.cpu.kernel_ir.loops import (
+    CountedLoop,
+    Stream,
+    boundaries,
+    coalesced,
+    loop_nest,
+    partition_step,
+    pattern_of,
+    streams_of,
+)
+from nki.backend.cpu.kernel_ir.nodes import Expr, Reduce, subexpressions
 from nki.isa.tables.alu import BITS, TABLE
 
 IDENTITIES: Final = {row.name: row.identity for row in TABLE.values() if row.identity is not None}

@@ -1,0 +1,74 @@
+"""The memory that statements read and write, and the operands of an instruction that share memory."""
+
+from __future__ import annotations
+
+from nki.backend.cpu.kernel_ir.nodes import (
+    PANEL_BASE,
+    Aliases,
+    Assign,
+    FindIndex,
+    Gemm,
+    IndexedStore,
+    LoopStatement,
+    MemRef,
+    Plain,
+    Print,
+    Reduce,
+    RowOp,
+    Scan,
+    Top8,
+    flat,
+    loads,
+)
+from nki.ir.access_overlap import may_overlap
+from nki.ir.instruction import Inst
+from nki.ir.types import Role
+
+
+def reads_of(statement: Plain) -> list[tuple[MemRef, bool]]:
+    """The memory that a statement reads; True: element by element, in the order in which it writes."""
+    match statement:
+        case Assign():
+            return [(load.memref, load.kind == "load") for load in loads(statement.value) if load.memref is not None]
+        case Reduce():
+            memrefs = [load.memref for part in (statement.value, statement.init) if part for load in loads(part)]
+        case Gemm():
+            memrefs = [statement.left, statement.right]
+            if statement.consumer is not None:
+                consumed = [load.memref for load in loads(statement.consumer) if load.memref is not None]
+                memrefs += [memref for memref in consumed if memref.base != PANEL_BASE]
+        case Scan():
+            memrefs = [*statement.sources, statement.init]
+        case Top8() | RowOp() | Print():
+            memrefs = [statement.source]
+        case FindIndex():
+            memrefs = [statement.source, statement.wanted]
+        case IndexedStore():
+            memrefs = [statement.indices, statement.value]
+    return [(memref, False) for memref in memrefs if memref is not None]
+
+
+def touches(statement: LoopStatement, memref: MemRef) -> bool:
+    """True if ``statement`` may read or write scratch memory of ``memref``."""
+    for part in flat([statement]):
+        memrefs = [read for read, _ in reads_of(part)]
+        if not isinstance(part, Print):
+            memrefs.append(part.target)
+        if any(memref.overlaps(other) for other in memrefs):
+            return True
+    return False
+
+
+def aliases(inst: Inst) -> Aliases:
+    """The pairs of operands, one of them written, that may share memory."""
+    operands = inst.operands()  # by field: one access may stand in several of them, here written and there read
+    pairs: list[tuple[int, int, bool]] = []
+    for w, (f, target) in enumerate(operands):
+        if f.role not in (Role.OUT, Role.INOUT):
+            continue
+        for r, (_, source) in enumerate(operands):
+            if r != w and source.tensor is target.tensor:
+                same = target.same_place(source)
+                if same or may_overlap(target, source):
+                    pairs.append((w, r, same))
+    return tuple(pairs)
