@@ -40,7 +40,7 @@ class Guarded:
         for guard in (base, base + (pages + 1) * PAGE):
             assert libc.mprotect(guard, PAGE, 0) == 0  # PROT_NONE
         start = PAGE + ((pages * PAGE - nbytes) // align * align if at_end else 0)
-        self.address, self.nbytes = base + start, nbytes
+        self.address, self.nbytes, self.layout = base + start, nbytes, None
         self.memory = memoryview(self.map)[start : start + nbytes]
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from struct import Struct
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +32,6 @@ from nki.ir.loop import Loop, Statement, While, touched, with_numbers
 from nki.ir.program import CoreProgram, Program
 from nki.ir.rng_state import initial
 from nki.ir.types import Access, Tensor
-
-_DOUBLE: Final = Struct("=d")
-_WORD: Final = Struct("=q")
 
 
 @dataclass(slots=True)
@@ -193,6 +188,8 @@ class _TableBuilder:
         """Tensors that are still to be filled with poison before their first use."""
         self.entries: list[int] = []
         self.args: list[int] = []
+        self.immediates: list[tuple[int, float]] = []
+        """The numbers among the arguments, which are bits of a float each, and where they stand."""
         self.traps: list[Inst] = []
         self.loops: list[Loop] = []
         self.origins: list[tuple[int, Statement]] = []
@@ -233,6 +230,9 @@ class _TableBuilder:
             self.entries += region_entries
         table = np.array(self.entries, np.int64).reshape(-1, 2)
         args, arena, body = np.array(self.args, np.int64), self.storage.arena_bytes, list(core.body)
+        if self.immediates:
+            positions, numbers = zip(*self.immediates, strict=True)
+            args[list(positions)] = np.array(numbers, np.float64).view(np.int64)
         known = self.traps, self.loops, self.shared_nanoseconds, self.origins
         return LinkedCore(table, args, done, entries, arena, self.scratch, len(self.routines), body, *known)
 
@@ -269,7 +269,8 @@ class _TableBuilder:
             self.args += contents.reshape(-1).view(np.int64).tolist()
             self.add_entry(library.address("copy"), [*base, ARGS, literal, tensor.nbytes])
             return
-        (word,) = _WORD.unpack(tensor.dtype.poison * (8 // tensor.dtype.itemsize))
+        pattern = tensor.dtype.poison * (8 // tensor.dtype.itemsize)
+        word = int.from_bytes(pattern, "little", signed=True)
         self.add_entry(library.address("fill"), [*base, native_bytes(tensor), word])
 
     def add_entry(self, routine: int, args: Sequence[int]) -> None:
@@ -311,8 +312,11 @@ class _TableBuilder:
             args.append(self.new_trap(inst))
         if inst.immediate_names:
             for number in inst.immediates():
-                is_late = type(number) is RuntimeFloat
-                args.append(self.slot_of(number) if is_late else _WORD.unpack(_DOUBLE.pack(number))[0])
+                if type(number) is RuntimeFloat:
+                    args.append(self.slot_of(number))
+                else:
+                    self.immediates.append((len(args), number))
+                    args.append(0)
 
     def new_trap(self, inst: Inst) -> int:
         """The id of the trap of an instruction."""
