@@ -12,7 +12,6 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.native import library
-from nki.backend.cpu.stages import fold_transposes
 from nki.compilation.executable import lower
 from nki.ir.instruction import Inst
 from nki.ir.program import Program
@@ -282,7 +281,3 @@ def test_what_is_overwritten_is_transposed() -> None:
     packed = [write for write in writes if write.tensor.layout is PAIR_COLUMNS]
     assert (transpositions(program), len(packed)) == ((2, 0) if bf16_unit() is None else (0, 1))
     both(overwritten, left, right)
-
-
-def test_nothing_to_do_costs_nothing() -> None:
-    assert fold_transposes.fold_transposes([]) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import ml_dtypes
@@ -126,15 +125,3 @@ def test_shared_tiles_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share_loads, "_MOST_BYTES", 2 * 128 * 128 * 4)
     left, right = numbers(256, 384), numbers(256, 512)
     assert len(loads(lowered(tiled, left, right))) == 2 * 3 + 2 * 2 * 3
-
-
-@pytest.mark.parametrize(("kibibytes", "runs"), [(1024, 1), (256, 4), (0, 8)])
-def test_loads_follow_each_other(kibibytes: int, runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six of ``left``, 64 KiB each, and four of ``right``, 128 KiB each, up to so many KiB in turn."""
-    monkeypatch.setattr(share_loads, "_MOST_TOGETHER", kibibytes << 10)
-    left, right = numbers(256, 384), numbers(256, 512)
-    instructions = lowered(tiled, left, right)
-    is_load = [inst in loads(instructions) for inst in instructions]
-    assert sum(is_load) == 2 * 3 + 2 * 2
-    assert sum(now and not before for before, now in pairwise([False, *is_load])) == runs
-    both(tiled, left, right)

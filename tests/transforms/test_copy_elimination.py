@@ -12,9 +12,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki import target as targets
 from nki.compilation.executable import lower
-from nki.transforms.copy_elimination import EliminateCopies, plain_copies
 from tests.support.both_executors import both
 
 X = np.random.default_rng(0).normal(size=(256, 192)).astype(np.float32)
@@ -270,16 +268,6 @@ def test_copies_go_and_results_stay(kernel: Callable[..., Any], left: int, monke
     found, expected = made(X), nki.simulate(made)(X)
     for one, two in zip(np.atleast_2d(found), np.atleast_2d(expected), strict=True):
         assert np.array_equal(one.astype(np.float32), two.astype(np.float32), equal_nan=True)
-
-
-@pytest.mark.parametrize("kernel", [kernel for kernel, _ in CASES])
-def test_copies_that_are_left_are_where_they_are_noted(
-    kernel: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPEN_NKI_HAZARDS", "0")
-    program = nki.jit(kernel).compile(X).kernel
-    core = EliminateCopies().run(program, targets.find(program.target)).core
-    assert core.plain_copies == plain_copies(core.body)
 
 
 def over_the_other(x):

@@ -82,8 +82,6 @@ class CoreProgram:
     dependences: Any = field(default=None, init=False, repr=False)
     """The dependence graph of each basic block (:mod:`nki.analysis.dependence`), once a stage has found them; stages
     that keep the instructions and their order pass them on."""
-    plain_copies: Any = field(default=None, init=False, repr=False)
-    """The plain copies by position (:mod:`nki.transforms.copy_elimination`), once a stage has found them."""
 
     @property
     def numbered(self) -> tuple[Inst, ...]:

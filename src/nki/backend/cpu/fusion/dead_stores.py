@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from nki.analysis.uses import fills
 from nki.backend.cpu.fusion.facts import facts
 from nki.backend.cpu.fusion.fuse import Windows
 from nki.backend.cpu.fusion.group import FusionGroup
 from nki.backend.cpu.fusion.legality import root
 from nki.base import knobs
-from nki.ir.access_overlap import covers_tensor
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program
@@ -164,8 +164,6 @@ def _own(statement: Statement) -> list[Access]:
 
 def _begins_anew(statement: Statement, tensor: Tensor) -> bool:
     """True if ``statement`` writes every byte of ``tensor`` and reads none."""
-    if not isinstance(statement, Inst) or statement.may_leave_unwritten() or statement.effects.predicate is not None:
+    if not isinstance(statement, Inst) or statement.accumulates is not False:
         return False
-    if statement.accumulates is not False or any(a.tensor is tensor for a in statement.reads()):
-        return False
-    return any(access.tensor is tensor and covers_tensor(access) for access in statement.writes())
+    return fills(statement, tensor) and not any(access.tensor is tensor for access in statement.reads())

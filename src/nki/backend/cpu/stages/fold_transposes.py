@@ -5,9 +5,9 @@ transposed. A CPU has one memory. Without the copy, a partition of what is trans
 operand, and a partition of the product's result; threads that share partitions need not meet from what is transposed to
 the product and beyond.
 
-A copy goes if it is the only reader of the transposition's result, and if products alone read the tile that it fills,
-as their stationary operand. Several transpositions may fill a result side by side, which one copy moves: then each gets
-a tile of its own, if no product reads columns of two. What loops or run-time indices touch is not changed.
+A copy goes if it is the only reader of what transpositions have filled, and if products alone read the tile that it
+fills, as their stationary operand. Where several transpositions fill a result side by side, each gets a tile of its
+own, if no product reads columns of two. What loops or run-time indices touch is not changed.
 
 A processor that multiplies words reads bfloat16 the way it was before the transposition: then that goes, too, if
 nothing writes what it reads before the last product.
@@ -15,37 +15,26 @@ nothing writes what it reads before the last product.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
+from nki.analysis.uses import Use, Uses, is_product, uses_of, with_effect
 from nki.base import dtype as dt
-from nki.base import knobs
 from nki.ir.effects import Copy
-from nki.ir.instruction import Inst
-from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import CoreStage
-from nki.ir.types import Access, Tensor, row_major
+from nki.ir.types import Access, Tensor
+from nki.ir.windows import first_of_rows, has_dense_rows, in_parts, is_all, transposed
 from nki.numerics.layouts import MOST_ROWS
 from nki.numerics.matmul.contract import FITS_BFLOAT16, GROUP
 from nki.numerics.matmul.host import has_pairs
 from nki.target.model import Target
-
-
-@dataclass(slots=True)
-class _Uses:
-    """Positions of the instructions that write and that read a tensor, each as often as it does."""
-
-    writes: list[int] = field(default_factory=list[int])
-    reads: list[int] = field(default_factory=list[int])
+from nki.transforms.rewriter import Rewriter, RewritingStage, is_plain, never_written
 
 
 @dataclass(frozen=True)
-class FoldTransposes(CoreStage):
+class FoldTransposes(RewritingStage):
     """Remove copies between transpositions and products."""
 
     name: ClassVar[str] = "fold_transposes"
@@ -54,272 +43,117 @@ class FoldTransposes(CoreStage):
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` without copies of transposed stationary operands."""
-        fixed = {*program.signature.inputs, *core.constants()}.difference(program.signature.outputs)
-        body = fold_transposes(core.body, fixed, self.has_pairs)
-        return core if body is None else core.with_body(body)
+        transposing = with_effect(core.body, lambda effects: effects.transpose is not None)
+        turns = {n: turn for n, inst in transposing if is_plain(inst) and (turn := inst.as_transposition())}
+        results = {turn.dst.tensor for turn in turns.values()}
+        copying = with_effect(core.body, lambda effects: bool(results) and effects.copy is not None)
+        copies = [
+            (n, copy)
+            for n, inst in copying
+            if (copy := inst.as_copy()) and copy.src.tensor in results and is_plain(inst)
+        ]
+        if not copies:
+            return core
+        tensors = (*results, *(copy.dst.tensor for _, copy in copies), *(turn.src.tensor for turn in turns.values()))
+        fixed = never_written(core, program.signature)
+        folding = _Folding(Rewriter(core.body), turns, uses_of(core.body, tensors))
+        for position, copy in copies:
+            for turned, reads in folding.write_directly(position, copy):
+                if self.has_pairs():
+                    folding.read_before_turn(turned, reads, fixed)
+        return core.with_body(folding.rewriter.statements())
 
-    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """Whatever a core reads, something writes as before; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
-        if not knobs.check_stages():
+
+@dataclass(frozen=True)
+class _Folding:
+    """The rewriting of one core: its transpositions by position, and the uses of the tensors around them."""
+
+    rewriter: Rewriter
+    turns: dict[int, Copy]
+    uses: dict[Tensor, Uses]
+
+    def write_directly(self, position: int, copy: Copy) -> Sequence[tuple[int, list[Use]]]:
+        """Let the transpositions that fill what ``copy`` moves write what products read, without the copy.
+
+        Gives the position of each, with the operands that read it; nothing, and no change, where that does not hold.
+        """
+        result, filled = self.uses.get(copy.src.tensor), self.uses.get(copy.dst.tensor)
+        if result is None or filled is None or not _moves_all(copy) or len(filled.writes) != 1 or not filled.reads:
+            return ()
+        writes = result.writes
+        if len(result.reads) != 1 or writes[-1][0] > position or any(n not in self.turns for n, _, _ in writes):
+            return ()
+        if not all(self._is_stationary(use) for use in filled.reads):
+            return ()
+        parts = _parts(copy.dst.tensor, [access for _, _, access in writes])
+        moved = [(*use[:2], part) for use in filled.reads if (part := in_parts(use[2], parts)) is not None]
+        if not parts or len(moved) < len(filled.reads):
+            return ()
+        part_of = dict(parts)
+        turned: list[Use] = [(n, number, part_of[access.offset]) for n, number, access in writes]
+        if not self.rewriter.replace([*moved, *turned]):
+            return ()
+        self.rewriter.put(position, None)
+        return [(n, [read for read in moved if read[2].tensor is part.tensor]) for n, _, part in turned]
+
+    def read_before_turn(self, position: int, reads: Sequence[Use], fixed: Collection[Tensor]) -> None:
+        """Let products read what the transposition at ``position`` reads, without it, if that is still there."""
+        source, dtype = self.turns[position].src, self.turns[position].dst.dtype
+        uses = self.uses.get(source.tensor)
+        if uses is None or not reads or not (source.buffer.on_chip or source.tensor in fixed):
+            return  # else another core may write it
+        if not _fits_tiles(source) or dtype is not source.dtype:
             return
-        for old, core in zip(before.cores, after.cores, strict=True):
-            lost = {access.tensor for inst in old.instructions() for access in inst.writes()}
-            lost -= {access.tensor for inst in core.instructions() for access in inst.writes()}
-            unread = [t.name for inst in core.instructions() for access in inst.reads() if (t := access.tensor) in lost]
-            assert not unread, f"fold_transposes left unwritten {unread}"
+        if any(position < write <= reads[-1][0] for write, _, _ in uses.writes):
+            return
+        moved = [(n, number, in_parts(access, [(0, transposed(source))])) for n, number, access in reads]
+        found = [(n, number, access) for n, number, access in moved if access and self._multiplies_pairs(n, access)]
+        if len(found) == len(moved) and self.rewriter.replace(found):
+            self.rewriter.put(position, None)
+
+    def _is_stationary(self, use: Use) -> bool:
+        """True if a product reads its stationary operand."""
+        inst = self.rewriter.inst(use[0])
+        is_usual = is_product(inst) and not inst.form().has_runtime_index
+        return is_usual and inst.operands()[use[1]][0].name == inst.effects.stationary
+
+    def _multiplies_pairs(self, position: int, stationary: Access) -> bool:
+        """True if a product can be one of pairs with this operand."""
+        inst = self.rewriter.inst(position)
+        (moving,) = (access for parameter, access in inst.operands() if parameter.name == inst.effects.moving)
+        fits = moving.dtype in FITS_BFLOAT16 and moving.free_elements > 1
+        return fits and not any(n % GROUP for n in stationary.shape)
 
 
-def fold_transposes(
-    body: Sequence[Statement], fixed: Collection[Tensor] = (), has_pairs: Callable[[], bool] = has_pairs
-) -> list[Statement] | None:
-    """The statements without the copies; None if there is no transposition. ``fixed``: tensors that nobody writes."""
-    kinds = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.transpose is not None}
-    turns = [n for n, inst in enumerate(body) if inst.__class__ in kinds] if kinds else []
-    if not turns:
-        return None
-    uses = _uses_of(_results_and_copies(body, turns) | _sources(body, turns), body)
-    changed: list[Statement | None] = list(body)
-    for position in turns:
-        for place, written in _write_directly(changed, position, uses) or _write_parts(changed, position, uses):
-            if not _fits_tiles(written) or not has_pairs():
-                continue
-            if written.src.buffer.on_chip or written.src.tensor in fixed:  # else another core may write it
-                _read_unturned(changed, place, written, uses)
-    return [statement for statement in changed if statement is not None]
+def _moves_all(copy: Copy) -> bool:
+    """True if ``copy`` moves all of a tensor to all of one with the same rows, unchanged."""
+    one, two = copy.dst.tensor, copy.src.tensor
+    return one.dtype is two.dtype and one.shape[0] == two.shape[0] and is_all(copy.dst) and is_all(copy.src)
 
 
-def _results_and_copies(body: Sequence[Statement], turns: Sequence[int]) -> set[Tensor]:
-    """The tensors that the transpositions at ``turns`` write, and those to which instructions copy these."""
-    results: set[Tensor] = set()
-    for position in turns:
-        inst = body[position]
-        turn = inst.as_transposition() if isinstance(inst, Inst) else None
-        if turn is not None:
-            results.add(turn.dst.tensor)
-    kinds = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.copy is not None}
-    tiles: set[Tensor] = set()
-    for inst in body:
-        if inst.__class__ in kinds and isinstance(inst, Inst):
-            copy = inst.as_copy()
-            if copy is not None and copy.src.tensor in results:
-                tiles.add(copy.dst.tensor)
-    return results | tiles
+def _parts(tile: Tensor, windows: Sequence[Access]) -> list[tuple[int, Access]]:
+    """A tile for each of the ``windows`` that are columns of their own of what is copied to ``tile``, in order.
 
-
-def _sources(body: Sequence[Statement], turns: Sequence[int]) -> set[Tensor]:
-    """The tensors of bfloat16 that the transpositions at ``turns`` read."""
-    found = (inst.as_transposition() for n in turns if isinstance(inst := body[n], Inst))
-    return {turn.src.tensor for turn in found if turn is not None and turn.src.dtype is dt.bfloat16}
-
-
-def _uses_of(tensors: AbstractSet[Tensor], body: Sequence[Statement]) -> dict[Tensor, _Uses]:
-    """The uses of those ``tensors`` that neither loops nor run-time indices touch."""
-    uses = {tensor: _Uses() for tensor in tensors}
-    pinned: set[Tensor] = set()
-    for position, inst in enumerate(body):
-        if not isinstance(inst, Inst) or inst.form().has_runtime_index:
-            pinned.update(access.tensor for access in touched(inst))
-            continue
-        for access, reads, writes in inst.uses():
-            if access.tensor in tensors:
-                use = uses[access.tensor]
-                if writes:
-                    use.writes.append(position)
-                if reads:
-                    use.reads.append(position)
-    return {tensor: each for tensor, each in uses.items() if tensor not in pinned}
-
-
-_Placed = list[tuple[int, Copy]]
-"""Transpositions that write tiles directly, each with its position."""
-
-
-def _write_directly(body: list[Statement | None], position: int, uses: dict[Tensor, _Uses]) -> _Placed:
-    """Let the transposition at ``position`` write the tile to which its result is copied, if products read that.
-
-    Gives the new transposition; nothing, and no change, where that does not hold.
+    Empty if they are not. If one window is everything, it is ``tile`` itself.
     """
-    inst = body[position]
-    assert isinstance(inst, Inst)
-    turn = inst.as_transposition()
-    result = None if turn is None else uses.get(turn.dst.tensor)
-    if turn is None or result is None or not _is_whole(turn.dst) or len(result.writes) != 1 or not _is_free(inst):
+    parts: list[tuple[int, Access]] = []
+    rows = tile.shape[0]
+    for number, window in enumerate(sorted(windows, key=lambda window: window.offset)):
+        row, column = first_of_rows(window) or (-1, -1)
+        if row != 0 or window.shape[0] != rows:
+            return []
+        columns = window.shape[1]
+        part = tile
+        if columns < tile.free_size:
+            part = Tensor(f"{tile.name} part {number}", (rows, columns), tile.dtype, tile.buffer, span=tile.span)
+        parts.append((column, Access(part, 0, (rows, columns), (columns, 1), tile.dtype)))
+    if any(column + part.shape[1] > following for (column, part), (following, _) in pairwise(parts)):
         return []
-    copy = _copy_to_operand(body, result, uses)
-    if copy is None or copy.dst.shape != turn.dst.shape:
-        return []
-    body[result.reads[0]] = None
-    return [_with_result(body, position, copy.dst.tensor)]
+    return parts
 
 
-def _copy_to_operand(body: Sequence[Statement | None], result: _Uses, uses: dict[Tensor, _Uses]) -> Copy | None:
-    """The only reader of a result, if it copies all of that to all of a tile that products alone read."""
-    reader = body[result.reads[0]] if len(result.reads) == 1 else None
-    if not isinstance(reader, Inst) or (copy := reader.as_copy()) is None or not _is_free(reader):
-        return None
-    tile = uses.get(copy.dst.tensor)
-    if tile is None or len(tile.writes) != 1 or not _is_whole(copy.dst) or copy.dst.dtype is not copy.src.dtype:
-        return None
-    if not _is_whole(copy.src) or not tile.reads:
-        return None
-    return copy if all(_is_stationary(body[read], copy.dst.tensor) for read in tile.reads) else None
-
-
-def _with_result(body: list[Statement | None], position: int, tile: Tensor) -> tuple[int, Copy]:
-    """Let the transposition at ``position`` write all of ``tile``."""
-    inst = body[position]
-    assert isinstance(inst, Inst)
-    turn = inst.as_transposition()
-    assert turn is not None
-    number = next(n for n, access in enumerate(inst.accesses()) if access.tensor is turn.dst.tensor)
-    changed = body[position] = inst.with_operands({number: Access.whole(tile)})
-    turn = changed.as_transposition()
-    assert turn is not None
-    return position, turn
-
-
-def _write_parts(body: list[Statement | None], position: int, uses: dict[Tensor, _Uses]) -> _Placed:
-    """Let the transpositions that fill one result with that at ``position`` write a tile each, if products read that.
-
-    Gives the new transpositions; nothing, and no change, where that does not hold.
-    """
-    inst = body[position]
-    assert isinstance(inst, Inst)
-    turn = inst.as_transposition()
-    result = None if turn is None else uses.get(turn.dst.tensor)
-    if turn is None or result is None or position != result.writes[-1] or len(result.writes) == 1:
-        return []
-    copy = _copy_to_operand(body, result, uses)
-    if copy is None or position > result.reads[0] or copy.dst.shape[0] != copy.src.shape[0]:
-        return []
-    windows = [_window_of_turn(body[write]) for write in result.writes]
-    bounds = sorted(window for window in windows if window is not None)
-    if len(bounds) < len(windows) or any(one[1] > two[0] for one, two in pairwise(bounds)):
-        return []
-    tile, parts = copy.dst.tensor, dict[tuple[int, int], Tensor]()
-    for number, (first, end) in enumerate(bounds):
-        name, shape = f"{tile.name} part {number}", (tile.shape[0], end - first)
-        parts[first, end] = Tensor(name, shape, tile.dtype, tile.buffer, span=tile.span)
-    if not _read_parts(body, tile, parts, uses):
-        return []
-    body[result.reads[0]] = None
-    placed: _Placed = []
-    for write, window in zip(result.writes, windows, strict=True):
-        assert window is not None
-        uses[parts[window]].writes.append(write)
-        placed.append(_with_result(body, write, parts[window]))
-    return placed
-
-
-def _read_parts(
-    body: list[Statement | None], tile: Tensor, parts: dict[tuple[int, int], Tensor], uses: dict[Tensor, _Uses]
-) -> bool:
-    """Let the readers of ``tile`` read its ``parts``, by columns; False, and no change, if one reads two of them."""
-    changed: dict[int, Inst] = {}
-    new = {part: _Uses() for part in parts.values()}
-    windows = list(parts)
-    starts = [first for first, _ in windows]
-    for read in uses[tile].reads:
-        inst = body[read]
-        assert isinstance(inst, Inst)
-        operands: dict[int, Access] = {}
-        for number, access in enumerate(inst.accesses()):
-            if access.tensor is not tile:
-                continue
-            row, column = divmod(access.offset, tile.free_size)
-            place = bisect_right(starts, column) - 1
-            first, end = windows[place] if place >= 0 else (0, 0)
-            if access.dtype is not tile.dtype or len(access.shape) != 2 or access.strides != (tile.free_size, 1):
-                return False
-            if column + access.shape[1] > end:
-                return False
-            part, width = parts[first, end], end - first
-            operands[number] = Access(part, row * width + column - first, access.shape, (width, 1), tile.dtype)
-            new[part].reads.append(read)
-        changed[read] = inst.with_operands(operands)
-    for read, inst in changed.items():
-        body[read] = inst
-    uses.update(new)
-    return True
-
-
-def _window_of_turn(statement: Statement | None) -> tuple[int, int] | None:
-    """The first column that a transposition writes, in all partitions of its result, and the one behind the last."""
-    if not isinstance(statement, Inst) or (turn := statement.as_transposition()) is None or not _is_free(statement):
-        return None
-    access, tensor = turn.dst, turn.dst.tensor
-    if len(access.shape) != 2 or access.shape[0] != tensor.shape[0] or access.strides != (tensor.free_size, 1):
-        return None
-    if access.dtype is not tensor.dtype or access.offset >= tensor.free_size:
-        return None
-    return access.offset, access.offset + access.shape[1]
-
-
-def _fits_tiles(turn: Copy) -> bool:
-    """True if products in words can read the source of a transposition as their stationary operand."""
-    source = turn.src
-    if source.dtype is not dt.bfloat16 or len(source.shape) != 2 or source.strides[1] != 1:
+def _fits_tiles(source: Access) -> bool:
+    """True if products of pairs can read the source of a transposition as their stationary operand."""
+    if source.dtype is not dt.bfloat16 or not has_dense_rows(source):
         return False
-    return source.shape[0] % GROUP == 0 and source.shape[1] % GROUP == 0 and source.shape[1] <= MOST_ROWS
-
-
-def _read_unturned(body: list[Statement | None], position: int, turn: Copy, uses: dict[Tensor, _Uses]) -> None:
-    """Let products read what the transposition at ``position`` reads, without it, if that is still there."""
-    tile, source = turn.dst.tensor, uses.get(turn.src.tensor)
-    readers = uses[tile].reads
-    if source is None or any(position < write <= readers[-1] for write in source.writes):
-        return
-    changed: dict[int, Inst] = {}
-    for reader in readers:
-        inst = body[reader]
-        assert isinstance(inst, Inst)
-        moving = inst.effects.moving
-        operands: dict[int, Access] = {}
-        for number, (parameter, access) in enumerate(inst.operands()):
-            if access.tensor is tile and (unturned := _unturned(access, turn)) is not None:
-                operands[number] = unturned
-            elif access.tensor is tile or (parameter.name == moving and not _is_moving(access)):
-                return
-        changed[reader] = inst.with_operands(operands)
-    if all(inst.has_supported_layout() for inst in changed.values()):
-        for reader, inst in changed.items():
-            body[reader] = inst
-        body[position] = None
-
-
-def _unturned(access: Access, turn: Copy) -> Access | None:
-    """The elements of ``access``, to the tile that a transposition fills, in its source; None if they fit no tiles."""
-    width = turn.dst.shape[1]
-    row, column = divmod(access.offset, width)
-    if access.dtype is not turn.src.dtype or len(access.shape) != 2 or access.strides != (width, 1):
-        return None
-    if any(n % GROUP for n in access.shape):
-        return None
-    step = turn.src.strides[0]
-    return Access(turn.src.tensor, turn.src.offset + column * step + row, access.shape, (1, step), turn.src.dtype)
-
-
-def _is_moving(access: Access) -> bool:
-    """True of a moving operand of a product in words."""
-    return access.dtype in FITS_BFLOAT16 and access.free_elements > 1
-
-
-def _is_free(inst: Inst) -> bool:
-    """True if nobody asked for an order of ``inst``."""
-    return not inst.label and not inst.ordered_after
-
-
-def _is_whole(access: Access) -> bool:
-    """True if ``access`` is all of its tensor, in order."""
-    tensor = access.tensor
-    return access.shape == tensor.shape and access.strides == row_major(access.shape) and access.dtype is tensor.dtype
-
-
-def _is_stationary(statement: Statement | None, tile: Tensor) -> bool:
-    """True of a product that reads ``tile`` as its stationary operand and nothing else."""
-    if not isinstance(statement, Inst) or (accumulation := statement.effects.accumulation) is None:
-        return False
-    name = statement.effects.stationary
-    return not accumulation.moves(statement) and all(
-        parameter.name == name for parameter, access in statement.operands() if access.tensor is tile
-    )
+    return source.shape[0] % GROUP == source.shape[1] % GROUP == 0 and source.shape[1] <= MOST_ROWS

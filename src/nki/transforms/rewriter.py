@@ -1,0 +1,117 @@
+"""Rewriting the body of a core by positions, and what every stage that does so promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from nki.analysis.uses import Use, with_effect
+from nki.base import knobs
+from nki.ir.effects import Copy
+from nki.ir.instruction import Inst
+from nki.ir.loop import Statement
+from nki.ir.program import CoreProgram, Program, Signature
+from nki.ir.stage import CoreStage
+from nki.ir.types import Access, AccessForm, Tensor
+from nki.ir.windows import in_tensor
+from nki.isa.tables.enums import engine
+from nki.target.model import Target
+
+_DMA: Final = (engine.dma,)
+
+
+class RewritingStage(CoreStage):
+    """A stage that lets instructions use other tensors, leaves instructions out, and adds copies."""
+
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """Whatever is read or returned, something writes as before; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
+        for old, core in zip(before.cores, after.cores, strict=True) if knobs.check_stages() else ():
+            written = {access.tensor for inst in core.instructions() for access in inst.writes()}
+            used = {access.tensor for inst in core.instructions() for access in inst.reads()}
+            written_before = {access.tensor for inst in old.instructions() for access in inst.writes()}
+            read_before = {access.tensor for inst in old.instructions() for access in inst.reads()}
+            used |= written_before.intersection(after.outputs)
+            lost = [tensor.name for tensor in used - written - (read_before - written_before)]
+            assert not lost, f"stage {self.name} left {lost} unwritten"
+
+
+class Rewriter:
+    """The body of a core while it is rewritten: positions are those of the original statements."""
+
+    def __init__(self, body: Sequence[Statement]) -> None:
+        self.body: list[Statement | None] = list(body)
+        """The statements so far; None stands for one that is left out."""
+        self._before: dict[int, list[Inst]] = {}
+
+    def inst(self, position: int) -> Inst:
+        """The instruction at ``position``."""
+        inst = self.body[position]
+        assert isinstance(inst, Inst)
+        return inst
+
+    def replace(self, uses: Iterable[Use], same_forms: bool = False) -> bool:
+        """Let these ``uses`` take the place of others; False, and no change, if an instruction cannot address one.
+
+        ``same_forms``: all have the form of what they replace.
+        """
+        operands: dict[int, dict[int, Access]] = {}
+        for position, number, access in uses:
+            operands.setdefault(position, {})[number] = access
+        changed: dict[int, Inst] = {}
+        for position, of_inst in operands.items():
+            old = self.inst(position)
+            inst = changed[position] = old.with_operands(of_inst, old.known_form if same_forms else None)
+            if inst.known_form is not old.known_form and not inst.has_supported_layout():
+                return False
+        for position, inst in changed.items():
+            self.body[position] = inst
+        return True
+
+    def put(self, position: int, inst: Inst | None) -> None:
+        """Replace a statement; None: leave it out."""
+        self.body[position] = inst
+
+    def insert(self, position: int, inst: Inst) -> None:
+        """Let ``inst`` come before the statement at ``position``, behind what was inserted there."""
+        self._before.setdefault(position, []).append(inst)
+
+    def statements(self) -> list[Statement]:
+        """The statements that are left, with those that were inserted."""
+        if not self._before:
+            return [statement for statement in self.body if statement is not None]
+        before, nothing = self._before, list[Inst]()
+        in_order = ((*before.get(position, nothing), statement) for position, statement in enumerate(self.body))
+        return [statement for several in in_order for statement in several if statement is not None]
+
+
+def never_written(core: CoreProgram, signature: Signature) -> set[Tensor]:
+    """The tensors of ``core`` that nobody writes: inputs that are no outputs, and constants."""
+    return {*signature.inputs, *core.constants()}.difference(signature.outputs)
+
+
+def in_other(uses: Iterable[Use], tensor: Tensor) -> Iterator[Use]:
+    """``uses`` of tensors of the same shape as uses of ``tensor``; equal windows are one object."""
+    windows: dict[tuple[int, AccessForm], Access] = {}
+    for position, number, access in uses:
+        place = access.offset, access.known_form or access.form
+        window = windows.get(place)
+        if window is None:
+            window = windows[place] = in_tensor(access, tensor)
+        yield position, number, window
+
+
+def is_plain(inst: Inst) -> bool:
+    """True if ``inst`` has no run-time index, and the user asked for no order of it."""
+    return not (inst.label or inst.ordered_after or (inst.known_form or inst.form()).has_runtime_index)
+
+
+def plain_copy(inst: Inst) -> Copy | None:
+    """The copy that ``inst`` is, if that is a plain one by DMA."""
+    copy = inst.effects.copy
+    return copy(inst) if copy is not None and inst.engines == _DMA and is_plain(inst) else None
+
+
+def plain_copies(body: Sequence[Statement]) -> dict[int, Copy]:
+    """The plain copies by DMA in ``body``, by position, without those in loops."""
+    copying = with_effect(body, lambda effects: effects.copy is not None)
+    return {position: copy for position, inst in copying if (copy := plain_copy(inst)) is not None}
