@@ -10,7 +10,8 @@ from llvmlite import ir
 from nki.numerics.llvm import F32, I32, VOID, Builder, Value, splat
 
 
-def _intrinsic(module: ir.Module, name: str, result: ir.Type, operands: list[Any]) -> ir.Function:
+def declared(module: ir.Module, name: str, result: ir.Type, operands: list[Any]) -> ir.Function:
+    """The function of LLVM or of a processor that has this name."""
     found: Any = module.globals.get(name)
     return found or ir.Function(module, ir.FunctionType(result, operands), name)
 
@@ -51,7 +52,7 @@ class Vectors:
             return self.b.load(pointer, typ=self.type, align=4)
         name = f"llvm.masked.load.v{self.lanes}f32.p0"
         operands = [pointer, ir.Constant(I32, 4), self.mask, self.zero]
-        return self.b.call(_intrinsic(self.b.module, name, self.type, [o.type for o in operands]), operands)
+        return self.b.call(declared(self.b.module, name, self.type, [o.type for o in operands]), operands)
 
     def store(self, value: Value, pointer: Value) -> None:
         if self.mask is None:
@@ -59,16 +60,16 @@ class Vectors:
             return
         name = f"llvm.masked.store.v{self.lanes}f32.p0"
         operands = [value, pointer, ir.Constant(I32, 4), self.mask]
-        self.b.call(_intrinsic(self.b.module, name, VOID, [o.type for o in operands]), operands)
+        self.b.call(declared(self.b.module, name, VOID, [o.type for o in operands]), operands)
 
     def fma(self, x: Value, y: Value, z: Value) -> Value:
         if self.pairs:
             halves = ir.VectorType(_BFloat(), 2 * self.lanes)
             name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * self.lanes}"
-            function = _intrinsic(self.b.module, name, self.type, [self.type, halves, halves])
+            function = declared(self.b.module, name, self.type, [self.type, halves, halves])
             return self.b.call(function, [z, self.b.bitcast(x, halves), self.b.bitcast(y, halves)])
         name = f"llvm.fma.v{self.lanes}f32"
-        return self.b.call(_intrinsic(self.b.module, name, self.type, [self.type] * 3), [x, y, z])
+        return self.b.call(declared(self.b.module, name, self.type, [self.type] * 3), [x, y, z])
 
     def splat(self, scalar: Value) -> Value:
         return splat(self.b, scalar, self.type)
