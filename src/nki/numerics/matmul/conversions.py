@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from llvmlite import ir
 
@@ -31,6 +31,7 @@ from nki.numerics.llvm import (
     Matrix,
     Value,
     Variable,
+    call,
     constant,
     i64,
     prefetch,
@@ -72,6 +73,7 @@ class Conversion:
 
 
 ROWS_TO_BLOCKS: Final = Conversion("nki_rows_to_blocks", DENSE, BLOCKS, (4, 1), (16, 4, 1), fetched=2)
+ROWS_TO_ROWS: Final = Conversion("nki_rows_to_rows", DENSE, DENSE, (1,), (16, 1))
 COLUMNS_TO_BLOCKS: Final = Conversion("nki_columns_to_blocks", COLUMNS, BLOCKS, (16, 1), (4,))
 TO_PAIRS: Final = (
     Conversion("nki_rows_to_pair_panels", DENSE, PAIR_PANELS, (32,), (32,), is_narrow=True, fetched=1),
@@ -192,14 +194,12 @@ class _Copy:
 
     def _tiles(self, places: Places, first: Value, last: Value, columns: Value) -> None:
         """All tiles of a range of rows, in the inner loop along the lines of the source."""
-        each, zero = self.conversion, i64(0)
-        if each.source.width:
-            for width, column in self._over(each.columns, zero, columns, places):
-                for height, tile in self._over(each.rows, first, last, column, by_rows=True):
-                    self._tile(tile, height, width)
-            return
-        for height, row in self._over(each.rows, first, last, places, by_rows=True):
-            for width, tile in self._over(each.columns, zero, columns, row):
+        each = self.conversion
+        axes = (each.columns, i64(0), columns), (each.rows, first, last)
+        outer, inner = axes if each.source.width else axes[::-1]
+        for size, line in self._over(*outer, places, by_rows=outer is axes[1]):
+            for other, tile in self._over(*inner, line, by_rows=inner is axes[1]):
+                width, height = (size, other) if each.source.width else (other, size)
                 self._tile(tile, height, width)
 
     def _over(
@@ -437,18 +437,12 @@ class Guard:
     def get(self) -> Value:
         """The guard."""
         name = f"llvm.vector.reduce.umin.v{self._kind.count}i16"
-        return self._b.call(_declared(self._b, name, I16, [self._kind]), [self._least.get()])
+        return call(self._b, name, I16, [self._least.get()])
 
 
 def _masked_store(b: Builder, value: Value, place: Value, mask: list[bool]) -> None:
     lanes = ir.Constant(ir.VectorType(ir.IntType(1), len(mask)), [int(lane) for lane in mask])
-    arguments = [value, place, ir.Constant(I32, 2), lanes]
-    name = f"llvm.masked.store.v{len(mask)}i16.p0"
-    b.call(_declared(b, name, VOID, [argument.type for argument in arguments]), arguments)
-
-
-def _declared(b: Builder, name: str, result: ir.Type, arguments: list[Any]) -> Any:
-    return b.module.globals.get(name) or ir.Function(b.module, ir.FunctionType(result, arguments), name)
+    call(b, f"llvm.masked.store.v{len(mask)}i16.p0", VOID, [value, place, ir.Constant(I32, 2), lanes])
 
 
 def _shuffled(b: Builder, left: Value, right: Value, lanes: Sequence[int]) -> Value:

@@ -38,7 +38,7 @@ from nki.numerics.llvm import (
     while_,
 )
 from nki.numerics.matmul.contract import BLOCK, CHAIN, PANEL
-from nki.numerics.matmul.conversions import ROWS_TO_BLOCKS, add_conversion
+from nki.numerics.matmul.conversions import ROWS_TO_BLOCKS, ROWS_TO_ROWS, add_conversion
 from nki.numerics.vectors import Vectors, mask
 
 # Arguments of the public functions and of a tile: pointers with strides, then sizes and flags.
@@ -321,13 +321,15 @@ class _Stationary:
         """Pointer, and steps from row to row and from block to block."""
         return [self._pointer.get(), self._stride.get(), self._size.get()]
 
-    def copy(self, b: Builder, conversion: ir.Function, depth: Value, rows: Value) -> None:
-        """Copy it for a product of so many rows; the copy is read from now on."""
-        target = scratch(b, BLOCKS.elements(_MOST, _MOST))
-        size = b.add(b.mul(depth, i64(BLOCK)), i64(BLOCKS.gap))
+    def copy(self, b: Builder, module: ir.Module, block: int, depth: Value, rows: Value) -> None:
+        """Read a copy from now on, for a product of so many rows: in blocks, if register tiles have whole ones."""
+        in_blocks = block == BLOCK
+        target, pitch = scratch(b, BLOCKS.elements(_MOST, _MOST)), i64(_MOST)
+        size = b.add(b.mul(depth, i64(BLOCK)), i64(BLOCKS.gap)) if in_blocks else pitch
+        conversion = add_conversion(module, ROWS_TO_BLOCKS if in_blocks else ROWS_TO_ROWS)
         source = self._source.pointer, self._source.stride
         b.call(conversion, [target, size, *source, i64(0), depth, rows, depth, i64(0)])
-        self._set(target, i64(BLOCK), size)
+        self._set(target, *((i64(BLOCK), size) if in_blocks else (pitch, i64(block))))
 
 
 def _copy(b: Builder, v: Vectors, vectors: int, target: Matrix, source: Matrix, depth: Value) -> None:
@@ -358,10 +360,9 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
                 place, source = out.at(b, i64(0), here), moving.at(b, here)
                 b.call(wide[few], [place, ldo, left, lds, blocks, source, ldm, depth, accumulate, i64(0), source, ldm])
 
-    if tiling.block == BLOCK:
-        is_plain = b.icmp_signed("==", blocks, i64(BLOCK))
-        with b.if_then(b.and_(is_plain, _pays_copy(b, tiling.rows, depth, rows, columns))):
-            weights.copy(b, add_conversion(module, ROWS_TO_BLOCKS), depth, rows)
+    is_plain = b.icmp_signed("==", blocks, i64(tiling.block))
+    with b.if_then(b.and_(is_plain, _pays_copy(b, tiling.rows, depth, rows, columns))):
+        weights.copy(b, module, tiling.block, depth, rows)
     with steps(b, columns, 2 * lanes, column) as here:
         place, source = out.at(b, i64(0), here), moving.at(b, here)
         ahead = moving.at(b, b.add(here, i64(2 * lanes)))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from nki.backend.cpu.codegen.function import FunctionBuilder, Value
-from nki.backend.cpu.codegen.matmul import moved
+from nki.backend.cpu.codegen.function import FunctionBuilder
+from nki.backend.cpu.codegen.matmul import call_conversion, moved
 from nki.backend.cpu.kernel_ir.loops import CountedLoop
 from nki.backend.cpu.kernel_ir.nodes import Assign, MemRef
 from nki.numerics.layouts import PAIR_PANELS
@@ -40,19 +40,6 @@ def emit_layout_copy(r: FunctionBuilder, s: Assign) -> bool:
     return True
 
 
-def _convert(
-    r: FunctionBuilder,
-    address: int,
-    places: tuple[Value, int, Value, int],
-    rows: tuple[Value, Value],
-    sizes: tuple[Value, int],
-    ahead: int = 0,
-) -> None:
-    """Call a conversion: target, source and their steps; a range of rows; columns and depth."""
-    steps = [i64(each) if isinstance(each, int) else each for each in places]
-    r.call(address, [*steps, *rows, sizes[0], i64(sizes[1]), i64(ahead)])
-
-
 def _unit_address(layouts: str) -> int:
     unit = bf16_unit()
     assert unit is not None
@@ -62,9 +49,9 @@ def _unit_address(layouts: str) -> int:
 def _to_pair_panels(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:
     """Copy the rows of the routine's range."""
     first, count = r.rounds(CountedLoop(target.rows, (), r.per_partition(target.rows)))
-    places = r.address(target), PAIR_PANELS.block(target.rows, PANEL), r.address(source), source.row_step
+    places = (r.address(target), PAIR_PANELS.block(target.rows, PANEL)), (r.address(source), source.row_step)
     sizes = i64(target.columns), target.rows
-    _convert(r, _unit_address("rows_to_pair_panels"), places, (first, r.b.add(first, count)), sizes, PANEL)
+    call_conversion(r, _unit_address("rows_to_pair_panels"), places, (first, r.b.add(first, count)), sizes, PANEL)
 
 
 def _to_pair_columns(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:
@@ -72,11 +59,11 @@ def _to_pair_columns(r: FunctionBuilder, target: MemRef, source: MemRef) -> None
     first, count = r.rounds(CountedLoop(target.rows, (), r.per_partition(target.rows)))
     is_turned = source.dims[0][0] == 1
     step, name = (source.row_step, "columns") if is_turned else (source.dims[0][0], "rows")
-    places = moved(r, r.address(target), first, 2 * target.row_step), target.row_step
-    place = moved(r, r.address(source), first, 2 * source.row_step)
+    begin = moved(r, r.address(target), first, 2 * target.row_step)
+    places = (begin, target.row_step), (moved(r, r.address(source), first, 2 * source.row_step), step)
     rows = i64(0), i64(target.columns)
     address = _unit_address(f"{name}_to_pair_columns")
-    _convert(r, address, (*places, place, step), rows, (count, target.columns), _AHEAD)
+    call_conversion(r, address, places, rows, (count, target.columns), _AHEAD)
 
 
 def _rows_to_blocks(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:
@@ -88,14 +75,14 @@ def _rows_to_blocks(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:
     else:
         first, count = r.rounds(CountedLoop(target.rows, (), r.per_partition(target.rows)))
         last, columns = r.b.add(first, count), i64(target.columns)
-    places = pointers[0], size, pointers[1], step
+    places = (pointers[0], size), (pointers[1], step)
     ahead = _AHEAD * step if r.is_far(source) else 0
-    _convert(r, FLOAT32.address("nki_rows_to_blocks"), places, (first, last), (columns, target.rows), ahead)
+    call_conversion(r, FLOAT32.address("nki_rows_to_blocks"), places, (first, last), (columns, target.rows), ahead)
 
 
 def _columns_to_blocks(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:
     """Copy the columns of the routine's range, which has whole blocks."""
     size, step = target.dims[0][0], source.dims[0][0]
     first, last = (r.first, r.last) if r.by_columns else (i64(0), i64(target.columns))
-    places = moved(r, r.address(target), first, size), size, moved(r, r.address(source), first, 4 * step), step
-    _convert(r, columns_to_blocks(), places, (i64(0), i64(target.rows)), (r.b.sub(last, first), target.rows))
+    places = (moved(r, r.address(target), first, size), size), (moved(r, r.address(source), first, 4 * step), step)
+    call_conversion(r, columns_to_blocks(), places, (i64(0), i64(target.rows)), (r.b.sub(last, first), target.rows))

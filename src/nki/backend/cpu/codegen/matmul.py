@@ -28,7 +28,7 @@ from nki.backend.cpu.codegen.skinny_matmul import emit_column, emit_few_rows
 from nki.backend.cpu.kernel_ir.loops import CountedLoop
 from nki.backend.cpu.kernel_ir.nodes import NARROW, Gemm, MemRef
 from nki.base import dtype as dt
-from nki.numerics.layouts import MOST_ROWS, PAIR_COLUMNS, PAIR_PANELS
+from nki.numerics.layouts import MOST_ROWS, PAIR_COLUMNS, PAIR_PANELS, Layout
 from nki.numerics.llvm import I16, I32, I64, constant, i64, like, prefetch
 from nki.numerics.matmul.amx import AS_SUMMED
 from nki.numerics.matmul.contract import CHAIN, GROUP, PANEL
@@ -67,6 +67,19 @@ def moved(r: FunctionBuilder, pointer: Value, index: Value, size: int) -> Value:
     return r.move(pointer, r.b.mul(index, ir.Constant(I64, size)))
 
 
+def call_conversion(
+    r: FunctionBuilder,
+    address: int,
+    places: tuple[tuple[Value, int], tuple[Value, int]],
+    rows: tuple[Value, Value],
+    sizes: tuple[Value, int],
+    ahead: int = 0,
+) -> None:
+    """Call a conversion: the target and the source with their steps, a range of rows, and columns and depth."""
+    operands = [value for pointer, step in places for value in (pointer, i64(step))]
+    r.call(address, [*operands, *rows, sizes[0], i64(sizes[1]), i64(ahead)])
+
+
 def _emit_float32(r: FunctionBuilder, s: Gemm, rows: tuple[Value, Value]) -> None:
     """Emit one call of the micro-kernel, whose operands are in place."""
     blocks = s.left.dims[0][0] if s.left.in_blocks else 0
@@ -99,12 +112,11 @@ class _Operand:
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """Columns of the moving operand from ``start`` on, and the bytes from them to the next ones."""
+    """Columns of the moving operand from ``start`` on."""
 
     start: Value
     columns: int
     pointer: Value
-    ahead: int
 
 
 class _LowPrecision:
@@ -171,7 +183,7 @@ class _LowPrecision:
             self._convert(source, here, count, _AHEAD)
         blocks = r.b.udiv(count, i64(CHAIN))
         self.least_of_stationary = self._least_magnitude(
-            self.pairs.columns(r, first), CHAIN * self.pairs.step, blocks, 1
+            PAIR_COLUMNS, self.pairs.columns(r, first), CHAIN * self.pairs.step, blocks
         )
 
     def _emit_panels(self, rows: tuple[Value, Value]) -> None:
@@ -181,20 +193,20 @@ class _LowPrecision:
             self._emit_each_panel(rows)
             return
         pointer, count = self.r.address(right), right.columns // PANEL
-        least = self._least_magnitude(pointer, self._panel_step, i64(count), self.depth // CHAIN)
+        least = self._least_magnitude(PAIR_PANELS, pointer, self._panel_step, i64(count))
         with self.r.b.if_else(self._is_exact(least), likely=True) as (then, otherwise):
             with then:
-                self._call_unit(_Panel(i64(0), right.columns, pointer, 0), pointer, rows)
+                self._call_unit(_Panel(i64(0), right.columns, pointer), pointer, rows)
             with otherwise:
                 self._emit_each_panel(rows)
 
     def _emit_each_panel(self, rows: tuple[Value, Value]) -> None:
         r, right = self.r, self.s.right
-        whole, ahead = right.columns // PANEL, self._panel_step * right.dtype.itemsize
+        whole, size = right.columns // PANEL, self._panel_step * right.dtype.itemsize
 
         def panel(number: Value, columns: int = PANEL) -> None:
             start = r.b.mul(number, i64(PANEL))
-            self._emit_panel(_Panel(start, columns, moved(r, r.address(right), number, ahead), ahead), rows)
+            self._emit_panel(_Panel(start, columns, moved(r, r.address(right), number, size)), rows)
             if self.epilogue is not None:
                 self.epilogue.emit(start, columns)
 
@@ -212,7 +224,7 @@ class _LowPrecision:
         """The columns of the result that come from a panel."""
         right = self.s.right
         if self.unit is None:
-            self._decode(right, panel.pointer, panel.columns, self.float_panel, dt.float32, ahead=panel.ahead)
+            self._decode(right, panel.pointer, panel.columns, self.float_panel, dt.float32, ahead=self._panel_step)
             self._call_float32(panel, rows)
             return
         if right.layout.pairs:
@@ -223,10 +235,10 @@ class _LowPrecision:
             else:
                 source = self.whole_panel
                 self._fill(source)
-                self._decode(right, panel.pointer, panel.columns, source, dt.bfloat16, ahead=panel.ahead)
+                self._decode(right, panel.pointer, panel.columns, source, dt.bfloat16, ahead=self._panel_step)
             pairs = self.pair_panel
-            self._convert(source, pairs, i64(PANEL), panel.ahead // right.dtype.itemsize)
-        least = self._least_magnitude(pairs.pointer, 0, i64(1), self.depth // CHAIN)
+            self._convert(source, pairs, i64(PANEL), self._panel_step)
+        least = self._least_magnitude(PAIR_PANELS, pairs.pointer, 0, i64(1))
         with self.r.b.if_else(self._is_exact(least), likely=True) as (then, otherwise):
             with then:
                 self._call_unit(panel, pairs.pointer, rows)
@@ -264,14 +276,16 @@ class _LowPrecision:
         """Copy so many columns from layout to layout; to rows, as float32."""
         assert self.unit is not None
         name = f"nki_{source.layout}_to_{'float32' if target.layout == 'rows' else target.layout}"
-        places = target.pointer, i64(target.step), source.pointer, i64(source.step)
-        self.r.call(self.unit.address(name), [*places, i64(0), i64(self.depth), columns, i64(self.depth), i64(ahead)])
+        places = (target.pointer, target.step), (source.pointer, source.step)
+        call_conversion(
+            self.r, self.unit.address(name), places, (i64(0), i64(self.depth)), (columns, self.depth), ahead
+        )
 
-    def _least_magnitude(self, block: Value, step: int, blocks: Value, guards: int) -> Value:
-        """The least of the ``guards`` behind each of some blocks of pairs, of which the first is given."""
+    def _least_magnitude(self, layout: Layout, block: Value, step: int, blocks: Value) -> Value:
+        """The least of the guards behind each of some blocks of pairs, of which the first is given."""
         assert self.unit is not None
-        r, width = self.r, PANEL if guards > 1 else 1
-        place = r.move(block, i64(2 * self.depth * width))
+        r, guards = self.r, self.depth // CHAIN if layout is PAIR_PANELS else 1
+        place = r.move(block, i64(2 * self.depth * layout.width))
         r.call(self.unit.address("nki_least_magnitude"), [self.least, place, i64(step), blocks, i64(guards)])
         return r.b.load(self.least, typ=I16)
 
@@ -302,7 +316,7 @@ class _LowPrecision:
         per_partition: int = 0,
         ahead: int = 0,
     ) -> None:
-        """Convert columns to dense rows of ``dtype``, which has all their numbers; fetch those ``ahead`` meanwhile.
+        """Convert columns to dense rows of ``dtype``, which has all their numbers; fetch elements ``ahead`` meanwhile.
 
         ``per_partition``: 1 if only the columns of the routine's range are wanted.
         """
@@ -314,7 +328,7 @@ class _LowPrecision:
                 moved(r, target.pointer, k, target.step * itemsize),
             )
             if ahead:
-                prefetch(b, r.move(from_, i64(ahead)))
+                prefetch(b, r.move(from_, i64(ahead * size)))
 
             def chunk(column: Value, width: int) -> None:
                 place = moved(r, from_, column, size)
