@@ -10,12 +10,21 @@ import numpy as np
 import pytest
 
 from nki.numerics.matmul import CHAIN, PANEL
-from nki.numerics.matmul_entry import configured, matmul, word_routines
+from nki.numerics.matmul_entry import WordRoutines, amx_routines, configured, matmul, pair_routines
 from nki.numerics.words.amx_matmul import AS_SUMMED
 from nki.numerics.words.operands import PAIRS, TILES
+from tests.support.matrix_units import require
 
-pytestmark = pytest.mark.skipif(word_routines() is None, reason="the processor does not multiply words")
 Words = np.ndarray[Any, np.dtype[np.uint32]]
+
+
+@pytest.fixture(params=["pairs", "tiles"])
+def routines(request: pytest.FixtureRequest) -> WordRoutines:
+    """Those of each matrix unit for words, whether or not it pays."""
+    require(request.param)
+    found = pair_routines() if request.param == "pairs" else amx_routines()
+    assert found is not None, "the product of words breaks the contract"
+    return found
 
 
 def operand(depth: int, columns: int, seed: int) -> Any:
@@ -27,59 +36,53 @@ def operand(depth: int, columns: int, seed: int) -> Any:
     return numbers
 
 
-def words(numbers: Any) -> Words:
+def words(numbers: Any, routines: WordRoutines) -> Words:
     """Rows w and 16 + w of each group, or 2 w and 2 w + 1, as the upper and the lower half of a word."""
-    routines = word_routines()
-    assert routines is not None
     apart = 1 if routines.order == PAIRS else CHAIN
     halves = (numbers.view(np.uint32) >> 16).reshape(-1, 2, apart, numbers.shape[1])
     return (halves[:, 0] << 16 | halves[:, 1]).reshape(-1, numbers.shape[1])
 
 
-def product(left: Any, right: Any, out: Any, accumulate: int) -> None:
+def product(routines: WordRoutines, left: Any, right: Any, out: Any, accumulate: int) -> None:
     """Let the processor multiply words, with panels that lie apart, and columns of words beyond those of the result."""
-    tiles = word_routines()
-    assert tiles is not None
     depth, rows, columns = *left.shape, right.shape[1]
     count, step = -(-columns // PANEL), depth // 2 * PANEL + 48
     stationary = np.full((-(-rows // CHAIN) * CHAIN, depth // 2 + 32), 0x7FC07FC0, np.uint32)
-    stationary[:rows, : depth // 2] = words(left).T
+    stationary[:rows, : depth // 2] = words(left, routines).T
     panels = np.full((count, step), 0x7FC07FC0, np.uint32)
     for number in range(count):
-        part = words(right[:, PANEL * number : PANEL * (number + 1)])
+        part = words(right[:, PANEL * number : PANEL * (number + 1)], routines)
         panels[number, : depth // 2 * PANEL].reshape(-1, PANEL)[:, : part.shape[1]] = part
     pointer, size = ctypes.c_void_p, ctypes.c_int64
-    call = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 5)(tiles.product)
+    call = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 5)(routines.product)
     steps = out.strides[0] // 4, stationary.shape[1], step
-    with configured(tiles):
+    with configured(routines):
         call(
             out.ctypes.data, steps[0], stationary.ctypes.data, steps[1], panels.ctypes.data, steps[2],
-            rows, columns, tiles.order.depth(depth), accumulate,
+            rows, columns, routines.order.depth(depth), accumulate,
         )  # fmt: skip
 
 
 @pytest.mark.parametrize("depth", [16, 32, 48, 64, 128, 160, 240, 512])
 @pytest.mark.parametrize("rows", [1, 7, 16, 17, 40, 77, 128])
 @pytest.mark.parametrize("columns", [5, 16, 32, 33, 49, 96, 111])
-def test_bits_of_every_size(depth: int, rows: int, columns: int) -> None:
-    routines = word_routines()
-    if routines is not None and routines.order == TILES and depth % 32:
-        pytest.skip("tile registers multiply whole groups")
+def test_bits_of_every_size(depth: int, rows: int, columns: int, routines: WordRoutines) -> None:
+    depth += 16 if routines.order == TILES and depth % 32 else 0  # tile registers multiply whole groups
     left, right = operand(depth, rows, 1), operand(depth, columns, 2)
     wide = np.random.default_rng(3).standard_normal((rows + 1, columns + 9)).astype(np.float32)
     for accumulate in (0, 1):
         before = wide.copy()
         expected = np.ascontiguousarray(wide[:rows, :columns])
         matmul(left, right, expected, bool(accumulate), by_groups=True)
-        product(left, right, wide[:rows, :columns], accumulate)
+        product(routines, left, right, wide[:rows, :columns], accumulate)
         assert wide[:rows, :columns].tobytes() == expected.tobytes()
         assert (wide[rows:] == before[rows:]).all() and (wide[:, columns:] == before[:, columns:]).all()
 
 
 @pytest.mark.parametrize("rows", [16, 48, 128])
-def test_a_panel_as_it_was_summed(rows: int) -> None:
+def test_a_panel_as_it_was_summed(rows: int, routines: WordRoutines) -> None:
     left, right = operand(96, rows, 1), operand(96, PANEL, 2)
     out, expected = np.ones((rows, PANEL), np.float32), np.empty((rows, PANEL), np.float32)
     matmul(left, right, expected, False, by_groups=True)
-    product(left, right, out, AS_SUMMED)
+    product(routines, left, right, out, AS_SUMMED)
     assert np.array_equal(out, expected, equal_nan=True)
