@@ -102,6 +102,12 @@ def odd_window(left, right):
     return result(a, b), result(a[:, 2:38], b)
 
 
+def odd_offset(left, right):
+    """A product reads whole groups of columns that begin within one."""
+    a, b = left_half(left), nl.load(right)
+    return result(a, b), result(a[:, 8:72], b)
+
+
 def odd_part(left, right):
     """A copy writes columns that are no whole blocks."""
     a, b = left_half(left), nl.load(right)
@@ -245,6 +251,7 @@ WANTED: list[tuple[Layout, Any, tuple[int, int], tuple[int, ...]]] = [
     (BLOCKS, loaded, (0, 0), (1, 128, 96)),  # one partition
     (PAIR_COLUMNS, loaded, (0, 0), (96, 240, 128)),  # parts of groups
     (PAIR_COLUMNS, loaded, (0, 0), (80, 256, 128)),
+    (PAIR_COLUMNS, odd_offset, (0, 0), (96, 256, 160)),
     (PAIR_PANELS, moving_computed, (0, 0), (96, 64, 130)),
     (PAIR_PANELS, moving_computed, (0, 0), (80, 64, 128)),
 ]

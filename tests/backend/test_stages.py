@@ -231,6 +231,17 @@ def changed_between(left, right):
     return *results, memory
 
 
+def changed_tile(left, right):
+    """Of two tiles with one window one changes before its product."""
+    b, results = nl.load(right), []
+    for scale in (1.0, 2.0):
+        a = nl.load(left[:, 0:32])
+        if scale != 1.0:
+            nisa.memset(a[:, 0:16], scale)
+        results.append(stored(product(a, b)))
+    return tuple(results)
+
+
 def blocks(left, right, change=""):
     """All blocks of 64 rows of an operand side by side in one tile."""
     count, rows, columns = left.shape[0] // 64, left.shape[1], right.shape[1]
@@ -272,6 +283,7 @@ SHARED = [
     (tiled, copies(2 * 8 - 2 * 2 - 2 * 2)),
     (window_of_a_tile, ""),
     (changed_between, ""),
+    (changed_tile, ""),
     (blocks, copies(4)),
     *((blocks_that(change), copies(2)) for change in ("computed", "overwritten", "late", "across")),
 ]
@@ -282,7 +294,7 @@ SHARED = [
 @pytest.mark.parametrize("dtype", [np.float32, BF16, np.float16])
 def test_loads(case: tuple[Any, str], dtype: Any, shared: pytest.MonkeyPatch) -> None:
     kernel, expected = case
-    rows = 64 if kernel in (window_of_a_tile, changed_between) else 128
+    rows = 64 if kernel in (window_of_a_tile, changed_between, changed_tile) else 128
     arrays = [numbers(rows, 64 if rows == 64 else 128).astype(dtype), numbers(rows, 256).astype(dtype)]
     check(kernel, "share_loads", expected, arrays, shared)
 
