@@ -7,7 +7,7 @@ JOBS   ?= auto
 K      ?= examples/rms_normalise.py
 ARGS   ?= --arg 128x512:float32
 QUICK  := tests/test_layers.py tests/test_prose.py tests/test_target.py tests/ir tests/analysis tests/cost tests/passes \
-          tests/backend/test_kernel_ir.py tests/backend/test_storage.py tests/backend/test_frame.py
+          tests/backend/test_kernel_ir_rules.py tests/backend/test_storage.py tests/backend/test_frame.py
 NATIVE := tests/backend tests/numerics tests/transforms tests/kernels
 
 BIN    := $(VENV)/bin

@@ -1,9 +1,11 @@
-"""Matrix products of narrow operands: the bits of the float32 product, whatever way they are computed."""
+"""Products in each matrix unit: the bits of the float32 product, and what their results become on the way out.
+
+Shapes at the edges of panels, groups and register tiles; numbers that a unit would take for zero, NaN of any payload.
+"""
 
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakValueDictionary
 
 import ml_dtypes
 import numpy as np
@@ -12,90 +14,32 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.kernel_ir import nodes
-from nki.backend.cpu.runtime import routines
-from nki.ir.instruction import Inst
-from nki.numerics.matmul import arrays, host
-from nki.numerics.matmul.units import BF16_PAIRS
+from nki.numerics.matmul.arrays import matmul
 from nki.transforms import copy_elimination
+from tests.support.kernel_parts import product, returned, stored
+from tests.support.matrix_units import unit
+from tests.support.native_programs import lowered, same_bits
+from tests.support.shared_launches import launched, shared
 
+__all__ = ["shared", "unit"]
+BF16 = ml_dtypes.bfloat16
 DTYPES = {
-    "float32": (np.float32, nl.float32),
-    "bfloat16": (ml_dtypes.bfloat16, nl.bfloat16),
-    "float16": (np.float16, nl.float16),
-    "float8_e4m3": (ml_dtypes.float8_e4m3, nl.float8_e4m3),
-    "float8_e5m2": (ml_dtypes.float8_e5m2, nl.float8_e5m2),
+    "float32": np.float32,
+    "bfloat16": BF16,
+    "float16": np.float16,
+    "float8_e4m3": ml_dtypes.float8_e4m3,
+    "float8_e5m2": ml_dtypes.float8_e5m2,
 }
 PAIRS = [
-    ("bfloat16", "bfloat16"),
-    ("bfloat16", "float8_e5m2"),
-    ("float8_e4m3", "bfloat16"),
-    ("float8_e4m3", "float8_e5m2"),
-    ("float16", "bfloat16"),
-    ("float16", "float16"),
-]
+    ("float32", "float32"), ("bfloat16", "bfloat16"), ("bfloat16", "float8_e5m2"), ("float8_e4m3", "bfloat16"),
+    ("float8_e4m3", "float8_e5m2"), ("float16", "bfloat16"), ("float16", "float16"),
+]  # fmt: skip
 SHAPES = [
-    (128, 128, 512),
-    (128, 33, 96),
-    (127, 20, 65),
-    (1, 5, 3),
-    (64, 1, 200),
-    (30, 128, 1),
-    (33, 16, 63),
-    (64, 96, 70),
-]
-FEW_ROWS = [
-    (128, 128, 1),
-    (100, 77, 1),
-    (3, 33, 1),
-    (128, 1, 512),
-    (128, 1, 300),
-    (100, 2, 96),
-    (128, 5, 145),
-    (64, 8, 64),
-    (3, 9, 111),
-    (128, 16, 511),
-]
-
-
-def multiply(stationary, moving):
-    """[K, M] and [K, N] -> the product, and the product added to itself."""
-    (depth, rows), columns = stationary.shape, moving.shape[1]
-    left = nl.ndarray((depth, rows), dtype=stationary.dtype, buffer=nl.sbuf)
-    right = nl.ndarray((depth, columns), dtype=moving.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=left, src=stationary)
-    nisa.dma_copy(dst=right, src=moving)
-    results = []
-    for count in (1, 2):
-        total = nl.ndarray((rows, columns), dtype=nl.float32, buffer=nl.psum)
-        for number in range(count):
-            nisa.nc_matmul(dst=total, stationary=left, moving=right, accumulate=number > 0)
-        result = nl.ndarray((rows, columns), dtype=nl.float32, buffer=nl.shared_hbm)
-        copy = nl.ndarray((rows, columns), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=copy, src=total)
-        nisa.dma_copy(dst=result, src=copy)
-        results.append(result)
-    return tuple(results)
-
-
-product = nki.jit(multiply)
-
-
-@nki.jit
-def halves(stationary, moving):
-    """Two products with the first half of the columns of ``moving``."""
-    left = nl.ndarray(stationary.shape, dtype=stationary.dtype, buffer=nl.sbuf)
-    right = nl.ndarray((moving.shape[0], moving.shape[1] // 2), dtype=moving.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=left, src=stationary)
-    nisa.dma_copy(dst=right, src=moving[:, 0 : moving.shape[1] // 2])
-    result = nl.ndarray((2, left.shape[1], right.shape[1]), dtype=nl.float32, buffer=nl.shared_hbm)
-    for number in range(2):
-        total = nl.ndarray(result.shape[1:], dtype=nl.float32, buffer=nl.psum)
-        nisa.nc_matmul(dst=total, stationary=left, moving=right)
-        copy = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=copy, src=total)
-        nisa.dma_copy(dst=result[number], src=copy)
-    return result
+    (128, 128, 512), (128, 33, 96), (1, 5, 3), (30, 128, 1), (33, 17, 63), (64, 96, 70),
+    (128, 1, 512), (100, 2, 96), (128, 5, 145), (3, 9, 111), (128, 16, 511), (100, 77, 1),
+]  # fmt: skip
+"""Depth, rows and columns; last, such as have few rows, or one column."""
+KINDS = ("mixed", "small", "subnormal", "one small column", "special")
 
 
 def contents(kind: str, dtype: str, shape: tuple[int, int], seed: int) -> np.ndarray:
@@ -116,72 +60,199 @@ def contents(kind: str, dtype: str, shape: tuple[int, int], seed: int) -> np.nda
         case "special":
             x[rng.random(shape) < 0.01] = np.inf
             x[rng.random(shape) < 0.01] = -np.inf
-            x[rng.random(shape) < 0.005] = np.nan
             x[rng.random(shape) < 0.1] = -0.0
             x = x * 2.0**60
-    with np.errstate(over="ignore", invalid="ignore"):
-        return x.astype(np.float32).astype(DTYPES[dtype][0])
+    with np.errstate(all="ignore"):
+        result = x.astype(np.float32)
+        if kind == "special":  # NaN of any sign and payload, quiet and signalling
+            nan = 0x7F810000 | rng.integers(0, 1 << 23, shape, np.uint32) | (rng.integers(0, 2, shape, np.uint32) << 31)
+            words = np.where(rng.random(shape) < 0.005, nan, result.view(np.uint32))
+            if DTYPES[dtype] is BF16:
+                return (words >> 16).astype(np.uint16).view(BF16)
+            result = words.view(np.float32)
+        return result.astype(DTYPES[dtype])
 
 
-def check(dtypes: tuple[str, str], shape: tuple[int, int, int], kind: str, product: Any = product) -> None:
-    depth, rows, columns = shape
-    left, right = contents(kind, dtypes[0], (depth, rows), 1), contents(kind, dtypes[1], (depth, columns), 2)
-    with np.errstate(invalid="ignore"):
-        want = np.empty((rows, columns), np.float32)
-        by_groups = not {"float16", "float32"} & set(dtypes)
-        arrays.matmul(left.astype(np.float32), right.astype(np.float32), want, False, by_groups)
-        wants = (want, np.where(np.isnan(want), want, want + want))
-    for got, expected in zip(product(left, right), wants, strict=True):
-        assert got.tobytes() == expected.tobytes()
+def multiply(stationary, moving):
+    """The product, and the product added to itself."""
+    left, right, results = nl.load(stationary), nl.load(moving), []
+    for count in (1, 2):
+        total = nl.ndarray((left.shape[1], right.shape[1]), dtype=nl.float32, buffer=nl.psum)
+        for number in range(count):
+            nisa.nc_matmul(total, left, right, accumulate=number > 0)
+        results.append(stored(total))
+    return tuple(results)
 
 
-@pytest.mark.parametrize("kind", ["mixed", "small", "subnormal", "one small column", "special"])
 @pytest.mark.parametrize("dtypes", PAIRS, ids="-".join)
-def test_narrow_operands(dtypes: tuple[str, str], kind: str) -> None:
-    for shape in SHAPES:
-        check(dtypes, shape, kind)
+def test_bits_are_those_of_float32(dtypes: tuple[str, str], unit: str, shared: pytest.MonkeyPatch) -> None:
+    kernel = nki.jit(multiply)
+    for number, (depth, rows, columns) in enumerate(SHAPES):
+        for kind in KINDS:
+            arrays = [contents(kind, dtypes[0], (depth, rows), 1), contents(kind, dtypes[1], (depth, columns), 2)]
+            want, by_groups = np.empty((rows, columns), np.float32), not {"float16", "float32"} & set(dtypes)
+            with np.errstate(all="ignore"):
+                matmul(*(array.astype(np.float32) for array in arrays), want, False, by_groups)
+                wants = [want, np.where(np.isnan(want), want, want + want)]
+            assert [each.tobytes() for each in kernel(*arrays)] == [each.tobytes() for each in wants], (kind, rows)
+        if number % 4 == 1:
+            for outputs in launched(kernel.compile(*arrays).kernel, arrays, shared, (2, 3)):
+                assert outputs == [each.tobytes() for each in wants]
 
 
-@pytest.mark.parametrize("missing", [["amx"], ["amx", "pair"]], ids="-".join)
-@pytest.mark.parametrize("dtypes", PAIRS, ids="-".join)
-def test_without_the_instructions(dtypes: tuple[str, str], missing: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processors without AMX, or with another order of its additions, multiply pairs; else they convert to float32."""
-    pays = "pair" not in missing and host.keeps_contract(BF16_PAIRS)  # on any processor that has them
-    monkeypatch.setattr(host, "keeps_contract", lambda unit: pays and unit is BF16_PAIRS)
-    monkeypatch.setattr(host, "pays", lambda _: True)
-    monkeypatch.setattr(routines, "_routines", WeakValueDictionary())
-    host.bf16_unit.cache_clear()
-    try:
-        assert (host.bf16_unit() is not None) == pays
-        anew = nki.jit(multiply)
-        for shape in ((128, 128, 64), (127, 20, 65), (1, 5, 3)):
-            check(dtypes, shape, "mixed", anew)
-    finally:
-        monkeypatch.undo()
-        host.bf16_unit.cache_clear()
-
-
-@pytest.mark.parametrize("dtypes", [*PAIRS, ("float32", "float32")], ids="-".join)
-@pytest.mark.parametrize("shape", FEW_ROWS, ids=str)
-def test_few_rows(dtypes: tuple[str, str], shape: tuple[int, int, int]) -> None:
-    for kind in ("mixed", "small", "special"):
-        check(dtypes, shape, kind)
+def test_small_numbers_reach_the_result(unit: str) -> None:
+    """A subnormal sum is there, and not 0."""
+    del unit
+    left, right = (np.full((2, 8), number, BF16) for number in (2.0**-70, 2.0**-60))
+    assert (nki.jit(multiply)(left, right)[0] == np.float32(2.0**-129)).all()
 
 
 def test_few_rows_read_the_moving_operand_where_it_lies() -> None:
     """Its load is eliminated, whatever the step from row to row is; with more rows a tile of two products is loaded."""
-    for rows, loads in ((16, 0), (17, 1)):
-        operands = np.zeros((128, rows), np.float32), np.zeros((128, 512), np.float32)
-        body = halves.compile(*operands).linked.cores[0].body
-        assert sum(inst.mnemonic == "dma_copy" for inst in body if isinstance(inst, Inst)) == loads
+
+    def twice(stationary, moving):
+        left, right = nl.load(stationary), nl.load(moving[:, 0 : moving.shape[1] // 2])
+        return stored(product(left, right)), stored(product(left, right))
+
+    few = copy_elimination.FEW_ROWS
+    for rows, loads in ((few, 0), (few + 1, 1)):
+        insts = lowered(twice, np.zeros((128, rows), np.float32), np.zeros((128, 512), np.float32))
+        assert sum(inst.mnemonic == "dma_copy" for inst in insts) == loads
 
 
-def test_products_that_read_in_place_are_those_that_are_made_for_it() -> None:
-    """Neither layer may import the other, so each has the limit."""
-    assert copy_elimination.FEW_ROWS == nodes.FEW_ROWS
+# Epilogues: what takes a product from the cache
 
 
-def test_small_numbers_reach_the_result() -> None:
-    """The float32 way is taken where it must be: a subnormal sum is there, and not 0."""
-    left, right = (np.full((2, 8), number, ml_dtypes.bfloat16) for number in (2.0**-70, 2.0**-60))
-    assert (product(left, right)[0] == np.float32(2.0**-129)).all()
+def scaled(left, right):
+    """Twice."""
+    a, b, results = nl.load(left), nl.load(right), []
+    for scale in (0.125, -3.0):
+        total = product(a, b)
+        result = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_scalar(result, total, nl.multiply, scale)
+        results.append(returned(result))
+    return tuple(results)
+
+
+def with_bias(left, right):
+    """A function of the product and of a number for each row, rounded, in a part of a tile."""
+    a, b, rows, columns = nl.load(left), nl.load(right), left.shape[1], right.shape[1]
+    bias, wide = nl.ndarray((rows, 1), dtype=nl.float32), nl.ndarray((rows, 2 * columns), dtype=nl.bfloat16)
+    nisa.iota(bias, [[0, 1]], offset=-9, channel_multiplier=1)
+    nisa.memset(wide, 0.0)
+    nisa.activation(wide[:, 3 : 3 + columns], nl.exp, product(a, b), bias=bias, scale=0.25)
+    return returned(wide)
+
+
+def added(left, right):
+    """Another tile is the first operand."""
+    a, b = nl.load(left), nl.load(right)
+    rest, result = (nl.ndarray((left.shape[1], right.shape[1]), dtype=nl.float32, buffer=nl.sbuf) for _ in range(2))
+    nisa.memset(rest, 0.75)
+    nisa.tensor_tensor(rest[:, 1:], rest[:, 1:], rest[:, :-1], nl.add)
+    nisa.tensor_tensor(result, rest, product(a, b), nl.subtract)
+    return returned(result)
+
+
+def moved(left, right):
+    """NaN stay what the product gives."""
+    return stored(product(nl.load(left), nl.load(right)))
+
+
+def accumulated(left, right):
+    """The second product adds to the first one."""
+    a, b, results = nl.load(left), nl.load(right), []
+    for scale in (None, -2.0):
+        total = product(a, b)
+        nisa.nc_matmul(total, a, b)
+        result = nl.ndarray(total.shape, dtype=nl.bfloat16 if scale is None else nl.float32, buffer=nl.sbuf)
+        if scale is None:
+            nisa.tensor_copy(result, total)
+        else:
+            nisa.tensor_scalar(result, total, nl.multiply, scale)
+        results.append(returned(result))
+    return tuple(results)
+
+
+def column_by_column(left, right):
+    """Sums fill a part of a bank each; the results are dense, one or two columns wide."""
+    a, b, results = nl.load(left), nl.load(right), []
+    for adds in (False, True):
+        bank = nl.ndarray((left.shape[1], 512), dtype=nl.float32, buffer=nl.psum)
+        total = bank[:, 0 : right.shape[1]]
+        nisa.nc_matmul(total, a, b)
+        if adds:
+            nisa.nc_matmul(total, a, b)
+        result = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_scalar(result, total, nl.multiply, 2.0)
+        results.append(returned(result))
+    return tuple(results)
+
+
+def read_twice(left, right):
+    total, results = product(nl.load(left), nl.load(right)), []
+    for scale in (2.0, 3.0):
+        result = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_scalar(result, total, nl.multiply, scale)
+        results.append(returned(result))
+    return tuple(results)
+
+
+def long_function(left, right):
+    """Is quicker on whole rows."""
+    total = product(nl.load(left), nl.load(right))
+    result = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.activation(result, nl.silu, total)
+    return returned(result)
+
+
+def kept(left, right):
+    """Another instruction reads the sum after the epilogue."""
+    a, b = nl.load(left), nl.load(right)
+    total = product(a, b)
+    nisa.nc_matmul(total, a, b)
+    result = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_scalar(result, total, nl.multiply, 2.0)
+    return returned(result), stored(total)
+
+
+def over_its_operand(left, right):
+    """The epilogue writes the moving operand."""
+    b = nl.load(right)
+    total = product(nl.load(left), b)
+    nisa.tensor_scalar(b[0 : left.shape[1]], total, nl.multiply, 2.0)
+    return returned(b)
+
+
+def over_itself(left, right):
+    total = product(nl.load(left), nl.load(right))
+    nisa.tensor_scalar(total, total, nl.multiply, 2.0)
+    return stored(total)
+
+
+WIDE = [(128, 128, 512), (128, 64, 128), (100, 77, 130), (48, 128, 33), (17, 32, 40), (64, 96, 257)]
+NARROW = [(rows, 128, columns) for rows in (128, 33) for columns in (1, 2, 31, 33)]
+OTHERS = [(64, 96, 128)]
+EPILOGUES = [
+    *(
+        (kernel, shape, count)
+        for kernel, count in ((scaled, 2), (with_bias, 1), (added, 1), (moved, 1))
+        for shape in WIDE
+    ),
+    *((accumulated, shape, 2) for shape in WIDE),
+    *((column_by_column, shape, 2) for shape in NARROW),
+    *((kernel, (64, 96, 128), 0) for kernel in (read_twice, long_function, kept, over_its_operand, over_itself)),
+    (scaled, (16, 128, 128), 0),  # few rows
+    (scaled, (128, 128, 1), 0),  # one column
+]
+"""Kernels, rows, depth and columns, and the epilogues that products of words have."""
+
+
+@pytest.mark.parametrize("case", EPILOGUES, ids=lambda case: f"{case[0].__name__}-{case[1]}")
+@pytest.mark.parametrize("kind", ["mixed", "small", "special"])
+def test_epilogues(case: Any, kind: str, unit: str, shared: pytest.MonkeyPatch) -> None:
+    kernel, (rows, depth, columns), count = case
+    arrays = [contents(kind, "bfloat16", (depth, rows), 1), contents(kind, "bfloat16", (depth, columns), 2)]
+    before, after = (len(lowered(kernel, *arrays, stop=stage)) for stage in ("gather_scatter", "epilogue"))
+    assert before - after == (0 if unit == "float32" else count)
+    same_bits(kernel, *arrays, shared=shared)

@@ -10,11 +10,13 @@ from nki.backend.numpy import executor
 from nki.compilation.executable import Executable
 from nki.ir.text import artifact, parser, printer
 from nki.target import ENVIRONMENT
+from tests.support.shared_launches import launched, shared
 
 from . import indirect, language, linear, matmuls, microscaling, rows, scalars, shapes, tiles, types, vector
 from .case import CASES
 
 MODULES = (indirect, language, linear, matmuls, microscaling, rows, scalars, shapes, tiles, types, vector)
+__all__ = ["shared"]
 RUNS = [(name, target) for name, case in CASES.items() for target in case.targets]
 
 
@@ -42,6 +44,18 @@ def test_native_code_the_simulator_and_numpy_agree(name, target, monkeypatch):
         assert got.shape == want.shape
         error = np.abs(got.astype(np.float64) - want).max()
         assert error <= case.bound * np.abs(want).max(), f"{error / np.abs(want).max():.3e} relative"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_threads_give_the_bits_of_the_simulator(name, shared):
+    case = CASES[name]
+    shared.setenv(ENVIRONMENT, case.targets[-1])
+    arguments = case.arguments()
+    program = case.kernel.compile(*arguments).kernel
+    arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
+    expected = [np.ascontiguousarray(output).tobytes() for output in executor.run(program, arrays)]
+    for outputs in launched(program, arrays, shared):
+        assert outputs == expected
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -16,15 +16,14 @@ from llvmlite import ir
 from nki.base import dtype as dt
 from nki.numerics.jit import engine
 from nki.numerics.matmul import host
-from nki.numerics.matmul.amx import AS_SUMMED
 from nki.numerics.matmul.contract import PANEL, adds_by_groups
 from nki.numerics.matmul.float32 import add_matmul, columns_of_block
-from nki.numerics.matmul.host import configured, keeps_contract
-from nki.numerics.matmul.units import BF16_PAIRS, UNITS, MatrixUnit
+from nki.numerics.matmul.host import keeps_contract
+from nki.numerics.matmul.units import AMX, BF16_PAIRS
+from tests.conftest import PAYS
+from tests.support.matrix_units import UNITS, require
 
 LANES = (4, 8, 16)
-PAIRED = [unit for unit in UNITS if unit.takes_pairs]
-NAMES = [unit.name for unit in PAIRED]
 SENTINEL = np.float32(-12345.5)
 
 
@@ -44,10 +43,11 @@ def run(
     accumulate: bool = False,
     by_groups: bool = False,
     in_blocks: bool = False,
+    in_panels: bool = False,
 ) -> np.ndarray:
     """Multiply into a copy of ``out``; the operands may be left parts of wider matrices.
 
-    ``in_blocks``: the product gets the stationary one in blocks.
+    ``in_blocks``, ``in_panels``: the product gets the stationary one in blocks, the moving one in panels.
     """
     (depth, rows), columns = stationary.shape, moving.shape[1]
     out = out.copy()
@@ -58,9 +58,10 @@ def run(
     if in_blocks:
         left = blocks_of(stationary, block)
         steps = block, left.strides[0] // 4
+    right, apart = (panels_of(moving), (PANEL, depth * PANEL)) if in_panels else (moving, (strides[2], PANEL))
     compiled(lanes, by_groups)(
-        out.ctypes.data, strides[0], left.ctypes.data, *steps, moving.ctypes.data, strides[2],
-        PANEL, rows, columns, depth, int(accumulate),
+        out.ctypes.data, strides[0], left.ctypes.data, *steps, right.ctypes.data, *apart,
+        rows, columns, depth, int(accumulate),
     )  # fmt: skip
     return out
 
@@ -185,14 +186,7 @@ def test_every_small_edge(lanes: int) -> None:
     [
         *("128x512x128", "130x40x256", "130x40x257", "9x70x600", "300x3x100", "1x1000x300"),
         *("125x145x127", "14x128x5", "13x161x1", "128x128x129", "129x128x128"),  # at the bounds of packing
-        *(
-            "47x64x128",
-            "48x64x128",
-            "32x72x77",
-            "31x72x77",
-            "24x40x9",
-            "23x40x9",
-        ),  # who copies a panel
+        *("47x64x128", "48x64x128", "32x72x77", "31x72x77", "24x40x9", "23x40x9"),  # who copies a panel
     ],
 )
 @pytest.mark.parametrize("accumulate", [False, True])
@@ -205,15 +199,25 @@ def test_bits_of_large_products(lanes: int, size: str, accumulate: bool) -> None
 
 
 @pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("size", ["128x512x128", "97x40x33", "23x64x200", "128x33x128", "3x70x5", "64x5x16"])
+@pytest.mark.parametrize(
+    "size",
+    [
+        *("128x512x128", "97x40x33", "23x64x200", "128x33x128", "3x70x5", "64x5x16", "1x64x7", "20x512x128"),
+        *("128x40x300", "48x96x7", "25x64x130", "12x32x3", "36x40x1", "13x65x300"),
+    ],
+)
+@pytest.mark.parametrize(("in_blocks", "in_panels"), [(True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("by_groups", [False, True])
-def test_blocks_of_columns_change_no_bit(lanes: int, size: str, by_groups: bool) -> None:
+def test_layouts_change_no_bit(lanes: int, size: str, in_blocks: bool, in_panels: bool, by_groups: bool) -> None:
+    """Operands without gaps, of depths that are no multiple of the unrolled steps, too."""
     rows, columns, depth = map(int, size.split("x"))
     left, right = draw(depth, rows, columns)
-    old = np.random.default_rng(1).normal(size=(rows, columns)).astype(np.float32)
+    right[depth - 1, 0] = np.nan
+    old = np.random.default_rng(1).normal(size=(rows, columns + 3)).astype(np.float32)[:, :columns]
     for accumulate in (False, True):
         expected = run(lanes, left, right, old, accumulate, by_groups)
-        assert same_bits(run(lanes, left, right, old, accumulate, by_groups, in_blocks=True), expected)
+        got = run(lanes, left, right, old, accumulate, by_groups, in_blocks, in_panels)
+        assert same_bits(got, expected)
 
 
 @pytest.mark.parametrize("lanes", LANES)
@@ -256,45 +260,6 @@ def test_signed_zeros_and_subnormals(lanes: int) -> None:
 
 
 @pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("size", ["1x64x7", "3x96x128", "20x512x128", "128x40x300", "40x5x9"])
-@pytest.mark.parametrize("accumulate", [False, True])
-def test_moving_operand_in_panels(lanes: int, size: str, accumulate: bool) -> None:
-    rows, columns, depth = map(int, size.split("x"))
-    left, right = draw(depth, rows, columns)
-    panels = panels_of(right)
-    out = np.random.default_rng(1).normal(size=(rows, columns)).astype(np.float32)
-    product = sequential(left, right)
-    want = out + product if accumulate else product
-    compiled(lanes)(
-        out.ctypes.data, columns, left.ctypes.data, rows, columns_of_block(lanes),
-        panels.ctypes.data, PANEL, depth * PANEL, rows, columns, depth, int(accumulate),
-    )  # fmt: skip
-    assert same_bits(out, want)
-
-
-@pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("size", ["128x512x128", "48x96x7", "25x64x130", "12x32x3", "36x40x1", "13x65x300"])
-@pytest.mark.parametrize("accumulate", [False, True])
-def test_blocks_and_panels(lanes: int, size: str, accumulate: bool) -> None:
-    """Both operands without gaps, of depths that are no multiple of the unrolled steps, too."""
-    rows, columns, depth = map(int, size.split("x"))
-    left, right = draw(depth, rows, columns)
-    right[depth - 1, 0] = np.nan
-    block = columns_of_block(lanes)
-    blocks, panels = blocks_of(left, block), panels_of(right)
-    out = np.random.default_rng(1).normal(size=(rows, columns + 3)).astype(np.float32)
-    product = sequential(left, right)
-    want = out.copy()
-    want[:, :columns] = out[:, :columns] + product if accumulate else product
-    want[np.isnan(want)] = np.nan  # the canonical one
-    compiled(lanes)(
-        out.ctypes.data, columns + 3, blocks.ctypes.data, block, blocks.strides[0] // 4,
-        panels.ctypes.data, PANEL, depth * PANEL, rows, columns, depth, int(accumulate),
-    )  # fmt: skip
-    assert same_bits(out, want)
-
-
-@pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize(
     "size", ["1x64x7", "3x96x16", "20x512x128", "128x40x300", "40x5x9", "13x33x17", "26x64x32", "48x96x80"]
 )
@@ -323,78 +288,25 @@ def test_dtypes_that_are_multiplied_by_groups() -> None:
             assert adds_by_groups(one, two) == adds_by_groups(two, one) == ({one, two} <= narrow)
 
 
-def bfloat16_operands(depth: int, rows: int, columns: int) -> list[np.ndarray]:
-    """float32 numbers that bfloat16 holds, of which none has digits below 2**-126."""
-    rng = np.random.default_rng(depth)
-    operands: list[np.ndarray] = []
-    for count in (rows, columns):
-        bits = rng.integers(0x3C00, 0x4300, (depth, count), np.uint32) | rng.integers(0, 2, (depth, count)) << 15
-        bits[rng.random(bits.shape) < 0.3] = 0xBF80  # equal numbers cancel
-        operands.append((bits.astype(np.uint32) << 16).view(np.float32))
-    return operands
-
-
-def words_product(address: int, operands: list[np.ndarray], out: np.ndarray, depth: int, accumulate: int = 1) -> None:
-    """Call a product of words, by default adding to ``out``; ``operands`` are words as it reads them."""
-    (rows, columns), (left, right) = out.shape, operands
-    p, i = ctypes.c_void_p, ctypes.c_int64
-    ctypes.CFUNCTYPE(None, p, i, p, i, p, i, i, i, i, i)(address)(
-        out.ctypes.data, columns, left.ctypes.data, left.shape[1], right.ctypes.data, right.shape[1],
-        rows, columns, depth, accumulate,
-    )  # fmt: skip
-
-
-@pytest.mark.skipif(not keeps_contract(BF16_PAIRS), reason="the processor has no such product with the contract")
 @pytest.mark.parametrize(("pairs", "floats"), [(1, 2), (2, 1)])
 def test_pairs_are_used_where_they_are_faster(pairs: int, floats: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    require("pairs")
     trials = host.TRIALS
     times = iter([*(0, pairs) * trials, *(0, floats) * trials])
     monkeypatch.setattr(host, "perf_counter_ns", lambda: next(times))
-    assert host.pays.__wrapped__(BF16_PAIRS) is (pairs < floats)
-
-
-@pytest.mark.parametrize("size", ["128x32x4", "1x32x1", "16x5x2", "17x16x3", "48x31x1", "100x32x4"])
-@pytest.mark.parametrize("unit", PAIRED, ids=NAMES)
-def test_pairs_of_bfloat16(unit: MatrixUnit, size: str) -> None:
-    """Rows of the stationary operand and columns of the moving one beyond those of the result change nothing."""
-    if not keeps_contract(unit):
-        pytest.skip("the processor has no such product that keeps the contract")
-    rows, columns, groups = map(int, size.split("x"))
-    operands = bfloat16_operands(32 * groups, rows, columns)
-    out = np.random.default_rng(groups).normal(size=(rows, columns)).astype(np.float32)
-    want = out + in_groups(*operands)
-    left, right = (
-        np.full((16 * groups, count), 0x7FC07FC0, np.uint32) for count in (-(-rows // 16) * 16, PANEL)
-    )  # NaN
-    for target, operand in zip((left, right), operands, strict=True):
-        halves = operand.view(np.uint32).reshape(-1, 2, 1 << unit.half, operand.shape[1])
-        target[:, : operand.shape[1]] = (halves[:, 0] | halves[:, 1] >> 16).reshape(16 * groups, -1)
-    with configured(unit):
-        words_product(unit.address(), [np.ascontiguousarray(left.T), right], out, unit.depth(32 * groups))
-        plain = np.full((-(-rows // 16) * 16 + 1, PANEL), -7.0, np.float32)
-        words_product(
-            unit.address(),
-            [np.ascontiguousarray(left.T), right],
-            plain[:rows],
-            unit.depth(32 * groups),
-            AS_SUMMED,
-        )
-    assert same_bits(out, want)
-    assert same_bits(plain[:rows, :columns], in_groups(*operands))
-    assert (plain[-1] == -7.0).all()
+    assert PAYS(BF16_PAIRS) is (pairs < floats)
 
 
 def test_processors_that_multiply_words_keep_the_contract() -> None:
     """All that are known: else a wrong product would not be seen, since it is not used."""
-    assert [keeps_contract(unit) for unit in PAIRED] == [engine().has_tiles, engine().has_bfloat16]
+    assert [keeps_contract(unit) for unit in (AMX, BF16_PAIRS)] == [engine().has_tiles, engine().has_bfloat16]
 
 
-@pytest.mark.parametrize("unit", PAIRED, ids=NAMES)
-def test_units_with_another_order_are_not_used(unit: MatrixUnit, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["tiles", "pairs"])
+def test_units_with_another_order_are_not_used(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The probe compares with the contract: against sums of one chain it fails."""
-    if not keeps_contract(unit):
-        pytest.skip("the processor has no such product that keeps the contract")
-    by_groups = host.matmul
+    require(kind)
+    unit, by_groups = UNITS[kind], host.matmul
     monkeypatch.setattr(host, "matmul", lambda *args, **_: by_groups(*args))
     assert not keeps_contract.__wrapped__(unit)
     monkeypatch.undo()

@@ -8,8 +8,39 @@ import nki.language as nl
 
 def stored(total):
     """The output that holds a tile of PSUM, in float32."""
-    out = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     tile = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_copy(tile, total)
+    return returned(tile)
+
+
+def returned(tile):
+    """The output that holds a tile."""
+    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
     nisa.dma_copy(out, tile)
     return out
+
+
+def like(tile, dtype=None):
+    """A tile of the same shape."""
+    return nl.ndarray(tile.shape, dtype=tile.dtype if dtype is None else dtype, buffer=nl.sbuf)
+
+
+def column(tile):
+    """A float32 for each partition."""
+    return nl.ndarray((tile.shape[0], 1), dtype=nl.float32, buffer=nl.sbuf)
+
+
+def product(stationary, moving):
+    """The product of [K, M] and [K, N] in PSUM."""
+    total = nl.ndarray((stationary.shape[1], moving.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(total, stationary, moving)
+    return total
+
+
+def transposed(tile):
+    """The transposed tile, by way of PSUM."""
+    spread = nl.ndarray((tile.shape[1], tile.shape[0]), dtype=tile.dtype, buffer=nl.psum)
+    nisa.nc_transpose(spread, tile)
+    result = nl.ndarray(spread.shape, dtype=tile.dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(result, spread)
+    return result

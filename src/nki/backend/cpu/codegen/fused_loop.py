@@ -232,7 +232,9 @@ class _InnerLoop(InnerLoop):
         if known is None:
             known = super()._load(expr, index, width)
             self.registers[memref] = known
-        return known
+        # Where lanes follow short rows, what all elements of a row share is no invariant.
+        is_operand = id(expr) in self.fused.operands and expr.dtype is dt.float32
+        return canonical_nan(self.b, known) if is_operand and self.loop.steps[self.stream_of[id(expr)]] else known
 
 
 class _Summed:

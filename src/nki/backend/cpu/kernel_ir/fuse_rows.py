@@ -54,7 +54,7 @@ def _loop(statements: Sequence[LoopStatement], at: int) -> Fused | None:
             sums.append(statement)
         else:
             break
-    if not sums or not all(map(_computes_rows, assigns)):
+    if not sums or not all(map(_computes_rows, assigns)) or not _in_order(assigns):
         return None
     others = [*statements[:at], *statements[at + len(assigns) + len(sums) :]]
     loop = Fused(tuple(assigns), tuple(sums))
@@ -70,6 +70,13 @@ def _follows(statement: Assign, before: Sequence[Assign]) -> bool:
     value, first = statement.value, before[0].target
     is_conversion = value.kind == "cast" and value.args[0].memref in {assign.target for assign in before}
     return is_conversion and (statement.target.rows, statement.target.columns) == (first.rows, first.columns)
+
+
+def _in_order(assigns: Sequence[Assign]) -> bool:
+    """True if what is read of memory that is written is read where it is written, as it is."""
+    targets = {assign.target.base: assign.target for assign in assigns}
+    reads = [load.memref for assign in assigns for load in loads(assign.value) if load.memref is not None]
+    return all(memref == targets.get(memref.base, memref) for memref in (*reads, *(a.target for a in assigns)))
 
 
 def is_row_sum(total: Reduce) -> bool:

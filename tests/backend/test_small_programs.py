@@ -1,0 +1,151 @@
+"""Small random programs: every executor, number of threads, stage and rule gives the same bits.
+
+The verifier of the kernel IR and the check of each stage run along. The shares say that the property tests something:
+so many of the examples change where a stage or a rule is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nki import target as targets
+from nki.backend.cpu.kernel_ir import lower as kernel_ir
+from nki.backend.cpu.runtime import launch
+from nki.backend.cpu.runtime.link import loop_listing
+from nki.backend.numpy import executor
+from nki.compilation import executable
+from nki.compilation.pipeline import run_stages
+from nki.ir.program import Program
+from tests.support import small_programs
+from tests.support.compiled_anew import anew
+from tests.support.instruction_bench import EXAMPLES, SEED
+from tests.support.shared_launches import at_once, launched, shared
+
+__all__ = ["shared"]
+NEEDED = {"lower_sendrecv", "gather_scatter"}
+"""Stages without which native code cannot run what they lower."""
+pytestmark = pytest.mark.filterwarnings("ignore:nl.divide", "ignore::nki.base.warning.NkiPortabilityWarning")
+
+
+def changing_stages(program: Program) -> list[str]:
+    """The names of the stages that change ``program``."""
+    bodies, names = [[statement for core in program.cores for statement in core.body]], list[str]()
+
+    def observe(name: str, after: Program) -> None:
+        bodies.append([statement for core in after.cores for statement in core.body])
+        if list(map(id, bodies[-1])) != list(map(id, bodies[-2])):
+            names.append(name)
+
+    run_stages(program, targets.find(program.target), executable.NATIVE_STAGES, observe=observe)
+    return names
+
+
+def changing_rules(program: Program, patch: pytest.MonkeyPatch) -> list[Any]:
+    """The rules without which the kernel IR of ``program`` is another one."""
+    with_all = loop_listing(executable.lower(program))
+    found: list[Any] = []
+    for rule in kernel_ir.RULES:
+        with patch.context() as inner:
+            anew(inner)
+            inner.setattr(kernel_ir, "RULES", tuple(each for each in kernel_ir.RULES if each is not rule))
+            if loop_listing(executable.lower(program)) != with_all:
+                found.append(rule)
+    return found
+
+
+class Runs:
+    """The runs of one example."""
+
+    def __init__(self, kind: str, number: int, patch: pytest.MonkeyPatch) -> None:
+        self.example, self.patch = small_programs.example(kind, number), patch
+        self.program, self.arrays = self.example.program(), self.example.arrays()
+        with np.errstate(all="ignore"):
+            self.expected = [np.ascontiguousarray(each).tobytes() for each in executor.run(self.program, self.arrays)]
+
+    def check(self, what: str, threads: Sequence[int] = (3,)) -> None:
+        for count, outputs in zip(threads, launched(self.program, self.arrays, self.patch, threads), strict=True):
+            assert outputs == self.expected, f"{what} on {count} threads, seed {SEED}: {self.example}"
+
+    def without_each_stage(self) -> list[str]:
+        """The stages that change the program; without each of them its bits are the same."""
+        names = changing_stages(self.program)
+        for name in names:
+            if name not in NEEDED:
+                with self.patch.context() as inner:
+                    others = tuple(stage for stage in executable.NATIVE_STAGES if stage.name != name)
+                    inner.setattr(executable, "NATIVE_STAGES", others)
+                    self.check(f"without {name}")
+        return names
+
+    def without_each_rule(self) -> list[str]:
+        """The same of rules of the kernel IR."""
+        rules = changing_rules(self.program, self.patch)
+        for rule in rules:
+            with self.patch.context() as inner:
+                anew(inner)
+                inner.setattr(kernel_ir, "RULES", tuple(each for each in kernel_ir.RULES if each is not rule))
+                self.check(f"without {rule.__name__}")
+        return [rule.__name__ for rule in rules]
+
+
+@pytest.mark.parametrize("kind", small_programs.KINDS)
+def test_executors_and_threads_agree(kind: str, shared: pytest.MonkeyPatch) -> None:
+    for number in range(EXAMPLES):
+        Runs(kind, number, shared).check("all", (1, 2, 3, 5, 8))
+
+
+RULES = [rule.__name__ for rule in kernel_ir.RULES]
+LEAST = {
+    "elements": {"copy_elimination": 90, "fuse": 40, "dead_stores": 40, "rematerialize": 5},
+    "sums": {"copy_elimination": 90, "fuse": 60, "group_reductions": 4, **dict.fromkeys(RULES, 10)},
+    "products": {"fold_transposes": 20, "share_loads": 15, "layouts": 10, "epilogue": 10, "fuse": 60},
+    "moves": {"lower_sendrecv": 8, "gather_scatter": 4, "copy_elimination": 90, "fuse": 40},
+}
+"""The least shares of examples that stages and rules change, in percent."""
+
+
+@pytest.mark.parametrize("kind", small_programs.KINDS)
+def test_stages_and_rules_change_no_bit(kind: str, shared: pytest.MonkeyPatch) -> None:
+    """Each left out in turn; and many examples have something for it to do, else nothing would be tested."""
+    count, changed = EXAMPLES // 2, Counter[str]()
+    for number in range(count):
+        runs = Runs(kind, number, shared)
+        changed.update([*runs.without_each_stage(), *runs.without_each_rule()])
+    shares = {name: 100 * changed[name] // count for name in LEAST[kind]}
+    assert {name: share for name, share in shares.items() if share < LEAST[kind][name]} == {}
+
+
+def test_each_stage_and_each_rule_is_asked_for() -> None:
+    assert {*RULES, *(stage.name for stage in executable.NATIVE_STAGES)} == {
+        name for least in LEAST.values() for name in least
+    }
+
+
+@pytest.mark.parametrize("from_torch", [False, True])
+def test_programs_at_once(from_torch: bool, shared: pytest.MonkeyPatch) -> None:
+    """Five Python threads with a program each, on the team's threads, or on those of PyTorch."""
+    if from_torch:
+        torch = pytest.importorskip("torch")
+        shared.setattr(launch, "torch_threads", lambda: 3)
+        assert torch.ones(1 << 17).exp().sum() > 0
+    shared.setenv("NKI_NUM_THREADS", "3")
+    every = [Runs("moves", number, shared) for number in range(5)]
+    cases = [(runs, executable.Executable(runs.program)) for runs in every]
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        runs, compiled = cases[number]
+        for _ in range(20):
+            inputs = [array.copy() for array in runs.arrays]
+            outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in compiled.outputs]
+            compiled.launch([array.ctypes.data for array in (*inputs, *outputs)], from_torch=from_torch)
+            if [output.tobytes() for output in outputs] != runs.expected:
+                wrong.append(number)
+
+    at_once(work)
+    assert not wrong
