@@ -44,6 +44,7 @@ from nki.language.releases.names import RELEASES
 from tests.support.golden_reports import MARK as REPORT
 from tests.support.golden_reports import Golden, golden
 from tools import drawings
+from tools.tuning_constants import constants
 
 FOLDER = Path(__file__).parent.parent
 NOTE = "Generated from the source by `make docs`; edit the declarations instead.\n"
@@ -278,6 +279,14 @@ that goes, or changes its meaning, raises its number. The same as JSON Schema, f
 """
 
 
+def native_constants() -> str:
+    """The constants of native code: sizes, limits and rough times."""
+    rows = [(f"`{c.file}`", f"`{c.name}`", f"`{c.value}`", c.text) for c in constants(FOLDER / "src" / "nki")]
+    head = "Results never depend on them, only times do. Measurements are in [experiments](../experiments.md)."
+    columns = "file", "constant", "value", "unit, and why"
+    return f"# Constants of native code\n\n{NOTE}\n{head}\n\n{table(columns, rows)}"
+
+
 def json_page() -> str:
     """The schema of ``--json``."""
     parts = [f"# JSON\n\n{NOTE}\n{JSON_INTRODUCTION}"]
@@ -296,6 +305,7 @@ def pages() -> dict[str, str]:
         "docs/reference/rules.md": rules(),
         "docs/reference/operators.md": operators(),
         "docs/reference/targets.md": targets(),
+        "docs/reference/native_constants.md": native_constants(),
         "docs/errors.md": errors(shortest),
         "docs/json.md": json_page(),
         "docs/images/device.svg": drawings.device(),

@@ -21,6 +21,7 @@ from nki.backend.numpy import executor
 from nki.compilation import executable
 from nki.compilation.pipeline import run_stages
 from nki.ir.program import Program
+from nki.numerics.matmul.host import has_pairs
 from tests.support import small_programs
 from tests.support.compiled_anew import anew
 from tests.support.instruction_bench import EXAMPLES, SEED
@@ -116,8 +117,9 @@ def test_stages_and_rules_change_no_bit(kind: str, shared: pytest.MonkeyPatch) -
     for number in range(count):
         runs = Runs(kind, number, shared)
         changed.update([*runs.without_each_stage(), *runs.without_each_rule()])
-    shares = {name: 100 * changed[name] // count for name in LEAST[kind]}
-    assert {name: share for name, share in shares.items() if share < LEAST[kind][name]} == {}
+    least = {name: share for name, share in LEAST[kind].items() if name != "epilogue" or has_pairs()}
+    shares = {name: 100 * changed[name] // count for name in least}
+    assert {name: share for name, share in shares.items() if share < least[name]} == {}
 
 
 def test_each_stage_and_each_rule_is_asked_for() -> None:

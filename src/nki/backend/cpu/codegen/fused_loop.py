@@ -155,32 +155,39 @@ class _InnerLoop(InnerLoop):
     def emit_pair(self, columns: Sequence[Value]) -> list[dict[MemRef, Value]]:
         """Emit all statements for the two vectors of elements at ``columns``; the registers of each."""
         registers: list[dict[MemRef, Value]] = [{}, {}]
-        lanes, rounded = self.r.lanes, -1
+        done = 0
         for number, (assign, stream) in enumerate(zip(self.fused.assigns, self.fused.targets, strict=True)):
-            if number == rounded:
+            if number < done:
                 continue
             function = _with_short_formula(assign)
-            normal = None if function is None else normal_of(function)
-            if function is None or normal is None:
-                is_seen = stream >= 0 or assign.target in self.fused.moved
-                vectors = self._each(self.written if is_seen else self.value, assign.value, columns, registers)
-                self._keep(assign.target, stream, columns, registers, vectors)
+            if function is not None:
+                done = self._emit_exponentials(number, function, columns, registers)
                 continue
-            rounding = self.fused.rounding_of(number)
-            rounded = -1 if rounding is None else rounding
-            given = self._each(self.value, function.args[0], columns, registers)
-            others = partial(self._each, self.written, function, columns, registers)
-            last = self.fused.assigns[number if rounding is None else rounding]
-            vectors, pair = emit_normal_pair(self.b, normal, given, last.value.dtype, others)
-            if rounding is not None or last.value.dtype is dt.float32:
-                self._keep(assign.target, stream, columns, registers, vectors)
-            if last.value.dtype is not dt.float32:
-                halves = [lanes_of(self.b, pair, pair, first, lanes) for first in (0, lanes)]
-                self._keep(last.target, -1, columns, registers, halves)
-                stream = self.fused.targets[number if rounding is None else rounding]
-                if stream >= 0:
-                    self.put(last.target, pair, columns[0], 2 * lanes, stream)
+            is_seen = stream >= 0 or assign.target in self.fused.moved
+            vectors = self._each(self.written if is_seen else self.value, assign.value, columns, registers)
+            self._keep(assign.target, stream, columns, registers, vectors)
         return registers
+
+    def _emit_exponentials(
+        self, number: int, function: Expr, columns: Sequence[Value], registers: Sequence[dict[MemRef, Value]]
+    ) -> int:
+        """Emit assignment ``number``, an exponential, and its rounding to bfloat16 with it; the next one's number."""
+        assign, stream = self.fused.assigns[number], self.fused.targets[number]
+        normal, lanes = normal_of(function), self.r.lanes
+        assert normal is not None
+        last = self.fused.rounding_of(number) or number
+        rounded = self.fused.assigns[last]
+        given = self._each(self.value, function.args[0], columns, registers)
+        others = partial(self._each, self.written, function, columns, registers)
+        vectors, pair = emit_normal_pair(self.b, normal, given, rounded.value.dtype, others)
+        if assign.value.dtype is dt.float32:
+            self._keep(assign.target, stream, columns, registers, vectors)
+        if rounded.value.dtype is not dt.float32:
+            halves = [lanes_of(self.b, pair, pair, first, lanes) for first in (0, lanes)]
+            self._keep(rounded.target, -1, columns, registers, halves)
+            if self.fused.targets[last] >= 0:
+                self.put(rounded.target, pair, columns[0], 2 * lanes, self.fused.targets[last])
+        return last + 1
 
     def _keep(
         self,
