@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from llvmlite import ir
+from llvmlite.binding import ffi
 
 from nki.numerics.jit import Engine, engine
 
@@ -206,3 +207,17 @@ def test_ir_of_a_compiled_module_does_not_wait_for_the_garbage_collector() -> No
         assert total() is None
     finally:
         gc.enable()
+
+
+def test_a_handler_of_a_signal_within_llvmlite_compiles() -> None:
+    """It holds llvmlite's lock, for which threads that compile would wait."""
+    codes: list[Any] = []
+
+    def handle() -> None:
+        with ffi.lib._lock:
+            codes.extend(engine().load_all([constant_ir(number, f"inside_{number}") for number in (41, 42)]))
+
+    thread = threading.Thread(target=handle, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert [call(code.addresses[f"inside_{number}"]) for number, code in zip((41, 42), codes, strict=True)] == [41, 42]

@@ -25,7 +25,7 @@ from nki.base.version import build
 from nki.numerics import native_memory, object_cache
 from nki.numerics.llvm import has_avx512, i64, taken
 from nki.numerics.llvm_library import binding
-from nki.numerics.llvm_threads import Workers, emit_object, run_passes
+from nki.numerics.llvm_threads import Workers, emit_object, is_inside, run_passes
 
 _OPTIMISATION_LEVEL = 3
 
@@ -223,7 +223,8 @@ class Engine:
         with native_memory.lock:
             code = self._known(name)
             if code is None:
-                (code,) = self._load_all([self._ahead.get(name) or self._made(name, make, optimised)])
+                ahead = None if is_inside() else self._ahead.get(name)
+                (code,) = self._load_all([ahead or self._made(name, make, optimised)])
                 self._keep(name, code)
             return code.addresses
 

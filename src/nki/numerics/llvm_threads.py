@@ -51,6 +51,16 @@ def emit_object(machine: Any, module: Any) -> bytes:
         lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
+def is_inside() -> bool:
+    """True if this thread holds llvmlite's lock: it runs a handler of a signal that came in a call of llvmlite.
+
+    Other threads wait for that lock then, so this one must not wait for them. The lock is re-entrant, and handlers run
+    between calls of LLVM itself. False with a release of llvmlite that hides the lock.
+    """
+    lock = getattr(getattr(_ffi.lib, "_lock", None), "_lock", None)
+    return lock is not None and lock._is_owned()
+
+
 class Workers(Generic[T]):
     """Threads that call ``work`` with each item: one for each CPU, as items come.
 
@@ -78,7 +88,7 @@ class Workers(Generic[T]):
             self._pause.enter_context(gc_pause.paused())
         self._open += 1
         self._items.put(item)
-        if self._threads < self._most:
+        if self._threads < self._most and not is_inside():
             try:
                 _thread.start_new_thread(self._run, ())
             except (RuntimeError, MemoryError):  # no thread is to be had; those that there are suffice
