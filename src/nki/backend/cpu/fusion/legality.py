@@ -35,7 +35,7 @@ class _Member:
 class State:
     """A legal group, or the empty one."""
 
-    __slots__ = ("_following", "_members", "_plans", "begun", "is_full", "is_group", "is_worth_dead_stores", "sums")
+    __slots__ = ("_following", "_members", "_plans", "begun", "is_full", "is_group", "sums")
 
     def __init__(self, members: tuple[_Member, ...] = ()) -> None:
         self._members = members
@@ -46,8 +46,6 @@ class State:
             is_linked(parts[:n]) for n in range(2, len(parts) + 1)
         )
         """True if parts read what others have written, so that it pays to fuse them."""
-        self.is_worth_dead_stores = bool(with_sums)
-        """True of an instruction alone that computes results and their sums: nothing may read the results."""
         read, written = self._uses()
         self.begun = tuple(number for number in written if number not in read)
         """The windows that the group writes before it reads them."""
