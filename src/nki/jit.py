@@ -32,7 +32,7 @@ from nki.frontend.captured_state import Read, watching
 from nki.frontend.diagnostics import misfit
 from nki.frontend.dialect import under_dialect
 from nki.frontend.errors import NotAFunctionError
-from nki.frontend.inlining import invoke
+from nki.frontend.inlining import invoke, is_inlined
 from nki.frontend.python.containers import leaves
 from nki.frontend.python.stars import STARS, by_position, spread
 from nki.ir.ordering import Pairs, pairs_of
@@ -106,7 +106,7 @@ class Kernel(PickledByName, Unscriptable):
         return f"<nki kernel {self.func.__qualname__}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if is_recording():
+        if is_recording() and is_inlined(args, kwargs):
             self.check_inlining()
             return invoke(self.func, *args, **kwargs)
         try:
@@ -364,7 +364,8 @@ class SimulatedKernel(Kernel):
     """A kernel of ``nki.jit(mode="simulation")``: calls run in the simulator."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return super().__call__(*args, **kwargs) if is_recording() else simulate(self)(*args, **kwargs)
+        inlined = is_recording() and is_inlined(args, kwargs)
+        return super().__call__(*args, **kwargs) if inlined else simulate(self)(*args, **kwargs)
 
 
 @untraced

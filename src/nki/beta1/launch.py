@@ -17,6 +17,7 @@ from nki.beta1.dialect import BETA1, BETA1_STATIC
 from nki.beta1.functions import Axis
 from nki.compilation.bridges import untraced
 from nki.frontend.dialect import assigned_dialect, under_dialect
+from nki.frontend.inlining import is_inlined
 from nki.frontend.python.containers import separated
 from nki.frontend.specialise import sharded
 from nki.harness import beta1 as harness
@@ -68,7 +69,7 @@ class Beta1Kernel(Kernel):
         return separated(super().bind(args, kwargs))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if is_recording():
+        if is_recording() and is_inlined(args, kwargs):
             if self.grid:
                 raise Beta1LaunchError(
                     f"nested_kernel_with_spmd_grid: {self.func.__name__} is called in another kernel, with a grid",

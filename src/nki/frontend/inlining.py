@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import functools
+import sys
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
@@ -19,8 +20,9 @@ from nki.frontend.captured_state import global_names, note, of_cell, rewritten_f
 from nki.frontend.code_objects import compiled, marked, names_of, origin
 from nki.frontend.dialect import Dialect, assigned_dialect, default_dialect
 from nki.frontend.errors import DictKeyError, NewerApiError
-from nki.frontend.host_calls import calls_back, is_host, wraps_users
+from nki.frontend.host_calls import calls_back, is_host, is_host_code, wraps_users
 from nki.frontend.objects import brings_keys, construct, is_object, with_keys
+from nki.frontend.python.containers import leaves
 from nki.frontend.python.float_loads import (
     CALL_WITH_FLOATS,
     OPERATE,
@@ -37,6 +39,8 @@ from nki.frontend.syntax_rules import check, too_deep
 from nki.ir.floats.runtime_float import RuntimeFloat, settled
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.recorder import is_recording
+from nki.ir.register import VirtualRegister
+from nki.ir.types import Access, access_of
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -294,6 +298,25 @@ def invoke(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
     if own is not None and own is not dialect:
         return _under(own, fn, args, kwargs)
     return inliner(dialect).invoke(fn, *args, **kwargs)
+
+
+def is_inlined(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """True if a call of a kernel with these arguments, while this thread records one, is a part of what it records.
+
+    The handler of a signal, or a finalizer, interrupts the recording wherever it is, and may call a kernel that has
+    nothing to do with it. Its function is not rewritten, as those are that the recorded kernel calls, and has none of
+    the tensors, registers and floats that are being recorded.
+    """
+    if any(_is_recorded(value) for value in leaves((*args, *kwargs.values()))):
+        return True
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # the interpreter's only way to see its frames
+    while frame.f_back is not None and is_host_code(frame.f_code, frame.f_globals):
+        frame = frame.f_back
+    return origin(frame.f_code) is not None
+
+
+def _is_recorded(value: Any) -> bool:
+    return isinstance(access_of(value), Access) or isinstance(value, VirtualRegister | RuntimeFloat)
 
 
 def _under(dialect: Dialect, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
