@@ -188,7 +188,7 @@ MNEMONICS = (
     "tensor_reduce",
     "tensor_partition_reduce",  # over partitions
     "tensor_tensor_scan",
-    "nc_match_replace8",  # indexed store
+    "nc_match_replace8",  # a function in C
     "tensor_copy_predicated",
     "nc_matmul",
     "nc_transpose",

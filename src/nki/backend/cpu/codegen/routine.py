@@ -10,12 +10,11 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.elementwise import emit_assign, emit_columns
 from nki.backend.cpu.codegen.function import FunctionBuilder
 from nki.backend.cpu.codegen.fused_loop import emit_fused
-from nki.backend.cpu.codegen.indexed_store import emit_indexed_store
 from nki.backend.cpu.codegen.layout_copies import emit_layout_copy
 from nki.backend.cpu.codegen.matmul import emit_matmul
 from nki.backend.cpu.codegen.paired_sums import emit_paired_sums
 from nki.backend.cpu.codegen.reduce import emit_reduce
-from nki.backend.cpu.codegen.row_operations import emit_row_operation
+from nki.backend.cpu.codegen.row_operations import emit_call
 from nki.backend.cpu.codegen.scan import emit_scan
 from nki.backend.cpu.fusion.lowering import lower_any
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
@@ -24,17 +23,14 @@ from nki.backend.cpu.kernel_ir.nodes import (
     GRANULE,
     Aliases,
     Assign,
-    FindIndex,
+    Call,
     Fused,
     Gemm,
-    IndexedStore,
     LoopStatement,
     PairedSums,
     Print,
     Reduce,
-    RowOp,
     Scan,
-    Top8,
     flat,
 )
 from nki.backend.cpu.kernel_ir.partitions import (
@@ -150,10 +146,8 @@ def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
             emit_paired_sums(r, statement)
         case Scan():
             emit_scan(r, statement)
-        case IndexedStore():
-            emit_indexed_store(r, statement)
-        case Top8() | FindIndex() | RowOp():
-            emit_row_operation(r, statement)
+        case Call():
+            emit_call(r, statement)
         case Print(source, prefix, shape):
             callback = i64(id(printer(prefix, shape, source.dtype))).inttoptr(POINTER)
             r.call(library.address("print"), [r.frame, r.address(source), callback])

@@ -6,17 +6,14 @@ from nki.backend.cpu.kernel_ir.nodes import (
     PANEL_BASE,
     Aliases,
     Assign,
-    FindIndex,
+    Call,
     Gemm,
-    IndexedStore,
     LoopStatement,
     MemRef,
     Plain,
     Print,
     Reduce,
-    RowOp,
     Scan,
-    Top8,
     flat,
     loads,
 )
@@ -39,12 +36,10 @@ def reads_of(statement: Plain) -> list[tuple[MemRef, bool]]:
                 memrefs += [memref for memref in consumed if memref.base != PANEL_BASE]
         case Scan():
             memrefs = [*statement.sources, statement.init]
-        case Top8() | RowOp() | Print():
+        case Call():
+            memrefs = list(statement.sources)
+        case Print():
             memrefs = [statement.source]
-        case FindIndex():
-            memrefs = [statement.source, statement.wanted]
-        case IndexedStore():
-            memrefs = [statement.indices, statement.value]
     return [(memref, False) for memref in memrefs if memref is not None]
 
 

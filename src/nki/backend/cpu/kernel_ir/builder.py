@@ -18,21 +18,18 @@ from nki.backend.cpu.kernel_ir.nodes import (
     NARROW,
     SCRATCH,
     Assign,
+    Call,
+    CallName,
     Dims,
     Expr,
     ExprKind,
-    FindIndex,
     Gemm,
-    IndexedStore,
     LoopStatement,
     MemRef,
     Param,
     Print,
     Reduce,
-    RowOp,
-    RowOpName,
     Scan,
-    Top8,
     loads,
 )
 from nki.base import dtype as dt
@@ -131,19 +128,22 @@ class KernelIRBuilder:
 
     def top8(self, value: Expr) -> Expr:
         source = self._dense_panel(self.cast(value, dt.float32))
-        memref = self.new_scratch(source.rows, 8, dt.float32)
-        self.statements.append(Top8(memref, source))
-        return _load_of(memref)
+        return self._call("top8", self.new_scratch(source.rows, 8, dt.float32), (source,), (source.columns,))
 
     def find(self, value: Expr, wanted: Expr, last_first: bool) -> Expr:
         source, panel = (self._dense_panel(self.cast(expr, dt.float32)) for expr in (value, wanted))
-        memref = self.new_scratch(source.rows, panel.columns, dt.uint32)
-        self.statements.append(FindIndex(memref, source, panel, last_first))
-        return _load_of(memref)
+        places = self.new_scratch(source.rows, panel.columns, dt.uint32)
+        return self._call("find", places, (source, panel), (source.columns, int(last_first)))
 
     def put(self, target: Access, places: Expr, value: Expr) -> None:
-        indices, element = self._dense_panel(places), self._memref(self.materialize(value))
-        self.statements.append(IndexedStore(self._memref_of(target), indices, element))
+        sources = self._dense_panel(places), self._memref(self.materialize(value))
+        memref = self._memref_of(target)
+        is_strided = len(memref.dims) == 1
+        within = memref if is_strided else self._memref(self.materialize(_load_of(memref), copy=True))
+        ((step, count),) = within.dims
+        self._call("put", within, sources, (count, sources[0].columns, step, within.dtype.itemsize))
+        if not is_strided:
+            self.statements.append(Assign(memref, _load_of(within)))
 
     def matmul(self, stationary: Expr, moving: Expr) -> Expr:
         args = (self.cast(stationary, dt.float32), self.cast(moving, dt.float32))
@@ -210,30 +210,34 @@ class KernelIRBuilder:
         return Expr("gather", value.dtype, rows, index.columns, (index,), memref=first_element, value=memref.dims[0])
 
     def nonzero(self, value: Expr) -> Expr:
-        return self._row_op(
-            "nonzero", self.cast(value, dt.float32), self.new_scratch(value.rows, value.columns + 1, dt.int32)
+        source = self._dense_panel(self.cast(value, dt.float32))
+        return self._call(
+            "nonzero", self.new_scratch(value.rows, value.columns + 1, dt.int32), (source,), (source.columns,)
         )
 
     def ranked(self, value: Expr, count: int) -> Expr:
-        source = value if value.dtype is dt.bfloat16 else self.cast(value, dt.float32)
-        memref = self.new_scratch(value.rows, count, dt.int32)
+        places = self.new_scratch(value.rows, count, dt.int32)
         pairs = self.new_scratch(2, 2 * value.columns, dt.uint32)  # of key and position, before and after a pass
-        return self._row_op("ranked", source, memref, pairs)
+        source = self._dense_panel(value if value.dtype is dt.bfloat16 else self.cast(value, dt.float32))
+        return self._call("ranked", places, (source,), (source.columns, count, source.dtype.itemsize), pairs)
 
     def xorwow(self, state: Expr, count: int) -> tuple[Expr, Expr]:
         generators = state.columns // 6
-        memref = self.new_scratch(state.rows, -(-count // generators) * generators, dt.uint32)
+        numbers = self.new_scratch(state.rows, -(-count // generators) * generators, dt.uint32)
         after = self.new_scratch(state.rows, state.columns, dt.uint32)
-        self._row_op("xorwow", state, memref, after)
-        return _load_of(replace(memref, dims=((1, count),))), _load_of(after)
+        before = self._dense_panel(state)
+        self.statements.append(Call("xorwow", (numbers, after), (before,), (numbers.columns, generators)))
+        return _load_of(replace(numbers, dims=((1, count),))), _load_of(after)
 
     def column(self, target: Access, index: int) -> Access:
         return column_of(target, index)
 
     # Helpers
 
-    def _row_op(self, op: RowOpName, value: Expr, target: MemRef, *outputs: MemRef) -> Expr:
-        self.statements.append(RowOp(op, target, self._dense_panel(value), outputs))
+    def _call(
+        self, name: CallName, target: MemRef, sources: tuple[MemRef, ...], numbers: tuple[int, ...], *work: MemRef
+    ) -> Expr:
+        self.statements.append(Call(name, (target,), sources, numbers, work))
         return _load_of(target)
 
     def _memref_of(self, access: Access) -> MemRef:

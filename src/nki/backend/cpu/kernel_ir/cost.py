@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, Fused, Gemm, LoopStatement, Plain, Print, Reduce, Scan, flat
+from nki.backend.cpu.kernel_ir.nodes import (
+    Assign,
+    Call,
+    Expr,
+    Fused,
+    Gemm,
+    LoopStatement,
+    Plain,
+    Print,
+    Reduce,
+    Scan,
+    flat,
+)
 from nki.numerics.functions.cost import operations
 from nki.numerics.matmul.host import bf16_unit
 from nki.numerics.matmul.units import FLOAT32
@@ -54,9 +66,8 @@ def _of(statement: Plain) -> float:
             return statement.target.rows * statement.target.columns * _BY_ROW
         case Print():
             return 0.0
-        case _:
-            source = getattr(statement, "source", statement.target)
-            return source.rows * source.columns * _BY_ROW
+        case Call(_, targets, sources):
+            return max(memref.rows * memref.columns for memref in (*targets, *sources)) * _BY_ROW
 
 
 def _each(in_pairs: bool) -> float:

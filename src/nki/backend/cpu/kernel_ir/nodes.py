@@ -6,8 +6,8 @@
     statement  memory = expression                          Assign: all elements of a tile
              | memory = reduce op of expression             Reduce: over the elements of rows, or over partitions
              | memory (+)= matmul(memory, memory)           Gemm; a consumer may change its result on the way
-             | memory = scan | top8 | find_index | nonzero | ranked | xorwow (memory)
-             | memory[memory] = memory                      IndexedStore
+             | memory = scan of memory                      Scan
+             | memory = top8 | find | put | … (memory)      Call of a function in C
              | print memory
              | for rows, columns: Assign* Reduce*           Fused: one loop; results pass in registers
              | for pairs of columns: Reduce Reduce          PairedSums: one loop reads both halves
@@ -212,44 +212,27 @@ class Scan:
     steps: tuple[Step, ...]
 
 
-@dataclass(slots=True)
-class Top8:
-    """``target[p]`` = the eight largest elements of a float32 panel's row."""
-
-    target: MemRef
-    source: MemRef
+CallName = Literal["top8", "find", "put", "nonzero", "ranked", "xorwow"]
 
 
 @dataclass(slots=True)
-class FindIndex:
-    """``target[p]`` = the positions in ``source[p]`` of the eight elements of ``wanted[p]``, on float32 panels."""
+class Call:
+    """``targets[p], … = function(sources[p], …, numbers)``, a function of ``native/row_operations.c``.
 
-    target: MemRef
-    source: MemRef
-    wanted: MemRef
-    last_first: bool
+    ``put`` writes some elements of its target, all others write all. The function works in the scratch memory ``work``,
+    which every range of partitions has for itself.
+    """
 
+    function: CallName
+    targets: tuple[MemRef, ...]
+    sources: tuple[MemRef, ...]
+    numbers: tuple[int, ...]
+    work: tuple[MemRef, ...] = ()
 
-@dataclass(slots=True)
-class IndexedStore:
-    """``target[p, n] = value`` for every ``n`` in ``indices[p]`` that is smaller than the number of columns."""
-
-    target: MemRef
-    indices: MemRef
-    value: MemRef
-
-
-RowOpName = Literal["nonzero", "ranked", "xorwow"]
-
-
-@dataclass(slots=True)
-class RowOp:
-    """``target[p] = op(source[p])``; ``outputs`` are further results, for ``ranked`` memory to work in."""
-
-    op: RowOpName
-    target: MemRef
-    source: MemRef
-    outputs: tuple[MemRef, ...] = ()
+    @property
+    def target(self) -> MemRef:
+        """The first result."""
+        return self.targets[0]
 
 
 @dataclass(slots=True)
@@ -286,7 +269,7 @@ class PairedSums:
         return self.even, self.odd
 
 
-Plain = Assign | Reduce | Gemm | Scan | Top8 | FindIndex | IndexedStore | RowOp | Print
+Plain = Assign | Reduce | Gemm | Scan | Call | Print
 """Statements with a loop nest of their own."""
 LoopStatement = Plain | Fused | PairedSums
 

@@ -17,6 +17,7 @@ from nki.backend.cpu.kernel_ir.nodes import (
     SCRATCH,
     Aliases,
     Assign,
+    Call,
     Expr,
     Gemm,
     LoopStatement,
@@ -24,7 +25,6 @@ from nki.backend.cpu.kernel_ir.nodes import (
     Plain,
     Print,
     Reduce,
-    RowOp,
     flat,
     loads,
 )
@@ -214,8 +214,7 @@ def _uses(statement: Plain, partitions: int, owners: dict[int, int]) -> Iterator
     """The memory that ``statement`` reads and writes."""
     assert not isinstance(statement, Print)
     gathered = {id(load.memref): load.value for load in _loads(statement) if load.kind == "gather"}
-    work = statement.outputs if isinstance(statement, RowOp) and statement.op == "ranked" else ()
-    writes = [statement.target, *(() if work or not isinstance(statement, RowOp) else statement.outputs)]
+    writes, work = (statement.targets, statement.work) if isinstance(statement, Call) else ((statement.target,), ())
     reads = [memref for memref, _ in reads_of(statement)]
     for number, memref in enumerate((*writes, *work, *reads)):
         dims = (gathered[id(memref)],) if id(memref) in gathered else memref.dims

@@ -13,11 +13,10 @@ from nki.backend.cpu.kernel_ir.nodes import (
     REGISTER,
     SCRATCH,
     Assign,
+    Call,
     Expr,
-    FindIndex,
     Fused,
     Gemm,
-    IndexedStore,
     LoopStatement,
     MemRef,
     PairedSums,
@@ -25,9 +24,7 @@ from nki.backend.cpu.kernel_ir.nodes import (
     Plain,
     Print,
     Reduce,
-    RowOp,
     Scan,
-    Top8,
 )
 from nki.ir.layout import DENSE
 
@@ -68,16 +65,9 @@ def _show(statement: Plain) -> str:
             operators = ", ".join(f"state {s.op} x" if s.state_first else f"x {s.op} state" for s in steps)
             operands = ", ".join(map(show_memref, sources))
             return f"{show_memref(target)} = scan [{operators}] of {operands} from {show_memref(init)}"
-        case Top8(target, source):
-            return f"{show_memref(target)} = top8({show_memref(source)})"
-        case FindIndex(target, source, wanted, last_first):
-            words = ", last first" if last_first else ""
-            return f"{show_memref(target)} = find_index({show_memref(source)}, {show_memref(wanted)}{words})"
-        case IndexedStore(target, indices, value):
-            return f"{show_memref(target)}[{show_memref(indices)}] = {show_memref(value)}"
-        case RowOp(op, target, source, outputs):
-            targets = ", ".join(map(show_memref, (target, *outputs)))
-            return f"{targets} = {op}({show_memref(source)})"
+        case Call(function, targets, sources, numbers):
+            results, operands = (", ".join(map(show_memref, memrefs)) for memrefs in (targets, sources))
+            return f"{results} = {function}({operands}, {', '.join(map(str, numbers))})"
 
 
 def show_expr(expr: Expr) -> str:

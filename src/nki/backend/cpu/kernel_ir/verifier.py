@@ -14,6 +14,7 @@ from nki.backend.cpu.kernel_ir.nodes import (
     REGISTER,
     SCRATCH,
     Assign,
+    Call,
     Expr,
     ExprKind,
     Fused,
@@ -24,7 +25,6 @@ from nki.backend.cpu.kernel_ir.nodes import (
     Plain,
     Print,
     Reduce,
-    RowOp,
     flat,
     subexpressions,
 )
@@ -134,6 +134,6 @@ def _early(statement: LoopStatement, written: list[tuple[int, int]]) -> str:
                 return "scratch memory is read that nothing has written"
             if memref.base == PANEL_BASE and not isinstance(part, Gemm):
                 return "a panel is read outside of its product"
-        outputs = part.outputs if isinstance(part, RowOp) else ()
-        written += [memref.span for memref in (part.target, *outputs) if memref.base == SCRATCH]
+        targets = part.targets if isinstance(part, Call) else (part.target,)
+        written += [memref.span for memref in targets if memref.base == SCRATCH]
     return ""

@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; d48c6deb542e11035750c696360f86062a6f30aea04f0bdd5b17667df73037af
+; f45401cae3541bdc3c1cffb968994f177a9f4a5162473b40eb3967800ce174a3
 
 define void @nki_offsets(ptr %0, ptr %1, i64 %2, i64 %3) {
   %5 = load i64, ptr %1, align 8

@@ -109,6 +109,25 @@ void nki_find(uint32_t *out, int64_t out_step, const float *in, int64_t in_step,
     }
 }
 
+// Elements of `size` bytes, `step` from each other, get `value` at those of the `count` places of their row that are
+// below `columns`.
+void nki_put(char *out, int64_t out_step, const uint32_t *places, int64_t places_step, const void *value,
+             int64_t value_step, int64_t rows, int64_t columns, int64_t count, int64_t step, int64_t size) {
+    for (; rows > 0; rows--, out += out_step * size, places += places_step) {
+        for (int64_t i = 0; i < count; i++) {
+            void *at = out + places[i] * step * size;
+            if (places[i] >= columns)
+                continue;
+            if (size == 4)
+                *(uint32_t *)at = *(const uint32_t *)value;
+            else if (size == 2)
+                *(uint16_t *)at = *(const uint16_t *)value;
+            else
+                *(uint8_t *)at = *(const uint8_t *)value;
+        }
+    }
+}
+
 // The positions of the elements that are not 0, then -1; behind the columns of the row, the number of them.
 void nki_nonzero(int32_t *out, int64_t out_step, const float *in, int64_t in_step, int64_t rows, int64_t columns) {
     for (; rows > 0; rows--, out += out_step, in += in_step) {
@@ -216,8 +235,8 @@ XORWOW(1, uint32_t)
 XORWOW(4, four)
 
 // `columns` numbers of each row, in turns from its generators.
-void nki_xorwow(uint32_t *out, int64_t out_step, const uint32_t *before, int64_t before_step, uint32_t *after,
-                int64_t after_step, int64_t rows, int64_t columns, int64_t generators) {
+void nki_xorwow(uint32_t *out, int64_t out_step, uint32_t *after, int64_t after_step, const uint32_t *before,
+                int64_t before_step, int64_t rows, int64_t columns, int64_t generators) {
     for (; rows > 0; rows--, out += out_step, before += before_step, after += after_step) {
         if (generators == MOST_GENERATORS)
             xorwow_4(out, before, after, columns / MOST_GENERATORS);

@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; d48c6deb542e11035750c696360f86062a6f30aea04f0bdd5b17667df73037af
+; f45401cae3541bdc3c1cffb968994f177a9f4a5162473b40eb3967800ce174a3
 
 %union.anon.3 = type { [6 x i32] }
 %union.anon.2 = type { [6 x <4 x i32>] }
@@ -317,6 +317,69 @@ define void @nki_find(ptr %0, i64 %1, ptr %2, i64 %3, ptr %4, i64 %5, i64 %6, i6
   br i1 %80, label %31, label %65
 
 81:
+  ret void
+}
+
+define void @nki_put(ptr %0, i64 %1, ptr %2, i64 %3, ptr %4, i64 %5, i64 %6, i64 %7, i64 %8, i64 %9, i64 %10) {
+  %12 = icmp sgt i64 %6, 0
+  br i1 %12, label %13, label %44
+
+13:
+  %14 = icmp sgt i64 %8, 0
+  %15 = mul i64 %10, %9
+  %16 = mul i64 %10, %1
+  br label %17
+
+17:
+  %18 = phi ptr [ %0, %13 ], [ %23, %21 ]
+  %19 = phi ptr [ %2, %13 ], [ %24, %21 ]
+  %20 = phi i64 [ %6, %13 ], [ %22, %21 ]
+  br i1 %14, label %26, label %21
+
+21:
+  %22 = add i64 %20, -1
+  %23 = getelementptr inbounds i8, ptr %18, i64 %16
+  %24 = getelementptr inbounds i32, ptr %19, i64 %3
+  %25 = icmp sgt i64 %20, 1
+  br i1 %25, label %17, label %44
+
+26:
+  %27 = phi i64 [ %42, %41 ], [ 0, %17 ]
+  %28 = getelementptr inbounds i32, ptr %19, i64 %27
+  %29 = load i32, ptr %28, align 4
+  %30 = zext i32 %29 to i64
+  %31 = mul i64 %15, %30
+  %32 = getelementptr inbounds i8, ptr %18, i64 %31
+  %33 = icmp sgt i64 %7, %30
+  br i1 %33, label %34, label %41
+
+34:
+  switch i64 %10, label %39 [
+    i64 4, label %35
+    i64 2, label %37
+  ]
+
+35:
+  %36 = load i32, ptr %4, align 4
+  store i32 %36, ptr %32, align 4
+  br label %41
+
+37:
+  %38 = load i16, ptr %4, align 2
+  store i16 %38, ptr %32, align 2
+  br label %41
+
+39:
+  %40 = load i8, ptr %4, align 1
+  store i8 %40, ptr %32, align 1
+  br label %41
+
+41:
+  %42 = add i64 %27, 1
+  %43 = icmp eq i64 %42, %8
+  br i1 %43, label %21, label %26
+
+44:
   ret void
 }
 
@@ -853,9 +916,9 @@ define void @nki_xorwow(ptr %0, i64 %1, ptr %2, i64 %3, ptr %4, i64 %5, i64 %6, 
 
 42:
   %43 = phi ptr [ %0, %13 ], [ %317, %315 ]
-  %44 = phi ptr [ %2, %13 ], [ %318, %315 ]
+  %44 = phi ptr [ %2, %13 ], [ %319, %315 ]
   %45 = phi i64 [ %6, %13 ], [ %316, %315 ]
-  %46 = phi ptr [ %4, %13 ], [ %319, %315 ]
+  %46 = phi ptr [ %4, %13 ], [ %318, %315 ]
   br i1 %14, label %47, label %187
 
 47:
@@ -875,7 +938,7 @@ define void @nki_xorwow(ptr %0, i64 %1, ptr %2, i64 %3, ptr %4, i64 %5, i64 %6, 
 
 56:
   %57 = phi i64 [ 0, %47 ], [ %67, %56 ]
-  %58 = getelementptr inbounds i32, ptr %44, i64 %57
+  %58 = getelementptr inbounds i32, ptr %46, i64 %57
   %59 = load i32, ptr %58, align 4
   %60 = trunc i64 %57 to i8
   %61 = urem i8 %60, 6
@@ -1026,7 +1089,7 @@ define void @nki_xorwow(ptr %0, i64 %1, ptr %2, i64 %3, ptr %4, i64 %5, i64 %6, 
   %180 = zext i8 %179 to i64
   %181 = getelementptr inbounds i32, ptr %178, i64 %180
   %182 = load i32, ptr %181, align 4
-  %183 = getelementptr inbounds i32, ptr %46, i64 %174
+  %183 = getelementptr inbounds i32, ptr %44, i64 %174
   store i32 %182, ptr %183, align 4
   %184 = add i64 %174, 1
   %185 = icmp eq i64 %184, 24
@@ -1052,7 +1115,7 @@ define void @nki_xorwow(ptr %0, i64 %1, ptr %2, i64 %3, ptr %4, i64 %5, i64 %6, 
 
 196:
   %197 = phi i64 [ 0, %187 ], [ %201, %196 ]
-  %198 = getelementptr inbounds i32, ptr %44, i64 %197
+  %198 = getelementptr inbounds i32, ptr %46, i64 %197
   %199 = load i32, ptr %198, align 4
   %200 = getelementptr inbounds [1 x i32], ptr %10, i64 %197
   store i32 %199, ptr %200, align 4
@@ -1191,7 +1254,7 @@ define void @nki_xorwow(ptr %0, i64 %1, ptr %2, i64 %3, ptr %4, i64 %5, i64 %6, 
   %308 = phi i64 [ 0, %234 ], [ %312, %307 ]
   %309 = getelementptr inbounds [1 x i32], ptr %10, i64 %308
   %310 = load i32, ptr %309, align 4
-  %311 = getelementptr inbounds i32, ptr %46, i64 %308
+  %311 = getelementptr inbounds i32, ptr %44, i64 %308
   store i32 %310, ptr %311, align 4
   %312 = add i64 %308, 1
   %313 = icmp eq i64 %312, 6
@@ -1203,8 +1266,8 @@ define void @nki_xorwow(ptr %0, i64 %1, ptr %2, i64 %3, ptr %4, i64 %5, i64 %6, 
 315:
   %316 = add i64 %45, -1
   %317 = getelementptr inbounds i32, ptr %43, i64 %1
-  %318 = getelementptr inbounds i32, ptr %44, i64 %3
-  %319 = getelementptr inbounds i32, ptr %46, i64 %5
+  %318 = getelementptr inbounds i32, ptr %46, i64 %5
+  %319 = getelementptr inbounds i32, ptr %44, i64 %3
   %320 = icmp sgt i64 %45, 1
   br i1 %320, label %42, label %321
 

@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; d48c6deb542e11035750c696360f86062a6f30aea04f0bdd5b17667df73037af
+; f45401cae3541bdc3c1cffb968994f177a9f4a5162473b40eb3967800ce174a3
 
 %struct.peer = type { i64, i64, i64 }
 %struct.record = type { i64, i64 }
