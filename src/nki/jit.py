@@ -33,8 +33,7 @@ from nki.frontend.diagnostics import misfit
 from nki.frontend.dialect import under_dialect
 from nki.frontend.errors import NotAFunctionError
 from nki.frontend.inlining import invoke, is_inlined
-from nki.frontend.python.containers import leaves
-from nki.frontend.python.stars import STARS, by_position, spread
+from nki.frontend.python.arguments import STARS, by_position, leaves, spread
 from nki.ir.ordering import Pairs, pairs_of
 from nki.ir.program import Program
 from nki.ir.recorder import is_recording

@@ -18,7 +18,7 @@ from nki.beta1.functions import Axis
 from nki.compilation.bridges import untraced
 from nki.frontend.dialect import assigned_dialect, under_dialect
 from nki.frontend.inlining import is_inlined
-from nki.frontend.python.containers import separated
+from nki.frontend.python.arguments import separated
 from nki.frontend.specialise import sharded
 from nki.harness import beta1 as harness
 from nki.ir.recorder import is_recording

@@ -23,9 +23,8 @@ from nki.ir.ordering import connect_requested
 from nki.ir.program import CoreProgram, Form, Program, Signature, own_forms
 from nki.ir.recorder import K
 from nki.ir.register import VirtualRegister
-from nki.ir.tensor_verifier import check_tensor
 from nki.ir.types import Access, Buffer, Tensor, TensorForm, tensor_form
-from nki.ir.verifier import verify
+from nki.ir.verifier import check_tensor, verify
 from nki.isa.build import compute_scalar
 from nki.target.model import Target
 

@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from nki.base.errors import NkiError
-from nki.base.source import Span, note_file, parsed
+from nki.base.source import Span, node_span, note_file, parsed
 from nki.base.toolchain import is_toolchain
 from nki.base.warning import Warned
-from nki.frontend.ast_spans import node_span
 from nki.frontend.code_objects import FunctionNode, without_source
 from nki.frontend.dialect import Dialect, default_dialect, dialect_of
 from nki.frontend.errors import AsyncError, NoSourceError, NotAFunctionError, SourceChangedError

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from nki.base.errors import KernelArgumentError, NkiError
-from nki.base.source import Span, code_span, definition_span, folded
+from nki.base.source import Span, asserted, code_span, definition_span, folded, node_span
 from nki.base.toolchain import is_toolchain
-from nki.frontend.ast_spans import asserted, node_span
 from nki.frontend.code_objects import Origin, origin
 from nki.frontend.dialect import default_dialect
 from nki.frontend.errors import KernelAssertError, KernelPythonError, RemovedApiError, UnknownApiError, UnknownNameError

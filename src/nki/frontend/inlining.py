@@ -22,7 +22,7 @@ from nki.frontend.dialect import Dialect, assigned_dialect, default_dialect
 from nki.frontend.errors import DictKeyError, NewerApiError
 from nki.frontend.host_calls import calls_back, is_host, is_host_code, wraps_users
 from nki.frontend.objects import brings_keys, construct, is_object, with_keys
-from nki.frontend.python.containers import leaves
+from nki.frontend.python.arguments import leaves
 from nki.frontend.python.float_loads import (
     CALL_WITH_FLOATS,
     OPERATE,

@@ -17,9 +17,8 @@ from nki.frontend.diagnostics import explain
 from nki.frontend.errors import DictKeyError
 from nki.frontend.inlining import compile_function
 from nki.frontend.objects import copied
-from nki.frontend.python.containers import joined
+from nki.frontend.python.arguments import gathered, joined
 from nki.frontend.python.float_loads import is_open
-from nki.frontend.python.stars import gathered
 from nki.frontend.report import portable_text
 from nki.frontend.returned import Returned
 from nki.ir.floats.runtime_float import RuntimeFloat

@@ -27,9 +27,8 @@ from nki.ir.loop import BOUNDS, For, While, instructions, loops
 from nki.ir.program import CoreProgram, Program
 from nki.ir.register import is_register
 from nki.ir.stage import CoreStage
-from nki.ir.tensor_verifier import check_tensor
 from nki.ir.types import Access, Tensor
-from nki.ir.verifier import verify
+from nki.ir.verifier import check_tensor, verify
 from nki.target.model import Target
 
 

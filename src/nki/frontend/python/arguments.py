@@ -1,14 +1,61 @@
-"""Tensors in lists, tuples and dictionaries of a kernel's arguments: each is an argument of its own to the compiler."""
+"""Arguments that the compiler takes one by one: those in ``*args`` and ``**kwargs``, and tensors in containers."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
+_STARRED: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+STARS: Final = -2
+"""The number of positional parameters of a signature that has ``*args`` or ``**kwargs``."""
 _MARK: Final = "\0tensor:"
 """Begins the string that stands for a tensor in a container, in front of the name of the tensor's argument."""
-_KINDS: Final = frozenset((list, tuple, dict))
+_CONTAINERS: Final = frozenset((list, tuple, dict))
 _DEEPEST: Final = 8
+
+
+def by_position(signature: inspect.Signature) -> int:
+    """The number of parameters if a call may pass all of them by position; -1 if not, :data:`STARS` with stars."""
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    if kinds.intersection(_STARRED):
+        return STARS
+    return -1 if inspect.Parameter.KEYWORD_ONLY in kinds else len(signature.parameters)
+
+
+def spread(signature: inspect.Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Bound ``arguments`` with ``args_0``, ``args_1``, … in place of ``args``, and the entries of ``kwargs`` in place
+    of it.
+    """
+    result: dict[str, Any] = {}
+    for name, value in arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            result |= {f"{name}_{index}": item for index, item in enumerate(value)}
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            result |= value
+        else:
+            result[name] = value
+    return result
+
+
+def gathered(parameters: ast.arguments, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The positional and the named arguments of a call with the spread ``values``."""
+    rest = dict(values)
+    positional = [rest.pop(arg.arg) for arg in parameters.posonlyargs if arg.arg in rest]
+    if parameters.vararg is None:
+        return positional, rest
+    positional += [rest.pop(arg.arg) for arg in parameters.args if arg.arg in rest]
+    by_name = {arg.arg for arg in parameters.kwonlyargs}
+    for index in range(len(rest)):
+        name = f"{parameters.vararg.arg}_{index}"
+        if name not in rest or name in by_name:
+            break
+        positional.append(rest.pop(name))
+    if parameters.kwarg is None:  # a decorator that takes positional arguments alone
+        positional += [rest.pop(name) for name in tuple(rest) if name not in by_name]
+    return positional, rest
 
 
 def _is_tensor(value: Any) -> bool:
@@ -19,7 +66,7 @@ def separated(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """``arguments`` with ``cache_0``, ``cache_1``, … for the tensors in a container ``cache``, which holds their names
     instead.
     """
-    if _KINDS.isdisjoint(map(type, arguments.values())):
+    if _CONTAINERS.isdisjoint(map(type, arguments.values())):
         return dict(arguments)
     result: dict[str, Any] = {}
     for name, value in arguments.items():
@@ -30,7 +77,7 @@ def separated(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_tensors(value: Any, name: str, own: dict[str, Any], names: Container[str], depth: int) -> Any:
-    if type(value) not in _KINDS or depth > _DEEPEST:
+    if type(value) not in _CONTAINERS or depth > _DEEPEST:
         if depth == 0 or not _is_tensor(value) or getattr(value, "ndim", 1) == 0:
             return value
         while name in own or name in names:
@@ -56,7 +103,7 @@ def _with_tensors(value: Any, values: Mapping[str, Any], taken: set[str]) -> Any
         name = value.removeprefix(_MARK)
         taken.add(name)
         return values[name]
-    if type(value) not in _KINDS:
+    if type(value) not in _CONTAINERS:
         return value
     if isinstance(value, dict):
         return {key: _with_tensors(item, values, taken) for key, item in cast("dict[Any, Any]", value).items()}
@@ -67,11 +114,11 @@ def _with_tensors(value: Any, values: Mapping[str, Any], taken: set[str]) -> Any
 def leaves(values: Iterable[Any], depth: int = 0) -> Iterator[Any]:
     """``values``, and those in lists, tuples and dictionaries among them instead of these."""
     for value in values:
-        if type(value) not in _KINDS or depth > _DEEPEST:
+        if type(value) not in _CONTAINERS or depth > _DEEPEST:
             yield value
         else:
             inner = cast("dict[Any, Any]", value).values() if isinstance(value, dict) else cast("list[Any]", value)
             yield from leaves(inner, depth + 1)
 
 
-__all__ = ["joined", "leaves", "separated"]
+__all__ = ["STARS", "by_position", "gathered", "joined", "leaves", "separated", "spread"]
