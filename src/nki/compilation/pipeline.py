@@ -73,11 +73,12 @@ def compile(  # noqa: A001  # the word of the field, and of the design
 def run_stages(
     program: Program, target: Target, stages: Sequence[Stage], stop: str | None = None, observe: Observe = ignore
 ) -> Program:
-    """Run ``stages`` in order, ``stop`` the last one, and check the result of each."""
+    """Run, and check, those of ``stages`` that concern ``program``, in order; ``stop`` is the last one."""
     for stage in stages:
-        progress.stage(stage.name)
-        before, program = program, stage.run(program, target)
-        stage.check(before, program, target)
+        if stage.concerns(program):
+            progress.stage(stage.name)
+            before, program = program, stage.run(program, target)
+            stage.check(before, program, target)
         observe(stage.name, program)
         if stage.name == stop:
             break

@@ -12,6 +12,7 @@ from nki.base.dtype import DType
 from nki.base.errors import SharedTensorError
 from nki.base.float_text import exact_text
 from nki.base.version import version
+from nki.ir.effects import Effects
 from nki.ir.floats.runtime_float import FloatSpec
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, While, instructions
@@ -77,6 +78,7 @@ class CoreProgram:
     placement: Placement = field(default_factory=dict[Tensor, TileAddress])
     _numbered: tuple[Inst, ...] | None = field(default=None, init=False, repr=False)
     _has_edges: bool | None = field(default=None, init=False, repr=False)
+    _effects: frozenset[Effects] | None = field(default=None, init=False, repr=False)
     live_ranges: tuple[Target, Any] | None = field(default=None, init=False, repr=False)
     """The target and the result of the last :func:`nki.analysis.liveness.live_ranges`."""
     dependences: Any = field(default=None, init=False, repr=False)
@@ -90,6 +92,14 @@ class CoreProgram:
             straight = _LOOPS.isdisjoint(map(type, self.body))
             self._numbered = cast("tuple[Inst, ...]", self.body) if straight else tuple(instructions(self.body))
         return self._numbered
+
+    @property
+    def effects(self) -> frozenset[Effects]:
+        """The effects of all instructions."""
+        if self._effects is None:
+            kinds = cast("set[type[Inst]]", set(map(type, self.numbered)))
+            self._effects = frozenset(kind.effects for kind in kinds)
+        return self._effects
 
     @property
     def has_edges(self) -> bool:
@@ -106,6 +116,7 @@ class CoreProgram:
         """The same core with other addresses."""
         core = replace(self, placement=placement)
         core._numbered, core._has_edges, core.live_ranges = self._numbered, self._has_edges, self.live_ranges
+        core._effects = self._effects
         return core
 
     def instructions(self) -> Iterator[Inst]:

@@ -20,6 +20,14 @@ class Stage(ABC):
     """One stage; ``name`` is its word in files, dumps, tests and on the command line."""
 
     name: ClassVar[str]
+    about: ClassVar[tuple[str, ...]] = ()
+    """Effects of which some instruction must have one, or there is nothing to do for the stage; (): it always runs."""
+
+    def concerns(self, program: Program) -> bool:
+        """False if nothing in ``program`` is what the stage is about."""
+        if not self.about:
+            return True
+        return any(getattr(effects, name) for core in program.cores for effects in core.effects for name in self.about)
 
     @abstractmethod
     def run(self, program: Program, target: Target) -> Program:

@@ -26,6 +26,7 @@ class Accumulate(CoreStage):
     """Stage ``accumulate``."""
 
     name: ClassVar[str] = "accumulate"
+    about: ClassVar[tuple[str, ...]] = ("accumulation",)
     warns: bool = True
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002

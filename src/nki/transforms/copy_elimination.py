@@ -46,6 +46,7 @@ class EliminateCopies(RewritingStage):
     """Remove redundant copies."""
 
     name: ClassVar[str] = "copy_elimination"
+    about: ClassVar[tuple[str, ...]] = ("copy",)
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` without redundant copies."""

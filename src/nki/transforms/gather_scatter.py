@@ -25,6 +25,7 @@ class ExpandIndirect(CoreStage):
     """Give every instruction on indirect views its expansion."""
 
     name: ClassVar[str] = "gather_scatter"
+    about: ClassVar[tuple[str, ...]] = ("element_indexed",)
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with an expansion on every instruction on indirect views."""

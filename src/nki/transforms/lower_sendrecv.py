@@ -31,6 +31,7 @@ class LowerSendrecv(Stage):
     """Replace exchanges by copies and barriers, and remove barriers at which no other core takes part."""
 
     name: ClassVar[str] = "lower_sendrecv"
+    about: ClassVar[tuple[str, ...]] = ("exchange", "barrier")
 
     def run(self, program: Program, target: Target) -> Program:  # noqa: ARG002  # as all stages
         """``program`` without exchanges."""

@@ -175,6 +175,7 @@ class FuseEpilogues(CoreStage):
     """Make products and their consumers one instruction, on a processor that multiplies words."""
 
     name: ClassVar[str] = "epilogue"
+    about: ClassVar[tuple[str, ...]] = ("moving",)
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with such instructions."""

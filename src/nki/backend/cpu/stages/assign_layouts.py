@@ -44,6 +44,7 @@ class AssignLayouts(RewritingStage):
     """Give tiles the layouts that matrix products read fastest."""
 
     name: ClassVar[str] = "layouts"
+    about: ClassVar[tuple[str, ...]] = ("moving",)
     has_pairs: Callable[[], bool] = has_pairs
     """True if the processor multiplies bfloat16 in pairs, or in tiles of pairs."""
     has_blocks: Callable[[], bool] = has_blocks

@@ -38,6 +38,7 @@ class FoldTransposes(RewritingStage):
     """Remove copies between transpositions and products."""
 
     name: ClassVar[str] = "fold_transposes"
+    about: ClassVar[tuple[str, ...]] = ("transpose",)
     has_pairs: Callable[[], bool] = has_pairs
     """True if the processor multiplies bfloat16 in pairs, or in tiles of pairs."""
 

@@ -36,6 +36,7 @@ class ShareLoads(RewritingStage):
     """Load operands of products once."""
 
     name: ClassVar[str] = "share_loads"
+    about: ClassVar[tuple[str, ...]] = ("accumulation",)
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with shared loads."""
