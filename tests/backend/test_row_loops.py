@@ -229,9 +229,24 @@ def reductions(x, v):
     return tuple(results)
 
 
+def reductions_in_any_order(x, v):
+    """Truths and bits, of which an element that counts twice changes some."""
+    tile, results = nl.load(x), []
+    whole = like(tile, nl.int32)
+    nisa.tensor_copy(whole, tile)
+    for op in (nl.logical_and, nl.logical_or, nl.logical_xor):
+        results.append(column(tile))
+        nisa.tensor_reduce(results[-1], op, tile, axis=1)
+    for op in (nl.bitwise_and, nl.bitwise_or, nl.bitwise_xor):
+        results.append(like(column(tile), nl.int32))
+        nisa.tensor_reduce(results[-1], op, whole, axis=1)
+    return tuple([returned(result) for result in results])
+
+
 KERNELS = (
     scaled_and_added, scaled_and_moved, chosen, quotients, functions, deviations, root_of_mean_square, softmax,
     exponentials, sums_alone, several_sums, powers, shifted, statistics, reductions,
+    reductions_in_any_order,
 )  # fmt: skip
 
 
