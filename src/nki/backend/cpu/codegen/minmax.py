@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.kernel_ir.reductions import IDENTITIES
-from nki.numerics.llvm import F32, I64, constant
+from nki.numerics.llvm import F32, I32, I64, constant, lanes_of
 
 RELATIONS: Final = {"maximum": ">", "minimum": "<"}
 """The operators, and the comparison that a number must pass to replace the extreme."""
@@ -62,17 +62,28 @@ class QuickExtreme:
         b, wide = self.r.b, ir.VectorType(F32, self.lanes)
         for value, slot in zip(values, self.totals, strict=False):
             total = b.load(slot, typ=wide)
-            b.store(b.select(b.fcmp_ordered(RELATIONS[self.op], value, total), value, total), slot)
+            b.store(self._better(value, total), slot)
         for left, right in zip(values[::2], [*values[1::2], values[-1]], strict=False):
             unordered = b.fcmp_unordered("uno", left, right)
             b.store(b.or_(b.load(self.nan, typ=unordered.type), unordered), self.nan)
 
-    def vectors(self) -> list[Value]:
-        """The vectors of extremes."""
-        return [self.r.b.load(slot, typ=ir.VectorType(F32, self.lanes)) for slot in self.totals]
+    def folded(self) -> Value:
+        """The extreme of all vectors, if :meth:`is_uncertain` is false of it."""
+        b, wide = self.r.b, ir.VectorType(F32, self.lanes)
+        vectors: list[Value] = [b.load(slot, typ=wide) for slot in self.totals]
+        while len(vectors) > 1:
+            vectors = [*vectors[2:], self._better(*vectors[:2])]
+        (lanes,) = vectors
+        while (half := lanes.type.count // 2) > 1:
+            lanes = self._better(*(lanes_of(b, lanes, lanes, first, half) for first in (0, half)))
+        return self._better(*(b.extract_element(lanes, ir.Constant(I32, lane)) for lane in (0, 1)))
+
+    def _better(self, one: Value, two: Value) -> Value:
+        """The extreme of two numbers, or in each lane of two vectors; of zeros, and if there is a NaN, either."""
+        return self.r.b.select(self.r.b.fcmp_ordered(RELATIONS[self.op], one, two), one, two)
 
     def is_uncertain(self, result: Value) -> Value:
-        """True if ``result``, the extreme of all :meth:`vectors`, may not be that of all numbers."""
+        """True if ``result``, the extreme of :meth:`folded` and others, may not be that of all numbers."""
         b, word = self.r.b, ir.IntType(self.lanes)
         flags = b.load(self.nan, typ=ir.VectorType(ir.IntType(1), self.lanes))
         any_nan = b.icmp_unsigned("!=", b.bitcast(flags, word), ir.Constant(word, 0))

@@ -209,7 +209,7 @@ def _quick_extreme(r: FunctionBuilder, s: Reduce, nest: Nest, start: Cursors) ->
         extreme.line(last.count, lambda index: row.value(s.value, index, r.lanes))
 
     _emit_inner(r, nest.inner[:-1], nest.streams, [start], line)
-    result = _folded(r, s, extreme.vectors(), initial)
+    result = _combine(b, s.op, initial, extreme.folded())
     b.store(_result(b, s, result), start[0], align=4)
     return extreme.is_uncertain(result)
 
