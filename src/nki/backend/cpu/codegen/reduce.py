@@ -27,7 +27,7 @@ from nki.backend.cpu.kernel_ir.loops import (
 )
 from nki.backend.cpu.kernel_ir.nodes import Reduce
 from nki.isa.tables.alu import BITS
-from nki.numerics.llvm import F32, I32, canonical_nan, constant, i64
+from nki.numerics.llvm import F32, I32, canonical_nan, constant, i64, lanes_of
 
 _CHAINS: Final = (GROUP, 8, 4, 2, 1)
 """Sequential reductions that run side by side, so that one addition need not wait for the one before it."""
@@ -207,20 +207,19 @@ class _Partials:
             self.b.store(self._step(self.b.load(slot, typ=self.wide), value), slot)
 
     def _step(self, total: Value, value: Value) -> Value:
+        """Both combined, numbers or vectors."""
         return _combine(self.b, self.s.op, total, value)
 
     def _folded(self) -> Value:
         """All lanes of all vectors, combined."""
-        b, op = self.b, self.s.op
+        b = self.b
         vectors = [b.load(total, typ=self.wide) for total in self.totals]
         while len(vectors) > 1:
-            pairs = zip(vectors[::2], vectors[1::2], strict=False)
-            vectors = [*(_combine(b, op, *pair) for pair in pairs), *vectors[len(vectors) // 2 * 2 :]]
-        lanes = vectors[0]
-        while (half := lanes.type.count // 2) > 0:
-            masks = [ir.Constant(ir.VectorType(I32, half), list(range(at, at + half))) for at in (0, half)]
-            lanes = _combine(b, op, *(b.shuffle_vector(lanes, lanes, mask) for mask in masks))
-        return b.extract_element(lanes, ir.Constant(I32, 0))
+            vectors = [*vectors[2:], self._step(*vectors[:2])]
+        (lanes,) = vectors
+        while (half := lanes.type.count // 2) > 1:
+            lanes = self._step(*(lanes_of(b, lanes, lanes, first, half) for first in (0, half)))
+        return self._step(*(b.extract_element(lanes, ir.Constant(I32, lane)) for lane in (0, 1)))
 
 
 class _QuickExtreme(_Partials):
