@@ -229,9 +229,41 @@ def reductions(x, v):
     return tuple(results)
 
 
+def reductions_in_any_order(x, v):
+    """Truths and bits, of which an element that counts twice changes some."""
+    tile, results = nl.load(x), []
+    whole = like(tile, nl.int32)
+    nisa.tensor_copy(whole, tile)
+    for op in (nl.logical_and, nl.logical_or, nl.logical_xor):
+        results.append(column(tile))
+        nisa.tensor_reduce(results[-1], op, tile, axis=1)
+    for op in (nl.bitwise_and, nl.bitwise_or, nl.bitwise_xor):
+        results.append(like(column(tile), nl.int32))
+        nisa.tensor_reduce(results[-1], op, whole, axis=1)
+    return tuple([returned(result) for result in results])
+
+
+def extremes(x, v):
+    """The largest and the smallest of results that others read, and of zeros of either sign; in place, and negated."""
+    tile, by, results = nl.load(x), nl.load(v), []
+    for number in (0.0, -2.0):
+        scaled, wide, square = like(tile), like(tile, nl.float32), like(tile, nl.float32)
+        low, high, top, bottom = (column(tile) for _ in range(4))
+        nisa.tensor_scalar(scaled, tile, nl.multiply, number)
+        nisa.tensor_reduce(low, nl.minimum, scaled, axis=1, negate=True)
+        nisa.tensor_scalar(wide, tile, nl.multiply, number, op1=nl.multiply, operand1=by)
+        nisa.tensor_reduce(high, nl.maximum, wide, axis=1)
+        nisa.tensor_scalar_reduce(square, tile, nl.multiply, number, nl.maximum, reduce_res=top)
+        nisa.tensor_tensor(square, square, tile, nl.subtract)
+        nisa.tensor_reduce(bottom, nl.minimum, square, axis=1)
+        results += [returned(result) for result in (scaled, wide, square, low, high, top, bottom)]
+    return tuple(results)
+
+
 KERNELS = (
     scaled_and_added, scaled_and_moved, chosen, quotients, functions, deviations, root_of_mean_square, softmax,
-    exponentials, sums_alone, several_sums, powers, shifted, statistics, reductions,
+    exponentials, sums_alone, several_sums, powers, shifted, statistics, reductions, extremes,
+    reductions_in_any_order,
 )  # fmt: skip
 
 

@@ -45,6 +45,11 @@ Builder = Any
 Value = Any
 
 
+def halvings(width: int) -> list[int]:
+    """``width``, a power of two, and ever narrower ones for the rest of a row."""
+    return [width >> number for number in range(width.bit_length())]
+
+
 class ArgumentLayout:
     """Positions of the arguments of an instruction's routine; see the module."""
 
@@ -294,7 +299,25 @@ class FunctionBuilder:
 
     def emit_loops(self, loops: Sequence[CountedLoop], streams: list[Stream], body: Callable[[Cursors], None]) -> None:
         """Emit ``loops`` around ``body``, which gets the cursor of every stream."""
-        self._emit_loop(list(loops), streams, 0, self.start(streams), body)
+        self.emit_side_by_side(loops, streams, [self.start(streams)], lambda rows: body(rows[0]))
+
+    def emit_side_by_side(
+        self,
+        loops: Sequence[CountedLoop],
+        streams: list[Stream],
+        rows: list[Cursors],
+        body: Callable[[list[Cursors]], None],
+    ) -> None:
+        """Emit ``loops`` around ``body``, which gets the cursors of several ``rows``; they begin with those given."""
+        if not loops:
+            body(rows)
+            return
+
+        def inside(index: Value) -> None:
+            moved = [self.advanced(streams, cursors, loops[0], index) for cursors in rows]
+            self.emit_side_by_side(loops[1:], streams, moved, body)
+
+        self.counted_loop(loops[0].count, 1, inside, per_partition=loops[0].per_partition)
 
     def start(self, streams: list[Stream]) -> Cursors:
         """The cursor of every stream before all loops."""
@@ -305,24 +328,6 @@ class FunctionBuilder:
             elif stream.expr is not None:
                 cursors[i] = self.integer(stream.expr.value[1])
         return cursors
-
-    def _emit_loop(
-        self,
-        loops: list[CountedLoop],
-        streams: list[Stream],
-        depth: int,
-        cursors: Cursors,
-        body: Callable[[Cursors], None],
-    ) -> None:
-        if depth == len(loops):
-            body(cursors)
-            return
-        loop = loops[depth]
-
-        def inside(index: Value) -> None:
-            self._emit_loop(loops, streams, depth + 1, self.advanced(streams, cursors, loop, index), body)
-
-        self.counted_loop(loop.count, 1, inside, per_partition=loop.per_partition)
 
     def counted_loop(
         self, stop: int, step: int, body: Callable[[Value], None], start: int = 0, per_partition: int = 0
@@ -349,6 +354,20 @@ class FunctionBuilder:
                 # Both bounds are multiples of this number, whatever the range is.
                 divisor = gcd(GRANULE * per_partition, start, stop)
                 self._do_while(low, high, step, body, divisor // step)
+
+    def tiled_loop(
+        self, count: int, sizes: Sequence[int], body: Callable[[Value, int], None], per_partition: int = 0
+    ) -> int:
+        """``body(index, size)`` for ``count`` rounds: as many tiles of the first of ``sizes`` as fit, then of the next.
+
+        The number of rounds that are done, which is all if the last size is 1. ``per_partition``: as in loops.
+        """
+        done = 0
+        for size in sizes:
+            stop = done + (count - done) // size * size
+            self.counted_loop(stop, size, lambda index, size=size: body(index, size), done, per_partition)
+            done = stop
+        return done
 
     def _do_while(self, first: Value, last: Value, step: int, body: Callable[[Value], None], multiple: int = 1) -> None:
         """A loop from ``first`` below ``last``, at least one round; the number of rounds is a multiple of ``multiple``.

@@ -1,43 +1,45 @@
-"""Reductions: sequential chains side by side, vectors where the order is free, and reductions over partitions."""
+"""Reductions: sequential ones of several rows side by side, vectors where the order is free, and over partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen import row_vectors
 from nki.backend.cpu.codegen.alu import emit_alu, emit_bits
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.elementwise import materialize_strided
-from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value, halvings
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
-from nki.backend.cpu.codegen.minmax import RELATIONS, QuickExtreme
+from nki.backend.cpu.codegen.row_vectors import RowVectors, gathered
 from nki.backend.cpu.kernel_ir.loops import (
+    ANY_ORDER,
+    GROUP,
+    IDENTITIES,
     CountedLoop,
     Cursors,
+    Nest,
     Stream,
-    boundaries,
-    coalesced,
-    loop_nest,
+    nest_of,
     partition_step,
-    pattern_of,
     streams_of,
 )
 from nki.backend.cpu.kernel_ir.nodes import Reduce
-from nki.backend.cpu.kernel_ir.reductions import ANY_ORDER, GROUP, IDENTITIES, Nest, nest_of, vector_stream
 from nki.isa.tables.alu import BITS
-from nki.numerics.llvm import I32, I64, canonical_nan, constant
+from nki.numerics.llvm import F32, I32, canonical_nan, constant, i64, lanes_of
 
-CHAINS: Final = (GROUP, 8, 4, 2, 1)
+_CHAINS: Final = (GROUP, 8, 4, 2, 1)
 """Sequential reductions that run side by side, so that one addition need not wait for the one before it."""
-PARTIAL_VECTORS: Final = 4
+_PARTIAL_VECTORS: Final = 4
 """Vectors of partial results in a reduction of free order, for the same reason."""
+_RELATIONS: Final = {"maximum": ">", "minimum": "<"}
+"""The extremes, and the comparison that a number must pass to replace one."""
+_BIT: Final = ir.IntType(1)
 
 
-def emit_reduce(r: FunctionBuilder, s: Reduce) -> None:
-    """Emit ``s``."""
+def emit_reduce(r: FunctionBuilder, s: Reduce, odd: Reduce | None = None) -> None:
+    """Emit ``s``; or the sequential reductions of the even and of the ``odd`` elements of rows, in one loop."""
     if s.cross_partition:
         _across_partitions(r, s)
         return
@@ -48,279 +50,234 @@ def emit_reduce(r: FunctionBuilder, s: Reduce) -> None:
         return
     last = nest.inner[-1]
     if s.op in ANY_ORDER and last.count >= r.lanes and all(step in (0, 1) for step in last.steps[1:]):
-        _in_any_order(r, s, nest)
-    else:
-        _in_order(r, s, nest)
+        _in_any_order(r, nest)
+        return
+    other = None if odd is None else nest_of(odd, r.per_partition)
+    _in_order(r, [nest] if other is None else [nest, other])
 
 
-def _in_order(r: FunctionBuilder, s: Reduce, nest: Nest) -> None:
-    """Strictly sequential reductions, several of them side by side."""
-    outer = sorted(nest.outer, key=lambda loop: loop.count)
-    side = outer[-1] if outer else CountedLoop(1, tuple(0 for _ in nest.streams))
-    main = vector_stream(s, nest)
+def _in_order(r: FunctionBuilder, nests: Sequence[Nest]) -> None:
+    """Strictly sequential reductions, of which those of several rows run side by side."""
+    nest, *odd = nests
+    *outer, side = sorted(nest.outer, key=lambda loop: loop.count) or [CountedLoop(1, (0,) * len(nest.streams))]
+    sizes = (GROUP, side.count % GROUP or 1) if nest.main else _CHAINS
 
     def block(cursors: Cursors) -> None:
-        done = 0
-        for chains in chains_of(side.count, main > 0):
-            whole = (side.count - done) // chains * chains
+        begins = [(nest, side, cursors), *((half, half.outer[0], r.start(half.streams)) for half in odd)]
 
-            def group(index: Value, chains: int = chains) -> None:
-                starts = [r.advanced(nest.streams, cursors, side, at) for at in r.following(index, chains)]
-                if main and chains > 1:
-                    _emit_vectors(r, s, nest, starts, main)
-                else:
-                    emit_chains(r, s, nest, starts)
+        def group(index: Value, count: int) -> None:
+            starts = [
+                [r.advanced(each.streams, begin, loop, at) for at in r.following(index, count)]
+                for each, loop, begin in begins
+            ]
+            if nest.main and (count > 1 or odd):
+                for first in range(0, count, r.lanes):
+                    _in_lanes(r, nests, [rows[first : first + r.lanes] for rows in starts])
+            else:
+                _in_chains(r, nest, starts[0])
 
-            r.counted_loop(done + whole, chains, group, done, side.per_partition)
-            done += whole
+        r.tiled_loop(side.count, sizes, group, side.per_partition)
 
-    r.emit_loops(outer[:-1], nest.streams, block)
+    r.emit_loops(outer, nest.streams, block)
 
 
-def chains_of(count: int, in_vectors: bool) -> list[int]:
-    """The sizes of the groups in which ``count`` reductions run: as many of the first as fit, then of the next.
+def _in_chains(r: FunctionBuilder, nest: Nest, starts: list[Cursors]) -> None:
+    """Reductions of rows that begin at ``starts``, an element of each row in turn."""
+    totals = [Totals(r, nest.statement, [row]) for row in starts]
 
-    ``in_vectors``: the lanes of a vector take what is left over at once, however many that is.
+    def element(rows: list[Cursors]) -> None:
+        for total, row in zip(totals, rows, strict=True):
+            loop = InnerLoop(r, nest.streams, CountedLoop(1, (0,) * len(nest.streams)), row)
+            total.add(loop.value(nest.statement.value, i64(0), 1))
+
+    r.emit_side_by_side(nest.inner, nest.streams, starts, element)
+    for total in totals:
+        total.store(1)
+
+
+def _in_lanes(r: FunctionBuilder, nests: Sequence[Nest], starts: list[list[Cursors]]) -> None:
+    """Reductions of rows that begin at ``starts``, one in each lane of a vector; for two nests, of both halves of rows.
+
+    What a lane too many does is that of the last row again, and is not stored.
     """
-    sizes: list[int] = []
-    for size in CHAINS:
-        if in_vectors and size < CHAINS[0]:
-            return [*sizes, count] if count else sizes
-        if count >= size:
-            sizes.append(size)
-            count %= size
-    return sizes
+    count, nest, ways = len(starts[0]), nests[0], len(nests)
+    starts = [rows + rows[-1:] * (r.lanes - count) for rows in starts]
+    vectors = [RowVectors(r, each, rows) for each, rows in zip(nests, starts, strict=True)]
+    totals = [Totals(r, each.statement, rows) for each, rows in zip(nests, starts, strict=True)]
+    columns = sum(each.inner[-1].count for each in nests)
+    step = vectors[0].step // ways
+
+    def line(rows: list[Cursors]) -> None:
+        def block(index: Value, size: int) -> None:
+            loaded = vectors[0].columns(rows, index, step, size)
+            values = [vectors[number % ways].applied(column) for number, column in enumerate(loaded)]
+            for number, value in enumerate(values):
+                totals[number % ways].add(value)
+
+        done = r.tiled_loop(columns, vectors[0].sizes(step), block)
+        for index in range(done, columns):
+            half = index % ways
+            totals[half].add(vectors[half].column(starts[half] if half else rows, i64(index // ways)))
+
+    r.emit_side_by_side(nest.inner[:-1], nest.streams, starts[0], line)
+    for total in totals:
+        total.store(count)
 
 
-def emit_chains(r: FunctionBuilder, s: Reduce, nest: Nest, starts: list[Cursors]) -> None:
-    """Sequential reductions that begin at ``starts``, one step of each in turn."""
-    b, streams = r.b, nest.streams
-    kind = storage_type(s.target.dtype, 1)
-    totals = [r.local(kind, _initial(r, s, streams, cursors)) for cursors in starts]
-    no_identity = s.init is None and s.op not in IDENTITIES
-    is_first = r.local(ir.IntType(1), ir.Constant(ir.IntType(1), 1)) if no_identity else None
+class Totals:
+    """The results of sequential reductions so far, of rows that begin at ``starts``: one in each lane of a vector."""
 
-    def element(chains: list[Cursors]) -> None:
-        for total, cursors in zip(totals, chains, strict=True):
-            row = InnerLoop(r, streams, CountedLoop(1, tuple(0 for _ in streams)), cursors)
-            value = row.value(s.value, ir.Constant(I64, 0), 1)
-            result = _combine(b, s.op, b.load(total, typ=kind), value)
-            if is_first is not None:
-                result = b.select(b.load(is_first, typ=ir.IntType(1)), value, result)
-            b.store(result, total)
-        if is_first is not None:
-            b.store(ir.Constant(ir.IntType(1), 0), is_first)
-
-    _emit_inner(r, nest.inner, streams, starts, element)
-    for total, cursors in zip(totals, starts, strict=True):
-        b.store(_result(b, s, b.load(total, typ=kind)), cursors[0], align=s.target.dtype.itemsize)
-
-
-def _emit_vectors(r: FunctionBuilder, s: Reduce, nest: Nest, starts: list[Cursors], main: int) -> None:
-    """Sequential reductions that begin at ``starts``, a vector's lanes at a time."""
-    streams = nest.streams
-    groups = [starts[first : first + r.lanes] for first in range(0, len(starts), r.lanes)]
-    for group in groups:
-        lanes = in_all_lanes(r, group)
-        rows = row_vectors.RowVectors(r, streams, s.value, lanes, main, nest.inner[-1].steps[main] or 1)
-        total = VectorTotals(r, s, nest, rows, len(group))
-
-        def line(
-            chains: list[Cursors],
-            rows: row_vectors.RowVectors = rows,
-            step: Callable[[Value], None] = total.add,
-        ) -> None:
-            row_vectors.follow(r, rows, nest.inner[-1], chains, step)
-
-        _emit_inner(r, nest.inner[:-1], streams, lanes, line)
-        total.store()
-
-
-def in_all_lanes(r: FunctionBuilder, starts: list[Cursors]) -> list[Cursors]:
-    """``starts``, with the last one again in each lane that is left over."""
-    return starts + [starts[-1]] * (r.lanes - len(starts))
-
-
-class VectorTotals:
-    """The totals of reductions of the rows of ``rows``, one in each lane, of which the first ``count`` are stored."""
-
-    def __init__(self, r: FunctionBuilder, s: Reduce, nest: Nest, rows: row_vectors.RowVectors, count: int) -> None:
-        self.r, self.s, self.rows, self.count = r, s, rows, count
-        initial = rows.gathered([_initial(r, s, nest.streams, cursors) for cursors in rows.starts])
+    def __init__(self, r: FunctionBuilder, s: Reduce, starts: list[Cursors]) -> None:
+        self.r, self.s, self.starts = r, s, starts
+        initial = gathered(r.b, [_initial(r, s, cursors) for cursors in starts])
         self.kind = initial.type
         self.total = r.local(self.kind, initial)
+        has_start = s.init is not None or s.op in IDENTITIES
+        self.is_first = None if has_start else r.local(_BIT, ir.Constant(_BIT, 1))
 
-    def add(self, vector: Value) -> None:
+    def add(self, value: Value) -> None:
         """Take the next element of each row."""
         b = self.r.b
-        b.store(_combine(b, self.s.op, b.load(self.total, typ=self.kind), vector), self.total)
+        result = _combine(b, self.s.op, b.load(self.total, typ=self.kind), value)
+        if self.is_first is not None:
+            result = b.select(b.load(self.is_first, typ=_BIT), value, result)
+            b.store(ir.Constant(_BIT, 0), self.is_first)
+        b.store(result, self.total)
 
-    def store(self) -> None:
-        """Store the results."""
+    def store(self, count: int) -> None:
+        """Store the results of the first ``count`` rows."""
         b = self.r.b
         result = _result(b, self.s, b.load(self.total, typ=self.kind))
-        for lane, cursors in enumerate(self.rows.starts[: self.count]):
-            element = b.extract_element(result, ir.Constant(I32, lane))
-            b.store(element, cursors[0], align=self.s.target.dtype.itemsize)
+        for lane, cursors in enumerate(self.starts[:count]):
+            one = result if len(self.starts) == 1 else b.extract_element(result, ir.Constant(I32, lane))
+            b.store(one, cursors[0], align=self.s.target.dtype.itemsize)
 
 
-def _emit_inner(
-    r: FunctionBuilder,
-    loops: list[CountedLoop],
-    streams: list[Stream],
-    chains: list[Cursors],
-    body: Callable[[list[Cursors]], None],
-) -> None:
-    """Emit ``loops`` around ``body``, which gets the cursors of every chain."""
-    if not loops:
-        body(chains)
-        return
-
-    def inside(index: Value) -> None:
-        moved = [r.advanced(streams, cursors, loops[0], index) for cursors in chains]
-        _emit_inner(r, loops[1:], streams, moved, body)
-
-    r.counted_loop(loops[0].count, 1, inside)
-
-
-def _in_any_order(r: FunctionBuilder, s: Reduce, nest: Nest) -> None:
+def _in_any_order(r: FunctionBuilder, nest: Nest) -> None:
     """Reductions whose order is free: each lane of a vector by itself, then the lanes with each other."""
 
     def one(start: Cursors) -> None:
-        if s.op not in RELATIONS:
-            _lanes_by_themselves(r, s, nest, start, PARTIAL_VECTORS)
+        if nest.statement.op not in _RELATIONS:
+            _Partials(r, nest, _PARTIAL_VECTORS).emit(start)
             return
-        uncertain = _quick_extreme(r, s, nest, start)
-        with r.b.if_then(uncertain, likely=False):
-            _lanes_by_themselves(r, s, nest, start, 1)
+        quick = _QuickExtreme(r, nest, _PARTIAL_VECTORS)
+        with r.b.if_then(quick.is_uncertain(quick.emit(start)), likely=False):
+            _Partials(r, nest, 1).emit(start)
 
     r.emit_loops(nest.outer, nest.streams, one)
 
 
-def _quick_extreme(r: FunctionBuilder, s: Reduce, nest: Nest, start: Cursors) -> Value:
-    """A maximum or minimum of numbers of which none is NaN; true if there was one, or if zeros may differ."""
-    b, last = r.b, nest.inner[-1]
-    extreme = QuickExtreme.start(r, s.op, r.lanes, last.count // r.lanes)
-    initial = _initial(r, s, nest.streams, start)
+class _Partials:
+    """One reduction of free order: up to ``most`` vectors of partial results, combined at the end."""
 
-    def line(chains: list[Cursors]) -> None:
-        row = InnerLoop(r, nest.streams, last, chains[0])
-        row.hoist(s.value)
-        extreme.line(last.count, lambda index: row.value(s.value, index, r.lanes))
+    def __init__(self, r: FunctionBuilder, nest: Nest, most: int) -> None:
+        self.r, self.b, self.nest, self.s, self.last = r, r.b, nest, nest.statement, nest.inner[-1]
+        self.wide = storage_type(self.s.target.dtype, r.lanes)
+        self.identity = _identity(self.s.op, self.wide)
+        self.totals = [r.local(self.wide, self.identity) for _ in range(min(most, self.last.count // r.lanes))]
 
-    _emit_inner(r, nest.inner[:-1], nest.streams, [start], line)
-    result = _folded(r, s, extreme.vectors(), initial)
-    b.store(_result(b, s, result), start[0], align=4)
-    return extreme.is_uncertain(result)
+    def emit(self, start: Cursors) -> Value:
+        """Emit the reduction of what begins at ``start``; its result."""
+        initial = _initial(self.r, self.s, start)
+        self.r.emit_side_by_side(self.nest.inner[:-1], self.nest.streams, [start], self._line)
+        total = _combine(self.b, self.s.op, initial, self._folded())
+        self.b.store(_result(self.b, self.s, total), start[0], align=self.s.target.dtype.itemsize)
+        return total
 
+    def _line(self, chains: list[Cursors]) -> None:
+        """Take a row in. The last vector ends with it; what that has in common with the one before counts once."""
+        r, lanes, count = self.r, self.r.lanes, self.last.count
+        row = InnerLoop(r, self.nest.streams, self.last, chains[0])
+        row.hoist(self.s.value)
 
-def _lanes_by_themselves(r: FunctionBuilder, s: Reduce, nest: Nest, start: Cursors, most: int) -> None:
-    """One reduction, with up to ``most`` vectors of partial results."""
-    b, last = r.b, nest.inner[-1]
-    kind, wide = storage_type(s.target.dtype, 1), storage_type(s.target.dtype, r.lanes)
-    partials = min(most, last.count // r.lanes)
-    chunk_size = partials * r.lanes
-    whole = last.count // chunk_size * chunk_size
-    vectors = last.count // r.lanes * r.lanes
-    totals = [r.local(wide, _identity(s.op, wide)) for _ in range(partials)]
-    rest = r.local(kind, _initial(r, s, nest.streams, start))
+        def chunk(index: Value, size: int) -> None:
+            self._take([row.value(self.s.value, self.b.add(index, i64(at)), lanes) for at in range(0, size, lanes)])
 
-    def line(chains: list[Cursors]) -> None:
-        row = InnerLoop(r, nest.streams, last, chains[0])
-        row.hoist(s.value)
+        done = r.tiled_loop(count, (len(self.totals) * lanes,), chunk)
+        for index in range(done, count - lanes + 1, lanes):
+            self._take([row.value(self.s.value, i64(index), lanes)])
+        if rest := count % lanes:
+            is_new = ir.Constant(ir.VectorType(_BIT, lanes), [int(lane >= lanes - rest) for lane in range(lanes)])
+            vector = row.value(self.s.value, i64(count - lanes), lanes)
+            self._take([self.b.select(is_new, vector, self.identity)])
 
-        def vector(at: Value, total: Value) -> None:
-            b.store(_combine(b, s.op, b.load(total, typ=wide), row.value(s.value, at, r.lanes)), total)
+    def _take(self, values: list[Value]) -> None:
+        """Take a vector for each of the first totals in."""
+        for value, slot in zip(values, self.totals, strict=False):
+            self.b.store(self._step(self.b.load(slot, typ=self.wide), value), slot)
 
-        def chunk(index: Value) -> None:
-            for number, total in enumerate(totals):
-                vector(b.add(index, ir.Constant(I64, number * r.lanes)), total)
+    def _step(self, total: Value, value: Value) -> Value:
+        """Both combined, numbers or vectors."""
+        return _combine(self.b, self.s.op, total, value)
 
-        r.counted_loop(whole, chunk_size, chunk)
-        for index in range(whole, vectors, r.lanes):
-            vector(ir.Constant(I64, index), totals[0])
-        _take_single(r, s, row, rest, range(vectors, last.count))
-
-    _emit_inner(r, nest.inner[:-1], nest.streams, [start], line)
-    result = _folded(r, s, [b.load(total, typ=wide) for total in totals], b.load(rest, typ=kind))
-    b.store(_result(b, s, result), start[0], align=s.target.dtype.itemsize)
-
-
-def _take_single(r: FunctionBuilder, s: Reduce, row: InnerLoop, total: Value, elements: range) -> None:
-    """Combine the ``elements`` of a row, one by one, with the local variable ``total``."""
-    kind = storage_type(s.target.dtype, 1)
-    for index in elements:
-        value = row.value(s.value, ir.Constant(I64, index), 1)
-        r.b.store(_combine(r.b, s.op, r.b.load(total, typ=kind), value), total)
+    def _folded(self) -> Value:
+        """All lanes of all vectors, combined."""
+        b = self.b
+        vectors = [b.load(total, typ=self.wide) for total in self.totals]
+        while len(vectors) > 1:
+            vectors = [*vectors[2:], self._step(*vectors[:2])]
+        (lanes,) = vectors
+        while (half := lanes.type.count // 2) > 1:
+            lanes = self._step(*(lanes_of(b, lanes, lanes, first, half) for first in (0, half)))
+        return self._step(*(b.extract_element(lanes, ir.Constant(I32, lane)) for lane in (0, 1)))
 
 
-def _folded(r: FunctionBuilder, s: Reduce, vectors: list[Value], single: Value) -> Value:
-    """All lanes of ``vectors`` and ``single``, combined."""
-    b = r.b
-    while len(vectors) > 1:
-        vectors = [
-            *(_combine(b, s.op, *pair) for pair in zip(vectors[::2], vectors[1::2], strict=False)),
-            *vectors[len(vectors) // 2 * 2 :],
-        ]
-    lanes = vectors[0]
-    while (count := lanes.type.count) > 1:
-        halves = [
-            ir.Constant(ir.VectorType(I32, count // 2), list(range(at, at + count // 2))) for at in (0, count // 2)
-        ]
-        lanes = _combine(b, s.op, *(b.shuffle_vector(lanes, lanes, half) for half in halves))
-    return _combine(b, s.op, single, b.extract_element(lanes, ir.Constant(I32, 0)))
+class _QuickExtreme(_Partials):
+    """The largest or smallest of many numbers, as IEEE 754-2019 has it: NaN wins, -0 is less than +0.
+
+    A comparison and a choice for each vector, which processors do in one instruction, are right for all numbers but NaN
+    and zeros. So the loop only notes if any number was NaN. If one was, or if the result is a zero, the loop must run
+    again with the full rule.
+    """
+
+    def __init__(self, r: FunctionBuilder, nest: Nest, most: int) -> None:
+        super().__init__(r, nest, most)
+        self.flags = ir.VectorType(_BIT, r.lanes)
+        self.nan = r.local(self.flags, constant(self.flags, 0))
+        """The lanes that have seen a NaN."""
+
+    def _take(self, values: list[Value]) -> None:
+        super()._take(values)
+        for left, right in zip(values[::2], [*values[1::2], values[-1]], strict=False):
+            unordered = self.b.fcmp_unordered("uno", left, right)
+            self.b.store(self.b.or_(self.b.load(self.nan, typ=self.flags), unordered), self.nan)
+
+    def _step(self, total: Value, value: Value) -> Value:
+        return self.b.select(self.b.fcmp_ordered(_RELATIONS[self.s.op], value, total), value, total)
+
+    def is_uncertain(self, total: Value) -> Value:
+        """True if ``total``, the extreme of all vectors, may not be that of all numbers."""
+        b, word = self.b, ir.IntType(self.r.lanes)
+        any_nan = b.icmp_unsigned("!=", b.bitcast(b.load(self.nan, typ=self.flags), word), ir.Constant(word, 0))
+        return b.or_(any_nan, b.fcmp_ordered("==", total, ir.Constant(F32, 0.0)))
 
 
 def _across_partitions(r: FunctionBuilder, s: Reduce) -> None:
     """A reduction over partitions: vectors of columns, one partition after the other."""
     streams = [Stream(None, s.target), *streams_of(s.value)]
-    patterns = [pattern_of(stream, s.target.columns) for stream in streams]
-    cuts = boundaries(patterns)
-    if cuts is None:
-        raise AssertionError("a reduction over partitions reads one tile, whose pattern nests with a dense one")
-    loops = coalesced(loop_nest(patterns, cuts)) or [CountedLoop(1, tuple(0 for _ in streams))]
+    loops = r.loop_nest(streams, 1, s.target.columns)
+    assert loops is not None, "a reduction over partitions reads one tile, whose pattern nests with a dense one"
+    columns = loops[-1]
     steps = tuple(partition_step(stream, s.value.rows) if stream.expr is not None else 0 for stream in streams)
-    partitions, columns = CountedLoop(s.value.rows, steps), loops[-1]
+    partitions = CountedLoop(s.value.rows, steps)
 
     def line(cursors: Cursors) -> None:
-        row = InnerLoop(r, streams, columns, cursors)
-        done, width = 0, r.lanes
-        while width >= 1:
-            whole = (columns.count - done) // width * width
-            if whole:
+        def chunk(index: Value, width: int) -> None:
+            kind = storage_type(s.target.dtype, width)
+            total = r.local(kind, _identity(s.op, kind))
 
-                def chunk(index: Value, width: int = width) -> None:
-                    total = _column_chunk(r, s, streams, (partitions, columns), cursors, index, width)
-                    row.store(s.target, total, index, width)
+            def partition(number: Value) -> None:
+                row = InnerLoop(r, streams, columns, r.advanced(streams, cursors, partitions, number))
+                value = row.value(s.value, index, width)
+                r.b.store(_combine(r.b, s.op, r.b.load(total, typ=kind), value), total)
 
-                r.counted_loop(done + whole, width, chunk, done)
-                done += whole
-            width //= 2
+            r.counted_loop(partitions.count, 1, partition)
+            result = _result(r.b, s, r.b.load(total, typ=kind))
+            InnerLoop(r, streams, columns, cursors).store(s.target, result, index, width)
+
+        r.tiled_loop(columns.count, halvings(r.lanes), chunk)
 
     r.emit_loops(loops[:-1], streams, line)
-
-
-def _column_chunk(
-    r: FunctionBuilder,
-    s: Reduce,
-    streams: list[Stream],
-    loops: tuple[CountedLoop, CountedLoop],
-    cursors: Cursors,
-    at: Value,
-    width: int,
-) -> Value:
-    """``width`` columns from column ``at``, reduced over all partitions; ``loops`` are over partitions and columns."""
-    b, (partitions, columns) = r.b, loops
-    kind = storage_type(s.target.dtype, width)
-    total = r.local(kind, _identity(s.op, kind))
-
-    def partition(p: Value) -> None:
-        row = InnerLoop(r, streams, columns, r.advanced(streams, cursors, partitions, p))
-        value = row.value(s.value, at, width)
-        b.store(_combine(b, s.op, b.load(total, typ=kind), value), total)
-
-    r.counted_loop(partitions.count, 1, partition)
-    return _result(b, s, b.load(total, typ=kind))
 
 
 def _combine(b: Builder, op: str, total: Value, value: Value) -> Value:
@@ -332,12 +289,12 @@ def _result(b: Builder, s: Reduce, total: Value) -> Value:
     return total if s.op in BITS else canonical_nan(b, total)
 
 
-def _initial(r: FunctionBuilder, s: Reduce, streams: list[Stream], cursors: Cursors) -> Value:
+def _initial(r: FunctionBuilder, s: Reduce, cursors: Cursors) -> Value:
     """The first operand of a reduction: its initial value, which is the last stream, else the operator's identity."""
     kind = storage_type(s.target.dtype, 1)
     if s.init is None:
         return _identity(s.op, kind)
-    return r.b.load(cursors[len(streams) - 1], align=s.target.dtype.itemsize, typ=kind)
+    return r.b.load(cursors[len(cursors) - 1], align=s.target.dtype.itemsize, typ=kind)
 
 
 def _identity(op: str, kind: ir.Type) -> ir.Constant:

@@ -7,12 +7,12 @@ from typing import Final
 
 from llvmlite import ir
 
+from nki.backend.cpu.codegen.chunked_sums import emit_summed
 from nki.backend.cpu.codegen.elementwise import emit_assign, emit_columns
 from nki.backend.cpu.codegen.function import FunctionBuilder
 from nki.backend.cpu.codegen.fused_loop import emit_fused
 from nki.backend.cpu.codegen.layout_copies import emit_layout_copy
 from nki.backend.cpu.codegen.matmul import emit_matmul
-from nki.backend.cpu.codegen.paired_sums import emit_paired_sums
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.row_operations import emit_call
 from nki.backend.cpu.codegen.scan import emit_scan
@@ -141,9 +141,9 @@ def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
         case Reduce():
             emit_reduce(r, statement)
         case Fused():
-            emit_fused(r, statement)
-        case PairedSums():
-            emit_paired_sums(r, statement)
+            (emit_summed if statement.sums else emit_fused)(r, statement)
+        case PairedSums(even, odd):
+            emit_reduce(r, even, odd)
         case Scan():
             emit_scan(r, statement)
         case Call():

@@ -25,17 +25,12 @@ _MOST_OPERATIONS: Final = 100
 
 def emit_scan(r: FunctionBuilder, s: Scan) -> None:
     """Emit ``s``."""
-    chains = 1 if any(operations("alu", step.op) > _MOST_OPERATIONS for step in s.steps) else _CHAINS
-    done = 0
-    for count in dict.fromkeys((chains, 1)):
-        whole = (s.target.rows - done) // count * count
-        if whole:
-            block = partial(_rows, r, s, count)
-            r.counted_loop(done + whole, count, block, done, r.per_partition(s.target.rows))
-            done += whole
+    is_long = any(operations("alu", step.op) > _MOST_OPERATIONS for step in s.steps)
+    rows, sizes = s.target.rows, (1,) if is_long else (_CHAINS, 1)
+    r.tiled_loop(rows, sizes, partial(_rows, r, s), r.per_partition(rows))
 
 
-def _rows(r: FunctionBuilder, s: Scan, count: int, first: Value) -> None:
+def _rows(r: FunctionBuilder, s: Scan, first: Value, count: int) -> None:
     """The states of ``count`` partitions from ``first`` on."""
     b = r.b
     rows = [b.add(first, ir.Constant(I64, number)) for number in range(count)]
@@ -54,12 +49,10 @@ def _rows(r: FunctionBuilder, s: Scan, count: int, first: Value) -> None:
 
     r.counted_loop(s.target.columns, 1, element)
     # In vectors and from the cache, which is faster than to look at each element for itself.
-    whole = s.target.columns // r.lanes * r.lanes
-    for start, stop, width in ((0, whole, r.lanes), (whole, s.target.columns, 1)):
-        r.counted_loop(stop, width, partial(_settle, r, out, width), start)
+    r.tiled_loop(s.target.columns, (r.lanes, 1), partial(_settle, r, out))
 
 
-def _settle(r: FunctionBuilder, rows: list[Value], width: int, index: Value) -> None:
+def _settle(r: FunctionBuilder, rows: list[Value], index: Value, width: int) -> None:
     """Write the canonical NaN for every NaN among ``width`` elements of each of the ``rows``, from ``index`` on."""
     for row in rows:
         place = _element(r, row, index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from nki.backend.cpu.fusion.facts import Facts, Size, reduced
-from nki.backend.cpu.kernel_ir.reductions import MOST_SUMS
+from nki.backend.cpu.kernel_ir.loops import MOST_SUMS
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.types import Access, Tensor

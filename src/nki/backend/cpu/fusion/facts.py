@@ -7,8 +7,8 @@ from typing import Final, TypeVar
 
 from nki.backend.cpu.fusion.group import Composite
 from nki.backend.cpu.fusion.parts import Part, part_of
-from nki.backend.cpu.kernel_ir.fuse_rows import is_row_sum
 from nki.backend.cpu.kernel_ir.nodes import Assign, loads, subexpressions
+from nki.backend.cpu.kernel_ir.rules import is_row_sum
 from nki.base import dtype as dt
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement

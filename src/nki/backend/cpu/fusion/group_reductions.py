@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from nki.backend.cpu.fusion.components import may_sum
 from nki.backend.cpu.fusion.facts import Facts, Size, facts, is_plain
 from nki.backend.cpu.fusion.legality import MOST_PARTS
-from nki.backend.cpu.kernel_ir.reductions import MOST_SUMS
+from nki.backend.cpu.kernel_ir.loops import MOST_SUMS
 from nki.base import dtype as dt
 from nki.base import knobs
 from nki.ir.instruction import Inst

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from nki.backend.cpu.fusion.group import GroupPlan, form_of
 from nki.backend.cpu.fusion.parts import Part, is_linked, may_share_loop, part_of
-from nki.backend.cpu.kernel_ir.reductions import MOST_SUMS
+from nki.backend.cpu.kernel_ir.loops import MOST_SUMS
 from nki.ir.instruction import Inst
 
 MOST_PARTS: Final = 12

@@ -9,8 +9,6 @@ from typing import Any, Final, cast
 from nki.backend.cpu.fusion.group import FusionGroup
 from nki.backend.cpu.kernel_ir.accesses import aliases as aliases_of
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
-from nki.backend.cpu.kernel_ir.fuse_rows import may_be_summed
-from nki.backend.cpu.kernel_ir.inline_sums import inline_sums
 from nki.backend.cpu.kernel_ir.loops import boundaries, pattern_of, streams_of
 from nki.backend.cpu.kernel_ir.lower import lower
 from nki.backend.cpu.kernel_ir.nodes import (
@@ -28,6 +26,7 @@ from nki.backend.cpu.kernel_ir.nodes import (
     subexpressions,
 )
 from nki.backend.cpu.kernel_ir.partitions import is_distinct, parallel_partitions
+from nki.backend.cpu.kernel_ir.rules import inline_sums, may_be_summed
 from nki.ir.instruction import Inst
 
 _KINDS: Final = frozenset({"load", "value", "iota", "cast", "narrow", "alu", "integer", "act", "select", "bits"})

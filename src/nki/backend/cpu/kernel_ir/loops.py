@@ -2,17 +2,32 @@
 
 Operands of one instruction agree on how many elements a partition has, not on how they are arranged: (8, 64) and (512,)
 may meet. :func:`loop_nest` splits all patterns at common boundaries, so that one counter per loop drives all of them.
+:func:`nest_of` has the loops of a reduction, and tells what its order leaves free.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from nki.backend.cpu.kernel_ir.nodes import Dims, Expr, MemRef, subexpressions
+from nki.backend.cpu.kernel_ir.nodes import Dims, Expr, MemRef, Reduce, subexpressions
+from nki.isa.tables.alu import BITS, TABLE
+
+IDENTITIES: Final = {row.name: row.identity for row in TABLE.values() if row.identity is not None}
+"""Identity elements: a reduction that starts from one has the same result; ``subtract`` has none."""
+ANY_ORDER: Final = frozenset(IDENTITIES) - {"add", "multiply"}
+"""Reductions that give the same result in any order of the elements."""
+GROUP: Final = 16
+"""Rows of a group: their sequential reductions run side by side, in the lanes of the widest vector."""
+MOST_SUMS: Final = 4
+"""Reductions of one loop: with more their chunks would be too narrow."""
+_FEWEST: Final = 8
+"""Elements of a row from which on the way through vectors is worth its start."""
+_KINDS: Final = frozenset({"load", "cast", "value", "alu", "act"})
+"""The kinds of expressions that vectors of rows compute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +126,74 @@ def _continues(outer: CountedLoop, inner: CountedLoop) -> bool:
     return all(
         o is not None and i is not None and o == i * inner.count for o, i in zip(outer.steps, inner.steps, strict=True)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A reduction and its loops: ``outer`` ones over results, ``inner`` ones over the elements of one result.
+
+    Stream 0 is the target; the last one is the initial value, if there is one. Vectors can follow stream ``main``, one
+    row in each lane; 0 if they can follow none.
+    """
+
+    statement: Reduce
+    streams: list[Stream]
+    outer: list[CountedLoop]
+    inner: list[CountedLoop]
+    main: int
+
+
+def _all_rows(rows: int) -> int:
+    """Nothing limits a loop over ``rows``."""
+    del rows
+    return 0
+
+
+def nest_of(s: Reduce, per_partition: Callable[[int], int] = _all_rows) -> Nest | None:
+    """The loops of ``s``; None if the patterns of its operands do not nest.
+
+    ``per_partition`` tells if the routine's range of partitions limits a loop over rows.
+    """
+    length = s.value.columns // s.groups
+    streams = [*streams_of(s.value), *([] if s.init is None else [Stream(s.init, s.init.memref)])]
+    patterns = [pattern_of(stream, s.value.columns) for stream in streams]
+    cuts = boundaries(patterns, length)
+    if cuts is None:
+        return None
+    steps = (s.target.row_step, *(partition_step(stream, s.value.rows) for stream in streams))
+    rows = CountedLoop(s.value.rows, steps, per_partition(s.value.rows))
+    at = cuts.index(length)
+    groups = loop_nest([((1, s.groups),)], [c // length for c in cuts[at:]]) if s.groups > 1 else []
+    elements = loop_nest(patterns, cuts)
+    over_groups, in_group = elements[: len(cuts) - 1 - at], elements[len(cuts) - 1 - at :]
+    groups = [CountedLoop(g.count, (*g.steps, *loop.steps)) for g, loop in zip(groups, over_groups, strict=True)]
+    every = [Stream(None, s.target), *streams]
+    inner = coalesced([CountedLoop(loop.count, (0, *loop.steps)) for loop in in_group])
+    inner = inner or [CountedLoop(1, tuple(0 for _ in every))]
+    return Nest(s, every, coalesced([rows, *groups]), inner, _main_stream(s, every, inner))
+
+
+def _main_stream(s: Reduce, streams: list[Stream], inner: list[CountedLoop]) -> int:
+    """The number of the stream that vectors of rows can follow through the ``inner`` loops; 0 if they cannot.
+
+    They can follow one load, of neighbours or of every second element, through casts and operators. The other operands
+    of these are the same for all elements of a row.
+    """
+    parts, last = subexpressions(s.value), inner[-1]
+    if last.count < _FEWEST or s.op in BITS or (s.init is None and s.op not in IDENTITIES):
+        return 0
+    if any(part.kind not in _KINDS or part.op in BITS for part in parts):
+        return 0
+    wanted = {id(part) for part in parts}
+    moving = [
+        number
+        for number, stream in enumerate(streams)
+        if id(stream.expr) in wanted and any(loop.steps[number] for loop in inner)
+    ]
+    return moving[0] if len(moving) == 1 and last.steps[moving[0]] in (1, 2) else 0
+
+
+def row_sums(s: Reduce, per_partition: Callable[[int], int] = _all_rows) -> Nest | None:
+    """The loops of ``s``, if it sums rows, or groups of columns, whole and in vectors of rows."""
+    nest = nest_of(s, per_partition)
+    return nest if nest is not None and len(nest.inner) == 1 and nest.main else None

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
-
 from nki.backend.cpu.kernel_ir.accesses import reads_of
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
-from nki.backend.cpu.kernel_ir.fuse_rows import fuse_rows
-from nki.backend.cpu.kernel_ir.inline_sums import inline_sums
-from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Aliases, Assign, LoopStatement, MemRef, Param, Print, flat
-from nki.backend.cpu.kernel_ir.pair_sums import pair_sums
-from nki.backend.cpu.kernel_ir.store_directly import store_directly
+from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Aliases, Assign, LoopStatement, Param, Print, flat
+from nki.backend.cpu.kernel_ir.rules import RULES, in_lockstep
 from nki.backend.cpu.kernel_ir.verifier import verify
 from nki.base import knobs
 from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
-
-Rule = Callable[[list[LoopStatement], Aliases], list[LoopStatement]]
-RULES: Final[tuple[Rule, ...]] = (store_directly, fuse_rows, inline_sums, pair_sums)
-"""The rules that rewrite the statements of an instruction, in the order in which they run.
-
-================  ======================================================================
-store_directly    no tile in scratch memory that is only copied to an operand afterwards
-fuse_rows         results and their sums by row in one loop
-inline_sums       no loop of results that one sum alone reads: it computes them itself
-pair_sums         sums of the even and of the odd elements of rows in one loop
-================  ======================================================================
-"""
 
 
 def template(inst: Inst) -> Inst:
@@ -72,7 +54,7 @@ def _is_self_copy(statement: LoopStatement, aliases: Aliases) -> bool:
     if not isinstance(statement, Assign) or statement.value.kind != "load" or statement.value.memref is None:
         return False
     target, source = statement.target, statement.value.memref
-    return _lockstep(target, source) and (target.base, source.base, True) in aliases
+    return in_lockstep(target, source) and (target.base, source.base, True) in aliases
 
 
 def _read_after_write(statements: list[LoopStatement], aliases: Aliases) -> frozenset[int]:
@@ -89,13 +71,7 @@ def _read_after_write(statements: list[LoopStatement], aliases: Aliases) -> froz
             shared = {w for w, r, _ in aliases if r == memref.base} | {memref.base}
             if shared & written:
                 clobbered.add(memref.base)
-            if target.base in shared and not (in_order and _lockstep(target, memref)):
+            if target.base in shared and not (in_order and in_lockstep(target, memref)):
                 clobbered.add(memref.base)
         written.add(target.base)
     return frozenset(clobbered)
-
-
-def _lockstep(target: MemRef, source: MemRef) -> bool:
-    """True if both address the same bytes, relative to their bases, in the same order."""
-    layout = (target.offset, target.rows, target.row_step, target.dims, target.dtype.itemsize)
-    return layout == (source.offset, source.rows, source.row_step, source.dims, source.dtype.itemsize)

@@ -16,7 +16,7 @@
 
 A tile has ``rows`` (one per partition) and ``columns`` (the elements of a partition); a size of 1 repeats.
 :mod:`~nki.backend.cpu.kernel_ir.builder` makes statements from the ``semantics`` of an instruction, rules rewrite them
-(:data:`~nki.backend.cpu.kernel_ir.lower.RULES`), :mod:`~nki.backend.cpu.kernel_ir.verifier` is their specification,
+(:data:`~nki.backend.cpu.kernel_ir.rules.RULES`), :mod:`~nki.backend.cpu.kernel_ir.verifier` is their specification,
 :mod:`~nki.backend.cpu.kernel_ir.printer` shows them, ``codegen`` turns them into machine code.
 """
 
