@@ -17,7 +17,7 @@ from nki.backend.cpu.codegen.paired_sums import emit_paired_sums
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.row_operations import emit_row_operation
 from nki.backend.cpu.codegen.scan import emit_scan
-from nki.backend.cpu.fusion.lowering import lower_any
+from nki.backend.cpu.fusion.group import lower_any
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.cost import nanoseconds
 from nki.backend.cpu.kernel_ir.nodes import (
