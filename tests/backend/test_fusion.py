@@ -17,7 +17,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.fusion.legality import MOST_PARTS
+from nki.backend.cpu.fusion.group import MOST_PARTS
 from nki.backend.cpu.runtime import routines, stored_routines
 from nki.backend.cpu.runtime.link import listing
 from nki.backend.cpu.runtime.routines import routine_key

@@ -6,12 +6,12 @@ from weakref import WeakValueDictionary
 
 import pytest
 
-from nki.backend.cpu.fusion import facts, legality
+from nki.backend.cpu.fusion import group, parts
 from nki.backend.cpu.runtime import routines
 
 
 def anew(patch: pytest.MonkeyPatch) -> None:
     """Let routines and legal fusion groups of this process be unknown until ``patch`` is undone."""
     patch.setattr(routines, "_routines", WeakValueDictionary())
-    patch.setattr(legality, "_roots", [legality.State()])
-    patch.setattr(facts, "_facts", [facts.Facts()])
+    patch.setattr(group, "EMPTY_GROUP", group.GroupState())
+    patch.setattr(parts, "_facts", [parts.Facts()])

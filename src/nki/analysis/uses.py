@@ -1,13 +1,18 @@
-"""Def-use index of the body of a core: which operands of which statements write a tensor, and which read it."""
+"""Def-use index of the body of a core: which operands of which statements write a tensor, and which read it.
+
+:func:`uses_of` has the operands of tensors that stages rewrite, :class:`StatementUses` the positions of statements.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from nki.ir.access_overlap import covers_tensor
 from nki.ir.effects import Effects
 from nki.ir.instruction import Inst
-from nki.ir.loop import Statement, touched
+from nki.ir.loop import Statement, instructions, touched
 from nki.ir.types import Access, Tensor
 
 Use = tuple[int, int, Access]
@@ -45,6 +50,53 @@ def uses_of(body: Iterable[Statement], tensors: Iterable[Tensor]) -> dict[Tensor
     for tensor in pinned:
         found.pop(tensor, None)
     return found
+
+
+class StatementUses:
+    """The positions of the statements of a body that access each tensor; a loop on the device is one statement."""
+
+    def __init__(self, body: Iterable[Statement]) -> None:
+        self.readers: defaultdict[Tensor, list[int]] = defaultdict(list)
+        """The positions of statements that read a tensor, in order."""
+        self.writers: defaultdict[Tensor, list[int]] = defaultdict(list)
+        """The positions of statements that change it, in order."""
+        self.in_loops: set[Tensor] = set()
+        for position, statement in enumerate(body):
+            if isinstance(statement, Inst):
+                self._add(statement, position)
+                continue
+            self.in_loops.update(access.tensor for access in touched(statement))
+            for access in (statement.register, *statement.reads()):
+                self.readers[access.tensor].append(position)
+            for inst in instructions([statement]):
+                self._add(inst, position)
+
+    def _add(self, inst: Inst, position: int) -> None:
+        for access in inst.reads():
+            self.readers[access.tensor].append(position)
+        for access in inst.changes():
+            self.writers[access.tensor].append(position)
+
+    def first(self, tensor: Tensor) -> int:
+        """The position of the first statement that uses ``tensor``."""
+        return min(numbers[0] for numbers in self._of(tensor))
+
+    def last(self, tensor: Tensor) -> int:
+        """The position of the last statement that uses ``tensor``."""
+        return max(numbers[-1] for numbers in self._of(tensor))
+
+    def next_use(self, tensor: Tensor, position: int) -> int | None:
+        """The position of the statement behind ``position`` that uses ``tensor`` first; None if there is none."""
+        behind = [(numbers, bisect_right(numbers, position)) for numbers in self._of(tensor)]
+        return min([numbers[at] for numbers, at in behind if at < len(numbers)], default=None)
+
+    def is_changed(self, tensor: Tensor, first: int, last: int) -> bool:
+        """True if a statement from ``first`` to ``last`` changes ``tensor``."""
+        numbers = self.writers.get(tensor, ())
+        return bisect_left(numbers, first) < bisect_right(numbers, last)
+
+    def _of(self, tensor: Tensor) -> list[list[int]]:
+        return [numbers for each in (self.readers, self.writers) if (numbers := each.get(tensor))]
 
 
 def with_effect(body: Iterable[Statement], effect: Callable[[Effects], object]) -> Iterator[tuple[int, Inst]]:

@@ -84,7 +84,7 @@ class While:
 
 Loop = For | While
 Statement = Inst | For | While
-_LOOPS: Final = frozenset((For, While))
+LOOPS: Final = frozenset((For, While))
 _NOTE: Final = "this interrupted the"
 
 
@@ -153,7 +153,7 @@ def declared(body: Iterable[Statement]) -> list[Tensor]:
 def basic_blocks(body: Iterable[Statement]) -> Iterator[list[Inst] | Loop]:
     """The statements in order: basic blocks, which are the longest runs of instructions between loops, and loops."""
     statements = list(body)
-    if _LOOPS.isdisjoint(map(type, statements)):  # as of most kernels, which may have many
+    if LOOPS.isdisjoint(map(type, statements)):  # as of most kernels, which may have many
         if statements:
             yield cast("list[Inst]", statements)
         return

@@ -206,6 +206,8 @@ class Program:
     def shared(self) -> list[Tensor]:
         """The internal tensors that more than one core uses, in the order of the first core's tensors."""
         first, *others = self.cores
+        if not others:
+            return []
         elsewhere = {tensor for other in others for tensor in other.tensors}
         return [t for t in first.tensors if t.buffer is Buffer.shared_hbm and not t.role and t in elsewhere]
 

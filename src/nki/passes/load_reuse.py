@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
 from nki.analysis.liveness import live_ranges, peak_pressure
-from nki.analysis.tensor_uses import TensorUses
+from nki.analysis.uses import StatementUses
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, instructions, touched
 from nki.ir.program import CoreProgram, Program
@@ -149,7 +149,7 @@ def _with_reuse(core: CoreProgram, elsewhere: Collection[Tensor], target: Target
 
 def _pairs(core: CoreProgram, elsewhere: Collection[Tensor]) -> list[_Pair]:
     """Each load with the one before of the same rows, in the order of the second."""
-    uses = TensorUses.of(core)
+    uses = StatementUses(core.body)
     pairs: list[_Pair] = []
     latest: dict[Hashable, tuple[_Load, int]] = {}
     """The last load of each window, and the last use of the tiles that have its rows."""
@@ -160,11 +160,11 @@ def _pairs(core: CoreProgram, elsewhere: Collection[Tensor]) -> list[_Pair]:
             pairs.append(_Pair(before, load, gap))
         else:
             last = -1
-        latest[load.window] = load, max(last, uses.last[load.tile])
+        latest[load.window] = load, max(last, uses.last(load.tile))
     return pairs
 
 
-def _loads(core: CoreProgram, uses: TensorUses, elsewhere: Collection[Tensor]) -> Iterator[_Load]:
+def _loads(core: CoreProgram, uses: StatementUses, elsewhere: Collection[Tensor]) -> Iterator[_Load]:
     """The loads of ``core`` that may be left out, or be the reason for it."""
     for number, inst in enumerate(core.body):
         copy = inst.as_copy() if isinstance(inst, Inst) else None
@@ -176,7 +176,7 @@ def _loads(core: CoreProgram, uses: TensorUses, elsewhere: Collection[Tensor]) -
             continue
         if inst.label or inst.ordered_after or inst.indexed_by() or inst.may_leave_unwritten():
             continue
-        if uses.writers[tile] != [number] or uses.first[tile] != number:
+        if uses.writers[tile] != [number] or uses.first(tile) != number:
             continue
         yield _Load(number, tile, source, (inst.key(), source, src.offset, dst.offset, tile.shape, tile.dtype.name))
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from nki.analysis.liveness import live_ranges
-from nki.analysis.tensor_uses import TensorUses
+from nki.analysis.uses import StatementUses
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program
@@ -68,7 +68,7 @@ def in_place(core: CoreProgram) -> CoreProgram:
     """``core`` with results in the place of operands; itself if there are none."""
     if any(tensor.address is not None or tensor in core.placement for tensor in core.tensors):
         return core
-    uses = TensorUses.of(core)
+    uses = StatementUses(core.body)
     tiles: dict[Tensor, Tensor] = {}
     for number, inst in enumerate(core.body):
         if isinstance(inst, Inst) and inst.effects.streamed and (pair := _pair(inst, number, core, uses)) is not None:
@@ -77,32 +77,32 @@ def in_place(core: CoreProgram) -> CoreProgram:
     return in_other_tiles(core, tiles) if tiles else core
 
 
-def _pair(inst: Inst, number: int, core: CoreProgram, uses: TensorUses) -> tuple[Tensor, Tensor] | None:
+def _pair(inst: Inst, number: int, core: CoreProgram, uses: StatementUses) -> tuple[Tensor, Tensor] | None:
     """The result of ``inst`` and the operand whose tile it may take over."""
     dst = inst.writes()[0]
     result = dst.tensor
-    if not _is_free(dst, uses) or uses.first[result] != number:
+    if not _is_free(dst, uses) or uses.first(result) != number:
         return None
     for name in inst.effects.streamed:
         source: Access | None = inst.__dict__[name]
-        if source is None or not _is_free(source, uses) or uses.last[source.tensor] != number:
+        if source is None or not _is_free(source, uses) or uses.last(source.tensor) != number:
             continue
         operand = source.tensor
         alike = operand.shape == result.shape and operand.dtype is result.dtype
         others = [access for access in inst.accesses() if access.tensor is operand and not access.same_place(source)]
-        if alike and not others and _needs(core.body, number, uses.readers[operand], uses.first[operand], uses):
+        if alike and not others and _needs(core.body, number, uses.readers[operand], uses.first(operand), uses):
             return result, operand
     return None
 
 
-def _is_free(access: Access, uses: TensorUses) -> bool:
+def _is_free(access: Access, uses: StatementUses) -> bool:
     """Test if ``access`` is all of a tile in SBUF that no loop uses."""
     tensor = access.tensor
     whole = access.same_place(Access.whole(tensor))
     return tensor.buffer is Buffer.sbuf and whole and tensor not in uses.in_loops
 
 
-def _needs(body: Sequence[Statement], number: int, others: Iterable[int], first: int, uses: TensorUses) -> bool:
+def _needs(body: Sequence[Statement], number: int, others: Iterable[int], first: int, uses: StatementUses) -> bool:
     """Test if statement ``number`` needs results of all ``others``, which come after ``first``."""
     missing = set(others) - {number}
     pending, known = [number], {number}

@@ -51,7 +51,7 @@ class EliminateCopies(RewritingStage):
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` without redundant copies."""
         has_others = len(program.cores) > 1
-        elimination = _Elimination(core, program.signature, program.shared() if has_others else ())
+        elimination = _Elimination(core, program.signature, program.shared())
         if not elimination.tiles:
             return core
         return core.with_body(elimination.run(_meetings(core) if has_others else ()))

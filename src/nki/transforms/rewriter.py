@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from nki.analysis.uses import Use, with_effect
 from nki.base import knobs
 from nki.ir.effects import Copy
 from nki.ir.instruction import Inst
-from nki.ir.loop import Statement
+from nki.ir.loop import LOOPS, Statement
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, AccessForm, Tensor
@@ -18,6 +20,9 @@ from nki.isa.tables.enums import engine
 from nki.target.model import Target
 
 _DMA: Final = (engine.dma,)
+Body = tuple[Statement, ...]
+Edit = tuple[int, int, Sequence[Statement]]
+"""The positions of the first statement that is replaced and of the one behind the last, and what comes there."""
 
 
 class RewritingStage(CoreStage):
@@ -84,9 +89,47 @@ class Rewriter:
         return [statement for several in in_order for statement in several if statement is not None]
 
 
+class EditingStage(CoreStage):
+    """A stage that replaces neighbours, in the body of a core and in the bodies of its loops."""
+
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
+        """``core`` with the edits of all bodies."""
+        body = _edited_with_loops(core.body, lambda body: self.edits(body, core, program))
+        return core if body is core.body else core.with_body(body)
+
+    @abstractmethod
+    def edits(self, body: Body, core: CoreProgram, program: Program) -> Sequence[Edit]:
+        """The edits of ``body``, which is of ``core`` or of a loop in it, in order."""
+
+
+def _edited_with_loops(body: Body, edits: Callable[[Body], Sequence[Edit]]) -> Body:
+    if not LOOPS.isdisjoint(map(type, body)):
+        loops = [(n, s, _edited_with_loops(s.body, edits)) for n, s in enumerate(body) if not isinstance(s, Inst)]
+        body = edited(body, [(n, n + 1, [replace(s, body=new)]) for n, s, new in loops if new is not s.body])
+    return edited(body, edits(body))
+
+
+def edited(body: Body, edits: Sequence[Edit]) -> Body:
+    """``body`` after ``edits``, which are in order; the same object if there are none."""
+    if not edits:
+        return body
+    result: list[Statement] = []
+    copied = 0
+    for start, stop, statements in edits:
+        result += body[copied:start]
+        result += statements
+        copied = stop
+    return (*result, *body[copied:])
+
+
 def never_written(core: CoreProgram, signature: Signature) -> set[Tensor]:
     """The tensors of ``core`` that nobody writes: inputs that are no outputs, and constants."""
     return {*signature.inputs, *core.constants()}.difference(signature.outputs)
+
+
+def seen_by_others(program: Program) -> set[Tensor]:
+    """The tensors that others than one core read or write: inputs, outputs, and those that cores share."""
+    return {*program.inputs, *program.outputs, *program.shared()}
 
 
 def in_other(uses: Iterable[Use], tensor: Tensor) -> Iterator[Use]:

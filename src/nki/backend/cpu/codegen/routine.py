@@ -16,7 +16,7 @@ from nki.backend.cpu.codegen.matmul import emit_matmul
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.row_operations import emit_call
 from nki.backend.cpu.codegen.scan import emit_scan
-from nki.backend.cpu.fusion.lowering import lower_any
+from nki.backend.cpu.fusion.group import lower_any
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.cost import nanoseconds
 from nki.backend.cpu.kernel_ir.nodes import (

@@ -81,39 +81,37 @@ class MatmulWithEpilogue(Composite):
         keeps = product.accumulates
         return [access for access in consumer.read_operands() if keeps or access.tensor is not self.result]
 
+    def kernel_ir(self) -> KernelIRBuilder:
+        product, consumer = self.parts
+        gemm, assign = _product_of(product), _consumer_of(consumer, self.result)
+        assert gemm is not None
+        assert assign is not None
+        first = len(self.written)
+        bases = _numbers(product.accesses(), [*product.read_operands()], first)
+        own = _numbers(consumer.accesses(), self.others(), first + len(bases))
+        own |= {n: 0 for n, access in enumerate(consumer.accesses()) if access is self.written[0]}
+        results = {n for n, access in enumerate(consumer.accesses()) if access.tensor is self.result}
+
+        def placed(expr: Expr) -> Expr:
+            memref = expr.memref
+            if memref is None:
+                return expr
+            in_memory = replace(expr, memref=replace(memref, base=own.get(memref.base, PANEL_BASE)))
+            if memref.base not in results or not gemm.accumulate:
+                return in_memory
+            panel = replace(expr, memref=replace(memref, base=PANEL_BASE))
+            return Expr("alu", dt.float32, expr.rows, expr.columns, (in_memory, panel), "add")
+
+        left, right = (replace(memref, base=bases[memref.base]) for memref in (gemm.left, gemm.right))
+        builder = KernelIRBuilder()
+        target = replace(assign.target, base=0)
+        builder.statements = [Gemm(target, left, right, False, gemm.by_groups, mapped(assign.value, placed))]
+        return builder
+
     def __repr__(self) -> str:
         return (
             f"<{self.parts[0].mnemonic} + {self.parts[1].mnemonic} {self.written[0].name}{list(self.written[0].shape)}>"
         )
-
-
-def lower_with_epilogue(inst: MatmulWithEpilogue) -> KernelIRBuilder:
-    """The kernel IR of ``inst``: a product with a consumer."""
-    product, consumer = inst.parts
-    gemm, assign = _product_of(product), _consumer_of(consumer, inst.result)
-    assert gemm is not None
-    assert assign is not None
-    first = len(inst.written)
-    bases = _numbers(product.accesses(), [*product.read_operands()], first)
-    own = _numbers(consumer.accesses(), inst.others(), first + len(bases))
-    own |= {n: 0 for n, access in enumerate(consumer.accesses()) if access is inst.written[0]}
-    results = {n for n, access in enumerate(consumer.accesses()) if access.tensor is inst.result}
-
-    def placed(expr: Expr) -> Expr:
-        memref = expr.memref
-        if memref is None:
-            return expr
-        in_memory = replace(expr, memref=replace(memref, base=own.get(memref.base, PANEL_BASE)))
-        if memref.base not in results or not gemm.accumulate:
-            return in_memory
-        panel = replace(expr, memref=replace(memref, base=PANEL_BASE))
-        return Expr("alu", dt.float32, expr.rows, expr.columns, (in_memory, panel), "add")
-
-    left, right = (replace(memref, base=bases[memref.base]) for memref in (gemm.left, gemm.right))
-    builder = KernelIRBuilder()
-    target = replace(assign.target, base=0)
-    builder.statements = [Gemm(target, left, right, False, gemm.by_groups, mapped(assign.value, placed))]
-    return builder
 
 
 def _numbers(accesses: Sequence[Access], wanted: Sequence[Access], first: int) -> dict[int, int]:

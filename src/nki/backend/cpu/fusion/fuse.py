@@ -7,35 +7,37 @@ they compute may be the last ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import ClassVar
 
-from nki.backend.cpu.fusion.components import components
-from nki.backend.cpu.fusion.facts import Facts, facts
-from nki.backend.cpu.fusion.group import FusionGroup, is_same_window
-from nki.backend.cpu.fusion.legality import Edge, State, root
+from nki.backend.cpu.fusion.group import FusionGroup, GroupBuilder
+from nki.backend.cpu.fusion.parts import Size, Window, facts, may_sum
 from nki.backend.cpu.fusion.rematerialize import copies_in
+from nki.backend.cpu.kernel_ir.loops import MOST_SUMS
 from nki.base import knobs
-from nki.ir.access_overlap import may_overlap
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import CoreStage
-from nki.ir.types import Access, Tensor
 from nki.target.model import Target
+from nki.transforms.rewriter import Body, Edit, EditingStage
 
 
 @dataclass(frozen=True)
-class Fuse(CoreStage):
-    """Put fusion groups in place of their parts."""
+class Fuse(EditingStage):
+    """Put fusion groups in place of their parts, and leave out copies that are in no group."""
 
     name: ClassVar[str] = "fuse"
 
-    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
-        """``core`` with groups in place of their parts, and without copies that are in no group."""
-        body = _fused(core.body, facts())
-        return core if body is core.body else core.with_body(body)
+    def edits(self, body: Body, core: CoreProgram, program: Program) -> Sequence[Edit]:  # noqa: ARG002
+        groups = [edit for first, end in _components(body) for edit in _groups(body, first, end)]
+        repeated = copies_in(body)
+        if not repeated:
+            return groups
+        in_groups = {position for start, stop, _ in groups for position in range(start, stop)}
+        alone = [n for n, statement in enumerate(body) if id(statement) in repeated and n not in in_groups]
+        return sorted([*groups, *((n, n + 1, ()) for n in alone)])
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """The parts of all groups, and what is in none, are the program; under ``OPEN_NKI_CHECK_STAGES=1``."""
@@ -51,101 +53,60 @@ class Fuse(CoreStage):
             assert not lost and len(after_all) <= len(insts), "fuse lost an instruction, or added one"
 
 
-def _fused(body: tuple[Statement, ...], facts: Facts) -> tuple[Statement, ...]:
-    """``body`` with groups, also in its loops; the same object if there are none."""
-    repeated = copies_in(body)
-    result: list[Statement] = []
-    is_changed = False
+def _components(body: Sequence[Statement]) -> Iterator[tuple[int, int]]:
+    """The ranges of neighbours of one size that compute from each other's results, element by element as it seems.
 
-    def keep(start: int, stop: int) -> None:
-        nonlocal is_changed
-        for statement in body[start:stop]:
-            if not isinstance(statement, Inst) and (inner := _fused(statement.body, facts)) is not statement.body:
-                statement, is_changed = replace(statement, body=inner), True
-            if id(statement) not in repeated:
-                result.append(statement)
-
-    copied = 0
-    for first, end in components(body, facts):
-        for start, stop, state, windows in _groups(body, first, end):
-            keep(copied, start)
-            result.append(FusionGroup(state, cast("Sequence[Inst]", body[start:stop]), windows.accesses))
-            copied = stop
-    keep(copied, len(body))
-    return tuple(result) if copied or is_changed or repeated else body
-
-
-class Windows:
-    """The windows of a group."""
-
-    __slots__ = ("_numbers", "_of_tensor", "_written", "accesses")
-
-    def __init__(self) -> None:
-        self.accesses: list[Access] = []
-        """The access of each window."""
-        self._written: list[bool] = []
-        self._numbers: dict[tuple[Tensor, int], int] = {}
-        """Windows by tensor and offset."""
-        self._of_tensor: dict[Tensor, list[int]] = {}
-
-    def edge(self, inst: Inst) -> Edge | None:
-        """The edge of ``inst``, whose windows are added; None if one overlaps another, and one of both is written."""
-        edge: list[object] = [inst.form()]
-        accesses, numbers = self.accesses, self._numbers
-        for access, _, writes in inst.uses():
-            number = numbers.get((access.tensor, access.offset))
-            if number is None or not is_same_window(accesses[number], access):
-                number = self._add(access)
-                if not self._is_apart(number, writes):
-                    return None
-            elif writes and not self._written[number] and not self._is_apart(number, True):
-                return None
-            edge.append(number)
-        return tuple(edge)
-
-    def is_alone(self, access: Access) -> bool:
-        """True if the group touches the tensor of a window nowhere else."""
-        return len(self._of_tensor[access.tensor]) == 1
-
-    def _add(self, access: Access) -> int:
-        number = len(self.accesses)
-        self.accesses.append(access)
-        self._written.append(False)
-        self._numbers[access.tensor, access.offset] = number
-        self._of_tensor.setdefault(access.tensor, []).append(number)
-        return number
-
-    def _is_apart(self, number: int, writes: bool) -> bool:
-        """True if the window, now written if ``writes``, shares no byte with another one that makes it matter."""
-        self._written[number] = writes
-        access, accesses, written = self.accesses[number], self.accesses, self._written
-        others = self._of_tensor[access.tensor]
-        if len(others) == 1:
-            return True
-        return not any(n != number and (writes or written[n]) and may_overlap(access, accesses[n]) for n in others)
-
-
-def _groups(body: Sequence[Statement], first: int, end: int) -> list[tuple[int, int, State, Windows]]:
-    """The groups in a range of ``body``, each with its state and its windows."""
-    groups: list[tuple[int, int, State, Windows]] = []
-    start, state, windows = first, root(), Windows()
-    position = first
-    while position < end:
-        inst = body[position]
-        assert isinstance(inst, Inst)
-        edge = None if state.is_full else windows.edge(inst)
-        following = None if edge is None else state.following(edge, inst)
-        if following is not None and following.sums and not all(map(windows.is_alone, inst.writes())):
-            following = None
-        if following is not None:
-            state = following
-            position += 1
+    Sums of what the last one of such neighbours computes are part of it.
+    """
+    sizes = facts().sizes(body)
+    for size, positions in groupby(range(len(body)), sizes.__getitem__):
+        if size is None:
             continue
-        if state.is_group:
-            groups.append((start, position, state, windows))
-        if position == start:
-            position += 1
-        start, state, windows = position, root(), Windows()
-    if state.is_group:
-        groups.append((start, end, state, windows))
-    return groups
+        starts: list[int] = []
+        writers: dict[Window, int] = {}
+        position = 0
+        for position in positions:
+            starts.append(position)
+            inst = body[position]
+            assert isinstance(inst, Inst)
+            target = None
+            for access, reads, writes in inst.uses():
+                window = access.tensor, access.offset
+                if reads and (writer := writers.get(window)) is not None:
+                    while starts[-1] > writer:
+                        starts.pop()
+                if writes:
+                    target = window
+            if target is not None:
+                writers[target] = position
+        summed = _summed(body, position + 1, writers, size)
+        while len(summed) > 1 and starts[-1] > min(summed):
+            starts.pop()
+        ends = (*starts[1:], position + 1 + len(summed))
+        yield from [(start, end) for start, end in zip(starts, ends, strict=True) if end - start > 1]
+
+
+def _summed(body: Sequence[Statement], position: int, writers: Mapping[Window, int], size: Size) -> list[int]:
+    """The positions of the writers of windows of which neighbours from ``position`` on may be sums."""
+    found: list[int] = []
+    for statement in body[position : position + MOST_SUMS]:
+        if not may_sum(statement, writers, size):
+            break
+        assert isinstance(statement, Inst)
+        (source,) = statement.reads()
+        found.append(writers[source.tensor, source.offset])
+    return found
+
+
+def _groups(body: Sequence[Statement], first: int, end: int) -> Iterator[Edit]:
+    """The groups in a range of ``body``."""
+    builder = GroupBuilder()
+    for position in range(first, end + 1):
+        inst = body[position] if position < end else None
+        if isinstance(inst, Inst) and builder.add(inst):
+            continue
+        if builder.state.is_group:
+            yield position - len(builder.parts), position, [builder.group()]
+        builder = GroupBuilder()
+        if isinstance(inst, Inst) and not builder.add(inst):
+            builder = GroupBuilder()

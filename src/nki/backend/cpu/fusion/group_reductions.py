@@ -7,39 +7,39 @@ m = s / n``: one loop then reads ``x`` once for both sums.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from operator import attrgetter
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from nki.backend.cpu.fusion.components import may_sum
-from nki.backend.cpu.fusion.facts import Facts, Size, facts, is_plain
-from nki.backend.cpu.fusion.legality import MOST_PARTS
+from nki.backend.cpu.fusion.group import MOST_PARTS
+from nki.backend.cpu.fusion.parts import Size, facts, is_plain, may_sum
 from nki.backend.cpu.kernel_ir.loops import MOST_SUMS
 from nki.base import dtype as dt
 from nki.base import knobs
 from nki.ir.instruction import Inst
-from nki.ir.loop import For, Statement, While
+from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import CoreStage
 from nki.ir.types import Tensor
 from nki.target.model import Target
+from nki.transforms.rewriter import Body, Edit, EditingStage
 
-_LOOPS: Final = frozenset({For, While})
-_KNOWN_FORM: Final = attrgetter("known_form")
 _FARTHEST: Final = 16
 """Statements around a sum among which what it adds, and another sum, is looked for."""
 
 
 @dataclass(frozen=True)
-class GroupReductions(CoreStage):
-    """Bring sums side by side."""
+class GroupReductions(EditingStage):
+    """Bring sums side by side behind what they add, where the order does not matter."""
 
     name: ClassVar[str] = "group_reductions"
 
-    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
-        """``core`` with sums side by side behind what they add, where the order does not matter."""
-        body = _Gathering().of(core.body)
-        return core if body is core.body else core.with_body(body)
+    def edits(self, body: Body, core: CoreProgram, program: Program) -> Sequence[Edit]:  # noqa: ARG002
+        edits: list[Edit] = []
+        end = 0
+        for position, total in _sums(body):
+            if position >= end and (gathered := _gathered(body, position, total)):
+                end = position + len(gathered)
+                edits.append((position, end, gathered))
+        return edits
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """The instructions are those of before; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
@@ -67,84 +67,49 @@ class _Passed:
         return not any(access.tensor in (self.touched if writes else self.written) for access, _, writes in inst.uses())
 
 
-class _Gathering:
-    """The search in one core."""
+def _sums(body: Body) -> list[tuple[int, Inst]]:
+    """The sums of ``body`` by position: in most programs there are none, which few forms tell."""
+    is_sum = facts().is_sum
+    of_form = {inst.known_form: inst for inst in body if isinstance(inst, Inst)}
+    sums = {form for form, inst in of_form.items() if form is None or is_sum(inst)}
+    in_sums = ((n, s) for n, s in enumerate(body) if isinstance(s, Inst) and s.known_form in sums)
+    return [(position, inst) for position, inst in in_sums if is_sum(inst)] if sums else []
 
-    def __init__(self) -> None:
-        self._facts = facts()
 
-    def of(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        """``body`` with sums side by side; the same object if there are none."""
-        edits: list[tuple[int, int, list[Statement]]] = []
-        end = 0
-        for position in self._candidates(body):
-            statement = body[position]
-            if not isinstance(statement, Inst):
-                inner = self.of(statement.body)
-                if inner is not statement.body:
-                    edits.append((position, position + 1, [replace(statement, body=inner)]))
-            elif position >= end and self._facts.is_sum(statement) and (gathered := self._gathered(body, position)):
-                end = position + len(gathered)
-                edits.append((position, end, gathered))
-        if not edits:
-            return body
-        result: list[Statement] = []
-        copied = 0
-        for start, stop, statements in edits:
-            result += [*body[copied:start], *statements]
-            copied = stop
-        return (*result, *body[copied:])
+def _gathered(body: Body, position: int, total: Inst) -> list[Statement]:
+    """The statements from the sum at ``position`` to the last that may share its loop, in another order; or none.
 
-    def _candidates(self, body: Sequence[Statement]) -> Sequence[int]:
-        """The positions of loops, and of instructions that may be sums: in most programs of none."""
-        if not _LOOPS.isdisjoint(map(type, body)):
-            return range(len(body))
-        forms = dict(zip(map(_KNOWN_FORM, body), body, strict=True))
-        wanted = {
-            form
-            for form, inst in forms.items()
-            if form is None or (isinstance(inst, Inst) and self._facts.is_sum(inst))
-        }
-        return [n for n, form in enumerate(map(_KNOWN_FORM, body)) if form in wanted] if wanted else ()
-
-    def _gathered(self, body: Sequence[Statement], position: int) -> list[Statement]:
-        """The statements from the sum at ``position`` to the last that may share its loop, in another order; or none.
-
-        Nearly all searches end at the first instruction of the sum's size, which depends on the sum.
-        """
-        total = body[position]
-        assert isinstance(total, Inst)
-        (source,) = total.reads()
-        size: Size = (source.partitions, source.free_elements)
-        passed, sums = _Passed(), [total]
-        passed.add(total)
-        pending: list[Inst] = []
-        stay: list[Inst] = []
-        before: list[Inst] | None = None
-        ahead = behind = 0
-        for inst in body[position + 1 : position + _FARTHEST]:
-            if not isinstance(inst, Inst):
+    Nearly all searches end at the first instruction of the sum's size, which depends on the sum.
+    """
+    known = facts()
+    (source,) = total.reads()
+    size: Size = (source.partitions, source.free_elements)
+    passed, sums = _Passed(), [total]
+    passed.add(total)
+    pending: list[Inst] = []
+    stay: list[Inst] = []
+    ahead = behind = 0
+    for inst in body[position + 1 : position + _FARTHEST]:
+        if not isinstance(inst, Inst):
+            break
+        if known.size(inst) == size:
+            if not passed.lets_pass(inst):
                 break
-            if self._facts.size(inst) == size:
-                if not passed.lets_pass(inst):
-                    break
-                pending.append(inst)
-            elif self._facts.is_sum(inst) and passed.lets_pass(inst):
-                if before is None:
-                    before = _before(body, position, size, self._facts)
-                if not _may_join([*sums, inst], before, pending, size):
-                    break
-                sums.append(inst)
-                passed.add(inst)
-                ahead, behind = len(pending), len(stay)
-                if len(sums) == MOST_SUMS:
-                    break
-            elif is_plain(inst):
-                stay.append(inst)
-                passed.add(inst)
-            else:
+            pending.append(inst)
+        elif known.is_sum(inst) and passed.lets_pass(inst):
+            if not _may_join([*sums, inst], _before(body, position, size), pending, size):
                 break
-        return [*pending[:ahead], *sums, *stay[:behind]] if len(sums) > 1 else []
+            sums.append(inst)
+            passed.add(inst)
+            ahead, behind = len(pending), len(stay)
+            if len(sums) == MOST_SUMS:
+                break
+        elif is_plain(inst):
+            stay.append(inst)
+            passed.add(inst)
+        else:
+            break
+    return [*pending[:ahead], *sums, *stay[:behind]] if len(sums) > 1 else []
 
 
 def _may_join(sums: Sequence[Inst], before: Sequence[Inst], behind: Sequence[Inst], size: Size) -> bool:
@@ -155,11 +120,11 @@ def _may_join(sums: Sequence[Inst], before: Sequence[Inst], behind: Sequence[Ins
     return len(before) + len(behind) <= MOST_PARTS and _pays(before, behind, size)
 
 
-def _before(body: Sequence[Statement], position: int, size: Size, facts: Facts) -> list[Inst]:
+def _before(body: Sequence[Statement], position: int, size: Size) -> list[Inst]:
     """The neighbours of a ``size`` directly before ``position``."""
     found: list[Inst] = []
     for statement in reversed(body[max(0, position - _FARTHEST) : position]):
-        if not isinstance(statement, Inst) or facts.size(statement) != size:
+        if not isinstance(statement, Inst) or facts().size(statement) != size:
             break
         found.append(statement)
     return found

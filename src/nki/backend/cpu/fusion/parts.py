@@ -1,14 +1,15 @@
-"""Parts of a fusion group: the statements that an instruction adds to a loop, and the test that they may share one."""
+"""Parts of a fusion group: the statements that an instruction adds to a loop, and the test that they may share one.
+
+:class:`Facts` remembers by form of an instruction what decides if it may be a part.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
-from nki.backend.cpu.fusion.group import FusionGroup
 from nki.backend.cpu.kernel_ir.accesses import aliases as aliases_of
-from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.loops import boundaries, pattern_of, streams_of
 from nki.backend.cpu.kernel_ir.lower import lower
 from nki.backend.cpu.kernel_ir.nodes import (
@@ -26,8 +27,12 @@ from nki.backend.cpu.kernel_ir.nodes import (
     subexpressions,
 )
 from nki.backend.cpu.kernel_ir.partitions import is_distinct, parallel_partitions
-from nki.backend.cpu.kernel_ir.rules import inline_sums, may_be_summed
+from nki.backend.cpu.kernel_ir.rules import is_row_sum, may_be_summed
+from nki.base import dtype as dt
 from nki.ir.instruction import Inst
+from nki.ir.loop import Statement
+from nki.ir.types import Access, Form, Tensor
+from nki.numerics.functions.cost import operations
 
 _KINDS: Final = frozenset({"load", "value", "iota", "cast", "narrow", "alu", "integer", "act", "select", "bits"})
 """The kinds of expressions that parts may consist of."""
@@ -41,8 +46,19 @@ _MOST_EXPRESSIONS: Final = 96
 """Expressions of a group: more take LLVM longer than they save."""
 _MOST_FUNCTIONS: Final = 3
 """Activation functions in one loop: each takes dozens of instructions, and as many registers for its constants."""
+_MOST_FORMS: Final = 1 << 12
+"""Forms of instructions whose facts a process remembers."""
+_MOST_OPERATORS: Final = 2
+"""Operators on an element that take no longer than to write and to read it."""
+_MOST_OPERATIONS: Final = 1
+"""Operations of each."""
+_T = TypeVar("_T")
 Place = tuple[int, int]
 """A base, and an offset in bytes."""
+Window = tuple[Tensor, int]
+"""A tensor, and the offset of a window in it."""
+Size = tuple[int, int]
+"""Partitions, and elements of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +150,9 @@ def _is_element_wise(statement: Assign) -> bool:
         return False
     if target.layout.pairs:  # elements move to other places than those that the target names
         return False
-    if any(part.kind not in _KINDS for part in subexpressions(value)) or not (
-        _is_vector(target) and _is_single(target)
-    ):
+    if any(part.kind not in _KINDS for part in subexpressions(value)):
+        return False
+    if not (_is_vector(target) and _is_single(target)):
         return False
     if value.rows not in (1, target.rows) or value.columns not in (1, target.columns):
         return False
@@ -160,26 +176,6 @@ def _is_single(target: MemRef) -> bool:
     return is_distinct([(step * size, count) for step, count in ((target.row_step, target.rows), *target.dims)], size)
 
 
-def lower_group(group: FusionGroup) -> KernelIRBuilder:
-    """The kernel IR of ``group``: the statements of all parts in one loop."""
-    plan, builder = group.plan, KernelIRBuilder()
-    operands = {window: operand for operand, window in enumerate(plan.operands())}
-    parts: list[Part] = []
-    first_number = 0
-    for inst, windows in zip(group.parts, plan.numbers, strict=True):
-        part = part_of(inst)
-        assert part is not None, "a part has been one before"
-        places = [(operands[w], 0) if w in operands else (REGISTER, w) for w in windows]
-        parts.append(part.placed(places, first_number, builder.scratch_bytes))
-        builder.scratch_bytes += part.scratch_bytes
-        first_number += len(inst.immediates()) if inst.immediate_names else 0
-    starts = [start for part in parts for start in part.starts]
-    results = [result for part in parts for result in part.results]
-    loop = Fused(tuple([a for part in parts for a in part.assigns]), tuple([t for part in parts for t in part.sums]))
-    builder.statements = inline_sums([*starts, loop, *results])
-    return builder
-
-
 def may_share_loop(parts: Sequence[Part]) -> bool:
     """True if ``parts``, on windows that are the same or share no memory, may run element by element.
 
@@ -190,12 +186,11 @@ def may_share_loop(parts: Sequence[Part]) -> bool:
     first = assigns[0].target
     if any((s.target.rows, s.target.columns) != (first.rows, first.columns) for s in assigns):
         return False
-    layouts: dict[int, set[MemRef]] = {}
-    for assign in assigns:
-        for memref in (assign.target, *_sources(assign)):
-            layouts.setdefault(memref.base, set()).add(memref)
+    memrefs = {memref for assign in assigns for memref in (assign.target, *_sources(assign))}
     written = {assign.target.base for assign in assigns} - {REGISTER}
-    if any(len(layouts[base]) > 1 for base in written) or not _is_small(assigns, layouts) or not _nest(assigns):
+    if sum(memref.base in written for memref in memrefs) > len(written) or not _is_small(assigns, len(memrefs)):
+        return False
+    if not _nest(assigns):
         return False
     sums: list[Reduce] = []
     for part in parts:
@@ -207,24 +202,24 @@ def may_share_loop(parts: Sequence[Part]) -> bool:
     return first.rows <= GRANULE or parallel_partitions([*assigns, *sums, *results], ()) == first.rows
 
 
-def is_linked(parts: Sequence[Part]) -> bool:
-    """True if the last part reads, or writes, what one before it has written."""
-    before = {assign.target.base for part in parts[:-1] for assign in part.assigns}
-    return any(
-        assign.target.base in before or any(memref.base in before for memref in _sources(assign))
-        for assign in parts[-1].assigns
-    )
+def are_linked(parts: Sequence[Part]) -> bool:
+    """True if one of ``parts`` reads, or writes, what one before it has written."""
+    written: set[int] = set()
+    for part in parts:
+        if any(memref.base in written for each in part.assigns for memref in (each.target, *_sources(each))):
+            return True
+        written.update(assign.target.base for assign in part.assigns)
+    return False
 
 
 def _sources(statement: Assign) -> list[MemRef]:
     return [load.memref for load in loads(statement.value) if load.memref is not None]
 
 
-def _is_small(statements: Sequence[Assign], layouts: dict[int, set[MemRef]]) -> bool:
+def _is_small(statements: Sequence[Assign], streams: int) -> bool:
     """True if the loop leaves registers for its values, and is short enough to compile."""
     parts = [part for statement in statements for part in subexpressions(statement.value)]
     functions = sum(part.kind == "act" for part in parts)
-    streams = sum(map(len, layouts.values()))
     return len(parts) <= _MOST_EXPRESSIONS and functions <= _MOST_FUNCTIONS and streams <= _MOST_STREAMS
 
 
@@ -234,3 +229,124 @@ def _nest(statements: Sequence[Assign]) -> bool:
     patterns = [statement.target.dims for statement in statements]
     patterns += [pattern_of(stream, columns) for s in statements for stream in streams_of(s.value)]
     return boundaries(patterns) is not None
+
+
+class Facts:
+    """Facts about instructions, found once for each form."""
+
+    def __init__(self) -> None:
+        self.size_of: dict[Form, Size | None] = {}
+        self._parts: dict[Form, Part | None] = {}
+        self._sums: dict[Form, bool] = {}
+        self._cheap: dict[Form, bool] = {}
+
+    def size(self, statement: Statement) -> Size | None:
+        """Partitions and elements that ``statement`` computes; None if it is certainly no element-wise part."""
+        return self._of(self.size_of, statement, _size_of) if isinstance(statement, Inst) else None
+
+    def sizes(self, body: Iterable[Statement]) -> list[Size | None]:
+        """:meth:`size` of each statement."""
+        known, size = self.size_of, self.size
+        return [known[s.known_form] if isinstance(s, Inst) and s.known_form in known else size(s) for s in body]
+
+    def is_sum(self, inst: Inst) -> bool:
+        """True if ``inst`` is a sum by row, or by groups, which may share the loop that computes what it reads."""
+        return self._of(self._sums, inst, self._is_sum)
+
+    def is_cheap(self, inst: Inst) -> bool:
+        """True if ``inst`` takes less than to write its result and to read it again."""
+        return self._of(self._cheap, inst, self._is_cheap)
+
+    def sums_what_it_writes(self, inst: Inst) -> bool:
+        """True if ``inst`` computes results and their sums, so that it need not write results that nothing reads."""
+        if inst.effects.external or inst.form().has_runtime_index or inst.expansion is not None:
+            return False
+        part = self._part(inst)
+        return part is not None and bool(part.assigns and part.sums)
+
+    def _part(self, inst: Inst) -> Part | None:
+        return self._of(self._parts, inst, part_of)
+
+    def _of(self, known: dict[Form, _T], inst: Inst, find: Callable[[Inst], _T]) -> _T:
+        form = inst.form()
+        if form not in known:
+            known[form] = find(inst)
+        return known[form]
+
+    def _is_sum(self, inst: Inst) -> bool:
+        if self.size(inst) is not None or reduced(inst) is None:
+            return False
+        part = self._part(inst)
+        return part is not None and bool(part.sums) and not part.assigns and all(map(is_row_sum, part.sums))
+
+    def _is_cheap(self, inst: Inst) -> bool:
+        part = self._part(inst)
+        return part is not None and not part.sums and _is_cheap(*part.assigns)
+
+
+_facts = [Facts()]
+
+
+def facts() -> Facts:
+    """The facts about the forms that this process has asked for: not too many."""
+    if len(_facts[0].size_of) > _MOST_FORMS:
+        _facts[0] = Facts()
+    return _facts[0]
+
+
+def reduced(inst: Inst) -> Access | None:
+    """The only operand that ``inst`` reads, if its only result has fewer elements in each partition."""
+    if not is_plain(inst):
+        return None
+    reads, writes = inst.reads(), inst.writes()
+    is_smaller = len(reads) == 1 and len(writes) == 1 and writes[0].free_elements < reads[0].free_elements
+    return reads[0] if is_smaller else None
+
+
+def may_sum(statement: Statement, writers: Collection[Window], size: Size | None) -> bool:
+    """True if ``statement`` may reduce all of a window that is written, to fewer elements of each partition."""
+    source = reduced(statement) if isinstance(statement, Inst) else None
+    if source is None:
+        return False
+    return (source.tensor, source.offset) in writers and (source.partitions, source.free_elements) == size
+
+
+def is_plain(inst: Inst) -> bool:
+    """True if an instruction reads its operands and writes all of its result, wherever these are, and does no more.
+
+    One with a predicate reads its result, too, and writes again what it leaves as it is.
+    """
+    effects, form = inst.effects, inst.form()
+    if effects.external or effects.accumulation is not None or form.has_runtime_index:
+        return False
+    return inst.expansion is None and not inst.may_leave_unwritten()
+
+
+def _size_of(inst: Inst) -> Size | None:
+    if not is_plain(inst):
+        return None
+    writes = inst.writes()
+    if len(writes) != 1 or writes[0].free_elements == 1:
+        return None
+    if any(access.size > writes[0].size for access in inst.reads()):  # a reduction, or a choice
+        return None
+    return writes[0].partitions, writes[0].free_elements
+
+
+def _is_cheap(statement: Assign) -> bool:
+    """True if ``statement`` moves the elements of one tile at most, or has few operators on them, in float32.
+
+    A row that all partitions share stays in the first-level cache, so it counts as no tile.
+    """
+    parts = subexpressions(statement.value)
+    sources = {load.memref for load in loads(statement.value) if load.memref is not None}
+    if len([source for source in sources if source.dims[-1][0] and source.dims[-1][1] > 1 and source.row_step]) > 1:
+        return False
+    if statement.value.kind in ("load", "value") and not statement.value.args:
+        return True
+    if any(part.kind not in ("load", "value", "cast", "alu", "act") for part in parts):
+        return False
+    if any(part.dtype is not dt.float32 for part in parts if part.kind != "load" or part.dtype is not dt.bfloat16):
+        return False
+    costs = [operations(part.kind, part.op) for part in parts if part.kind in ("alu", "act")]
+    return len(costs) <= _MOST_OPERATORS and all(cost <= _MOST_OPERATIONS for cost in costs)

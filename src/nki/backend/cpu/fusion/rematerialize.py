@@ -8,41 +8,40 @@ instruction that it repeats.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Final
 
-from nki.backend.cpu.fusion.components import Past, Place, Range, components
-from nki.backend.cpu.fusion.facts import Facts, Size, facts
+from nki.analysis.uses import StatementUses
 from nki.backend.cpu.fusion.group import is_same_window
+from nki.backend.cpu.fusion.parts import Size, Window, facts
 from nki.base import knobs
 from nki.ir.access_overlap import covers_tensor
 from nki.ir.instruction import Inst
-from nki.ir.loop import For, Statement, While, touched
+from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Tensor
 from nki.target.model import Target
+from nki.transforms.rewriter import Body, Edit, EditingStage, never_written, seen_by_others
 
-_LOOPS: Final = frozenset({For, While})
 _MOST: Final = 3
 """Instructions that are repeated for one operand."""
 
 
 @dataclass(frozen=True)
-class Rematerialize(CoreStage):
+class Rematerialize(EditingStage):
     """Repeat cheap instructions before those that read their results."""
 
     name: ClassVar[str] = "rematerialize"
 
-    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
-        """``core`` with copies of instructions before their readers."""
-        shared = program.shared() if len(program.cores) > 1 else ()
-        seen = {*program.inputs, *program.outputs, *shared}
-        fixed = {*program.inputs, *core.constants()}.difference(program.outputs, shared)
-        body = _with_copies(core.body, facts(), seen, fixed)
-        return core if body is core.body else core.with_body(body)
+    def edits(self, body: Body, core: CoreProgram, program: Program) -> Sequence[Edit]:
+        seen = seen_by_others(program)
+        fixed = never_written(core, program.signature).difference(program.shared())
+        repeats = _Repeats(body, seen, fixed)
+        repeats.find()
+        return [(reader, reader, [_copy(body[n]) for n in found]) for reader, found in repeats.before.items()]
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Without copies, the instructions are those of before; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
@@ -60,41 +59,11 @@ def copies_in(insts: Sequence[Statement]) -> set[int]:
     return {id(inst) for inst in with_origin if id(inst.origin) in every}
 
 
-def _with_copies(
-    body: tuple[Statement, ...], facts: Facts, seen: Collection[Tensor], fixed: Collection[Tensor]
-) -> tuple[Statement, ...]:
-    """``body`` with copies of instructions before their readers; the same object if there are none."""
-    before = _Repeats(body, facts, seen, fixed).before
-    result: list[Statement] = []
-    is_changed = bool(before)
-    for position, statement in enumerate(body) if before or not _LOOPS.isdisjoint(map(type, body)) else ():
-        for number in before.get(position, ()):
-            source = body[number]
-            assert isinstance(source, Inst)
-            copy = source.with_operands({}, source.form())
-            copy.origin = source
-            result.append(copy)
-        if not isinstance(statement, Inst):
-            inner = _with_copies(statement.body, facts, seen, fixed)
-            if inner is not statement.body:
-                statement, is_changed = replace(statement, body=inner), True
-        result.append(statement)
-    return tuple(result) if is_changed else body
-
-
-@dataclass(frozen=True, slots=True)
-class _Uses:
-    """The positions at which each tensor may be written, and the tensors that are read where no group is.
-
-    A tile that a sum reads directly behind the group that computes it is not among these: that sum may be part of it.
-    """
-
-    writes: dict[Tensor, list[int]]
-    kept: set[Tensor]
-
-    def was_written(self, tensor: Tensor, start: int) -> bool:
-        """True if the last write of ``tensor`` so far is at ``start`` or later."""
-        return self.writes.get(tensor, [-1])[-1] >= start
+def _copy(inst: Statement) -> Inst:
+    assert isinstance(inst, Inst)
+    copy = inst.with_operands({}, inst.form())
+    copy.origin = inst
+    return copy
 
 
 class _Repeats:
@@ -103,87 +72,113 @@ class _Repeats:
     Others than the core read the tensors in ``seen``, of which those in ``fixed`` never change.
     """
 
-    def __init__(
-        self, body: Sequence[Statement], facts: Facts, seen: Collection[Tensor], fixed: Collection[Tensor]
-    ) -> None:
-        self._body, self._facts, self._seen, self._fixed = body, facts, seen, fixed
-        self._found_uses: _Uses | None = None
+    def __init__(self, body: Body, seen: Collection[Tensor], fixed: Collection[Tensor]) -> None:
+        self._body, self._seen, self._fixed, self._facts = body, seen, fixed, facts()
+        self._sizes = self._facts.sizes(body)
+        self._writers: dict[Window, int] = {}
+        """The last write of each window by an instruction with a size, so far."""
+        self._renewed: set[tuple[Window, int]] = set()
+        """Windows that repeated instructions write, each with the start of the reader's neighbours."""
+        self._kept: dict[Tensor, bool] = {}
         self.before: dict[int, list[int]] = {}
-        """By position of a reader, the positions of the instructions that run again before it."""
-        self._renewed: set[tuple[Place, int]] = set()
-        """Windows that such instructions write, each with the start of the reader's neighbours."""
-        self._past = Past(self._note)
-        components(body, facts, self._past)
+        """By position of a reader, in order, the positions of the instructions that run again before it."""
 
-    def _note(self, access: Access, reader: int, size: Size) -> None:
-        """Look for the instructions that compute the window that a ``reader`` reads."""
-        renewed = (access.tensor, access.offset), self._past.starts[-1]
-        if renewed not in self._renewed and (found := self._repeated(access, reader, size)):
-            self.before.setdefault(reader, []).extend(found)
-            self._renewed.update((_target(self._body[number]), renewed[1]) for number in found)
+    def find(self) -> None:
+        """Look for windows that are read by other neighbours than those that have computed them."""
+        start, last, writers = 0, None, self._writers
+        for position, size in enumerate(self._sizes):
+            if size != last:
+                start, last = position, size
+            if size is None:
+                continue
+            inst = self._body[position]
+            assert isinstance(inst, Inst)
+            target = None
+            for access, reads, writes in inst.uses():
+                window = access.tensor, access.offset
+                if reads and writers.get(window, start) < start and (window, start) not in self._renewed:
+                    self._repeat(access, position, start, size)
+                if writes:
+                    target = window
+            if target is not None:
+                writers[target] = position
 
-    def _repeated(self, access: Access, reader: int, size: Size) -> list[int]:
-        """The positions of the instructions that compute what the ``reader`` reads; empty if it must be in memory."""
+    def _repeat(self, access: Access, reader: int, start: int, size: Size) -> None:
+        """Run the instructions again that compute what ``reader`` reads, unless it must be in memory.
+
+        ``start`` is the first of the reader's neighbours.
+        """
         found: list[int] = []
-        return sorted(found) if self._add(access, reader, size, found) else []
+        if self._add(access, reader, size, found):
+            self.before.setdefault(reader, []).extend(sorted(found))
+            self._renewed.update((_target(self._body[number]), start) for number in found)
 
     def _add(self, access: Access, reader: int, size: Size, found: list[int]) -> bool:
         """Add the instruction that writes ``access`` last, and those whose results it finds in registers."""
-        position = self._past.writers[access.tensor, access.offset]
+        position = self._writers[access.tensor, access.offset]
         inst = self._body[position]
         assert isinstance(inst, Inst)
         (target,) = inst.writes()
-        if not is_same_window(target, access) or self._facts.size(inst) != size or len(found) == _MOST:
+        if not is_same_window(target, access) or self._sizes[position] != size or len(found) == _MOST:
             return False
         tensor = target.tensor
         if tensor in self._seen or tensor.buffer not in (Buffer.sbuf, Buffer.psum) or not covers_tensor(target):
             return False
-        if tensor in self._uses().kept or self._changes(tensor, position, reader) or not self._facts.is_cheap(inst):
+        if self._is_kept(tensor) or self._uses.is_changed(tensor, position + 1, reader - 1):
+            return False
+        if not self._facts.is_cheap(inst):
             return False
         found.append(position)
-        return all(self._stays(source, (position, reader), size, found) for source in inst.reads())
+        return all(self._stays(source, position, reader, size, found) for source in inst.reads())
 
-    def _stays(self, source: Access, places: Range, size: Size, found: list[int]) -> bool:
-        """True if a reader would read of ``source`` what an instruction has read; ``places``: those of both.
+    def _stays(self, source: Access, position: int, reader: int, size: Size, found: list[int]) -> bool:
+        """True if ``reader`` would read of ``source`` what the instruction at ``position`` has read.
 
         What neighbours of the instruction have written is in registers, so they run again, too.
         """
-        position, reader = places
         if source.tensor in self._seen and source.tensor not in self._fixed:
             return False
-        starts, before = self._past.starts, self._past.writers.get((source.tensor, source.offset))
-        if before is not None and starts[bisect_right(starts, position) - 1] <= before < position:
+        before = self._writers.get((source.tensor, source.offset), -1)
+        if self._start(position) <= before < position:
             return before in found or self._add(source, reader, size, found)
-        return not self._changes(source.tensor, position - 1, reader)
+        return not self._uses.is_changed(source.tensor, position, reader - 1)
 
-    def _changes(self, tensor: Tensor, first: int, end: int) -> bool:
-        """True if a statement between those two positions may write ``tensor``."""
-        writes = self._uses().writes.get(tensor, ())
-        number = bisect_right(writes, first)
-        return number < len(writes) and writes[number] < end
+    def _is_kept(self, tensor: Tensor) -> bool:
+        """True if a statement that is no part of a group reads ``tensor``."""
+        if tensor not in self._kept:
+            self._kept[tensor] = any(not self._may_be_part(n, tensor) for n in self._uses.readers[tensor])
+        return self._kept[tensor]
 
-    def _uses(self) -> _Uses:
-        """The uses of tensors, found when they are first asked for."""
-        if self._found_uses is None:
-            found = self._found_uses = _Uses({}, set())
-            start, size, is_summed = 0, None, False
-            for position, statement in enumerate(self._body):
-                own = self._facts.size(statement)
-                is_inst = isinstance(statement, Inst)
-                is_sum = False
-                if own is None:
-                    reads = [access.tensor for access in (statement.reads() if is_inst else touched(statement))]
-                    is_sum = size is not None and is_inst and self._facts.is_sum(statement)
-                    found.kept.update(tensor for tensor in reads if not (is_sum and found.was_written(tensor, start)))
-                if not is_sum and (is_summed or own != size):
-                    start, size = position, own
-                is_summed = is_sum
-                for access in statement.writes() if is_inst else touched(statement):
-                    found.writes.setdefault(access.tensor, []).append(position)
-        return self._found_uses
+    def _may_be_part(self, reader: int, tensor: Tensor) -> bool:
+        """True if ``reader`` has a size, or is a sum directly behind the neighbours that compute ``tensor``."""
+        end = reader
+        while end >= 0 and self._is_sum(end):
+            end -= 1
+        if end == reader or end < 0 or self._sizes[end] is None:
+            return self._sizes[reader] is not None
+        writers = self._uses.writers[tensor]
+        number = bisect_left(writers, reader)
+        return number > 0 and writers[number - 1] >= self._start(end)
+
+    def _is_sum(self, position: int) -> bool:
+        inst = self._body[position]
+        return isinstance(inst, Inst) and self._facts.is_sum(inst)
+
+    def _start(self, position: int) -> int:
+        """The position of the first of the neighbours of one size at ``position``."""
+        return self._starts[bisect_right(self._starts, position) - 1]
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        sizes = self._sizes
+        return [n for n, size in enumerate(sizes) if n == 0 or size != sizes[n - 1]]
+
+    @cached_property
+    def _uses(self) -> StatementUses:
+        return StatementUses(self._body)
 
 
-def _target(statement: Statement) -> Place:
+def _target(statement: Statement) -> Window:
     assert isinstance(statement, Inst)
     (target,) = statement.writes()
     return target.tensor, target.offset

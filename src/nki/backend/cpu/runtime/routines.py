@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.matmul import calls_float32
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
-from nki.backend.cpu.fusion.lowering import lower_any
+from nki.backend.cpu.fusion.group import lower_any
 from nki.backend.cpu.kernel_ir.accesses import aliases
 from nki.backend.cpu.kernel_ir.nodes import Gemm
 from nki.backend.cpu.kernel_ir.partitions import Use
