@@ -64,7 +64,7 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
     half, but in the same one for both operands. ``stationary`` has the 16 words of all groups of a column in a row, and
     rows up to a multiple of 16; ``lds`` counts words from row to row. ``moving`` has panels of :data:`PANEL` columns of
     words, ``ldm`` words from panel to panel. What is in rows and columns beyond those of ``out`` does not matter. The
-    tile registers must be configured: see :func:`add_begin_and_end`.
+    tile registers must be configured: ``void nki_amx_begin()`` is called before products, ``void nki_amx_end()`` after.
     """
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64] * 3 + [I64] * 4), "nki_matmul_amx")
     out_pointer, ldo, left, lds, right, ldm, rows, columns, groups, accumulate = function.args
@@ -95,11 +95,11 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
         column.set(b.add(column.get(), i64(PANEL)))
     sums.write()
     b.ret_void()
+    _add_begin_and_end(module)
     return function
 
 
-def add_begin_and_end(module: ir.Module) -> None:
-    """Add to ``module`` ``void nki_amx_begin()``, to be called before products, and ``void nki_amx_end()``."""
+def _add_begin_and_end(module: ir.Module) -> None:
     for name, instruction in (("begin", "ldtilecfg"), ("end", "tilerelease")):
         function = ir.Function(module, ir.FunctionType(VOID, []), f"nki_amx_{name}")
         b = ir.IRBuilder(function.append_basic_block())

@@ -36,7 +36,7 @@ from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Role, Tensor
-from nki.numerics.functions.cost import operations
+from nki.numerics.functions import operations
 from nki.numerics.matmul.host import bf16_unit
 from nki.target.model import Target
 

@@ -13,7 +13,7 @@ from nki.base import dtype as dt
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.types import Access, Form
-from nki.numerics.functions.cost import operations
+from nki.numerics.functions import operations
 
 _T = TypeVar("_T")
 Size = tuple[int, int]

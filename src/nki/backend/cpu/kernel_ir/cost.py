@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, Fused, Gemm, LoopStatement, Plain, Print, Reduce, Scan, flat
-from nki.numerics.functions.cost import operations
+from nki.numerics.functions import operations
 from nki.numerics.matmul.host import bf16_unit
 from nki.numerics.matmul.units import FLOAT32
 
