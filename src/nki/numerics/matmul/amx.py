@@ -240,12 +240,8 @@ def _block(
         if sums is not None:
             sums.write()
     for i, j in places:
-        call(
-            b,
-            "llvm.x86.tilestored64",
-            VOID,
-            [_tile(_ACROSS * i + j), target.at(b, i64(_SIDE * i), i64(_SIDE * j)), step],
-        )
+        place = target.at(b, i64(_SIDE * i), i64(_SIDE * j))
+        call(b, "llvm.x86.tilestored64", VOID, [_tile(_ACROSS * i + j), place, step])
 
 
 def _configuration(module: ir.Module) -> ir.GlobalVariable:

@@ -13,7 +13,7 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.convert import encode, encode_normal, side_by_side
+from nki.backend.cpu.codegen.convert import encode, encode_normal
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.reduce import VectorTotals
 from nki.backend.cpu.codegen.row_vectors import Chunks, RowVectors
@@ -22,7 +22,7 @@ from nki.backend.cpu.kernel_ir.nodes import Expr, Reduce
 from nki.backend.cpu.kernel_ir.reductions import GROUP, Nest, vector_stream
 from nki.base.dtype import DType
 from nki.numerics.functions import FUNCTIONS, Normal
-from nki.numerics.llvm import i64
+from nki.numerics.llvm import i64, lanes_of
 from nki.numerics.simd import Lanes
 
 _CHUNK: Final = 128
@@ -60,7 +60,7 @@ def emit_normal_pair(
             ways.append(([low, high, encode_normal(b, low, high, dtype)], b.block))
         with otherwise:
             low, high = others()
-            stored = encode(b, side_by_side(b, low, high), dtype, has_canonical_nan=True)
+            stored = encode(b, lanes_of(b, low, high, 0, 2 * low.type.count), dtype, has_canonical_nan=True)
             ways.append(([low, high, stored], b.block))
     results: list[Value] = [b.phi(value.type) for value in ways[0][0]]
     for values, block in ways:

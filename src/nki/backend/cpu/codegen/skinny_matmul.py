@@ -95,7 +95,7 @@ class _Block:
             columns = [decode(b, vector, right.dtype) for vector in loaded]
             weights = r.move(r.address(left), b.mul(k, i64(4 * left.row_step)))
             for row, totals in zip(self.rows, sums, strict=True):
-                weight = _splat(b, b.load(r.move(weights, i64(4 * row)), typ=F32, align=4), width)
+                weight = splat(b, b.load(r.move(weights, i64(4 * row)), typ=F32, align=4), kind)
                 for column, total in zip(columns, totals, strict=True):
                     b.store(intrinsic(b, "fma", kind, [weight, column, b.load(total, typ=kind)]), total)
 
@@ -164,7 +164,3 @@ class _Block:
             number = b.sdiv(offset, i64(panel))
             offset = b.add(b.mul(number, i64(step)), b.sub(offset, b.mul(number, i64(panel))))
         return self.r.move(self.r.address(right), b.mul(offset, i64(right.dtype.itemsize)))
-
-
-def _splat(b: ir.IRBuilder, scalar: Value, width: int) -> Value:
-    return scalar if width == 1 else splat(b, scalar, ir.VectorType(F32, width))
