@@ -26,7 +26,7 @@ from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.skinny_matmul import emit_column, emit_few_rows
 from nki.backend.cpu.kernel_ir.loops import CountedLoop, Stream, partition_step, streams_of
-from nki.backend.cpu.kernel_ir.nodes import NARROW, PANEL_BASE, Gemm, MemRef, loads, subexpressions
+from nki.backend.cpu.kernel_ir.nodes import NARROW, PANEL_BASE, Matmul, MemRef, loads, subexpressions
 from nki.base import dtype as dt
 from nki.numerics.layouts import BLOCKS, MOST_ROWS, PAIR_COLUMNS, PAIR_PANELS, Layout
 from nki.numerics.llvm import I16, I32, I64, constant, i64, like, prefetch
@@ -43,12 +43,12 @@ _LEAST_SUM: Final = 2 * 127 + 2 * 7 - 126
 """The sum of two exponent fields from which on no product of bfloat16 numbers has digits below 2**-126."""
 
 
-def calls_float32(s: Gemm) -> bool:
+def calls_float32(s: Matmul) -> bool:
     """True if ``s`` calls the micro-kernel of float32 numbers."""
     return not (s.has_few_rows or s.is_column) and NARROW.isdisjoint((s.left.dtype, s.right.dtype))
 
 
-def emit_matmul(r: FunctionBuilder, s: Gemm) -> None:
+def emit_matmul(r: FunctionBuilder, s: Matmul) -> None:
     """Emit ``s``, for the rows of the target, which are columns of the left operand, in the routine's range."""
     rows = r.rounds(CountedLoop(s.target.rows, (), r.per_partition(s.target.rows)))
     if s.has_few_rows:
@@ -100,7 +100,7 @@ def convert(
     r.call(address, [*places, *rows, columns, i64(depth), i64(ahead)])
 
 
-def _emit_float32(r: FunctionBuilder, s: Gemm, rows: tuple[Value, Value]) -> None:
+def _emit_float32(r: FunctionBuilder, s: Matmul, rows: tuple[Value, Value]) -> None:
     """Emit one call of the micro-kernel, whose operands are in place."""
     blocks = s.left.dims[0][0] if s.left.in_blocks else 0
     stationary = moved(r, r.address(s.left), rows[0], blocks or 4), _step(s.left), i64(blocks or columns_of_block())
@@ -126,7 +126,7 @@ class _Panel:
 class _LowPrecision:
     """A product of operands of which at least one has fewer than 32 bits, on a unit for pairs or as float32."""
 
-    def __init__(self, r: FunctionBuilder, s: Gemm, unit: MatrixUnit | None) -> None:
+    def __init__(self, r: FunctionBuilder, s: Matmul, unit: MatrixUnit | None) -> None:
         self.r, self.s, self.unit = r, s, unit
         self.depth = -(-s.left.rows // GROUP) * GROUP if unit else s.left.rows
         self.width = -(-s.target.rows // CHAIN) * CHAIN
@@ -134,7 +134,7 @@ class _LowPrecision:
         self.floats = self._scratch("float32", self.depth, self.width + CHAIN)
         """The stationary operand as float32; rows of a power of two would share few sets of the cache."""
         self.float_panel = self._scratch("float32", self.depth, PANEL)
-        self.epilogue = None if s.consumer is None else _Epilogue(r, s, unit.tile[0] if unit else 1)
+        self.epilogue = None if s.epilogue is None else _Epilogue(r, s, unit.tile[0] if unit else 1)
         self.least = r.local(I16, ir.Constant(I16, 0))
         if unit is not None and not s.right.layout.pairs:
             self.pair_panel = self._scratch(PAIR_PANELS.name, 1, PAIR_PANELS.block(self.depth, PANEL))
@@ -340,10 +340,10 @@ def _is_whole(memref: MemRef) -> bool:
 class _Epilogue:
     """The epilogue of a product: its panel, which the first-level cache holds, and the loops that compute from it."""
 
-    def __init__(self, r: FunctionBuilder, s: Gemm, tile: int) -> None:
+    def __init__(self, r: FunctionBuilder, s: Matmul, tile: int) -> None:
         """``tile``: rows of a register tile, of which whole ones are written."""
-        assert s.consumer is not None
-        self.r, self.target, self.value = r, s.target, s.consumer
+        assert s.epilogue is not None
+        self.r, self.target, self.value = r, s.target, s.epilogue
         whole_tiles = -(-s.target.rows // tile) * tile
         self.panel = replace(r.kernel_ir.new_scratch(whole_tiles, PANEL, dt.float32), rows=s.target.rows)
         r.need_scratch()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, Fused, Gemm, LoopStatement, Plain, Print, Reduce, Scan, flat
+from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, Fused, LoopStatement, Matmul, Plain, Print, Reduce, Scan, flat
 from nki.numerics.functions import operations
 from nki.numerics.matmul.host import bf16_unit
 from nki.numerics.matmul.units import FLOAT32
@@ -42,7 +42,7 @@ def _passed_on(loop: Fused) -> float:
 
 def _of(statement: Plain) -> float:
     match statement:
-        case Gemm(target, left, right, _, by_groups, _):
+        case Matmul(target, left, right, _, by_groups, _):
             once = right if statement.has_few_rows else left if statement.is_column else None
             reading = 0.0 if once is None else once.rows * once.columns * _ELEMENT
             return reading + target.rows * target.columns * left.rows * _each(by_groups and once is None)
