@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.timing import Row, medians
-from nki.numerics.matmul.arrays import routine
 from nki.numerics.matmul.contract import PANEL
-from nki.numerics.matmul.host import columns_of_block
+from nki.numerics.matmul.host import columns_of_block, routine
 
 # rows, columns, depth: the Tensor engine's own tile first, then smaller and thinner ones.
 SHAPES = [

@@ -26,7 +26,7 @@ from numpy.polynomial.chebyshev import cheb2poly, chebvander
 from numpy.typing import NDArray
 
 from nki.numerics.functions.coefficients import FILE, rows
-from nki.numerics.functions.exponential import MILLS_END, MILLS_SHIFT
+from nki.numerics.functions.float32 import MILLS_END, MILLS_SHIFT
 from nki.numerics.functions.float64 import MILLS_DX_END
 
 Array = NDArray[np.float64]

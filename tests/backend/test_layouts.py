@@ -25,8 +25,7 @@ from nki.numerics import layouts
 from nki.numerics.jit import engine
 from nki.numerics.layouts import BLOCKS, DENSE, PADDED, PAIR_COLUMNS, PAIR_PANELS, PANELS, Layout
 from nki.numerics.matmul import host
-from nki.numerics.matmul.arrays import matmul
-from nki.numerics.matmul.host import has_blocks
+from nki.numerics.matmul.host import has_blocks, matmul
 from tests.backend.test_partitions import EVERY, Call
 from tests.numerics.test_conversions import guard, words
 from tests.support.both_executors import numbers

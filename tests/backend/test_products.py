@@ -14,7 +14,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.numerics.matmul.arrays import matmul
+from nki.numerics.matmul.host import matmul
 from nki.transforms import copy_elimination
 from tests.support.kernel_parts import product, returned, stored
 from tests.support.matrix_units import unit

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki.numerics.functions.coefficients import FILE, piecewise, rows, table
+from nki.numerics.functions.coefficients import FILE, piecewise_row, rows, table
 from tools.fit_functions import FITS, Fit, Pieces, shown, written
 
 _ROUNDING = 2.0**-24
@@ -48,7 +48,7 @@ def test_polynomials_are_as_near_as_their_rows_say(fit: Fit) -> None:
 
 @pytest.mark.parametrize("fit", [fit for fit in FITS if isinstance(fit, Pieces)], ids=lambda fit: fit.name)
 def test_piecewise_polynomials_are_as_near_as_their_rows_say(fit: Pieces) -> None:
-    row = piecewise(fit.name)
+    row = piecewise_row(fit.name)
     z = np.linspace(0, row.end, 20_001)[1:]
     n = np.rint(z / row.step).astype(int)
     center = np.where(np.abs(n - row.zero) == 1, row.zero, n) if row.zero else n

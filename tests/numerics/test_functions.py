@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nki.isa.tables.activations import ACTIVATIONS, SIN_LIMIT
 from nki.numerics import simd
 from nki.numerics.functions import FUNCTIONS, emit, emit_power
-from nki.numerics.functions.coefficients import piecewise, rows
+from nki.numerics.functions.coefficients import piecewise_row, rows
 from nki.numerics.jit import engine
 from nki.numerics.numpy_entry import activate, loop_module, power
 from nki.numerics.simd import F32 as FLOAT
@@ -27,7 +27,7 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
 UNARY = [name for name, row in ACTIVATIONS.items() if not row.parameter]
-PIECEWISE = {name: piecewise(name) for name, row in rows().items() if "symmetry" in row}
+PIECEWISE = {name: piecewise_row(name) for name, row in rows().items() if "symmetry" in row}
 TAILS = {name: row.tail for name, row in PIECEWISE.items() if row.tail > -math.inf} | {"sin": -SIN_LIMIT}
 """Below it, a number of a vector takes a way of its own."""
 INF, NAN = math.inf, math.nan

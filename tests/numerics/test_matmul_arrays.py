@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki.numerics.matmul.arrays import matmul
+from nki.numerics.matmul.host import matmul
 
 
 def draw(*shape: int) -> np.ndarray:

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from nki.numerics.matmul.amx import AS_SUMMED
-from nki.numerics.matmul.arrays import matmul
 from nki.numerics.matmul.contract import CHAIN, PANEL
-from nki.numerics.matmul.host import configured, keeps_contract
+from nki.numerics.matmul.host import configured, keeps_contract, matmul
 from nki.numerics.matmul.units import MatrixUnit
 from tests.support.matrix_units import UNITS, require
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, TypeAlias
 
@@ -88,8 +88,10 @@ def constant(kind: Any, number: float) -> ir.Constant:
     return ir.Constant(kind, number)
 
 
-def splat(b: Builder, scalar: Value, kind: ir.VectorType) -> Value:
-    """``scalar`` in every lane of a vector of type ``kind``."""
+def splat(b: Builder, scalar: Value, kind: ir.Type) -> Value:
+    """``scalar`` in every lane of type ``kind``."""
+    if not isinstance(kind, ir.VectorType):
+        return scalar
     first = b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(I32, 0))
     mask = ir.Constant(ir.VectorType(I32, kind.count), [ir.Constant(I32, 0)] * kind.count)
     return b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), mask)
@@ -201,6 +203,11 @@ def fixed_up(b: Builder, value: Value, by: Value, table: int) -> Value:
     return call(b, "llvm.x86.avx512.mask.fixupimm.ps.512", value.type, arguments)
 
 
+def element(b: Builder, pointer: Value, index: Value | int, kind: ir.Type = F32) -> Value:
+    """Pointer to an element of an array."""
+    return b.gep(pointer, [i64(index) if isinstance(index, int) else index], source_etype=kind)
+
+
 def at_least(b: Builder, value: Value, bound: int | Value) -> Value:
     """``value >= bound``, signed."""
     return b.icmp_signed(">=", value, i64(bound) if isinstance(bound, int) else bound)
@@ -213,12 +220,14 @@ def smaller(b: Builder, value: Value, bound: int | Value) -> Value:
 
 
 class Variable:
-    """A local variable, 64-bit integer or pointer; LLVM turns it into a register."""
+    """A local variable, 64-bit integer or pointer or vector; LLVM turns it into a register."""
 
-    def __init__(self, b: Builder, kind: ir.Type = I64) -> None:
+    def __init__(self, b: Builder, kind: ir.Type = I64, start: Value | None = None) -> None:
         with b.goto_entry_block():
             self._slot = b.alloca(kind)
         self._b, self._kind = b, kind
+        if start is not None:
+            self.set(start)
 
     def get(self) -> Value:
         return self._b.load(self._slot, typ=self._kind)
@@ -307,3 +316,22 @@ class Matrix:
     def at(self, b: Builder, row: Value, column: Value) -> Value:
         """Pointer to an element."""
         return b.gep(self.pointer, [b.add(b.mul(row, self.stride), column)], source_etype=self.element)
+
+    def row(self, b: Builder, row: Value) -> Matrix:
+        """The rows from one on."""
+        return replace(self, pointer=self.at(b, row, i64(0)))
+
+
+class Cursor:
+    """A row of a matrix, and then the next one."""
+
+    def __init__(self, b: Builder, matrix: Matrix) -> None:
+        self._b, self._matrix, self._row = b, matrix, Variable(b, POINTER, matrix.pointer)
+
+    def at(self, column: Value | int) -> Value:
+        """Pointer to an element of the row."""
+        return element(self._b, self._row.get(), column, self._matrix.element)
+
+    def move(self) -> None:
+        """Go on to the next row."""
+        self._row.set(self.at(self._matrix.stride))

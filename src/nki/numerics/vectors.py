@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
 
-from nki.numerics.llvm import BF16, F32, I32, VOID, Builder, Value, call, intrinsic, splat
+from nki.numerics.llvm import BF16, F32, I32, VOID, Builder, Value, call, canonical_nan, constant, intrinsic, splat
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +21,12 @@ class Vectors:
     """Each element holds two bfloat16 numbers, the one of the smaller k in the upper half."""
 
     @property
-    def type(self) -> ir.VectorType:
-        return ir.VectorType(F32, self.lanes)
+    def type(self) -> ir.Type:
+        return ir.VectorType(F32, self.lanes) if self.lanes > 1 else F32
 
     @property
     def zero(self) -> ir.Constant:
-        return ir.Constant(self.type, [0.0] * self.lanes)
+        return constant(self.type, 0.0)
 
     def load(self, pointer: Value) -> Value:
         if self.mask is None:
@@ -54,3 +55,14 @@ def mask(b: Builder, lanes: int, count: Value) -> Value:
     """True in the first ``count`` of ``lanes`` lanes."""
     wide = ir.VectorType(I32, lanes)
     return b.icmp_signed("<", ir.Constant(wide, list(range(lanes))), splat(b, b.trunc(count, I32), wide))
+
+
+def write_sums(b: Builder, adds: Value, sums: Sequence[tuple[Vectors, Value, Value]]) -> None:
+    """Store sums, each with its vectors and its place; they are added to what is there if ``adds`` holds."""
+    with b.if_else(adds) as (then, otherwise):
+        with then:
+            for v, total, place in sums:
+                v.store(canonical_nan(b, b.fadd(v.load(place), total)), place)
+        with otherwise:
+            for v, total, place in sums:
+                v.store(canonical_nan(b, total), place)

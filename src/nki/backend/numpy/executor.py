@@ -30,8 +30,8 @@ from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, is_element_indexed
 from nki.isa.tables.alu import BITS
 from nki.numerics import numpy_entry
-from nki.numerics.matmul.arrays import matmul
 from nki.numerics.matmul.contract import adds_by_groups
+from nki.numerics.matmul.host import matmul
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.turns import Turns
 

@@ -57,7 +57,7 @@ def polynomial(name: str) -> Numbers:
 
 
 @cache
-def piecewise(name: str) -> Piecewise:
+def piecewise_row(name: str) -> Piecewise:
     """The row of the function ``name``."""
     row = rows()[name]
     step, end, tail, low = (float.fromhex(row[key]) for key in ("step", "end", "tail", "low"))

@@ -9,7 +9,7 @@ Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from llvmlite import ir
 
@@ -25,7 +25,9 @@ from nki.numerics.llvm import (
     Value,
     Variable,
     at_least,
+    call,
     canonical_nan,
+    element,
     i64,
     internal,
     prefetch,
@@ -64,46 +66,41 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
     half, but in the same one for both operands. ``stationary`` has the 16 words of all groups of a column in a row, and
     rows up to a multiple of 16; ``lds`` counts words from row to row. ``moving`` has panels of :data:`PANEL` columns of
     words, ``ldm`` words from panel to panel. What is in rows and columns beyond those of ``out`` does not matter. The
-    tile registers must be configured: see :func:`add_begin_and_end`.
+    tile registers must be configured: ``void nki_amx_begin()`` is called before products, ``void nki_amx_end()`` after.
     """
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64] * 3 + [I64] * 4), "nki_matmul_amx")
     out_pointer, ldo, left, lds, right, ldm, rows, columns, groups, accumulate = function.args
     b = ir.IRBuilder(function.append_basic_block())
     stationary, panels = Matrix(left, lds), Matrix(right, ldm)
 
-    def row_of(matrix: Matrix, row: Value) -> Matrix:
-        return Matrix(matrix.at(b, row, i64(0)), matrix.stride)
-
     with b.if_then(b.icmp_signed("==", accumulate, i64(AS_SUMMED))):
         for high, row, _ in _blocks(b, rows):
-            _block(b, high, (row_of(stationary, row), right, groups), row_of(Matrix(out_pointer, ldo), row))
+            _block(b, high, (stationary.row(b, row), right, groups), Matrix(out_pointer, ldo).row(b, row))
         b.ret_void()
     sums = _Sums(b, ldo, b.icmp_signed("!=", accumulate, i64(0)))
-    column = Variable(b)
-    column.set(i64(0))
+    column = Variable(b, I64, i64(0))
     with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
         number = b.sdiv(column.get(), i64(PANEL))
-        panel, out = panels.at(b, number, i64(0)), Matrix(b.gep(out_pointer, [column.get()], source_etype=F32), ldo)
+        panel, out = panels.at(b, number, i64(0)), Matrix(element(b, out_pointer, column.get()), ldo)
         columns_left = b.sub(columns, column.get())
         width = smaller(b, columns_left, PANEL)
         exists = b.icmp_signed(">", columns_left, i64(PANEL))
         ahead = _Ahead(b, panels.at(b, b.add(number, i64(1)), i64(0)), rows, exists)
         for high, row, count in _blocks(b, rows):
-            operands = row_of(stationary, row), panel, groups
-            _block(b, high, operands, Matrix(sums.pointer, i64(PANEL)), sums, ahead)
+            _block(b, high, (stationary.row(b, row), panel, groups), Matrix(sums.pointer, i64(PANEL)), sums, ahead)
             sums.stored(out.at(b, row, i64(0)), count, width)
         column.set(b.add(column.get(), i64(PANEL)))
     sums.write()
     b.ret_void()
+    _add_begin_and_end(module)
     return function
 
 
-def add_begin_and_end(module: ir.Module) -> None:
-    """Add to ``module`` ``void nki_amx_begin()``, to be called before products, and ``void nki_amx_end()``."""
+def _add_begin_and_end(module: ir.Module) -> None:
     for name, instruction in (("begin", "ldtilecfg"), ("end", "tilerelease")):
         function = ir.Function(module, ir.FunctionType(VOID, []), f"nki_amx_{name}")
         b = ir.IRBuilder(function.append_basic_block())
-        _call(b, instruction, [_configuration(module)] if name == "begin" else [])
+        call(b, f"llvm.x86.{instruction}", VOID, [_configuration(module)] if name == "begin" else [])
         b.ret_void()
 
 
@@ -112,8 +109,7 @@ def _blocks(b: Builder, rows: Value) -> Iterator[tuple[int, Value, Value]]:
 
     Each gives the tiles that are one above the other, the first row, and the number of rows.
     """
-    row = Variable(b)
-    row.set(i64(0))
+    row = Variable(b, I64, i64(0))
     with while_(b, lambda: b.icmp_signed(">", b.sub(rows, row.get()), i64(_SIDE))):
         here = row.get()
         yield 2, here, smaller(b, b.sub(rows, here), 2 * _SIDE)
@@ -197,8 +193,7 @@ class _Ahead:
     """The panel behind one, if it ``exists``, which is fetched to the second-level cache."""
 
     def __init__(self, b: Builder, panel: Value, rows: Value, exists: Value) -> None:
-        self._b, self._next = b, Variable(b, POINTER)
-        self._next.set(panel)
+        self._b, self._next = b, Variable(b, POINTER, panel)
         self._lines: Value = i64(_FETCHED)
         for blocks in (2, 1):
             are_few = b.icmp_signed("<=", rows, i64(blocks * 2 * _SIDE))
@@ -210,8 +205,8 @@ class _Ahead:
         b = self._b
         with steps(b, self._lines, _FETCHED):
             for line in range(_FETCHED):
-                prefetch(b, b.gep(self._next.get(), [i64(line * LINE // 4)], source_etype=F32), level=2)
-            self._next.set(b.gep(self._next.get(), [i64(_FETCHED * LINE // 4)], source_etype=F32))
+                prefetch(b, element(b, self._next.get(), line * LINE // 4), level=2)
+            self._next.set(element(b, self._next.get(), _FETCHED * LINE // 4))
 
 
 def _block(
@@ -231,21 +226,22 @@ def _block(
     places = [(i, j) for i in range(high) for j in range(_ACROSS)]
     left_step, right_step, step = (b.mul(matrix.stride, i64(4)) for matrix in (stationary, moving, target))
     for i, j in places:
-        _call(b, "tilezero", [_tile(_ACROSS * i + j)])
+        call(b, "llvm.x86.tilezero", VOID, [_tile(_ACROSS * i + j)])
     with steps(b, groups, 1) as group:
         word = b.mul(group, i64(_SIDE))
         if ahead is not None:
             ahead.fetch()
         for j in range(_ACROSS):
-            _call(b, "tileloadd64", [_tile(_RIGHT + j), moving.at(b, word, i64(_SIDE * j)), right_step])
+            call(b, "llvm.x86.tileloadd64", VOID, [_tile(_RIGHT + j), moving.at(b, word, i64(_SIDE * j)), right_step])
         for i in range(high):
-            _call(b, "tileloadd64", [_tile(_LEFT + i), stationary.at(b, i64(_SIDE * i), word), left_step])
+            call(b, "llvm.x86.tileloadd64", VOID, [_tile(_LEFT + i), stationary.at(b, i64(_SIDE * i), word), left_step])
         for i, j in places:
-            _call(b, "tdpbf16ps", [_tile(_ACROSS * i + j), _tile(_LEFT + i), _tile(_RIGHT + j)])
+            call(b, "llvm.x86.tdpbf16ps", VOID, [_tile(_ACROSS * i + j), _tile(_LEFT + i), _tile(_RIGHT + j)])
         if sums is not None:
             sums.write()
     for i, j in places:
-        _call(b, "tilestored64", [_tile(_ACROSS * i + j), target.at(b, i64(_SIDE * i), i64(_SIDE * j)), step])
+        place = target.at(b, i64(_SIDE * i), i64(_SIDE * j))
+        call(b, "llvm.x86.tilestored64", VOID, [_tile(_ACROSS * i + j), place, step])
 
 
 def _configuration(module: ir.Module) -> ir.GlobalVariable:
@@ -262,11 +258,3 @@ def _configuration(module: ir.Module) -> ir.GlobalVariable:
 
 def _tile(number: int) -> ir.Constant:
     return ir.Constant(I8, number)
-
-
-def _call(b: Builder, name: str, arguments: list[Any]) -> None:
-    full = f"llvm.x86.{name}"
-    function = b.module.globals.get(full)
-    if function is None:
-        function = ir.Function(b.module, ir.FunctionType(VOID, [a.type for a in arguments]), full)
-    b.call(function, arguments)

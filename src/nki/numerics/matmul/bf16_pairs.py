@@ -23,7 +23,7 @@ from nki.numerics.llvm import (
     Value,
     Variable,
     at_least,
-    canonical_nan,
+    element,
     i64,
     internal,
     smaller,
@@ -31,7 +31,7 @@ from nki.numerics.llvm import (
     while_,
 )
 from nki.numerics.matmul.contract import CHAIN, PANEL
-from nki.numerics.vectors import Vectors, mask
+from nki.numerics.vectors import Vectors, mask, write_sums
 
 _LANES: Final = 16
 _CHAIN_WORDS: Final = CHAIN // 2
@@ -60,8 +60,7 @@ def add_pair_matmul(module: ir.Module) -> ir.Function:
     out_pointer, ldo, left, lds, right, ldm, rows, columns, chains, accumulate = function.args
     b = ir.IRBuilder(function.append_basic_block())
     out, stationary, panels = Matrix(out_pointer, ldo), Matrix(left, lds), Matrix(right, ldm)
-    column, row = Variable(b), Variable(b)
-    column.set(i64(0))
+    column, row = Variable(b, I64, i64(0)), Variable(b)
 
     def tiles(width: Value, vectors: int) -> None:
         """All rows of the panel at :attr:`column`."""
@@ -101,9 +100,8 @@ def _tile(module: ir.Module, rows: int, vectors: int, masked: bool = False) -> i
     function, b = internal(module, name, _TILE)
     out_pointer, ldo, left, lds, panel, chains, accumulate, count = function.args
     out, words, moving = Matrix(out_pointer, ldo), Matrix(left, lds), Matrix(panel, i64(PANEL))
-    totals = [Variable(b, ir.VectorType(F32, _LANES)) for _ in range(rows * vectors)]
-    for total in totals:
-        total.set(ir.Constant(ir.VectorType(F32, _LANES), [0.0] * _LANES))
+    zero = Vectors(b, _LANES).zero
+    totals = [Variable(b, zero.type, zero) for _ in range(rows * vectors)]
 
     def operands(chain: Value) -> tuple[list[Value], Value]:
         """The words of a chain and those behind it: of each row, and of the panel."""
@@ -119,14 +117,9 @@ def _tile(module: ir.Module, rows: int, vectors: int, masked: bool = False) -> i
             total.set(b.fadd(total.get(), last))
     lanes = [mask(b, _LANES, b.sub(count, i64(_LANES * j))) if masked else None for j in range(vectors)]
     memory = [Vectors(b, _LANES, each) for each in lanes]
-    targets = [(memory[j], out.at(b, i64(i), i64(_LANES * j))) for i in range(rows) for j in range(vectors)]
-    with b.if_else(b.icmp_signed(">", accumulate, i64(0))) as (then, otherwise):
-        with then:
-            for total, (v, place) in zip(totals, targets, strict=True):
-                v.store(canonical_nan(b, b.fadd(v.load(place), total.get())), place)
-        with otherwise:
-            for total, (v, place) in zip(totals, targets, strict=True):
-                v.store(canonical_nan(b, total.get()), place)
+    places = [(memory[j], out.at(b, i64(i), i64(_LANES * j))) for i in range(rows) for j in range(vectors)]
+    sums = [(v, total.get(), place) for total, (v, place) in zip(totals, places, strict=True)]
+    write_sums(b, b.icmp_signed(">", accumulate, i64(0)), sums)
     b.ret_void()
     return function
 
@@ -136,18 +129,15 @@ def _chains(
 ) -> list[list[Value]]:
     """The sums of one chain, or of two side by side, for words of ``rows`` and of a panel."""
     v = Vectors(b, _LANES, pairs=True)
-    chains = [[Variable(b, v.type) for _ in range(len(rows) * vectors)] for _ in range(count)]
-    for sums in chains:
-        for total in sums:
-            total.set(v.zero)
+    chains = [[Variable(b, v.type, v.zero) for _ in range(len(rows) * vectors)] for _ in range(count)]
 
     def step(word: Value) -> None:
         for chain, sums in enumerate(chains):
             number = b.add(word, i64(_CHAIN_WORDS * chain))
             place = b.mul(number, i64(PANEL))
-            columns = [v.load(_words_on(b, moving, b.add(place, i64(_LANES * j)))) for j in range(vectors)]
+            columns = [v.load(element(b, moving, b.add(place, i64(_LANES * j)))) for j in range(vectors)]
             for i, row in enumerate(rows):
-                scalar = v.splat(b.load(_words_on(b, row, number), typ=F32))
+                scalar = v.splat(b.load(element(b, row, number), typ=F32))
                 for total, column in zip(sums[vectors * i : vectors * (i + 1)], columns, strict=True):
                     total.set(v.fma(scalar, column, total.get()))
 
@@ -158,8 +148,3 @@ def _chains(
         with steps(b, i64(_CHAIN_WORDS), 1) as word:
             step(word)
     return [[total.get() for total in sums] for sums in chains]
-
-
-def _words_on(b: Builder, pointer: Value, count: Value) -> Value:
-    """``pointer`` and ``count`` words."""
-    return b.gep(pointer, [count], source_etype=F32)

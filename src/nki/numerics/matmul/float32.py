@@ -10,7 +10,7 @@ apart: then each is in another page, and if the distance is a power of two, all 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from llvmlite import ir
@@ -23,11 +23,13 @@ from nki.numerics.llvm import (
     POINTER,
     VOID,
     Builder,
+    Cursor,
     Matrix,
     Value,
     Variable,
     at_least,
     canonical_nan,
+    element,
     i64,
     internal,
     prefetch,
@@ -39,7 +41,7 @@ from nki.numerics.llvm import (
 )
 from nki.numerics.matmul.contract import BLOCK, CHAIN, PANEL
 from nki.numerics.matmul.conversions import ROWS_TO_BLOCKS, ROWS_TO_ROWS, add_conversion
-from nki.numerics.vectors import Vectors, mask
+from nki.numerics.vectors import Vectors, mask, write_sums
 
 # Arguments of the public functions and of a tile: pointers with strides, then sizes and flags.
 _MATMUL: Final = [POINTER, I64, POINTER, I64, I64, POINTER, I64, I64, I64, I64, I64, I64]
@@ -59,27 +61,40 @@ _PAYS_COPY: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Tiling:
-    """Register tiles: ``rows`` x 2 vectors in general, and ``wide[r]`` vectors for a product of only r rows.
+class _Tiling:
+    """Register tiles of vectors of ``lanes``: ``rows`` x 2 in general, ``rows`` x ``wide[rows]`` for so few rows.
 
     An addition takes about four cycles and one or two start in each, so a tile wants eight or more accumulators; they
     and the operands must fit the registers (32 with AVX-512 and on ARM, 16 with AVX2).
     """
 
+    lanes: int
     rows: int
     wide: dict[int, int]
+    chain: int = 0
+    """Products in a chain; 0: all are one chain."""
 
     @property
     def block(self) -> int:
         """Rows beside each other in a stationary operand that is laid out in blocks: :data:`BLOCK`, or whole tiles."""
         return self.rows if self.rows % BLOCK else BLOCK
 
+    @property
+    def has_dense_tile(self) -> bool:
+        """True if the largest tile has a version for rows of one block and of one panel, without gaps.
+
+        Its steps are constants, so that no address of its loop waits in memory. A panel must be as wide as the tile.
+        """
+        return self.chain == 0 and 2 * self.lanes == PANEL
+
 
 _TILING: Final = {
-    4: Tiling(8, {1: 8, 2: 6, 3: 4, 4: 4}),
-    8: Tiling(6, {1: 8, 2: 5, 3: 3}),
-    16: Tiling(12, {1: 8, 2: 6, 3: 4, 4: 4}),
+    4: _Tiling(4, 8, {1: 8, 2: 6, 3: 4, 4: 4}),
+    8: _Tiling(8, 6, {1: 8, 2: 5, 3: 3}),
+    16: _Tiling(16, 12, {1: 8, 2: 6, 3: 4, 4: 4}),
 }
+_HIGHEST_NARROW: Final = 8
+"""Rows of register tiles of one vector."""
 
 
 def columns_of_block(lanes: int) -> int:
@@ -87,123 +102,89 @@ def columns_of_block(lanes: int) -> int:
     return _TILING[lanes].block
 
 
-_HIGHEST_NARROW: Final = 8
-"""Rows of register tiles of one vector."""
-
-
 @dataclass(frozen=True, slots=True)
-class _Arithmetic:
-    """``lanes`` of a vector, and the elements of a chain; 0: all are one chain."""
+class _Tile:
+    """A register tile of ``rows`` x ``vectors``.
 
-    lanes: int
-    chain: int = 0
-
-
-def _has_dense_tile(kind: _Arithmetic) -> bool:
-    """True if the largest tile has a version for rows of one block and of one panel, without gaps.
-
-    Its steps are constants, so that no address of its loop waits in memory. A panel must be as wide as the tile.
+    ``block``: the columns of a block of the stationary operand, and the elements from block to block.
     """
-    return kind.chain == 0 and 2 * kind.lanes == PANEL
 
+    b: Builder
+    v: Vectors
+    rows: int
+    vectors: int
+    block: tuple[int, Value]
 
-def _chain(
-    b: Builder,
-    v: Vectors,
-    size: tuple[int, int],
-    operands: list[Value],
-    block: tuple[int, Value],
-    depth: Value,
-    copied: Value | None,
-    fetched: Matrix | None = None,
-) -> list[Value]:
-    """Sums of ``depth`` products, each from +0.0 on, for ``size``: rows and vectors.
+    def zeros(self) -> list[Variable]:
+        """A variable for each vector."""
+        return [Variable(self.b, self.v.type, self.v.zero) for _ in range(self.rows * self.vectors)]
 
-    ``operands``: the stationary and the moving one, each a pointer and a stride. ``block``: the columns of a block of
-    the stationary one, and the elements from block to block. ``copied``: where the moving one is copied to, dense.
-    ``fetched``: rows of which one is fetched in each round of :data:`_UNROLLED` steps; without it, a round is one step.
-    """
-    slots = [Variable(b, v.type) for _ in range(size[0] * size[1])]
-    for slot in slots:
-        slot.set(v.zero)
-    stationary, lds, moving, ldm = operands
-    k, left, right, copy, ahead = Variable(b), *(Variable(b, POINTER) for _ in range(4))
-    k.set(i64(0))
-    if fetched is not None:
-        ahead.set(fetched.pointer)
-    left.set(stationary)
-    right.set(moving)
-    copy.set(moving if copied is None else copied)
+    def chain(
+        self, left: Matrix, right: Matrix, depth: Value, copied: Value | None, fetched: Matrix | None = None
+    ) -> list[Value]:
+        """Sums of ``depth`` products, each from +0.0 on, of rows of both operands.
 
-    def step() -> None:
-        columns = [v.load(b.gep(right.get(), [i64(j * v.lanes)], source_etype=F32)) for j in range(size[1])]
-        for j, column in enumerate(columns if copied is not None else ()):
-            v.store(column, b.gep(copy.get(), [i64(j * v.lanes)], source_etype=F32))
-        for i in range(size[0]):
-            place = b.add(b.mul(block[1], i64(i // block[0])), i64(i % block[0]))
-            scalar = v.splat(b.load(b.gep(left.get(), [place], source_etype=F32), typ=F32))
-            for slot, column in zip(slots[i * size[1] : (i + 1) * size[1]], columns, strict=True):
-                slot.set(v.fma(scalar, column, slot.get()))
-        left.set(b.gep(left.get(), [lds], source_etype=F32))
-        right.set(b.gep(right.get(), [ldm], source_etype=F32))
-        copy.set(b.gep(copy.get(), [i64(size[1] * v.lanes)], source_etype=F32))
+        ``copied``: where those of ``right`` are copied to, dense. ``fetched``: rows of which one is fetched in each
+        round of :data:`_UNROLLED` steps; without it, a round is one step.
+        """
+        b, v, sums, k = self.b, self.v, self.zeros(), Variable(self.b, I64, i64(0))
+        weights, row = Cursor(b, left), Cursor(b, right)
+        copy = copied and Cursor(b, Matrix(copied, i64(self.vectors * v.lanes)))
+        ahead = fetched and Cursor(b, fetched)
 
-    for rounds in (1,) if fetched is None else (_UNROLLED, 1):
-        with steps(b, depth, rounds, k):
-            if fetched is not None and rounds > 1:
-                for column in (*range(0, PANEL, LINE // 4), PANEL - 1):  # a row may begin within a line
-                    prefetch(b, b.gep(ahead.get(), [i64(column)], source_etype=F32))
-                ahead.set(b.gep(ahead.get(), [fetched.stride], source_etype=F32))
-            for _ in range(rounds):
-                step()
-    return [slot.get() for slot in slots]
+        def step() -> None:
+            columns = [v.load(row.at(j * v.lanes)) for j in range(self.vectors)]
+            if copy:
+                for j, column in enumerate(columns):
+                    v.store(column, copy.at(j * v.lanes))
+            for i in range(self.rows):
+                place = b.add(b.mul(self.block[1], i64(i // self.block[0])), i64(i % self.block[0]))
+                scalar = v.splat(b.load(weights.at(place), typ=F32))
+                for total, column in zip(sums[i * self.vectors : (i + 1) * self.vectors], columns, strict=True):
+                    total.set(v.fma(scalar, column, total.get()))
+            for cursor in (weights, row, *([copy] if copy else [])):
+                cursor.move()
 
+        for rounds in (_UNROLLED, 1) if ahead else (1,):
+            with steps(b, depth, rounds, k):
+                if ahead and rounds > 1:
+                    for column in (*range(0, PANEL, LINE // 4), PANEL - 1):  # a row may begin within a line
+                        prefetch(b, ahead.at(column))
+                    ahead.move()
+                for _ in range(rounds):
+                    step()
+        return [total.get() for total in sums]
 
-def _groups(
-    b: Builder,
-    v: Vectors,
-    size: tuple[int, int],
-    operands: list[Value],
-    block: tuple[int, Value],
-    depth: Value,
-    copied: Value | None,
-    chain: int,
-) -> list[Value]:
-    """As :func:`_chain`, but in groups of two chains of ``chain`` products."""
-    left, right = Matrix(*operands[:2]), Matrix(*operands[2:])
-    totals, firsts = ([Variable(b, v.type) for _ in range(size[0] * size[1])] for _ in range(2))
-    for slot in (*totals, *firsts):
-        slot.set(v.zero)
-    k, is_second = Variable(b), Variable(b)
-    k.set(i64(0))
-    is_second.set(i64(0))
+    def groups(self, left: Matrix, right: Matrix, depth: Value, copied: Value | None, chain: int) -> list[Value]:
+        """As :meth:`chain`, but in groups of two chains of ``chain`` products."""
+        b, totals, firsts = self.b, self.zeros(), self.zeros()
+        k, is_second = Variable(b, I64, i64(0)), Variable(b, I64, i64(0))
 
-    def add(sums: list[Value]) -> None:
-        for total, first, second in zip(totals, firsts, sums, strict=True):
-            total.set(b.fadd(total.get(), b.fadd(first.get(), second)))
+        def add(sums: list[Value]) -> None:
+            for total, first, second in zip(totals, firsts, sums, strict=True):
+                total.set(b.fadd(total.get(), b.fadd(first.get(), second)))
 
-    with while_(b, lambda: b.icmp_signed("<", k.get(), depth)):
-        here = k.get()
-        places = [left.at(b, here, i64(0)), left.stride, right.at(b, here, i64(0)), right.stride]
-        copy = None if copied is None else Matrix(copied, i64(size[1] * v.lanes)).at(b, here, i64(0))
-        sums = _chain(b, v, size, places, block, smaller(b, b.sub(depth, here), chain), copy)
-        with b.if_else(b.icmp_signed("!=", is_second.get(), i64(0))) as (then, otherwise):
-            with then:
-                add(sums)
-                for first in firsts:
-                    first.set(v.zero)
-            with otherwise:
-                for first, value in zip(firsts, sums, strict=True):
-                    first.set(value)
-        is_second.set(b.xor(is_second.get(), i64(1)))
-        k.set(b.add(here, i64(chain)))
-    add([v.zero] * len(firsts))  # a group without a second chain; no sum is -0, so others stay as they are
-    return [total.get() for total in totals]
+        with while_(b, lambda: b.icmp_signed("<", k.get(), depth)):
+            here = k.get()
+            copy = copied and Matrix(copied, i64(self.vectors * self.v.lanes)).row(b, here).pointer
+            sums = self.chain(left.row(b, here), right.row(b, here), smaller(b, b.sub(depth, here), chain), copy)
+            with b.if_else(b.icmp_signed("!=", is_second.get(), i64(0))) as (then, otherwise):
+                with then:
+                    add(sums)
+                    for first in firsts:
+                        first.set(self.v.zero)
+                with otherwise:
+                    for first, value in zip(firsts, sums, strict=True):
+                        first.set(value)
+            is_second.set(b.xor(is_second.get(), i64(1)))
+            k.set(b.add(here, i64(chain)))
+        add([self.v.zero] * len(firsts))  # a group without a second chain; no sum is -0, so others stay as they are
+        return [total.get() for total in totals]
 
 
 def _tile(
     module: ir.Module,
-    kind: _Arithmetic,
+    tiling: _Tiling,
     rows: int,
     vectors: int,
     masked: bool,
@@ -221,47 +202,37 @@ def _tile(
     name = f"nki_matmul_tile_{rows}x{vectors}{'_copying' if copies else '_dense' if is_dense else ''}"
     function, b = internal(module, name, [*_TILE, *([POINTER] if copies else [])])
     out_pointer, ldo, left, lds, blocks, right, ldm, depth, accumulate, count, ahead, lda = function.args[:12]
-    block = _TILING[kind.lanes].block, blocks
-    operands = [left, i64(block[0]), right, i64(PANEL)] if is_dense else [left, lds, right, ldm]
-    out, size = Matrix(out_pointer, ldo), (rows, vectors)
-    v = Vectors(b, kind.lanes, mask(b, kind.lanes, count) if masked else None)
+    v = Vectors(b, tiling.lanes, mask(b, tiling.lanes, count) if masked else None)
+    tile, out = _Tile(b, v, rows, vectors, (tiling.block, blocks)), Matrix(out_pointer, ldo)
+    stationary = Matrix(left, i64(tiling.block) if is_dense else lds)
+    moving = Matrix(right, i64(PANEL) if is_dense else ldm)
     copied = function.args[12] if copies else None
-    if kind.chain:
-        totals = _groups(b, v, size, operands, block, depth, copied, kind.chain)
+    if tiling.chain:
+        totals = tile.groups(stationary, moving, depth, copied, tiling.chain)
     else:
-        fetches = size == (_TILING[kind.lanes].rows, 2) and (copies or is_dense or not _has_dense_tile(kind))
-        totals = _chain(b, v, size, operands, block, depth, copied, Matrix(ahead, lda) if fetches else None)
-    places = [out.at(b, i64(i), i64(j * kind.lanes)) for i in range(rows) for j in range(vectors)]
-    with b.if_else(b.icmp_signed("!=", accumulate, i64(0))) as (then, otherwise):
-        with then:
-            for total, place in zip(totals, places, strict=True):
-                v.store(canonical_nan(b, b.fadd(v.load(place), total)), place)
-        with otherwise:
-            for total, place in zip(totals, places, strict=True):
-                v.store(canonical_nan(b, total), place)
+        fetches = (rows, vectors) == (tiling.rows, 2) and (copies or is_dense or not tiling.has_dense_tile)
+        totals = tile.chain(stationary, moving, depth, copied, Matrix(ahead, lda) if fetches else None)
+    places = [out.at(b, i64(i), i64(j * tiling.lanes)) for i in range(rows) for j in range(vectors)]
+    write_sums(b, b.icmp_signed("!=", accumulate, i64(0)), [(v, *each) for each in zip(totals, places, strict=True)])
     b.ret_void()
     return function
 
 
-def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool, copies: bool = False) -> ir.Function:
+def _panel(module: ir.Module, tiling: _Tiling, vectors: int, masked: bool, copies: bool = False) -> ir.Function:
     """All rows of a panel of ``vectors`` vectors of columns.
 
     Arguments as a tile's, then the number of rows. ``ahead`` is the next panel, which tiles fetch a part of each. If it
     ``copies``, it has one argument more: where the panel is copied to, or null. The first tile does that if there are
     enough to fetch all of a panel; else a loop does, since a tile waits for each line that is not in the cache.
     """
-    tiling = _TILING[kind.lanes]
     highest = _HIGHEST_NARROW if vectors == 1 and _HIGHEST_NARROW % tiling.block == 0 else tiling.rows
     heights = [highest, *(height for height in (8, 4, 2, 1) if height < highest)]
     name = f"nki_matmul_panel_{vectors}{'_copying' if copies else ''}"
     function, b = internal(module, name, [*_TILE, I64, *([POINTER] if copies else [])])
     out_pointer, ldo, left, lds, blocks, source, step, depth, accumulate, count, ahead, lda, rows = function.args[:13]
     out, following = Matrix(out_pointer, ldo), Matrix(ahead, lda)
-    row, fetched, panel, stride = Variable(b), Variable(b), Variable(b, POINTER), Variable(b)
-    row.set(i64(0))
-    fetched.set(i64(0))
-    panel.set(source)
-    stride.set(step)
+    row, fetched = (Variable(b, I64, i64(0)) for _ in range(2))
+    panel, stride = Variable(b, POINTER, source), Variable(b, I64, step)
 
     def call(tile: ir.Function, *copy: Value) -> None:
         here, so_far, right, ldm = row.get(), fetched.get(), panel.get(), stride.get()
@@ -272,23 +243,23 @@ def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool, cop
         fetched.set(b.add(so_far, b.sdiv(depth, i64(_UNROLLED))))
 
     if copies:
-        target, width = function.args[13], i64(vectors * kind.lanes)
+        target, width = function.args[13], i64(vectors * tiling.lanes)
         with b.if_then(b.icmp_signed("!=", b.ptrtoint(target, I64), i64(0))):
             with b.if_else(at_least(b, rows, _UNROLLED * highest)) as (then, otherwise):
                 with then:
-                    call(_tile(module, kind, highest, vectors, masked, copies=True), target)
+                    call(_tile(module, tiling, highest, vectors, masked, copies=True), target)
                     row.set(i64(highest))
                 with otherwise:
-                    _copy(b, Vectors(b, kind.lanes), vectors, Matrix(target, width), Matrix(source, step), depth)
+                    _copy(b, Vectors(b, tiling.lanes), vectors, Matrix(target, width), Matrix(source, step), depth)
             panel.set(target)
             stride.set(width)
-    if vectors == 2 and _has_dense_tile(kind):
+    if vectors == 2 and tiling.has_dense_tile:
         is_dense = b.and_(b.icmp_signed("==", lds, i64(tiling.block)), b.icmp_signed("==", stride.get(), i64(PANEL)))
         with b.if_then(is_dense), steps(b, rows, highest, row):
-            call(_tile(module, kind, highest, vectors, masked, is_dense=True))
+            call(_tile(module, tiling, highest, vectors, masked, is_dense=True))
     for height in heights:
         with steps(b, rows, height, row):
-            call(_tile(module, kind, height, vectors, masked))
+            call(_tile(module, tiling, height, vectors, masked))
     b.ret_void()
     return function
 
@@ -296,7 +267,7 @@ def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool, cop
 def _column(b: Builder, pointer: Value, number: Value, size: Value, block: int) -> Value:
     """Pointer to the first element of a column: ``size`` elements from block to block, or ``block`` in plain rows."""
     whole, rest = b.udiv(number, i64(block)), b.urem(number, i64(block))
-    return b.gep(pointer, [b.add(b.mul(whole, size), rest)], source_etype=F32)
+    return element(b, pointer, b.add(b.mul(whole, size), rest))
 
 
 def _pays_copy(b: Builder, tile: int, depth: Value, rows: Value, columns: Value) -> Value:
@@ -339,11 +310,11 @@ def _copy(b: Builder, v: Vectors, vectors: int, target: Matrix, source: Matrix, 
             v.store(v.load(source.at(b, row, i64(j))), target.at(b, row, i64(j)))
 
 
-def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
+def _product(module: ir.Module, tiling: _Tiling) -> ir.Function:
     """The product as ``nki_matmul_float32`` has it, panel by panel, whatever the number of columns."""
-    lanes, tiling = kind.lanes, _TILING[kind.lanes]
-    wide = {rows: _tile(module, kind, rows, vectors, False) for rows, vectors in tiling.wide.items()}
-    double, single = _panel(module, kind, 2, False, copies=True), _panel(module, kind, 1, True)
+    lanes = tiling.lanes
+    wide = {rows: _tile(module, tiling, rows, vectors, False) for rows, vectors in tiling.wide.items()}
+    double, single = _panel(module, tiling, 2, False, copies=True), _panel(module, tiling, 1, True)
     function, b = internal(module, "nki_matmul_product", _MATMUL)
     out_pointer, ldo, left, lds, blocks, right, ldm, panels, rows, columns, depth, accumulate = function.args
     out, moving = Matrix(out_pointer, ldo), _Panels(right, panels)
@@ -352,8 +323,7 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
     worth_copying = b.and_(worth_copying, at_least(b, ldm, PANEL + 1))
     copy = b.select(worth_copying, scratch(b, _COPIED_DEPTH * 2 * lanes), ir.Constant(POINTER, None))
     weights = _Stationary(b, left, lds, blocks)
-    column = Variable(b)
-    column.set(i64(0))
+    column = Variable(b, I64, i64(0))
     with switch(b, b.select(plain, rows, i64(0)), wide) as cases:
         for few in cases:
             with steps(b, columns, tiling.wide[few] * lanes, column) as here:
@@ -390,8 +360,7 @@ class _Panels:
     def at(self, b: Builder, column: Value) -> Value:
         """Pointer to the first element of a column."""
         shift = i64(PANEL.bit_length() - 1)
-        offset = b.add(b.mul(b.ashr(column, shift), self.step), b.and_(column, i64(PANEL - 1)))
-        return b.gep(self.pointer, [offset], source_etype=F32)
+        return element(b, self.pointer, b.add(b.mul(b.ashr(column, shift), self.step), b.and_(column, i64(PANEL - 1))))
 
 
 def _narrow(module: ir.Module, lanes: int, product: ir.Function) -> ir.Function:
@@ -401,8 +370,7 @@ def _narrow(module: ir.Module, lanes: int, product: ir.Function) -> ir.Function:
     out_pointer, ldo, left, lds, _, right, ldm, _, rows, columns, depth, accumulate = function.args
     out, stationary = Matrix(out_pointer, ldo), Matrix(left, lds)
     turned = Matrix(scratch(b, _NARROW_BLOCK * lanes), i64(_NARROW_BLOCK))
-    start = Variable(b)
-    start.set(i64(0))
+    start = Variable(b, I64, i64(0))
     with while_(b, lambda: b.icmp_signed("<", start.get(), rows)):
         first = start.get()
         block = smaller(b, b.sub(rows, first), _NARROW_BLOCK)
@@ -437,7 +405,7 @@ def add_matmul(module: ir.Module, lanes: int, by_groups: bool = False) -> ir.Fun
     elements from one block of columns of ``stationary`` to the next; it is :func:`columns_of_block` if rows are plain.
     ``out`` must not overlap the operands. Sizes may be 0. The function uses up to 110 KiB of stack.
     """
-    product = _product(module, _Arithmetic(lanes, chain=CHAIN if by_groups else 0))
+    product = _product(module, replace(_TILING[lanes], chain=CHAIN if by_groups else 0))
     narrow = _narrow(module, lanes, product)
     function = ir.Function(
         module, ir.FunctionType(VOID, _MATMUL), f"nki_matmul_float32{'_by_groups' if by_groups else ''}"

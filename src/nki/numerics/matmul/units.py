@@ -21,7 +21,7 @@ from nki.ir.layout import Layout
 from nki.numerics.jit import engine
 from nki.numerics.layouts import BLOCKS, PAIR_COLUMNS, PAIR_PANELS, PANELS
 from nki.numerics.llvm import taken
-from nki.numerics.matmul.amx import add_amx_matmul, add_begin_and_end
+from nki.numerics.matmul.amx import add_amx_matmul
 from nki.numerics.matmul.bf16_pairs import add_pair_matmul
 from nki.numerics.matmul.contract import CHAIN, GROUP, PANEL
 from nki.numerics.matmul.conversions import (
@@ -84,17 +84,8 @@ class MatrixUnit:
         return taken(module)
 
 
-def _add_amx(module: ir.Module) -> None:
-    add_amx_matmul(module)
-    add_begin_and_end(module)
-
-
 def _add_float32(module: ir.Module, by_groups: bool) -> None:
     add_matmul(module, engine().vector_width, by_groups)
-
-
-def _everywhere() -> bool:
-    return True
 
 
 AMX: Final = MatrixUnit(
@@ -102,7 +93,7 @@ AMX: Final = MatrixUnit(
     (CHAIN, CHAIN, GROUP),
     PAIR_COLUMNS,
     PAIR_PANELS,
-    _add_amx,
+    add_amx_matmul,
     lambda: engine().has_tiles,
     half=BY_CHAIN,
     nanoseconds=0.0018,
@@ -118,7 +109,7 @@ BF16_PAIRS: Final = MatrixUnit(
     is_timed=True,
 )
 FLOAT32, FLOAT32_BY_GROUPS = (
-    MatrixUnit(name, (12, PANEL, 1), BLOCKS, PANELS, partial(_add_float32, by_groups=by_groups), _everywhere)
+    MatrixUnit(name, (12, PANEL, 1), BLOCKS, PANELS, partial(_add_float32, by_groups=by_groups), lambda: True)
     for name, by_groups in (("float32", False), ("float32_by_groups", True))
 )
 UNITS: Final = (AMX, BF16_PAIRS, FLOAT32, FLOAT32_BY_GROUPS)

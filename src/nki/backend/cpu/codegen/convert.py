@@ -157,7 +157,7 @@ def encode(b: Builder, value: Value, dtype: DType, has_canonical_nan: bool = Fal
             return b.bitcast(_encode_small(b, value, _HALF), like(value, F16))
         return b.fptrunc(canonical_nan(b, value), like(value, F16))
     if dtype is dt.bfloat16:
-        return _upper_halves(b, _rounded(b, value if has_canonical_nan else canonical_nan(b, value), 16))
+        return upper_halves(b, _rounded(b, value if has_canonical_nan else canonical_nan(b, value), 16))
     if dtype is dt.tfloat32:
         bits = _rounded(b, canonical_nan(b, value), 13)
         return b.bitcast(b.and_(bits, constant(bits.type, 0xFFFFE000)), value.type)
@@ -173,7 +173,7 @@ def encode_unseen(b: Builder, value: Value) -> Value:
 
     The low half of each NaN in ``value`` is 0, as of those that come from bfloat16: rounding leaves it a NaN.
     """
-    return _upper_halves(b, _rounded(b, value, 16))
+    return upper_halves(b, _rounded(b, value, 16))
 
 
 def encode_parts(b: Builder, values: Sequence[Value], dtype: DType) -> Value:
@@ -189,7 +189,7 @@ def encode_parts(b: Builder, values: Sequence[Value], dtype: DType) -> Value:
 
 def encode_normal(b: Builder, low: Value, high: Value, dtype: DType) -> Value:
     """:func:`encode` of two vectors side by side, of normal numbers and zeros that do not become infinite."""
-    both = side_by_side(b, low, high)
+    both = lanes_of(b, low, high, 0, 2 * low.type.count)
     if dtype is not dt.bfloat16 or not _rounds_pairs(both):
         return encode(b, both, dtype, has_canonical_nan=True)
     return _rounded_pair(b, low, high)
@@ -218,12 +218,6 @@ def _rounded_pair(b: Builder, low: Value, high: Value) -> Value:
     pair = ir.VectorType(BF16, 2 * AVX512)
     both = call(b, "llvm.x86.avx512bf16.cvtne2ps2bf16.512", pair, [high, low])
     return b.bitcast(both, ir.VectorType(I16, 2 * AVX512))
-
-
-def side_by_side(b: Builder, low: Value, high: Value) -> Value:
-    """Two vectors as one."""
-    lanes = ir.VectorType(I32, 2 * low.type.count)
-    return b.shuffle_vector(low, high, ir.Constant(lanes, list(range(lanes.count))))
 
 
 def _encode_integer(b: Builder, value: Value, dtype: DType) -> Value:
@@ -258,11 +252,15 @@ def _rounded(b: Builder, value: Value, drop: int) -> Value:
         is_odd = b.icmp_unsigned("!=", b.and_(bits, constant(kind, 1 << drop)), constant(kind, 0))
         half = 1 << (drop - 1)
         return b.select(is_odd, b.add(bits, constant(kind, half)), b.add(bits, constant(kind, half - 1)))
-    odd = b.and_(b.lshr(bits, constant(kind, drop)), constant(kind, 1))
-    return b.add(b.add(bits, constant(kind, (1 << (drop - 1)) - 1)), odd)
+    return _nearest_even(b, bits, drop)
 
 
-def _upper_halves(b: Builder, words: Value) -> Value:
+def _nearest_even(b: Builder, bits: Value, drop: int) -> Value:
+    odd = b.and_(b.lshr(bits, constant(bits.type, drop)), constant(bits.type, 1))
+    return b.add(b.add(bits, constant(bits.type, (1 << (drop - 1)) - 1)), odd)
+
+
+def upper_halves(b: Builder, words: Value) -> Value:
     """The upper 16 bits of each of ``words``: one vector of them is truncated, two are packed by one shuffle."""
     count = words.type.count if isinstance(words.type, ir.VectorType) else 1
     if count <= engine().vector_width:
@@ -304,10 +302,8 @@ def _encode_small(b: Builder, value: Value, small: _Small) -> Value:
     drop = _MANTISSA - small.mantissa
     # Normal results: round the bits where the mantissa ends, then move the exponent's bias. A carry out of the mantissa
     # raises the exponent, as it must.
-    odd = b.and_(b.lshr(magnitude, constant(kind, drop)), constant(kind, 1))
-    rounded = b.add(b.add(magnitude, constant(kind, (1 << (drop - 1)) - 1)), odd)
-    shift_bias = constant(kind, (_BIAS - small.bias) << small.mantissa)
-    normal = b.sub(b.lshr(rounded, constant(kind, drop)), shift_bias)
+    rounded = b.lshr(_nearest_even(b, magnitude, drop), constant(kind, drop))
+    normal = b.sub(rounded, constant(kind, (_BIAS - small.bias) << small.mantissa))
     # Subnormal results: add the number whose last mantissa bit is the least subnormal, and the adder rounds.
     magic = constant(kind, (_BIAS + drop + 1 - small.bias) << _MANTISSA)
     total = b.fadd(b.bitcast(magnitude, value.type), b.bitcast(magic, value.type))

@@ -10,7 +10,7 @@ from typing import cast
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.alu import ARITHMETIC
-from nki.backend.cpu.codegen.convert import encode, encode_normal, encode_unseen, side_by_side
+from nki.backend.cpu.codegen.convert import encode, encode_normal, encode_unseen
 from nki.backend.cpu.codegen.elementwise import vectorized_last
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value, halvings
 from nki.backend.cpu.codegen.inner_loop import InnerLoop, packs_pairs
@@ -239,7 +239,7 @@ def _emit_normal_pair(
             ways.append(([low, high, encode_normal(b, low, high, dtype)], b.block))
         with otherwise:
             low, high = others()
-            stored = encode(b, side_by_side(b, low, high), dtype, has_canonical_nan=True)
+            stored = encode(b, lanes_of(b, low, high, 0, 2 * low.type.count), dtype, has_canonical_nan=True)
             ways.append(([low, high, stored], b.block))
     results: list[Value] = [b.phi(value.type) for value in ways[0][0]]
     for values, block in ways:

@@ -25,8 +25,7 @@ from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, Stream
 from nki.backend.cpu.kernel_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpressions
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
-from nki.numerics.functions import emit
-from nki.numerics.functions.cost import operations
+from nki.numerics.functions import emit, operations
 from nki.numerics.llvm import AVX512, I8, I32, I64, LINE, canonical_nan, constant, lanes_of, prefetch, splat
 from nki.numerics.shared_divisor import SharedDivisor, may_share, quotient, shared
 

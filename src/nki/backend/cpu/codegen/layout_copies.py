@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 from nki.backend.cpu.codegen.function import FunctionBuilder
-from nki.backend.cpu.codegen.matmul import call_conversion, moved
+from nki.backend.cpu.codegen.matmul import Operand, convert
 from nki.backend.cpu.kernel_ir.loops import CountedLoop
-from nki.backend.cpu.kernel_ir.nodes import Assign, MemRef
-from nki.numerics.layouts import PAIR_PANELS
+from nki.backend.cpu.kernel_ir.nodes import Assign
+from nki.numerics.layouts import PAIR_COLUMNS, PAIR_PANELS
 from nki.numerics.llvm import i64
 from nki.numerics.matmul.contract import PANEL
 from nki.numerics.matmul.host import bf16_unit, has_blocks
@@ -22,67 +22,37 @@ _AHEAD: Final = 32
 
 
 def emit_layout_copy(r: FunctionBuilder, s: Assign) -> bool:
-    """Emit ``s`` if a conversion does it; False, and nothing, otherwise."""
-    source, target = s.value.memref, s.target
+    """Emit ``s``, for the routine's range, if a conversion does it; False, and nothing, otherwise."""
+    source, target, layout, size = s.value.memref, s.target, s.target.layout, s.target.dtype.itemsize
     if s.value.kind != "load" or source is None:
         return False
-    if target.layout.pairs:
-        (_to_pair_panels if target.layout == PAIR_PANELS else _to_pair_columns)(r, target, source)
-        return True
-    if not target.in_blocks or source.rows != target.rows:
+    if not layout.pairs and not (target.in_blocks and source.rows == target.rows):
         return False
-    if source.row_step == 1 and len(source.dims) == 1:
-        _columns_to_blocks(r, target, source)
-    elif source.dense_rows and has_blocks():
-        _rows_to_blocks(r, target, source)
-    else:
+    # Partitions are the rows of the operand, or of pairs in columns its columns.
+    rows, columns, row_step, column_step = target.rows, target.columns, source.row_step, source.dims[0][0]
+    if layout == PAIR_COLUMNS:
+        rows, columns, row_step, column_step = columns, rows, column_step, row_step
+    is_turned = row_step == 1 and len(source.dims) == 1
+    if not (layout.pairs or is_turned or (source.dense_rows and has_blocks())):
         return False
+    step = target.row_step if layout == PAIR_COLUMNS else target.dims[0][0]
+    to = Operand(layout.name, r.address(target), layout.block(rows, PANEL) if layout == PAIR_PANELS else step, size)
+    from_ = Operand("columns" if is_turned else "rows", r.address(source), column_step if is_turned else row_step, size)
+    first, count = r.rounds(CountedLoop(target.rows, (), r.per_partition(target.rows)))
+    span, width = (first, r.b.add(first, count)), i64(columns)
+    if r.by_columns or layout == PAIR_COLUMNS:
+        if r.by_columns:
+            first, count = r.first, r.b.sub(r.last, r.first)
+        to, from_, span, width = to.columns(r, first), from_.columns(r, first), (i64(0), i64(rows)), count
+    ahead = _AHEAD if layout.pairs else _AHEAD * row_step if r.is_far(source) and not is_turned else 0
+    convert(r, _address(f"{from_.layout}_to_{layout.name}"), from_, to, span, width, rows, ahead)
     return True
 
 
-def _unit_address(layouts: str) -> int:
-    unit = bf16_unit()
+def _address(layouts: str) -> int:
+    """The address of a conversion."""
+    if layouts == "columns_to_blocks":
+        return columns_to_blocks()
+    unit = FLOAT32 if layouts == "rows_to_blocks" else bf16_unit()
     assert unit is not None
     return unit.address(f"nki_{layouts}")
-
-
-def _to_pair_panels(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:
-    """Copy the rows of the routine's range."""
-    first, count = r.rounds(CountedLoop(target.rows, (), r.per_partition(target.rows)))
-    places = (r.address(target), PAIR_PANELS.block(target.rows, PANEL)), (r.address(source), source.row_step)
-    sizes = i64(target.columns), target.rows
-    call_conversion(r, _unit_address("rows_to_pair_panels"), places, (first, r.b.add(first, count)), sizes, PANEL)
-
-
-def _to_pair_columns(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:
-    """Copy the columns of the operand, which are partitions of the target, in the routine's range."""
-    first, count = r.rounds(CountedLoop(target.rows, (), r.per_partition(target.rows)))
-    is_turned = source.dims[0][0] == 1
-    step, name = (source.row_step, "columns") if is_turned else (source.dims[0][0], "rows")
-    begin = moved(r, r.address(target), first, 2 * target.row_step)
-    places = (begin, target.row_step), (moved(r, r.address(source), first, 2 * source.row_step), step)
-    rows = i64(0), i64(target.columns)
-    address = _unit_address(f"{name}_to_pair_columns")
-    call_conversion(r, address, places, rows, (count, target.columns), _AHEAD)
-
-
-def _rows_to_blocks(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:
-    """Copy the rows of the routine's range, or the columns of it, which has whole blocks."""
-    size, step, pointers = target.dims[0][0], source.row_step, (r.address(target), r.address(source))
-    if r.by_columns:
-        first, last, columns = i64(0), i64(target.rows), r.b.sub(r.last, r.first)
-        pointers = moved(r, pointers[0], r.first, size), moved(r, pointers[1], r.first, 4)
-    else:
-        first, count = r.rounds(CountedLoop(target.rows, (), r.per_partition(target.rows)))
-        last, columns = r.b.add(first, count), i64(target.columns)
-    places = (pointers[0], size), (pointers[1], step)
-    ahead = _AHEAD * step if r.is_far(source) else 0
-    call_conversion(r, FLOAT32.address("nki_rows_to_blocks"), places, (first, last), (columns, target.rows), ahead)
-
-
-def _columns_to_blocks(r: FunctionBuilder, target: MemRef, source: MemRef) -> None:
-    """Copy the columns of the routine's range, which has whole blocks."""
-    size, step = target.dims[0][0], source.dims[0][0]
-    first, last = (r.first, r.last) if r.by_columns else (i64(0), i64(target.columns))
-    places = (moved(r, r.address(target), first, size), size), (moved(r, r.address(source), first, 4 * step), step)
-    call_conversion(r, columns_to_blocks(), places, (i64(0), i64(target.rows)), (r.b.sub(last, first), target.rows))

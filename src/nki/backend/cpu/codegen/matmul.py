@@ -5,7 +5,7 @@
 3. Operands of 8 and 16 bits (:class:`_LowPrecision`) are read in place or converted to scratch memory: the stationary
    one at once, the moving one a panel at a time, in the cache. They become pairs of bfloat16 where sums go by groups
    and the processor has a unit for pairs, and float32 otherwise.
-4. The epilogue computes from each panel of the result before the next one (:mod:`~nki.backend.cpu.codegen.epilogue`).
+4. The epilogue computes from each panel of the result before the next one (:class:`_Epilogue`).
 
 Units for pairs take subnormal numbers for 0. Every product is a multiple of the product of the last places of the
 smallest operands, and so is every sum and every rounded sum; if that is at least 2**-126, nothing subnormal can occur.
@@ -17,21 +17,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.convert import decode, storage_type
-from nki.backend.cpu.codegen.epilogue import Epilogue
+from nki.backend.cpu.codegen.convert import decode, storage_type, upper_halves
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
+from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.skinny_matmul import emit_column, emit_few_rows
-from nki.backend.cpu.kernel_ir.loops import CountedLoop
-from nki.backend.cpu.kernel_ir.nodes import NARROW, Gemm, MemRef
+from nki.backend.cpu.kernel_ir.loops import CountedLoop, Stream, partition_step, streams_of
+from nki.backend.cpu.kernel_ir.nodes import NARROW, PANEL_BASE, Matmul, MemRef, loads, subexpressions
 from nki.base import dtype as dt
-from nki.numerics.layouts import MOST_ROWS, PAIR_COLUMNS, PAIR_PANELS, Layout
+from nki.numerics.layouts import BLOCKS, MOST_ROWS, PAIR_COLUMNS, PAIR_PANELS, Layout
 from nki.numerics.llvm import I16, I32, I64, constant, i64, like, prefetch
 from nki.numerics.matmul.amx import AS_SUMMED
-from nki.numerics.matmul.contract import CHAIN, GROUP, PANEL
+from nki.numerics.matmul.contract import BLOCK, CHAIN, GROUP, PANEL
 from nki.numerics.matmul.host import bf16_unit, columns_of_block
 from nki.numerics.matmul.units import MatrixUnit, float32_unit
 
@@ -43,12 +43,12 @@ _LEAST_SUM: Final = 2 * 127 + 2 * 7 - 126
 """The sum of two exponent fields from which on no product of bfloat16 numbers has digits below 2**-126."""
 
 
-def calls_float32(s: Gemm) -> bool:
+def calls_float32(s: Matmul) -> bool:
     """True if ``s`` calls the micro-kernel of float32 numbers."""
     return not (s.has_few_rows or s.is_column) and NARROW.isdisjoint((s.left.dtype, s.right.dtype))
 
 
-def emit_matmul(r: FunctionBuilder, s: Gemm) -> None:
+def emit_matmul(r: FunctionBuilder, s: Matmul) -> None:
     """Emit ``s``, for the rows of the target, which are columns of the left operand, in the routine's range."""
     rows = r.rounds(CountedLoop(s.target.rows, (), r.per_partition(s.target.rows)))
     if s.has_few_rows:
@@ -67,20 +67,40 @@ def moved(r: FunctionBuilder, pointer: Value, index: Value, size: int) -> Value:
     return r.move(pointer, r.b.mul(index, ir.Constant(I64, size)))
 
 
-def call_conversion(
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand, or a panel of it, in memory; ``layout`` is one that conversions name.
+
+    ``step`` counts elements from row to row, or from block to block.
+    """
+
+    layout: str
+    pointer: Value
+    step: int
+    itemsize: int = 2
+
+    def columns(self, r: FunctionBuilder, first: Value) -> Operand:
+        """Its columns from ``first`` on."""
+        step = 1 if self.layout in ("rows", "float32") else self.step // (BLOCK if self.layout == BLOCKS.name else 1)
+        return replace(self, pointer=moved(r, self.pointer, first, self.itemsize * step))
+
+
+def convert(
     r: FunctionBuilder,
     address: int,
-    places: tuple[tuple[Value, int], tuple[Value, int]],
+    source: Operand,
+    target: Operand,
     rows: tuple[Value, Value],
-    sizes: tuple[Value, int],
+    columns: Value,
+    depth: int,
     ahead: int = 0,
 ) -> None:
-    """Call a conversion: the target and the source with their steps, a range of rows, and columns and depth."""
-    operands = [value for pointer, step in places for value in (pointer, i64(step))]
-    r.call(address, [*operands, *rows, sizes[0], i64(sizes[1]), i64(ahead)])
+    """Call a conversion for a range of rows and so many columns of an operand of ``depth`` rows."""
+    places = [value for each in (target, source) for value in (each.pointer, i64(each.step))]
+    r.call(address, [*places, *rows, columns, i64(depth), i64(ahead)])
 
 
-def _emit_float32(r: FunctionBuilder, s: Gemm, rows: tuple[Value, Value]) -> None:
+def _emit_float32(r: FunctionBuilder, s: Matmul, rows: tuple[Value, Value]) -> None:
     """Emit one call of the micro-kernel, whose operands are in place."""
     blocks = s.left.dims[0][0] if s.left.in_blocks else 0
     stationary = moved(r, r.address(s.left), rows[0], blocks or 4), _step(s.left), i64(blocks or columns_of_block())
@@ -95,22 +115,6 @@ def _step(matrix: MemRef) -> ir.Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class _Operand:
-    """An operand, or a panel of it, in memory; ``layout`` is one that conversions name.
-
-    ``step`` counts elements from row to row, or from block to block.
-    """
-
-    layout: str
-    pointer: Value
-    step: int
-
-    def columns(self, r: FunctionBuilder, first: Value, size: int = 2) -> Value:
-        """The address of its columns from ``first`` on."""
-        return moved(r, self.pointer, first, size if self.layout == "rows" else size * self.step)
-
-
-@dataclass(frozen=True, slots=True)
 class _Panel:
     """Columns of the moving operand from ``start`` on."""
 
@@ -122,26 +126,27 @@ class _Panel:
 class _LowPrecision:
     """A product of operands of which at least one has fewer than 32 bits, on a unit for pairs or as float32."""
 
-    def __init__(self, r: FunctionBuilder, s: Gemm, unit: MatrixUnit | None) -> None:
+    def __init__(self, r: FunctionBuilder, s: Matmul, unit: MatrixUnit | None) -> None:
         self.r, self.s, self.unit = r, s, unit
         self.depth = -(-s.left.rows // GROUP) * GROUP if unit else s.left.rows
         self.width = -(-s.target.rows // CHAIN) * CHAIN
         self.limited = r.per_partition(s.target.rows)
-        self.floats = self._scratch("rows", self.depth, self.width + CHAIN, dt.float32)
+        self.floats = self._scratch("float32", self.depth, self.width + CHAIN)
         """The stationary operand as float32; rows of a power of two would share few sets of the cache."""
-        self.float_panel = self._scratch("rows", self.depth, PANEL, dt.float32)
-        self.epilogue = None if s.consumer is None else Epilogue(r, s, unit.tile[0] if unit else 1)
+        self.float_panel = self._scratch("float32", self.depth, PANEL)
+        self.epilogue = None if s.epilogue is None else _Epilogue(r, s, unit.tile[0] if unit else 1)
         self.least = r.local(I16, ir.Constant(I16, 0))
         if unit is not None and not s.right.layout.pairs:
             self.pair_panel = self._scratch(PAIR_PANELS.name, 1, PAIR_PANELS.block(self.depth, PANEL))
             if not _is_whole(s.right) or s.right.columns % PANEL:
                 self.whole_panel = self._scratch("rows", self.depth, PANEL)
 
-    def _scratch(self, layout: str, rows: int, columns: int, dtype: dt.DType = dt.bfloat16) -> _Operand:
-        """Scratch memory for an operand."""
+    def _scratch(self, layout: str, rows: int, columns: int) -> Operand:
+        """Scratch memory for an operand, of bfloat16 if its layout is not "float32"."""
+        dtype = dt.float32 if layout == "float32" else dt.bfloat16
         memref = self.r.kernel_ir.new_scratch(rows, columns, dtype)
         self.r.need_scratch()
-        return _Operand(layout, self.r.address(memref), columns)
+        return Operand(layout, self.r.address(memref), columns, dtype.itemsize)
 
     def emit(self, rows: tuple[Value, Value]) -> None:
         """Emit the product of ``rows`` of the target, the first one and their number."""
@@ -162,41 +167,39 @@ class _LowPrecision:
         """Convert columns ``first`` to ``first + count - 1``, if they are not in place."""
         r, left = self.r, self.s.left
         if self.unit is None:
-            self._decode(left, r.address(left), left.columns, self.floats, dt.float32, self.limited)
+            self._decode(left, r.address(left), left.columns, self.floats, self.limited)
             return
         if left.layout.pairs or left.is_turned:
-            self.stationary = _Operand(
-                left.layout.name if left.layout.pairs else "columns", r.address(left), left.dims[0][0]
-            )
+            layout = left.layout.name if left.layout.pairs else "columns"
+            self.stationary = Operand(layout, r.address(left), left.dims[0][0])
         elif _is_whole(left) and left.columns % CHAIN == 0:
-            self.stationary = _Operand("rows", r.address(left), left.row_step)
+            self.stationary = Operand("rows", r.address(left), left.row_step)
         else:
             self.stationary = self._scratch("rows", self.depth, self.width)
             self._fill(self.stationary)
-            self._decode(left, r.address(left), left.columns, self.stationary, dt.bfloat16, self.limited)
+            self._decode(left, r.address(left), left.columns, self.stationary, self.limited)
             count = r.b.and_(r.b.add(count, i64(CHAIN - 1)), i64(-CHAIN))
         self.pairs = self.stationary
         if not left.layout.pairs:
-            step = PAIR_COLUMNS.block(self.depth, 1)
-            self.pairs = self._scratch(PAIR_COLUMNS.name, self.width, step)
-            here, source = (replace(each, pointer=each.columns(r, first)) for each in (self.pairs, self.stationary))
-            self._convert(source, here, count, _AHEAD)
+            self.pairs = self._scratch(PAIR_COLUMNS.name, self.width, PAIR_COLUMNS.block(self.depth, 1))
+            target, source = (each.columns(r, first) for each in (self.pairs, self.stationary))
+            self._convert(source, target, count, _AHEAD)
         blocks = r.b.udiv(count, i64(CHAIN))
         self.least_of_stationary = self._least_magnitude(
-            PAIR_COLUMNS, self.pairs.columns(r, first), CHAIN * self.pairs.step, blocks
+            PAIR_COLUMNS, self.pairs.columns(r, first).pointer, CHAIN * self.pairs.step, blocks
         )
 
     def _emit_panels(self, rows: tuple[Value, Value]) -> None:
         """All panels of these rows of the result: in one call, if they are in place and there is no epilogue."""
         right = self.s.right
-        if not right.layout.pairs or self.epilogue is not None:
+        if self.unit is None or not right.layout.pairs or self.epilogue is not None:
             self._emit_each_panel(rows)
             return
         pointer, count = self.r.address(right), right.columns // PANEL
         least = self._least_magnitude(PAIR_PANELS, pointer, self._panel_step, i64(count))
         with self.r.b.if_else(self._is_exact(least), likely=True) as (then, otherwise):
             with then:
-                self._call_unit(_Panel(i64(0), right.columns, pointer), pointer, rows)
+                self._call(self.unit, _Panel(i64(0), right.columns, pointer), rows, self.pairs, pointer)
             with otherwise:
                 self._emit_each_panel(rows)
 
@@ -224,62 +227,56 @@ class _LowPrecision:
         """The columns of the result that come from a panel."""
         right = self.s.right
         if self.unit is None:
-            self._decode(right, panel.pointer, panel.columns, self.float_panel, dt.float32, ahead=self._panel_step)
+            self._decode(right, panel.pointer, panel.columns, self.float_panel, ahead=self._panel_step)
             self._call_float32(panel, rows)
             return
         if right.layout.pairs:
-            source = pairs = _Operand(right.layout.name, panel.pointer, self._panel_step)
+            source = pairs = Operand(right.layout.name, panel.pointer, self._panel_step)
         else:
             if _is_whole(right) and panel.columns == PANEL:
-                source = _Operand("rows", panel.pointer, right.row_step)
+                source = Operand("rows", panel.pointer, right.row_step)
             else:
                 source = self.whole_panel
                 self._fill(source)
-                self._decode(right, panel.pointer, panel.columns, source, dt.bfloat16, ahead=self._panel_step)
+                self._decode(right, panel.pointer, panel.columns, source, ahead=self._panel_step)
             pairs = self.pair_panel
             self._convert(source, pairs, i64(PANEL), self._panel_step)
         least = self._least_magnitude(PAIR_PANELS, pairs.pointer, 0, i64(1))
         with self.r.b.if_else(self._is_exact(least), likely=True) as (then, otherwise):
             with then:
-                self._call_unit(panel, pairs.pointer, rows)
+                self._call(self.unit, panel, rows, self.pairs, pairs.pointer)
             with otherwise:
                 self._convert(self.stationary, self.floats, i64(self.width))
                 self._convert(source, self.float_panel, i64(PANEL))
                 self._call_float32(panel, rows)
 
-    def _call_unit(self, panel: _Panel, pairs: Value, rows: tuple[Value, Value]) -> None:
-        """Call the micro-kernel of the unit; its steps count words, of two numbers each."""
-        assert self.unit is not None
-        stationary = self.pairs.columns(self.r, rows[0]), i64(self.pairs.step // 2)
-        as_summed = self.epilogue is not None and self.epilogue.takes_any_nan
-        depth, adds = self.unit.depth(self.s.left.rows), AS_SUMMED if as_summed else int(self.s.accumulate)
-        self._call(self.unit.address(), panel, rows, [*stationary, pairs, i64(self._panel_step // 2)], (depth, adds))
-
     def _call_float32(self, panel: _Panel, rows: tuple[Value, Value]) -> None:
         """Call the micro-kernel of float32, whose operands are in scratch memory."""
-        stationary = self.floats.columns(self.r, rows[0], 4), i64(self.floats.step), i64(columns_of_block())
-        moving = self.float_panel.pointer, i64(PANEL), i64(PANEL)
-        unit, sizes = float32_unit(self.s.by_groups), (self.s.left.rows, int(self.s.accumulate))
-        self._call(unit.address(), panel, rows, [*stationary, *moving], sizes)
+        self._call(float32_unit(self.s.by_groups), panel, rows, self.floats, self.float_panel.pointer)
 
     def _call(
-        self, address: int, panel: _Panel, rows: tuple[Value, Value], operands: list[Value], sizes: tuple[int, int]
+        self, unit: MatrixUnit, panel: _Panel, rows: tuple[Value, Value], stationary: Operand, moving: Value
     ) -> None:
-        """Call a micro-kernel for columns of the target, or for the panel that the epilogue reads."""
-        r, target, column = self.r, self.s.target, panel.start
+        """Call a micro-kernel for columns of the target, or for the panel that the epilogue reads.
+
+        Steps of pairs count words, of two numbers each.
+        """
+        r, s, target, column, adds = self.r, self.s, self.s.target, panel.start, int(self.s.accumulate)
         if self.epilogue is not None:
             target, column = self.epilogue.panel, i64(0)
-        place = moved(r, r.first_row(target), column, 4)
-        r.call(address, [place, _step(target), *operands, rows[1], i64(panel.columns), *(i64(size) for size in sizes)])
+            adds = AS_SUMMED if unit.takes_pairs and self.epilogue.takes_any_nan else adds
+        left, right = (stationary.step, columns_of_block()), (PANEL, PANEL)
+        if unit.takes_pairs:
+            left, right = (stationary.step // 2,), (self._panel_step // 2,)
+        operands = stationary.columns(r, rows[0]).pointer, *map(i64, left), moving, *map(i64, right)
+        sizes = rows[1], *map(i64, (panel.columns, unit.depth(s.left.rows), adds))
+        r.call(unit.address(), [moved(r, r.first_row(target), column, 4), _step(target), *operands, *sizes])
 
-    def _convert(self, source: _Operand, target: _Operand, columns: Value, ahead: int = 0) -> None:
-        """Copy so many columns from layout to layout; to rows, as float32."""
+    def _convert(self, source: Operand, target: Operand, columns: Value, ahead: int = 0) -> None:
+        """Copy so many columns from layout to layout."""
         assert self.unit is not None
-        name = f"nki_{source.layout}_to_{'float32' if target.layout == 'rows' else target.layout}"
-        places = (target.pointer, target.step), (source.pointer, source.step)
-        call_conversion(
-            self.r, self.unit.address(name), places, (i64(0), i64(self.depth)), (columns, self.depth), ahead
-        )
+        address = self.unit.address(f"nki_{source.layout}_to_{target.layout}")
+        convert(self.r, address, source, target, (i64(0), i64(self.depth)), columns, self.depth, ahead)
 
     def _least_magnitude(self, layout: Layout, block: Value, step: int, blocks: Value) -> Value:
         """The least of the guards behind each of some blocks of pairs, of which the first is given."""
@@ -297,7 +294,7 @@ class _LowPrecision:
         normal = [b.icmp_unsigned(">=", field, constant(I32, 1)) for field in fields]
         return b.and_(b.icmp_unsigned(">=", b.add(*fields), constant(I32, _LEAST_SUM)), b.and_(*normal))
 
-    def _fill(self, operand: _Operand) -> None:
+    def _fill(self, operand: Operand) -> None:
         """Fill dense rows of bfloat16 with zeros: those rows and columns that are there for whole groups and panels."""
         kind = ir.VectorType(I16, CHAIN)
 
@@ -307,36 +304,26 @@ class _LowPrecision:
         self.r.counted_loop(self.depth * operand.step, CHAIN, chunk)
 
     def _decode(
-        self,
-        source: MemRef,
-        pointer: Value,
-        columns: int,
-        target: _Operand,
-        dtype: dt.DType,
-        per_partition: int = 0,
-        ahead: int = 0,
+        self, source: MemRef, pointer: Value, columns: int, target: Operand, per_partition: int = 0, ahead: int = 0
     ) -> None:
-        """Convert columns to dense rows of ``dtype``, which has all their numbers; fetch elements ``ahead`` meanwhile.
+        """Convert columns to dense rows, of a dtype that has all their numbers; fetch elements ``ahead`` meanwhile.
 
         ``per_partition``: 1 if only the columns of the routine's range are wanted.
         """
-        r, b, size, itemsize = self.r, self.r.b, source.dtype.itemsize, dtype.itemsize
+        r, b, size = self.r, self.r.b, source.dtype.itemsize
 
         def row(k: Value) -> None:
-            from_, to = (
-                moved(r, pointer, k, source.row_step * size),
-                moved(r, target.pointer, k, target.step * itemsize),
-            )
+            from_ = moved(r, pointer, k, source.row_step * size)
+            to = moved(r, target.pointer, k, target.step * target.itemsize)
             if ahead:
                 prefetch(b, r.move(from_, i64(ahead * size)))
 
             def chunk(column: Value, width: int) -> None:
                 place = moved(r, from_, column, size)
                 value = decode(b, b.load(place, typ=storage_type(source.dtype, width), align=size), source.dtype)
-                if dtype is dt.bfloat16:
-                    words = b.bitcast(value, like(value, I32))
-                    value = b.trunc(b.lshr(words, constant(words.type, 16)), like(words, I16))
-                b.store(value, moved(r, to, column, itemsize), align=itemsize)
+                if target.layout != "float32":
+                    value = upper_halves(b, b.bitcast(value, like(value, I32)))
+                b.store(value, moved(r, to, column, target.itemsize), align=target.itemsize)
 
             whole = columns // CHAIN * CHAIN
             for start, stop, width in ((0, whole, CHAIN), (whole, columns, 1)):
@@ -348,3 +335,62 @@ class _LowPrecision:
 def _is_whole(memref: MemRef) -> bool:
     """True of bfloat16 in whole groups, with dense rows."""
     return memref.dtype is dt.bfloat16 and memref.rows % GROUP == 0
+
+
+class _Epilogue:
+    """The epilogue of a product: its panel, which the first-level cache holds, and the loops that compute from it."""
+
+    def __init__(self, r: FunctionBuilder, s: Matmul, tile: int) -> None:
+        """``tile``: rows of a register tile, of which whole ones are written."""
+        assert s.epilogue is not None
+        self.r, self.target, self.value = r, s.target, s.epilogue
+        whole_tiles = -(-s.target.rows // tile) * tile
+        self.panel = replace(r.kernel_ir.new_scratch(whole_tiles, PANEL, dt.float32), rows=s.target.rows)
+        r.need_scratch()
+        for load in loads(self.value):
+            if cast(MemRef, load.memref).base == PANEL_BASE:
+                load.memref = self.panel
+        self.streams = [Stream(None, s.target), *streams_of(self.value)]
+        rows = s.target.rows
+        steps = tuple(partition_step(stream, rows) for stream in self.streams)
+        self.rows = CountedLoop(rows, steps, r.per_partition(rows))
+        columns = tuple(cast(MemRef, stream.memref).columns for stream in self.streams)
+        self.elements = CountedLoop(s.target.columns, tuple(int(count > 1) for count in columns))
+        self.starts = r.start(self.streams)
+        first = InnerLoop(r, self.streams, self.elements, self.starts)
+        for part in subexpressions(self.value):
+            if part.kind == "value":
+                first.hoist(part)
+        self.constants = first.invariants
+
+    @property
+    def takes_any_nan(self) -> bool:
+        """True if the bits of a NaN in the panel change no result: it is not only moved.
+
+        (Bit operators do not take float32.)
+        """
+        return self.value.kind != "load"
+
+    def emit(self, column: Value, columns: int) -> None:
+        """Compute ``columns`` columns of the target from ``column`` on, in the routine's range of partitions."""
+        r = self.r
+        moved = {
+            number: cursor
+            if self.streams[number].memref == self.panel
+            else r.advance(self.streams[number], cursor, self.elements.steps[number], column)
+            for number, cursor in self.starts.items()
+        }
+
+        def row(index: Value) -> None:
+            loop = InnerLoop(r, self.streams, self.elements, r.advanced(self.streams, moved, self.rows, index))
+            loop.invariants.update(self.constants)
+            loop.hoist(self.value)
+            done, width = 0, r.lanes
+            while done < columns:
+                while done + width <= columns:
+                    at = ir.Constant(I64, done)
+                    loop.store(self.target, loop.written(self.value, at, width), at, width)
+                    done += width
+                width //= 2
+
+        r.counted_loop(self.rows.count, 1, row, 0, self.rows.per_partition)

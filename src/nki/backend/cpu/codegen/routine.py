@@ -25,8 +25,8 @@ from nki.backend.cpu.kernel_ir.nodes import (
     Assign,
     Call,
     Fused,
-    Gemm,
     LoopStatement,
+    Matmul,
     PairedSums,
     Print,
     Reduce,
@@ -151,5 +151,5 @@ def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
         case Print(source, prefix, shape):
             callback = i64(id(printer(prefix, shape, source.dtype))).inttoptr(POINTER)
             r.call(library.address("print"), [r.frame, r.address(source), callback])
-        case Gemm():
+        case Matmul():
             emit_matmul(r, statement)

@@ -12,7 +12,7 @@ from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.kernel_ir.nodes import MemRef, Scan
 from nki.base import dtype as dt
-from nki.numerics.functions.cost import operations
+from nki.numerics.functions import operations
 from nki.numerics.llvm import F32, I64, canonical_nan
 
 _CHAINS: Final = 4

@@ -16,7 +16,7 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.convert import decode, storage_type
 from nki.backend.cpu.codegen.elementwise import emit_assign
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
-from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, Gemm, MemRef
+from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, Matmul, MemRef
 from nki.base import dtype as dt
 from nki.numerics.llvm import F32, LINE, Variable, canonical_nan, constant, i64, intrinsic, prefetch, splat, steps
 from nki.numerics.matmul.contract import CHAIN
@@ -35,7 +35,7 @@ _ROWS_AHEAD: Final = 32
 """Rows that are fetched in advance; far more of a power of two in length would not fit the sets of the cache."""
 
 
-def emit_few_rows(r: FunctionBuilder, s: Gemm) -> None:
+def emit_few_rows(r: FunctionBuilder, s: Matmul) -> None:
     """Emit ``s``, for the columns in the routine's range if it has one."""
     left = _as_float32(r, s.left)
     sums = _SUMS[r.lanes]
@@ -55,11 +55,11 @@ def emit_few_rows(r: FunctionBuilder, s: Gemm) -> None:
                 _Block(r, s, left, rows, here).emit(1, width)
 
 
-def emit_column(r: FunctionBuilder, s: Gemm) -> None:
+def emit_column(r: FunctionBuilder, s: Matmul) -> None:
     """Emit ``s``, whose result is a dense column: a row, if both operands change places."""
     target = replace(s.target, rows=1, row_step=s.target.rows, dims=((1, s.target.rows),))
     by_columns, r.by_columns = r.by_columns, bool(r.per_partition(s.target.rows))
-    emit_few_rows(r, Gemm(target, s.right, s.left, s.accumulate, s.by_groups))
+    emit_few_rows(r, Matmul(target, s.right, s.left, s.accumulate, s.by_groups))
     r.by_columns = by_columns
 
 
@@ -76,7 +76,7 @@ def _as_float32(r: FunctionBuilder, memref: MemRef) -> MemRef:
 class _Block:
     """The product of ``rows`` and of columns from ``here`` on, whose sums stay in registers."""
 
-    def __init__(self, r: FunctionBuilder, s: Gemm, left: MemRef, rows: range, here: Value) -> None:
+    def __init__(self, r: FunctionBuilder, s: Matmul, left: MemRef, rows: range, here: Value) -> None:
         self.r, self.s, self.left, self.rows, self.here = r, s, left, rows, here
 
     def emit(self, vectors: int, width: int) -> None:
@@ -95,7 +95,7 @@ class _Block:
             columns = [decode(b, vector, right.dtype) for vector in loaded]
             weights = r.move(r.address(left), b.mul(k, i64(4 * left.row_step)))
             for row, totals in zip(self.rows, sums, strict=True):
-                weight = _splat(b, b.load(r.move(weights, i64(4 * row)), typ=F32, align=4), width)
+                weight = splat(b, b.load(r.move(weights, i64(4 * row)), typ=F32, align=4), kind)
                 for column, total in zip(columns, totals, strict=True):
                     b.store(intrinsic(b, "fma", kind, [weight, column, b.load(total, typ=kind)]), total)
 
@@ -164,7 +164,3 @@ class _Block:
             number = b.sdiv(offset, i64(panel))
             offset = b.add(b.mul(number, i64(step)), b.sub(offset, b.mul(number, i64(panel))))
         return self.r.move(self.r.address(right), b.mul(offset, i64(right.dtype.itemsize)))
-
-
-def _splat(b: ir.IRBuilder, scalar: Value, width: int) -> Value:
-    return scalar if width == 1 else splat(b, scalar, ir.VectorType(F32, width))

@@ -23,7 +23,7 @@ from nki.backend.cpu.kernel_ir.nodes import (
     SCRATCH,
     Assign,
     Expr,
-    Gemm,
+    Matmul,
     MemRef,
     mapped,
     subexpressions,
@@ -36,7 +36,7 @@ from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Role, Tensor
-from nki.numerics.functions.cost import operations
+from nki.numerics.functions import operations
 from nki.numerics.matmul.host import bf16_unit
 from nki.target.model import Target
 
@@ -83,8 +83,8 @@ class MatmulWithEpilogue(Composite):
 
     def kernel_ir(self) -> KernelIRBuilder:
         product, consumer = self.parts
-        gemm, assign = _product_of(product), _consumer_of(consumer, self.result)
-        assert gemm is not None
+        matmul, assign = _product_of(product), _consumer_of(consumer, self.result)
+        assert matmul is not None
         assert assign is not None
         first = len(self.written)
         bases = _numbers(product.accesses(), [*product.read_operands()], first)
@@ -97,15 +97,15 @@ class MatmulWithEpilogue(Composite):
             if memref is None:
                 return expr
             in_memory = replace(expr, memref=replace(memref, base=own.get(memref.base, PANEL_BASE)))
-            if memref.base not in results or not gemm.accumulate:
+            if memref.base not in results or not matmul.accumulate:
                 return in_memory
             panel = replace(expr, memref=replace(memref, base=PANEL_BASE))
             return Expr("alu", dt.float32, expr.rows, expr.columns, (in_memory, panel), "add")
 
-        left, right = (replace(memref, base=bases[memref.base]) for memref in (gemm.left, gemm.right))
+        left, right = (replace(memref, base=bases[memref.base]) for memref in (matmul.left, matmul.right))
         builder = KernelIRBuilder()
         target = replace(assign.target, base=0)
-        builder.statements = [Gemm(target, left, right, False, gemm.by_groups, mapped(assign.value, placed))]
+        builder.statements = [Matmul(target, left, right, False, matmul.by_groups, mapped(assign.value, placed))]
         return builder
 
     def __repr__(self) -> str:
@@ -123,15 +123,15 @@ def _numbers(accesses: Sequence[Access], wanted: Sequence[Access], first: int) -
     return numbers
 
 
-def _product_of(inst: Inst) -> Gemm | None:
+def _product_of(inst: Inst) -> Matmul | None:
     """The only statement of a product that is made in panels; None of others."""
     lowered = lower(inst, aliases(inst))
     if len(lowered.statements) != 1 or lowered.scratch_bytes:
         return None
-    (gemm,) = lowered.statements
-    if not isinstance(gemm, Gemm) or not gemm.by_groups or gemm.has_few_rows or gemm.is_column:
+    (matmul,) = lowered.statements
+    if not isinstance(matmul, Matmul) or not matmul.by_groups or matmul.has_few_rows or matmul.is_column:
         return None
-    return None if NARROW.isdisjoint((gemm.left.dtype, gemm.right.dtype)) else gemm
+    return None if NARROW.isdisjoint((matmul.left.dtype, matmul.right.dtype)) else matmul
 
 
 def _consumer_of(inst: Inst, result: Tensor) -> Assign | None:
@@ -255,8 +255,8 @@ def _result(product: Inst, consumer: Inst) -> Tensor | None:
 
 
 def _fit(product: Inst, consumer: Inst, result: Tensor) -> bool:
-    gemm, assign = _product_of(product), _consumer_of(consumer, result)
-    if gemm is None or assign is None or gemm.target.rows != assign.target.rows:
+    matmul, assign = _product_of(product), _consumer_of(consumer, result)
+    if matmul is None or assign is None or matmul.target.rows != assign.target.rows:
         return False
     functions = [part.op for part in subexpressions(assign.value) if part.kind == "act"]
     return all(operations("act", name) <= _MOST_OPERATIONS for name in functions)

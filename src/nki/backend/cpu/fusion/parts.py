@@ -32,7 +32,7 @@ from nki.base import dtype as dt
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.types import Access, Form, Tensor
-from nki.numerics.functions.cost import operations
+from nki.numerics.functions import operations
 
 _KINDS: Final = frozenset({"load", "value", "iota", "cast", "narrow", "alu", "integer", "act", "select", "bits"})
 """The kinds of expressions that parts may consist of."""

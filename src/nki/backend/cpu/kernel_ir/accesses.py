@@ -7,8 +7,8 @@ from nki.backend.cpu.kernel_ir.nodes import (
     Aliases,
     Assign,
     Call,
-    Gemm,
     LoopStatement,
+    Matmul,
     MemRef,
     Plain,
     Print,
@@ -29,11 +29,11 @@ def reads_of(statement: Plain) -> list[tuple[MemRef, bool]]:
             return [(load.memref, load.kind == "load") for load in loads(statement.value) if load.memref is not None]
         case Reduce():
             memrefs = [load.memref for part in (statement.value, statement.init) if part for load in loads(part)]
-        case Gemm():
+        case Matmul():
             memrefs = [statement.left, statement.right]
-            if statement.consumer is not None:
-                consumed = [load.memref for load in loads(statement.consumer) if load.memref is not None]
-                memrefs += [memref for memref in consumed if memref.base != PANEL_BASE]
+            if statement.epilogue is not None:
+                of_epilogue = [load.memref for load in loads(statement.epilogue) if load.memref is not None]
+                memrefs += [memref for memref in of_epilogue if memref.base != PANEL_BASE]
         case Scan():
             memrefs = [*statement.sources, statement.init]
         case Call():

@@ -23,8 +23,8 @@ from nki.backend.cpu.kernel_ir.nodes import (
     Dims,
     Expr,
     ExprKind,
-    Gemm,
     LoopStatement,
+    Matmul,
     MemRef,
     Param,
     Print,
@@ -81,7 +81,7 @@ class KernelIRBuilder:
         if memref.dtype is dt.float32 and memref.dense_rows and (product := _product(value, memref)):
             left, right = self._factors(product)
             by_groups = product.op == "groups"
-            self.statements.append(Gemm(memref, left, right, product is not value, by_groups))
+            self.statements.append(Matmul(memref, left, right, product is not value, by_groups))
             return
         if not flat and not (value.rows in (1, rows) and value.columns in (1, columns)):
             shape = f"{value.rows} x {value.columns}"  # a raise also under `python -O`: the code would leave the tile
@@ -275,7 +275,7 @@ class KernelIRBuilder:
         if expr.kind == "matmul":
             left, right = self._factors(expr)
             memref = self.new_scratch(expr.rows, expr.columns, dt.float32)
-            self.statements.append(Gemm(memref, left, right, False, expr.op == "groups"))
+            self.statements.append(Matmul(memref, left, right, False, expr.op == "groups"))
             expr.kind, expr.args, expr.memref = "load", (), memref
         for arg in expr.args:
             self._compute_products(arg)

@@ -14,15 +14,15 @@ from nki.backend.cpu.kernel_ir.nodes import (
     Call,
     Expr,
     Fused,
-    Gemm,
     LoopStatement,
+    Matmul,
     Plain,
     Print,
     Reduce,
     Scan,
     flat,
 )
-from nki.numerics.functions.cost import operations
+from nki.numerics.functions import operations
 from nki.numerics.matmul.host import bf16_unit
 from nki.numerics.matmul.units import FLOAT32
 
@@ -54,7 +54,7 @@ def _passed_on(loop: Fused) -> float:
 
 def _of(statement: Plain) -> float:
     match statement:
-        case Gemm(target, left, right, _, by_groups, _):
+        case Matmul(target, left, right, _, by_groups, _):
             once = right if statement.has_few_rows else left if statement.is_column else None
             reading = 0.0 if once is None else once.rows * once.columns * _ELEMENT
             return reading + target.rows * target.columns * left.rows * _each(by_groups and once is None)

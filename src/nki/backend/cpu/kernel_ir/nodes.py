@@ -5,7 +5,7 @@
     kernel     statement*                                   one after the other, each a loop nest over whole tiles
     statement  memory = expression                          Assign: all elements of a tile
              | memory = reduce op of expression             Reduce: over the elements of rows, or over partitions
-             | memory (+)= matmul(memory, memory)           Gemm; a consumer may change its result on the way
+             | memory (+)= matmul(memory, memory)           Matmul; an epilogue may change its result on the way
              | memory = scan of memory                      Scan
              | memory = top8 | find | put | … (memory)      Call of a function in C
              | print memory
@@ -38,7 +38,7 @@ SCRATCH: Final = -1
 REGISTER: Final = -3
 """The base of a :class:`MemRef` to what the statements of one loop pass on in a register; its offset is a number."""
 PANEL_BASE: Final = -2
-"""The base of a :class:`MemRef` to the panel of a product, in the expression of its consumer."""
+"""The base of a :class:`MemRef` to the panel of a product, in the expression of its epilogue."""
 GRANULE: Final = 16
 """Ranges begin and end at multiples of so many partitions, so that no vector and no block of chains is split."""
 FEW_ROWS: Final = 16
@@ -163,7 +163,7 @@ class Reduce:
 
 
 @dataclass(slots=True)
-class Gemm:
+class Matmul:
     """``target (+)= left.T @ right`` on panels; operands are float32 or :data:`NARROW`, the target is float32.
 
     The columns of ``right`` may lie in blocks of 32, each dense, if there are two ``dims``.
@@ -175,7 +175,7 @@ class Gemm:
     accumulate: bool
     by_groups: bool = False
     """True if sums go by groups; see :mod:`nki.numerics.matmul.contract`."""
-    consumer: Expr | None = None
+    epilogue: Expr | None = None
     """The target gets this instead, computed from the product, which is at :data:`PANEL_BASE`."""
 
     @property
@@ -185,8 +185,8 @@ class Gemm:
 
     @property
     def is_column(self) -> bool:
-        """True if the result is a dense column, long enough for vectors; with a consumer it is in a panel."""
-        is_dense = self.target.columns == 1 and self.target.row_step == 1 and self.consumer is None
+        """True if the result is a dense column, long enough for vectors; with an epilogue it is in a panel."""
+        is_dense = self.target.columns == 1 and self.target.row_step == 1 and self.epilogue is None
         return is_dense and self.target.rows >= 2 * GRANULE
 
 
@@ -269,7 +269,7 @@ class PairedSums:
         return self.even, self.odd
 
 
-Plain = Assign | Reduce | Gemm | Scan | Call | Print
+Plain = Assign | Reduce | Matmul | Scan | Call | Print
 """Statements with a loop nest of their own."""
 LoopStatement = Plain | Fused | PairedSums
 

@@ -19,8 +19,8 @@ from nki.backend.cpu.kernel_ir.nodes import (
     Assign,
     Call,
     Expr,
-    Gemm,
     LoopStatement,
+    Matmul,
     MemRef,
     Plain,
     Print,
@@ -66,7 +66,7 @@ def whole_in_ranges(statements: Sequence[LoopStatement]) -> frozenset[int]:
     wanted: list[MemRef] = []
     for number in range(len(statements) - 1, -1, -1):
         statement = statements[number]
-        if isinstance(statement, Gemm):
+        if isinstance(statement, Matmul):
             wanted += [factor for factor in (statement.left, statement.right) if factor.base == SCRATCH]
         elif isinstance(statement, Assign) and any(_share(statement.target, factor) for factor in wanted):
             whole.add(number)
@@ -88,7 +88,7 @@ def parallel_columns(statements: Sequence[LoopStatement], aliases: Aliases, turn
     if len(statements) != 1 or aliases:
         return 0
     (statement,) = statements
-    if isinstance(statement, Gemm) and statement.has_few_rows:
+    if isinstance(statement, Matmul) and statement.has_few_rows:
         columns = statement.target.columns
     elif isinstance(statement, Assign):
         source = (turns and _turned(statement)) or (is_load and _into_blocks(statement))
@@ -126,9 +126,9 @@ def _columns_apart(memref: MemRef) -> bool:
 def uses_of_columns(statements: Sequence[LoopStatement], columns: int) -> tuple[Use, ...]:
     """The operands' bytes that the statement uses, which may be split over columns; a column counts as a partition."""
     (statement,) = statements
-    assert isinstance(statement, Gemm | Assign)
+    assert isinstance(statement, Matmul | Assign)
     uses = [_column_use(statement.target, True)]
-    if isinstance(statement, Gemm):
+    if isinstance(statement, Matmul):
         uses += [replace(use, partitions=columns) for use in _uses(statement, 0, {}) if not use.writes]
     elif source := _turned(statement):
         size = source.dtype.itemsize
@@ -241,7 +241,7 @@ def _uses(statement: Plain, partitions: int, owners: dict[int, int]) -> Iterator
 
 def _is_factor(statement: Plain, memref: MemRef) -> bool:
     """True of the operands of a product, which sums over their partitions, column by column of the left one."""
-    return isinstance(statement, Gemm) and (memref is statement.left or memref is statement.right)
+    return isinstance(statement, Matmul) and (memref is statement.left or memref is statement.right)
 
 
 def _has_columns(statement: Plain, memref: MemRef, partitions: int) -> bool:
@@ -250,7 +250,7 @@ def _has_columns(statement: Plain, memref: MemRef, partitions: int) -> bool:
     What the routine itself computes in scratch memory, every range computes as a whole.
     """
     return (
-        isinstance(statement, Gemm)
+        isinstance(statement, Matmul)
         and memref is statement.left
         and memref.base != SCRATCH
         and memref.columns == partitions

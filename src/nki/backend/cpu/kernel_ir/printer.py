@@ -16,8 +16,8 @@ from nki.backend.cpu.kernel_ir.nodes import (
     Call,
     Expr,
     Fused,
-    Gemm,
     LoopStatement,
+    Matmul,
     MemRef,
     PairedSums,
     Param,
@@ -54,10 +54,10 @@ def _show(statement: Plain) -> str:
             words = "partitions" if cross_partition else f"{groups} groups" if groups > 1 else "elements"
             start = "" if init is None else f" from {show_expr(init)}"
             return f"{show_memref(target)} = reduce {op} over {words} of {show_expr(value)}{start}"
-        case Gemm(target, left, right, accumulate, by_groups, consumer):
+        case Matmul(target, left, right, accumulate, by_groups, epilogue):
             assignment, order = "+=" if accumulate else "=", " by groups" if by_groups else ""
             product = f"gemm({show_memref(left)}, {show_memref(right)}){order}"
-            value = product if consumer is None else f"{show_expr(consumer)} of {product}"
+            value = product if epilogue is None else f"{show_expr(epilogue)} of {product}"
             return f"{show_memref(target)} {assignment} {value}"
         case Print(source, prefix, shape):
             return f"print {prefix!r} {shape} {show_memref(source)}"

@@ -18,8 +18,8 @@ from nki.backend.cpu.kernel_ir.nodes import (
     Expr,
     ExprKind,
     Fused,
-    Gemm,
     LoopStatement,
+    Matmul,
     MemRef,
     PairedSums,
     Plain,
@@ -98,12 +98,12 @@ def _plain(statement: Plain, registers: set[MemRef]) -> str:
             if (target.rows, target.columns) != size or value.columns % groups:
                 return f"a reduction to {target.rows} x {target.columns} and not to {size}"
             return _expression(value) or ("" if init is None else _expression(init))
-        case Gemm(target, left, right, _, _, consumer):
+        case Matmul(target, left, right, _, _, epilogue):
             if (left.rows, left.columns, right.columns) != (right.rows, target.rows, target.columns):
                 return "operands of a product do not fit its result"
-            if consumer is None:
+            if epilogue is None:
                 return "" if target.dtype is dt.float32 else "a product is not float32"
-            return _expression(consumer)
+            return _expression(epilogue)
         case _:
             return ""
 
@@ -132,7 +132,7 @@ def _early(statement: LoopStatement, written: list[tuple[int, int]]) -> str:
             low, high = memref.span
             if memref.base == SCRATCH and not any(low < end and start < high for start, end in written):
                 return "scratch memory is read that nothing has written"
-            if memref.base == PANEL_BASE and not isinstance(part, Gemm):
+            if memref.base == PANEL_BASE and not isinstance(part, Matmul):
                 return "a panel is read outside of its product"
         targets = part.targets if isinstance(part, Call) else (part.target,)
         written += [memref.span for memref in targets if memref.base == SCRATCH]

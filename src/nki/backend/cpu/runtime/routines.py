@@ -16,7 +16,7 @@ from nki.backend.cpu.codegen.matmul import calls_float32
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
 from nki.backend.cpu.fusion.group import lower_any
 from nki.backend.cpu.kernel_ir.accesses import aliases
-from nki.backend.cpu.kernel_ir.nodes import Gemm
+from nki.backend.cpu.kernel_ir.nodes import Matmul
 from nki.backend.cpu.kernel_ir.partitions import Use
 from nki.backend.cpu.kernel_ir.printer import show_loops
 from nki.backend.cpu.native import library
@@ -118,7 +118,7 @@ def _product_ahead(instructions: list[Inst]) -> AbstractContextManager[None]:
         if inst.effects.accumulation is None:
             continue
         for statement in lower_any(next(split_rows(inst)), aliases(inst)).statements:
-            if isinstance(statement, Gemm) and calls_float32(statement):
+            if isinstance(statement, Matmul) and calls_float32(statement):
                 return float32_unit(statement.by_groups).compiled_ahead()
     return nullcontext()
 
