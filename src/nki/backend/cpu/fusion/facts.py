@@ -48,7 +48,7 @@ class Facts:
 
     def sums_what_it_writes(self, inst: Inst) -> bool:
         """True if ``inst`` computes results and their sums, so that it need not write results that nothing reads."""
-        if inst.effects.external or inst.form().has_runtime_index or inst.expansion is not None:
+        if inst.effects.external or inst.form().has_runtime_index:
             return False
         part = self._part(inst)
         return part is not None and bool(part.assigns and part.sums)
@@ -100,7 +100,7 @@ def is_plain(inst: Inst) -> bool:
     effects, form = inst.effects, inst.form()
     if effects.external or effects.accumulation is not None or form.has_runtime_index:
         return False
-    return inst.expansion is None and not inst.may_leave_unwritten() and not isinstance(inst, Composite)
+    return not inst.may_leave_unwritten() and not isinstance(inst, Composite)
 
 
 def _size_of(inst: Inst) -> Size | None:

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from nki.backend.cpu.fusion.group import FusionGroup
 from nki.backend.cpu.kernel_ir.accesses import aliases as aliases_of
+from nki.backend.cpu.kernel_ir.accesses import partition_split, repeats
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.fuse_rows import may_be_summed
 from nki.backend.cpu.kernel_ir.inline_sums import inline_sums
@@ -27,7 +28,6 @@ from nki.backend.cpu.kernel_ir.nodes import (
     mapped,
     subexpressions,
 )
-from nki.backend.cpu.kernel_ir.partitions import is_distinct, parallel_partitions
 from nki.ir.instruction import Inst
 
 _KINDS: Final = frozenset({"load", "value", "iota", "cast", "narrow", "alu", "integer", "act", "select", "bits"})
@@ -136,7 +136,7 @@ def _is_element_wise(statement: Assign) -> bool:
     if target.layout.pairs:  # elements move to other places than those that the target names
         return False
     if any(part.kind not in _KINDS for part in subexpressions(value)) or not (
-        _is_vector(target) and _is_single(target)
+        _is_vector(target) and not repeats(target)
     ):
         return False
     if value.rows not in (1, target.rows) or value.columns not in (1, target.columns):
@@ -153,12 +153,6 @@ def _is_repeated(memref: MemRef, target: MemRef) -> bool:
 def _is_vector(memref: MemRef) -> bool:
     step, count = memref.dims[-1]
     return 1 <= step <= _LARGEST_STEP or count == 1
-
-
-def _is_single(target: MemRef) -> bool:
-    """True if no two elements of ``target`` share a byte."""
-    size = target.dtype.itemsize
-    return is_distinct([(step * size, count) for step, count in ((target.row_step, target.rows), *target.dims)], size)
 
 
 def lower_group(group: FusionGroup) -> KernelIRBuilder:
@@ -205,7 +199,7 @@ def may_share_loop(parts: Sequence[Part]) -> bool:
                 return False
             sums.append(total)
     results = [result for part in parts for result in part.results]
-    return first.rows <= GRANULE or parallel_partitions([*assigns, *sums, *results], ()) == first.rows
+    return first.rows <= GRANULE or partition_split([*assigns, *sums, *results], ()).count == first.rows
 
 
 def is_linked(parts: Sequence[Part]) -> bool:

@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; d48c6deb542e11035750c696360f86062a6f30aea04f0bdd5b17667df73037af
+; b8fc9bf56773ad209d620779de123f00753a2cc6f09ef20c993f656ffd5e67ab
 
 define void @nki_offsets(ptr %0, ptr %1, i64 %2, i64 %3) {
   %5 = load i64, ptr %1, align 8

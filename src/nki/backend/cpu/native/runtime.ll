@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; d48c6deb542e11035750c696360f86062a6f30aea04f0bdd5b17667df73037af
+; b8fc9bf56773ad209d620779de123f00753a2cc6f09ef20c993f656ffd5e67ab
 
 %struct.peer = type { i64, i64, i64 }
 %struct.record = type { i64, i64 }
