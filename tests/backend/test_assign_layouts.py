@@ -12,8 +12,8 @@ import pytest
 import nki.isa as nisa
 import nki.language as nl
 from nki import target as targets
-from nki.backend.cpu.runtime import region_builder
-from nki.backend.cpu.runtime.region_builder import RegionBuilder
+from nki.backend.cpu.runtime import regions
+from nki.backend.cpu.runtime.regions import Region
 from nki.backend.cpu.stages import copy_operands
 from nki.backend.cpu.stages.assign_layouts import AssignLayouts
 from nki.compilation.executable import Executable, lower
@@ -302,16 +302,17 @@ def test_chunks_that_pack_have_whole_words(shared: pytest.MonkeyPatch) -> None:
     """However small the cache is, a chunk has both rows of each word that it packs."""
     choose(shared, "pairs")
     blocks: list[tuple[int, int]] = []
-    begin = RegionBuilder.start
+    of_region = Region.block.fget
+    assert of_region is not None
 
-    def start(builder: RegionBuilder) -> None:
-        region = builder.region
-        if region.entries and not region.has_product:
-            blocks.append((len(region.entries) // 2, region.block))
-        begin(builder)
+    def block(region: Region) -> int:
+        size = of_region(region)
+        if not region.has_product:
+            blocks.append((len(region.entries) // 2, size))
+        return size
 
-    shared.setattr(region_builder, "_CACHE", 1)
-    shared.setattr(RegionBuilder, "start", start)
+    shared.setattr(regions, "_CACHE", 1)
+    shared.setattr(Region, "block", property(block))
     Executable(compiled(two_windows, bfloat16(96, 64), bfloat16(96, 128)))
     assert (3, GROUP) in blocks, "a region of copies, of at most 64 partitions"
 

@@ -18,9 +18,8 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.fusion.group import MOST_PARTS
-from nki.backend.cpu.runtime import routines, stored_routines
-from nki.backend.cpu.runtime.link import listing
-from nki.backend.cpu.runtime.routines import routine_key
+from nki.backend.cpu.runtime import routines
+from nki.backend.cpu.runtime.routines import listing, routine_key, stored_routines
 from nki.compilation.executable import lower
 from nki.isa.tables.activations import ACTIVATIONS
 from tests.support.both_executors import both, numbers
@@ -435,8 +434,7 @@ def test_routines_of_fused_loops_are_kept_on_disk(tmp_path: Path, monkeypatch: p
     monkeypatch.delenv("OPEN_NKI_CACHE_DISABLE")
     anew(monkeypatch)
     (made,) = routines.compile_routines({key: inst}, None)
-    found = stored_routines.find([key])
-    assert [facts.uses for _, facts, _ in found.values()] == [made.uses]
+    assert [routine.uses for routine in stored_routines([key]).values()] == [made.uses]
 
 
 def test_loops_ask_ahead_for_what_is_in_no_tile() -> None:

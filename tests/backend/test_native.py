@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from nki.backend.cpu.native import barrier, foreign_call, frame, library
-from nki.backend.cpu.runtime import thread_count
+from nki.backend.cpu.native import callbacks, frame, library
+from nki.backend.cpu.runtime import resources
 from nki.numerics.jit import engine
 from nki.numerics.llvm_library import binding
 from tools import native_runtime
@@ -68,10 +68,10 @@ def test_frames_have_the_same_words_in_c_and_in_python() -> None:
 
 def test_numbers_are_the_same_in_c_and_in_python() -> None:
     assert ENUMERATORS["SHUT"] == frame.SHUT
-    assert ENUMERATORS["DEADLOCK"] == barrier.DEADLOCK
-    assert ENUMERATORS["LINE_BYTES"] == barrier.LINE
-    assert ENUMERATORS["MOST_BYTES"] == foreign_call.MOST_BYTES
-    assert ENUMERATORS["MOST_CHUNKS"] == thread_count.MOST_THREADS
+    assert ENUMERATORS["DEADLOCK"] == frame.DEADLOCK
+    assert ENUMERATORS["LINE_BYTES"] == frame.LINE
+    assert ENUMERATORS["MOST_BYTES"] == callbacks.MOST_BYTES
+    assert ENUMERATORS["MOST_CHUNKS"] == resources.MOST_THREADS
     assert "#define ANYWHERE (-(INT64_C(1) << 62))" in SOURCE
     assert frame.ANYWHERE == -(1 << 62)
 

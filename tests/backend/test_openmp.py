@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki.backend.cpu.native import openmp
+from nki.backend.cpu.native.thread_pool import openmp_of_torch
 from nki.backend.cpu.runtime.resources import RUNTIME
 from nki.base.errors import OutOfBoundsError
 from nki.compilation.executable import Executable
@@ -24,7 +24,7 @@ from tests.support.signals import Interrupt, alarm, handled
 
 __all__ = ["shared"]
 torch = pytest.importorskip("torch")
-FOUND = openmp.of_torch()
+FOUND = openmp_of_torch()
 pytestmark = pytest.mark.skipif(FOUND is None, reason="this build of PyTorch has no OpenMP")
 Array = np.ndarray[Any, Any]
 
@@ -162,8 +162,8 @@ warnings.simplefilter("ignore")
 os.environ.update(OPEN_NKI_CACHE_DISABLE="1")
 import numpy as np
 import torch
-from nki.backend.cpu.runtime import launch as launching, region_builder
-region_builder.WORTHWHILE = region_builder.LEAST_WORK = launching.WORTH_A_POOL = launching.WORTH_OPENMP = 0.0
+from nki.backend.cpu.runtime import launch as launching, regions
+regions.WORTHWHILE = launching.WORTH_A_POOL = launching.WORTH_OPENMP = 0.0
 from tests.backend.test_openmp import launch, shares
 from tests.backend.test_thread_pool import X, chain, linked, times
 

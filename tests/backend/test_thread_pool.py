@@ -16,7 +16,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.native import library
-from nki.backend.cpu.runtime import thread_count
+from nki.backend.cpu.runtime import resources
 from nki.backend.cpu.runtime.resources import RUNTIME
 from nki.base.errors import OutOfBoundsError
 from nki.compilation.executable import Executable
@@ -74,22 +74,22 @@ def launch(executable: Executable, *arguments: Any) -> np.ndarray[Any, Any]:
 def test_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NKI_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(thread_count, "torch_threads", lambda: 0)
+    monkeypatch.setattr(resources, "torch_threads", lambda: 0)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    assert thread_count.number_of_threads() == min(cores or 1, thread_count.MOST_THREADS)
-    monkeypatch.setattr(thread_count, "torch_threads", lambda: 3)
-    assert thread_count.number_of_threads() == 3
+    assert resources.number_of_threads() == min(cores or 1, resources.MOST_THREADS)
+    monkeypatch.setattr(resources, "torch_threads", lambda: 3)
+    assert resources.number_of_threads() == 3
     monkeypatch.setenv("OMP_NUM_THREADS", "5,2")
-    assert thread_count.number_of_threads() == 3
-    monkeypatch.setattr(thread_count, "torch_threads", lambda: 8)
-    assert thread_count.number_of_threads() == 5
+    assert resources.number_of_threads() == 3
+    monkeypatch.setattr(resources, "torch_threads", lambda: 8)
+    assert resources.number_of_threads() == 5
     monkeypatch.setenv("NKI_NUM_THREADS", "2")
-    assert thread_count.number_of_threads() == 2
+    assert resources.number_of_threads() == 2
     for unusable in ("0", "many", "-1"):
         monkeypatch.setenv("NKI_NUM_THREADS", unusable)
-        assert thread_count.number_of_threads() == 5
+        assert resources.number_of_threads() == 5
     monkeypatch.setenv("NKI_NUM_THREADS", "1000")
-    assert thread_count.number_of_threads() == thread_count.MOST_THREADS
+    assert resources.number_of_threads() == resources.MOST_THREADS
 
 
 def test_pytorch_tells_its_threads() -> None:
@@ -97,7 +97,7 @@ def test_pytorch_tells_its_threads() -> None:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        assert thread_count.torch_threads() == 1
+        assert resources.torch_threads() == 1
     finally:
         torch.set_num_threads(before)
 
@@ -175,8 +175,8 @@ import os, sys, threading, warnings
 warnings.simplefilter("ignore")
 os.environ.update(OPEN_NKI_CACHE_DISABLE="1", NKI_NUM_THREADS="3")
 import numpy as np
-from nki.backend.cpu.runtime import launch as launching, region_builder
-region_builder.WORTHWHILE = region_builder.LEAST_WORK = launching.WORTH_A_POOL = launching.WORTH_OPENMP = 0.0
+from nki.backend.cpu.runtime import launch as launching, regions
+regions.WORTHWHILE = launching.WORTH_A_POOL = launching.WORTH_OPENMP = 0.0
 from tests.backend.test_thread_pool import X, chain, launch, linked, times
 
 executable = linked(chain, X, times(1))

@@ -57,7 +57,7 @@ FACTORS = np.eye(128, dtype=np.float32) * np.float32(3)
 
 def assembly(kernel: Any, *arguments: Any) -> str:
     """The host's code for the routines of ``kernel``."""
-    return listing(lower(nki.jit(kernel).compile(*arguments).kernel).core.instructions(), assembly=True)
+    return listing(lower(nki.jit(kernel).compile(*arguments).kernel), assembly=True)
 
 
 def around(kernel: Any, *arguments: Any) -> tuple[bool, bool]:

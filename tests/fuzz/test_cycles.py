@@ -21,7 +21,7 @@ warnings.simplefilter("ignore")
 import numpy as np
 import nki, nki.isa as nisa, nki.language as nl
 from nki.backend.cpu.runtime import routines
-from nki.numerics import native_memory
+from nki.numerics import llvm_library
 
 kernels, limit = int(sys.argv[1]), int(sys.argv[2])
 faulthandler.dump_traceback_later(limit, exit=True)
@@ -151,10 +151,10 @@ for t in (*threads, collector): t.join()
 if failed:
     raise failed[0]
 gc.collect()
-with native_memory.lock:
-    native_memory.dispose()
-print(done[0], "kernels;", finalized[0], "called by finalizers;", len(native_memory._loaded), "modules left")
-assert len(native_memory._loaded) < 40
+with llvm_library.lock:
+    llvm_library.dispose()
+print(done[0], "kernels;", finalized[0], "called by finalizers;", len(llvm_library._loaded), "modules left")
+assert len(llvm_library._loaded) < 40
 '''
 
 

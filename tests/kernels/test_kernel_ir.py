@@ -12,7 +12,7 @@ import pytest
 
 from nki.backend.cpu.fusion import epilogue
 from nki.backend.cpu.kernel_ir import builder
-from nki.backend.cpu.runtime.link import loop_listing
+from nki.backend.cpu.runtime.routines import loop_listing
 from nki.compilation.executable import lower
 from nki.numerics.matmul import host
 from nki.numerics.matmul.contract import BLOCK

@@ -34,9 +34,9 @@ import numpy as np
 from numpy import ctypeslib  # now: NumPy imports it at its first use, and a fork may come in between
 
 from nki import target as targets
-from nki.backend.cpu.native import print_callback
+from nki.backend.cpu.native import callbacks
 from nki.backend.cpu.runtime import launch as native
-from nki.backend.cpu.runtime import region_builder
+from nki.backend.cpu.runtime import regions
 from nki.backend.cpu.runtime.resources import Runtime
 from nki.backend.numpy import executor
 from nki.base.errors import NkiError
@@ -143,14 +143,13 @@ def _digest(arrays: Iterable[Array], floats: Sequence[float] = ()) -> bytes:
 
 
 def _steps(body: Iterable[Statement]) -> int:
-    return sum(1 if isinstance(s, Inst) else region_builder.rounds_of(s) * _steps(s.body) for s in body)
+    return sum(1 if isinstance(s, Inst) else regions.rounds_of(s) * _steps(s.body) for s in body)
 
 
 def _linked(program: Program) -> native.Executable:
     """Native code whose every region is shared."""
     with (
-        mock.patch.object(region_builder, "WORTHWHILE", 0.0),
-        mock.patch.object(region_builder, "LEAST_WORK", 0.0),
+        mock.patch.object(regions, "WORTHWHILE", 0.0),
         default_environment(),
     ):
         executable = native.Executable(program, runtime=_runtime)
@@ -181,7 +180,7 @@ def repeating() -> Generator[None]:
     """Launches of this thread are repetitions; what kernels print is dropped."""
     nothing = mock.Mock()
     with (
-        mock.patch.object(print_callback.device_print, "device_print", nothing),
+        mock.patch.object(callbacks.device_print, "device_print", nothing),
         mock.patch.object(executor, "device_print", nothing),
     ):
         _thread.is_repeating = True

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki.backend.cpu.runtime import launch, region_builder
+from nki.backend.cpu.runtime import launch, regions
 from nki.compilation.executable import Executable
 from nki.ir.program import Program
 
@@ -19,8 +19,7 @@ THREADS = (1, 2, 3)
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Every region of more than one granule is worth a pool; :func:`launched` then sets the number of threads."""
-    monkeypatch.setattr(region_builder, "WORTHWHILE", 0.0)
-    monkeypatch.setattr(region_builder, "LEAST_WORK", 0.0)
+    monkeypatch.setattr(regions, "WORTHWHILE", 0.0)
     monkeypatch.setattr(launch, "WORTH_A_POOL", 0.0)
     monkeypatch.setattr(launch, "WORTH_OPENMP", 0.0)
     return monkeypatch

@@ -263,7 +263,7 @@ CASES: list[tuple[Callable[..., Any], int]] = [
 def test_copies_go_and_results_stay(kernel: Callable[..., Any], left: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPEN_NKI_HAZARDS", "0")  # one of them returns what it never wrote
     made = nki.jit(kernel)
-    body = lower(made.compile(X).kernel, "gather_scatter").core.body
+    body = lower(made.compile(X).kernel, "layouts").core.body
     assert [inst.mnemonic for inst in body].count("dma_copy") == left
     found, expected = made(X), nki.simulate(made)(X)
     for one, two in zip(np.atleast_2d(found), np.atleast_2d(expected), strict=True):
@@ -291,7 +291,7 @@ def loaded(x):
 
 
 def test_no_store_moves_before_a_barrier() -> None:
-    lowered = lower(nki.jit(over_the_other)[2].compile(X).kernel, "gather_scatter")
+    lowered = lower(nki.jit(over_the_other)[2].compile(X).kernel, "layouts")
     assert [inst.mnemonic for inst in lowered.cores[0].instructions()] == ["tensor_copy", "core_barrier", "dma_copy"]
 
 
@@ -312,7 +312,7 @@ def through_shared_memory(x):
 def test_what_another_core_reads_is_written() -> None:
     kernel = nki.jit(through_shared_memory)[2]
     assert np.array_equal(kernel(X), np.stack([X[:128] + 1] * 2))
-    first = lower(kernel.compile(X).kernel, "gather_scatter").cores[0]
+    first = lower(kernel.compile(X).kernel, "layouts").cores[0]
     assert "between" in {access.tensor.name for inst in first.instructions() for access in inst.writes()}
 
 
@@ -331,7 +331,7 @@ def test_a_store_stays_behind_an_exchange() -> None:
             nisa.dma_copy(result, b)
         return result
 
-    lowered = lower(kernel[2].compile(X).kernel, "gather_scatter")
+    lowered = lower(kernel[2].compile(X).kernel, "layouts")
     assert [inst.mnemonic for inst in lowered.cores[0].instructions()][-1] == "dma_copy"
     assert np.array_equal(kernel[2](X), 2 * X[:128])
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from nki.backend.cpu.runtime.link import listing, loop_listing
+from nki.backend.cpu.runtime.routines import listing, loop_listing
 from nki.base.source import source_line
 from nki.base.usage import UsageError
 from nki.base.warning import collecting

@@ -31,7 +31,6 @@ from nki.ir.stage import Stage
 from nki.ir.text import artifact
 from nki.numerics.floating_point import default_environment
 from nki.transforms.copy_elimination import EliminateCopies
-from nki.transforms.gather_scatter import ExpandIndirect
 from nki.transforms.lower_sendrecv import LowerSendrecv
 from nki.transforms.promote_float32 import PromoteFloat32
 
@@ -41,7 +40,6 @@ NATIVE_STAGES: tuple[Stage, ...] = (
     FoldTransposes(),
     ShareLoads(),
     AssignLayouts(),
-    ExpandIndirect(),
     FuseEpilogues(),
     GroupReductions(),
     Rematerialize(),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from nki.backend.cpu.native.foreign_call import INTERRUPTED, ErrorTable, foreign_function
+from nki.backend.cpu.native.callbacks import INTERRUPTED, ErrorTable, foreign_function
 from nki.base import dtype as dtypes
 from nki.compilation.errors import note_version
 from nki.frameworks.kernel import Operand

@@ -70,11 +70,12 @@ def repeats(access: Access) -> bool:
     if is_element_indexed(access):
         return False
     first = int(is_row_indexed(access))
-    return _pattern_repeats(access.shape[first:], access.strides[first:])
+    return pattern_repeats(access.shape[first:], access.strides[first:])
 
 
 @lru_cache(maxsize=1 << 12)
-def _pattern_repeats(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+def pattern_repeats(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """:func:`repeats` for a pattern of these counts and steps."""
     steps = sorted(((abs(s), n) for s, n in zip(strides, shape, strict=True) if n > 1), reverse=True)
     if any(step == 0 for step, _ in steps):
         return True

@@ -92,7 +92,7 @@ def _words_of(value: Any) -> str:
 _SCHEDULE = ("label", "ordered_after", "queue", "waits")
 """The attributes that say when and where an instruction runs; they are no arguments."""
 _DERIVED = {"_identity": None, "known_form": None, "verified_for": None}
-_SELDOM_DERIVED = ("origin", "expansion", "requested")
+_SELDOM_DERIVED = ("origin", "requested")
 """The attributes that follow from an instruction's arguments or name others: a copy with other arguments has none."""
 
 
@@ -137,8 +137,6 @@ class Inst(NkiInstruction):
     """:meth:`form`, once that was asked for: as good, and no call."""
     origin: Inst | None = None
     """The user's instruction that a transform lowered to this one, among others."""
-    expansion: Any = None
-    """The gather-compute-scatter form of an instruction on indirect views, after transforms.gather_scatter."""
     verified_for: Target | None = None
     """The target whose rules the instruction was found to obey as it was recorded."""
 
@@ -339,7 +337,7 @@ class Inst(NkiInstruction):
     def _copied(self) -> Inst:
         """A copy without what follows from arguments, which are to be changed."""
         values = self.__dict__ | _DERIVED
-        if "origin" in values or "expansion" in values or "requested" in values:
+        if "origin" in values or "requested" in values:
             for name in _SELDOM_DERIVED:
                 values.pop(name, None)
         fresh = _new(self.__class__)

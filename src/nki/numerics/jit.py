@@ -16,16 +16,14 @@ import re
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import msgpack
 from llvmlite import ir
 
 from nki.base.version import build
-from nki.numerics import native_memory, object_cache
+from nki.numerics import llvm_library, object_cache
 from nki.numerics.llvm import has_avx512, i64, taken
-from nki.numerics.llvm_library import binding
-from nki.numerics.llvm_threads import Workers, emit_object, is_inside, run_passes
+from nki.numerics.llvm_library import Workers, binding, emit_object, is_inside, run_passes
 
 _OPTIMISATION_LEVEL = 3
 
@@ -38,7 +36,7 @@ def _ignore(_: int) -> None:
 class Code:
     """The loaded functions of one module, which stay in memory as long as this object."""
 
-    token: native_memory.Token
+    token: llvm_library.Token
     addresses: dict[str, int]
     key: str
     """The key of the object code; see :meth:`Engine.key_of`."""
@@ -46,8 +44,7 @@ class Code:
     """True if the object code holds in another process, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Object:
+class _Object(NamedTuple):
     """Object code, the functions that it defines, and those that it calls."""
 
     code: bytes
@@ -58,7 +55,7 @@ class _Object:
 class _Unit:
     """One module on its way to object code."""
 
-    __slots__ = ("compiled", "error", "is_portable", "key", "optimised", "stored", "text", "workers")
+    __slots__ = ("error", "is_portable", "key", "object", "optimised", "text", "workers")
 
     def __init__(self, text: str, key: str, optimised: bool = False) -> None:
         self.text = text
@@ -67,24 +64,13 @@ class _Unit:
         """True if the IR is to become code as it stands."""
         self.is_portable = _ADDRESS.search(text) is None
         """True if no address of this process is in it."""
-        self.stored = _restored(key) if self.is_portable else None
+        self.object = object_cache.load(key, _Object) if self.is_portable else None
         self.workers: Workers[_Unit] | None = None
-        """The threads that compile it, once they have it."""
-        self.compiled: _Object | None = None
+        """The threads that compile it, once they have it; none if its object code is in the user's cache."""
         self.error: BaseException | None = None
 
 
 _ADDRESS: Final = re.compile(r"inttoptr \(?i64 \d{5,}")
-
-
-def _restored(key: str) -> _Object | None:
-    """Object code from the user's cache, whose files are trusted as code is."""
-    data = object_cache.read(key)
-    try:
-        return None if data is None else _Object(*msgpack.unpackb(data, use_list=False))
-    except (TypeError, ValueError):  # complete, and not what this version writes
-        object_cache.remove(key)
-        return None
 
 
 class Engine:
@@ -133,7 +119,7 @@ class Engine:
         other's symbols, so the same name may be compiled again. Raises ``RuntimeError`` with LLVM's message if a module
         is malformed.
         """
-        with native_memory.lock:
+        with llvm_library.lock:
             return self._load_all((_Unit(text, self.key_of(text)) for text in modules), done)
 
     def _load_all(self, modules: Iterable[_Unit], done: Callable[[int], None] = _ignore) -> list[Code]:
@@ -151,26 +137,23 @@ class Engine:
                 unit.workers.finish()
             if unit.error is not None:
                 raise unit.error
-            stored = unit.stored
-            if stored is None:
-                assert unit.compiled is not None
-                stored = unit.compiled
-                if unit.is_portable:
-                    object_cache.write(unit.key, msgpack.packb((stored.code, stored.defined, stored.needed)))
-            codes.append(self._linked(unit.key, stored, unit.is_portable))
+            assert unit.object is not None
+            if unit.workers is not None and unit.is_portable:
+                object_cache.store(unit.key, unit.object)
+            codes.append(self._linked(unit.key, unit.object, unit.is_portable))
             done(len(codes))
         return codes
 
     def _begin(self, unit: _Unit, workers: Workers[_Unit]) -> None:
         """Let ``workers`` compile ``unit``, unless its object code is stored, or others do."""
-        if unit.stored is None and unit.workers is None:
+        if unit.object is None and unit.workers is None:
             unit.workers = workers
             workers.give(unit)
 
     def _compile_unit(self, unit: _Unit) -> None:
         """Compile the IR of ``unit``, in any thread."""
         try:
-            unit.compiled = self._compiled(unit)
+            unit.object = self._compiled(unit)
         except Exception as error:  # raised by the thread that waits
             unit.error = error.with_traceback(None)  # whose frames hold objects of llvmlite, and this unit
         except BaseException as error:  # of a signal, in the thread that waits
@@ -179,7 +162,7 @@ class Engine:
 
     def _compiled(self, unit: _Unit) -> _Object:
         machine = self._new_machine()
-        parsed = self._verified(unit.text) if unit.optimised else self._optimised(unit.text, machine)
+        parsed = self._module(unit.text, None if unit.optimised else machine)
         functions = [f for f in parsed.functions if f.linkage == binding.Linkage.external]
         defined = [f.name for f in functions if not f.is_declaration]
         needed = [f.name for f in functions if f.is_declaration and not f.name.startswith("llvm.")]
@@ -187,15 +170,15 @@ class Engine:
 
     def stored(self, key: str) -> Code | None:
         """The code under ``key`` in the user's cache, loaded; None if it is not there, or needs what is not there."""
-        with native_memory.lock:
-            stored = _restored(key)
+        with llvm_library.lock:
+            stored = object_cache.load(key, _Object)
             if stored is None or not all(self._resolve(name) for name in stored.needed):
                 return None
             return self._linked(key, stored)
 
     def _linked(self, key: str, stored: _Object, is_portable: bool = True) -> Code:
         """Load object code; all that it needs is known."""
-        token, addresses = native_memory.load(stored.code, stored.defined, self._new_machine(), self._parsed)
+        token, addresses = llvm_library.load(stored.code, stored.defined, self._new_machine(), self._parsed)
         return Code(token, addresses, key, is_portable)
 
     def _resolve(self, symbol: str) -> bool:
@@ -220,7 +203,7 @@ class Engine:
         If its object code is in the user's cache under ``name``, no IR is made. ``optimised``: it becomes code as it
         stands.
         """
-        with native_memory.lock:
+        with llvm_library.lock:
             code = self._known(name)
             if code is None:
                 ahead = None if is_inside() else self._ahead.get(name)
@@ -235,7 +218,7 @@ class Engine:
         ``modules``: what makes their IR, by name. No process forks meanwhile, so that no child finds LLVM at work.
         """
         workers = Workers(self._compile_unit)
-        with native_memory.lock:
+        with llvm_library.lock:
             try:
                 for name, make in modules.items():
                     if self._known(name) is None:
@@ -284,12 +267,12 @@ class Engine:
 
     def listing(self, module: ir.Module, assembly: bool) -> str:
         """The text of ``module`` after LLVM's optimisations, or the host's assembly as :meth:`load_all` loads it."""
-        with native_memory.lock:
+        with llvm_library.lock:
             return self._listing(str(module), assembly)
 
     def _listing(self, text: str, assembly: bool) -> str:
-        machine = self._new_machine()
-        parsed = self._optimised(text, machine)
+        machine = self._new_machine()  # which ends, as the module does, with the lock held
+        parsed = self._module(text, machine)
         return machine.emit_assembly(parsed) if assembly else str(parsed)
 
     def _new_machine(self) -> Any:
@@ -307,13 +290,12 @@ class Engine:
         parsed.data_layout = self._data_layout
         return parsed
 
-    def _verified(self, text: str) -> Any:
+    def _module(self, text: str, machine: Any) -> Any:
+        """The module of ``text``, verified, and optimised for ``machine`` if there is one."""
         parsed = self._parsed(text, binding.create_context())
         parsed.verify()
-        return parsed
-
-    def _optimised(self, text: str, machine: Any) -> Any:
-        parsed = self._verified(text)
+        if machine is None:
+            return parsed
         tuning = binding.create_pipeline_tuning_options(speed_level=_OPTIMISATION_LEVEL)
         # Our code says itself what is a vector. LLVM would only turn scalar tails into more loops, at twice the time to
         # compile, and sequential sums into gathers, which are slower than the scalar loads that they replace.
@@ -343,7 +325,7 @@ def engine() -> Engine:
     """The engine of this process; threads that need it first at the same time get the same one."""
     global _engine
     if _engine is None:
-        with native_memory.lock:
+        with llvm_library.lock:
             if _engine is None:
                 _engine = Engine()
     return _engine

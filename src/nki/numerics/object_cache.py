@@ -15,14 +15,17 @@ import os
 import stat
 import time
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
+
+import msgpack
 
 from nki.base import knobs
 from nki.base.warning import NkiWarning
 
+T = TypeVar("T")
 LIMIT: Final = 256 << 20
 """Limit on the bytes of all files; those that were not used for longest are removed first."""
 _ROUND: Final = LIMIT // 16
@@ -102,11 +105,21 @@ def write(name: str, contents: bytes) -> None:
             _trim(handle)
 
 
-def remove(name: str) -> None:
-    """Remove what is under ``name``."""
-    with _opened(create=False) as handle:
-        if handle is not None:
-            _remove(name, handle)
+def load(name: str, make: Callable[..., T]) -> T | None:
+    """``make`` of the values that :func:`store` has kept under ``name``, which are trusted as code is; None if none."""
+    contents = read(name)
+    try:
+        return None if contents is None else make(*msgpack.unpackb(contents, use_list=False))
+    except (TypeError, ValueError):  # complete, and not what this version writes
+        with _opened(create=False) as handle:
+            if handle is not None:
+                _remove(name, handle)
+        return None
+
+
+def store(name: str, values: tuple[Any, ...]) -> None:
+    """:func:`write` values of plain types."""
+    write(name, msgpack.packb(values))
 
 
 def sizes() -> list[int]:

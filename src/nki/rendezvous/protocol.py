@@ -2,7 +2,7 @@
 
 Three implementations differ in how a participant waits: :mod:`nki.rendezvous.turns` lets other cores run,
 :mod:`nki.sim.interleaving` lets other queues run and executes the instruction once more, and native code
-(:mod:`nki.backend.cpu.native.barrier`) spins.
+(:mod:`nki.backend.cpu.native.frame`) spins.
 """
 
 from __future__ import annotations

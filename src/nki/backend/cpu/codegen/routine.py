@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from llvmlite import ir
 
@@ -17,6 +17,7 @@ from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.row_operations import emit_call
 from nki.backend.cpu.codegen.scan import emit_scan
 from nki.backend.cpu.fusion.group import lower_any
+from nki.backend.cpu.kernel_ir.accesses import Split, Use, column_split, partition_split
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.cost import nanoseconds
 from nki.backend.cpu.kernel_ir.nodes import (
@@ -33,16 +34,8 @@ from nki.backend.cpu.kernel_ir.nodes import (
     Scan,
     flat,
 )
-from nki.backend.cpu.kernel_ir.partitions import (
-    Use,
-    parallel_columns,
-    parallel_partitions,
-    uses_of,
-    uses_of_columns,
-    whole_in_ranges,
-)
 from nki.backend.cpu.native import library
-from nki.backend.cpu.native.print_callback import printer
+from nki.backend.cpu.native.callbacks import printer
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
 from nki.ir.types import Buffer, is_row_indexed
@@ -52,8 +45,7 @@ _CACHE: Final = 256 * 1024
 """Bytes of results that stay in the cache from statement to statement: a quarter of a second-level cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmittedRoutine:
+class EmittedRoutine(NamedTuple):
     """Facts about a routine: the bytes of scratch memory that it needs, and the partitions that it may be split over.
 
     ``partitions`` is 0 if the routine must run whole; a product of few rows, and some transpositions, count the columns
@@ -75,22 +67,26 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
     An instruction with an index for each row becomes a loop over them.
     """
     kernel_ir = lower_any(next(split_rows(inst)), aliases)
-    may_split = _same_in_ranges(inst)
-    partitions = parallel_partitions(kernel_ir.statements, aliases) if may_split else 0
-    columns = parallel_columns(kernel_ir.statements, aliases, _turns(inst), _loads(inst)) if may_split else 0
-    routine = FunctionBuilder(module, name, kernel_ir, inst, lanes, columns or partitions, columns > 0)
-    with routine.for_each_row(), routine.in_blocks(_block(kernel_ir, partitions)):
-        whole = whole_in_ranges(kernel_ir.statements) if routine.partitions else frozenset[int]()
+    split = _split(inst, kernel_ir.statements, aliases)
+    routine = FunctionBuilder(module, name, kernel_ir, inst, lanes, split.count, split.by_columns)
+    with routine.for_each_row(), routine.in_blocks(_block(kernel_ir, split.count)):
         for number, statement in enumerate(kernel_ir.statements):
-            routine.for_all = number in whole
+            routine.for_all = number in split.whole
             _emit(routine, statement)
         routine.for_all = False
     routine.end_writes()
     routine.b.ret_void()
-    if not partitions and not columns:
+    if not split.count:
         return EmittedRoutine(kernel_ir.scratch_bytes, 0)
-    uses = uses_of_columns(kernel_ir.statements, columns) if columns else uses_of(kernel_ir.statements, partitions)
-    return EmittedRoutine(kernel_ir.scratch_bytes, columns or partitions, uses, nanoseconds(kernel_ir.statements))
+    return EmittedRoutine(kernel_ir.scratch_bytes, split.count, split.uses, nanoseconds(kernel_ir.statements))
+
+
+def _split(inst: Inst, statements: Sequence[LoopStatement], aliases: Aliases) -> Split:
+    """The ranges that the routine may run as: of columns if it is one of those, else of partitions."""
+    if not _same_in_ranges(inst):
+        return Split()
+    by_columns = column_split(statements, aliases, _turns(inst), _loads(inst))
+    return by_columns if by_columns.count else partition_split(statements, aliases)
 
 
 def _turns(inst: Inst) -> bool:

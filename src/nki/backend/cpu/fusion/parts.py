@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, cast
 
 from nki.backend.cpu.kernel_ir.accesses import aliases as aliases_of
+from nki.backend.cpu.kernel_ir.accesses import partition_split, repeats
 from nki.backend.cpu.kernel_ir.loops import boundaries, pattern_of, streams_of
 from nki.backend.cpu.kernel_ir.lower import lower
 from nki.backend.cpu.kernel_ir.nodes import (
@@ -26,7 +27,6 @@ from nki.backend.cpu.kernel_ir.nodes import (
     mapped,
     subexpressions,
 )
-from nki.backend.cpu.kernel_ir.partitions import is_distinct, parallel_partitions
 from nki.backend.cpu.kernel_ir.rules import is_row_sum, may_be_summed
 from nki.base import dtype as dt
 from nki.ir.instruction import Inst
@@ -152,7 +152,7 @@ def _is_element_wise(statement: Assign) -> bool:
         return False
     if any(part.kind not in _KINDS for part in subexpressions(value)):
         return False
-    if not (_is_vector(target) and _is_single(target)):
+    if not (_is_vector(target) and not repeats(target)):
         return False
     if value.rows not in (1, target.rows) or value.columns not in (1, target.columns):
         return False
@@ -168,12 +168,6 @@ def _is_repeated(memref: MemRef, target: MemRef) -> bool:
 def _is_vector(memref: MemRef) -> bool:
     step, count = memref.dims[-1]
     return 1 <= step <= _LARGEST_STEP or count == 1
-
-
-def _is_single(target: MemRef) -> bool:
-    """True if no two elements of ``target`` share a byte."""
-    size = target.dtype.itemsize
-    return is_distinct([(step * size, count) for step, count in ((target.row_step, target.rows), *target.dims)], size)
 
 
 def may_share_loop(parts: Sequence[Part]) -> bool:
@@ -199,7 +193,7 @@ def may_share_loop(parts: Sequence[Part]) -> bool:
                 return False
             sums.append(total)
     results = [result for part in parts for result in part.results]
-    return first.rows <= GRANULE or parallel_partitions([*assigns, *sums, *results], ()) == first.rows
+    return first.rows <= GRANULE or partition_split([*assigns, *sums, *results], ()).count == first.rows
 
 
 def are_linked(parts: Sequence[Part]) -> bool:
@@ -259,7 +253,7 @@ class Facts:
 
     def sums_what_it_writes(self, inst: Inst) -> bool:
         """True if ``inst`` computes results and their sums, so that it need not write results that nothing reads."""
-        if inst.effects.external or inst.form().has_runtime_index or inst.expansion is not None:
+        if inst.effects.external or inst.form().has_runtime_index:
             return False
         part = self._part(inst)
         return part is not None and bool(part.assigns and part.sums)
@@ -319,7 +313,7 @@ def is_plain(inst: Inst) -> bool:
     effects, form = inst.effects, inst.form()
     if effects.external or effects.accumulation is not None or form.has_runtime_index:
         return False
-    return inst.expansion is None and not inst.may_leave_unwritten()
+    return not inst.may_leave_unwritten()
 
 
 def _size_of(inst: Inst) -> Size | None:

@@ -7,11 +7,17 @@ passes.
 
 If a thread pool helps (:mod:`nki.backend.cpu.native.thread_pool`), the frames of its workers stand behind the scratch
 memory, each with status and scratch memory of its own; their other slots are those of the launch.
+
+If a launch has several cores, lines of memory that they share let them meet. Exchanges are copies through shared memory
+with barriers between them (:mod:`nki.transforms.lower_sendrecv`), so the barrier is the only synchronisation with code
+of its own. Every ordered pair of cores has a line, in which the first core counts for the second; ``thread_pool.h``
+tells how.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Final
 
@@ -33,6 +39,10 @@ CONTROL_BYTES: Final = 8 * WORD
 STATUS_BYTES: Final = 8 * WORD + CONTROL_BYTES
 ANYWHERE: Final = -(1 << 62)
 """Stands for the number of a loop in the status of a launch that was interrupted outside of all loops."""
+LINE: Final = 64
+"""Bytes of the line of an ordered pair of cores."""
+DEADLOCK: Final = -1
+"""Second word of the status, instead of the number of an operand, when cores do not meet."""
 
 
 def aligned(nbytes: int) -> int:
@@ -98,3 +108,30 @@ class FrameLayout:
         slots = (arena, scratch, status, table, args, rank, control, pool, threads, workers, self.worker)
         self._pack(frame.memory, 0, *slots, *pointers)
         frame.layout = self if is_alone else None
+
+
+def lines_bytes(cores: int) -> int:
+    """Bytes of the lines of all ordered pairs of ``cores`` cores, and of the control words behind them."""
+    return control_offset(cores) + CONTROL_BYTES
+
+
+def control_offset(cores: int) -> int:
+    """Byte offset of the control words of a launch from its lines."""
+    return LINE * cores * cores
+
+
+def _line(rank: int, peer: int, cores: int) -> int:
+    """Byte offset of the line in which core ``rank`` counts for ``peer``."""
+    return LINE * (rank * cores + peer)
+
+
+def barrier_arguments(lines: int, tag: str, trap: int, rank: int, peers: Iterable[int], cores: int) -> list[int]:
+    """The arguments of a barrier of core ``rank``.
+
+    ``lines`` is the slot of the lines; cores that meet pass one ``tag``; ``trap`` is the id of its trap.
+    """
+    peers = list(peers)
+    args = [lines, zlib.crc32(tag.encode()), trap, len(peers)]
+    for peer in peers:
+        args += [_line(rank, peer, cores), _line(peer, rank, cores), peer]
+    return args

@@ -1,5 +1,5 @@
 ; Made by tools/native_runtime.py with clang version 22.1.8. SHA-256 of the C files:
-; f45401cae3541bdc3c1cffb968994f177a9f4a5162473b40eb3967800ce174a3
+; 45d06c817af21afac09da1a19fc444daa279895774adb9869814a3e3d5c98752
 
 %union.anon.3 = type { [6 x i32] }
 %union.anon.2 = type { [6 x <4 x i32>] }

@@ -34,7 +34,7 @@ static void walk_in_default(struct frame *frame, int64_t first, int64_t entries)
     end_default(before);
 }
 
-// A launch on the threads of PyTorch (openmp.py) is one parallel region of OpenMP. Its first thread leads; the others
+// A launch on the threads of PyTorch (thread_pool.py) is one parallel region of OpenMP. Its first thread leads; the others
 // are workers of the pool, and return to the runtime when the leader ends. The runtime may give fewer threads than it
 // was asked for, or only the first: nothing waits for a thread that never comes.
 
@@ -139,7 +139,7 @@ void nki_print(struct frame *frame, const void *place, object *callback) {
     PyGILState_Release(state);
 }
 
-struct foreign { // the library that calls (foreign_call.py), by byte offsets
+struct foreign { // the library that calls (callbacks.py), by byte offsets
     object *interrupt; // KeyboardInterrupt
     int64_t api;       // of the pointer to the library's table in the argument of the call
     int64_t create;    // in that table: the function that makes an error

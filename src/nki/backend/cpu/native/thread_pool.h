@@ -211,7 +211,7 @@ int64_t nki_start_worker(struct thread_pool *pool, int64_t index) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Parallel regions: entries that run for one chunk of partitions after the other, or for several at one time. No
-// partition that an entry of a region uses meets what another entry does in another partition (region_builder.py). So
+// partition that an entry of a region uses meets what another entry does in another partition (regions.py). So
 // chunks may run in any order, each through all entries: one thread runs chunks whose data fit the cache, a pool runs
 // them side by side.
 

@@ -10,14 +10,28 @@ from weakref import ref
 
 import numpy as np
 
-from nki.backend.cpu.native import barrier, library
-from nki.backend.cpu.native.frame import GATE, SHUT, WORD, Frame, FrameLayout
-from nki.backend.cpu.runtime import huge_pages
+from nki.backend.cpu.native import library
+from nki.backend.cpu.native.frame import (
+    DEADLOCK,
+    GATE,
+    SHUT,
+    WORD,
+    Frame,
+    FrameLayout,
+    control_offset,
+    lines_bytes,
+)
 from nki.backend.cpu.runtime.entry_times import EntryTimes
 from nki.backend.cpu.runtime.link import LinkedCore, link
-from nki.backend.cpu.runtime.resources import RUNTIME, Runtime
+from nki.backend.cpu.runtime.resources import (
+    LARGE,
+    RUNTIME,
+    Runtime,
+    number_of_threads,
+    torch_threads,
+    welcome_huge_pages,
+)
 from nki.backend.cpu.runtime.routines import Progress
-from nki.backend.cpu.runtime.thread_count import number_of_threads, torch_threads
 from nki.base import gc_pause
 from nki.base.device_print import running_as
 from nki.ir.constant import Constant
@@ -93,7 +107,7 @@ class Executable:
             self.linked = link(program, progress)
         self._runtime = runtime
         sizes = [(number, tensor.nbytes) for number, tensor in enumerate(program.outputs, len(self.inputs))]
-        self._large = [(number, nbytes) for number, nbytes in sizes if nbytes >= huge_pages.LEAST]
+        self._large = [(number, nbytes) for number, nbytes in sizes if nbytes >= LARGE]
         """The positions and sizes of large outputs, whose memory is likely to be fresh."""
         self._several = len(program.cores) > 1
         count = len(self.inputs) + len(self.outputs) + (len(self.linked.shared) + 1 if self._several else 0)
@@ -141,7 +155,7 @@ class Executable:
         not meet: outputs are then incomplete.
         """
         for number, nbytes in self._large:
-            huge_pages.welcome(pointers[number], nbytes)
+            welcome_huge_pages(pointers[number], nbytes)
         if self.changes:
             pointers = self._copy_changed_inputs(pointers)
         if self._several:
@@ -194,8 +208,8 @@ class Executable:
         frames = [runtime.acquire(first.frame.nbytes + self.linked.shared_bytes)]
         frames += [runtime.acquire(core.frame.nbytes) for core in cores[1:]]
         lines = frames[0].address + first.frame.nbytes
-        control = lines + barrier.control(count)
-        ctypes.memset(lines, 0, barrier.lines_bytes(count))
+        control = lines + control_offset(count)
+        ctypes.memset(lines, 0, lines_bytes(count))
         shared = [*(lines + offset for offset in self.linked.shared), lines, *floats]
         for rank, (core, frame) in enumerate(zip(cores, frames, strict=True)):
             core.frame.write(frame, (*pointers, *core.constants, *shared), rank, control)
@@ -237,7 +251,7 @@ class Executable:
         """Raise the error of one of the cores, if any failed: rather a cause than its consequence on another core."""
         blocked: dict[int, Status] = {}
         for rank, status in enumerate(statuses):
-            if status[0] and status[1] != barrier.DEADLOCK:
+            if status[0] and status[1] != DEADLOCK:
                 self._cores[rank].raise_out_of_bounds(status)  # other cores wait for this one in vain
             if status[0]:
                 blocked[rank] = status

@@ -15,17 +15,14 @@ from numpy.typing import NDArray
 
 from nki.analysis.definite_initialization import maybe_uninitialized
 from nki.backend.cpu.kernel_ir.nodes import GRANULE
-from nki.backend.cpu.native import barrier, library
-from nki.backend.cpu.native.frame import ARGS, aligned
-from nki.backend.cpu.runtime import region_builder, routines
-from nki.backend.cpu.runtime.gather_scatter import StepEntries
-from nki.backend.cpu.runtime.region_builder import RegionBuilder, rounds_of
-from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_routines, routine_key
+from nki.backend.cpu.native import library
+from nki.backend.cpu.native.frame import ARGS, aligned, barrier_arguments, lines_bytes
+from nki.backend.cpu.runtime.gather_scatter import GatherComputeScatter, is_indirect
+from nki.backend.cpu.runtime.regions import Region, rounds_of
+from nki.backend.cpu.runtime.routines import Progress, Routine, RoutineNumbers, compile_routines
 from nki.backend.cpu.runtime.storage import Storage, native_bytes
-from nki.base.version import version
 from nki.ir.effects import Barrier
 from nki.ir.floats.runtime_float import Formula, RuntimeFloat, show
-from nki.ir.indirection.gather_compute_scatter import GatherComputeScatter
 from nki.ir.indirection.runtime_index import largest_index
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, While, touched, with_numbers
@@ -81,86 +78,37 @@ def link(program: Program, progress: Progress | None = None) -> LinkedProgram:
     """Link ``program``, and compile the routines that no kernel of this process has needed before."""
     several = len(program.cores) > 1
     shared = program.shared() if several else []
-    needed = _Needed()
-    numbers = [list(map(needed.numbers, core.numbered)) for core in program.cores]
+    needed = RoutineNumbers()
+    plans = [[_plan(inst, needed) for inst in core.numbered] for core in program.cores]
     compiled = compile_routines(needed.instructions, progress)
     fills = [maybe_uninitialized(core, program.signature) for core in program.cores]
     common = {*program.outputs, *shared} if several else set[Tensor]()
     whole = sorted(common.intersection(*fills), key=lambda tensor: tensor.name)
     cores: list[LinkedCore] = []
     floats: dict[str, Formula] = {}
-    for rank, core in enumerate(program.cores):
-        storage = Storage(core, program.signature, shared, fills[rank])
-        used = (compiled[parts[0]] if len(parts) == 1 else None for parts in numbers[rank])
-        is_long = region_builder.has_work(core.body, used)
-        regions = RegionBuilder(core, program.signature, storage) if is_long else None
-        table = _TableBuilder(rank, len(program.cores), storage, compiled, numbers[rank], floats, regions)
-        cores.append(table.build(core, program.outputs, whole if rank == 0 else [], fills[rank] - common))
+    for core, core_fills, plan in zip(program.cores, fills, plans, strict=True):
+        storage = Storage(core, program.signature, shared, core_fills)
+        never_written = {*program.inputs, *core.constants()}.difference(program.outputs)
+        table = _TableBuilder(len(cores), len(program.cores), storage, compiled, plan, floats, never_written)
+        cores.append(table.build(core, program.outputs, [] if cores else whole, core_fills - common))
     offsets: list[int] = []
-    size = barrier.lines_bytes(len(cores)) if several else 0
+    size = lines_bytes(len(cores)) if several else 0
     for tensor in shared:
         offsets.append(size)
         size += aligned(tensor.nbytes)
     return LinkedProgram(cores, offsets, size, compiled, tuple(floats.values()))
 
 
-class _Needed:
-    """The routines that a program needs, each once."""
-
-    def __init__(self) -> None:
-        self.instructions: dict[Key, Inst] = {}
-        """The first instruction of each routine, in the order of their numbers."""
-        self._number: dict[Key, int] = {}
-        self._by_form: dict[object, list[int]] = {}
-        """Numbers by the form of an instruction, and by :func:`_sharing` if operands share memory."""
-
-    def numbers(self, inst: Inst) -> list[int]:
-        """The number of the routine of each part of ``inst``; the list is not to be changed."""
-        if inst.expansion is not None:
-            return [self._of(part) for part in inst.expansion.parts]
-        form, sharing = inst.form(), _sharing(inst)
-        key = (form, sharing) if sharing else form
-        numbers = self._by_form.get(key)
-        if numbers is None:
-            numbers = self._by_form[key] = [self._of(inst)]
-        return numbers
-
-    def _of(self, part: Inst) -> int:
-        key = routine_key(part)
-        self.instructions.setdefault(key, part)
-        return self._number.setdefault(key, len(self._number))
+_Steps = tuple[GatherComputeScatter, list[int]]
+"""An instruction on indirect views, and the number of the routine of each of its parts."""
 
 
-def _sharing(inst: Inst) -> tuple[int, ...]:
-    """Everything but the signature that :func:`~nki.backend.cpu.kernel_ir.accesses.aliases` depends on.
-
-    The first operand on the tensor of each operand, and how many elements this begins behind that one; nothing where no
-    two operands are on one tensor.
-    """
-    accesses = inst.accesses()
-    if len(accesses) == 2:
-        if accesses[0].tensor is not accesses[1].tensor:
-            return ()
-    elif len(accesses) == 3:
-        one, two, three = accesses[0].tensor, accesses[1].tensor, accesses[2].tensor
-        if one is not two and one is not three and two is not three:
-            return ()
-    elif len({access.tensor for access in accesses}) == len(accesses):
-        return ()
-    first: dict[Tensor, tuple[int, int]] = {}
-    sharing: list[int] = []
-    for number, access in enumerate(accesses):
-        other, offset = first.setdefault(access.tensor, (number, access.offset))
-        sharing += other, access.offset - offset
-    return tuple(sharing)
-
-
-def _parts(core: CoreProgram) -> list[Inst]:
-    """The instructions of ``core`` that need routines."""
-    parts: list[Inst] = []
-    for inst in core.instructions():
-        parts.extend((inst,) if inst.expansion is None else inst.expansion.parts)
-    return parts
+def _plan(inst: Inst, needed: RoutineNumbers) -> int | _Steps:
+    """The number of the routine of ``inst``, or its steps."""
+    if not is_indirect(inst):
+        return needed.number(inst)
+    steps = GatherComputeScatter(inst)
+    return steps, [needed.number(part) for part in steps.parts]
 
 
 class _TableBuilder:
@@ -172,18 +120,19 @@ class _TableBuilder:
         cores: int,
         storage: Storage,
         routines: Sequence[Routine],
-        numbers: Sequence[Sequence[int]],
+        plan: Sequence[int | _Steps],
         floats: dict[str, Formula],
-        regions: RegionBuilder | None,
+        never_written: set[Tensor],
     ) -> None:
         self.rank, self.cores = rank, cores
         self.storage = storage
-        self.regions = regions
+        self.never_written = never_written
+        self.region = Region(storage, never_written)
         self.floats = floats
         """The floats of a launch by their text, in the order of their slots; it grows."""
         self.routines = routines
-        self.numbers = numbers
-        """By dense number of an instruction, the number of the routine of each part."""
+        self.plan = plan
+        """By dense number of an instruction, the number of its routine, or its steps."""
         self.fills: set[Tensor] = set()
         """Tensors that are still to be filled with poison before their first use."""
         self.entries: list[int] = []
@@ -251,10 +200,10 @@ class _TableBuilder:
                 self.add_loop(number, statement)
             elif self.cores > 1 and (meeting := statement.as_barrier()) is not None:
                 self.add_barrier(statement, meeting)
-            elif statement.expansion is not None:
-                self.add_steps(statement.expansion, [self.routines[n] for n in self.numbers[number]])
+            elif isinstance(plan := self.plan[number], int):
+                self.add_instruction(statement, self.routines[plan])
             else:
-                self.add_instruction(statement, self.routines[self.numbers[number][0]])
+                self.add_steps(*plan)
         self.end_region()
 
     def add_fill(self, tensor: Tensor) -> None:
@@ -281,9 +230,7 @@ class _TableBuilder:
 
     def end_region(self) -> None:
         """Add the entry of the open region if it has one, or its entries themselves where they are few and short."""
-        if self.regions is None:
-            return
-        region = self.regions.region
+        region = self.region
         if region.is_worthwhile:
             self.shared_nanoseconds += self.rounds * region.nanoseconds
             self.apart.append((len(self.args), region.entries))
@@ -292,18 +239,18 @@ class _TableBuilder:
         else:
             self.entries += region.entries
         if region.entries:
-            self.regions.start()
+            self.region = Region(self.storage, self.never_written)
 
     def add_instruction(self, inst: Inst, routine: Routine, in_region: bool = True) -> None:
         """Add the entry of an instruction; ``in_region`` is False if it uses scratch memory that others use, too."""
-        operands, regions, args = inst.accesses(), self.regions, self.args
+        operands, args = inst.accesses(), self.args
         places = self.storage.arguments(*operands)
-        if not in_region or regions is None or not routine.partitions:
+        if not in_region or not routine.partitions:
             self.end_region()  # which has arguments, too
             self.entries += (routine.address, len(args))
-        elif not regions.add(inst, routine, operands, places, len(args)):
+        elif not self.region.add(inst, routine, operands, places, len(args)):
             self.end_region()
-            regions.add(inst, routine, operands, places, len(args))
+            self.region.add(inst, routine, operands, places, len(args))
         args += places
         if inst.form().has_runtime_index:
             for access in operands:
@@ -329,16 +276,17 @@ class _TableBuilder:
         self.floats.setdefault(text, number.formula)
         return self.storage.free_slot + (self.cores > 1) + list(self.floats).index(text)
 
-    def add_steps(self, steps: GatherComputeScatter, part_routines: Sequence[Routine]) -> None:
-        """Add the entries of an instruction on indirect views."""
-        scratch = max(routine.scratch for routine in part_routines)
-        entries = StepEntries(steps, scratch, self.storage)
-        self.scratch = max(self.scratch, entries.scratch)
-        for entry in entries.gather(self.new_trap(steps.inst)):
+    def add_steps(self, steps: GatherComputeScatter, numbers: Sequence[int]) -> None:
+        """Add the entries of an instruction on indirect views, of which the parts have routines of these numbers."""
+        routines = [self.routines[number] for number in numbers]
+        scratch = max(routine.scratch for routine in routines)
+        before, after, scratch = steps.entries(scratch, self.storage, self.new_trap(steps.inst))
+        self.scratch = max(self.scratch, scratch)
+        for entry in before:
             self.add_entry(*entry)
-        for part, routine in zip(steps.parts, part_routines, strict=True):
+        for part, routine in zip(steps.parts, routines, strict=True):
             self.add_instruction(part, routine, in_region=False)
-        for entry in entries.scatter():
+        for entry in after:
             self.add_entry(*entry)
 
     def add_barrier(self, inst: Inst, meeting: Barrier) -> None:
@@ -346,7 +294,7 @@ class _TableBuilder:
         trap = self.new_trap(inst.origin or inst)
         peers = [peer for peer in meeting.cores if peer != self.rank]
         tag, lines = inst.user_name or meeting.data.name, self.storage.free_slot
-        self.add_entry(library.address("barrier"), barrier.arguments(lines, tag, trap, self.rank, peers, self.cores))
+        self.add_entry(library.address("barrier"), barrier_arguments(lines, tag, trap, self.rank, peers, self.cores))
 
     def add_loop(self, number: int, loop: Loop) -> None:
         """Add the entry of a loop, and note that its body, whose first instruction has that number, has none yet."""
@@ -364,15 +312,3 @@ class _TableBuilder:
         self.loops.append(loop)
         routine = library.address("while" if isinstance(loop, While) else "for")
         self.add_entry(routine, [*args, 0, 0, len(self.loops)])
-
-
-def loop_listing(program: Program) -> str:
-    """The kernel IR of every routine that ``program`` uses, each once."""
-    return routines.loops(part for core in program.cores for part in _parts(core))
-
-
-def listing(program: Program, assembly: bool) -> str:
-    """The optimised LLVM IR, or the host's assembly, of every routine that ``program`` uses, each once."""
-    parts = (part for core in program.cores for part in _parts(core))
-    heading = f"{'#' if assembly else ';'} open-nki {version()}, kernel {program.name}\n"
-    return heading + routines.listing(parts, assembly)

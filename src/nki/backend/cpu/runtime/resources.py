@@ -1,21 +1,91 @@
-"""Process-wide resources of native launches: frames, thread pools, and threads for the cores beside the first."""
+"""Process-wide resources of native launches: frames, large pages, thread pools, and threads for the cores beside the
+first.
+"""
 
 from __future__ import annotations
 
 import atexit
+import ctypes
+import mmap
 import os
+import sys
 from collections import deque
 from collections.abc import Callable
+from functools import cache
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Final
 
-from nki.backend.cpu.native import openmp
+from nki.backend.cpu.native import library
 from nki.backend.cpu.native.frame import Frame
-from nki.backend.cpu.native.thread_pool import ThreadPool
-from nki.base import threads
+from nki.backend.cpu.native.thread_pool import ThreadPool, openmp_of_torch
+from nki.base import knobs, threads
 from nki.base.locks import Lock
 
-_MOST_FRAMES = 4
+MOST_THREADS: Final = 32
+"""More threads than a region has chunks have nothing to do."""
+LARGE: Final = 4 << 20
+"""Bytes from which on an output asks for huge pages, as an array of NumPy does."""
+_MOST_FRAMES: Final = 4
+_PAGE: Final = mmap.PAGESIZE
+
+
+def welcome_huge_pages(address: int, nbytes: int) -> None:
+    """Tell the operating system that huge pages are welcome from ``address`` on; nothing where it cannot be told.
+
+    Fresh memory is handed over page by page. A fault for 4 KiB takes about a microsecond on a virtual machine, so 64
+    MiB take as long as a softmax of them. Linux gives 2 MiB in one fault where it is told, as NumPy does for its
+    arrays.
+    """
+    advise = _madvise()
+    if advise is not None:
+        start = -(-address // _PAGE) * _PAGE
+        advise(start, (address + nbytes - start) // _PAGE * _PAGE, mmap.MADV_HUGEPAGE)
+
+
+@cache
+def _madvise() -> Any:
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return None
+    advise = ctypes.CDLL(None).madvise
+    advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    return advise
+
+
+def number_of_threads() -> int:
+    """``NKI_NUM_THREADS``; else ``OMP_NUM_THREADS`` and the setting of PyTorch, whichever is less; else all cores.
+
+    PyTorch counts if the process has imported it: a worker process of its ``DataLoader`` has one thread. A number that
+    cannot be read counts as unset, and so does 0.
+    """
+    if not library.has_threads():
+        return 1
+    wanted = _number(knobs.threads())
+    if not wanted:
+        limits = [number for number in (_number(knobs.openmp_threads()), torch_threads()) if number]
+        wanted = min(limits, default=0) or _cores()
+    return min(wanted, MOST_THREADS)
+
+
+def torch_threads() -> int:
+    """The threads of an operation of PyTorch; 0 if it is not imported."""
+    torch: Any = sys.modules.get("torch")
+    count = getattr(torch, "get_num_threads", None)  # an import that is under way has not defined it
+    return 0 if count is None else int(count())
+
+
+def _cores() -> int:
+    """The cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def _number(text: bytes) -> int:
+    """The number at the beginning of a variable; 0 if there is none."""
+    first = text.split(b",")[0].strip()
+    return int(first) if first.isdigit() else 0
+
 
 _Work = tuple["_CoreThread", Callable[..., object], tuple[Any, ...]]
 
@@ -92,7 +162,7 @@ class Runtime:
 
         There is none after a fork, either: the runtimes of GCC wait for ever in a child process.
         """
-        if self._is_child or (found := openmp.of_torch()) is None:
+        if self._is_child or (found := openmp_of_torch()) is None:
             return None
         if self._openmp_pool is None:
             with self._changing_pool:

@@ -1,4 +1,10 @@
-"""Compiled routines, one per instruction signature; all kernels of the process share them."""
+"""Compiled routines, one per instruction signature; all kernels of the process share them.
+
+A routine is in memory, or in the user's cache of native code, or it is compiled. Object code is found by the digest of
+its LLVM IR, and to make that IR takes longer than to load the code. So a small file for each routine tells the object
+code that holds it. Its name is a digest of everything that the IR is made from: the signature of the instruction and
+the aliases of its operands, this build of the package, and the host.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum
+from typing import Any, NamedTuple, cast
 from weakref import WeakValueDictionary
 
 from llvmlite import ir
@@ -15,16 +22,22 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.matmul import calls_float32
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
 from nki.backend.cpu.fusion.group import lower_any
-from nki.backend.cpu.kernel_ir.accesses import aliases
+from nki.backend.cpu.kernel_ir.accesses import Use, aliases
 from nki.backend.cpu.kernel_ir.nodes import Matmul
-from nki.backend.cpu.kernel_ir.partitions import Use
 from nki.backend.cpu.kernel_ir.printer import show_loops
 from nki.backend.cpu.native import library
-from nki.backend.cpu.runtime import shared_bodies, stored_routines
+from nki.backend.cpu.runtime import shared_bodies
+from nki.backend.cpu.runtime.gather_scatter import GatherComputeScatter, is_indirect
 from nki.backend.cpu.runtime.shared_bodies import RoutineText
+from nki.base.dtype import DType
 from nki.base.locks import Lock
+from nki.base.version import build, version
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
+from nki.ir.program import Program
+from nki.ir.types import Tensor
+from nki.isa.tables.operators import Op
+from nki.numerics import object_cache
 from nki.numerics.jit import Code, engine
 from nki.numerics.llvm import taken
 from nki.numerics.matmul.units import float32_unit
@@ -41,18 +54,14 @@ _ROUTINES_PER_MODULE = 64
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Routine:
-    """A routine in memory: its address, the scratch bytes that it needs, and the partitions that it may be split over.
-
-    It is in memory as long as this object, which holds its ``code``. ``partitions`` is 0 if the routine must run whole;
-    see :class:`~nki.backend.cpu.codegen.routine.EmittedRoutine` for this and for ``uses`` and ``nanoseconds``.
-    """
+    """A routine in memory, as long as this object, which holds its ``code``; facts as in :class:`EmittedRoutine`."""
 
     address: int
+    code: Code
     scratch: int
     partitions: int
     uses: tuple[Use, ...]
     nanoseconds: float
-    code: Code
 
 
 _routines: WeakValueDictionary[Key, Routine] = WeakValueDictionary()
@@ -66,8 +75,46 @@ def routine_key(inst: Inst) -> Key:
     return (inst.key(), aliases(inst))
 
 
+class RoutineNumbers:
+    """The routines that a program needs, each once, with numbers in the order of their first use."""
+
+    def __init__(self) -> None:
+        self.instructions: dict[Key, Inst] = {}
+        """The first instruction of each routine."""
+        self._numbers: dict[Key, int] = {}
+        self._by_form: dict[object, int] = {}
+        """Numbers by the form of an instruction, and by :func:`_sharing`: these are cheaper to have than a key."""
+
+    def number(self, inst: Inst) -> int:
+        """The number of the routine of ``inst``."""
+        form = inst.form(), _sharing(inst)
+        number = self._by_form.get(form)
+        if number is None:
+            key = routine_key(inst)
+            self.instructions.setdefault(key, inst)
+            number = self._by_form[form] = self._numbers.setdefault(key, len(self._numbers))
+        return number
+
+
+def _sharing(inst: Inst) -> tuple[int, ...]:
+    """Everything but the form that :func:`~nki.backend.cpu.kernel_ir.accesses.aliases` depends on.
+
+    The first operand on the tensor of each operand, and how many elements this begins behind that one; nothing where no
+    two operands are on one tensor.
+    """
+    accesses = inst.accesses()
+    if len({access.tensor for access in accesses}) == len(accesses):
+        return ()
+    first: dict[Tensor, tuple[int, int]] = {}
+    sharing: list[int] = []
+    for number, access in enumerate(accesses):
+        other, offset = first.setdefault(access.tensor, (number, access.offset))
+        sharing += other, access.offset - offset
+    return tuple(sharing)
+
+
 def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -> list[Routine]:
-    """The routine of each key; those that are not in memory are compiled.
+    """The routine of each key; those that are neither in memory nor in the user's cache are compiled.
 
     The caller holds them as long as their addresses are in use.
     """
@@ -76,8 +123,8 @@ def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -
     missing = {key: inst for key, inst in instructions.items() if key not in compiled}
     if progress is not None and missing:
         progress(0, len(missing))
-    stored = stored_routines.find(missing)
-    _add({key: _routine(*found) for key, found in stored.items()}, compiled)
+    stored = stored_routines(missing)
+    _add(stored, compiled)
     batches: list[_Batch] = []
 
     def modules() -> Iterator[str]:
@@ -94,14 +141,11 @@ def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -
     with _product_ahead([inst for key, inst in missing.items() if key not in stored]):
         codes = engine().load_all(modules(), note)
     for batch, code in zip(batches, codes, strict=True):
-        _add({key: _routine(*each, code) for key, each in batch.emitted.items()}, compiled)
-        for key, each in batch.emitted.items():
-            stored_routines.keep(key, *each, code)
+        made = {key: Routine(code.addresses[name], code, *facts) for key, (name, facts) in batch.emitted.items()}
+        _add(made, compiled)
+        for key, (name, facts) in batch.emitted.items():
+            _store(key, name, facts, code)
     return [compiled[key] for key in instructions]
-
-
-def _routine(name: str, facts: EmittedRoutine, code: Code) -> Routine:
-    return Routine(code.addresses[name], facts.scratch, facts.partitions, facts.uses, facts.nanoseconds, code)
 
 
 def _add(routines: dict[Key, Routine], compiled: dict[Key, Routine]) -> None:
@@ -110,6 +154,69 @@ def _add(routines: dict[Key, Routine], compiled: dict[Key, Routine]) -> None:
         for key, routine in routines.items():
             compiled[key] = _routines[key] = routine
             _recent.append(routine)
+
+
+# The user's cache
+
+
+class _Stored(NamedTuple):
+    """The file of a routine: the key of its object code, its name there, and :class:`EmittedRoutine`."""
+
+    code: str
+    name: str
+    facts: tuple[int, int, tuple[Use, ...], float]
+
+
+def stored_routines(keys: Iterable[Key]) -> dict[Key, Routine]:
+    """Those of the routines with these keys that are in the user's cache, with their code loaded."""
+    routines: dict[Key, Routine] = {}
+    codes: dict[str, Code | None] = {}
+    for key in keys if object_cache.is_enabled() else ():
+        file = _file(key)
+        stored = None if file is None else object_cache.load(file, _Stored)
+        if stored is None:
+            continue
+        if stored.code not in codes:
+            codes[stored.code] = engine().stored(stored.code)
+        code = codes[stored.code]
+        if code is not None and stored.name in code.addresses:
+            routines[key] = Routine(code.addresses[stored.name], code, *stored.facts)
+    return routines
+
+
+def _store(key: Key, name: str, facts: EmittedRoutine, code: Code) -> None:
+    """Note that ``code`` holds the routine ``name`` for ``key``."""
+    file = _file(key) if code.is_portable and object_cache.is_enabled() else None
+    if file is not None:
+        object_cache.store(file, _Stored(code.key, name, facts))
+
+
+def _file(key: Key) -> str | None:
+    """The name of the file of a routine; None if its key holds what has no name in another process."""
+    try:
+        text = _text(key)
+    except TypeError:
+        return None
+    return engine().key_of(f"{build()}\n{text}") + ".routine"
+
+
+def _text(value: Any) -> str:
+    """A part of a key as text, a text of its own for each value. Raises ``TypeError`` for what has none."""
+    kind = cast("type[Any]", type(value))
+    if kind is tuple:
+        return f"({','.join(map(_text, value))})"
+    if value is None or kind in (bool, int, float, str, bytes):
+        return f"{kind.__name__} {value!r}"
+    if isinstance(value, Enum):
+        return f"{kind.__qualname__}.{value.name}"
+    if kind in (Op, DType):
+        return f"{kind.__name__} {value.name}"
+    if kind is type:
+        return f"type {value.__module__}.{value.__qualname__}"
+    raise TypeError(kind)
+
+
+# Compilation
 
 
 def _product_ahead(instructions: list[Inst]) -> AbstractContextManager[None]:
@@ -154,7 +261,7 @@ class _Batch:
     def add(self, key: Key, inst: Inst) -> None:
         """Emit the routine of ``inst``."""
         name = f"r{len(self.emitted)}_{inst.mnemonic}"
-        self.emitted[key] = name, _emit(self._module, name, inst)
+        self.emitted[key] = name, emit_routine(self._module, name, inst, aliases(inst), engine().vector_width)
         text = RoutineText.of(taken(self._module.globals.pop(name)))
         self._texts.append(text)
         self._bodies.add(text.pieces)
@@ -180,27 +287,16 @@ def _batches(items: list[tuple[Key, Inst]]) -> Iterator[_Batch]:
         yield batch
 
 
-def listing(instructions: Iterable[Inst], assembly: bool) -> str:
-    """The optimised LLVM IR, or the host's assembly, of every routine that ``instructions`` use, each once."""
-    module = ir.Module("nki_kernel")
-    unique: dict[Key, Inst] = {}
-    for inst in instructions:
-        unique.setdefault(routine_key(inst), inst)
-    for number, inst in enumerate(unique.values()):
-        _emit(module, f"r{number}_{inst.mnemonic}", inst)
-    return engine().listing(module, assembly)
+# Listings
 
 
-def loops(instructions: Iterable[Inst]) -> str:
-    """The kernel IR of every routine that ``instructions`` use, each once, below the first instruction that uses it.
+def loop_listing(program: Program) -> str:
+    """The kernel IR of every routine that ``program`` uses, each once, below the first instruction that uses it.
 
     Routines of equal text, such as those of other start partitions, are shown once.
     """
-    unique: dict[Key, Inst] = {}
-    for inst in instructions:
-        unique.setdefault(routine_key(inst), inst)
     numbers: dict[tuple[str, str, str], list[int]] = {}
-    for number, inst in enumerate(unique.values()):
+    for number, inst in enumerate(_instructions(program)):
         statements = show_loops(lower_any(next(split_rows(inst)), aliases(inst)))
         operands = ", ".join(f"%{n} {access.name}" for n, access in enumerate(inst.accesses()))
         numbers.setdefault((inst.mnemonic, operands, textwrap.indent(statements, "  ")), []).append(number)
@@ -211,6 +307,19 @@ def loops(instructions: Iterable[Inst]) -> str:
     return "\n".join(texts)
 
 
-def _emit(module: ir.Module, name: str, inst: Inst) -> EmittedRoutine:
-    """Emit the routine of ``inst`` into ``module``."""
-    return emit_routine(module, name, inst, aliases(inst), engine().vector_width)
+def listing(program: Program, assembly: bool) -> str:
+    """The optimised LLVM IR, or the host's assembly, of every routine that ``program`` uses, each once."""
+    module = ir.Module("nki_kernel")
+    for number, inst in enumerate(_instructions(program)):
+        emit_routine(module, f"r{number}_{inst.mnemonic}", inst, aliases(inst), engine().vector_width)
+    heading = f"{'#' if assembly else ';'} open-nki {version()}, kernel {program.name}\n"
+    return heading + engine().listing(module, assembly)
+
+
+def _instructions(program: Program) -> list[Inst]:
+    """The first instruction of each routine that ``program`` needs."""
+    needed = RoutineNumbers()
+    for inst in program.instructions():
+        for part in GatherComputeScatter(inst).parts if is_indirect(inst) else (inst,):
+            needed.number(part)
+    return list(needed.instructions.values())

@@ -13,7 +13,7 @@ import pytest
 from llvmlite import ir
 from llvmlite.binding import ffi
 
-from nki.numerics import native_memory
+from nki.numerics import llvm_library
 from nki.numerics.jit import Code, engine
 
 I32 = ir.IntType(32)
@@ -44,7 +44,7 @@ def call(code: Code) -> int:
 
 def open_objects() -> list[Any]:
     """The objects of llvmlite whose finalizers free memory, but for those of the owner."""
-    owned = {id(each) for _, own in native_memory._loaded.values() for each in own}
+    owned = {id(each) for _, own in llvm_library._loaded.values() for each in own}
     return [
         each
         for each in gc.get_objects()
@@ -72,12 +72,12 @@ def test_the_collector_does_not_know_the_token() -> None:
 
 def test_code_is_freed_when_other_code_is_loaded() -> None:
     first, other = loaded(5), loaded(6)
-    count = len(native_memory._loaded)
+    count = len(llvm_library._loaded)
     del first
-    assert len(native_memory._loaded) == count
+    assert len(llvm_library._loaded) == count
     assert [call(loaded(value)) for value in (7, 8, 9)] == [7, 8, 9]
     assert call(other) == 6
-    assert len(native_memory._loaded) == count
+    assert len(llvm_library._loaded) == count
 
 
 def test_code_stays_as_long_as_a_finalizer_of_its_cycle_can_call_it() -> None:
@@ -121,30 +121,30 @@ def test_what_a_signal_interrupts_is_not_freed_again(monkeypatch: pytest.MonkeyP
             raise KeyboardInterrupt
 
     code = loaded(12)
-    native_memory.dispose()
-    ((reference, own),) = [entry for entry in native_memory._loaded.values() if entry[0]() is code.token]
+    llvm_library.dispose()
+    ((reference, own),) = [entry for entry in llvm_library._loaded.values() if entry[0]() is code.token]
     own.append(Interrupting())
     del code
-    with native_memory.lock, pytest.raises(KeyboardInterrupt):
-        native_memory.dispose()
-    with native_memory.lock:
-        native_memory.dispose()
+    with llvm_library.lock, pytest.raises(KeyboardInterrupt):
+        llvm_library.dispose()
+    with llvm_library.lock:
+        llvm_library.dispose()
     assert Interrupting.closed == 1
     own.pop()
-    native_memory._released.append(reference)
+    llvm_library._released.append(reference)
     assert call(loaded(13)) == 13
-    assert id(reference) not in native_memory._loaded
+    assert id(reference) not in llvm_library._loaded
 
 
 def test_a_load_that_a_signal_ends_at_once_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    count = len(native_memory._loaded)
+    count = len(llvm_library._loaded)
     with monkeypatch.context() as patch:
-        patch.setattr(native_memory.binding, "create_mcjit_compiler", interrupt)
+        patch.setattr(llvm_library.binding, "create_mcjit_compiler", interrupt)
         with pytest.raises(KeyboardInterrupt):
             loaded(14)
     gc.collect()
     assert call(loaded(15)) == 15
-    assert len(native_memory._loaded) <= count + 1
+    assert len(llvm_library._loaded) <= count + 1

@@ -1,19 +1,20 @@
-"""A Python function as a C function that another library calls, which reports every failure to that library.
-
-An exception that leaves the function, a signal's at its very first instruction included, becomes an error of the
-library, made by a function in a table of its own; see :class:`ErrorTable`.
-"""
+"""Python functions that native code calls: a kernel to print, other libraries through :func:`foreign_function`."""
 
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
+from functools import cache, partial
 from typing import Any, Final
 
+import numpy as np
 from llvmlite import ir
 
 from nki.backend.cpu.native import library
+from nki.base import device_print
+from nki.base.dtype import DType
 from nki.numerics.jit import engine
 from nki.numerics.llvm import POINTER, i64
 
@@ -23,6 +24,21 @@ MOST_BYTES: Final = 128
 """The largest argument of a function that makes an error."""
 _tables: Final[list[Any]] = []
 """Words that native code reads as long as the process lives."""
+
+
+def _print(prefix: str, shape: tuple[int, ...], dtype: DType, address: int) -> None:
+    memory = ctypes.string_at(address, math.prod(shape) * dtype.itemsize)
+    device_print.device_print(prefix, np.frombuffer(memory, dtype.plain).reshape(shape), dtype)
+
+
+@cache
+def printer(prefix: str, shape: tuple[int, ...], dtype: DType) -> Callable[[int], None]:
+    """The function that prints the dense elements of such a tensor, given their address.
+
+    It lives as long as the process. Native code calls it through ``nki_print``, the one place where a running kernel
+    enters Python; what it raises ends the launch.
+    """
+    return partial(_print, prefix, shape, dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +61,9 @@ class ErrorTable:
 def foreign_function(target: Callable[[int], int], errors: ErrorTable) -> int:
     """The address of ``void* f(void* argument)``: ``target(argument)``, an address or 0; keep ``target`` alive.
 
-    If ``target`` raises, the result is an error whose text is the name of the exception's class. A KeyboardInterrupt
-    comes up again in the main thread, and so it does if ``target`` adds :data:`INTERRUPTED` to the address.
+    An exception that leaves ``target``, a signal's at its very first instruction included, becomes an error of the
+    library that calls, with the name of the exception's class. A KeyboardInterrupt comes up again in the main thread,
+    and so it does if ``target`` adds :data:`INTERRUPTED` to the address.
     """
     if errors.size > MOST_BYTES:
         raise ValueError(f"an error of {errors.size} bytes; native code has {MOST_BYTES} for it")
