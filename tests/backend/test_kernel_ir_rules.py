@@ -109,12 +109,12 @@ STAYS: dict[str, tuple[list[LoopStatement], Aliases]] = {
     "the target is written between": (copied(Assign(place(0, 64, 1, 4), load(place(2, 0, 1, 4)))), ()),
     "a part of the tile is read": (copied(total(load(PART))), ()),
     "the tile is written twice": (copied(Assign(place(SCRATCH, 0, 1, 4), load(place(2, 0, 1, 4)))), ()),
-    "a maximum": (summed(doubled(place(1)), op="max"), ()),
+    "a maximum": ([Assign(T, doubled(place(1))), total(load(T), op="maximum")], ()),
     "a sum of a part": (summed(doubled(place(1)), source=PART), ()),
     "no whole group of rows": (
         [Assign(place(0, 0, 8), of("act", "exp", load(place(1, 0, 8)))), total(load(place(0, 0, 8)))], (),
     ),
-    "a maximum of a function": ([Assign(T, POWER), total(load(T), op="max")], ()),
+    "a maximum of a function": ([Assign(T, POWER), total(load(T), op="maximum")], ()),
     "a function of what is written elsewhere": (
         [Assign(T, of("act", "exp", load(place(0, 4)))), total(load(T))], (),
     ),
@@ -155,6 +155,18 @@ def test_a_result_is_read_where_it_is() -> None:
     assert shown(rewritten(copied(Reduce(COLUMNS, load(S), "add", 1, True)), ())) == [
         "%0 float32[16 x 32] = add(%1 float32[16 x 32], %1 float32[16 x 32])",
         "%s+8192 float32[1 x 32] = reduce add over partitions of %0 float32[16 x 32]",
+    ]
+
+
+def test_a_choice_by_two_comparisons_multiplies_nothing() -> None:
+    x, number = load(place(1)), Expr("value", dt.float32, 1, 1, value=0.5)
+    less, equal = of("alu", "less", x, number), of("alu", "equal", x, number)
+    products = of("alu", "multiply", less, equal), of("alu", "add", less, equal), of("alu", "multiply", less, x)
+    chosen = [of("select", "", product, x, number) for product in products]
+    assert shown(rewritten([Assign(T, value) for value in chosen], ())) == [
+        "%0 float32[16 x 32] = select(less(%1 float32[16 x 32], 0.5:float32), "
+        "select(equal(%1 float32[16 x 32], 0.5:float32), %1 float32[16 x 32], 0.5:float32), 0.5:float32)",
+        *shown([Assign(T, value) for value in chosen[1:]]),
     ]
 
 

@@ -114,6 +114,16 @@ def extreme(m, step):
     nisa.tensor_reduce(m.columns[step.number % 2], op, a, axis=tuple(range(1, len(a.shape))))
 
 
+def masked(m, step):
+    """A choice by two comparisons, and its maximum by row, in one instruction."""
+    a, wide, chosen = m.tiles[step.one], like(m.tiles[step.one], nl.float32), like(m.tiles[step.one], nl.float32)
+    nisa.tensor_copy(wide, a)
+    bounds = 2.0 + step.number % 3, 20.0 + step.number
+    top, command = m.columns[step.number % 2], nisa.reduce_cmd.reset_reduce
+    nisa.range_select(chosen, wide, nl.greater_equal, nl.less, *bounds, reduce_cmd=command, reduce_res=top)
+    nisa.tensor_scalar(m.tiles[step.to], chosen, nl.maximum, -8.0)
+
+
 def of_a_column(m, step):
     """A column alone changes."""
     nisa.tensor_scalar(m.columns[step.number % 2], m.columns[step.to % 2], operator_of(step), 0.5)
@@ -326,6 +336,7 @@ def loop(m, step):
 SUMS = (
     summed,
     extreme,
+    masked,
     of_a_column,
     softmax,
     two_sums,

@@ -17,8 +17,8 @@ class AluRow:
     """One operator.
 
     ``identity`` changes nothing that it is folded with (None: there is none); add's is -0, since -0 + x is x for a zero
-    of either sign. ``reduces`` says that reductions take the operator. ``since`` is the first generation that has it.
-    ``nan`` says what a NaN operand does.
+    of either sign. ``is_truth``: results are 1.0 and 0.0. ``reduces`` says that reductions take the operator. ``since``
+    is the first generation that has it. ``nan`` says what a NaN operand does.
     """
 
     name: str
@@ -29,6 +29,7 @@ class AluRow:
     identity: float | None = None
     reduces: bool = False
     since: int = 2
+    is_truth: bool = False
 
 
 _TABLE = "NKI reference, Supported Math Operators"
@@ -37,6 +38,10 @@ _PROPAGATES, _COMPARES = "gives NaN", "compares false"
 
 def _f(name: str, arity: int, meaning: str, nan: str = _PROPAGATES, **more: Any) -> AluRow:
     return AluRow(name, arity, False, meaning, nan, **more)
+
+
+def _truth(name: str, arity: int, meaning: str, nan: str, **more: Any) -> AluRow:
+    return _f(name, arity, meaning, nan, is_truth=True, **more)
 
 
 def _b(name: str, arity: int, meaning: str, **more: Any) -> AluRow:
@@ -58,16 +63,16 @@ TABLE: Final = {
         _f("power", 2, "x to the y; compiled primitive shared by all executors"),
         _f("fmod", 2, "x - y * trunc(x / y), exact; sign of x"),
         _f("mod", 2, "fmod(x, y), plus y where that has the other sign than y; 0 with the sign of y"),
-        _f("equal", 2, "1.0 if x == y else 0.0", _COMPARES),
-        _f("not_equal", 2, "1.0 if x != y else 0.0", "is unequal"),
-        _f("greater_equal", 2, "1.0 if x >= y else 0.0", _COMPARES),
-        _f("greater", 2, "1.0 if x > y else 0.0", _COMPARES),
-        _f("less_equal", 2, "1.0 if x <= y else 0.0", _COMPARES),
-        _f("less", 2, "1.0 if x < y else 0.0", _COMPARES),
-        _f("logical_and", 2, "1.0 if both are not zero", "counts as true", identity=1.0, reduces=True),
-        _f("logical_or", 2, "1.0 if one is not zero", "counts as true", identity=0.0, reduces=True),
-        _f("logical_xor", 2, "1.0 if exactly one is not zero", "counts as true", identity=0.0, reduces=True),
-        _f("logical_not", 1, "1.0 if x is zero", "counts as true"),
+        _truth("equal", 2, "1.0 if x == y else 0.0", _COMPARES),
+        _truth("not_equal", 2, "1.0 if x != y else 0.0", "is unequal"),
+        _truth("greater_equal", 2, "1.0 if x >= y else 0.0", _COMPARES),
+        _truth("greater", 2, "1.0 if x > y else 0.0", _COMPARES),
+        _truth("less_equal", 2, "1.0 if x <= y else 0.0", _COMPARES),
+        _truth("less", 2, "1.0 if x < y else 0.0", _COMPARES),
+        _truth("logical_and", 2, "1.0 if both are not zero", "counts as true", identity=1.0, reduces=True),
+        _truth("logical_or", 2, "1.0 if one is not zero", "counts as true", identity=0.0, reduces=True),
+        _truth("logical_xor", 2, "1.0 if exactly one is not zero", "counts as true", identity=0.0, reduces=True),
+        _truth("logical_not", 1, "1.0 if x is zero", "counts as true"),
         _f("abs", 1, "x without its sign", "kept"),
         _f("square", 1, "x * x", since=4),
         _f("relu", 1, "maximum(x, +0)", since=4),
@@ -85,3 +90,6 @@ TABLE: Final = {
 
 BITS: Final = frozenset(row.name for row in TABLE.values() if row.bits)
 """The operators that work on stored bits."""
+
+TRUTHS: Final = frozenset(row.name for row in TABLE.values() if row.is_truth)
+"""The operators with the results 1.0 and 0.0."""

@@ -16,9 +16,6 @@ _COMPARE: Final = {
 }  # fmt: skip
 _LOGICAL: Final = {"logical_and": "and_", "logical_or": "or_", "logical_xor": "xor"}
 
-TRUTHS: Final = frozenset({*_COMPARE, *_LOGICAL, "logical_not"})
-"""Operators whose results are 1.0 and 0.0."""
-
 ARITHMETIC: Final = frozenset({"add", "subtract", "multiply", "divide", "square"})
 """Operators that are one instruction of IEEE arithmetic: a NaN that they give has an operand's payload, or none."""
 

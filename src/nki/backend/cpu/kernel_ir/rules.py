@@ -25,6 +25,7 @@ from nki.backend.cpu.kernel_ir.nodes import (
 )
 from nki.base import dtype as dt
 from nki.base.dtype import DType
+from nki.isa.tables.alu import TRUTHS
 from nki.numerics.functions import FUNCTIONS
 
 _KINDS: Final = frozenset({"load", "value", "alu", "act", "cast"})
@@ -34,6 +35,34 @@ _FEWEST: Final = 32
 _MOST_PARTS: Final = 24
 """Parts of an expression that a sum computes for itself."""
 Rule = Callable[[list[LoopStatement], Aliases], list[LoopStatement]]
+
+
+# Choices by two truths are two choices.
+
+
+def split_choices(statements: list[LoopStatement], aliases: Aliases) -> list[LoopStatement]:
+    """``select(multiply(p, q), x, y)`` becomes ``select(p, select(q, x, y), y)``, where ``p`` and ``q`` are 1.0 or 0.0.
+
+    Code has truths as masks of lanes, which combine in one operation; a product would make them numbers first.
+    """
+    del aliases  # each reads and writes what it did
+    return [_split(statement) if isinstance(statement, Assign) else statement for statement in statements]
+
+
+def _split(statement: Assign) -> Assign:
+    if all(_one_by_one(part) is part for part in subexpressions(statement.value)):
+        return statement
+    return Assign(statement.target, mapped(statement.value, _one_by_one))
+
+
+def _one_by_one(expr: Expr) -> Expr:
+    if expr.kind != "select" or expr.args[0].op != "multiply":
+        return expr
+    product, yes, no = expr.args
+    if any(factor.kind != "alu" or factor.op not in TRUTHS for factor in product.args):
+        return expr
+    first, second = product.args
+    return replace(expr, args=(first, replace(expr, args=(second, yes, no)), no))
 
 
 # Results are computed where they are wanted: no tile in scratch memory that is only copied to an operand afterwards.
@@ -317,10 +346,11 @@ def _is_simple(s: Reduce) -> bool:
     return nest is not None and len(nest.outer) == len(nest.inner) == 1 and nest.main != 0
 
 
-RULES: Final[tuple[Rule, ...]] = (store_directly, fuse_rows, inline_sums, pair_sums)
+RULES: Final[tuple[Rule, ...]] = (split_choices, store_directly, fuse_rows, inline_sums, pair_sums)
 """The rules that rewrite the statements of an instruction, in the order in which they run.
 
 ================  ======================================================================
+split_choices     a choice by two comparisons as two choices
 store_directly    no tile in scratch memory that is only copied to an operand afterwards
 fuse_rows         results and their sums by row in one loop
 inline_sums       no loop of results that one sum alone reads: it computes them itself
