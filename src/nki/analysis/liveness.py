@@ -20,6 +20,8 @@ from heapq import heappop, heappush
 from operator import attrgetter
 from typing import cast
 
+import numpy as np
+
 from nki.analysis.definite_initialization import upward_exposed_reads
 from nki.analysis.webs import webs
 from nki.ir.instruction import Inst
@@ -28,6 +30,9 @@ from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Buffer, Tensor, TileAddress
 from nki.target.memory_spaces import MemorySpace, memory_spaces
 from nki.target.model import Target
+
+Span = tuple[int, int, int]
+"""The positions of the first and of the last statement that a tile is for, and its bytes."""
 
 
 @dataclass(slots=True)
@@ -242,3 +247,16 @@ def interference(
             active.insert(i, live)
             heappush(ends, (live.last, offset))
     return None
+
+
+def most_that_fit(spans: Sequence[Span], statements: int, most: int) -> int:
+    """The largest number of tiles, from the first on, that never take more than ``most`` bytes together."""
+    begins, lasts, sizes = np.array(spans, np.int64).reshape(-1, 3).T
+    low, high = 0, len(spans)
+    while low < high:
+        middle = (low + high + 1) // 2
+        changes = np.zeros(statements + 1, np.int64)
+        np.add.at(changes, begins[:middle], sizes[:middle])
+        np.subtract.at(changes, lasts[:middle] + 1, sizes[:middle])
+        low, high = (middle, high) if changes.cumsum().max() <= most else (low, middle - 1)
+    return low

@@ -31,8 +31,7 @@ from nki.ir.stage import Stage
 from nki.ir.text import artifact
 from nki.numerics.floating_point import default_environment
 from nki.transforms.copy_elimination import EliminateCopies
-from nki.transforms.gather_scatter import ExpandIndirect
-from nki.transforms.lower_sendrecv import LowerSendrecv
+from nki.transforms.legalize import ExpandIndirect, LowerSendrecv
 from nki.transforms.promote_float32 import PromoteFloat32
 
 NATIVE_STAGES: tuple[Stage, ...] = (

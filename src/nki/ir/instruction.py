@@ -138,7 +138,7 @@ class Inst(NkiInstruction):
     origin: Inst | None = None
     """The user's instruction that a transform lowered to this one, among others."""
     expansion: Any = None
-    """The gather-compute-scatter form of an instruction on indirect views, after transforms.gather_scatter."""
+    """The gather-compute-scatter form of an instruction on indirect views, after transforms.legalize."""
     verified_for: Target | None = None
     """The target whose rules the instruction was found to obey as it was recorded."""
 

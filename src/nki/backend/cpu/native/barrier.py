@@ -1,7 +1,7 @@
 """Barriers among any number of cores: the arguments of an entry at which a core waits until its peers have come to
 theirs.
 
-Exchanges are copies through shared memory with barriers between them (:mod:`nki.transforms.lower_sendrecv`), so the
+Exchanges are copies through shared memory with barriers between them (:mod:`nki.transforms.legalize`), so the
 barrier is the only synchronisation with code of its own. Every ordered pair of cores has a line of shared memory, in
 which the first core counts for the second; ``thread_pool.h`` tells how.
 """
