@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from nki.analysis.liveness import most_that_fit
+from nki.analysis.liveness import shortest_that_fit
 from nki.analysis.uses import Use, Uses, uses_of, with_effect
 from nki.backend.cpu.kernel_ir.nodes import FEW_ROWS
 from nki.base import dtype as dt
@@ -181,11 +181,9 @@ def _copy_operands(
             contents = bisect_left(of_tensor.writes, position, key=lambda write: write[0])
             key = access.tensor, contents, access.offset, access.shape, access.strides
             windows.setdefault(key, []).append(use)
-    spans = [(reads[0][0], reads[-1][0], reads[0][2].nbytes, reads) for reads in windows.values() if len(reads) > 1]
-    spans.sort(key=lambda span: span[1] - span[0])
-    count = most_that_fit([span[:3] for span in spans], len(rewriter.body), _MOST_BYTES)
-    in_order = sorted(spans[:count], key=lambda span: span[:3])
-    for begin, reads in _together([reads for *_, reads in in_order], fixed):
+    spans = [((reads[0][0], reads[-1][0], reads[0][2].nbytes), reads) for reads in windows.values() if len(reads) > 1]
+    chosen = sorted(shortest_that_fit(spans, len(rewriter.body), _MOST_BYTES), key=lambda each: each[0])
+    for begin, reads in _together([reads for _, reads in chosen], fixed):
         access = reads[0][2]
         tensor = Tensor(access.name, access.shape, access.dtype, Buffer.sbuf, span=access.tensor.span, layout=layout)
         tile = Access.whole(tensor)

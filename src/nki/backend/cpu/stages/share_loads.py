@@ -18,7 +18,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from nki.analysis.liveness import Span, most_that_fit
+from nki.analysis.liveness import Span, shortest_that_fit
 from nki.analysis.uses import Use, Uses, is_product, uses_of, with_effect
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Tensor
@@ -105,10 +105,8 @@ def _share(rewriter: Rewriter, windows: Sequence[Sequence[Uses]]) -> None:
     for same in windows:
         position, _, tile = same[0].writes[0]
         spans.append(((position, max([uses.reads[-1][0] for uses in same]), tile.nbytes), same))
-    spans.sort(key=lambda each: each[0][1] - each[0][0])
-    count = most_that_fit([span for span, _ in spans], len(rewriter.body), _MOST_BYTES)
     moved: list[Use] = []
-    for _, (first, *others) in spans[:count]:
+    for _, (first, *others) in shortest_that_fit(spans, len(rewriter.body), _MOST_BYTES):
         for uses in others:
             rewriter.put(uses.writes[0][0], None)
         moved += in_other((read for uses in others for read in uses.reads), first.writes[0][2].tensor)
