@@ -14,7 +14,7 @@ import nki.language as nl
 from nki import target as targets
 from nki.backend.cpu.runtime import regions
 from nki.backend.cpu.runtime.regions import Region
-from nki.backend.cpu.stages import copy_operands
+from nki.backend.cpu.stages import assign_layouts
 from nki.backend.cpu.stages.assign_layouts import AssignLayouts
 from nki.compilation.executable import Executable, lower
 from nki.numerics.layouts import BLOCKS, DENSE, PADDED, PAIR_COLUMNS, PAIR_PANELS, PANELS, Layout
@@ -292,7 +292,7 @@ def distances(kernel: Any) -> list[int]:
 def test_copies_of_inputs_follow_each_other(nbytes: int, expected: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as they fit: else each stands before the first product that reads it."""
     choose(monkeypatch, "pairs")
-    monkeypatch.setattr(copy_operands, "_MOST_TOGETHER", nbytes)
+    monkeypatch.setattr(assign_layouts, "_MOST_TOGETHER", nbytes)
     assert distances(two_windows) == expected
     (distance,) = distances(moving_written_between)
     assert distance > 1, "copies of tiles stay behind what writes the tile"

@@ -18,7 +18,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from operator import attrgetter
-from typing import cast
+from typing import TypeVar, cast
+
+import numpy as np
 
 from nki.analysis.definite_initialization import upward_exposed_reads
 from nki.analysis.webs import webs
@@ -28,6 +30,10 @@ from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Buffer, Tensor, TileAddress
 from nki.target.memory_spaces import MemorySpace, memory_spaces
 from nki.target.model import Target
+
+_T = TypeVar("_T")
+Span = tuple[int, int, int]
+"""The positions of the first and of the last statement that a tile is for, and its bytes."""
 
 
 @dataclass(slots=True)
@@ -242,3 +248,17 @@ def interference(
             active.insert(i, live)
             heappush(ends, (live.last, offset))
     return None
+
+
+def shortest_that_fit(tiles: Iterable[tuple[Span, _T]], statements: int, most: int) -> list[tuple[Span, _T]]:
+    """As many tiles, from the shortest span on, as never take more than ``most`` bytes together."""
+    shortest = sorted(tiles, key=lambda tile: tile[0][1] - tile[0][0])
+    begins, lasts, sizes = np.array([span for span, _ in shortest], np.int64).reshape(-1, 3).T
+    low, high = 0, len(shortest)
+    while low < high:
+        middle = (low + high + 1) // 2
+        changes = np.zeros(statements + 1, np.int64)
+        np.add.at(changes, begins[:middle], sizes[:middle])
+        np.subtract.at(changes, lasts[:middle] + 1, sizes[:middle])
+        low, high = (middle, high) if changes.cumsum().max() <= most else (low, middle - 1)
+    return shortest[:low]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from nki.ir.types import Access, Tensor, coalesced, row_major
 
@@ -45,6 +46,21 @@ def in_tensor(access: Access, tensor: Tensor) -> Access:
     if tensor.form is access.tensor.form:
         moved.known_form = access.known_form or access.form
     return moved
+
+
+def side_by_side(windows: Iterable[tuple[Access, Access]]) -> Parts:
+    """The parts of a tile: each of the ``windows``, which start at the first row, with its place, of the same shape.
+
+    No parts if they are no such windows, or share columns.
+    """
+    parts: list[tuple[int, Access]] = []
+    for window, place in windows:
+        row, column = first_of_rows(window) or (-1, -1)
+        if row != 0 or place.shape != window.shape:
+            return ()
+        parts.append((column, place))
+    parts.sort(key=lambda part: part[0])
+    return () if any(at + part.shape[1] > after for (at, part), (after, _) in pairwise(parts)) else parts
 
 
 def in_parts(access: Access, parts: Parts) -> Access | None:

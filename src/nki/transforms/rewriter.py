@@ -15,7 +15,7 @@ from nki.ir.loop import LOOPS, Statement
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, AccessForm, Tensor
-from nki.ir.windows import in_tensor
+from nki.ir.windows import Parts, in_parts, in_tensor
 from nki.isa.tables.enums import engine
 from nki.target.model import Target
 
@@ -141,6 +141,12 @@ def in_other(uses: Iterable[Use], tensor: Tensor) -> Iterator[Use]:
         if window is None:
             window = windows[place] = in_tensor(access, tensor)
         yield position, number, window
+
+
+def in_place_of(uses: Sequence[Use], parts: Parts) -> list[Use]:
+    """``uses`` of a tile as uses of its ``parts``; none if one of them is in no part."""
+    moved = [(n, number, part) for n, number, access in uses if (part := in_parts(access, parts)) is not None]
+    return moved if len(moved) == len(uses) else []
 
 
 def is_plain(inst: Inst) -> bool:

@@ -39,6 +39,7 @@ from nki.ir.types import Access, Buffer, Role, Tensor
 from nki.numerics.functions import operations
 from nki.numerics.matmul.host import bf16_unit
 from nki.target.model import Target
+from nki.transforms.rewriter import Body, Edit, edited
 
 _KINDS: Final = frozenset({"load", "value", "cast", "alu", "act"})
 """The kinds of expressions that a consumer may consist of."""
@@ -176,8 +177,9 @@ class FuseEpilogues(CoreStage):
     about: ClassVar[tuple[str, ...]] = ("moving",)
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
-        """``core`` with such instructions."""
-        return _consumed(core) or core
+        """``core`` with such instructions, outside of loops."""
+        body = edited(core.body, _edits(core.body))
+        return core if body is core.body else core.with_body(body)
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Nothing reads a result that is nowhere in memory; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
@@ -188,16 +190,15 @@ class FuseEpilogues(CoreStage):
             assert not lost, f"epilogue left unwritten {lost}"
 
 
-def _consumed(core: CoreProgram) -> CoreProgram | None:
-    """``core`` with such instructions; None if there are none."""
-    body = core.body
+def _edits(body: Body) -> list[Edit]:
+    """The products and their consumers, with one instruction in place of each pair."""
     kinds = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.moving}
     if not kinds:
-        return None
+        return []
     accumulating = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.accumulation}
     fits: dict[object, bool] = {}
-    pairs: dict[Tensor, int] = {}
-    """The position of the last product in each tile that may be consumed."""
+    pairs: dict[Tensor, tuple[int, Inst, Inst]] = {}
+    """The last product in each tile that may be consumed, with its position and its consumer."""
     for position, (product, consumer) in enumerate(pairwise(body)):
         if product.__class__ not in kinds or consumer.__class__ in accumulating:  # as most are
             continue
@@ -210,26 +211,17 @@ def _consumed(core: CoreProgram) -> CoreProgram | None:
         if key not in fits:
             fits[key] = _fit(product, consumer, result) and bf16_unit() is not None  # asked last: it compiles
         if fits[key] and _are_apart(product, consumer):
-            pairs[result] = position
+            pairs[result] = position, product, consumer
     last = dict.fromkeys(pairs, 0)
     for position, statement in enumerate(body) if pairs else ():
         for access in touched(statement):
             if access.tensor in last:
                 last[access.tensor] = position
-    return _replaced(core, {position: result for result, position in pairs.items() if last[result] == position + 1})
-
-
-def _replaced(core: CoreProgram, pairs: dict[int, Tensor]) -> CoreProgram | None:
-    """``core`` with one instruction in place of the products at these positions and those behind them."""
-    if not pairs:
-        return None
-    body = list(core.body)
-    for position in sorted(pairs, reverse=True):
-        product, consumer = body[position : position + 2]
-        assert isinstance(product, Inst)
-        assert isinstance(consumer, Inst)
-        body[position : position + 2] = [MatmulWithEpilogue(product, consumer, pairs[position])]
-    return core.with_body(body)
+    return [
+        (n, n + 2, [MatmulWithEpilogue(product, consumer, result)])
+        for result, (n, product, consumer) in sorted(pairs.items(), key=lambda pair: pair[1][0])
+        if last[result] == n + 1
+    ]
 
 
 def _result(product: Inst, consumer: Inst) -> Tensor | None:

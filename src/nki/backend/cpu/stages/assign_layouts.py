@@ -2,27 +2,30 @@
 
 A product, and what fills its operands, accept more layouts than the dense one. The stage collects for each tile what
 all its uses accept, and puts a tile of the best of these layouts in its place. Where an operand of bfloat16 has no such
-tile, but several products read one window of it, the window is copied once in the layout
-(:mod:`~nki.backend.cpu.stages.copy_operands`).
+tile, but several products read one window of it while nothing writes it, the window is copied once in the layout: a
+product converts an operand that is not in its layout, each time and in each thread.
 
 What loops or run-time indices touch stays dense, and so does what is read as another dtype.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from nki.analysis.liveness import shortest_that_fit
 from nki.analysis.uses import Use, Uses, uses_of, with_effect
 from nki.backend.cpu.kernel_ir.nodes import FEW_ROWS
-from nki.backend.cpu.stages.copy_operands import copy_operands, filled
 from nki.base import dtype as dt
 from nki.base import knobs
+from nki.base.dtype import DType
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Form, Tensor
-from nki.ir.windows import transposed
+from nki.ir.windows import has_dense_rows, transposed
+from nki.isa.build import copy_tile
 from nki.isa.tables.enums import engine
 from nki.numerics.layouts import BLOCKS, DENSE, MOST_ROWS, PADDED, PAIR_COLUMNS, PAIR_PANELS, PANELS, Layout
 from nki.numerics.matmul.contract import BLOCK, FITS_BFLOAT16, GROUP, PANEL
@@ -34,6 +37,11 @@ _CROWDED: Final = 256
 """Elements of float32: rows of a multiple of them share few sets of the first-level cache."""
 _LEAST_ROWS: Final = 32
 """Rows of sums from which on they are too many for their sets."""
+
+_MOST_BYTES: Final = 8 << 20
+"""Bytes of copies that live at one time, beside the tiles of the program."""
+_MOST_TOGETHER: Final = 1 << 20
+"""Bytes of copies that follow each other; all but the first stand earlier than they must."""
 
 Layouts = tuple[Layout, ...]
 """The layout in which a product reads or writes each operand fastest."""
@@ -66,7 +74,7 @@ class AssignLayouts(RewritingStage):
         fixed = never_written(core, program.signature)
         for layout in (PAIR_PANELS, PAIR_COLUMNS):
             dense = [use for use in operands.get(layout, ()) if use[2].tensor not in assigned]
-            copy_operands(rewriter, layout, dense, uses, fixed)
+            _copy_operands(rewriter, layout, dense, uses, fixed)
         return core.with_body(rewriter.statements())
 
     def check(self, before: Program, after: Program, target: Target) -> None:
@@ -150,9 +158,80 @@ def _assign(
         for position, _, access in placed:
             if position not in products:
                 inst = rewriter.inst(position)
-                rewriter.put(position, filled(access, _rows_moved(inst), inst))
+                rewriter.put(position, _filled(access, _rows_moved(inst), inst))
     rewriter.replace(moved)
     return assigned
+
+
+def _copy_operands(
+    rewriter: Rewriter,
+    layout: Layout,
+    operands: Sequence[Use],
+    uses: Mapping[Tensor, Uses],
+    fixed: Collection[Tensor],
+) -> None:
+    """Copy each window that several of ``operands``, of products, read, once in ``layout``, as far as memory allows.
+
+    ``fixed``: tensors that nothing writes. Those whose products are nearest to each other are copied first.
+    """
+    windows: dict[tuple[object, ...], list[Use]] = {}
+    for use in operands:
+        position, _, access = use
+        of_tensor = uses.get(access.tensor)
+        if of_tensor and _is_packable(access) and (access.buffer.on_chip or access.tensor in fixed):
+            contents = bisect_left(of_tensor.writes, position, key=lambda write: write[0])
+            key = access.tensor, contents, access.offset, access.shape, access.strides
+            windows.setdefault(key, []).append(use)
+    spans = [((reads[0][0], reads[-1][0], reads[0][2].nbytes), reads) for reads in windows.values() if len(reads) > 1]
+    chosen = sorted(shortest_that_fit(spans, len(rewriter.body), _MOST_BYTES), key=lambda each: each[0])
+    for begin, reads in _together([reads for _, reads in chosen], fixed):
+        access = reads[0][2]
+        tensor = Tensor(access.name, access.shape, access.dtype, Buffer.sbuf, span=access.tensor.span, layout=layout)
+        tile = Access.whole(tensor)
+        rewriter.insert(begin, _filled(tile, access, rewriter.inst(reads[0][0])))
+        rewriter.replace((position, number, tile) for position, number, _ in reads)
+
+
+def _together(windows: Sequence[Sequence[Use]], fixed: Collection[Tensor]) -> Iterator[tuple[int, Sequence[Use]]]:
+    """Each window with the position before which its copy stands: that of its first product, or an earlier one.
+
+    Copies of what nothing writes follow each other, up to :data:`_MOST_TOGETHER`: threads meet between a copy and a
+    product, and not between copies.
+    """
+    first, nbytes = -1, 0
+    for reads in windows:
+        position, _, access = reads[0]
+        if access.tensor not in fixed:
+            yield position, reads
+            continue
+        nbytes += access.nbytes
+        if first < 0 or nbytes > _MOST_TOGETHER:
+            first, nbytes = position, access.nbytes
+        yield first, reads
+
+
+def _filled(tile: Access, source: Access, place: Inst) -> Inst:
+    """A copy of ``source`` to ``tile``, which has a layout of pairs, at the line of ``place``.
+
+    A partition of the copy is one of the instructions around it: of a stationary operand a column, which is a partition
+    of the product's result.
+    """
+    if tile.tensor.layout is PAIR_COLUMNS:
+        tile, source = transposed(tile), transposed(source)
+    copy = copy_tile(tile, source)
+    copy.where = place.where
+    return copy
+
+
+def _is_packable(access: Access) -> bool:
+    """True if a window of a dense tensor can be copied to a tile in a layout of pairs."""
+    if access.tensor.layout is not DENSE or not has_dense_rows(access) or access.strides[0] <= 0:
+        return False
+    return _has_whole_pairs(access.dtype, *access.shape)
+
+
+def _has_whole_pairs(dtype: DType, rows: int, columns: int) -> bool:
+    return dtype is dt.bfloat16 and rows % GROUP == columns % PANEL == 0 and rows <= MOST_ROWS
 
 
 def _suits(layout: Layout, tile: Tensor) -> bool:
@@ -164,7 +243,7 @@ def _suits(layout: Layout, tile: Tensor) -> bool:
     if tile.buffer is not Buffer.sbuf or len(tile.shape) != 2 or tile.dtype.is_packed:
         return False
     if layout.pairs:
-        return tile.dtype is dt.bfloat16 and rows % GROUP == columns % PANEL == 0 and rows <= MOST_ROWS
+        return _has_whole_pairs(tile.dtype, rows, columns)
     if layout is BLOCKS:
         return tile.dtype is dt.float32 and rows > 1 and columns % BLOCK == 0
     return rows > 1 and columns % PANEL == 0 and columns != PANEL

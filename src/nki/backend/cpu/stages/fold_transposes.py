@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 from nki.analysis.uses import Use, Uses, is_product, uses_of, with_effect
@@ -25,12 +24,12 @@ from nki.base import dtype as dt
 from nki.ir.effects import Copy
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Tensor
-from nki.ir.windows import first_of_rows, has_dense_rows, in_parts, is_all, transposed
+from nki.ir.windows import Parts, has_dense_rows, is_all, side_by_side, transposed
 from nki.numerics.layouts import MOST_ROWS
 from nki.numerics.matmul.contract import FITS_BFLOAT16, GROUP
 from nki.numerics.matmul.host import has_pairs
 from nki.target.model import Target
-from nki.transforms.rewriter import Rewriter, RewritingStage, is_plain, never_written
+from nki.transforms.rewriter import Rewriter, RewritingStage, in_place_of, is_plain, never_written
 
 
 @dataclass(frozen=True)
@@ -87,8 +86,8 @@ class _Folding:
         if not all(self._is_stationary(use) for use in filled.reads):
             return ()
         parts = _parts(copy.dst.tensor, [access for _, _, access in writes])
-        moved = [(*use[:2], part) for use in filled.reads if (part := in_parts(use[2], parts)) is not None]
-        if not parts or len(moved) < len(filled.reads):
+        moved = in_place_of(filled.reads, parts)
+        if not moved:
             return ()
         part_of = dict(parts)
         turned: list[Use] = [(n, number, part_of[access.offset]) for n, number, access in writes]
@@ -107,9 +106,8 @@ class _Folding:
             return
         if any(position < write <= reads[-1][0] for write, _, _ in uses.writes):
             return
-        moved = [(n, number, in_parts(access, [(0, transposed(source))])) for n, number, access in reads]
-        found = [(n, number, access) for n, number, access in moved if access and self._multiplies_pairs(n, access)]
-        if len(found) == len(moved) and self.rewriter.replace(found):
+        moved = in_place_of(reads, [(0, transposed(source))])
+        if moved and all(self._multiplies_pairs(n, access) for n, _, access in moved) and self.rewriter.replace(moved):
             self.rewriter.put(position, None)
 
     def _is_stationary(self, use: Use) -> bool:
@@ -132,25 +130,20 @@ def _moves_all(copy: Copy) -> bool:
     return one.dtype is two.dtype and one.shape[0] == two.shape[0] and is_all(copy.dst) and is_all(copy.src)
 
 
-def _parts(tile: Tensor, windows: Sequence[Access]) -> list[tuple[int, Access]]:
+def _parts(tile: Tensor, windows: Sequence[Access]) -> Parts:
     """A tile for each of the ``windows`` that are columns of their own of what is copied to ``tile``, in order.
 
     Empty if they are not. If one window is everything, it is ``tile`` itself.
     """
-    parts: list[tuple[int, Access]] = []
-    rows = tile.shape[0]
+    rows, places = tile.shape[0], list[tuple[Access, Access]]()
     for number, window in enumerate(sorted(windows, key=lambda window: window.offset)):
-        row, column = first_of_rows(window) or (-1, -1)
-        if row != 0 or window.shape[0] != rows:
-            return []
-        columns = window.shape[1]
-        part = tile
-        if columns < tile.free_size:
-            part = Tensor(f"{tile.name} part {number}", (rows, columns), tile.dtype, tile.buffer, span=tile.span)
-        parts.append((column, Access(part, 0, (rows, columns), (columns, 1), tile.dtype)))
-    if any(column + part.shape[1] > following for (column, part), (following, _) in pairwise(parts)):
-        return []
-    return parts
+        shape = rows, window.shape[-1]
+        is_whole = shape[1] == tile.free_size
+        part = (
+            tile if is_whole else Tensor(f"{tile.name} part {number}", shape, tile.dtype, tile.buffer, span=tile.span)
+        )
+        places.append((window, Access(part, 0, shape, (shape[1], 1), tile.dtype)))
+    return side_by_side(places)
 
 
 def _fits_tiles(source: Access) -> bool:

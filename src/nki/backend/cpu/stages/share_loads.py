@@ -16,16 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar, Final
 
+from nki.analysis.liveness import Span, shortest_that_fit
 from nki.analysis.uses import Use, Uses, is_product, uses_of, with_effect
-from nki.backend.cpu.stages.copy_operands import Span, most_that_fit
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Tensor
-from nki.ir.windows import first_of_rows, has_dense_rows, in_parts, is_all
+from nki.ir.windows import has_dense_rows, is_all, side_by_side
 from nki.target.model import Target
-from nki.transforms.rewriter import Rewriter, RewritingStage, in_other, never_written, plain_copy
+from nki.transforms.rewriter import Rewriter, RewritingStage, in_other, in_place_of, never_written, plain_copy
 
 _MOST_BYTES: Final = 48 << 20
 """Bytes of shared tiles that live at one time; a launch may take 64 MiB more than tensors and tiles do."""
@@ -94,17 +93,9 @@ def _is_read_once(rewriter: Rewriter, uses: Uses) -> bool:
 
 def _read_sources(rewriter: Rewriter, uses: Uses, sources: Sequence[Access]) -> None:
     """Let the readers of a tile read the ``sources`` that are loaded to it side by side, if each is within one."""
-    parts: list[tuple[int, Access]] = []
-    for (_, _, own), source in zip(uses.writes, sources, strict=True):
-        row, column = first_of_rows(own) or (-1, -1)
-        if row != 0 or source.shape != own.shape or not has_dense_rows(source):
-            return
-        parts.append((column, source))
-    parts.sort(key=lambda part: part[0])
-    if any(column + part.shape[1] > following for (column, part), (following, _) in pairwise(parts)):
-        return
-    moved = [(n, number, part) for n, number, access in uses.reads if (part := in_parts(access, parts)) is not None]
-    if len(moved) == len(uses.reads) and rewriter.replace(moved):
+    parts = side_by_side(zip((own for _, _, own in uses.writes), sources, strict=True))
+    moved = in_place_of(uses.reads, parts)
+    if moved and all(map(has_dense_rows, sources)) and rewriter.replace(moved):
         for position, _, _ in uses.writes:
             rewriter.put(position, None)
 
@@ -115,10 +106,8 @@ def _share(rewriter: Rewriter, windows: Sequence[Sequence[Uses]]) -> None:
     for same in windows:
         position, _, tile = same[0].writes[0]
         spans.append(((position, max([uses.reads[-1][0] for uses in same]), tile.nbytes), same))
-    spans.sort(key=lambda each: each[0][1] - each[0][0])
-    count = most_that_fit([span for span, _ in spans], len(rewriter.body), _MOST_BYTES)
     moved: list[Use] = []
-    for _, (first, *others) in spans[:count]:
+    for _, (first, *others) in shortest_that_fit(spans, len(rewriter.body), _MOST_BYTES):
         for uses in others:
             rewriter.put(uses.writes[0][0], None)
         moved += in_other((read for uses in others for read in uses.reads), first.writes[0][2].tensor)
