@@ -137,15 +137,6 @@ class Lanes:
     def is_nan(self, x: Value) -> Value:
         return self.builder.fcmp_unordered("uno", x, x)
 
-    def both(self, a: Value, b: Value) -> Value:
-        return self.builder.and_(a, b)
-
-    def either(self, a: Value, b: Value) -> Value:
-        return self.builder.or_(a, b)
-
-    def negate(self, a: Value) -> Value:
-        return self.builder.not_(a)
-
     def select(self, condition: Value, yes: Operand, no: Operand) -> Value:
         return self.builder.select(condition, *self._lift(yes, no))
 

@@ -13,7 +13,7 @@ from typing import Final
 from llvmlite import ir
 
 from nki.numerics.jit import engine
-from nki.numerics.llvm import I32, I64, POINTER, VOID, Builder, Matrix, Value, at_least, i64, smaller, steps
+from nki.numerics.llvm import I64, POINTER, VOID, Builder, Matrix, Value, at_least, i64, shuffled, smaller, steps
 
 _PIECE: Final = 16  # bytes
 
@@ -74,8 +74,8 @@ def gather(b: Builder, source: Matrix, row: Value, column: Value, first: int, wi
         for j in range(pieces)
     ]
     while len(vectors) > 1:
-        both = list(range(2 * vectors[0].type.count))
-        vectors = [_shuffle(b, left, right, both) for left, right in zip(vectors[::2], vectors[1::2], strict=True)]
+        both = range(2 * vectors[0].type.count)
+        vectors = [shuffled(b, left, right, both) for left, right in zip(vectors[::2], vectors[1::2], strict=True)]
     return vectors[0]
 
 
@@ -92,12 +92,8 @@ def transposed(b: Builder, vectors: list[Value], width: int) -> list[Value]:
     )
     for _ in range(width.bit_length() - 1):
         pairs = zip(vectors[:half], vectors[half:], strict=True)
-        vectors = [_shuffle(b, *pair, lanes) for pair in pairs for lanes in (low, high)]
+        vectors = [shuffled(b, *pair, lanes) for pair in pairs for lanes in (low, high)]
     return vectors
-
-
-def _shuffle(b: Builder, left: Value, right: Value, lanes: list[int]) -> Value:
-    return b.shuffle_vector(left, right, ir.Constant(ir.VectorType(I32, len(lanes)), lanes))
 
 
 @cache

@@ -136,7 +136,7 @@ def arctan(lanes: Lanes, x: Value) -> Value:
 
 def power(lanes: Lanes, x: Value, y: Value) -> Value:
     """exp(y log |x|), with the sign of an odd power, and C's special values."""
-    magnitude, exponent = lanes.abs(lanes.widen(x)), lanes.widen(y)
+    b, magnitude, exponent = lanes.builder, lanes.abs(lanes.widen(x)), lanes.widen(y)
     logarithm = _log(lanes, magnitude)
     logarithm = lanes.select(lanes.compare("==", magnitude, 0.0), -math.inf, logarithm)
     logarithm = lanes.select(lanes.compare("==", magnitude, math.inf), math.inf, logarithm)
@@ -145,13 +145,13 @@ def power(lanes: Lanes, x: Value, y: Value) -> Value:
     positive = lanes.narrow(_exp(lanes, product))
     integer, odd = _parity(lanes, y)
     negative = lanes.compare("<", lanes.copysign(1.0, x), 0.0)
-    signed = lanes.select(lanes.both(negative, odd), lanes.neg(positive), positive)
-    no_power = lanes.both(lanes.compare("<", x, 0.0), lanes.negate(integer))
-    no_power = lanes.both(no_power, lanes.compare("<", lanes.abs(x), math.inf))
+    signed = lanes.select(b.and_(negative, odd), lanes.neg(positive), positive)
+    no_power = b.and_(lanes.compare("<", x, 0.0), b.not_(integer))
+    no_power = b.and_(no_power, lanes.compare("<", lanes.abs(x), math.inf))
     result = lanes.select(no_power, math.nan, signed)
-    one = lanes.either(lanes.compare("==", y, 0.0), lanes.compare("==", x, 1.0))
-    unit = lanes.both(lanes.compare("==", lanes.abs(x), 1.0), lanes.compare("==", lanes.abs(y), math.inf))
-    return lanes.select(lanes.either(one, unit), 1.0, result)
+    one = b.or_(lanes.compare("==", y, 0.0), lanes.compare("==", x, 1.0))
+    unit = b.and_(lanes.compare("==", lanes.abs(x), 1.0), lanes.compare("==", lanes.abs(y), math.inf))
+    return lanes.select(b.or_(one, unit), 1.0, result)
 
 
 def _parity(lanes: Lanes, y: Value) -> tuple[Value, Value]:
@@ -162,4 +162,4 @@ def _parity(lanes: Lanes, y: Value) -> tuple[Value, Value]:
     exact = lanes.compare("==", lanes.builder.sitofp(whole, lanes.type_of(F32)), bounded)
     last = lanes.builder.and_(whole, lanes.integer(whole, 1))
     odd = lanes.builder.icmp_signed("!=", last, lanes.integer(whole, 0))
-    return exact, lanes.both(exact, odd)
+    return exact, lanes.builder.and_(exact, odd)

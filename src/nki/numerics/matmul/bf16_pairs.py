@@ -22,16 +22,18 @@ from nki.numerics.llvm import (
     Matrix,
     Value,
     Variable,
+    Vectors,
     at_least,
     element,
     i64,
     internal,
+    mask,
     smaller,
     steps,
     while_,
+    write_sums,
 )
 from nki.numerics.matmul.contract import CHAIN, PANEL
-from nki.numerics.vectors import Vectors, mask, write_sums
 
 _LANES: Final = 16
 _CHAIN_WORDS: Final = CHAIN // 2

@@ -35,6 +35,7 @@ from nki.numerics.llvm import (
     constant,
     i64,
     prefetch,
+    shuffled,
     steps,
 )
 from nki.numerics.matmul.contract import CHAIN, GROUP
@@ -308,7 +309,7 @@ class _Copy:
                 parts.append(b.load(pointer, typ=ir.VectorType(tile.element, run), align=self.size))
             while len(parts) > 1:
                 both = range(2 * parts[0].type.count)
-                parts = [_shuffled(b, *pair, both) for pair in zip(parts[::2], parts[1::2], strict=True)]
+                parts = [shuffled(b, *pair, both) for pair in zip(parts[::2], parts[1::2], strict=True)]
             if self.guards:
                 self.guards[place % len(self.guards)].add(parts[0])
             vectors += parts
@@ -321,7 +322,7 @@ class _Copy:
             lanes = vector.type.count
             run = min(each.run, lanes)
             for first in range(0, lanes, run):
-                part = vector if run == lanes else _shuffled(b, vector, vector, range(first, first + run))
+                part = vector if run == lanes else shuffled(b, vector, vector, range(first, first + run))
                 pointer = lines.at(*each.steps(number + first))
                 if mask is not None:
                     _masked_store(b, part, pointer, mask)
@@ -378,11 +379,11 @@ def rearranged(b: Builder, vectors: list[Value], bits: list[str], wanted: list[s
         here = 1 << numbers.index(enters)
         for low in (number for number in range(len(vectors)) if not number & here):
             pair = vectors[low], vectors[low | here]
-            vectors[low], vectors[low | here] = (_shuffled(b, *pair, half) for half in (order[:count], order[count:]))
+            vectors[low], vectors[low | here] = (shuffled(b, *pair, half) for half in (order[:count], order[count:]))
         lanes, numbers, opposite = after, [leaves if bit == enters else bit for bit in numbers], 0
     if lanes != wanted[:depth] or opposite:
         order = [_moved(lane, wanted[:depth], lanes) ^ opposite for lane in range(count)]
-        vectors = [_shuffled(b, vector, vector, order) for vector in vectors]
+        vectors = [shuffled(b, vector, vector, order) for vector in vectors]
     return [vectors[_moved(number, wanted[depth:], numbers)] for number in range(len(vectors))]
 
 
@@ -443,7 +444,3 @@ class Guard:
 def _masked_store(b: Builder, value: Value, place: Value, mask: list[bool]) -> None:
     lanes = ir.Constant(ir.VectorType(ir.IntType(1), len(mask)), [int(lane) for lane in mask])
     call(b, f"llvm.masked.store.v{len(mask)}i16.p0", VOID, [value, place, ir.Constant(I32, 2), lanes])
-
-
-def _shuffled(b: Builder, left: Value, right: Value, lanes: Sequence[int]) -> Value:
-    return b.shuffle_vector(left, right, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))

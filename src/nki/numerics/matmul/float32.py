@@ -27,21 +27,23 @@ from nki.numerics.llvm import (
     Matrix,
     Value,
     Variable,
+    Vectors,
     at_least,
     canonical_nan,
     element,
     i64,
     internal,
+    mask,
     prefetch,
     scratch,
     smaller,
     steps,
     switch,
     while_,
+    write_sums,
 )
 from nki.numerics.matmul.contract import BLOCK, CHAIN, PANEL
 from nki.numerics.matmul.conversions import ROWS_TO_BLOCKS, ROWS_TO_ROWS, add_conversion
-from nki.numerics.vectors import Vectors, mask, write_sums
 
 # Arguments of the public functions and of a tile: pointers with strides, then sizes and flags.
 _MATMUL: Final = [POINTER, I64, POINTER, I64, I64, POINTER, I64, I64, I64, I64, I64, I64]

@@ -6,6 +6,8 @@
    one at once, the moving one a panel at a time, in the cache. They become pairs of bfloat16 where sums go by groups
    and the processor has a unit for pairs, and float32 otherwise.
 4. The epilogue computes from each panel of the result before the next one (:class:`_Epilogue`).
+5. An operand that products read more than once was copied before, to a tile in the layout that they read: by the same
+   conversions (:func:`emit_layout_copy`).
 
 Units for pairs take subnormal numbers for 0. Every product is a multiple of the product of the last places of the
 smallest operands, and so is every sum and every rounded sum; if that is at least 2**-126, nothing subnormal can occur.
@@ -26,19 +28,21 @@ from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.skinny_matmul import emit_column, emit_few_rows
 from nki.backend.cpu.kernel_ir.loops import CountedLoop, Stream, partition_step, streams_of
-from nki.backend.cpu.kernel_ir.nodes import NARROW, PANEL_BASE, Matmul, MemRef, loads, subexpressions
+from nki.backend.cpu.kernel_ir.nodes import NARROW, PANEL_BASE, Assign, Matmul, MemRef, loads, subexpressions
 from nki.base import dtype as dt
 from nki.numerics.layouts import BLOCKS, MOST_ROWS, PAIR_COLUMNS, PAIR_PANELS, Layout
 from nki.numerics.llvm import I16, I32, I64, constant, i64, like, prefetch
 from nki.numerics.matmul.amx import AS_SUMMED
 from nki.numerics.matmul.contract import BLOCK, CHAIN, GROUP, PANEL
-from nki.numerics.matmul.host import bf16_unit, columns_of_block
-from nki.numerics.matmul.units import MatrixUnit, float32_unit
+from nki.numerics.matmul.host import bf16_unit, columns_of_block, has_blocks
+from nki.numerics.matmul.units import FLOAT32, MatrixUnit, columns_to_blocks, float32_unit
 
 _ROWS: Final = 32
 """Rows of which a product with an epilogue makes all columns before the next ones, where panels are read in place."""
 _AHEAD: Final = 2 * CHAIN
-"""Columns of a stationary operand behind those that are converted, which are fetched meanwhile."""
+"""Columns of an operand behind those that are converted, which are fetched meanwhile."""
+_ROWS_AHEAD: Final = 32
+"""Rows ahead of a copy at which memory outside of tiles is asked for; loads of the rows below come next as a rule."""
 _LEAST_SUM: Final = 2 * 127 + 2 * 7 - 126
 """The sum of two exponent fields from which on no product of bfloat16 numbers has digits below 2**-126."""
 
@@ -62,13 +66,13 @@ def emit_matmul(r: FunctionBuilder, s: Matmul) -> None:
         _LowPrecision(r, s, unit).emit(rows)
 
 
-def moved(r: FunctionBuilder, pointer: Value, index: Value, size: int) -> Value:
+def _moved(r: FunctionBuilder, pointer: Value, index: Value, size: int) -> Value:
     """``pointer`` and ``index`` elements of ``size`` bytes."""
     return r.move(pointer, r.b.mul(index, ir.Constant(I64, size)))
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class _Operand:
     """An operand, or a panel of it, in memory; ``layout`` is one that conversions name.
 
     ``step`` counts elements from row to row, or from block to block.
@@ -79,17 +83,17 @@ class Operand:
     step: int
     itemsize: int = 2
 
-    def columns(self, r: FunctionBuilder, first: Value) -> Operand:
+    def columns(self, r: FunctionBuilder, first: Value) -> _Operand:
         """Its columns from ``first`` on."""
         step = 1 if self.layout in ("rows", "float32") else self.step // (BLOCK if self.layout == BLOCKS.name else 1)
-        return replace(self, pointer=moved(r, self.pointer, first, self.itemsize * step))
+        return replace(self, pointer=_moved(r, self.pointer, first, self.itemsize * step))
 
 
-def convert(
+def _convert(
     r: FunctionBuilder,
     address: int,
-    source: Operand,
-    target: Operand,
+    source: _Operand,
+    target: _Operand,
     rows: tuple[Value, Value],
     columns: Value,
     depth: int,
@@ -100,10 +104,51 @@ def convert(
     r.call(address, [*places, *rows, columns, i64(depth), i64(ahead)])
 
 
+def emit_layout_copy(r: FunctionBuilder, s: Assign) -> bool:
+    """Emit ``s``, for the routine's range, if a conversion does it; False, and nothing, otherwise.
+
+    The source is dense rows, or dense columns, of the same dtype. Other copies to blocks are plain loops.
+    """
+    source, target, layout, size = s.value.memref, s.target, s.target.layout, s.target.dtype.itemsize
+    if s.value.kind != "load" or source is None:
+        return False
+    if not layout.pairs and not (target.in_blocks and source.rows == target.rows):
+        return False
+    # Partitions are the rows of the operand, or of pairs in columns its columns.
+    rows, columns, row_step, column_step = target.rows, target.columns, source.row_step, source.dims[0][0]
+    if layout == PAIR_COLUMNS:
+        rows, columns, row_step, column_step = columns, rows, column_step, row_step
+    is_turned = row_step == 1 and len(source.dims) == 1
+    if not (layout.pairs or is_turned or (source.dense_rows and has_blocks())):
+        return False
+    name, step = ("columns", column_step) if is_turned else ("rows", row_step)
+    from_ = _Operand(name, r.address(source), step, size)
+    step = target.row_step if layout == PAIR_COLUMNS else target.dims[0][0]
+    to = _Operand(layout.name, r.address(target), layout.block(rows, PANEL) if layout == PAIR_PANELS else step, size)
+    first, count = r.rounds(CountedLoop(target.rows, (), r.per_partition(target.rows)))
+    span, width = (first, r.b.add(first, count)), i64(columns)
+    if r.by_columns or layout == PAIR_COLUMNS:
+        if r.by_columns:
+            first, count = r.first, r.b.sub(r.last, r.first)
+        to, from_, span, width = to.columns(r, first), from_.columns(r, first), (i64(0), i64(rows)), count
+    ahead = _AHEAD if layout.pairs else _ROWS_AHEAD * row_step if r.is_far(source) and not is_turned else 0
+    _convert(r, _address(f"{name}_to_{layout.name}"), from_, to, span, width, rows, ahead)
+    return True
+
+
+def _address(layouts: str) -> int:
+    """The address of a conversion."""
+    if layouts == "columns_to_blocks":
+        return columns_to_blocks()
+    unit = FLOAT32 if layouts == "rows_to_blocks" else bf16_unit()
+    assert unit is not None
+    return unit.address(f"nki_{layouts}")
+
+
 def _emit_float32(r: FunctionBuilder, s: Matmul, rows: tuple[Value, Value]) -> None:
     """Emit one call of the micro-kernel, whose operands are in place."""
     blocks = s.left.dims[0][0] if s.left.in_blocks else 0
-    stationary = moved(r, r.address(s.left), rows[0], blocks or 4), _step(s.left), i64(blocks or columns_of_block())
+    stationary = _moved(r, r.address(s.left), rows[0], blocks or 4), _step(s.left), i64(blocks or columns_of_block())
     moving = r.address(s.right), _step(s.right), i64(s.right.dims[0][0] if len(s.right.dims) > 1 else PANEL)
     sizes = rows[1], i64(s.right.columns), i64(s.left.rows), i64(int(s.accumulate))
     r.call(float32_unit(s.by_groups).address(), [r.first_row(s.target), _step(s.target), *stationary, *moving, *sizes])
@@ -141,12 +186,12 @@ class _LowPrecision:
             if not _is_whole(s.right) or s.right.columns % PANEL:
                 self.whole_panel = self._scratch("rows", self.depth, PANEL)
 
-    def _scratch(self, layout: str, rows: int, columns: int) -> Operand:
+    def _scratch(self, layout: str, rows: int, columns: int) -> _Operand:
         """Scratch memory for an operand, of bfloat16 if its layout is not "float32"."""
         dtype = dt.float32 if layout == "float32" else dt.bfloat16
         memref = self.r.kernel_ir.new_scratch(rows, columns, dtype)
         self.r.need_scratch()
-        return Operand(layout, self.r.address(memref), columns, dtype.itemsize)
+        return _Operand(layout, self.r.address(memref), columns, dtype.itemsize)
 
     def emit(self, rows: tuple[Value, Value]) -> None:
         """Emit the product of ``rows`` of the target, the first one and their number."""
@@ -171,9 +216,9 @@ class _LowPrecision:
             return
         if left.layout.pairs or left.is_turned:
             layout = left.layout.name if left.layout.pairs else "columns"
-            self.stationary = Operand(layout, r.address(left), left.dims[0][0])
+            self.stationary = _Operand(layout, r.address(left), left.dims[0][0])
         elif _is_whole(left) and left.columns % CHAIN == 0:
-            self.stationary = Operand("rows", r.address(left), left.row_step)
+            self.stationary = _Operand("rows", r.address(left), left.row_step)
         else:
             self.stationary = self._scratch("rows", self.depth, self.width)
             self._fill(self.stationary)
@@ -209,7 +254,7 @@ class _LowPrecision:
 
         def panel(number: Value, columns: int = PANEL) -> None:
             start = r.b.mul(number, i64(PANEL))
-            self._emit_panel(_Panel(start, columns, moved(r, r.address(right), number, size)), rows)
+            self._emit_panel(_Panel(start, columns, _moved(r, r.address(right), number, size)), rows)
             if self.epilogue is not None:
                 self.epilogue.emit(start, columns)
 
@@ -231,10 +276,10 @@ class _LowPrecision:
             self._call_float32(panel, rows)
             return
         if right.layout.pairs:
-            source = pairs = Operand(right.layout.name, panel.pointer, self._panel_step)
+            source = pairs = _Operand(right.layout.name, panel.pointer, self._panel_step)
         else:
             if _is_whole(right) and panel.columns == PANEL:
-                source = Operand("rows", panel.pointer, right.row_step)
+                source = _Operand("rows", panel.pointer, right.row_step)
             else:
                 source = self.whole_panel
                 self._fill(source)
@@ -255,7 +300,7 @@ class _LowPrecision:
         self._call(float32_unit(self.s.by_groups), panel, rows, self.floats, self.float_panel.pointer)
 
     def _call(
-        self, unit: MatrixUnit, panel: _Panel, rows: tuple[Value, Value], stationary: Operand, moving: Value
+        self, unit: MatrixUnit, panel: _Panel, rows: tuple[Value, Value], stationary: _Operand, moving: Value
     ) -> None:
         """Call a micro-kernel for columns of the target, or for the panel that the epilogue reads.
 
@@ -270,13 +315,13 @@ class _LowPrecision:
             left, right = (stationary.step // 2,), (self._panel_step // 2,)
         operands = stationary.columns(r, rows[0]).pointer, *map(i64, left), moving, *map(i64, right)
         sizes = rows[1], *map(i64, (panel.columns, unit.depth(s.left.rows), adds))
-        r.call(unit.address(), [moved(r, r.first_row(target), column, 4), _step(target), *operands, *sizes])
+        r.call(unit.address(), [_moved(r, r.first_row(target), column, 4), _step(target), *operands, *sizes])
 
-    def _convert(self, source: Operand, target: Operand, columns: Value, ahead: int = 0) -> None:
+    def _convert(self, source: _Operand, target: _Operand, columns: Value, ahead: int = 0) -> None:
         """Copy so many columns from layout to layout."""
         assert self.unit is not None
         address = self.unit.address(f"nki_{source.layout}_to_{target.layout}")
-        convert(self.r, address, source, target, (i64(0), i64(self.depth)), columns, self.depth, ahead)
+        _convert(self.r, address, source, target, (i64(0), i64(self.depth)), columns, self.depth, ahead)
 
     def _least_magnitude(self, layout: Layout, block: Value, step: int, blocks: Value) -> Value:
         """The least of the guards behind each of some blocks of pairs, of which the first is given."""
@@ -294,17 +339,17 @@ class _LowPrecision:
         normal = [b.icmp_unsigned(">=", field, constant(I32, 1)) for field in fields]
         return b.and_(b.icmp_unsigned(">=", b.add(*fields), constant(I32, _LEAST_SUM)), b.and_(*normal))
 
-    def _fill(self, operand: Operand) -> None:
+    def _fill(self, operand: _Operand) -> None:
         """Fill dense rows of bfloat16 with zeros: those rows and columns that are there for whole groups and panels."""
         kind = ir.VectorType(I16, CHAIN)
 
         def chunk(number: Value) -> None:
-            self.r.b.store(constant(kind, 0), moved(self.r, operand.pointer, number, 2), align=2)
+            self.r.b.store(constant(kind, 0), _moved(self.r, operand.pointer, number, 2), align=2)
 
         self.r.counted_loop(self.depth * operand.step, CHAIN, chunk)
 
     def _decode(
-        self, source: MemRef, pointer: Value, columns: int, target: Operand, per_partition: int = 0, ahead: int = 0
+        self, source: MemRef, pointer: Value, columns: int, target: _Operand, per_partition: int = 0, ahead: int = 0
     ) -> None:
         """Convert columns to dense rows, of a dtype that has all their numbers; fetch elements ``ahead`` meanwhile.
 
@@ -313,17 +358,17 @@ class _LowPrecision:
         r, b, size = self.r, self.r.b, source.dtype.itemsize
 
         def row(k: Value) -> None:
-            from_ = moved(r, pointer, k, source.row_step * size)
-            to = moved(r, target.pointer, k, target.step * target.itemsize)
+            from_ = _moved(r, pointer, k, source.row_step * size)
+            to = _moved(r, target.pointer, k, target.step * target.itemsize)
             if ahead:
                 prefetch(b, r.move(from_, i64(ahead * size)))
 
             def chunk(column: Value, width: int) -> None:
-                place = moved(r, from_, column, size)
+                place = _moved(r, from_, column, size)
                 value = decode(b, b.load(place, typ=storage_type(source.dtype, width), align=size), source.dtype)
                 if target.layout != "float32":
                     value = upper_halves(b, b.bitcast(value, like(value, I32)))
-                b.store(value, moved(r, to, column, target.itemsize), align=target.itemsize)
+                b.store(value, _moved(r, to, column, target.itemsize), align=target.itemsize)
 
             whole = columns // CHAIN * CHAIN
             for start, stop, width in ((0, whole, CHAIN), (whole, columns, 1)):

@@ -11,8 +11,7 @@ from nki.backend.cpu.codegen.chunked_sums import emit_summed
 from nki.backend.cpu.codegen.elementwise import emit_assign, emit_columns
 from nki.backend.cpu.codegen.function import FunctionBuilder
 from nki.backend.cpu.codegen.fused_loop import emit_fused
-from nki.backend.cpu.codegen.layout_copies import emit_layout_copy
-from nki.backend.cpu.codegen.matmul import emit_matmul
+from nki.backend.cpu.codegen.matmul import emit_layout_copy, emit_matmul
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.row_operations import emit_call
 from nki.backend.cpu.codegen.scan import emit_scan

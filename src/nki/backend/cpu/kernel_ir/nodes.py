@@ -97,7 +97,7 @@ class MemRef:
 
     @property
     def in_blocks(self) -> bool:
-        """True of several blocks of columns, as products read a stationary operand; see ``codegen.layout_copies``."""
+        """True of several blocks of columns, as products read a stationary operand; see ``codegen.matmul``."""
         return self.layout is BLOCKS and len(self.dims) > 1
 
     @property
