@@ -27,11 +27,12 @@ from nki.backend.cpu.kernel_ir.nodes import Gemm
 from nki.backend.cpu.kernel_ir.printer import show_loops
 from nki.backend.cpu.native import library
 from nki.backend.cpu.runtime import shared_bodies
-from nki.backend.cpu.runtime.gather_scatter import GatherComputeScatter, is_indirect
+from nki.backend.cpu.runtime.gather_scatter import GatherComputeScatter
 from nki.backend.cpu.runtime.shared_bodies import RoutineText
 from nki.base.dtype import DType
 from nki.base.locks import Lock
 from nki.base.version import build, version
+from nki.ir.indirection.gather_offsets import indirect_operands
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
 from nki.ir.program import Program
@@ -73,6 +74,11 @@ _lock = Lock()
 def routine_key(inst: Inst) -> Key:
     """Instructions with equal keys share a routine."""
     return (inst.key(), aliases(inst))
+
+
+def is_indirect(inst: Inst) -> bool:
+    """True if run-time offsets choose the elements of an operand: the parts of ``inst`` have routines, not itself."""
+    return inst.form().has_runtime_index and bool(inst.effects.element_indexed and indirect_operands(inst))
 
 
 class RoutineNumbers:
