@@ -16,8 +16,7 @@ import pytest
 from nki import target as targets
 from nki.backend.cpu.kernel_ir import lower as kernel_ir
 from nki.backend.cpu.runtime import launch
-from nki.backend.cpu.runtime.gather_scatter import is_indirect
-from nki.backend.cpu.runtime.routines import loop_listing
+from nki.backend.cpu.runtime.routines import is_indirect, loop_listing
 from nki.backend.numpy import executor
 from nki.compilation import executable
 from nki.compilation.pipeline import run_stages

@@ -100,7 +100,7 @@ def _native(work: Work, options: argparse.Namespace, repeat: int, save: Path | N
     if expected is not None:
         simulated_run.compare(program, results, expected)
     native = executable.compile_seconds
-    routines = executable.linked.cores[0].routines
+    routines = len(executable.linked.code)
     where = where_time.report(executable, pointers, repeat) if options.where else None
     return Outcome(program, arrays, results, routines, specialised, native, times, check, len(warned), where)
 

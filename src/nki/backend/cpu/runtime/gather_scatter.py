@@ -41,11 +41,6 @@ class _Operand:
     predicated: bool
 
 
-def is_indirect(inst: Inst) -> bool:
-    """True if run-time offsets choose the elements of an operand."""
-    return inst.form().has_runtime_index and bool(inst.effects.element_indexed and indirect_operands(inst))
-
-
 class GatherComputeScatter:
     """An instruction on indirect views as ``parts`` on dense tiles, between entries that gather and scatter.
 

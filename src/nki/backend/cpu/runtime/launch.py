@@ -90,8 +90,7 @@ class _Launch:
 class Executable:
     """Native code for one program. ``launch`` may run in several threads at once.
 
-    The program has neither exchanges between cores nor unexpanded instructions on indirect views: transforms lower
-    them.
+    The program has no exchanges between cores: a transform lowers them.
     """
 
     def __init__(self, program: Program, progress: Progress | None = None, runtime: Runtime = RUNTIME) -> None:

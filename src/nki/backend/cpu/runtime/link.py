@@ -17,9 +17,9 @@ from nki.analysis.definite_initialization import maybe_uninitialized
 from nki.backend.cpu.kernel_ir.nodes import GRANULE
 from nki.backend.cpu.native import library
 from nki.backend.cpu.native.frame import ARGS, aligned, barrier_arguments, lines_bytes
-from nki.backend.cpu.runtime.gather_scatter import GatherComputeScatter, is_indirect
+from nki.backend.cpu.runtime.gather_scatter import GatherComputeScatter
 from nki.backend.cpu.runtime.regions import Region, rounds_of
-from nki.backend.cpu.runtime.routines import Progress, Routine, RoutineNumbers, compile_routines
+from nki.backend.cpu.runtime.routines import Progress, Routine, RoutineNumbers, compile_routines, is_indirect
 from nki.backend.cpu.runtime.storage import Storage, native_bytes
 from nki.ir.effects import Barrier
 from nki.ir.floats.runtime_float import Formula, RuntimeFloat, show
@@ -47,7 +47,6 @@ class LinkedCore:
     entries: int
     arena: int
     scratch: int
-    routines: int
     body: list[Statement]
     traps: list[Inst]
     loops: list[Loop]
@@ -177,13 +176,23 @@ class _TableBuilder:
         for at, region_entries in self.apart:
             self.args[at] = len(self)
             self.entries += region_entries
-        table = np.array(self.entries, np.int64).reshape(-1, 2)
-        args, arena, body = np.array(self.args, np.int64), self.storage.arena_bytes, list(core.body)
+        args = np.array(self.args, np.int64)
         if self.immediates:
             positions, numbers = zip(*self.immediates, strict=True)
             args[list(positions)] = np.array(numbers, np.float64).view(np.int64)
-        known = self.traps, self.loops, self.shared_nanoseconds, self.origins
-        return LinkedCore(table, args, done, entries, arena, self.scratch, len(self.routines), body, *known)
+        return LinkedCore(
+            table=np.array(self.entries, np.int64).reshape(-1, 2),
+            args=args,
+            prologue=done,
+            entries=entries,
+            arena=self.storage.arena_bytes,
+            scratch=self.scratch,
+            body=list(core.body),
+            traps=self.traps,
+            loops=self.loops,
+            shared_nanoseconds=self.shared_nanoseconds,
+            origins=self.origins,
+        )
 
     def __len__(self) -> int:
         """The number of entries, without those of regions."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import textwrap
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from llvmlite import ir
@@ -27,11 +27,12 @@ from nki.backend.cpu.kernel_ir.nodes import Matmul
 from nki.backend.cpu.kernel_ir.printer import show_loops
 from nki.backend.cpu.native import library
 from nki.backend.cpu.runtime import shared_bodies
-from nki.backend.cpu.runtime.gather_scatter import GatherComputeScatter, is_indirect
+from nki.backend.cpu.runtime.gather_scatter import GatherComputeScatter
 from nki.backend.cpu.runtime.shared_bodies import RoutineText
 from nki.base.dtype import DType
 from nki.base.locks import Lock
 from nki.base.version import build, version
+from nki.ir.indirection.gather_offsets import indirect_operands
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
 from nki.ir.program import Program
@@ -73,6 +74,11 @@ _lock = Lock()
 def routine_key(inst: Inst) -> Key:
     """Instructions with equal keys share a routine."""
     return (inst.key(), aliases(inst))
+
+
+def is_indirect(inst: Inst) -> bool:
+    """True if run-time offsets choose the elements of an operand: the parts of ``inst`` have routines, not itself."""
+    return inst.form().has_runtime_index and bool(inst.effects.element_indexed and indirect_operands(inst))
 
 
 class RoutineNumbers:
@@ -159,12 +165,9 @@ def _add(routines: dict[Key, Routine], compiled: dict[Key, Routine]) -> None:
 # The user's cache
 
 
-class _Stored(NamedTuple):
-    """The file of a routine: the key of its object code, its name there, and :class:`EmittedRoutine`."""
-
-    code: str
-    name: str
-    facts: tuple[int, int, tuple[Use, ...], float]
+def _unpacked(code: str, name: str, facts: Sequence[Any]) -> tuple[str, str, EmittedRoutine]:
+    """What the file of a routine holds: the key of its object code, its name there, and facts."""
+    return code, name, EmittedRoutine(*facts)
 
 
 def stored_routines(keys: Iterable[Key]) -> dict[Key, Routine]:
@@ -173,14 +176,15 @@ def stored_routines(keys: Iterable[Key]) -> dict[Key, Routine]:
     codes: dict[str, Code | None] = {}
     for key in keys if object_cache.is_enabled() else ():
         file = _file(key)
-        stored = None if file is None else object_cache.load(file, _Stored)
+        stored = None if file is None else object_cache.load(file, _unpacked)
         if stored is None:
             continue
-        if stored.code not in codes:
-            codes[stored.code] = engine().stored(stored.code)
-        code = codes[stored.code]
-        if code is not None and stored.name in code.addresses:
-            routines[key] = Routine(code.addresses[stored.name], code, *stored.facts)
+        code_key, name, facts = stored
+        if code_key not in codes:
+            codes[code_key] = engine().stored(code_key)
+        code = codes[code_key]
+        if code is not None and name in code.addresses:
+            routines[key] = Routine(code.addresses[name], code, *facts)
     return routines
 
 
@@ -188,7 +192,7 @@ def _store(key: Key, name: str, facts: EmittedRoutine, code: Code) -> None:
     """Note that ``code`` holds the routine ``name`` for ``key``."""
     file = _file(key) if code.is_portable and object_cache.is_enabled() else None
     if file is not None:
-        object_cache.store(file, _Stored(code.key, name, facts))
+        object_cache.store(file, (code.key, name, facts))
 
 
 def _file(key: Key) -> str | None:
