@@ -13,8 +13,7 @@ from nki.backend.cpu.codegen.function import FunctionBuilder
 from nki.backend.cpu.codegen.fused_loop import emit_fused
 from nki.backend.cpu.codegen.matmul import emit_layout_copy, emit_matmul
 from nki.backend.cpu.codegen.reduce import emit_reduce
-from nki.backend.cpu.codegen.row_operations import emit_call
-from nki.backend.cpu.codegen.scan import emit_scan
+from nki.backend.cpu.codegen.row_operations import emit_call, emit_scan
 from nki.backend.cpu.fusion.group import lower_any
 from nki.backend.cpu.kernel_ir.accesses import Split, Use, column_split, partition_split
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
