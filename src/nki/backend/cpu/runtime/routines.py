@@ -166,7 +166,7 @@ def _add(routines: dict[Key, Routine], compiled: dict[Key, Routine]) -> None:
 
 
 def _unpacked(code: str, name: str, facts: Sequence[Any]) -> tuple[str, str, EmittedRoutine]:
-    """What the file of a routine holds: the key of its object code, its name there, and facts."""
+    """The contents of the file of a routine: the key of its object code, its name there, and facts."""
     return code, name, EmittedRoutine(*facts)
 
 
