@@ -54,32 +54,42 @@ def arguments(inst: Inst, made: Bench, inputs: list[Array], generation: Target) 
     return asked
 
 
-def judge(name: str, outs: list[Access]) -> Any:
+def judge(inst: Inst, outs: list[Access]) -> Any:
     """The oracle, whose float32 results become tfloat32 where that is what the instruction writes."""
-    oracle: ModuleType = ORACLES[name]
+    oracle: ModuleType = ORACLES[inst.mnemonic]
     kinds = [a.dtype for a in outs]
     if dt.tfloat32 not in kinds:
         return oracle
+    copies_bits = getattr(oracle, "copies_bits", None)
+    if copies_bits is None or any(a.dtype.is_float and a.dtype is not dt.tfloat32 for a in inst.reads()):
+        copies_bits = _never
 
-    def rounded(results: Any) -> Any:
+    def rounded(results: Any, copied: bool) -> Any:
         if not isinstance(results, tuple):
-            return _round(results, kinds[0])
-        return tuple(_round(r, kind) for r, kind in zip(results, kinds, strict=True))
+            return _round(results, kinds[0], copied)
+        return tuple(_round(r, kind, copied) for r, kind in zip(results, kinds, strict=True))
 
     return SimpleNamespace(
         TOLERANCE=oracle.TOLERANCE,
-        oracle=lambda dst, **more: rounded(oracle.oracle(dst, **more)),
-        bounds=lambda dst, **more: rounded(oracle.bounds(dst, **more)),
+        copies_bits=copies_bits,
+        oracle=lambda dst, **more: rounded(oracle.oracle(dst, **more), copies_bits(dst, **more)),
+        bounds=lambda dst, **more: rounded(oracle.bounds(dst, **more), False),
     )
 
 
-def _round(result: Any, kind: DType) -> Any:
+def _never(_dst: Array, **_: Any) -> bool:
+    return False
+
+
+def _round(result: Any, kind: DType, copied: bool) -> Any:
+    """``result`` as elements of ``kind``; those that are tfloat32 already keep their bits if they are ``copied``."""
     if kind is not dt.tfloat32 or result is None:
         return result
     if isinstance(result, verdict.Bounds):
         low, high = (numerics.exact(numerics.write(end, "tfloat32")) for end in (result.low, result.high))
         return verdict.Bounds(low, high, result.free)
-    return numerics.write(numerics.exact(result), "tfloat32")
+    written = numerics.write(numerics.exact(result), "tfloat32")
+    return np.where(numerics.bits(result) & 0x1FFF == 0, result, written) if copied else written
 
 
 def disagreement(
@@ -89,7 +99,7 @@ def disagreement(
     outs = outputs(inst)
     got = tuple(made.at(after, a) for a in outs)
     asked = arguments(inst, made, before, generation)
-    why = verdict.disagreement(judge(inst.mnemonic, outs), got if len(got) > 1 else got[0], written=written, **asked)
+    why = verdict.disagreement(judge(inst, outs), got if len(got) > 1 else got[0], written=written, **asked)
     return None if why is None else f"seed {instruction_bench.SEED}: {why}: {show_inst(inst)}"
 
 

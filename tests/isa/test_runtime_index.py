@@ -37,7 +37,7 @@ def moved(inst: Inst, draw: Draw, number: int) -> tuple[Inst, Inst, Tensor, int]
     operands = [
         (slot, a)
         for slot, (f, a) in enumerate(inst.operands())
-        if f.name not in instruction_bench.REGISTERS and a.buffer is not Buffer.psum
+        if f.name not in instruction_bench.REGISTERS and a.buffer not in (Buffer.psum, Buffer.register)
     ]
     if not operands:
         return None
