@@ -38,6 +38,9 @@ def oracle(dst: Array, *, src: Array, dst_scale: Array, dst_dtype: str, **_: Any
             exponent = max(power - (LARGEST[dst_dtype] - 1), -127)
             quotients[inside, column] = block * 2.0**-exponent
             rows[microscaling.row_of(group), column] = exponent + 127
+    # A NaN of either sign is stored as the canonical one, as everywhere; e4m3fn has no infinity.
+    becomes_nan = np.isnan(quotients) if dst_dtype == "float8_e5m2_x4" else ~np.isfinite(quotients)
+    quotients[becomes_nan] = np.nan
     return microscaling.words(quotients, dst_dtype).reshape(dst.shape), rows.view(scales.dtype).reshape(scales.shape)
 
 
