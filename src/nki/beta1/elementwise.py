@@ -32,14 +32,10 @@ from nki.beta1.tensor import Pending, Tensor, flush, operations, recorded_at
 from nki.beta1.view import describe
 from nki.ir.types import Access, Buffer
 from nki.isa import build
+from nki.isa.tables.alu import TRUTHS
 from nki.isa.tables.operators import OPS, Op
 from nki.language import elementwise as present
 from nki.language.tensor import NkiTensor
-
-TRUTHS: Final = frozenset({
-    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
-    "logical_not",
-})  # fmt: skip
 
 
 def result_kind(name: str, dtype: Any, *sides: Operand) -> DType:

@@ -15,6 +15,7 @@ from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, DTypeError
 from nki.ir.floats.runtime_float import receives_floats
 from nki.ir.types import Buffer
+from nki.isa.tables.alu import TRUTHS
 from nki.isa.tables.operators import OPS, Op
 from nki.language.operands import (
     Operand,
@@ -56,9 +57,6 @@ _BINARY: Final = {
     "left_shift": "The bits of ``x`` moved left by ``y``; 0 for shifts of the width or more",
     "right_shift": "The bits of ``x`` moved right by ``y``, zeros entering; 0 for shifts of the width or more",
 }
-_TRUTHS: Final = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or",
-                  "logical_xor")  # fmt: skip
-"""Operators whose result is 0 or 1, whatever the types."""
 
 _UNARY: Final = {
     "abs": "The absolute value",
@@ -131,7 +129,7 @@ def _dtype(op: Op, *sides: Operand) -> DType:
     if op.alu is not None and op.alu.bits:
         return max(kinds, key=lambda kind: kind.itemsize)
     kind = promoted(*kinds) if len(kinds) == 2 else kinds[0]
-    fraction = any(isinstance(side, float) for side in sides) and op.name not in _TRUTHS
+    fraction = any(isinstance(side, float) for side in sides) and op.name not in TRUTHS
     return dt.float32 if fraction and not kind.is_float else kind
 
 

@@ -32,7 +32,6 @@ class AluRow:
     is_truth: bool = False
 
 
-_TABLE = "NKI reference, Supported Math Operators"
 _PROPAGATES, _COMPARES = "gives NaN", "compares false"
 
 

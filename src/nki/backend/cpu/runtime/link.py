@@ -29,6 +29,7 @@ from nki.ir.loop import Loop, Statement, While, touched, with_numbers
 from nki.ir.program import CoreProgram, Program
 from nki.ir.rng_state import initial
 from nki.ir.types import Access, Tensor
+from nki.transforms.rewriter import never_written
 
 
 @dataclass(slots=True)
@@ -87,8 +88,8 @@ def link(program: Program, progress: Progress | None = None) -> LinkedProgram:
     floats: dict[str, Formula] = {}
     for core, core_fills, plan in zip(program.cores, fills, plans, strict=True):
         storage = Storage(core, program.signature, shared, core_fills)
-        never_written = {*program.inputs, *core.constants()}.difference(program.outputs)
-        table = _TableBuilder(len(cores), len(program.cores), storage, compiled, plan, floats, never_written)
+        fixed = never_written(core, program.signature)
+        table = _TableBuilder(len(cores), len(program.cores), storage, compiled, plan, floats, fixed)
         cores.append(table.build(core, program.outputs, [] if cores else whole, core_fills - common))
     offsets: list[int] = []
     size = lines_bytes(len(cores)) if several else 0
