@@ -21,7 +21,7 @@ from nki.base.errors import NkiError
 from nki.language.advice.call import Call, NotKnownError
 
 Edit = Callable[[Call], str | None]
-"""What to do with a call, as ``write `CODE```; None if there is nothing to do."""
+"""The proposal for a call, ``write `CODE```; None if there is nothing to propose."""
 
 
 class _Names(dict[str, Any]):
