@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from nki.base.errors import NkiError
+from nki.frontend.site import Site
+from nki.language import advice
 from nki.language.advice.call import Call
 from nki.language.advice.calls import RULES
 from nki.language.advice.fixit import FixIt
@@ -97,3 +99,23 @@ def test_row(key: str, row: FixIt, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     except NkiError as other:
         after = other
     assert after is None or after.rule != error.rule or type(after) is not type(error), textwrap.dedent(str(after))
+
+
+@pytest.mark.parametrize("answer", advice.ANSWERS, ids=[answer.mistake for answer in advice.ANSWERS])
+def test_answer(answer: advice.Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mistake is answered by this row, and by none before it."""
+    answered: list[str] = []
+
+    def recorded(row: advice.Answer) -> advice.Answer:
+        def advise(exc: Exception, site: Site) -> NkiError | None:
+            error = row.advise(exc, site)
+            answered.extend([row.mistake] if error is not None else [])
+            return error
+
+        return advice.Answer(row.mistake, row.on, advise)
+
+    monkeypatch.setattr(advice, "ANSWERS", tuple(map(recorded, advice.ANSWERS)))
+    lines = textwrap.indent(answer.mistake, "    ")
+    error = refused(f"{KERNEL}{lines}\n    return out\n", tmp_path / "mistake.py")
+    assert answered == [answer.mistake], error
+    assert error.fix

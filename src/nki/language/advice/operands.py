@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nki.base.dtype import DType
-from nki.base.errors import ArgumentError, MemoryRegionError, NkiError, UnknownDTypeError
+from nki.base.errors import ArgumentError, NkiError
 from nki.base.toolchain import is_toolchain
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
@@ -185,7 +185,7 @@ OPERANDS: Final = (
 
 def advise_operand(error: NkiError, site: Site) -> NkiError | None:
     """The error for a call with an argument of a wrong kind; None if the arguments are not what is wrong."""
-    call = call_at(site, error) if isinstance(error, ArgumentError | MemoryRegionError | UnknownDTypeError) else None
+    call = call_at(site, error)
     if call is None:
         return None
     order = reordered(call) if isinstance(error, ArgumentError) else destination_first(call)
