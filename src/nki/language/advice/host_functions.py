@@ -40,10 +40,8 @@ def instead_of_host_function(exc: Exception, site: Site) -> str:
     return f"use functions of nki.language and nki.isa: {package} computes on values known at compile time only"
 
 
-def values_as_text(exc: Exception, site: Site) -> NkiError | None:
+def advise_text(_: Exception, site: Site) -> NkiError | None:
     """``f"{t:.3f}"``, ``"%.3f" % t`` and ``"{:.3f}".format(t)``, which ask for values."""
-    if not isinstance(exc, TypeError):
-        return None
     match _formatted(site):
         case ast.JoinedStr(values=parts):
             shown = [part.value for part in parts if isinstance(part, ast.FormattedValue)]
@@ -77,4 +75,4 @@ def _formatted(site: Site) -> ast.AST:
     return site.node
 
 
-__all__ = ["instead_of_host_function", "refuses_tensors", "values_as_text"]
+__all__ = ["advise_text", "instead_of_host_function", "refuses_tensors"]
