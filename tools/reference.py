@@ -102,7 +102,7 @@ def instruction(cls: type[Inst], kernel: ExampleKernel) -> str:
         f"- Targets: {', '.join(t.name for t in generations(cls))}",
         f"- Runs as: {runs(cls)}\n",
         "## Operands\n",
-        "Memory and dtypes are those of some legal call; not every combination of them is legal.\n",
+        "Each memory and each dtype belongs to some legal call; not every combination of them is legal.\n",
         table(("operand", "role", "in", "dtypes", "or"), operands),
         "## Example\n",
         f"```python\n{kernel.program}\n```\n",
@@ -287,11 +287,10 @@ standard error. Each document names the schema, `"schema": "{schema.SCHEMA}"`: n
 that goes, or changes its meaning, raises its number. The same as JSON Schema, for tools that check it:
 [`reference/open-nki.schema.json`](reference/open-nki.schema.json).
 
-- Times are seconds, except those of `nki run --where` on this host, which say `nanoseconds`. Sizes are bytes. Parts are
+- Times are seconds, except in `nki run --where` on this host, which says `nanoseconds`. Sizes are bytes. Parts are
   fractions of 1, also in fields named `..._percent`, as in the public profiler's files. Lines and columns count from 1.
 - A field that may be missing says "if any". Null stands for what is not known, or what the command did not do.
-- The exit code is that of the command without `--json`. A command that fails prints [an error](#errors) in place of its
-  document.
+- The exit code is the same as without `--json`. A command that fails prints [an error](#errors), and no document.
 - The events of a profile one by one, and memory over time, are in the
   [tables and the trace](profiling.md#files-that-tools-read).
 """
@@ -355,7 +354,7 @@ def example_kernels() -> dict[str, ExampleKernel]:
 
 
 def source(function: FunctionType) -> str:
-    """The text of a function, behind that of the functions of its module that it calls."""
+    """The text of a function, behind the functions of its module that it calls."""
     called = (function.__globals__.get(name) for name in function.__code__.co_names)
     helpers = [f for f in called if isinstance(f, FunctionType) and f.__module__ == function.__module__]
     return "\n\n".join(inspect.getsource(f).strip() + "\n" for f in (*helpers, function)).strip()
