@@ -1,4 +1,4 @@
-"""Python whose value would silently be compiled in, or that NKI does not have, is reported at its line."""
+"""Python with a value that would silently be compiled in, and Python that NKI lacks, is reported at its line."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ def test_data_of_a_whole_grid_is_the_tensor() -> None:
 
 
 def slabs(a):
-    """Three dimensions in HBM, of which the tiles have two."""
+    """Three dimensions in HBM; the tiles have two of them."""
     out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
     source, target = nl.tiles(a, tile_shape=(16, 16)), nl.tiles(out, tile_shape=(16, 16))
     for b in range(source.shape[0]):
