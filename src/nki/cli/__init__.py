@@ -29,7 +29,7 @@ from nki.cli.output.mistakes import complaint, exit_code
 from nki.cli.output.printed import print_document
 from nki.compilation.errors import BugReports
 from nki.compilation.pipeline import STAGES
-from nki.language.dialect import NKI
+from nki.language.releases import RELEASES
 
 __all__ = ["main"]
 
@@ -258,7 +258,7 @@ def _add_check(commands: Any) -> None:
     checking.add_argument(
         "--nki",
         metavar="RELEASE",
-        choices=NKI.releases,
+        choices=RELEASES.versions,
         help="check under the rules of a release of NKI, such as 0.6 (default: NKI_VERSION, else all releases)",
     )
     checking.add_argument("--strict", action="store_true", help="exit with 1 also for warnings")
@@ -280,9 +280,10 @@ def _add_migrate(commands: Any) -> None:
     )
     migrating.add_argument(
         "--to",
-        choices=("0.6", "0.7"),
-        default="0.7",
-        help="release of NKI to write for (default 0.7); 0.6 keeps its loops",
+        choices=[release.version for release in RELEASES if release.traced or release is RELEASES.last_parsed],
+        default=RELEASES[-1].version,
+        help=f"release of NKI to write for (default {RELEASES[-1].version}); {RELEASES.last_parsed.version} keeps its "
+        "loops",
     )
     migrating.add_argument("--grid", metavar="N[,N…]", help="the launch grid of the kernel for the runs")
     migrating.add_argument("--seed", type=int, default=0, help="seed of random arguments (default 0)")
