@@ -28,7 +28,7 @@ from nki.cli.output.findings import failure
 from nki.cli.output.mistakes import complaint, exit_code
 from nki.cli.output.printed import print_document
 from nki.compilation.errors import BugReports
-from nki.compilation.pipeline import STAGES
+from nki.compilation.pipeline import SPECIALISE, STAGES
 from nki.language.releases import RELEASES
 
 __all__ = ["main"]
@@ -297,7 +297,7 @@ def _add_dump(commands: Any) -> None:
     dumping.set_defaults(module="nki.cli.dump")
     _add_kernel(dumping)
     forms = dumping.add_mutually_exclusive_group()
-    stages = ["specialise", *(stage.name for stage in STAGES)]
+    stages = [SPECIALISE, *STAGES.names]
     forms.add_argument(
         "--after", choices=stages, metavar="STAGE", help=f"stage to print: {', '.join(stages)} (default: the last)"
     )
@@ -315,7 +315,16 @@ def _add_dump(commands: Any) -> None:
     dumping.add_argument(
         "--queues", action="store_true", help="print the instructions and waits of each engine and DMA ring"
     )
-    dumping.add_argument("--in-order", action="store_true", help="keep program order on every queue")
+    dumping.add_argument(
+        "--stage",
+        action="append",
+        default=[],
+        metavar="STAGE:OPTION=VALUE[,…]",
+        help="set options of a stage; without an option the error lists those of the stage",
+    )
+    dumping.add_argument(
+        "--in-order", action="store_true", help="keep program order on every queue: --stage schedule:reorder=false"
+    )
     dumping.add_argument("--lines", action="store_true", help="print each source line above its instructions")
     dumping.add_argument("--json", action="store_true", help="print one JSON object: the text, and the instructions")
 
