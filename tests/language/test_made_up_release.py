@@ -216,12 +216,15 @@ def test_the_commands_know_it(source: Path, tmp_path: Path) -> None:
 
 def test_migration_marks_what_it_removed(source: Path, tmp_path: Path) -> None:
     file = tmp_path / "kernel.py"
-    file.write_text(KERNEL.replace("{line}", CHANGED["a removed name"]), encoding="utf-8")
-    mark = "`nl.while_loop` is gone: use `nl.fori_loop`"
+    lines = f"{CHANGED['a removed name']}\n    {CHANGED['a removed parameter']}"
+    file.write_text(KERNEL.replace("{line}", lines), encoding="utf-8")
+    marks = "`nl.while_loop` is gone: use `nl.fori_loop`", "`name=` of `nki.isa.iota` is gone: leave it out"
     for options in ((), ("--to", "0.8")):
-        assert mark in run(source, "-m", "nki", "migrate", *options, str(file), code=1)
+        told = run(source, "-m", "nki", "migrate", *options, str(file), code=1)
+        assert all(mark in told for mark in marks)
     for version in ("0.6", "0.7"):
-        assert mark not in run(source, "-m", "nki", "migrate", "--to", version, str(file))
+        told = run(source, "-m", "nki", "migrate", "--to", version, str(file))
+        assert not any(mark in told for mark in marks)
 
 
 def test_the_support_matrix_shows_it(source: Path) -> None:

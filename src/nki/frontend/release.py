@@ -47,14 +47,14 @@ class Release:
 
     version: str
     traced: bool = False
-    names: Iterable[str] = ()
-    parameters: Iterable[str] = ()
+    names: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
     instead: Mapping[str, str] = field(default_factory=dict[str, str])
     operators: frozenset[str] = frozenset()
     removed: Mapping[str, str] = field(default_factory=dict[str, str])
     removed_parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     deprecated: Mapping[str, str] = field(default_factory=dict[str, str])
-    undocumented: Iterable[str] = ()
+    undocumented: tuple[str, ...] = ()
     accepts: tuple[type[NkiError], ...] = ()
     refuses: tuple[type[NkiError], ...] = ()
     hooks: Mapping[str, HookFactory | None] = field(default_factory=dict[str, HookFactory | None])

@@ -57,7 +57,7 @@ class Releases(cst.CSTTransformer):
         self.report = report
         removed = {full: fix for full, (_, fix) in RELEASES.until(release).removed().items()}
         self.gone = removed if names.beta1 else {**OF_BETA_1.names, **removed}
-        """Names that the release does not have, each with what to write."""
+        """Names and parameters that the release does not have, each with what to write."""
         self.registers: set[str] = set()
         self.functions: list[cst.FunctionDef] = []
         self.returned: list[set[str]] = []
@@ -179,6 +179,8 @@ class Releases(cst.CSTTransformer):
         kept: list[cst.Arg] = []
         for arg in args:
             name = arg.keyword.value if arg.keyword is not None else ""
+            if fix := self.gone.get(f"{full}.{name}"):
+                self.pending.append(f"`{name}=` of `{full}` is gone: {fix}")
             if name in dropped or self._is_leftover(full, name, arg, args):
                 continue
             if arg.keyword is not None and name in renamed:
