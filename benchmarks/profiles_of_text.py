@@ -24,7 +24,7 @@ import nki.language as nl
 from benchmarks.compiling import tiled
 from benchmarks.timing import Row
 from nki import target as targets
-from nki.analysis.dependence import GraphBuilder, queue_numbers
+from nki.analysis.dependence import DEPENDENCES, DependenceGraph, GraphBuilder, queue_numbers
 from nki.base import gc_pause
 from nki.base.warning import NkiWarning
 from nki.compilation import pipeline
@@ -250,11 +250,11 @@ def measured(text: str) -> dict[str, float]:
         done()
         builder = GraphBuilder(core)
         done()
-        first, graphs = 0, list[object]()
+        first, graphs = 0, list[DependenceGraph]()
         for block in all_blocks(core.body):
             graphs.append(builder.graph(block, queues[first : first + len(block)]))
             first += len(block)
-        core.dependences = graphs
+        core.keep(DEPENDENCES, graphs)
         done()
         timed = TimedProgram(program)
         done()

@@ -40,7 +40,7 @@ from nki.isa.tables.activations import ACTIVATIONS
 from nki.isa.tables.alu import TABLE, AluRow
 from nki.isa.tables.operators import OPS
 from nki.jit import Kernel
-from nki.language.releases.names import RELEASES
+from nki.language.releases import RELEASES
 from tests.support.golden_reports import MARK as REPORT
 from tests.support.golden_reports import Golden, golden
 from tools import drawings
@@ -159,12 +159,13 @@ def support() -> str:
         "and native code, which enters Python only where the table says so. Each rule has a test that breaks it. The\n"
         "oracle is a second formula, written from the documents, that judges what both executors write. Internal\n"
         "instructions come from the compiler or from a function of `nki.language`.\n",
-        "Columns 0.2 to 0.7 are releases of NKI: `yes` where the documents of the release have the name.\n"
+        f"Columns {RELEASES[0].version} to {RELEASES[-1].version} are releases of NKI: `yes` where the documents of "
+        "the release have the name.\n"
         "`NKI_VERSION` and `nki.jit(nki_version=…)` refuse the others; by default all of them can be used.\n"
         "[The language](../language.md#what-changed-when) has the changes that no name shows.\n",
-        table(("instruction", *RELEASES, *names, "NumPy", "native code", "rules", "oracle"), rows),
-        f"## ALU operators\n\n{table(('operator', *RELEASES, *names), alu)}",
-        f"## Activation functions\n\n{table(('function', *RELEASES, *names), functions)}",
+        table(("instruction", *RELEASES.versions, *names, "NumPy", "native code", "rules", "oracle"), rows),
+        f"## ALU operators\n\n{table(('operator', *RELEASES.versions, *names), alu)}",
+        f"## Activation functions\n\n{table(('function', *RELEASES.versions, *names), functions)}",
         f"## Functions, types and constants\n\n{_matrix('name', releases.functions())}",
         f"## Members of tensors\n\n{_matrix('member', releases.tensor_members())}",
         "## Parameters\n\nThose that came after their function, and those that are gone (by default they run with a\n"
@@ -175,7 +176,7 @@ def support() -> str:
 
 
 def _matrix(head: str, rows: list[releases.Row]) -> str:
-    return table((head, *RELEASES), [(row.name, *_released(row.there)) for row in rows])
+    return table((head, *RELEASES.versions), [(row.name, *_released(row.there)) for row in rows])
 
 
 def _named(operator: str) -> list[str]:

@@ -45,7 +45,7 @@ def onward(kernel: Program, **options: Any) -> Program:
 
 def _stages(name: str, reorder: bool | None = None) -> list[Stage]:
     """The tiles of random programs share bytes, so that much depends on much; stage ``allocate`` would refuse that."""
-    stages = pipeline.replaced(Schedule(reorder))
+    stages = pipeline.STAGES.with_stage(Schedule(reorder))
     return [stage for stage in stages if stage.name != "allocate" or name != "program"]
 
 

@@ -23,7 +23,7 @@ from nki.base.dtype import DType
 from nki.base.toolchain import is_toolchain
 from nki.frontend.dialect import default_dialect
 from nki.ir.types import Buffer
-from nki.language.releases.names import FIRST_RELEASE, LAST_RELEASE
+from nki.language.releases import RELEASES
 from nki.language.tensor import NkiTensor
 from nki.target.model import Target
 
@@ -102,7 +102,7 @@ def explain(topic: str) -> str | None:
 def since(full: str) -> str:
     """The releases of NKI that have the name, as a paragraph; "" if all have it."""
     name = f"nki.language.NkiTensor.{full.removeprefix('tensor.')}" if full.startswith("tensor.") else full
-    first, last = FIRST_RELEASE.get(name), LAST_RELEASE.get(name)
+    first, last = RELEASES.first_with(name), RELEASES.last_with(name)
     words = [*([f"since NKI {first}"] if first else []), *([f"not after NKI {last}"] if last else [])]
     return f"\n\n{', '.join(words)}" if words else ""
 

@@ -95,7 +95,7 @@ def capture(fn: Callable[..., Any], dialect: Dialect | None = None) -> Captured:
     try:
         node, class_name = _definition(function)
     except (NoSourceError, SourceChangedError) as error:
-        if type(error) not in dialect.newer.since:
+        if type(error) not in dialect.python.accepted:
             raise
         node, class_name, unread = without_source(code), "", error
         if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):

@@ -33,6 +33,7 @@ from nki.frontend.python.float_loads import (
     takes_runtime_floats,
 )
 from nki.frontend.python.hooks import Managed, contains, warn_reached
+from nki.frontend.release import DECORATED
 from nki.frontend.report import portable_text
 from nki.frontend.rewrite import CALL, IN, KEY, REFUSE, UNCAUGHT, WARN, WITH, rewrite
 from nki.frontend.syntax_rules import check, too_deep
@@ -206,8 +207,8 @@ class Inliner:
         check = getattr(fn, "check_inlining", None)
         if check is not None:
             check()
-            if self.dialect.decorated:
-                warn_here(self.dialect.decorated.format(inner.__name__), NkiPortabilityWarning)
+            if text := self.dialect.warnings.get(DECORATED):
+                warn_here(text.format(inner.__name__), NkiPortabilityWarning)
 
     def _float_parameters(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[str]:
         """The parameters of ``fn`` that may keep the run-time floats among the arguments."""
@@ -229,7 +230,7 @@ class Inliner:
             kwargs["key"] = self._callback(kwargs["key"])
         if is_object(fn):
             return construct(fn, args, kwargs)
-        if brings_keys(fn) and not self.dialect.newer.silent:
+        if brings_keys(fn) and not self.dialect.python.silent:
             made, keys = with_keys(fn, args, kwargs)
             for key in keys:
                 _key(self, key)
@@ -244,7 +245,7 @@ class Inliner:
         prepared = self._prepared
         source = weakref.ref(original, lambda _: prepared.pop(key, None))
         if is_host(fn):
-            full = self.dialect.later.values.get(id(fn))
+            full = self.dialect.availability.values.get(id(fn))
             if full is not None:
                 self.dialect.require(full, full.removeprefix("nki.language."))
             return _Prepared(source, id(fn.__globals__), None)
@@ -335,7 +336,7 @@ def nested_hook(inliner: Inliner) -> Callable[[Any, str, str], Any]:
 
     def sliced(value: Any, part: str, key: str) -> Any:
         if isinstance(value, inliner.dialect.tensor.kind):
-            message = f"`{part}{key}` slices a slice: NKI {inliner.dialect.releases[-1]} has no nested slicing"
+            message = f"`{part}{key}` slices a slice: NKI {inliner.dialect.versions[-1]} has no nested slicing"
             raise NewerApiError(message, fix=f"write one slice, or give the part a name: `part = {part}`, `part{key}`")
         return value
 
@@ -362,11 +363,11 @@ def _key(inliner: Inliner, value: Any, owner: object = _DICTIONARY) -> Any:
         fix = f"write `{shown!r}`, or use a list"
     elif isinstance(value, NkiInstruction | inliner.dialect.tensor.kind):
         fix = "use a list"
-    since = inliner.dialect.newer.since.get(DictKeyError)
-    if since is None and not isinstance(value, DType):  # dtypes were text in 0.2
+    python = inliner.dialect.python
+    if DictKeyError not in python.accepted and not isinstance(value, DType):  # dtypes were text in 0.2
         raise DictKeyError(message, fix=fix)
-    text = portable_text(DictKeyError, message, fix, since or "0.7")
-    warn_here(text, NkiPortabilityWarning)
+    if since := python.portable_since.get(DictKeyError):
+        warn_here(portable_text(DictKeyError, message, fix, since), NkiPortabilityWarning)
     return value
 
 

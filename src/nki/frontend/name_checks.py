@@ -11,7 +11,7 @@ import itertools
 import os
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from nki.base.errors import NkiError
 from nki.base.toolchain import is_toolchain
@@ -20,7 +20,6 @@ from nki.frontend.capture import unwrap
 from nki.frontend.dialect import Dialect, InstructionStyle
 from nki.frontend.errors import (
     CallArgumentError,
-    NewerApiError,
     RemovedApiError,
     UnknownApiError,
     UnknownNameError,
@@ -46,10 +45,9 @@ def check_name(report: Report, node: ast.Name, bound: frozenset[str]) -> bool:
             message = f"`{name}` comes from `{str(home).partition('.')[0]}`, which kernels can no longer use"
             report.error(RemovedApiError, node, message, fix)
         else:
-            later = captured.dialect.later
-            full = None if value is UNKNOWN else later.values.get(id(value))
-            if full is not None and later.are_missing(full):
-                _report_later(report, node, full)
+            full = None if value is UNKNOWN else captured.dialect.availability.values.get(id(value))
+            if full is not None:
+                _check_available(report, node, full, name)
             check_read(report, node, value)
     elif name not in report.reported_names:
         report.reported_names.add(name)
@@ -81,10 +79,8 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
     if owner is UNKNOWN or not _is_settled(owner):
         return True
     dialect = report.captured.dialect
-    if isinstance(owner, types.ModuleType) and dialect.removed.since:
-        _check_removed_since(report, node, getattr(owner, node.attr, None))
-    if dialect.later.first and dialect.later.are_missing(full := _full_name(report, node, bound)):
-        _report_later(report, node, full)
+    if node.attr in dialect.availability.last_parts:
+        _check_available(report, node, _full_name(report, node, bound), ast.unparse(node))
     if hasattr(owner, node.attr):
         return True
     home = owner.__name__ if isinstance(owner, types.ModuleType) else ""
@@ -98,7 +94,8 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
     else:
         prefix = ast.unparse(node.value)
         ours = home.partition(".")[0] in dialect.namespaces
-        other = dialect.others.get(f"{home}.{node.attr}") or dialect.others.get(node.attr, "") if ours else ""
+        foreign = dialect.foreign.functions
+        other = foreign.get(f"{home}.{node.attr}") or foreign.get(node.attr, "") if ours else ""
         elsewhere = f"write `{found}`" if not other and (found := _elsewhere(report, node.attr, owner)) else ""
         otherwise = "see the API reference for what there is"
         fix = other or elsewhere or did_you_mean(node.attr, public_names(owner), f"{prefix}.", otherwise)
@@ -133,26 +130,16 @@ def _full_name(report: Report, node: ast.Attribute, bound: frozenset[str]) -> st
     return around and f"{around}.{node.attr}"
 
 
-def _report_later(report: Report, node: ast.expr | ast.keyword, full: str, written: str = "") -> None:
-    """A name that the release does not have yet is an error where it is reached."""
-    dialect = report.captured.dialect
-    message, fix = dialect.later.message(full, written or ast.unparse(node), dialect.releases[-1])
-    report.error_if_reached(NewerApiError, node, message, fix)
-
-
-def _check_removed_since(report: Report, node: ast.Attribute, value: object) -> None:
-    dialect = report.captured.dialect
-    full = f"{getattr(value, '__module__', '')}.{getattr(value, '__name__', '')}"
-    fix = next((fix for name, fix in dialect.removed.since.items() if _defines(name, full)), None)
-    if fix is not None:
-        message = f"NKI {dialect.releases[0]} no longer has `{ast.unparse(node)}`"
-        report.doubtful_error(RemovedApiError, node, message, fix)
-
-
-def _defines(name: str, full: str) -> bool:
-    """True if the public ``name`` is that of a function whose module and name are ``full``."""
-    package, _, last = name.rpartition(".")
-    return full.startswith(package + ".") and full.endswith("." + last)
+def _check_available(
+    report: Report, node: ast.expr | ast.keyword, full: str, written: str, *, called: bool = False
+) -> None:
+    """A name that the release does not have is an error where it is reached, a deprecated one a warning."""
+    availability = report.captured.dialect.availability
+    if availability.lacks(full) and (called or full not in availability.operators):
+        error = availability.error(full, written)
+        report.error_if_reached(type(error), node, error.message, error.fix)
+    elif full in availability.deprecated:
+        report.warn_if_reached(node, availability.warning(full, written), NkiDeprecationWarning)
 
 
 def check_call(report: Report, node: ast.Call, bound: frozenset[str]) -> bool:
@@ -199,8 +186,9 @@ def _check_arguments(
     takes = {*parameters, *deprecated}
     accepted = [k for k in node.keywords if inspect.Parameter.VAR_KEYWORD in kinds or k.arg is None or k.arg in takes]
     dialect = report.captured.dialect
-    if dialect.later.are_missing(named := dialect.later.values.get(id(callee)), called=True):
-        _report_later(report, node.func, cast("str", named))
+    available = dialect.availability
+    if (named := available.values.get(id(callee))) in available.operators:
+        _check_available(report, node.func, named, written, called=True)
     style = dialect.instructions
     ignored = leftover(node, callee, style)
     for keyword in node.keywords:
@@ -211,8 +199,8 @@ def _check_arguments(
             form = older[keyword.arg]
             message = f"`{written}` takes no `{form.parameter}` since NKI {form.since}"
             report.error_if_reached(RemovedApiError, keyword, message, form.fix)
-        elif (later := dialect.later.values.get((id(callee), keyword.arg))) is not None:
-            _report_later(report, keyword, later, f"{keyword.arg}= of {written}")
+        elif (parameter := available.values.get((id(callee), keyword.arg))) is not None:
+            _check_available(report, keyword, parameter, f"{keyword.arg}= of {written}")
         elif keyword not in accepted:
             _report_keyword(report, keyword, full, written, list(parameters))
         elif keyword.arg is not None and keyword.arg not in takes:
@@ -341,8 +329,9 @@ def _report_keyword(report: Report, node: ast.keyword, full: str, written: str, 
         removed = "leave it out"
     if removed:
         removed = removals.exact(report.captured, node) or removed
-    same = next((p for p in dialect.keywords.get(keyword, ()) if p in parameters), "")
-    other = f"name it `{same}`" if same else dialect.others.get(f"{full.rpartition('.')[2]}.{keyword}", "")
+    foreign = dialect.foreign
+    same = next((p for p in foreign.keywords.get(keyword, ()) if p in parameters), "")
+    other = f"name it `{same}`" if same else foreign.functions.get(f"{full.rpartition('.')[2]}.{keyword}", "")
     if not other and keyword == "out" and dialect.instructions.destination not in parameters:
         other = f"it returns its result: write `name = {written}(…)`"
     near = did_you_mean(keyword, parameters, otherwise=other or _takes(parameters))
@@ -351,8 +340,8 @@ def _report_keyword(report: Report, node: ast.keyword, full: str, written: str, 
 
 def _warn_of_ignored(report: Report, node: ast.keyword, written: str, parameters: list[str]) -> None:
     """Warn of a keyword that a function takes only because it ignores whatever it does not know."""
-    keyword, hints = node.arg or "", report.captured.dialect.hints
-    if not hints or keyword in hints:
+    keyword, ignored = node.arg or "", report.captured.dialect.ignored_keywords
+    if not ignored or keyword in ignored:
         return
     if keyword == "dst":
         instead = f"it returns its result: write `t[...] = {written}(…)`"

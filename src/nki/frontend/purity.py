@@ -163,7 +163,7 @@ def check_host_call(report: Report, node: ast.Call, callee: object) -> None:
         if callee in _TYPES:
             what, fix = _TYPES[callee]
             report.error(LiteralError, node, f"NKI has no {what}: `{written}(…)`", fix)
-        elif callee is type and not report.captured.dialect.newer.silent:
+        elif callee is type and not report.captured.dialect.python.silent:
             message = (
                 f"NKI has no `type(…)`: write `isinstance({ast.unparse(node.args[0]) if node.args else 'x'}, kind)`"
             )

@@ -122,7 +122,7 @@ class _Rewriting:
             return ast.copy_location(type(node)(node.op, [*left, node.values[-1]]), node)
         if isinstance(node, ast.Try):
             return cast("_Node", self._try(node, outer))
-        if isinstance(node, ast.withitem) and self.dialect.newer.since:
+        if isinstance(node, ast.withitem) and self.dialect.python.traced:
             return cast("_Node", self._managed(node, outer))
         return node
 
@@ -160,7 +160,7 @@ class _Rewriting:
 
     def _dictionary_keys(self, node: ast.AST, fields: dict[str, Any]) -> dict[str, Any]:
         """The fields of a dictionary whose keys are to be looked at when they are known."""
-        if self.dialect.newer.silent:
+        if self.dialect.python.silent:
             return {}
         if isinstance(node, ast.Dict):
             keys = [key if key is None or _is_text(key) else _key(key) for key in fields["keys"]]
@@ -199,7 +199,7 @@ class _Rewriting:
 
     def _stays(self, callee: object) -> bool:
         """True if calls of ``callee`` stay as they are."""
-        watched = is_object(callee) or (is_dictionary(callee) and not self.dialect.newer.silent)
+        watched = is_object(callee) or (is_dictionary(callee) and not self.dialect.python.silent)
         return is_host(callee) and not watched
 
     def _callee(self, call: ast.Call, outer: frozenset[str]) -> object:

@@ -19,6 +19,7 @@ from nki.frontend.inlining import compile_function
 from nki.frontend.objects import copied
 from nki.frontend.python.arguments import gathered, joined
 from nki.frontend.python.float_loads import is_open
+from nki.frontend.release import LIST_ARGUMENT
 from nki.frontend.report import portable_text
 from nki.frontend.returned import Returned
 from nki.ir.floats.runtime_float import RuntimeFloat
@@ -74,9 +75,8 @@ def specialise(
 
 
 def _warn_of_list(captured: Captured, name: str) -> None:
-    if captured.dialect.release not in ("0.1", "0.2", "0.7"):  # 0.3 refused lists; nothing says that 0.7 does
-        message = f"`{name}` is a list: since NKI 0.3 kernels take tuples"
-        warn_at(captured.span(_parameter(captured, name)), message, NkiDeprecationWarning)
+    if text := captured.dialect.warnings.get(LIST_ARGUMENT):
+        warn_at(captured.span(_parameter(captured, name)), text.format(name), NkiDeprecationWarning)
 
 
 def _with_floats(captured: Captured, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any], frozenset[str]]:
@@ -143,18 +143,18 @@ class ProgramGrid:
 def _values(captured: Captured, arguments: Mapping[str, Any], inputs: Mapping[str, Tensor]) -> dict[str, Any]:
     """The arguments of one call: a view of each input, and copies of constants."""
     alias: dict[int, Any] = {}
-    newer = captured.dialect.newer
-    keys: list[Any] | None = [] if DictKeyError in newer.since else None
+    python = captured.dialect.python
+    keys: list[Any] | None = [] if DictKeyError in python.accepted else None
     wrap = captured.dialect.tensor.wrap
     values = {
         name: wrap(Access.whole(inputs[name])) if name in inputs else copied(value, name, alias, keys)
         for name, value in arguments.items()
     }
-    if keys and newer.warns:
+    if keys and python.warns:
         message = (
             f"an argument holds a dictionary with the key {keys[0]!r:.60}; NKI's dictionaries have string keys only"
         )
-        text = portable_text(DictKeyError, message, "use strings, or lists", newer.since[DictKeyError])
+        text = portable_text(DictKeyError, message, "use strings, or lists", python.portable_since[DictKeyError])
         warn_at(captured.span(captured.node), text, NkiPortabilityWarning)
     return joined(values)
 

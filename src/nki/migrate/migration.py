@@ -11,6 +11,7 @@ from pathlib import Path
 import libcst as cst
 
 from nki.base.errors import NkiError
+from nki.language.releases import RELEASES
 from nki.migrate.beta1_file import rewritten
 from nki.migrate.facts import Facts
 from nki.migrate.releases import renewed
@@ -100,8 +101,13 @@ def _imports_beta1(module: cst.Module) -> bool:
     return names.beta1
 
 
-def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "", *, to: str = "0.7") -> Migration:
-    """The file rewritten for release ``to``, with ``calls`` of its kernels as the examples that both versions run."""
+def migrated(
+    path: Path, source: str, calls: Sequence[Call], only: str = "", *, to: str = RELEASES[-1].version
+) -> Migration:
+    """The file rewritten for release ``to``, with ``calls`` of its kernels as the examples that both versions run.
+
+    Kernels of Beta 1 become those of the last release with a parser, and from there on those of ``to``.
+    """
     result = Migration(path, source, only=only)
     module = cst.parse_module(source)
     names = Names()
@@ -114,7 +120,8 @@ def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "", *, 
             module = laid_out(rewritten(module, facts, report, [call.kernel for call in calls]), module)
             if _imports_beta1(module):
                 report.todo("an import of `neuronxcc` stays: this package has no counterpart of it")
-        module = renewed(module, report, beta1=names.beta1) if to != "0.6" else module
+        release = RELEASES.find(to)
+        module = renewed(module, report, release, beta1=names.beta1) if release.traced else module
         result.new = module.code
         result.left += report.left
         result.notes += report.notes

@@ -1,4 +1,4 @@
-"""Forms of NKI 0.2 to 0.6 as those of 0.7. Each is a rule of its own; none needs a run of the kernel.
+"""Forms of older releases of NKI as those of a newer one. Each is a rule of its own; none needs a run of the kernel.
 
 Source of the forms: docs/language.md, "Older NKI", and the declarations of deprecated parameters in ``nki.isa``.
 """
@@ -12,13 +12,18 @@ from typing import Any, Final, cast
 import libcst as cst
 
 import nki.isa as nisa
-from nki.language.releases.removed_names import REMOVED
+from nki.frontend.release import Release
+from nki.language.releases import RELEASES
+from nki.language.releases.v0_2 import OF_BETA_1
 from nki.migrate.calls import keyword, last_comma, parameters
 from nki.migrate.report import Report, marked
 from nki.migrate.syntax.code import code_of, expression, one_line, statement
 from nki.migrate.syntax.names import Names, names_in
 
 _PAR_DIM: Final = "nki.language.par_dim"
+_DYNAMIC_RANGE: Final = "nki.language.dynamic_range"
+_REWRITTEN: Final = (_PAR_DIM, _DYNAMIC_RANGE)
+"""Removed names that are rewritten, and not marked."""
 _RANGES: Final = {f"nki.language.{name}" for name in ("affine_range", "sequential_range", "static_range")}
 _ENGINES: Final = ("tensor", "vector", "scalar", "gpsimd", "dma", "unknown")
 _DROPPED: Final = {
@@ -46,10 +51,13 @@ _BUFFERS: Final = ("sbuf", "psum", "hbm", "private_hbm", "shared_hbm")
 class Releases(cst.CSTTransformer):
     """Rewrites the forms of older releases in one file."""
 
-    def __init__(self, names: Names, report: Report) -> None:
+    def __init__(self, names: Names, report: Report, release: Release) -> None:
         super().__init__()
         self.names = names
         self.report = report
+        removed = {full: fix for full, (_, fix) in RELEASES.until(release).removed().items()}
+        self.gone = removed if names.beta1 else {**OF_BETA_1.names, **removed}
+        """Names and parameters that the release does not have, each with what to write."""
         self.registers: set[str] = set()
         self.functions: list[cst.FunctionDef] = []
         self.returned: list[set[str]] = []
@@ -68,8 +76,8 @@ class Releases(cst.CSTTransformer):
         full = self.names.full(original_node)
         if full in _ATTRIBUTES:
             return updated_node.with_changes(attr=cst.Name(_ATTRIBUTES[full]))
-        if full in REMOVED and not self.names.beta1 and full != _PAR_DIM:
-            self.pending.append(f"`{one_line(updated_node)}` is gone: {REMOVED[full]}")
+        if full in self.gone and full not in _REWRITTEN:
+            self.pending.append(f"`{one_line(updated_node)}` is gone: {self.gone[full]}")
         owner, _, name = full.rpartition(".")
         engine = name.removesuffix("_engine")
         if owner == "nki.isa" and name.endswith("_engine") and engine in _ENGINES and name != "dma_engine":
@@ -171,6 +179,8 @@ class Releases(cst.CSTTransformer):
         kept: list[cst.Arg] = []
         for arg in args:
             name = arg.keyword.value if arg.keyword is not None else ""
+            if fix := self.gone.get(f"{full}.{name}"):
+                self.pending.append(f"`{name}=` of `{full}` is gone: {fix}")
             if name in dropped or self._is_leftover(full, name, arg, args):
                 continue
             if arg.keyword is not None and name in renamed:
@@ -287,7 +297,7 @@ class Releases(cst.CSTTransformer):
 
     def leave_For(self, original_node: cst.For, updated_node: cst.For) -> Any:
         iterated = original_node.iter
-        if not isinstance(iterated, cst.Call) or self.names.full(iterated.func) != "nki.language.dynamic_range":
+        if not isinstance(iterated, cst.Call) or self.names.full(iterated.func) != _DYNAMIC_RANGE:
             return updated_node
         if not isinstance(updated_node.target, cst.Name) or updated_node.orelse is not None:
             return self._left(updated_node, "`nl.dynamic_range` in this form: use nl.fori_loop")
@@ -389,12 +399,12 @@ def _is_options(call: cst.Call) -> bool:
     return all(arg.keyword is not None for arg in call.args)
 
 
-def renewed(module: cst.Module, report: Report, *, beta1: bool = False) -> cst.Module:
-    """The file with the forms of NKI 0.7; ``beta1``: it was of Beta 1, and what is left of that has been marked."""
+def renewed(module: cst.Module, report: Report, release: Release = RELEASES[-1], *, beta1: bool = False) -> cst.Module:
+    """The file with the forms of ``release``; ``beta1``: it was of Beta 1, and what is left of that has been marked."""
     names = Names()
     module.visit(names)
     names.beta1 = beta1
-    return module.visit(Releases(names, report))
+    return module.visit(Releases(names, report, release))
 
 
 __all__ = ["code_of", "parameters", "renewed"]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import ClassVar
 
-from nki.analysis.dependence import DependenceGraph, GraphBuilder
+from nki.analysis.dependence import DEPENDENCES, DependenceGraph, GraphBuilder
 from nki.base import knobs
 from nki.base.errors import QueueError
 from nki.ir.estimate import Estimate
@@ -51,7 +51,8 @@ class Schedule(CoreStage):
             reorder = knobs.reorder() if self.reorder is None else self.reorder
             scheduler = _Scheduler(core, assignment, reorder)
             scheduled = core.with_body(scheduler.body(core.body))
-            scheduled.dependences = scheduler.graphs if reorder else None
+            if reorder:
+                scheduled.keep(DEPENDENCES, scheduler.graphs)
             return scheduled
         without = [inst for inst in core.instructions() if not inst.queue]
         if without:

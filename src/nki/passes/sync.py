@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import ClassVar
 
 from nki.analysis.access_classes import AccessClasses
-from nki.analysis.dependence import dependence_graphs
+from nki.analysis.dependence import DEPENDENCES, dependence_graphs
 from nki.analysis.reaching_accesses import ReachingAccesses
 from nki.base import knobs
 from nki.base.errors import MissingWaitError, QueueDeadlockError
@@ -49,7 +49,8 @@ class Sync(CoreStage):
             _WaitChecker(core).body(core.body)
             return core
         synchronised = core.with_body(_WaitInserter(core).body(core.body))
-        synchronised.dependences = core.dependences
+        if (graphs := core.result(DEPENDENCES)) is not None:
+            synchronised.keep(DEPENDENCES, graphs)
         return synchronised
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages

@@ -17,7 +17,7 @@ from nki.language.advice.beta1.parsed import keys_of, subscript
 from nki.language.advice.beta1.results import NUMPY_OPERATORS
 from nki.language.advice.beta1.scope import NISA, Scope
 from nki.language.advice.expressions import dtype_name
-from nki.language.releases.removed_names import TENSORS, is_number
+from nki.language.advice.older_order import TENSORS, is_number
 
 _COLUMNS: Final = frozenset({"bias", "scale", "operand0", "operand1", "bound0", "bound1", "reduce_res"})
 """Parameters that take one number per partition."""
