@@ -75,7 +75,7 @@ def stencil(a: Any, count: int) -> Any:
 
 @nki.jit
 def image(a: Any, count: int) -> Any:
-    """Sums of three rows of an image whose rows lie side by side, every second column of them."""
+    """Sums of three rows of an image with its rows side by side, every second column of them."""
     out = nl.ndarray((128, 512), dtype=a.dtype, buffer=nl.shared_hbm)
     tile = nl.ndarray((128, 16, 32), dtype=a.dtype, buffer=nl.sbuf)
     sums = nl.ndarray((128, 14, 16), dtype=a.dtype, buffer=nl.sbuf)
@@ -265,7 +265,7 @@ def measured(text: str) -> dict[str, float]:
 
 
 def row(what: str, parts: dict[str, float]) -> Row:
-    """The row of a program whose parts take so many seconds for each instruction."""
+    """The row of a program: its parts take so many seconds for each instruction."""
     whole = sum(parts.values())
     return Row(
         what,

@@ -70,7 +70,7 @@ FUNCTION_LINES = 60
 LONG: dict[str, str] = {}
 
 Name = tuple[str, ...]
-"""A dotted name in parts; of a module its path, so that of a folder's own module ends in ``__init__``."""
+"""A dotted name in parts; for a module its path, which ends in ``__init__`` for a folder's own module."""
 Graph = dict[Name, dict[Name, int]]
 """The modules that each module imports, with the line."""
 
@@ -178,7 +178,7 @@ def import_graph(found: list[Module]) -> Graph:
 
 
 def circles(graph: Graph) -> Iterator[str]:
-    """A circle of modules of which each imports the next one, if there is any."""
+    """A circle of modules, where each imports the next one, if there is any."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

@@ -205,7 +205,7 @@ def summed(left, right):
 
 
 def several_banks(left, right):
-    """A tile of two banks, whose halves are sums of their own; one product writes rows of the other half only."""
+    """A tile of two banks with a sum in each half; one product writes rows of the other half only."""
     a, b = nl.load(left), nl.load(right)
     totals = nl.ndarray((128, 2, 512), dtype=nl.float32, buffer=nl.psum)
     nisa.memset(totals, 0.5)

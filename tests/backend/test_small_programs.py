@@ -131,7 +131,7 @@ def test_each_stage_and_each_rule_is_asked_for() -> None:
 
 @pytest.mark.parametrize("from_torch", [False, True])
 def test_programs_at_once(from_torch: bool, shared: pytest.MonkeyPatch) -> None:
-    """Five Python threads with a program each, on the team's threads, or on those of PyTorch."""
+    """Five Python threads with a program each, on the team's threads, or on PyTorch's."""
     if from_torch:
         torch = pytest.importorskip("torch")
         shared.setattr(launch, "torch_threads", lambda: 3)

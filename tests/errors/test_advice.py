@@ -81,7 +81,7 @@ def kernel(x, y):
 
 
 def simple(name: str, line: str, report: str, expected: Callable[..., Any], *inputs: Any) -> Case:
-    """A case whose kernel is one line between load and store."""
+    """A case with a kernel of one line between load and store."""
     return Case(name, load(f"{line}  # wrong"), report, expected, inputs or (X, Y))
 
 

@@ -45,7 +45,7 @@ CASES = [
 
         nl.fori_loop(0, 4, body)
         """), r"\[NKI-FE041\] `c` has no value yet in `body`", _four_times),
-    # Functions of PyTorch whose argument is a call
+    # Functions of PyTorch with a call as argument
     simple("torch.exp of a load", "c = torch.exp(nl.load(x))", r"\[NKI-TN003\] torch.exp on a tensor, which has values",
            lambda x, y: np.exp(x)),
     simple("functional.relu of a load", "c = functional.relu(nl.load(x))", r"\[NKI-TN003\] functional.relu on a",

@@ -1,4 +1,4 @@
-"""Kernels of the corpus between pages that nobody may touch: in front of, and behind, each operand and each frame.
+"""Kernels of the corpus between forbidden pages: in front of, and behind, each operand and each frame.
 
 An access outside of its memory ends the process, so the kernels run in one of their own.
 """

@@ -55,7 +55,7 @@ class Scalar(Spec):
 
 
 class Indexed(Spec):
-    """A tile, or a tensor in HBM, each of whose rows has a run-time index."""
+    """A tile, or a tensor in HBM, with a run-time index for each row."""
 
     def make(self, name: str) -> Access:
         made = super().make(name)

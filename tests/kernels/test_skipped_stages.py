@@ -20,7 +20,7 @@ BY_NAME: dict[str, Stage] = {stage.name: stage for stage in (*STAGES, *NATIVE_ST
 
 
 def unconcerned(name: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The stages that a kernel of the corpus does not concern, each of which keeps its program."""
+    """The stages that leave the program of a kernel of the corpus as it is."""
     case = CASES[name]
     monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
     seen: list[tuple[str, Program]] = []

@@ -158,7 +158,7 @@ def one_of_size_one(shape: tuple[int, ...], dim: int) -> st.SearchStrategy[int]:
 
 @st.composite
 def factors(draw: st.DrawFn, size: int, most: int = 3) -> tuple[int, ...]:
-    """Sizes whose product is ``size``, nearly always."""
+    """Sizes with the product ``size``, nearly always."""
     parts = [1] * draw(st.integers(1, most))
     for prime in (2, 3, 5, 7):
         while size % prime == 0:

@@ -1,4 +1,4 @@
-"""The costs of functions and operators are those of the code that is emitted for them."""
+"""The costs of functions and operators count the code that is emitted for them."""
 
 from __future__ import annotations
 

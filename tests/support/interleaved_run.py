@@ -50,7 +50,7 @@ def _stages(name: str, reorder: bool | None = None) -> list[Stage]:
 
 
 def played(kernel: Program, inputs: Sequence[Array], seed: int) -> list[bytes]:
-    """The outputs, bit for bit, when chance decides which queue of which core goes on."""
+    """The outputs, bit for bit, when chance decides which core goes on, and in which queue."""
     return run(kernel, inputs, QueueSimulator(seed, len(kernel.cores)))
 
 

@@ -47,9 +47,7 @@ _POINTER: Final = (
     "offset=n)`; there are no pointers"
 )
 _POOL: Final = "reduce the last dimensions of a view with `nisa.tensor_reduce`: `t.reshape(…)` and `permute` of windows"
-_CONVOLUTION: Final = (
-    "sum products in PSUM, one `nisa.nc_matmul` of a slice for each offset of the window"
-)
+_CONVOLUTION: Final = "sum products in PSUM, one `nisa.nc_matmul` of a slice for each offset of the window"
 _NORMALISE: Final = (
     "use `nisa.bn_stats` of up to 512 elements and `nisa.bn_aggr`: mean and variance; then "
     "`nisa.tensor_scalar` with both"
