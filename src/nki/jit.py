@@ -94,7 +94,7 @@ class Kernel(PickledByName, Unscriptable):
     def with_schedule(self, edges: Iterable[tuple[str, str | Iterable[str]]]) -> Self:
         """The kernel with edges between its instructions: ``[("consumer", "producer" or ["p1", "p2"]), …]``.
 
-        Names are those of ``name=``; each name belongs to one instruction. A consumer begins when its
+        Names are given by ``name=``; each name belongs to one instruction. A consumer begins when its
         producers are complete; it may stand before them in the program, as long as no data say otherwise. The edges of
         this kernel stay. Raises :class:`ArgumentError` for what is no such list; names are looked up when the kernel is
         compiled.
@@ -130,12 +130,12 @@ class Kernel(PickledByName, Unscriptable):
 
     @property
     def lnc(self) -> int:
-        """The number of cores of a launch: that of the brackets, else of ``NEURON_LOGICAL_NC_CONFIG``, else 1."""
+        """The number of cores of a launch: from the brackets, else from ``NEURON_LOGICAL_NC_CONFIG``, else 1."""
         grid = self.launch_grid()
         return grid[0] if grid else 1
 
     def launch_grid(self, target: Target | None = None) -> tuple[int, ...]:
-        """The grid of a launch: that of the brackets, else of ``NEURON_LOGICAL_NC_CONFIG``; () for one core."""
+        """The grid of a launch: from the brackets, else from ``NEURON_LOGICAL_NC_CONFIG``; () for one core."""
         return launch_grid.of_launch(self.func.__name__, self.grid, target or self.chosen_target())
 
     def _to_subclass(self, cls: Callable[..., Any], **fields: Any) -> Any:
@@ -222,7 +222,8 @@ class Kernel(PickledByName, Unscriptable):
     def launchable(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: TensorMap
     ) -> tuple[Executable, list[Any], Sequence[float]]:
-        """Like :meth:`specialise`, for one launch: native code that takes floats where it can, and those of the launch.
+        """Like :meth:`specialise`, for one launch: native code that takes floats where it can, and the floats of the
+        launch.
 
         One executable serves all values of the floats that only instructions use.
         """
@@ -380,7 +381,7 @@ _bridges: dict[tuple[type[Any], ...], str] = {}
 
 
 def adapter_for(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Adapter:
-    """The bridge of the framework whose tensors are among the arguments; that of NumPy if there is none."""
+    """The bridge of the framework that has tensors among the arguments; NumPy's if there is none."""
     values = (*args, *kwargs.values()) if kwargs else args
     kinds: list[type[Any]] = [type(value) for value in values]
     if tuple in kinds or list in kinds or dict in kinds:
@@ -403,10 +404,10 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Make a kernel of a function; use as ``@nki.jit``, ``@nki.jit(...)`` or ``nki.jit(fn)``.
 
     ``check=True``: the simulator runs the first call of each compiled kernel too, with the same data; it raises the
-    errors of hazards (``docs/hazards.md``), and its bits are compared with those of native code.
-    ``compile_config`` and ``specialization_config`` are those of NKI 0.7; see :mod:`nki.compiler`.
-    ``nki_version``: the release of NKI, such as "0.3", under whose rules this kernel and the functions that it calls
-    are read, whatever ``NKI_VERSION`` says (``docs/language.md``).
+    errors of hazards (``docs/hazards.md``), and its bits are compared with native code's.
+    ``compile_config`` and ``specialization_config`` are the ones of NKI 0.7; see :mod:`nki.compiler`.
+    ``nki_version``: the release of NKI, such as "0.3", with the rules for this kernel and the functions that it calls,
+    whatever ``NKI_VERSION`` says (``docs/language.md``).
     ``platform_target``: trn1, trn2 or trn3 (deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE). ``mode="simulation"``
     (deprecated): calls run in the simulator. Other modes, ``debug_kernel``, ``show_compiler_tb`` and
     ``experimental_flags`` are accepted for old kernels and do nothing. ``func`` is the name of ``fn`` in NKI 0.2.

@@ -148,6 +148,6 @@ def one_name_twice(x):
 
 
 def test_one_name_for_two_tensors():
-    with pytest.warns(NkiWarning, match=r"name='a' is that of the tensor of line \d+ already") as caught:
+    with pytest.warns(NkiWarning, match=r"name='a' is the name of the tensor of line \d+ already") as caught:
         nki.simulate(one_name_twice)(A)
     assert [warned.lineno for warned in caught] == [one_name_twice.func.__code__.co_firstlineno + 3]

@@ -313,7 +313,7 @@ def alloc(tile_shape: Any = (8, 8), element_shape: Any = (16, 16), buffer: Any =
     ("call", "kind", "text"),
     [
         (lambda t: nl.tiles(t, tile_shape=(0, 8)), ValueError, r"tile_shape=\(0, 8\) has a size below 1"),
-        (lambda t: nl.tiles(t, tile_shape=(8,)), ValueError, r"\(8,\) has 1 dimensions; those of 't' .* have 2 to 2"),
+        (lambda t: nl.tiles(t, tile_shape=(8,)), ValueError, r"\(8,\) has 1 dimensions; tiles of 't' .* have 2 to 2"),
         (lambda t: nl.tiles(t, tile_shape=(8, 8, 8)), ValueError, "has 3 dimensions"),
         (lambda t: nl.tiles(t), TypeError, "without tile_shape"),
         (lambda t: nl.tiles(np.zeros((8, 8)), tile_shape=(8, 8)), TypeError, "neither a tensor nor a grid"),

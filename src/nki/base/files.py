@@ -85,7 +85,7 @@ def trim(suffix: str, limit: int, *folders: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file; that may fail, or somebody else may have done it."""
+    """Remove a file; that may fail, or another process may have done it."""
     with contextlib.suppress(OSError):
         path.unlink()
 
@@ -96,7 +96,7 @@ def _by_last_use(entries: Iterable[_Entry]) -> list[_Entry]:
 
 
 def _entries(suffix: str, folders: Iterable[Path]) -> Iterator[_Entry]:
-    """The regular files in ``folders`` whose names end in ``suffix``.
+    """The regular files in ``folders`` with names that end in ``suffix``.
 
     Each kernel that is stored asks for all: a cache has ten thousands of files, so only those are looked at.
     """

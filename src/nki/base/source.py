@@ -86,7 +86,7 @@ _PARSER = held_at_fork()
 """CPython 3.11 counts how deep the tree is that it hands over, once for all threads: two at a time are mixed up."""
 
 _own: set[str] = set()
-"""The files whose lines reports may show."""
+"""The files that reports may quote."""
 
 
 def note_file(file: str) -> None:
@@ -245,7 +245,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def user_frames_end(function: F) -> F:
-    """Decorator of a function that calls the user's code: neither its frame nor those of its callers are the user's."""
+    """Decorator of a function that calls the user's code: neither its frame nor its callers' frames are the user's."""
     _boundaries.add(id(cast(FunctionType, function).__code__))
     return function
 

@@ -1,4 +1,4 @@
-"""Membership test for the toolchain's own code: the packages of this distribution and those of registered dialects."""
+"""Membership test for the toolchain's own code: the packages of this distribution and of registered dialects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ user_code: dict[int, types.CodeType] = {}
 
 
 def add_package(name: str, folder: str) -> None:
-    """Count the package ``name``, whose modules lie in ``folder``, as the toolchain's."""
+    """Count the package ``name`` with its modules in ``folder`` as the toolchain's."""
     global _packages, _folders  # rebound and not changed: readers on other threads see all or nothing
     if name not in _packages:
         _packages = (*_packages, name)

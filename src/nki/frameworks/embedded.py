@@ -5,7 +5,7 @@ file, so it holds ``nki-kernel:1:NAME:DIGEST:BYTES``: a version of this form, th
 artifact in hexadecimal, and the artifact (the bytes of a ``.klir`` file) in base64. The text without ``:BYTES`` is the
 kernel's reference; custom calls of XLA keep the two apart, because they look the reference up in each launch.
 
-Reading one runs no code from it: the kernel is parsed, checked and compiled as that of a ``.klir`` file is.
+Reading one runs no code from it: the kernel is parsed, checked and compiled like the kernel of a ``.klir`` file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _lock: Final = Lock()
 def embed(executable: Executable) -> str:
     """The text that an exported program holds in place of a path.
 
-    Raises :class:`ArtifactError` under ``NKI_PRECISE_FP=0``, whose float32 results no other process would repeat.
+    Raises :class:`ArtifactError` under ``NKI_PRECISE_FP=0``: no other process would repeat its float32 results.
     """
     text = executable.text
     if text is None:
@@ -91,7 +91,7 @@ def load(text: str) -> Executable:
 
 
 def read(text: str) -> bytes:
-    """The artifact in ``text``, whose digest is right; its contents are not read yet."""
+    """The artifact in ``text``. Its digest is right; its contents are not read yet."""
     reference, encoded = divided(text)
     match = _REFERENCE.fullmatch(reference)
     if match is None:

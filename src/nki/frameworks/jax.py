@@ -122,7 +122,7 @@ class SimulatedExecutable(compilation.executable.Executable):
 
 
 class JAXFrameworkKernel(JAXTensors, FrameworkKernel):
-    """A :class:`FrameworkKernel` whose example arguments are JAX or NumPy arrays."""
+    """A :class:`FrameworkKernel` with JAX or NumPy arrays as example arguments."""
 
 
 def _handle_signals() -> None:

@@ -248,7 +248,7 @@ def _named(node: FunctionNode, name: str) -> bool:
 
 
 def _tell_apart(matches: list[tuple[FunctionNode, str]], code: types.CodeType) -> list[tuple[FunctionNode, str]]:
-    """Of several functions on one line, the innermost whose body holds every position of ``code``."""
+    """Of several functions on one line, the innermost that holds every position of ``code`` in its body."""
     inside = [p for p in code.co_positions() if p[2] is not None and p[2] != p[3]]
     starts = [(line or 0, column or 0) for line, _, column, _ in inside]
     ends = [(line or 0, column or 0) for _, line, _, column in inside]

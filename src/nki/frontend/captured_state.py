@@ -137,7 +137,7 @@ def _reads(
 def _handed_on(
     node: ast.AST, code: types.CodeType, module: dict[str, Any], cells: dict[str, types.CellType]
 ) -> Iterator[types.ModuleType]:
-    """Modules of the user's that the code passes on, or gives another name, whose attributes others may read."""
+    """Modules of the user's that the code passes on, or gives another name: others may read their attributes."""
     for name in _bare_names(node):
         value = of_cell(cells[name]) if name in cells else module.get(name) if name in global_names(code) else None
         if isinstance(value, types.ModuleType) and is_users(value):
@@ -153,7 +153,7 @@ def _attributes(module: types.ModuleType, names: set[str]) -> Iterator[tuple[tup
 
 
 def _constants(module: dict[str, Any]) -> Iterator[tuple[tuple[int, str], Read]]:
-    """Reads of the numbers, texts, functions and classes of a module whose dictionary the code has in hand."""
+    """Reads of the numbers, texts, functions and classes of a module; the code has its dictionary in hand."""
     for name, value in list(module.items()):  # another thread may define one
         if isinstance(value, bool | int | float | str | types.FunctionType | type) and not is_toolchain(value):
             yield (id(module), name), functools.partial(module.get, name, ABSENT)

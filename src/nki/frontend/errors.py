@@ -164,7 +164,7 @@ class OutsideChangedError(NkiError):
 
 
 class EndlessLoopError(NkiError):
-    """A ``while`` whose condition stays true."""
+    """A ``while`` with a condition that stays true."""
 
     code = "NKI-FE028"
 

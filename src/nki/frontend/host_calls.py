@@ -11,7 +11,7 @@ from typing import Any
 from nki.base.toolchain import is_toolchain, is_toolchain_module
 from nki.frontend.capture import unwrap
 
-# Packages whose Python functions are tools for compile time (shapes, constants), never parts of a kernel.
+# Packages of Python functions that are tools for compile time (shapes, constants), never parts of a kernel.
 HOST_PACKAGES = frozenset({"jax", "jaxlib", "ml_dtypes", "numpy", "scipy", "torch"})
 
 _STDLIB = os.path.dirname(os.__file__)
@@ -28,7 +28,7 @@ def home(value: Any) -> str:
 
 
 def is_users(value: Any) -> bool:
-    """True if ``value`` is of a file that somebody edits: no part of Python, NumPy and the like."""
+    """True if ``value`` is of a file that users edit: no part of Python, NumPy and the like."""
     name = home(value)
     package = name.partition(".")[0]
     if package in HOST_PACKAGES or is_toolchain_module(name):

@@ -46,7 +46,7 @@ from nki.ir.types import Access, access_of
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Prepared:
-    source: weakref.ref[types.CodeType]  # keeps the entry just as long as the code whose id is its key
+    source: weakref.ref[types.CodeType]  # keeps the entry just as long as the code that has its key as id
     module: int  # id of the globals that static names were looked up in; holding them would keep the code alive
     rewritten: types.CodeType | None  # None: a function of the host
     node: ast.AST = field(default_factory=ast.Pass)  # as the user wrote it
@@ -93,7 +93,8 @@ class Inliner:
         return function
 
     def prepare(self, fn: types.FunctionType, floats: frozenset[str] = frozenset()) -> types.FunctionType:
-        """The rewritten version of a user function; rewritten functions and those of the host come back as they are.
+        """The rewritten version of a user function; rewritten functions and functions of the host come back as they
+        are.
 
         ``floats`` are the parameters that get run-time floats.
 
@@ -130,7 +131,7 @@ class Inliner:
         return function
 
     def _wrapper(self, fn: types.FunctionType) -> types.FunctionType:
-        """A function that the standard library has put around one of the user's, such as that of ``contextmanager``,
+        """A function that the standard library has put around one of the user's, as ``contextmanager`` does,
         around the rewritten one.
         """
         contents = [of_cell(cell) for cell in fn.__closure__ or ()]
@@ -353,7 +354,7 @@ _DICTIONARY: Final[dict[str, Any]] = {}
 
 
 def _key(inliner: Inliner, value: Any, owner: object = _DICTIONARY) -> Any:
-    """The hook around a dictionary key; around that of ``owner``, which may also be something else."""
+    """The hook around a dictionary key; with ``owner``, which may also be something else, around its key."""
     if isinstance(value, str) or not isinstance(owner, dict):
         return value
     shown = f"{value!r}".partition("\n")[0][:60]
@@ -372,5 +373,5 @@ def _key(inliner: Inliner, value: Any, owner: object = _DICTIONARY) -> Any:
 
 
 def call_hook(inliner: Inliner) -> Callable[..., Any]:
-    """The hook behind calls whose callee is not settled before the kernel runs."""
+    """The hook behind calls of a function that is not settled before the kernel runs."""
     return inliner.invoke

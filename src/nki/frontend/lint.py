@@ -119,7 +119,7 @@ def names_instructions(code: types.CodeType, namespace: Mapping[str, Any]) -> bo
 
 @functools.cache
 def _language() -> frozenset[types.FunctionType]:
-    """The functions of the language, those of the modules that kernels customarily import."""
+    """The functions of the language: of the modules that kernels customarily import."""
     dialect = default_dialect()
     modules = {statement.split()[1] for statement in dialect.imports.values()}
     values = [

@@ -156,7 +156,7 @@ def check_call(report: Report, node: ast.Call, bound: frozenset[str]) -> bool:
 
 
 def _check_used(report: Report, node: ast.Call, callee: object) -> None:
-    """Warn of a call whose only effect is its result, a tensor, where nothing uses that."""
+    """Warn of a call with a result, a tensor, as its only effect, where nothing uses that."""
     if not isinstance(report.statements.get(node), ast.Expr) or callee is UNKNOWN or isinstance(callee, type):
         return
     computes = callee if isinstance(callee, types.FunctionType) else getattr(callee, "function", None)
@@ -250,7 +250,7 @@ def _check_order(report: Report, node: ast.Call, full: str, parameters: list[str
 def _sizes_in_a_tuple(
     report: Report, node: ast.Call, signature: inspect.Signature, bound: frozenset[str]
 ) -> str | None:
-    """The fix of a call whose first parameter is a ``shape``, and which passes its sizes one by one."""
+    """The fix of a call with ``shape`` as its first parameter that passes its sizes one by one."""
 
     def is_size(arg: ast.expr) -> bool:
         return type(arg.value if isinstance(arg, ast.Constant) else report.resolve(arg, bound)) is int
@@ -263,7 +263,9 @@ def _sizes_in_a_tuple(
 
 
 def _shown(signature: inspect.Signature) -> inspect.Signature:
-    """``signature`` without what tells a caller nothing: that of the result, ``Any``, and options that are ignored."""
+    """``signature`` without what tells a caller nothing: the result's annotation, ``Any``, and options that are
+    ignored.
+    """
     kept = [
         p.replace(annotation=p.empty) if p.annotation is Any or isinstance(p.annotation, str) else p
         for p in signature.parameters.values()

@@ -141,14 +141,14 @@ _TYPES: Final[dict[Any, tuple[str, str]]] = {
 }
 
 _EFFECTS: Final = frozenset({"os", "posix", "nt", "subprocess", "shutil", "socket", "_socket", "_posixsubprocess"})
-"""Modules whose functions act on the host."""
+"""Modules with functions that act on the host."""
 
 _READS: Final = frozenset({"cpu_count", "fspath", "getcwd", "getenv", "getlogin", "getpid", "getppid", "times", "uname",
                            "urandom"})  # fmt: skip
 """The functions among them that only read."""
 
 _VARYING: Final = frozenset({"time", "random", "_random", "secrets", "uuid"})
-"""Modules whose functions give another value each time."""
+"""Modules with functions that give another value each time."""
 
 _CLOCKS: Final = frozenset({"now", "today", "utcnow"})
 
@@ -197,7 +197,7 @@ def _is_clock(report: Report, function: ast.expr) -> bool:
 
 
 def _module(callee: Any) -> str:
-    """The module of a function, of a bound method that of its object's class."""
+    """The module of a function; of a bound method, the module of its object's class."""
     if not callable(callee):
         return ""
     owner = getattr(callee, "__self__", None)

@@ -30,13 +30,13 @@ WARN = "__nki_warn__"
 WITH = "__nki_with__"
 UNCAUGHT = "__nki_error__"
 ONCE = "__nki_once__"
-"""The hook of a dialect whose loops are traced once: the numbers that a body changes begin each round anew."""
+"""The hook of a dialect that traces loops once: the numbers that a body changes begin each round anew."""
 ANNOTATED = "__nki_annotated__"
-"""The hook of a dialect whose annotations of variables have a meaning: it takes the value and a function that gives
+"""The hook of a dialect that gives annotations of variables a meaning: it takes the value and a function that gives
 the annotation.
 """
 LEFT = "__nki_left__"
-"""The hook of a dialect whose masks may stand before ``and``: it takes each value but the last of an ``and``."""
+"""The hook of a dialect that allows masks before ``and``: it takes each value but the last of an ``and``."""
 
 _REGISTERS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 """Conditions of ``while`` that may turn out to be a register."""
@@ -159,7 +159,7 @@ class _Rewriting:
         return ast.withitem(ast.copy_location(ast.Call(hook, [made], []), made), item.optional_vars)
 
     def _dictionary_keys(self, node: ast.AST, fields: dict[str, Any]) -> dict[str, Any]:
-        """The fields of a dictionary whose keys are to be looked at when they are known."""
+        """The fields of a dictionary with keys that are to be looked at when they are known."""
         if self.dialect.python.silent:
             return {}
         if isinstance(node, ast.Dict):
@@ -238,7 +238,7 @@ def _warning(node: ast.AST, warned: Sequence[Warned]) -> ast.AST:
 
 
 def _called(hook: str, node: ast.AST, arguments: list[ast.expr]) -> ast.Call:
-    """A call of ``hook`` in the place of ``node``."""
+    """A call of ``hook`` instead of ``node``."""
     return ast.copy_location(ast.Call(ast.copy_location(ast.Name(hook, ast.Load()), node), arguments, []), node)
 
 

@@ -16,7 +16,7 @@ UNKNOWN = object()
 
 
 def bound_names(scope: ast.AST) -> frozenset[str]:
-    """The names that a function, lambda or comprehension binds itself; those of scopes inside it do not count."""
+    """The names that a function, lambda or comprehension binds itself; names of scopes inside it do not count."""
     names: set[str] = set()
     if isinstance(scope, FUNCTIONS):
         a = scope.args

@@ -99,7 +99,7 @@ def _with_floats(captured: Captured, arguments: Mapping[str, Any]) -> tuple[Mapp
 
 def sharded(axes: Sequence[int], axis: int, cores: int, stride: int) -> tuple[int, ...]:
     """The launch grid of programs ``axes`` that ``cores`` share along ``axis``: of every ``cores * stride`` programs
-    there, the first ``stride`` are those of core 0, the next those of core 1.
+    there, the first ``stride`` belong to core 0, the next to core 1.
 
     Grids are keys of caches and texts, so it is a tuple of numbers as well; a negative one begins what is no axis.
     """
@@ -185,7 +185,7 @@ def _call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any])
 
 
 def _outputs(captured: Captured, builder: Builder, result: Any, earlier: list[Access]) -> list[Access]:
-    """The tensors that a kernel returned: those of ``earlier`` programs."""
+    """The tensors that a kernel returned in ``earlier`` programs."""
     returned = Returned(captured, builder, result)
     views = returned.outputs()
     if earlier and [(v.tensor, v.shape, v.dtype) for v in views] != [(v.tensor, v.shape, v.dtype) for v in earlier]:

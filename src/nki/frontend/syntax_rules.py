@@ -1,6 +1,6 @@
 """Syntax check: one rule per class of syntax tree nodes accepts a node or names the error.
 
-The rules are the dialect's. ``RULES`` is the rule book of NKI up to 0.6, whose kernels are parsed and not traced.
+The rules are the dialect's. ``RULES`` is the rule book of NKI up to 0.6, where kernels are parsed and not traced.
 """
 
 from __future__ import annotations
@@ -237,7 +237,9 @@ _ENDS: Final = (ast.Break, ast.Return, ast.Raise, ast.Assert, ast.Nonlocal, ast.
 
 
 def _while(report: Report, node: ast.While, _bound: frozenset[str]) -> bool:
-    """A loop whose condition nothing changes never ends, if it begins; bare names may be registers, which change."""
+    """A loop with a condition that nothing changes never ends, if it begins; bare names may be registers, which
+    change.
+    """
     if isinstance(node.test, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
         return True
     tested = list(ast.walk(node.test))

@@ -115,7 +115,7 @@ def instructions(body: Iterable[Statement]) -> Iterator[Inst]:
 
 
 def with_numbers(body: Iterable[Statement], first: int = 0) -> Iterator[tuple[int, Statement]]:
-    """The statements of ``body``, each with the dense number of its first instruction; ``first`` is that of the body.
+    """The statements of ``body``, each with the dense number of its first instruction; ``first`` is the body's.
 
     A loop has the numbers of its body's instructions, all one behind the other. An empty loop has none: it comes with
     the number of the next instruction.
@@ -135,7 +135,7 @@ def loops(body: Iterable[Statement]) -> Iterator[Loop]:
 
 
 def changed(body: Iterable[Statement], change: Callable[[Inst], Iterable[Inst]]) -> tuple[Statement, ...]:
-    """``body`` with every instruction, those of loops too, replaced by the instructions that ``change`` returns."""
+    """``body`` with every instruction, in loops too, replaced by the instructions that ``change`` returns."""
     result: list[Statement] = []
     for statement in body:
         if isinstance(statement, Inst):

@@ -143,4 +143,4 @@ class CoreStage(Stage):
 
     @abstractmethod
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:
-        """The transformed ``core``, one of those of ``program``."""
+        """The transformed ``core`` of ``program``."""

@@ -34,7 +34,7 @@ def get_nc_version() -> nc_version:
 
 
 def get_nc_sub_version() -> int:
-    """The revision of that generation's silicon: 0, the first, which is the one whose limits are documented."""
+    """The revision of that generation's silicon: 0, the first; only its limits are documented."""
     _current("nisa.get_nc_sub_version")
     return 0
 

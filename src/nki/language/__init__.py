@@ -166,7 +166,7 @@ bool = bool_
 class no_reorder:
     """``with nl.no_reorder():`` runs the instructions of the block one after the other, in program order.
 
-    So it does with those of the functions that the block calls. Run-time loops are not allowed inside: the block would
+    So it does with the loops of functions that the block calls. Run-time loops are not allowed inside: the block would
     have to hold them together across iterations (NKI API reference of ``no_reorder``).
     """
 

@@ -113,7 +113,7 @@ def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = Buffer.sbuf, nam
 def zeros_like(x: Any, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
     """A new tensor of zeros with the shape of the tensor ``x``, and its dtype unless ``dtype`` is given.
 
-    ``buffer``: by default that of ``x`` if it is on chip, else SBUF. Emits what :func:`zeros` emits.
+    ``buffer``: by default the memory of ``x`` if it is on chip, else SBUF. Emits what :func:`zeros` emits.
     """
     like = _tensor(x, "nl.zeros_like")
     place = buffer if buffer is not None else like.buffer if like.buffer.on_chip else Buffer.sbuf

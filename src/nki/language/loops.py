@@ -148,7 +148,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], Virt
 
 
 def _generator(what: str, result: Any) -> DynamicLoopError | None:
-    """The error about a body that is a generator, whose code has not run."""
+    """The error about a body that is a generator: its code has not run."""
     if not isinstance(result, Generator):
         return None
     return DynamicLoopError(

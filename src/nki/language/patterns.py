@@ -87,7 +87,7 @@ def view(t: Access, dtype: Any) -> Access:
     what = f"view of '{t.name}' {t.shape} {t.dtype} as {kind}"
     if t.dynamic is not None:
         raise DynamicIndexError(
-            f"{what}: it is indexed at run time, in elements of {old} bytes; those of {kind} have {new}",
+            f"{what}: it is indexed at run time, in elements of {old} bytes; elements of {kind} have {new}",
             fix="view the tensor first, and index it then",
         )
     last = t.shape[-1]

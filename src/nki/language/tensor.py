@@ -24,7 +24,7 @@ from nki.language import dynamic, indexing, patterns, rearranging, shaping
 from nki.language.assignment import assign
 
 _new = object.__new__
-_LATE = "whose values exist only when the kernel runs"
+_LATE = "which has values only when the kernel runs"
 
 
 class NkiTensor:
@@ -225,7 +225,7 @@ class NkiTensor:
         return patterns.get_pattern(self.access)
 
     def is_contiguous(self) -> bool:
-        """True if the elements (on chip: those of a partition) lie one behind the other in row-major order."""
+        """True if the elements (on chip: of a partition) lie one behind the other in row-major order."""
         return is_contiguous(self.access)
 
     def is_indirect(self) -> bool:

@@ -66,7 +66,7 @@ class Allocate(CoreStage):
         """``core`` with an address for every tensor on chip.
 
         Where there is no room, the core changes step by step, until there is: :data:`_CHANGES`, then, where the program
-        allows spills, results in the place of operands (:mod:`nki.passes.operand_reuse`), and spills
+        allows spills, results in the bytes of operands (:mod:`nki.passes.operand_reuse`), and spills
         (:mod:`nki.passes.allocation.spilling`). Raises :class:`MemoryFullError` if nothing is enough.
         """
         _check_placement(core)
@@ -101,7 +101,7 @@ class Allocate(CoreStage):
     def _with_spills(
         self, core: CoreProgram, program: Program, target: Target
     ) -> tuple[CoreProgram, dict[Tensor, TileAddress]]:
-        """``core`` with results in the place of operands, or with spills if that is not enough; and its addresses."""
+        """``core`` with results in the bytes of operands, or with spills if that is not enough; and its addresses."""
         if (narrower := in_place(core)) is not core:
             try:
                 return narrower, self._addresses(narrower, program, target)
@@ -330,7 +330,7 @@ def _shifted(access: Access, addresses: Mapping[Tensor, TileAddress]) -> Access:
 def _first_illegal(
     core: CoreProgram, addresses: Mapping[Tensor, TileAddress], target: Target, release: str
 ) -> tuple[Inst, NkiError] | None:
-    """The first instruction whose rules forbid the start partitions of its tiles, and its error."""
+    """The first instruction with rules that forbid the start partitions of its tiles, and its error."""
     moved = {tensor: address for tensor, address in addresses.items() if address[0]}
     verified: dict[object, Sequence[Rule]] = {}
     for inst in core.instructions() if moved else ():

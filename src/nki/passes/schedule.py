@@ -43,7 +43,7 @@ class Schedule(CoreStage):
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with a queue for every instruction, in the order in which they begin.
 
-        A program whose instructions have queues stays as it is. Raises :class:`QueueError` for a queue that cannot run
+        A program with queues at its instructions stays as it is. Raises :class:`QueueError` for a queue that cannot run
         its instruction, or where only some have one.
         """
         assignment = Assignment(target)

@@ -1,7 +1,8 @@
 """Stage ``verify``: every instruction obeys its rules, and the kernel as a whole can be called.
 
-Instructions were verified as they were recorded; those of a kernel that came as text or from an artifact are verified
-here. ``OPEN_NKI_CHECK_STAGES=1`` verifies all of them. Windows are checked in any case: native code trusts them.
+Instructions were verified as they were recorded; the instructions of a kernel that came as text or from an artifact are
+verified here. ``OPEN_NKI_CHECK_STAGES=1`` verifies all of them. Windows are checked in any case: native code trusts
+them.
 """
 
 from __future__ import annotations

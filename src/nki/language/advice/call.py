@@ -75,7 +75,7 @@ class Argument:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The tensor's shape, that of a foreign array as well."""
+        """The shape of a tensor, or of a foreign array."""
         shape = getattr(self.value, "shape", None)
         if not isinstance(shape, tuple):
             raise NotKnownError(self.parameter)
@@ -176,7 +176,7 @@ class Call:
         return self.site.module("nki.isa", "nisa")
 
     def tensors(self) -> dict[str, NkiTensor]:
-        """The tensor arguments whose values are known, by parameter."""
+        """The tensor arguments with known values, by parameter."""
         values = {name: self.value(name) for name in self.arguments}
         return {name: value for name, value in values.items() if isinstance(value, NkiTensor)}
 

@@ -280,7 +280,7 @@ _DTYPES: Final = frozenset({
 
 
 def _is_truth(node: ast.expr) -> bool:
-    """True for a comparison and what joins some: numbers 0 and 1 in the dtype of the tiles, whose bits say nothing."""
+    """True for a comparison and what joins some: numbers 0 and 1 in the dtype of the tiles: their bits say nothing."""
     match node:
         case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
             return True

@@ -13,7 +13,7 @@ from nki.frontend.site import Site
 from nki.language.advice.other_libraries import OTHERS
 from nki.language.tensor import NkiTensor
 
-_LATE: Final = "whose values exist only when the kernel runs"
+_LATE: Final = "which has values only when the kernel runs"
 
 
 def refuses_tensors(exc: Exception, site: Site) -> bool:

@@ -1,4 +1,4 @@
-"""Several instructions in place of one whose operands lie in HBM, or begin where no engine can start."""
+"""Several instructions instead of one with operands in HBM, or at partitions where no engine can start."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _SIGNS: Final = {
 
 
 def _is(parameter: str, call: Call, *kinds: type) -> bool:
-    """True if the operand is that of ``parameter``, and its value exactly of one of ``kinds``."""
+    """True if ``parameter`` is the operand, and its value exactly of one of ``kinds``."""
     return call.operand == parameter and type(call.arg("operand").value) in kinds
 
 
@@ -202,7 +202,7 @@ def advise_operand(error: NkiError, site: Site) -> NkiError | None:
 
 
 def _instruction(error: NkiError, site: Site, node: ast.expr, value: NkiInstruction) -> NkiError:
-    """``e = nisa.activation(dst=e, …)``: the name of the tile has become that of the instruction."""
+    """``e = nisa.activation(dst=e, …)``: the name of the tile is now the name of the instruction."""
     name = ast.unparse(node)
     where = getattr(value, "where", None)
     span = where.span if where is not None else None

@@ -16,7 +16,7 @@ from nki.language.advice.expressions import OPERATORS, Translator
 from nki.language.advice.host_functions import instead_of_host_function, refuses_tensors
 from nki.language.tensor import NkiTensor
 
-_LATE: Final = "whose values exist only when the kernel runs"
+_LATE: Final = "which has values only when the kernel runs"
 _HOST: Final = (
     "return the tensor and read the value from the kernel's result; a loop count or an index on the device is "
     "`nisa.register_alloc(…)` of an integer tile of one element"
@@ -38,7 +38,7 @@ def advise_python(exc: Exception, site: Site) -> NkiError | None:
 
 
 def _folded(site: Site) -> str | None:
-    """``sum([a, b])`` of tiles in a list, whose first addition is that of Python's 0."""
+    """``sum([a, b])`` of tiles in a list, which begins with Python's 0."""
     match site.node:
         case ast.Call(func=ast.Name(id="sum"), args=[parts]) if site.value(site.node.func) is sum:
             add = f"{_nl(site)}.add"
@@ -189,7 +189,7 @@ def advise_control_flow(_: Exception, site: Site) -> NkiError | None:
             )
             kind = RegisterUseError if register else TensorOperatorError
             code = _function(loop.body, "body", index.id, f"{_nl(site)}.fori_loop(0, {bound}, body)")
-            late = "whose value exists only when the kernel runs" if register else _LATE
+            late = "which has a value only when the kernel runs" if register else _LATE
             return kind(f"range of {what}, {late}", fix=f"count on the device: {code}")
         case ast.Assert(test=test) if _inside(site.node, test) and Translator(site).is_tensor(test):
             fix = (
