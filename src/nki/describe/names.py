@@ -149,7 +149,7 @@ def index() -> Mapping[str, Explanation]:
 
 
 def _top() -> dict[str, Any]:
-    """The names of the package ``nki``, which joins the public names of all folders; it is imported with any of them."""
+    """The names of the package ``nki``, which joins the public names of all folders and is imported with each."""
     package: Any = sys.modules["nki"]
     return {name: getattr(package, name) for name in (*package.__all__, "language", "isa") if name[0] != "_"}
 
