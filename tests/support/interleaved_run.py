@@ -15,8 +15,7 @@ from nki.base.errors import NkiError
 from nki.compilation import pipeline
 from nki.ir.instruction import Inst
 from nki.ir.loop import changed
-from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import Stage
+from nki.ir.program import CoreProgram, Program, Stage
 from nki.jit import adapter_for
 from nki.passes.schedule import Schedule
 from nki.rendezvous.protocol import Participant

@@ -18,8 +18,7 @@ from nki.cli.load_kernel import opened
 from nki.cli.wording import plural
 from nki.compilation import pipeline
 from nki.compilation.float_arguments import for_values
-from nki.ir.program import Program
-from nki.ir.stage import Stage
+from nki.ir.program import Program, Stage
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel
 from nki.target.model import Target

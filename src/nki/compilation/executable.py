@@ -26,8 +26,7 @@ from nki.compilation.cache import store
 from nki.compilation.cache.captured_values import Seen
 from nki.compilation.errors import BugReports
 from nki.compilation.float_arguments import for_formulas, for_values
-from nki.ir.program import Program
-from nki.ir.stage import Stage
+from nki.ir.program import Program, Stage
 from nki.ir.text import artifact
 from nki.numerics.floating_point import default_environment
 from nki.transforms.copy_elimination import EliminateCopies

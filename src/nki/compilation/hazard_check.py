@@ -8,8 +8,7 @@ from typing import ClassVar
 from nki.analysis.possible_hazards import may_have_hazards
 from nki.base import knobs
 from nki.base.locks import imported
-from nki.ir.program import Program
-from nki.ir.stage import Stage
+from nki.ir.program import Program, Stage
 from nki.target.model import Target
 
 

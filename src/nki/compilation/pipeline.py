@@ -17,9 +17,9 @@ from nki.frontend.builder import CommonTensors
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise
 from nki.frontend.syntax_rules import check
+from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.ordering import Pairs, connect_names
-from nki.ir.program import Program
-from nki.ir.stage import Stage
+from nki.ir.program import Program, Stage
 from nki.passes.accumulate import Accumulate
 from nki.passes.allocate import Allocate
 from nki.passes.order import Order
@@ -107,8 +107,11 @@ def _specialised(
     if edges:
         for part in parts:
             connect_names(part.core.body, edges, captured.span(captured.node))
-    program = with_float_arguments(Program.of(parts), arguments)
-    warn_of_unnamed(program, common.unnamed)
+    program = Program.of(parts)
+    if RuntimeFloat in map(type, arguments.values()):
+        program = with_float_arguments(program, arguments)
+    if common.unnamed:
+        warn_of_unnamed(program, common.unnamed)
     program.spills |= config.spills(configs)
     return program
 

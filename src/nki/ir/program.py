@@ -1,12 +1,13 @@
-"""A specialised kernel: a signature, and a program for each core."""
+"""A specialised kernel: a signature, and a program for each core; and the stages that transform it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from nki.base.dtype import DType
 from nki.base.errors import SharedTensorError
@@ -224,3 +225,43 @@ class Program:
         floats = [(spec.name, exact_text(spec.value)) for spec in s.floats]  # NaN is NaN
         head = (self.name, self.target, self.grid, self.version, self.carries, self.release)
         return (*head, s.sequence, s.forms, floats, names, self.cores)
+
+
+@dataclass(frozen=True)
+class Stage(ABC):
+    """A stage of a pipeline: a transformation of a program, and the legality specification of its result.
+
+    A stage is a frozen dataclass: its options are its fields; ``name`` is its word in files, dumps, tests and on the
+    command line. :meth:`run` transforms the program, :meth:`check` states, over all cores, the property that holds from
+    then on. Users see errors of ``run``; ``check`` fails only if the stage itself is wrong, or where the property can
+    only be known of complete cores.
+    """
+
+    name: ClassVar[str]
+    about: ClassVar[tuple[str, ...]] = ()
+    """Effects of which some instruction must have one, or there is nothing to do for the stage; (): it always runs."""
+
+    def concerns(self, program: Program) -> bool:
+        """False if nothing in ``program`` is what the stage is about."""
+        if not self.about:
+            return True
+        return any(getattr(effects, name) for core in program.cores for effects in core.effects for name in self.about)
+
+    @abstractmethod
+    def run(self, program: Program, target: Target) -> Program:
+        """The transformed program."""
+
+    @abstractmethod
+    def check(self, before: Program, after: Program, target: Target) -> None:
+        """Raise unless ``after``, the result of :meth:`run` for ``before``, is legal."""
+
+
+class CoreStage(Stage):
+    """A stage that transforms each core by itself."""
+
+    def run(self, program: Program, target: Target) -> Program:
+        return program.with_cores(self.transform(core, program, target) for core in program.cores)
+
+    @abstractmethod
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:
+        """The transformed ``core``, one of those of ``program``."""

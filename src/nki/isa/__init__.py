@@ -10,9 +10,9 @@ from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
 from nki.base.warning import warn_here as _warn_here
 from nki.ir.instruction import REGISTRY as _REGISTRY
 from nki.ir.instruction_handle import NkiInstruction
+from nki.ir.loop import VirtualRegister
 from nki.ir.recorder import current as _current
 from nki.ir.recorder import is_recording as _is_recording
-from nki.ir.register import VirtualRegister
 from nki.ir.scalars import NkiScalar
 from nki.isa import api as _api
 from nki.isa import instructions as _instructions

@@ -14,8 +14,7 @@ from typing import ClassVar
 from nki.analysis.psum_state import PsumState
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
-from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import CoreStage
+from nki.ir.program import CoreProgram, CoreStage, Program
 from nki.ir.types import Buffer
 from nki.isa.build import zero_psum
 from nki.target.model import Target

@@ -32,8 +32,7 @@ from nki.analysis.liveness import live_ranges, peak_pressure
 from nki.analysis.uses import StatementUses
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, instructions, touched
-from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import Stage
+from nki.ir.program import CoreProgram, Program, Stage
 from nki.ir.types import Buffer, Tensor
 from nki.passes.allocation.packing import pack
 from nki.passes.renaming import in_other_tiles

@@ -22,8 +22,7 @@ from nki.analysis.liveness import live_ranges
 from nki.analysis.uses import StatementUses
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
-from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import Stage
+from nki.ir.program import CoreProgram, Program, Stage
 from nki.ir.types import Access, Buffer, Tensor
 from nki.passes.renaming import in_other_tiles
 from nki.target.memory_spaces import memory_spaces

@@ -23,8 +23,7 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, all_blocks, basic_blocks
 from nki.ir.ordering import display_name
-from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import CoreStage
+from nki.ir.program import CoreProgram, CoreStage, Program
 from nki.passes import reordering
 from nki.passes.scheduling.engine_assignment import Assignment
 from nki.passes.scheduling.list_scheduler import WINDOW, list_schedule

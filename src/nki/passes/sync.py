@@ -25,8 +25,7 @@ from nki.base.errors import MissingWaitError, QueueDeadlockError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, basic_blocks
 from nki.ir.ordering import display_name
-from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import CoreStage
+from nki.ir.program import CoreProgram, CoreStage, Program
 from nki.target.model import Target
 
 Clock = list[int]

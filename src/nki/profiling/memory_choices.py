@@ -15,8 +15,7 @@ from nki.base.errors import MemoryFullError
 from nki.base.warning import NkiSpillWarning, collecting
 from nki.compilation import pipeline
 from nki.ir.loop import Loop, loops
-from nki.ir.program import Program
-from nki.ir.stage import Stage
+from nki.ir.program import Program, Stage
 from nki.numerics.floating_point import default_environment
 from nki.passes.load_reuse import ReuseLoads
 from nki.passes.operand_reuse import ReuseOperands

@@ -9,8 +9,7 @@ from typing import NamedTuple, Self
 
 from nki.base.source import Span
 from nki.cost.dma import bandwidth
-from nki.ir.program import Program
-from nki.ir.stage import Stage
+from nki.ir.program import Program, Stage
 from nki.profiling import measures, what_if
 from nki.profiling.callers import Callers, callers
 from nki.profiling.events import CoreEvents

@@ -16,8 +16,7 @@ from nki.base.dtype import uint8
 from nki.ir.effects import Exchange
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, changed
-from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import Stage
+from nki.ir.program import CoreProgram, Program, Stage
 from nki.ir.types import Access, Buffer, Tensor, row_major
 from nki.isa.build import copy_by_dma, core_barrier
 from nki.target.model import Target

@@ -15,8 +15,7 @@ from nki.base.dtype import bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2, fl
 from nki.base.errors import NkiError, WidenedViewError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
-from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import Stage
+from nki.ir.program import CoreProgram, Program, Stage
 from nki.ir.types import Access, Tensor, row_major
 from nki.target.model import Target
 

@@ -12,8 +12,7 @@ from nki.base import knobs
 from nki.ir.effects import Copy
 from nki.ir.instruction import Inst
 from nki.ir.loop import LOOPS, Statement
-from nki.ir.program import CoreProgram, Program, Signature
-from nki.ir.stage import CoreStage
+from nki.ir.program import CoreProgram, CoreStage, Program, Signature
 from nki.ir.types import Access, AccessForm, Tensor
 from nki.ir.windows import Parts, in_parts, in_tensor
 from nki.isa.tables.enums import engine

@@ -9,8 +9,7 @@ from typing import ClassVar
 
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, changed
-from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import Stage
+from nki.ir.program import CoreProgram, Program, Stage
 from nki.ir.types import Tensor
 from nki.profiling.changes.change import Change
 from nki.profiling.predicted_run import PredictedRun

@@ -16,8 +16,7 @@ from nki.backend.cpu.fusion.parts import facts
 from nki.base import knobs
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement
-from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import CoreStage
+from nki.ir.program import CoreProgram, CoreStage, Program
 from nki.ir.types import Buffer, Tensor
 from nki.target.model import Target
 from nki.transforms.rewriter import Body, Edit, edited, seen_by_others

@@ -33,8 +33,7 @@ from nki.base import knobs
 from nki.ir.effects import Accumulation, Effects
 from nki.ir.instruction import Inst
 from nki.ir.loop import touched
-from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import CoreStage
+from nki.ir.program import CoreProgram, CoreStage, Program
 from nki.ir.types import Access, Buffer, Role, Tensor
 from nki.numerics.functions import operations
 from nki.numerics.matmul.host import bf16_unit
