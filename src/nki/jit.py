@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from nki import compilation
 from nki import target as targets
 from nki.base import gc_pause, knobs
 from nki.base import progress as progress_line
@@ -122,7 +121,7 @@ class Kernel(PickledByName, Unscriptable):
     def check_inlining(self) -> None:
         """Raise :class:`NestedConfigError` if this kernel must not become a part of the one that is being recorded."""
         if self.configs is not None:
-            compilation.config.check_nested(self.func.__name__, self.configs)
+            imported("nki.compilation.config").check_nested(self.func.__name__, self.configs)
 
     def chosen_target(self) -> Target:
         """The target to compile for: the decorator's, else the environment's, else trn3."""
@@ -136,6 +135,8 @@ class Kernel(PickledByName, Unscriptable):
 
     def launch_grid(self, target: Target | None = None) -> tuple[int, ...]:
         """The grid of a launch: from the brackets, else from ``NEURON_LOGICAL_NC_CONFIG``; () for one core."""
+        if not knobs.logical_cores():
+            return self.grid
         return launch_grid.of_launch(self.func.__name__, self.grid, target or self.chosen_target())
 
     def _to_subclass(self, cls: Callable[..., Any], **fields: Any) -> Any:
@@ -289,10 +290,12 @@ class Kernel(PickledByName, Unscriptable):
         """Native code for ``arguments``; with ``uses``, which gets the others, launches pass the floats if possible."""
         with gc_pause.paused(), default_environment(), progress_line.compiling(self.func.__name__):
             specs = self.specs(arguments, adapter)
-            specs = specs if uses is None else as_arguments(specs, uses)
+            if uses is not None and float in map(type, specs.values()):
+                specs = as_arguments(specs, uses)
             program, reads = self._program(specs, observe)
             checks = self.check or knobs.check()
-            kind = compilation.executable.CheckedExecutable if checks else compilation.executable.Executable
+            executables: Any = imported("nki.compilation.executable")  # brings LLVM, which `import nki` does without
+            kind = executables.CheckedExecutable if checks else executables.Executable
             progress_line.stage("native code")
             executable = kind(program, progress)
             if uses and not uses.keys().isdisjoint(executable.float_names):  # taken by a stage
@@ -413,7 +416,7 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     ``experimental_flags`` are accepted for old kernels and do nothing. ``func`` is the name of ``fn`` in NKI 0.2.
     """
     fn = options.pop("func", fn)
-    chosen = jit_options.checked(options)
+    chosen = jit_options.checked(options) if options else jit_options.JitOptions()
     return functools.partial(_decorate, chosen) if fn is None else _decorate(chosen, fn)
 
 
@@ -472,7 +475,7 @@ def simulation(
 
     def run(arrays: list[Any]) -> tuple[Program, list[Any]]:
         with BugReports(), default_environment():
-            return compilation.eager.run(kernel.func, specs, arrays, *launch)
+            return imported("nki.compilation.eager").run(kernel.func, specs, arrays, *launch)
 
     return tensors, run
 

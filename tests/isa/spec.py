@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nki.base import dtype as dt
-from nki.ir.register import VirtualRegister
+from nki.ir.loop import VirtualRegister
 from nki.ir.scalars import NkiScalar
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor, row_major
 

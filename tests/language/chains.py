@@ -17,8 +17,8 @@ from nki.backend.numpy.memory import Memory
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.frontend.builder import Builder
+from nki.ir.loop import VirtualRegister
 from nki.ir.recorder import recording
-from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Buffer, IndexKind
 from nki.language.tensor import NkiTensor
 from nki.target import GEN3

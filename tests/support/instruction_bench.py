@@ -22,9 +22,8 @@ from nki.base.errors import NkiError
 from nki.compilation import pipeline
 from nki.compilation.executable import Executable
 from nki.ir.instruction import REGISTRY, Inst
-from nki.ir.loop import touched
+from nki.ir.loop import is_register, is_scalar_register, touched
 from nki.ir.program import CoreProgram, Program, Signature
-from nki.ir.register import is_register, is_scalar_register
 from nki.ir.sample import Draw
 from nki.ir.text.printer import show_inst
 from nki.ir.types import Access, Buffer, Role, Tensor, row_major

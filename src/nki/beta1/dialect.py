@@ -112,16 +112,15 @@ def _written(builder: Builder) -> dict[Stored, Where]:
 
 
 def _advise(exc: Exception, site: Any) -> NkiError | None:
-    """The error for a function of ``nki`` in a kernel of ``neuronxcc.nki``, whose tensors it does not know."""
-    call = call_at(site) if isinstance(exc, ArgumentError | MemoryRegionError) else None
-    if call is None or not call.module.startswith(("nki.isa", "nki.language")):
+    """The error for a function of ``nki`` in a kernel of ``neuronxcc.nki``: it does not know the tensors of that."""
+    call = call_at(site, exc) if isinstance(exc, ArgumentError | MemoryRegionError) else None
+    if call is None or not isinstance(exc, NkiError) or not call.module.startswith(("nki.isa", "nki.language")):
         return None
     name = ast.unparse(call.node.func)
-    error = cast("NkiError", exc)
-    error.fix = (
+    exc.fix = (
         f"`{name}` is of `nki`, this kernel of `neuronxcc.nki`: take the decorator and all functions from one of them"
     )
-    return error
+    return exc
 
 
 BETA1: Final = Dialect(

@@ -15,6 +15,7 @@ from nki.frontend.builder import CommonTensors
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise
 from nki.frontend.syntax_rules import check
+from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.ordering import Pairs, connect_names
 from nki.ir.program import Program
 from nki.ir.stage import Stage, Stages, check_stage
@@ -108,8 +109,11 @@ def _specialised(
     if edges:
         for part in parts:
             connect_names(part.core.body, edges, captured.span(captured.node))
-    program = with_float_arguments(Program.of(parts), arguments)
-    warn_of_unnamed(program, common.unnamed)
+    program = Program.of(parts)
+    if RuntimeFloat in map(type, arguments.values()):
+        program = with_float_arguments(program, arguments)
+    if common.unnamed:
+        warn_of_unnamed(program, common.unnamed)
     program.spills |= config.spills(configs)
     return program
 

@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 from nki import target
 from nki.base import errors, knobs
 from nki.base.dtype import DType
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.frontend.dialect import default_dialect
 from nki.ir.types import Buffer
 from nki.language.releases import RELEASES

@@ -16,9 +16,8 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Final
 
-from nki import compilation
 from nki.base.errors import ArtifactError
-from nki.base.locks import Lock
+from nki.base.locks import Lock, imported
 from nki.compilation.kept_executables import NamedExecutables
 from nki.ir.text import artifact
 
@@ -55,7 +54,7 @@ def embed(executable: Executable) -> str:
         reference = f"{MARK}{_VERSION}:{name}:{hashlib.sha256(data).hexdigest()}"
         text = executable.text = f"{reference}:{base64.b64encode(data).decode()}"
         # One that checks its first launch keeps that to itself.
-        if type(executable) is compilation.executable.Executable and _named.get(reference) is None:
+        if type(executable) is imported("nki.compilation.executable").Executable and _named.get(reference) is None:
             _named.add(reference, executable)
     return text
 
@@ -83,7 +82,7 @@ def load(text: str) -> Executable:
         if found is None:
             data = read(text)
             try:
-                found = compilation.executable.Executable.parsed(data, _origin(reference))
+                found = imported("nki.compilation.executable").Executable.parsed(data, _origin(reference))
             except ArtifactError as error:
                 raise ArtifactError(error.message, fix=_FIX) from None
             _named.add(reference, found)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
-from nki import compilation
 from nki.base import dtype as dtypes
 from nki.base.dtype import DType
 from nki.base.errors import (
@@ -26,14 +25,14 @@ from nki.base.errors import (
     ScalarTensorError,
     UnknownDTypeError,
 )
-from nki.base.locks import Lock
+from nki.base.locks import Lock, imported
 from nki.compilation import output_arguments
 from nki.compilation.kept_executables import NamedExecutables
 from nki.frameworks import embedded
 from nki.frameworks.config import BackendConfig
 from nki.frontend.capture import capture
 from nki.frontend.dialect import dialect_of, under_dialect
-from nki.frontend.returned import by_reference
+from nki.frontend.specialise import by_reference
 from nki.jit import Kernel, jit, simulate_eagerly
 
 if TYPE_CHECKING:
@@ -306,7 +305,7 @@ def find(path: str) -> Executable:
                     f"the graph calls the compiled kernel {path}, which does not exist",
                     fix=_RETRACE,
                 )
-            found = compilation.executable.Executable.load(path)
+            found = imported("nki.compilation.executable").Executable.load(path)
             _named.add(path, found)
         return found
 

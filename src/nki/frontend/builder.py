@@ -18,11 +18,10 @@ from nki.frontend.dialect import Dialect, default_dialect
 from nki.ir import recorder
 from nki.ir.constant import Constant
 from nki.ir.instruction import Inst, Rule
-from nki.ir.loop import Loop, Statement, declared, instructions
+from nki.ir.loop import Loop, Statement, VirtualRegister, declared, instructions
 from nki.ir.ordering import connect_requested
 from nki.ir.program import CoreProgram, Form, Program, Signature, own_forms
 from nki.ir.recorder import K
-from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Buffer, Tensor, TensorForm, tensor_form
 from nki.ir.verifier import check_tensor, verify
 from nki.isa.build import compute_scalar

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from nki.base.toolchain import is_toolchain
-from nki.frontend.host_calls import is_users
+from nki.base.source import is_toolchain
+from nki.frontend.capture import is_users
 
 ABSENT: Any = object()
 """The value that a name without a binding reads as."""

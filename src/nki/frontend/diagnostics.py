@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from nki.base.errors import KernelArgumentError, NkiError
-from nki.base.source import Span, asserted, code_span, definition_span, folded, node_span
-from nki.base.toolchain import is_toolchain
+from nki.base.source import Span, asserted, code_span, definition_span, folded, is_toolchain, node_span
+from nki.frontend.capture import is_host_code
 from nki.frontend.code_objects import Origin, origin
 from nki.frontend.dialect import default_dialect
 from nki.frontend.errors import KernelAssertError, KernelPythonError, RemovedApiError, UnknownApiError, UnknownNameError
-from nki.frontend.host_calls import is_host_code
 from nki.frontend.name_checks import did_you_mean, public_names, spelling
 from nki.frontend.site import site_of
 

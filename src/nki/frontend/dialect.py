@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from nki.base import knobs
 from nki.base.errors import NkiError
-from nki.base.toolchain import add_package, is_toolchain_module
+from nki.base.source import add_package, is_toolchain_module
 from nki.base.warning import number_of
 from nki.frontend.errors import NotAFunctionError, ReleaseError
 from nki.frontend.release import Availability, HookFactory, Release

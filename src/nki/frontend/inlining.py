@@ -15,12 +15,11 @@ from nki.base.dtype import DType
 from nki.base.errors import NkiError
 from nki.base.warning import NkiPortabilityWarning, under_release, warn_here
 from nki.frontend.builder import current
-from nki.frontend.capture import Captured, capture, unwrap
+from nki.frontend.capture import Captured, calls_back, capture, is_host, is_host_code, unwrap, wraps_users
 from nki.frontend.captured_state import global_names, note, of_cell, rewritten_functions
 from nki.frontend.code_objects import compiled, marked, names_of, origin
 from nki.frontend.dialect import Dialect, assigned_dialect, default_dialect
 from nki.frontend.errors import DictKeyError, NewerApiError
-from nki.frontend.host_calls import calls_back, is_host, is_host_code, wraps_users
 from nki.frontend.objects import brings_keys, construct, is_object, with_keys
 from nki.frontend.python.arguments import leaves
 from nki.frontend.python.float_loads import (
@@ -39,8 +38,8 @@ from nki.frontend.rewrite import CALL, IN, KEY, REFUSE, UNCAUGHT, WARN, WITH, re
 from nki.frontend.syntax_rules import check, too_deep
 from nki.ir.floats.runtime_float import RuntimeFloat, settled
 from nki.ir.instruction_handle import NkiInstruction
+from nki.ir.loop import VirtualRegister
 from nki.ir.recorder import is_recording
-from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, access_of
 
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nki.base.errors import NkiError
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.base.warning import NkiDeprecationWarning
-from nki.frontend.capture import unwrap
+from nki.frontend.capture import is_users, unwrap
 from nki.frontend.dialect import Dialect, InstructionStyle
 from nki.frontend.errors import (
     CallArgumentError,
@@ -24,7 +24,6 @@ from nki.frontend.errors import (
     UnknownApiError,
     UnknownNameError,
 )
-from nki.frontend.host_calls import is_users
 from nki.frontend.purity import KEPT, check_change, check_host_call, check_read
 from nki.frontend.report import Report
 from nki.frontend.scopes import UNKNOWN

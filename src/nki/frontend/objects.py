@@ -13,9 +13,9 @@ from typing import Any, cast, dataclass_transform
 
 import numpy as np
 
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
+from nki.frontend.capture import HOST_PACKAGES
 from nki.frontend.errors import DictKeyError
-from nki.frontend.host_calls import HOST_PACKAGES
 from nki.ir.types import Access, access_of
 
 

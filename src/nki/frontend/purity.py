@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.base.warning import NkiPortabilityWarning
 from nki.frontend.errors import HostBuiltinError, LiteralError, OutsideChangedError
 from nki.frontend.report import Report

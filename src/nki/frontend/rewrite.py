@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from nki.base.errors import NkiError
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.base.warning import Warned
-from nki.frontend.capture import Captured
-from nki.frontend.host_calls import is_host
+from nki.frontend.capture import Captured, is_host
 from nki.frontend.name_checks import leftover
 from nki.frontend.objects import is_dictionary, is_object
 from nki.frontend.python.float_loads import CALL_WITH_FLOATS, OPERATE, SETTLE, SIGNS, FloatLoads

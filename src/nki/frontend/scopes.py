@@ -7,7 +7,7 @@ import builtins
 import types
 from collections.abc import Iterator
 
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.frontend.capture import EMPTY, Captured
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)

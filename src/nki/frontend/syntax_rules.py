@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from nki.base.errors import NkiError
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.base.warning import NkiDeprecationWarning, under_release
 from nki.frontend.capture import Captured
 from nki.frontend.dialect import SyntaxRule

@@ -16,7 +16,7 @@ from nki.base.errors import WindowError
 from nki.ir.effects import Effects
 from nki.ir.indirection.gather_offsets import INDICES
 from nki.ir.instruction import Inst
-from nki.ir.register import is_scalar_register
+from nki.ir.loop import is_scalar_register
 from nki.ir.types import MOST_DIMENSIONS, MOST_ELEMENTS, Access, Buffer, IndexKind, is_row_indexed
 from nki.target.memory_spaces import OFFSET_GROUP
 

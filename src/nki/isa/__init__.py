@@ -8,8 +8,8 @@ import pkgutil as _pkgutil
 from nki.base.errors import NkiError as NkiValidationError
 from nki.ir.instruction import REGISTRY as _REGISTRY
 from nki.ir.instruction_handle import NkiInstruction
+from nki.ir.loop import VirtualRegister
 from nki.ir.recorder import current as _current
-from nki.ir.register import VirtualRegister
 from nki.ir.scalars import NkiScalar
 from nki.isa import api as _api
 from nki.isa import instructions as _instructions

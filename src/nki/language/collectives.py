@@ -25,7 +25,7 @@ from nki.base.errors import (
 from nki.base.source import here
 from nki.frontend.builder import current
 from nki.frontend.objects import NKIObject
-from nki.ir.register import VirtualRegister
+from nki.ir.loop import VirtualRegister
 from nki.ir.types import Buffer
 from nki.isa.deprecated import accepting, dropped
 from nki.isa.tables.operators import Op

@@ -12,8 +12,7 @@ from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_name
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, keep_report
-from nki.base.source import Where, here
-from nki.base.toolchain import is_toolchain
+from nki.base.source import Where, here, is_toolchain
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.builder import current
 from nki.ir.floats.runtime_float import receives_floats

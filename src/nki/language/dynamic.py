@@ -20,7 +20,7 @@ from nki.base.errors import (
 )
 from nki.frontend.builder import current
 from nki.ir.indirection.gather_offsets import INDICES
-from nki.ir.register import is_scalar_register
+from nki.ir.loop import is_scalar_register
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, access_of, is_element_indexed, is_row_indexed
 from nki.target.memory_spaces import OFFSET_GROUP, TENSOR_OFFSET_GROUP
 

@@ -16,9 +16,8 @@ from nki.frontend.builder import Builder, Observer, current
 from nki.frontend.device_loops import body_of, one_round
 from nki.frontend.inlining import invoke
 from nki.ir.instruction_handle import NkiInstruction
-from nki.ir.loop import BOUNDS, For, While
+from nki.ir.loop import BOUNDS, For, VirtualRegister, While, is_register
 from nki.ir.recorder import is_recording
-from nki.ir.register import VirtualRegister, is_register
 from nki.ir.scalars import NkiScalar
 from nki.isa.build import move_register
 from nki.language.tensor import NkiTensor

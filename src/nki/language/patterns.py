@@ -15,8 +15,8 @@ from nki.base.dtype import DType
 from nki.base.errors import DynamicIndexError, IndexRangeError, NkiError, ViewError, keep_report
 from nki.base.source import here
 from nki.base.warning import warn_at
-from nki.ir.access_overlap import is_contiguous
 from nki.ir.types import Access, Dynamic, IndexKind, access_of
+from nki.ir.windows import is_contiguous
 from nki.language.deferred_error import defer_error
 from nki.language.dynamic import column_index, one_index
 from nki.language.indexing import dimension

@@ -13,11 +13,11 @@ from nki.base.errors import TensorOperatorError
 from nki.base.source import here
 from nki.base.warning import warn_at
 from nki.frontend.builder import current
-from nki.ir.access_overlap import is_contiguous
+from nki.ir.loop import VirtualRegister
 from nki.ir.recorder import is_recording
-from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Buffer, Tensor, is_row_indexed
 from nki.ir.value_printer import values
+from nki.ir.windows import is_contiguous
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.isa.tables.alu import TABLE
 from nki.language import dynamic, indexing, patterns, rearranging, shaping

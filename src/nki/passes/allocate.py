@@ -18,9 +18,8 @@ import numpy as np
 from nki.analysis.liveness import LiveRange, interference, live_ranges
 from nki.base.errors import MemoryFullError, NkiError, PlaceError
 from nki.ir.instruction import Inst, Rule
-from nki.ir.loop import touched
+from nki.ir.loop import is_scalar_register, touched
 from nki.ir.program import CoreProgram, Program
-from nki.ir.register import is_scalar_register
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Dynamic, Tensor, TileAddress
 from nki.ir.verifier import verify
@@ -154,7 +153,7 @@ def _allocate(
     _check_pinned(core, space, pinned, target, check_overlap)
     free = [live for live in ranges if live.tensor not in fixed] if fixed else ranges
     plan = pack(free, space.usable, pinned) if free else []
-    if plan is not None and space.name == "psum" and not pinned:
+    if plan and space.name == "psum" and not pinned:
         offsets = rotated(free, space.align, space.usable // space.align)
         plan = plan if offsets is None else [(0, offset) for offset in offsets]
     if plan is None:

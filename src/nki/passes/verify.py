@@ -24,9 +24,8 @@ from nki.base.errors import (
 from nki.ir.access_bounds import WindowChecker
 from nki.ir.declaration.methods import accesses_of
 from nki.ir.instruction import Inst, Rule
-from nki.ir.loop import BOUNDS, For, While, instructions, loops
+from nki.ir.loop import BOUNDS, For, While, instructions, is_register, loops
 from nki.ir.program import CoreProgram, Program
-from nki.ir.register import is_register
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Tensor
 from nki.ir.verifier import check_tensor, verify

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from nki.frontend.capture import Captured
-from nki.frontend.host_calls import is_host
+from nki.frontend.capture import Captured, is_host
 from nki.frontend.objects import is_object
 from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, resolve
 from nki.ir.floats.runtime_float import OPERATORS, RuntimeFloat, is_receiver, settled

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nki.base.errors import NkiError
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
 from nki.language.tensor import NkiTensor

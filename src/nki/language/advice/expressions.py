@@ -7,8 +7,8 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
-from nki.base.toolchain import is_toolchain
-from nki.frontend.host_calls import HOST_PACKAGES, home
+from nki.base.source import is_toolchain
+from nki.frontend.capture import HOST_PACKAGES, home
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
 from nki.isa.tables.operators import Op

@@ -6,8 +6,8 @@ import ast
 from typing import Any, Final
 
 from nki.base.errors import NkiError, TensorOperatorError
-from nki.base.toolchain import is_toolchain
-from nki.frontend.host_calls import HOST_PACKAGES, home
+from nki.base.source import is_toolchain
+from nki.frontend.capture import HOST_PACKAGES, home
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
 from nki.language.advice.other_libraries import OTHERS

@@ -11,7 +11,7 @@ import numpy as np
 
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, NkiError
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
 from nki.ir.instruction import REGISTRY

@@ -8,7 +8,7 @@ from typing import Any
 
 from nki.base.errors import NkiError, RegisterUseError
 from nki.frontend.site import Site
-from nki.ir.register import VirtualRegister
+from nki.ir.loop import VirtualRegister
 from nki.ir.scalars import NkiScalar
 
 _TRIED = (0, 1, 5)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from nki.base.errors import NkiError, RegisterUseError, TensorOperatorError
 from nki.frontend.errors import KernelPythonError, UnknownApiError
 from nki.frontend.site import Site
-from nki.ir.register import VirtualRegister
+from nki.ir.loop import VirtualRegister
 from nki.ir.types import Buffer as MemoryRegion
 from nki.language.advice.beta1 import advise_at
 from nki.language.advice.expressions import OPERATORS, Translator
