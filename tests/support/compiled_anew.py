@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from weakref import WeakValueDictionary
 
 import pytest
@@ -14,4 +15,4 @@ def anew(patch: pytest.MonkeyPatch) -> None:
     """Let routines and legal fusion groups of this process be unknown until ``patch`` is undone."""
     patch.setattr(routines, "_routines", WeakValueDictionary())
     patch.setattr(group, "EMPTY_GROUP", group.GroupState())
-    patch.setattr(parts, "_facts", [parts.Facts()])
+    patch.setattr(parts, "_answers", defaultdict(dict))

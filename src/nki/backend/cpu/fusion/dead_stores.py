@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from nki.analysis.uses import StatementUses, fills
 from nki.backend.cpu.fusion.group import FusionGroup, GroupBuilder
-from nki.backend.cpu.fusion.parts import facts
+from nki.backend.cpu.fusion.parts import size_of, sums_what_it_writes
 from nki.base import knobs
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement
@@ -52,7 +52,6 @@ class _Elimination:
     def __init__(self, body: Body, seen: Collection[Tensor], is_loop: bool = False) -> None:
         self._body, self._seen, self._is_loop = body, seen, is_loop
         self._has_groups = FusionGroup in set(map(type, body))
-        self._facts = facts()
 
     def run(self) -> Body:
         """The body without dead stores; the same object if it has none."""
@@ -69,7 +68,7 @@ class _Elimination:
             return self._of_loop(statement, position)
         if isinstance(statement, FusionGroup):
             return self._of_group(statement, position)
-        if self._has_groups and self._facts.size(statement) is not None:
+        if self._has_groups and size_of(statement) is not None:
             (target,) = statement.writes()
             return None if self._is_dead(target.tensor, position) else statement
         return self._alone(statement, position) if len(statement.write_names) > 1 else statement
@@ -93,7 +92,7 @@ class _Elimination:
     def _alone(self, inst: Inst, position: int) -> Inst:
         """``inst``, which computes results and their sums, as a group of its own if nothing reads the results."""
         wide = [access.tensor for access in inst.writes() if access.free_elements > 1]
-        if len(wide) != 1 or not self._is_dead(wide[0], position) or not self._facts.sums_what_it_writes(inst):
+        if len(wide) != 1 or not self._is_dead(wide[0], position) or not sums_what_it_writes(inst):
             return inst
         builder = GroupBuilder()
         if not builder.add(inst):

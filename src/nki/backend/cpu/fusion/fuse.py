@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import ClassVar
 
 from nki.backend.cpu.fusion.group import FusionGroup, GroupBuilder
-from nki.backend.cpu.fusion.parts import Size, Window, facts, may_sum
+from nki.backend.cpu.fusion.parts import Size, Window, may_sum, sizes_of
 from nki.backend.cpu.fusion.rematerialize import copies_in
 from nki.backend.cpu.kernel_ir.loops import MOST_SUMS
 from nki.base import knobs
@@ -58,7 +58,7 @@ def _components(body: Sequence[Statement]) -> Iterator[tuple[int, int]]:
 
     Sums of what the last one of such neighbours computes are part of it.
     """
-    sizes = facts().sizes(body)
+    sizes = sizes_of(body)
     for size, positions in groupby(range(len(body)), sizes.__getitem__):
         if size is None:
             continue

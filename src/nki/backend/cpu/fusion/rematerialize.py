@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 
 from nki.analysis.uses import StatementUses
 from nki.backend.cpu.fusion.group import is_same_window
-from nki.backend.cpu.fusion.parts import Size, Window, facts
+from nki.backend.cpu.fusion.parts import Size, Window, is_cheap, is_sum, sizes_of
 from nki.base import knobs
 from nki.ir.access_overlap import covers_tensor
 from nki.ir.instruction import Inst
@@ -73,8 +73,8 @@ class _Repeats:
     """
 
     def __init__(self, body: Body, seen: Collection[Tensor], fixed: Collection[Tensor]) -> None:
-        self._body, self._seen, self._fixed, self._facts = body, seen, fixed, facts()
-        self._sizes = self._facts.sizes(body)
+        self._body, self._seen, self._fixed = body, seen, fixed
+        self._sizes = sizes_of(body)
         self._writers: dict[Window, int] = {}
         """The last write of each window by an instruction with a size, so far."""
         self._renewed: set[tuple[Window, int]] = set()
@@ -126,7 +126,7 @@ class _Repeats:
             return False
         if self._is_kept(tensor) or self._uses.is_changed(tensor, position + 1, reader - 1):
             return False
-        if not self._facts.is_cheap(inst):
+        if not is_cheap(inst):
             return False
         found.append(position)
         return all(self._stays(source, position, reader, size, found) for source in inst.reads())
@@ -162,7 +162,7 @@ class _Repeats:
 
     def _is_sum(self, position: int) -> bool:
         inst = self._body[position]
-        return isinstance(inst, Inst) and self._facts.is_sum(inst)
+        return isinstance(inst, Inst) and is_sum(inst)
 
     def _start(self, position: int) -> int:
         """The position of the first of the neighbours of one size at ``position``."""

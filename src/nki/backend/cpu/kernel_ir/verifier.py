@@ -28,6 +28,7 @@ from nki.backend.cpu.kernel_ir.nodes import (
     flat,
     subexpressions,
 )
+from nki.backend.cpu.kernel_ir.shared_loop import may_share_loop
 from nki.base import dtype as dt
 
 _ARGUMENTS: Final[dict[ExprKind, tuple[int, ...]]] = {
@@ -68,18 +69,13 @@ def _complaint(statement: LoopStatement) -> str:
 
 
 def _shared_loop(loop: Fused) -> str:
-    first, written = loop.assigns[0].target, set[MemRef]()
+    written = set[MemRef]()
     for part in loop.parts:
         complaint = _plain(part, written)
         if complaint:
             return complaint
-        if isinstance(part, Assign):
-            if (part.target.rows, part.target.columns) != (first.rows, first.columns):
-                return "an assignment of another size shares the loop"
-            written.add(part.target)
-        elif (part.value.rows, part.value.columns) != (first.rows, first.columns) or part.cross_partition:
-            return "a sum of another size shares the loop"
-    return ""
+        written.add(part.target)
+    return "" if may_share_loop(loop) else "statements that must not share a loop"
 
 
 def _plain(statement: Plain, registers: set[MemRef]) -> str:
