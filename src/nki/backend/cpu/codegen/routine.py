@@ -14,10 +14,10 @@ from nki.backend.cpu.codegen.fused_loop import emit_fused
 from nki.backend.cpu.codegen.matmul import emit_layout_copy, emit_matmul
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.row_operations import emit_call, emit_scan
-from nki.backend.cpu.fusion.group import lower_any
 from nki.backend.cpu.kernel_ir.accesses import Split, Use, column_split, partition_split
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.cost import nanoseconds
+from nki.backend.cpu.kernel_ir.lower import lower
 from nki.backend.cpu.kernel_ir.nodes import (
     GRANULE,
     Aliases,
@@ -64,7 +64,7 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
 
     An instruction with an index for each row becomes a loop over them.
     """
-    kernel_ir = lower_any(next(split_rows(inst)), aliases)
+    kernel_ir = lower(next(split_rows(inst)), aliases)
     split = _split(inst, kernel_ir.statements, aliases)
     routine = FunctionBuilder(module, name, kernel_ir, inst, lanes, split.count, split.by_columns)
     with routine.for_each_row(), routine.in_blocks(_block(kernel_ir, split.count)):

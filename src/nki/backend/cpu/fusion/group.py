@@ -7,7 +7,6 @@ of a tensor in the same order are one window. A window that nothing but the grou
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,16 +17,13 @@ from nki.backend.cpu.fusion.parts import Part, Window, loop_of, part_of
 from nki.backend.cpu.kernel_ir.accesses import partition_split
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.loops import MOST_SUMS
-from nki.backend.cpu.kernel_ir.lower import lower
-from nki.backend.cpu.kernel_ir.nodes import GRANULE, REGISTER, Aliases, Fused
+from nki.backend.cpu.kernel_ir.lower import Composite, form_of, operand_lists
+from nki.backend.cpu.kernel_ir.nodes import GRANULE, REGISTER, Fused
 from nki.backend.cpu.kernel_ir.rules import inline_sums
 from nki.backend.cpu.kernel_ir.shared_loop import may_share_loop
-from nki.backend.cpu.kernel_ir.verifier import verify
-from nki.base import knobs
 from nki.ir.access_overlap import may_overlap
-from nki.ir.declaration.fields import Field
 from nki.ir.instruction import Inst
-from nki.ir.types import FORMS, Access, Form, Role, Tensor, coalesced, new_form
+from nki.ir.types import Access, Form, Role, Tensor, coalesced
 
 MOST_PARTS: Final = 12
 """Instructions of a group, but for sums."""
@@ -36,36 +32,6 @@ _MOST_EDGES: Final = 1 << 10
 _Numbers = tuple[int, ...]
 _Edge = tuple[Any, ...]
 """The form of an instruction, then the window of each of its operands."""
-
-
-def operand_lists(*roles: tuple[str, Role]) -> tuple[Field, ...]:
-    """Fields of an instruction whose operands are lists of these names and roles."""
-    return tuple(Field(name, role, False, False, None, None, (), several=True) for name, role in roles)
-
-
-class Composite(Inst):
-    """An instruction that stands for its ``parts``; its immediates, ``numbers``, are those of all parts in turn."""
-
-    public = False
-    order_names = ()
-    immediate_names = ("numbers",)
-    engines = ()
-    rules = ()
-    parts: tuple[Inst, ...]
-
-    @abstractmethod
-    def kernel_ir(self) -> KernelIRBuilder:
-        """The kernel IR of all parts."""
-
-
-def lower_any(inst: Inst, aliases: Aliases) -> KernelIRBuilder:
-    """The kernel IR of an instruction, or of several as one, whose operands overlap as ``aliases`` says."""
-    if not isinstance(inst, Composite):
-        return lower(inst, aliases)
-    lowered = inst.kernel_ir()
-    if knobs.check_stages():
-        verify(lowered.statements, inst.mnemonic)
-    return lowered
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -293,8 +259,3 @@ def is_same_window(one: Access, two: Access) -> bool:
 def _elements(shape: _Numbers, strides: _Numbers) -> tuple[Any, ...]:
     """Partitions and their step, then steps and counts of the elements of each."""
     return shape[0], strides[0], coalesced(zip(strides[1:], shape[1:], strict=True))
-
-
-def form_of(signature: tuple[Any, ...]) -> Form:
-    """The form of instructions that stand for several and have no run-time index, by their signature."""
-    return FORMS.get(signature) or new_form(signature, signature, False)

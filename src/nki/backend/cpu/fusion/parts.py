@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, cast
 
 from nki.backend.cpu.kernel_ir.accesses import aliases as aliases_of
-from nki.backend.cpu.kernel_ir.lower import lower
+from nki.backend.cpu.kernel_ir.lower import Composite, lower
 from nki.backend.cpu.kernel_ir.nodes import (
     REGISTER,
     SCRATCH,
@@ -219,6 +219,6 @@ def is_plain(inst: Inst) -> bool:
     One with a predicate reads its result, too, and writes again what it leaves as it is.
     """
     effects, form = inst.effects, inst.form()
-    if effects.external or effects.accumulation is not None or form.has_runtime_index:
+    if effects.external or effects.accumulation is not None or form.has_runtime_index or isinstance(inst, Composite):
         return False
     return not inst.may_leave_unwritten()

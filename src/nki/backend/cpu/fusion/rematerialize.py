@@ -17,21 +17,20 @@ from typing import ClassVar, Final
 from nki.analysis.uses import StatementUses
 from nki.backend.cpu.fusion.group import is_same_window
 from nki.backend.cpu.fusion.parts import Size, Window, is_cheap, is_sum, sizes_of
-from nki.base import knobs
+from nki.backend.cpu.fusion.stage import FusionStage
 from nki.ir.access_overlap import covers_tensor
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Tensor
-from nki.target.model import Target
-from nki.transforms.rewriter import Body, Edit, EditingStage, never_written, seen_by_others
+from nki.transforms.rewriter import Body, Edit, never_written, seen_by_others
 
 _MOST: Final = 3
 """Instructions that are repeated for one operand."""
 
 
 @dataclass(frozen=True)
-class Rematerialize(EditingStage):
+class Rematerialize(FusionStage):
     """Repeat cheap instructions before those that read their results."""
 
     name: ClassVar[str] = "rematerialize"
@@ -42,21 +41,6 @@ class Rematerialize(EditingStage):
         repeats = _Repeats(body, seen, fixed)
         repeats.find()
         return [(reader, reader, [_copy(body[n]) for n in found]) for reader, found in repeats.before.items()]
-
-    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """Without copies, the instructions are those of before; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
-        for old, core in zip(before.cores, after.cores, strict=True) if knobs.check_stages() else ():
-            repeated = copies_in([*core.instructions()])
-            kept = [inst for inst in core.instructions() if id(inst) not in repeated]
-            same = len(kept) == sum(1 for _ in old.instructions())
-            assert same and all(one is two for one, two in zip(kept, old.instructions(), strict=True)), self.name
-
-
-def copies_in(insts: Sequence[Statement]) -> set[int]:
-    """The ids of the copies among instructions: their origin is one of these, too."""
-    with_origin = [inst for inst in insts if isinstance(inst, Inst) and inst.origin is not None]
-    every = set(map(id, insts)) if with_origin else set[int]()
-    return {id(inst) for inst in with_origin if id(inst.origin) in every}
 
 
 def _copy(inst: Statement) -> Inst:

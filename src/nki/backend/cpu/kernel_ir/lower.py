@@ -1,6 +1,12 @@
-"""Lowers one instruction to kernel IR: ordered, with temporaries where needed, so that it reads before it writes."""
+"""Lowers one instruction to kernel IR: ordered, with temporaries where needed, so that it reads before it writes.
+
+A :class:`Composite` stands for several instructions and has kernel IR of its own.
+"""
 
 from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
 
 from nki.backend.cpu.kernel_ir.accesses import reads_of
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
@@ -8,9 +14,35 @@ from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Aliases, Assign, LoopStatem
 from nki.backend.cpu.kernel_ir.rules import RULES, in_lockstep
 from nki.backend.cpu.kernel_ir.verifier import verify
 from nki.base import knobs
+from nki.ir.declaration.fields import Field
 from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.instruction import Inst
-from nki.ir.types import Access, Tensor
+from nki.ir.types import FORMS, Access, Form, Role, Tensor, new_form
+
+
+def operand_lists(*roles: tuple[str, Role]) -> tuple[Field, ...]:
+    """Fields of an instruction whose operands are lists of these names and roles."""
+    return tuple(Field(name, role, False, False, None, None, (), several=True) for name, role in roles)
+
+
+class Composite(Inst):
+    """An instruction that stands for its ``parts``; its immediates, ``numbers``, are those of all parts in turn."""
+
+    public = False
+    order_names = ()
+    immediate_names = ("numbers",)
+    engines = ()
+    rules = ()
+    parts: tuple[Inst, ...]
+
+    @abstractmethod
+    def kernel_ir(self) -> KernelIRBuilder:
+        """The kernel IR of all parts."""
+
+
+def form_of(signature: tuple[Any, ...]) -> Form:
+    """The form of instructions that stand for several and have no run-time index, by their signature."""
+    return FORMS.get(signature) or new_form(signature, signature, False)
 
 
 def template(inst: Inst) -> Inst:
@@ -34,6 +66,11 @@ def lower(inst: Inst, aliases: Aliases) -> KernelIRBuilder:
 
     Operands that would be read after they were written are copied to scratch memory first.
     """
+    if isinstance(inst, Composite):
+        lowered = inst.kernel_ir()
+        if knobs.check_stages():
+            verify(lowered.statements, inst.mnemonic)
+        return lowered
     copied = frozenset(read for _, read, same in aliases if not same)
     while True:
         builder = KernelIRBuilder(copied)

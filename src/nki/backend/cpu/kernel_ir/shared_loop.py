@@ -71,7 +71,7 @@ def sources_of(statement: Assign) -> list[MemRef]:
 def is_element_wise(statement: Assign) -> bool:
     """True of a statement on vectors, on numbers and on what many neighbours share, all in one order."""
     target, value = statement.target, statement.value
-    if target.columns == 1 or target.layout.pairs:  # in pairs, elements move to other places than the target names
+    if target.layout.pairs:  # elements move to other places than those that the target names
         return False
     if any(part.kind not in _KINDS for part in subexpressions(value)):
         return False

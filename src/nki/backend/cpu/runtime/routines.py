@@ -21,8 +21,8 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.matmul import calls_float32
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
-from nki.backend.cpu.fusion.group import lower_any
 from nki.backend.cpu.kernel_ir.accesses import Use, aliases
+from nki.backend.cpu.kernel_ir.lower import lower
 from nki.backend.cpu.kernel_ir.nodes import Matmul
 from nki.backend.cpu.kernel_ir.printer import show_loops
 from nki.backend.cpu.native import library
@@ -228,7 +228,7 @@ def _product_ahead(instructions: list[Inst]) -> AbstractContextManager[None]:
     for inst in instructions:
         if inst.effects.accumulation is None:
             continue
-        for statement in lower_any(next(split_rows(inst)), aliases(inst)).statements:
+        for statement in lower(next(split_rows(inst)), aliases(inst)).statements:
             if isinstance(statement, Matmul) and calls_float32(statement):
                 return float32_unit(statement.by_groups).compiled_ahead()
     return nullcontext()
@@ -301,7 +301,7 @@ def loop_listing(program: Program) -> str:
     """
     numbers: dict[tuple[str, str, str], list[int]] = {}
     for number, inst in enumerate(_instructions(program)):
-        statements = show_loops(lower_any(next(split_rows(inst)), aliases(inst)))
+        statements = show_loops(lower(next(split_rows(inst)), aliases(inst)))
         operands = ", ".join(f"%{n} {access.name}" for n, access in enumerate(inst.accesses()))
         numbers.setdefault((inst.mnemonic, operands, textwrap.indent(statements, "  ")), []).append(number)
     texts: list[str] = []
