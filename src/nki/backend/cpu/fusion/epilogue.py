@@ -120,7 +120,7 @@ def _product_of(inst: Inst) -> Matmul | None:
 def _consumer_of(inst: Inst, result: Tensor) -> Assign | None:
     """The only statement of ``inst``, if it computes dense rows from those of ``result``; None of others."""
     part = None if aliases(inst) else part_of(inst)
-    if part is None or part.sums or len(part.assigns) > 1:
+    if part is None or part.sums or len(part.assigns) != 1:
         return None
     (assign,) = part.assigns
     target, accesses = assign.target, inst.accesses()

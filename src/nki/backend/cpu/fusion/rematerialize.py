@@ -8,7 +8,7 @@ instruction that it repeats.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -59,6 +59,10 @@ class _Repeats:
     def __init__(self, body: Body, seen: Collection[Tensor], fixed: Collection[Tensor]) -> None:
         self._body, self._seen, self._fixed = body, seen, fixed
         self._sizes = sizes_of(body)
+        self._starts: list[int] = []
+        """For each position, the first of its neighbours of one size."""
+        for position, size in enumerate(self._sizes):
+            self._starts.append(self._starts[-1] if position and size == self._sizes[position - 1] else position)
         self._writers: dict[Window, int] = {}
         """The last write of each window by an instruction with a size, so far."""
         self._renewed: set[tuple[Window, int]] = set()
@@ -69,15 +73,13 @@ class _Repeats:
 
     def find(self) -> None:
         """Look for windows that are read by other neighbours than those that have computed them."""
-        start, last, writers = 0, None, self._writers
+        writers = self._writers
         for position, size in enumerate(self._sizes):
-            if size != last:
-                start, last = position, size
             if size is None:
                 continue
             inst = self._body[position]
             assert isinstance(inst, Inst)
-            target = None
+            start, target = self._starts[position], None
             for access, reads, writes in inst.uses():
                 window = access.tensor, access.offset
                 if reads and writers.get(window, start) < start and (window, start) not in self._renewed:
@@ -123,7 +125,7 @@ class _Repeats:
         if source.tensor in self._seen and source.tensor not in self._fixed:
             return False
         before = self._writers.get((source.tensor, source.offset), -1)
-        if self._start(position) <= before < position:
+        if self._starts[position] <= before < position:
             return before in found or self._add(source, reader, size, found)
         return not self._uses.is_changed(source.tensor, position, reader - 1)
 
@@ -142,20 +144,11 @@ class _Repeats:
             return self._sizes[reader] is not None
         writers = self._uses.writers[tensor]
         number = bisect_left(writers, reader)
-        return number > 0 and writers[number - 1] >= self._start(end)
+        return number > 0 and writers[number - 1] >= self._starts[end]
 
     def _is_sum(self, position: int) -> bool:
         inst = self._body[position]
         return isinstance(inst, Inst) and is_sum(inst)
-
-    def _start(self, position: int) -> int:
-        """The position of the first of the neighbours of one size at ``position``."""
-        return self._starts[bisect_right(self._starts, position) - 1]
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        sizes = self._sizes
-        return [n for n, size in enumerate(sizes) if n == 0 or size != sizes[n - 1]]
 
     @cached_property
     def _uses(self) -> StatementUses:

@@ -275,6 +275,11 @@ LoopStatement = Plain | Fused | PairedSums
 _S = TypeVar("_S", bound=Plain)
 
 
+def load_of(memref: MemRef) -> Expr:
+    """A load of all elements of ``memref``."""
+    return Expr("load", memref.dtype, memref.rows, memref.columns, memref=memref)
+
+
 def flat(statements: Iterable[LoopStatement]) -> list[Plain]:
     """The statements, with the parts of each shared loop one after the other, which means the same."""
     result: list[Plain] = []
