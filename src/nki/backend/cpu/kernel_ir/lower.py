@@ -8,9 +8,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from nki.backend.cpu.kernel_ir.accesses import reads_of
+from nki.backend.cpu.kernel_ir.accesses import reads_of, targets_of
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
-from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Aliases, Assign, LoopStatement, Param, Print, flat
+from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Aliases, Assign, LoopStatement, Param, flat
 from nki.backend.cpu.kernel_ir.rules import RULES, in_lockstep
 from nki.backend.cpu.kernel_ir.verifier import verify
 from nki.base import knobs
@@ -99,16 +99,13 @@ def _read_after_write(statements: list[LoopStatement], aliases: Aliases) -> froz
     clobbered: set[int] = set()
     written: set[int] = set()
     for statement in flat(statements):
-        if isinstance(statement, Print):
-            continue
-        target = statement.target
+        targets = targets_of(statement)
         for memref, in_order in reads_of(statement):
             if memref.base == SCRATCH:
                 continue
             shared = {w for w, r, _ in aliases if r == memref.base} | {memref.base}
-            if shared & written:
+            turned = [target for target in targets if not (in_order and in_lockstep(target, memref))]
+            if shared & written or any(target.base in shared for target in turned):
                 clobbered.add(memref.base)
-            if target.base in shared and not (in_order and in_lockstep(target, memref)):
-                clobbered.add(memref.base)
-        written.add(target.base)
+        written.update(target.base for target in targets)
     return frozenset(clobbered)
