@@ -30,11 +30,12 @@ def program_of(name: str, pairs: bool, monkeypatch: pytest.MonkeyPatch) -> Progr
     """A kernel, on a processor that multiplies pairs, or on one that does not; register tiles have whole blocks."""
     case = CASES[name]
     monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
+    program = case.kernel.compile(*case.arguments()).kernel
     for module in (host, builder, epilogue):
         monkeypatch.setattr(module, "bf16_unit", lambda: object() if pairs else None)
     for module in (host, builder):
         monkeypatch.setattr(module, "columns_of_block", lambda: BLOCK)
-    return case.kernel.compile(*case.arguments()).kernel
+    return program
 
 
 @pytest.mark.parametrize("pairs", [False, True], ids=["floats", "pairs"])
