@@ -25,7 +25,7 @@ from nki.numerics.layouts import BLOCKS, DENSE, PADDED, PAIR_COLUMNS, PAIR_PANEL
 from nki.numerics.matmul.contract import GROUP
 from tests.backend.test_layouts import UNITS, bfloat16, use
 from tests.support.both_executors import numbers
-from tests.support.kernel_parts import product, stored, transposed
+from tests.support.kernel_parts import product, returned, stored, transposed
 from tests.support.matrix_units import choose
 from tests.support.native_programs import compiled, lowered, same_bits
 from tests.support.shared_launches import shared
@@ -203,9 +203,7 @@ def summed(left, right):
         nisa.nc_matmul(part, a, b[:, 0:256])
     half = nl.ndarray((left.shape[1], 64, 2), dtype=nl.float32, buffer=nl.sbuf)
     nisa.activation(half, nl.tanh, total.reshape((left.shape[1], 128, 4))[:, 3:67, 1:3])
-    out = nl.ndarray(half.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, half)
-    return stored(total), out
+    return stored(total), returned(half)
 
 
 def several_banks(left, right):
@@ -215,11 +213,7 @@ def several_banks(left, right):
     nisa.memset(totals, 0.5)
     nisa.nc_matmul(totals[: left.shape[1], 0], a, b, accumulate=True)
     nisa.nc_matmul(totals[32:64, 1], a[:, 0:32], b, accumulate=False)
-    tile = nl.ndarray(totals.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_copy(tile, totals)
-    out = nl.ndarray(totals.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, tile)
-    return out
+    return stored(totals)
 
 
 def as_bits(left, right):
@@ -228,9 +222,7 @@ def as_bits(left, right):
     nisa.nc_matmul(total, nl.load(left), nl.load(right))
     tile = nl.ndarray(total.shape, dtype=nl.int32, buffer=nl.sbuf)
     nisa.tensor_scalar(tile, total.view(nl.int32), nl.bitwise_and, 0xFFFFF)
-    out = nl.ndarray(total.shape, dtype=nl.int32, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, tile)
-    return out
+    return returned(tile)
 
 
 STATIONARY = {

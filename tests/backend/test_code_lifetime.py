@@ -21,6 +21,7 @@ import nki.language as nl
 from nki.backend.cpu.runtime import routines
 from nki.base import gc_pause
 from nki.base.locks import Lock, held_at_fork
+from tests.support.kernel_parts import returned
 
 
 def scaled(shape: tuple[int, int]):
@@ -28,9 +29,7 @@ def scaled(shape: tuple[int, int]):
     def kernel(a):
         t = nl.load(a)
         nisa.tensor_scalar(t, t, nl.multiply, 2.0)
-        out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-        nl.store(out, t)
-        return out
+        return returned(t)
 
     return kernel.compile(np.ones(shape, np.float32))
 

@@ -11,6 +11,7 @@ import torch
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import returned
 
 SMALL = np.full((4, 4), 1e-40, np.float32)
 
@@ -19,9 +20,7 @@ SMALL = np.full((4, 4), 1e-40, np.float32)
 def times_one(a):
     t = nl.load(a)
     nisa.tensor_scalar(t, t, nl.multiply, 1.0)
-    out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, t)
-    return out
+    return returned(t)
 
 
 @nki.jit
@@ -39,18 +38,14 @@ def squared(a):
     t = nl.load(a)
     p = nl.ndarray((4, 4), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(p, t, t)
-    out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, nl.copy(p))
-    return out
+    return returned(nl.copy(p))
 
 
 @nki.jit
 def plus_constant(a):
     t = nl.load(a)
     nisa.tensor_scalar(t, t, nl.add, 1e-40)
-    out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, t)
-    return out
+    return returned(t)
 
 
 @pytest.fixture

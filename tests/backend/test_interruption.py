@@ -14,6 +14,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.sim.hazards.messages import ExecutionLog
+from tests.support.kernel_parts import returned
 from tests.support.signals import Interrupt, alarm, handled
 
 pytestmark = pytest.mark.filterwarnings("ignore::nki.base.warning.NkiDeprecationWarning")
@@ -27,9 +28,7 @@ def endless(a, n):
     register = nisa.register_alloc(nl.load(n))
     while register:
         nisa.tensor_scalar(t, t, nl.multiply, 0.5)
-    out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, t)
-    return out
+    return returned(t)
 
 
 @nki.jit
@@ -70,9 +69,7 @@ def printing(a, n):
         nl.device_print("x", t)
 
     nl.fori_loop(0, count, body)
-    out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, t)
-    return out
+    return returned(t)
 
 
 def _interrupted(call: Callable[[], Any], seconds: float) -> None:

@@ -1,15 +1,12 @@
 """Rules of the kernel IR, each on a few statements: what it makes of them, and what it leaves as it is.
 
-That bits stay is tested with random programs (test_small_programs.py). Golden texts are what the lowering, and all
-rules, make of a dozen instructions.
+That bits stay is tested with random programs (test_small_programs.py); golden texts of the corpus are in tests/kernels.
 """
 
 from __future__ import annotations
 
 import copy
-import random
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,14 +17,10 @@ import nki.language as nl
 from nki.backend.cpu.kernel_ir.accesses import aliases
 from nki.backend.cpu.kernel_ir.lower import RULES, lower
 from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Aliases, Assign, Expr, LoopStatement, MemRef, Reduce
+from nki.backend.cpu.kernel_ir.nodes import load_of as load
 from nki.backend.cpu.kernel_ir.printer import show_loops, show_statement
 from nki.base import dtype as dt
-from nki.ir.instruction import REGISTRY
 from nki.ir.layout import DENSE
-from nki.ir.sample import Draw
-from nki.ir.text.printer import show_inst
-from nki.target import GEN4
-from tests.support import instruction_bench
 from tests.support.kernel_parts import column, like, returned
 from tests.support.native_programs import compiled
 
@@ -37,10 +30,6 @@ APART: Aliases = ((0, 1, False),)
 
 def place(base: int, offset: int = 0, rows: int = 16, columns: int = 32, dtype: Any = dt.float32) -> MemRef:
     return MemRef(base, offset, rows, columns, ((1, columns),), dtype)
-
-
-def load(memref: MemRef) -> Expr:
-    return Expr("load", memref.dtype, memref.rows, memref.columns, memref=memref)
 
 
 def of(kind: Any, op: str, *args: Expr) -> Expr:
@@ -79,11 +68,11 @@ def summed(value: Expr, *others: LoopStatement, source: MemRef = S, op: str = "a
 def half(offset: int, columns: int, step: int = 2, base: int = 1, result: int = 128) -> Reduce:
     source = MemRef(base, 4 * offset, 32, 100, ((step, columns),), dt.float32)
     target = MemRef(SCRATCH, result, 32, 1, ((1, 1),), dt.float32)
-    return Reduce(target, Expr("load", dt.float32, 32, columns, memref=source), "add", 1, False)
+    return Reduce(target, load(source), "add", 1, False)
 
 
 EVEN, ODD = half(0, 50, result=0), half(1, 50)
-MEAN = Expr("load", dt.float32, 32, 1, memref=EVEN.target)
+MEAN = load(EVEN.target)
 POWER = of("act", "exp", load(place(1)))
 NARROW = Expr("cast", dt.bfloat16, 16, 32, (load(S),))
 
@@ -191,29 +180,3 @@ def test_statements_of_an_instruction_share_loops(kernel: Any, rows: int, loops:
     insts = compiled(kernel, np.zeros((rows, 64), np.float32)).instructions()
     (inst,) = (inst for inst in insts if inst.mnemonic in ("activation_reduce", "bn_stats"))
     assert show_loops(lower(inst, aliases(inst))).count("for ") == loops
-
-
-GOLDEN = Path(__file__).parent / "golden"
-MNEMONICS = (
-    "tensor_tensor",  # element-wise
-    "tensor_scalar",  # an operand that repeats
-    "tensor_reduce",
-    "tensor_partition_reduce",  # over partitions
-    "tensor_tensor_scan",
-    "nc_match_replace8",  # a function in C
-    "tensor_copy_predicated",
-    "nc_matmul",
-    "nc_transpose",
-    "quantize_mx",
-    "activation_reduce",  # an activation that accumulates
-    "dma_copy",
-)
-
-
-@pytest.mark.parametrize("mnemonic", MNEMONICS)
-def test_lowering_is_the_golden_one(mnemonic: str) -> None:
-    draw = Draw(random.Random(f"loop ir of {mnemonic}"), GEN4)
-    samples = (instruction_bench.sample(REGISTRY[mnemonic], draw) for _ in range(1000))
-    inst = next(inst for inst in samples if all(a.size > 4 for a in inst.accesses()[:2]))
-    text = f"{show_inst(inst)}\n{show_loops(lower(inst, aliases(inst)))}"
-    assert text == (GOLDEN / f"{mnemonic}.txt").read_text()

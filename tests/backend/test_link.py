@@ -10,6 +10,7 @@ from nki.backend.cpu.kernel_ir.accesses import aliases
 from nki.base import dtype as dtypes
 from nki.ir.instruction import REGISTRY
 from nki.ir.types import Access, Buffer, Tensor
+from tests.support.kernel_parts import returned
 
 
 def test_only_what_is_written_aliases_even_if_one_window_stands_in_two_fields() -> None:
@@ -37,9 +38,7 @@ def left_alone(a):
     nisa.tensor_copy(nl.ndarray(a.shape, a.dtype), used)
     row, moved = nl.load(a[0:32]), nl.ndarray((32, 32), a.dtype)
     nisa.nc_stream_shuffle(moved, row, [255] * 4 + list(range(4, 32)))
-    out = nl.ndarray((32, 32), a.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, moved)
-    return out
+    return returned(moved)
 
 
 def test_what_an_instruction_leaves_out_is_as_in_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:

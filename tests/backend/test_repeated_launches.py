@@ -17,6 +17,7 @@ import nki.language as nl
 from nki.backend.cpu.runtime import launch as native
 from nki.base.errors import DeadlockError, NkiError, OutOfBoundsError
 from tests.support import repeated_launches, repetition
+from tests.support.kernel_parts import returned
 
 ROOT = Path(__file__).parents[2]
 X = np.linspace(-2, 2, 128 * 64, dtype=np.float32).reshape(128, 64)
@@ -30,9 +31,7 @@ def fresh() -> Any:
         tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
         nisa.dma_copy(tile, x)
         nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
-        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-        nisa.dma_copy(out, tile)
-        return out
+        return returned(tile)
 
     return doubled
 

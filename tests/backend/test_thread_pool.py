@@ -20,6 +20,7 @@ from nki.backend.cpu.runtime import resources
 from nki.backend.cpu.runtime.resources import RUNTIME
 from nki.base.errors import OutOfBoundsError
 from nki.compilation.executable import Executable
+from tests.support.kernel_parts import returned
 from tests.support.shared_launches import at_once, shared
 from tests.support.signals import Interrupt, alarm, handled
 
@@ -39,9 +40,7 @@ def chain(a, n):
         nisa.tensor_scalar(t, t, nl.add, 0.0)
 
     nl.fori_loop(0, count, body)
-    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
-    nl.store(out, t)
-    return out
+    return returned(t)
 
 
 @nki.jit
@@ -51,9 +50,7 @@ def rows_from(a, n):
     first = nl.load(n)
     nisa.dma_copy(t, a.ap([[64, 64], [1, 64]], scalar_offset=first, indirect_dim=0))
     nisa.tensor_scalar(t, t, nl.multiply, 2.0)
-    out = nl.ndarray((64, 64), dtype=a.dtype, buffer=nl.shared_hbm)
-    nl.store(out, t)
-    return out
+    return returned(t)
 
 
 def times(count: int) -> np.ndarray[Any, Any]:

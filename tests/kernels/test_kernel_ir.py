@@ -14,6 +14,7 @@ from nki.backend.cpu.fusion import epilogue
 from nki.backend.cpu.kernel_ir import builder
 from nki.backend.cpu.runtime.routines import loop_listing
 from nki.compilation.executable import lower
+from nki.ir.program import Program
 from nki.numerics.matmul import host
 from nki.numerics.matmul.contract import BLOCK
 from nki.target import ENVIRONMENT
@@ -25,8 +26,8 @@ GOLDEN = Path(__file__).parent / "golden"
 REWRITE = bool(os.environ.get("NKI_TEST_REWRITE"))
 
 
-def text(name: str, pairs: bool, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The kernel IR on a processor that multiplies pairs, or on one that does not; register tiles have whole blocks."""
+def program_of(name: str, pairs: bool, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """A kernel, on a processor that multiplies pairs, or on one that does not; register tiles have whole blocks."""
     case = CASES[name]
     monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
     program = case.kernel.compile(*case.arguments()).kernel
@@ -34,13 +35,13 @@ def text(name: str, pairs: bool, monkeypatch: pytest.MonkeyPatch) -> str:
         monkeypatch.setattr(module, "bf16_unit", lambda: object() if pairs else None)
     for module in (host, builder):
         monkeypatch.setattr(module, "columns_of_block", lambda: BLOCK)
-    return loop_listing(lower(program))
+    return program
 
 
 @pytest.mark.parametrize("pairs", [False, True], ids=["floats", "pairs"])
 @pytest.mark.parametrize("name", CASES)
 def test_kernel_ir_is_the_golden_one(name: str, pairs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = text(name, pairs, monkeypatch)
+    shown = loop_listing(lower(program_of(name, pairs, monkeypatch)))
     common, own = GOLDEN / f"{name}.txt", GOLDEN / f"{name}.pairs.txt"
     if REWRITE and not pairs:
         common.write_text(shown, encoding="utf-8")
@@ -50,6 +51,12 @@ def test_kernel_ir_is_the_golden_one(name: str, pairs: bool, monkeypatch: pytest
             own.write_text(shown, encoding="utf-8")
     golden = own if pairs and own.exists() else common
     assert shown == golden.read_text(encoding="utf-8")
+
+
+def test_a_program_is_lowered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("causal_attention", "softmax", "layernorm", "gelu_mlp"):
+        lowered = lower(program_of(name, True, monkeypatch))
+        assert loop_listing(lower(lowered)) == loop_listing(lowered)
 
 
 def test_every_golden_text_is_of_a_kernel() -> None:

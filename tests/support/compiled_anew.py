@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from weakref import WeakValueDictionary
 
 import pytest
@@ -16,16 +17,15 @@ def anew(patch: pytest.MonkeyPatch) -> None:
     """Let routines and legal fusion groups of this process be unknown until ``patch`` is undone."""
     patch.setattr(routines, "_routines", WeakValueDictionary())
     patch.setattr(group, "EMPTY_GROUP", group.GroupState())
-    patch.setattr(parts, "_facts", [parts.Facts()])
+    patch.setattr(parts, "_answers", defaultdict(dict))
 
 
 def leave_out(patch: pytest.MonkeyPatch, name: str) -> None:
     """Let native code be made without the stage or rule of this name until ``patch`` is undone."""
-    stages = tuple(stage for stage in executable.NATIVE_STAGES if stage.name != name)
     rules = tuple(rule for rule in lower.RULES if rule.__name__ != name)
     if len(rules) < len(lower.RULES):
         anew(patch)
         patch.setattr(lower, "RULES", rules)
     else:
-        assert len(stages) < len(executable.NATIVE_STAGES), name
-        patch.setattr(executable, "NATIVE_STAGES", stages)
+        assert name in executable.NATIVE_STAGES.names, name
+        patch.setattr(executable, "NATIVE_STAGES", executable.NATIVE_STAGES.without(name))

@@ -19,6 +19,7 @@ from nki.ir.instruction import REGISTRY
 from nki.ir.sample import Draw
 from nki.transforms import promote_float32
 from tests.support import instruction_bench
+from tests.support.kernel_parts import returned
 
 LOW = ["bfloat16", "float16", "tfloat32", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"]
 RUNS = pytest.mark.parametrize("run", [lambda k: k, nki.simulate], ids=["compiled", "simulated"])
@@ -41,9 +42,7 @@ def thirds(a, dtype):
         nisa.tensor_scalar(with_loop, third, nl.add, 1.0)
 
     nl.fori_loop(0, 3, body)
-    out = nl.ndarray(a.shape, dtype=dtype, buffer=nl.shared_hbm)
-    nl.store(out, with_loop)
-    return out
+    return returned(with_loop)
 
 
 @RUNS
@@ -124,9 +123,7 @@ def test_views_of_other_types_are_refused(run, wide):
     @nki.jit
     def bits(a):
         tile = nl.load(a, dtype=nl.bfloat16)
-        out = nl.ndarray(a.shape, dtype=nl.uint16, buffer=nl.shared_hbm)
-        nisa.dma_copy(out, tile.view(nl.uint16))
-        return out
+        return returned(tile.view(nl.uint16))
 
     with pytest.raises(WidenedViewError, match="'tile' is bfloat16 and looked at as uint16"):
         run(bits)(np.ones((4, 4), np.float32))

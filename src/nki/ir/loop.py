@@ -237,7 +237,7 @@ class VirtualRegister(Access):
             fix = "let the loop count in the steps that you need, or compute in a (1, 1) tile: nisa.register_store, "
             fix += "nisa.tensor_scalar, nisa.register_load"
         raise RegisterUseError(
-            f"Python's {sign} on register '{self.name}', whose value exists only when the kernel runs", fix=fix
+            f"Python's {sign} on register '{self.name}', which has a value only when the kernel runs", fix=fix
         )
 
 

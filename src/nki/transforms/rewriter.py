@@ -35,7 +35,7 @@ class RewritingStage(CoreStage):
             used = {access.tensor for inst in core.instructions() for access in inst.reads()}
             written_before = {access.tensor for inst in old.instructions() for access in inst.writes()}
             read_before = {access.tensor for inst in old.instructions() for access in inst.reads()}
-            used |= written_before.intersection(after.outputs)
+            used |= written_before.intersection((*after.outputs, *after.shared()))
             lost = [tensor.name for tensor in used - written - (read_before - written_before)]
             assert not lost, f"stage {self.name} left {lost} unwritten"
 

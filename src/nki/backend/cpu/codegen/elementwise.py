@@ -9,7 +9,7 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.function import FunctionBuilder
 from nki.backend.cpu.codegen.inner_loop import emit_inner_loop
 from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, Stream, streams_of
-from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, MemRef, subexpressions
+from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, MemRef, load_of, subexpressions
 from nki.numerics import transpose
 from nki.numerics.llvm import I64
 
@@ -40,7 +40,7 @@ def _emit_through_scratch(r: FunctionBuilder, s: Assign) -> None:
     if any(len(iota.value[0]) > 1 for iota in iotas) or len(s.target.dims) > 1:
         dense = r.scratch_like(s.target)
         emit_assign(r, Assign(dense, s.value))
-        emit_assign(r, Assign(s.target, Expr("load", dense.dtype, dense.rows, dense.columns, memref=dense)))
+        emit_assign(r, Assign(s.target, load_of(dense)))
     else:
         emit_assign(r, s)
 
@@ -50,7 +50,7 @@ def materialize_strided(r: FunctionBuilder, expr: Expr) -> None:
     for part in subexpressions(expr):
         if part.kind == "load" and len(cast(MemRef, part.memref).dims) > 1:
             dense = r.scratch_like(cast(MemRef, part.memref))
-            emit_assign(r, Assign(dense, Expr("load", part.dtype, part.rows, part.columns, memref=part.memref)))
+            emit_assign(r, Assign(dense, load_of(cast(MemRef, part.memref))))
             part.memref = dense
 
 

@@ -356,13 +356,18 @@ class FunctionBuilder:
                 self._do_while(low, high, step, body, divisor // step)
 
     def tiled_loop(
-        self, count: int, sizes: Sequence[int], body: Callable[[Value, int], None], per_partition: int = 0
+        self,
+        count: int,
+        sizes: Sequence[int],
+        body: Callable[[Value, int], None],
+        per_partition: int = 0,
+        done: int = 0,
     ) -> int:
         """``body(index, size)`` for ``count`` rounds: as many tiles of the first of ``sizes`` as fit, then of the next.
 
-        The number of rounds that are done, which is all if the last size is 1. ``per_partition``: as in loops.
+        The number of rounds that are done, which is all if the last size is 1; some may be ``done`` before.
+        ``per_partition``: as in loops.
         """
-        done = 0
         for size in sizes:
             stop = done + (count - done) // size * size
             self.counted_loop(stop, size, lambda index, size=size: body(index, size), done, per_partition)

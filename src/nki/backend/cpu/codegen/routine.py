@@ -14,10 +14,10 @@ from nki.backend.cpu.codegen.fused_loop import emit_fused
 from nki.backend.cpu.codegen.matmul import emit_layout_copy, emit_matmul
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.row_operations import emit_call, emit_scan
-from nki.backend.cpu.fusion.group import lower_any
 from nki.backend.cpu.kernel_ir.accesses import Split, Use, column_split, partition_split
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.cost import nanoseconds
+from nki.backend.cpu.kernel_ir.lower import lower
 from nki.backend.cpu.kernel_ir.nodes import (
     GRANULE,
     Aliases,
@@ -82,7 +82,7 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
 
 def routine_ir(inst: Inst, aliases: Aliases) -> KernelIRBuilder:
     """The kernel IR of the routine of ``inst``: of its first row, if an operand has an index for each row."""
-    return lower_any(next(split_rows(inst)) if inst.form().has_runtime_index else inst, aliases)
+    return lower(next(split_rows(inst)) if inst.form().has_runtime_index else inst, aliases)
 
 
 def _split(inst: Inst, statements: Sequence[LoopStatement], aliases: Aliases) -> Split:

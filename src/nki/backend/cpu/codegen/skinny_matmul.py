@@ -16,7 +16,7 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.convert import decode, storage_type
 from nki.backend.cpu.codegen.elementwise import emit_assign
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
-from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, Matmul, MemRef
+from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, Matmul, MemRef, load_of
 from nki.base import dtype as dt
 from nki.numerics.llvm import F32, LINE, Variable, canonical_nan, constant, i64, intrinsic, prefetch, splat, steps
 from nki.numerics.matmul.contract import CHAIN
@@ -68,7 +68,7 @@ def _as_float32(r: FunctionBuilder, memref: MemRef) -> MemRef:
     if memref.dtype is dt.float32:
         return memref
     result = r.scratch_like(MemRef(0, 0, memref.rows, 0, memref.dims, dt.float32))
-    load = Expr("load", memref.dtype, memref.rows, memref.columns, memref=memref)
+    load = load_of(memref)
     emit_assign(r, Assign(result, Expr("cast", dt.float32, memref.rows, memref.columns, (load,))))
     return result
 

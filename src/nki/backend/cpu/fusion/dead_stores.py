@@ -12,19 +12,17 @@ from typing import ClassVar
 
 from nki.analysis.uses import StatementUses, fills
 from nki.backend.cpu.fusion.group import FusionGroup, GroupBuilder
-from nki.backend.cpu.fusion.parts import facts
-from nki.base import knobs
+from nki.backend.cpu.fusion.parts import size_of, sums_what_it_writes
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement
 from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import CoreStage
 from nki.ir.types import Buffer, Tensor
 from nki.target.model import Target
-from nki.transforms.rewriter import Body, Edit, edited, seen_by_others
+from nki.transforms.rewriter import Body, Edit, RewritingStage, edited, seen_by_others
 
 
 @dataclass(frozen=True)
-class EliminateDeadStores(CoreStage):
+class EliminateDeadStores(RewritingStage):
     """Leave out what is written and never read."""
 
     name: ClassVar[str] = "dead_stores"
@@ -34,17 +32,6 @@ class EliminateDeadStores(CoreStage):
         body = _Elimination(core.body, seen_by_others(program)).run()
         return core if body is core.body else core.with_body(body)
 
-    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """Whatever is read, or seen from outside, is written as before; under ``OPEN_NKI_CHECK_STAGES=1``."""
-        seen = {*after.outputs, *after.shared()} if knobs.check_stages() else set[Tensor]()
-        for old, core in zip(before.cores, after.cores, strict=True) if knobs.check_stages() else ():
-            written, kept = (
-                {access.tensor for inst in each.instructions() for access in inst.writes()} for each in (old, core)
-            )
-            read = {access.tensor for inst in core.instructions() for access in inst.reads()}
-            lost = [tensor.name for tensor in written - kept if tensor in read or tensor in seen]
-            assert not lost, f"dead_stores left unwritten {lost}"
-
 
 class _Elimination:
     """The elimination in the body of a core, or of a loop. Others than this body use the tensors in ``seen``."""
@@ -52,7 +39,6 @@ class _Elimination:
     def __init__(self, body: Body, seen: Collection[Tensor], is_loop: bool = False) -> None:
         self._body, self._seen, self._is_loop = body, seen, is_loop
         self._has_groups = FusionGroup in set(map(type, body))
-        self._facts = facts()
 
     def run(self) -> Body:
         """The body without dead stores; the same object if it has none."""
@@ -69,7 +55,7 @@ class _Elimination:
             return self._of_loop(statement, position)
         if isinstance(statement, FusionGroup):
             return self._of_group(statement, position)
-        if self._has_groups and self._facts.size(statement) is not None:
+        if self._has_groups and size_of(statement) is not None:
             (target,) = statement.writes()
             return None if self._is_dead(target.tensor, position) else statement
         return self._alone(statement, position) if len(statement.write_names) > 1 else statement
@@ -93,7 +79,7 @@ class _Elimination:
     def _alone(self, inst: Inst, position: int) -> Inst:
         """``inst``, which computes results and their sums, as a group of its own if nothing reads the results."""
         wide = [access.tensor for access in inst.writes() if access.free_elements > 1]
-        if len(wide) != 1 or not self._is_dead(wide[0], position) or not self._facts.sums_what_it_writes(inst):
+        if len(wide) != 1 or not self._is_dead(wide[0], position) or not sums_what_it_writes(inst):
             return inst
         builder = GroupBuilder()
         if not builder.add(inst):

@@ -10,36 +10,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, ClassVar, Final
 
-from nki.backend.cpu.fusion.group import Composite, form_of, operand_lists
+from nki.analysis.uses import StatementUses
+from nki.backend.cpu.fusion.parts import part_of
+from nki.backend.cpu.fusion.stage import FusionStage
 from nki.backend.cpu.kernel_ir.accesses import aliases
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
-from nki.backend.cpu.kernel_ir.lower import lower
+from nki.backend.cpu.kernel_ir.lower import Composite, form_of, lower, operand_lists
 from nki.backend.cpu.kernel_ir.nodes import (
     NARROW,
     PANEL_BASE,
-    SCRATCH,
     Assign,
     Expr,
     Matmul,
-    MemRef,
     mapped,
     subexpressions,
 )
+from nki.backend.cpu.kernel_ir.shared_loop import sources_of
 from nki.base import dtype as dt
-from nki.base import knobs
 from nki.ir.effects import Accumulation, Effects
 from nki.ir.instruction import Inst
-from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Program
-from nki.ir.stage import CoreStage
-from nki.ir.types import Access, Buffer, Role, Tensor
+from nki.ir.types import Buffer, Role, Tensor
 from nki.numerics.functions import operations
 from nki.numerics.matmul.host import bf16_unit
-from nki.target.model import Target
-from nki.transforms.rewriter import Body, Edit, edited
+from nki.transforms.rewriter import Body, Edit
 
 _KINDS: Final = frozenset({"load", "value", "cast", "alu", "act"})
 """The kinds of expressions that a consumer may consist of."""
@@ -66,7 +63,8 @@ class MatmulWithEpilogue(Composite):
         self.parts = product, consumer
         self.result = result
         self.written = tuple(consumer.writes())
-        self.read = (*product.read_operands(), *self.others())
+        others = [a for a in consumer.read_operands() if product.accumulates or a.tensor is not result]
+        self.read = (*product.read_operands(), *others)
         self.numbers = tuple(consumer.immediates())
         self.where = consumer.where
         self.known_form = form_of(self.signature())
@@ -76,29 +74,22 @@ class MatmulWithEpilogue(Composite):
         place = [access.tensor is self.result for access in consumer.accesses()]
         return ("matmul_with_epilogue", product.key(), consumer.key(), tuple(place))
 
-    def others(self) -> list[Access]:
-        """The operands of the consumer that it reads from memory."""
-        product, consumer = self.parts
-        keeps = product.accumulates
-        return [access for access in consumer.read_operands() if keeps or access.tensor is not self.result]
-
     def kernel_ir(self) -> KernelIRBuilder:
         product, consumer = self.parts
         matmul, assign = _product_of(product), _consumer_of(consumer, self.result)
         assert matmul is not None
         assert assign is not None
-        first = len(self.written)
-        bases = _numbers(product.accesses(), [*product.read_operands()], first)
-        own = _numbers(consumer.accesses(), self.others(), first + len(bases))
-        own |= {n: 0 for n, access in enumerate(consumer.accesses()) if access is self.written[0]}
-        results = {n for n, access in enumerate(consumer.accesses()) if access.tensor is self.result}
+        numbers, accesses, adds = count(len(self.written)), consumer.accesses(), matmul.accumulate
+        bases = {n: next(numbers) for n, (_, reads, _) in enumerate(product.uses()) if reads}
+        memory = [reads and (adds or access.tensor is not self.result) for access, reads, _ in consumer.uses()]
+        own = {n: next(numbers) for n, in_memory in enumerate(memory) if in_memory}
 
         def placed(expr: Expr) -> Expr:
             memref = expr.memref
             if memref is None:
                 return expr
             in_memory = replace(expr, memref=replace(memref, base=own.get(memref.base, PANEL_BASE)))
-            if memref.base not in results or not matmul.accumulate:
+            if not adds or accesses[memref.base].tensor is not self.result:
                 return in_memory
             panel = replace(expr, memref=replace(memref, base=PANEL_BASE))
             return Expr("alu", dt.float32, expr.rows, expr.columns, (in_memory, panel), "add")
@@ -115,15 +106,6 @@ class MatmulWithEpilogue(Composite):
         )
 
 
-def _numbers(accesses: Sequence[Access], wanted: Sequence[Access], first: int) -> dict[int, int]:
-    """The numbers from ``first`` on that the ``wanted`` ones among ``accesses`` get, by their own."""
-    numbers: dict[int, int] = {}
-    for position, access in enumerate(wanted):
-        number = next(n for n, other in enumerate(accesses) if other is access and n not in numbers)
-        numbers[number] = first + position
-    return numbers
-
-
 def _product_of(inst: Inst) -> Matmul | None:
     """The only statement of a product that is made in panels; None of others."""
     lowered = lower(inst, aliases(inst))
@@ -137,57 +119,31 @@ def _product_of(inst: Inst) -> Matmul | None:
 
 def _consumer_of(inst: Inst, result: Tensor) -> Assign | None:
     """The only statement of ``inst``, if it computes dense rows from those of ``result``; None of others."""
-    if aliases(inst):
+    part = None if aliases(inst) else part_of(inst)
+    if part is None or part.sums or len(part.assigns) != 1:
         return None
-    lowered = lower(inst, ())
-    if len(lowered.statements) != 1 or lowered.scratch_bytes:
+    (assign,) = part.assigns
+    target, accesses = assign.target, inst.accesses()
+    if not target.dense_rows or target.dtype.is_packed:
         return None
-    (assign,) = lowered.statements
-    if not isinstance(assign, Assign) or assign.target.base == SCRATCH or not assign.target.dense_rows:
+    if any(each.kind not in _KINDS for each in subexpressions(assign.value)):
         return None
-    if assign.target.layout.pairs or assign.target.dtype.is_packed:
-        return None
-    numbers = {n for n, access in enumerate(inst.accesses()) if access.tensor is result}
-    parts = subexpressions(assign.value)
-    if any(part.kind not in _KINDS for part in parts):
-        return None
-    for part in parts:
-        memref = part.memref
-        if memref is None:
-            continue
-        is_result = memref.base in numbers
-        if not memref.dense_rows or memref.rows not in (1, assign.target.rows):
-            return None
-        if is_result and not _is_like(memref, assign.target):
-            return None
-        if not is_result and memref.columns not in (1, assign.target.columns):
+    for memref in sources_of(assign):
+        is_like = (memref.rows, memref.columns, memref.dtype) == (target.rows, target.columns, dt.float32)
+        if not memref.dense_rows or (accesses[memref.base].tensor is result and not is_like):
             return None
     return assign
 
 
-def _is_like(memref: MemRef, target: MemRef) -> bool:
-    return (memref.rows, memref.columns) == (target.rows, target.columns) and memref.dtype is dt.float32
-
-
 @dataclass(frozen=True)
-class FuseEpilogues(CoreStage):
+class FuseEpilogues(FusionStage):
     """Make products and their consumers one instruction, on a processor that multiplies words."""
 
     name: ClassVar[str] = "epilogue"
     about: ClassVar[tuple[str, ...]] = ("moving",)
 
-    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
-        """``core`` with such instructions, outside of loops."""
-        body = edited(core.body, _edits(core.body))
-        return core if body is core.body else core.with_body(body)
-
-    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """Nothing reads a result that is nowhere in memory; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
-        for core in after.cores if knobs.check_stages() else ():
-            results = {inst.result for inst in core.instructions() if isinstance(inst, MatmulWithEpilogue)}
-            adding = {a.tensor for inst in core.instructions() for a in inst.writes()}
-            lost = [a.name for inst in core.instructions() for a in inst.reads() if a.tensor in results - adding]
-            assert not lost, f"epilogue left unwritten {lost}"
+    def edits(self, body: Body, core: CoreProgram, program: Program) -> Sequence[Edit]:  # noqa: ARG002
+        return _edits(body) if body is core.body else ()  # outside of loops
 
 
 def _edits(body: Body) -> list[Edit]:
@@ -212,15 +168,11 @@ def _edits(body: Body) -> list[Edit]:
             fits[key] = _fit(product, consumer, result) and bf16_unit() is not None  # asked last: it compiles
         if fits[key] and _are_apart(product, consumer):
             pairs[result] = position, product, consumer
-    last = dict.fromkeys(pairs, 0)
-    for position, statement in enumerate(body) if pairs else ():
-        for access in touched(statement):
-            if access.tensor in last:
-                last[access.tensor] = position
+    uses = StatementUses(body if pairs else ())
     return [
         (n, n + 2, [MatmulWithEpilogue(product, consumer, result)])
         for result, (n, product, consumer) in sorted(pairs.items(), key=lambda pair: pair[1][0])
-        if last[result] == n + 1
+        if uses.last(result) == n + 1
     ]
 
 

@@ -12,20 +12,18 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import ClassVar
 
-from nki.backend.cpu.fusion.group import FusionGroup, GroupBuilder
-from nki.backend.cpu.fusion.parts import Size, Window, facts, may_sum
-from nki.backend.cpu.fusion.rematerialize import copies_in
+from nki.backend.cpu.fusion.group import GroupBuilder
+from nki.backend.cpu.fusion.parts import Size, Window, may_sum, sizes_of
+from nki.backend.cpu.fusion.stage import FusionStage, copies_in
 from nki.backend.cpu.kernel_ir.loops import MOST_SUMS
-from nki.base import knobs
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program
-from nki.target.model import Target
-from nki.transforms.rewriter import Body, Edit, EditingStage
+from nki.transforms.rewriter import Body, Edit
 
 
 @dataclass(frozen=True)
-class Fuse(EditingStage):
+class Fuse(FusionStage):
     """Put fusion groups in place of their parts, and leave out copies that are in no group."""
 
     name: ClassVar[str] = "fuse"
@@ -39,26 +37,13 @@ class Fuse(EditingStage):
         alone = [n for n, statement in enumerate(body) if id(statement) in repeated and n not in in_groups]
         return sorted([*groups, *((n, n + 1, ()) for n in alone)])
 
-    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """The parts of all groups, and what is in none, are the program; under ``OPEN_NKI_CHECK_STAGES=1``."""
-        for old, core in zip(before.cores, after.cores, strict=True) if knobs.check_stages() else ():
-            insts = [*old.instructions()]
-            repeated = copies_in(insts)
-            after_all = [
-                part
-                for inst in core.instructions()
-                for part in (inst.parts if isinstance(inst, FusionGroup) else (inst,))
-            ]
-            lost = {*map(id, insts)}.difference(map(id, after_all)) - repeated
-            assert not lost and len(after_all) <= len(insts), "fuse lost an instruction, or added one"
-
 
 def _components(body: Sequence[Statement]) -> Iterator[tuple[int, int]]:
     """The ranges of neighbours of one size that compute from each other's results, element by element as it seems.
 
     Sums of what the last one of such neighbours computes are part of it.
     """
-    sizes = facts().sizes(body)
+    sizes = sizes_of(body)
     for size, positions in groupby(range(len(body)), sizes.__getitem__):
         if size is None:
             continue

@@ -7,24 +7,22 @@ of a tensor in the same order are one window. A window that nothing but the grou
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from nki.backend.cpu.fusion.parts import Part, Window, are_linked, may_share_loop, part_of
+from nki.backend.cpu.fusion.parts import Part, Window, loop_of, part_of
+from nki.backend.cpu.kernel_ir.accesses import partition_split
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.loops import MOST_SUMS
-from nki.backend.cpu.kernel_ir.lower import lower
-from nki.backend.cpu.kernel_ir.nodes import REGISTER, Aliases, Fused
+from nki.backend.cpu.kernel_ir.lower import Composite, form_of, operand_lists
+from nki.backend.cpu.kernel_ir.nodes import GRANULE, REGISTER, Fused
 from nki.backend.cpu.kernel_ir.rules import inline_sums
-from nki.backend.cpu.kernel_ir.verifier import verify
-from nki.base import knobs
-from nki.ir.declaration.fields import Field
+from nki.backend.cpu.kernel_ir.shared_loop import may_share_loop
 from nki.ir.instruction import Inst
-from nki.ir.types import FORMS, Access, Form, Role, Tensor, coalesced, new_form
+from nki.ir.types import Access, Form, Role, Tensor, coalesced
 from nki.ir.windows import may_overlap
 
 MOST_PARTS: Final = 12
@@ -36,53 +34,17 @@ _Edge = tuple[Any, ...]
 """The form of an instruction, then the window of each of its operands."""
 
 
-def operand_lists(*roles: tuple[str, Role]) -> tuple[Field, ...]:
-    """Fields of an instruction whose operands are lists of these names and roles."""
-    return tuple(Field(name, role, False, False, None, None, (), several=True) for name, role in roles)
-
-
-class Composite(Inst):
-    """An instruction that stands for its ``parts``; its immediates, ``numbers``, are those of all parts in turn."""
-
-    public = False
-    order_names = ()
-    immediate_names = ("numbers",)
-    engines = ()
-    rules = ()
-    parts: tuple[Inst, ...]
-
-    @abstractmethod
-    def kernel_ir(self) -> KernelIRBuilder:
-        """The kernel IR of all parts."""
-
-
-def lower_any(inst: Inst, aliases: Aliases) -> KernelIRBuilder:
-    """The kernel IR of an instruction, or of several as one, whose operands overlap as ``aliases`` says."""
-    if not isinstance(inst, Composite):
-        return lower(inst, aliases)
-    lowered = inst.kernel_ir()
-    if knobs.check_stages():
-        verify(lowered.statements, inst.mnemonic)
-    return lowered
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupPlan:
-    """Facts that all groups of one form share.
+    """The form of groups, and the windows that they write, those that they read first, and those that they only read.
 
-    ``numbers``: for each part, the windows of its operands. ``written``, ``changed`` and ``read``: the windows that the
-    group writes, those that it reads first, and those that it only reads. Windows in none of them have no memory.
+    Windows in none of them have no memory.
     """
 
     form: Form
-    numbers: tuple[_Numbers, ...]
     written: _Numbers
     changed: _Numbers
     read: _Numbers
-
-    def operands(self) -> _Numbers:
-        """The window of each operand of the group."""
-        return (*self.written, *self.changed, *self.read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +52,7 @@ class _Member:
     """A part as far as groups of one state share it: its signature, its windows, and if it reads and writes each."""
 
     key: tuple[Any, ...]
-    windows: tuple[int, ...]
+    windows: _Numbers
     uses: tuple[tuple[bool, bool], ...]
     part: Part
     """Its statements, on windows."""
@@ -102,27 +64,29 @@ class GroupState:
     The test of a group takes much longer than a step in the tree; kernels repeat few groups many times.
     """
 
-    __slots__ = ("_following", "_members", "_plans", "is_full", "is_group", "removable", "sums")
+    __slots__ = ("_following", "_plans", "_read", "_written", "is_full", "is_group", "members", "pinned", "removable")
 
     def __init__(self, members: tuple[_Member, ...] = ()) -> None:
-        self._members = members
-        parts = [member.part for member in members]
-        with_sums = [member for member in members if member.part.sums]
-        self.is_full = len(with_sums) == MOST_SUMS if with_sums else len(members) == MOST_PARTS
-        self.is_group = len(members) > 1 and (bool(with_sums) or are_linked(parts))
+        self.members = members
+        self._read: dict[int, None] = {}
+        """The windows that the group reads before it has written them, in order."""
+        self._written: dict[int, None] = {}
+        linked = False
+        for member in members:
+            uses = list(zip(member.windows, member.uses, strict=True))
+            linked |= any(number in self._written for number in member.windows)
+            self._read |= {number: None for number, (reads, _) in uses if reads and number not in self._written}
+            self._written |= {number: None for number, (_, writes) in uses if writes}
+        summing = sum(bool(member.part.sums) for member in members)
+        self.is_full = summing == MOST_SUMS if summing else len(members) == MOST_PARTS
+        self.is_group = len(members) > 1 and (linked or summing > 0)
         """True if parts read what others have written, so that it pays to fuse them."""
-        read, written = self._uses()
-        self.sums = frozenset(
-            window
-            for member in with_sums
-            for window, (_, writes) in zip(member.windows, member.uses, strict=True)
-            if writes and window not in {assign.target.base for assign in member.part.assigns}
-        )
-        """The windows of sums, which are always in memory."""
-        self.removable = tuple(number for number in written if number not in read and number not in self.sums)
+        self.pinned = frozenset(result.target.base for member in members for result in member.part.results)
+        """The windows that stay in memory, whoever reads them: results of sums."""
+        self.removable = tuple(number for number in self._written if number not in {*self._read, *self.pinned})
         """The windows that the group writes before it reads them, and which may do without memory."""
         self._following: dict[_Edge, GroupState | None] = {}
-        self._plans: dict[tuple[int, ...], GroupPlan] = {}
+        self._plans: dict[_Numbers, GroupPlan] = {}
 
     def following(self, edge: _Edge, inst: Inst) -> GroupState | None:
         """The state after ``inst``, to which ``edge`` leads; None if it must not join."""
@@ -134,42 +98,35 @@ class GroupState:
             self._following[edge] = self._joined(inst, edge[1:])
         return self._following[edge]
 
-    def _joined(self, inst: Inst, windows: tuple[int, ...]) -> GroupState | None:
+    def _joined(self, inst: Inst, windows: _Numbers) -> GroupState | None:
         own = part_of(inst)
-        if own is None or (own.assigns and any(member.part.sums for member in self._members)):
+        if own is None or (own.assigns and self.pinned):
             return None  # sums are the last parts
         part = own.placed([(window, 0) for window in windows])
-        parts = [*(member.part for member in self._members), part]
-        if not any(each.assigns for each in parts) or not may_share_loop(parts):
+        parts = [*(member.part for member in self.members), part]
+        loop = loop_of(parts)
+        if not loop.assigns or not may_share_loop(loop) or not _runs_in_ranges(loop, parts):
             return None
         uses = tuple([(reads, writes) for _, reads, writes in inst.uses()])
-        return GroupState((*self._members, _Member(inst.key(), windows, uses, part)))
+        return GroupState((*self.members, _Member(inst.key(), windows, uses, part)))
 
-    def plan(self, without_memory: tuple[int, ...]) -> GroupPlan:
+    def plan(self, without_memory: _Numbers) -> GroupPlan:
         """The plan of groups of this state, some of whose windows have no memory."""
-        plan = self._plans.get(without_memory)
-        if plan is None:
-            plan = self._plans[without_memory] = self._plan(without_memory)
-        return plan
+        if without_memory not in self._plans:
+            read, written = self._read, self._written
+            only_written = tuple(n for n in written if n not in read and n not in without_memory)
+            changed, only_read = tuple(n for n in written if n in read), tuple(n for n in read if n not in written)
+            members = tuple([m.key for m in self.members]), tuple([m.windows for m in self.members])
+            form = form_of(("fused", *members, (only_written, changed, only_read)))
+            self._plans[without_memory] = GroupPlan(form, only_written, changed, only_read)
+        return self._plans[without_memory]
 
-    def _plan(self, without_memory: tuple[int, ...]) -> GroupPlan:
-        read, written = self._uses()
-        only_written = tuple(n for n in written if n not in read and n not in without_memory)
-        changed = tuple(n for n in written if n in read)
-        only_read = tuple(n for n in read if n not in written)
-        windows = tuple([member.windows for member in self._members])
-        signature = ("fused", tuple([m.key for m in self._members]), windows, (only_written, changed, only_read))
-        return GroupPlan(form_of(signature), windows, only_written, changed, only_read)
 
-    def _uses(self) -> tuple[dict[int, None], dict[int, None]]:
-        """The windows that the group reads before it has written them, and those that it writes, in order."""
-        read: dict[int, None] = {}
-        written: dict[int, None] = {}
-        for member in self._members:
-            uses = list(zip(member.windows, member.uses, strict=True))
-            read |= {number: None for number, (reads, _) in uses if reads and number not in written}
-            written |= {number: None for number, (_, writes) in uses if writes}
-        return read, written
+def _runs_in_ranges(loop: Fused, parts: Sequence[Part]) -> bool:
+    """True if ``loop``, and what becomes of its sums, may run as ranges of partitions, or has few."""
+    rows = loop.assigns[0].target.rows
+    results = [result for part in parts for result in part.results]
+    return rows <= GRANULE or partition_split([*loop.parts, *results], ()).count == rows
 
 
 EMPTY_GROUP: Final = GroupState()
@@ -201,22 +158,18 @@ class FusionGroup(Composite):
         return self.plan.form.signature
 
     def kernel_ir(self) -> KernelIRBuilder:
-        plan, builder = self.plan, KernelIRBuilder()
-        operands = {window: operand for operand, window in enumerate(plan.operands())}
-        parts: list[Part] = []
-        first_number = 0
-        for inst, windows in zip(self.parts, plan.numbers, strict=True):
-            part = part_of(inst)
-            assert part is not None, "a part has been one before"
-            places = [(operands[w], 0) if w in operands else (REGISTER, w) for w in windows]
-            parts.append(part.placed(places, first_number, builder.scratch_bytes))
-            builder.scratch_bytes += part.scratch_bytes
+        plan, builder, parts = self.plan, KernelIRBuilder(), list[Part]()
+        operands = {n: (base, 0) for base, n in enumerate((*plan.written, *plan.changed, *plan.read))}
+        places = [operands.get(n, (REGISTER, n)) for n in range(len(self.windows))]
+        first_number, registers = 0, len(places)
+        for inst, member in zip(self.parts, self.state.members, strict=True):
+            parts.append(member.part.placed(places, first_number, builder.scratch_bytes, registers))
             first_number += len(inst.immediates()) if inst.immediate_names else 0
+            builder.scratch_bytes += member.part.scratch_bytes
+            registers += len(member.part.assigns)
         starts = [start for part in parts for start in part.starts]
         results = [result for part in parts for result in part.results]
-        sums = tuple([total for part in parts for total in part.sums])
-        loop = Fused(tuple([assign for part in parts for assign in part.assigns]), sums)
-        builder.statements = inline_sums([*starts, loop, *results])
+        builder.statements = inline_sums([*starts, loop_of(parts), *results])
         return builder
 
     def removable(self) -> list[int]:
@@ -249,7 +202,7 @@ class GroupBuilder:
         state = None if edge is None else self.state.following(edge, inst)
         if state is None:
             return False
-        if state.sums and self.parts and any(len(self._of_tensor[to.tensor]) > 1 for to in inst.writes()):
+        if state.pinned and self.parts and any(len(self._of_tensor[to.tensor]) > 1 for to in inst.writes()):
             return False
         self.state = state
         self.parts.append(inst)
@@ -306,8 +259,3 @@ def is_same_window(one: Access, two: Access) -> bool:
 def _elements(shape: _Numbers, strides: _Numbers) -> tuple[Any, ...]:
     """Partitions and their step, then steps and counts of the elements of each."""
     return shape[0], strides[0], coalesced(zip(strides[1:], shape[1:], strict=True))
-
-
-def form_of(signature: tuple[Any, ...]) -> Form:
-    """The form of instructions that stand for several and have no run-time index, by their signature."""
-    return FORMS.get(signature) or new_form(signature, signature, False)

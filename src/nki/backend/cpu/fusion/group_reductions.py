@@ -11,23 +11,22 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from nki.backend.cpu.fusion.group import MOST_PARTS
-from nki.backend.cpu.fusion.parts import Size, facts, is_plain, may_sum
+from nki.backend.cpu.fusion.parts import Size, is_plain, is_sum, may_sum, size_of
+from nki.backend.cpu.fusion.stage import FusionStage
 from nki.backend.cpu.kernel_ir.loops import MOST_SUMS
 from nki.base import dtype as dt
-from nki.base import knobs
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Tensor
-from nki.target.model import Target
-from nki.transforms.rewriter import Body, Edit, EditingStage
+from nki.transforms.rewriter import Body, Edit
 
 _FARTHEST: Final = 16
 """Statements around a sum among which what it adds, and another sum, is looked for."""
 
 
 @dataclass(frozen=True)
-class GroupReductions(EditingStage):
+class GroupReductions(FusionStage):
     """Bring sums side by side behind what they add, where the order does not matter."""
 
     name: ClassVar[str] = "group_reductions"
@@ -40,12 +39,6 @@ class GroupReductions(EditingStage):
                 end = position + len(gathered)
                 edits.append((position, end, gathered))
         return edits
-
-    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """The instructions are those of before; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
-        for old, core in zip(before.cores, after.cores, strict=True) if knobs.check_stages() else ():
-            same = sorted(map(id, old.instructions())) == sorted(map(id, core.instructions()))
-            assert same, "group_reductions lost an instruction, or added one"
 
 
 @dataclass(slots=True)
@@ -69,7 +62,6 @@ class _Passed:
 
 def _sums(body: Body) -> list[tuple[int, Inst]]:
     """The sums of ``body`` by position: in most programs there are none, which few forms tell."""
-    is_sum = facts().is_sum
     of_form = {inst.known_form: inst for inst in body if isinstance(inst, Inst)}
     sums = {form for form, inst in of_form.items() if form is None or is_sum(inst)}
     in_sums = ((n, s) for n, s in enumerate(body) if isinstance(s, Inst) and s.known_form in sums)
@@ -81,7 +73,6 @@ def _gathered(body: Body, position: int, total: Inst) -> list[Statement]:
 
     Nearly all searches end at the first instruction of the sum's size, which depends on the sum.
     """
-    known = facts()
     (source,) = total.reads()
     size: Size = (source.partitions, source.free_elements)
     passed, sums = _Passed(), [total]
@@ -92,11 +83,11 @@ def _gathered(body: Body, position: int, total: Inst) -> list[Statement]:
     for inst in body[position + 1 : position + _FARTHEST]:
         if not isinstance(inst, Inst):
             break
-        if known.size(inst) == size:
+        if size_of(inst) == size:
             if not passed.lets_pass(inst):
                 break
             pending.append(inst)
-        elif known.is_sum(inst) and passed.lets_pass(inst):
+        elif is_sum(inst) and passed.lets_pass(inst):
             if not _may_join([*sums, inst], _before(body, position, size), pending, size):
                 break
             sums.append(inst)
@@ -124,7 +115,7 @@ def _before(body: Sequence[Statement], position: int, size: Size) -> list[Inst]:
     """The neighbours of a ``size`` directly before ``position``."""
     found: list[Inst] = []
     for statement in reversed(body[max(0, position - _FARTHEST) : position]):
-        if not isinstance(statement, Inst) or facts().size(statement) != size:
+        if not isinstance(statement, Inst) or size_of(statement) != size:
             break
         found.append(statement)
     return found

@@ -8,7 +8,7 @@ instruction that it repeats.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,22 +16,21 @@ from typing import ClassVar, Final
 
 from nki.analysis.uses import StatementUses
 from nki.backend.cpu.fusion.group import is_same_window
-from nki.backend.cpu.fusion.parts import Size, Window, facts
-from nki.base import knobs
+from nki.backend.cpu.fusion.parts import Size, Window, is_cheap, is_sum, sizes_of
+from nki.backend.cpu.fusion.stage import FusionStage
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.windows import covers_tensor
-from nki.target.model import Target
-from nki.transforms.rewriter import Body, Edit, EditingStage, never_written, seen_by_others
+from nki.transforms.rewriter import Body, Edit, never_written, seen_by_others
 
 _MOST: Final = 3
 """Instructions that are repeated for one operand."""
 
 
 @dataclass(frozen=True)
-class Rematerialize(EditingStage):
+class Rematerialize(FusionStage):
     """Repeat cheap instructions before those that read their results."""
 
     name: ClassVar[str] = "rematerialize"
@@ -42,21 +41,6 @@ class Rematerialize(EditingStage):
         repeats = _Repeats(body, seen, fixed)
         repeats.find()
         return [(reader, reader, [_copy(body[n]) for n in found]) for reader, found in repeats.before.items()]
-
-    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """Without copies, the instructions are those of before; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
-        for old, core in zip(before.cores, after.cores, strict=True) if knobs.check_stages() else ():
-            repeated = copies_in([*core.instructions()])
-            kept = [inst for inst in core.instructions() if id(inst) not in repeated]
-            same = len(kept) == sum(1 for _ in old.instructions())
-            assert same and all(one is two for one, two in zip(kept, old.instructions(), strict=True)), self.name
-
-
-def copies_in(insts: Sequence[Statement]) -> set[int]:
-    """The ids of the copies among instructions: their origin is one of these, too."""
-    with_origin = [inst for inst in insts if isinstance(inst, Inst) and inst.origin is not None]
-    every = set(map(id, insts)) if with_origin else set[int]()
-    return {id(inst) for inst in with_origin if id(inst.origin) in every}
 
 
 def _copy(inst: Statement) -> Inst:
@@ -73,8 +57,12 @@ class _Repeats:
     """
 
     def __init__(self, body: Body, seen: Collection[Tensor], fixed: Collection[Tensor]) -> None:
-        self._body, self._seen, self._fixed, self._facts = body, seen, fixed, facts()
-        self._sizes = self._facts.sizes(body)
+        self._body, self._seen, self._fixed = body, seen, fixed
+        self._sizes = sizes_of(body)
+        self._starts: list[int] = []
+        """For each position, the first of its neighbours of one size."""
+        for position, size in enumerate(self._sizes):
+            self._starts.append(self._starts[-1] if position and size == self._sizes[position - 1] else position)
         self._writers: dict[Window, int] = {}
         """The last write of each window by an instruction with a size, so far."""
         self._renewed: set[tuple[Window, int]] = set()
@@ -85,15 +73,13 @@ class _Repeats:
 
     def find(self) -> None:
         """Look for windows that are read by other neighbours than those that have computed them."""
-        start, last, writers = 0, None, self._writers
+        writers = self._writers
         for position, size in enumerate(self._sizes):
-            if size != last:
-                start, last = position, size
             if size is None:
                 continue
             inst = self._body[position]
             assert isinstance(inst, Inst)
-            target = None
+            start, target = self._starts[position], None
             for access, reads, writes in inst.uses():
                 window = access.tensor, access.offset
                 if reads and writers.get(window, start) < start and (window, start) not in self._renewed:
@@ -126,7 +112,7 @@ class _Repeats:
             return False
         if self._is_kept(tensor) or self._uses.is_changed(tensor, position + 1, reader - 1):
             return False
-        if not self._facts.is_cheap(inst):
+        if not is_cheap(inst):
             return False
         found.append(position)
         return all(self._stays(source, position, reader, size, found) for source in inst.reads())
@@ -139,7 +125,7 @@ class _Repeats:
         if source.tensor in self._seen and source.tensor not in self._fixed:
             return False
         before = self._writers.get((source.tensor, source.offset), -1)
-        if self._start(position) <= before < position:
+        if self._starts[position] <= before < position:
             return before in found or self._add(source, reader, size, found)
         return not self._uses.is_changed(source.tensor, position, reader - 1)
 
@@ -158,20 +144,11 @@ class _Repeats:
             return self._sizes[reader] is not None
         writers = self._uses.writers[tensor]
         number = bisect_left(writers, reader)
-        return number > 0 and writers[number - 1] >= self._start(end)
+        return number > 0 and writers[number - 1] >= self._starts[end]
 
     def _is_sum(self, position: int) -> bool:
         inst = self._body[position]
-        return isinstance(inst, Inst) and self._facts.is_sum(inst)
-
-    def _start(self, position: int) -> int:
-        """The position of the first of the neighbours of one size at ``position``."""
-        return self._starts[bisect_right(self._starts, position) - 1]
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        sizes = self._sizes
-        return [n for n, size in enumerate(sizes) if n == 0 or size != sizes[n - 1]]
+        return isinstance(inst, Inst) and is_sum(inst)
 
     @cached_property
     def _uses(self) -> StatementUses:

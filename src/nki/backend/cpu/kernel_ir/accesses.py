@@ -9,8 +9,8 @@ result uses a range of rows, or of columns, of each operand, or all of it (:func
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal
 
 from nki.backend.cpu.kernel_ir.nodes import (
     GRANULE,
@@ -27,7 +27,6 @@ from nki.backend.cpu.kernel_ir.nodes import (
     Plain,
     Print,
     Reduce,
-    Scan,
     flat,
     loads,
 )
@@ -37,26 +36,23 @@ from nki.ir.windows import may_overlap, pattern_repeats
 from nki.numerics.matmul import host
 from nki.numerics.matmul.contract import BLOCK
 
+_WRITTEN: Final = frozenset({"target", "targets", "work"})
+"""The fields of statements that hold the memory that they write."""
+
+
+def targets_of(statement: Plain) -> tuple[MemRef, ...]:
+    """The memory that a statement writes, without what it works in."""
+    if isinstance(statement, Print):
+        return ()
+    return statement.targets if isinstance(statement, Call) else (statement.target,)
+
 
 def reads_of(statement: Plain) -> list[tuple[MemRef, bool]]:
     """The memory that a statement reads; True: element by element, in the order in which it writes."""
-    memrefs: list[MemRef] = []
-    expressions: list[Expr | None] = []
-    match statement:
-        case Assign():
-            expressions = [statement.value]
-        case Reduce():
-            expressions = [statement.value, statement.init]
-        case Matmul():
-            memrefs, expressions = [statement.left, statement.right], [statement.epilogue]
-        case Scan():
-            memrefs = [*statement.sources, statement.init]
-        case Call():
-            memrefs = list(statement.sources)
-        case Print():
-            memrefs = [statement.source]
-    reads = [(memref, False) for memref in memrefs]
-    for load in (load for expression in expressions if expression is not None for load in loads(expression)):
+    values = [getattr(statement, each.name) for each in fields(statement) if each.name not in _WRITTEN]
+    several: list[Sequence[Any]] = [value if isinstance(value, tuple) else (value,) for value in values]
+    reads = [(each, False) for value in several for each in value if isinstance(each, MemRef)]
+    for load in [load for value in values if isinstance(value, Expr) for load in loads(value)]:
         memref, is_load = load.memref, load.kind == "load"
         if memref is None or (isinstance(statement, Matmul) and memref.base == PANEL_BASE):
             continue
@@ -67,13 +63,8 @@ def reads_of(statement: Plain) -> list[tuple[MemRef, bool]]:
 
 def touches(statement: LoopStatement, memref: MemRef) -> bool:
     """True if ``statement`` may read or write scratch memory of ``memref``."""
-    for part in flat([statement]):
-        memrefs = [read for read, _ in reads_of(part)]
-        if not isinstance(part, Print):
-            memrefs.append(part.target)
-        if any(memref.overlaps(other) for other in memrefs):
-            return True
-    return False
+    used = [each for part in flat([statement]) for each in (*targets_of(part), *(read for read, _ in reads_of(part)))]
+    return any(memref.overlaps(each) for each in used)
 
 
 def aliases(inst: Inst) -> Aliases:
@@ -281,9 +272,8 @@ _Cut = Literal["rows", "columns", "nothing"]
 
 def _uses(statement: Plain, by: _Cut, count: int) -> Iterator[tuple[MemRef, Window]]:
     """The memory that ``statement`` reads and writes if ``count`` rows, or columns, of its result are split."""
-    assert not isinstance(statement, Print)
-    written, work = (statement.targets, statement.work) if isinstance(statement, Call) else ((statement.target,), ())
-    written = (*written, *work)
+    work = statement.work if isinstance(statement, Call) else ()
+    written = (*targets_of(statement), *work)
     for number, memref in enumerate((*written, *(memref for memref, _ in reads_of(statement)))):
         if memref.base == REGISTER:
             continue

@@ -30,6 +30,7 @@ from nki.backend.cpu.kernel_ir.nodes import (
     Print,
     Reduce,
     Scan,
+    load_of,
     loads,
 )
 from nki.base import dtype as dt
@@ -57,15 +58,13 @@ class KernelIRBuilder:
     def load(self, source: Access | float | Param) -> Expr:
         if not isinstance(source, Access):
             return self.const(source, dt.float32)
-        memref = self._memref_of(source)
-        return self._loaded(Expr("load", source.dtype, memref.rows, memref.columns, memref=memref))
+        return self._loaded(self._memref_of(source))
 
     def const(self, value: Any, dtype: DType) -> Expr:
         return Expr("value", dtype, 1, 1, value=value)
 
     def flat(self, source: Access) -> Expr:
-        memref = self._flat_memref_of(source)
-        return self._loaded(Expr("load", source.dtype, 1, memref.columns, memref=memref))
+        return self._loaded(self._memref_of(source, flat=True))
 
     def store(self, target: Access, value: Expr) -> None:
         if target.one_place():
@@ -74,7 +73,7 @@ class KernelIRBuilder:
             target, value = last_of(target), self.strided(value, value.columns - 1, 1, 1)
         rows, columns = target.partitions, target.free_elements
         flat = value.rows == 1 and rows > 1 and value.columns == target.size
-        memref = self._flat_memref_of(target) if flat else self._memref_of(target)
+        memref = self._memref_of(target, flat)
         if memref.rows == 1 and (by_rows := rows_of_flat(memref, value, rows)) is not None:
             self.statements.append(Assign(*by_rows))
             return
@@ -124,7 +123,7 @@ class KernelIRBuilder:
         init = self._dense_panel(self.cast(start, dt.float32))
         memref = self.new_scratch(max(p.rows for p in sources), max(p.columns for p in sources), dt.float32)
         self.statements.append(Scan(memref, sources, init, steps))
-        return _load_of(memref)
+        return load_of(memref)
 
     def top8(self, value: Expr) -> Expr:
         source = self._dense_panel(self.cast(value, dt.float32))
@@ -136,14 +135,14 @@ class KernelIRBuilder:
         return self._call("find", places, (source, panel), (source.columns, int(last_first)))
 
     def put(self, target: Access, places: Expr, value: Expr) -> None:
-        sources = self._dense_panel(places), self._memref(self.materialize(value))
+        sources = self._dense_panel(places), self.materialize(value)
         memref = self._memref_of(target)
         is_strided = len(memref.dims) == 1
-        within = memref if is_strided else self._memref(self.materialize(_load_of(memref), copy=True))
+        within = memref if is_strided else self.materialize(load_of(memref), copy=True)
         ((step, count),) = within.dims
         self._call("put", within, sources, (count, sources[0].columns, step, within.dtype.itemsize))
         if not is_strided:
-            self.statements.append(Assign(memref, _load_of(within)))
+            self.statements.append(Assign(memref, load_of(within)))
 
     def matmul(self, stationary: Expr, moving: Expr) -> Expr:
         args = (self.cast(stationary, dt.float32), self.cast(moving, dt.float32))
@@ -154,8 +153,7 @@ class KernelIRBuilder:
         memref = self._single_stride(value)
         step, count = memref.dims[0]
         dims = coalesced([(memref.row_step, memref.rows)])
-        transposed = replace(memref, rows=count, row_step=step, dims=dims)
-        return Expr("load", value.dtype, count, memref.rows, memref=transposed)
+        return load_of(replace(memref, rows=count, row_step=step, dims=dims))
 
     def iota(self, pattern: Dims, offset: Any, channel_multiplier: Any, partitions: int) -> Expr:
         columns = math.prod(count for _, count in pattern)
@@ -172,8 +170,7 @@ class KernelIRBuilder:
         inner, whole = memref.dims[0]
         columns = count or (whole - start + step - 1) // step
         offset = memref.offset + start * inner * memref.dtype.itemsize
-        slice_ = replace(memref, offset=offset, dims=((inner * step, columns),))
-        return Expr("load", value.dtype, memref.rows, columns, memref=slice_)
+        return load_of(replace(memref, offset=offset, dims=((inner * step, columns),)))
 
     def bits(self, value: Expr, dtype: DType) -> Expr:
         return Expr("bits", dtype, value.rows, value.columns, (value,))
@@ -192,16 +189,15 @@ class KernelIRBuilder:
             part = MemRef(SCRATCH, offset, value.rows, value.columns, ((1, value.columns),), memref.dtype)
             self.statements.append(Assign(part, self._compute_products(value)))
             offset += value.rows * value.columns * memref.dtype.itemsize
-        return Expr("load", memref.dtype, partitions, columns, memref=memref)
+        return load_of(memref)
 
     def show(self, prefix: str, value: Expr, shape: tuple[int, ...]) -> None:
-        self.statements.append(Print(self._memref(self.materialize(value, copy=True)), prefix, shape))
+        self.statements.append(Print(self.materialize(value, copy=True), prefix, shape))
 
     def reshape(self, value: Expr, partitions: int) -> Expr:
-        memref = self._memref(self.materialize(value, copy=True))
+        memref = self.materialize(value, copy=True)
         columns = value.rows * value.columns // partitions
-        reshaped = replace(memref, rows=partitions, row_step=columns, dims=((1, columns),))
-        return Expr("load", value.dtype, partitions, columns, memref=reshaped)
+        return load_of(replace(memref, rows=partitions, row_step=columns, dims=((1, columns),)))
 
     def gather(self, value: Expr, index: Expr) -> Expr:
         memref = self._single_stride(value)
@@ -227,7 +223,7 @@ class KernelIRBuilder:
         after = self.new_scratch(state.rows, state.columns, dt.uint32)
         before = self._dense_panel(state)
         self.statements.append(Call("xorwow", (numbers, after), (before,), (numbers.columns, generators)))
-        return _load_of(replace(numbers, dims=((1, count),))), _load_of(after)
+        return load_of(replace(numbers, dims=((1, count),))), load_of(after)
 
     def column(self, target: Access, index: int) -> Access:
         return column_of(target, index)
@@ -238,22 +234,17 @@ class KernelIRBuilder:
         self, name: CallName, target: MemRef, sources: tuple[MemRef, ...], numbers: tuple[int, ...], *work: MemRef
     ) -> Expr:
         self.statements.append(Call(name, (target,), sources, numbers, work))
-        return _load_of(target)
+        return load_of(target)
 
-    def _memref_of(self, access: Access) -> MemRef:
-        offset, (rows, *dims) = _in_memory(access)
-        ((row_step, _),) = rows
-        tensor, columns = access.tensor, coalesced(chain.from_iterable(dims))
-        return MemRef(int(tensor.name), offset, access.partitions, row_step, columns, access.dtype, tensor.layout)
+    def _memref_of(self, access: Access, flat: bool = False) -> MemRef:
+        """The memory of ``access``, by partitions or as one sequence of elements."""
+        offset, (rows, *inner) = _in_memory(access)
+        count, ((row_step, _),) = (1, ((0, 1),)) if flat else (access.partitions, rows)
+        dims = coalesced(chain.from_iterable([rows, *inner] if flat else inner))
+        return MemRef(int(access.tensor.name), offset, count, row_step, dims, access.dtype, access.tensor.layout)
 
-    def _flat_memref_of(self, access: Access) -> MemRef:
-        offset, dims = _in_memory(access)
-        tensor, elements = access.tensor, coalesced(chain.from_iterable(dims))
-        return MemRef(int(tensor.name), offset, 1, 0, elements, access.dtype, tensor.layout)
-
-    def _loaded(self, expr: Expr) -> Expr:
-        assert expr.memref is not None
-        return self.materialize(expr, copy=True) if expr.memref.base in self.copied else expr
+    def _loaded(self, memref: MemRef) -> Expr:
+        return load_of(self.materialize(load_of(memref), copy=True) if memref.base in self.copied else memref)
 
     def new_scratch(self, rows: int, columns: int, dtype: DType) -> MemRef:
         """Allocate a dense tile in scratch memory."""
@@ -261,14 +252,15 @@ class KernelIRBuilder:
         self.scratch_bytes += -(-rows * columns * dtype.itemsize // 64) * 64
         return memref
 
-    def materialize(self, expr: Expr, copy: bool = False) -> Expr:
-        """Compute ``expr`` into scratch memory and turn it into a load of that; copy even a load if ``copy``."""
+    def materialize(self, expr: Expr, copy: bool = False) -> MemRef:
+        """The memory of ``expr``, which becomes a load of scratch memory unless it is a load; even then if ``copy``."""
         if expr.kind != "load" or copy:
             value = replace(self._compute_products(expr))
             memref = self.new_scratch(expr.rows, expr.columns, expr.dtype)
             self.statements.append(Assign(memref, value))
             expr.kind, expr.args, expr.memref = "load", (), memref
-        return expr
+        assert expr.memref is not None
+        return expr.memref
 
     def _compute_products(self, expr: Expr) -> Expr:
         """Compute every matrix product in ``expr`` into scratch memory; gives ``expr``."""
@@ -294,7 +286,7 @@ class KernelIRBuilder:
             if memref.dense_rows or (may_be_panels and memref.in_panels):
                 return memref
             if inner is not expr:  # the product converts it; it may have instructions for narrow operands
-                return self._memref(self.materialize(inner, copy=True))
+                return self.materialize(inner, copy=True)
         return self._dense_panel(expr)
 
     def _dense_panel(self, expr: Expr) -> MemRef:
@@ -302,18 +294,13 @@ class KernelIRBuilder:
         inner = expr.args[0] if expr.kind == "cast" and expr.args[0].dtype is dt.tfloat32 else expr
         if inner.kind == "load" and inner.memref is not None and inner.memref.dense_rows:
             return inner.memref
-        memref = self.materialize(expr).memref
-        assert memref is not None
-        return memref if memref.dense_rows else self._memref(self.materialize(expr, copy=True))
-
-    def _memref(self, expr: Expr) -> MemRef:
-        assert expr.memref is not None
-        return expr.memref
+        memref = self.materialize(expr)
+        return memref if memref.dense_rows else self.materialize(expr, copy=True)
 
     def _single_stride(self, expr: Expr) -> MemRef:
         """The memory of ``expr``, materialized if that has more than one dimension per partition."""
-        memref = self._memref(self.materialize(expr))
-        return memref if len(memref.dims) == 1 else self._memref(self.materialize(expr, copy=True))
+        memref = self.materialize(expr)
+        return memref if len(memref.dims) == 1 else self.materialize(expr, copy=True)
 
     def exchange(self, value: Expr, to: int, source: int, pipe: int) -> Expr:  # noqa: ARG002  # see below
         """The identity: a core sends to itself. Exchanges between cores were lowered to copies and barriers before."""
@@ -323,16 +310,16 @@ class KernelIRBuilder:
         """Nothing: a core waits for itself."""
 
     def _reduce(self, op: str, value: Expr, groups: int, cross_partition: bool, start: Expr | None = None) -> Expr:
-        init = None if start is None else self.materialize(self.cast(start, dt.float32))
+        init = None if start is None else load_of(self.materialize(self.cast(start, dt.float32)))
         value = value if op in BITS else self.cast(value, dt.float32)
         # An expression is worth a vector loop of its own; a reduction over partitions is one itself.
         inner = value.args[0] if value.kind == "cast" else value
         if inner.kind != "load" and (not cross_partition or any(expr.kind == "gather" for expr in loads(value))):
-            value = self.materialize(value)
+            self.materialize(value)
         rows, columns = (1, value.columns) if cross_partition else (value.rows, groups)
         memref = self.new_scratch(rows, columns, value.dtype)
         self.statements.append(Reduce(memref, self._compute_products(value), op, groups, cross_partition, init))
-        return _load_of(memref)
+        return load_of(memref)
 
 
 def _in_memory(access: Access) -> tuple[int, Sequence[Dims]]:
@@ -367,11 +354,6 @@ def _blocks(product: Expr) -> MemRef | None:
         return None
     is_large = product.rows > FEW_ROWS and product.columns >= PANEL and left.memref.rows > 1
     return left.memref if is_large and columns_of_block() == BLOCK else None
-
-
-def _load_of(memref: MemRef) -> Expr:
-    """A load of all elements of ``memref``."""
-    return Expr("load", memref.dtype, memref.rows, memref.columns, memref=memref)
 
 
 def _broadcast(kind: ExprKind, dtype: DType, args: tuple[Expr, ...], op: str = "") -> Expr:

@@ -6,10 +6,9 @@ have a common first dimension, that dimension is the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from nki.backend.cpu.kernel_ir.nodes import GRANULE, SCRATCH, Expr, MemRef
+from nki.backend.cpu.kernel_ir.nodes import GRANULE, SCRATCH, Expr, MemRef, loads, mapped, subexpressions
 
 _FLAT = ("load", "cast", "alu", "value")
 
@@ -19,51 +18,32 @@ def rows_of_flat(target: MemRef, value: Expr, partitions: int) -> tuple[MemRef, 
 
     If possible there are as many as ``target`` has ``partitions``.
     """
-    if target.columns <= GRANULE or not _is_flat(value, target.columns):
+    if target.columns <= GRANULE or not all(_is_flat(part, target.columns) for part in subexpressions(value)):
         return None
-    firsts = [dims[0][1] for dims in (target.dims, *(load.dims for load in _memrefs(value))) if len(dims) > 1]
-    for rows in (partitions, *firsts):
-        if rows > GRANULE and target.columns % rows == 0:
-            changed, by_rows = _split(target, rows), _by_rows(value, rows)
-            if changed is not None and by_rows is not None:
-                return changed, by_rows
+    patterns = [memref.dims for memref in (target, *(load.memref for load in loads(value))) if memref is not None]
+    for rows in (partitions, *(dims[0][1] for dims in patterns if len(dims) > 1)):
+        if rows > GRANULE and all(dims[0][1] % rows == 0 for dims in patterns):
+            return _split(target, rows), mapped(value, lambda part, rows=rows: _by_rows(part, rows))
     return None
 
 
-def _is_flat(expr: Expr, columns: int) -> bool:
-    """True if ``expr`` is element-wise on flat sequences of ``columns`` elements in tensors, and on numbers."""
-    if expr.kind == "load":
-        return expr.rows == 1 and expr.columns == columns and expr.memref is not None and expr.memref.base != SCRATCH
-    return expr.kind in _FLAT and all(_is_flat(arg, columns) for arg in expr.args)
+def _is_flat(part: Expr, columns: int) -> bool:
+    """True of what is element-wise on flat sequences of ``columns`` elements in tensors, and on numbers."""
+    if part.kind == "load":
+        return part.rows == 1 and part.columns == columns and part.memref is not None and part.memref.base != SCRATCH
+    return part.kind in _FLAT
 
 
-def _memrefs(expr: Expr) -> Iterator[MemRef]:
-    if expr.memref is not None:
-        yield expr.memref
-    for arg in expr.args:
-        yield from _memrefs(arg)
+def _by_rows(part: Expr, rows: int) -> Expr:
+    if part.kind == "value":
+        return part
+    memref = None if part.memref is None else _split(part.memref, rows)
+    return replace(part, rows=rows, columns=part.columns // rows, memref=memref)
 
 
-def _by_rows(expr: Expr, rows: int) -> Expr | None:
-    """``expr`` on ``rows`` rows; None if a pattern has no such dimension."""
-    if expr.kind == "value":
-        return expr
-    memref = None if expr.memref is None else _split(expr.memref, rows)
-    args = [_by_rows(arg, rows) for arg in expr.args]
-    if (expr.memref is not None and memref is None) or None in args:
-        return None
-    columns = expr.columns // rows
-    return replace(expr, rows=rows, columns=columns, memref=memref, args=tuple(arg for arg in args if arg is not None))
-
-
-def _split(memref: MemRef, rows: int) -> MemRef | None:
-    """``memref``, which is flat, with its first dimension as rows; None if it has none of that size.
-
-    A dimension of ``n * rows`` elements is one of ``rows`` and one of n.
-    """
+def _split(memref: MemRef, rows: int) -> MemRef:
+    """``memref``, which is flat, with its first dimension as rows: one of ``n * rows`` elements as ``rows`` of n."""
     (step, count), *inner = memref.dims
-    if count % rows:
-        return None
     rest = count // rows
     if rest > 1:
         inner.insert(0, (step, rest))

@@ -143,16 +143,10 @@ class Nest:
     main: int
 
 
-def _all_rows(rows: int) -> int:
-    """Nothing limits a loop over ``rows``."""
-    del rows
-    return 0
-
-
-def nest_of(s: Reduce, per_partition: Callable[[int], int] = _all_rows) -> Nest | None:
+def nest_of(s: Reduce, per_partition: Callable[[int], int] | None = None) -> Nest | None:
     """The loops of ``s``; None if the patterns of its operands do not nest.
 
-    ``per_partition`` tells if the routine's range of partitions limits a loop over rows.
+    ``per_partition`` tells if the routine's range of partitions limits a loop over rows; by default nothing does.
     """
     length = s.value.columns // s.groups
     streams = [*streams_of(s.value), *([] if s.init is None else [Stream(s.init, s.init.memref)])]
@@ -161,7 +155,7 @@ def nest_of(s: Reduce, per_partition: Callable[[int], int] = _all_rows) -> Nest 
     if cuts is None:
         return None
     steps = (s.target.row_step, *(partition_step(stream, s.value.rows) for stream in streams))
-    rows = CountedLoop(s.value.rows, steps, per_partition(s.value.rows))
+    rows = CountedLoop(s.value.rows, steps, 0 if per_partition is None else per_partition(s.value.rows))
     at = cuts.index(length)
     groups = loop_nest([((1, s.groups),)], [c // length for c in cuts[at:]]) if s.groups > 1 else []
     elements = loop_nest(patterns, cuts)
@@ -193,7 +187,7 @@ def _main_stream(s: Reduce, streams: list[Stream], inner: list[CountedLoop]) -> 
     return moving[0] if len(moving) == 1 and last.steps[moving[0]] in (1, 2) else 0
 
 
-def row_sums(s: Reduce, per_partition: Callable[[int], int] = _all_rows) -> Nest | None:
+def row_sums(s: Reduce, per_partition: Callable[[int], int] | None = None) -> Nest | None:
     """The loops of ``s``, if it sums rows, or groups of columns, whole and in vectors of rows."""
     nest = nest_of(s, per_partition)
     return nest if nest is not None and len(nest.inner) == 1 and nest.main else None

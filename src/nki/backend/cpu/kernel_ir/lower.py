@@ -1,16 +1,48 @@
-"""Lowers one instruction to kernel IR: ordered, with temporaries where needed, so that it reads before it writes."""
+"""Lowers one instruction to kernel IR: ordered, with temporaries where needed, so that it reads before it writes.
+
+A :class:`Composite` stands for several instructions and has kernel IR of its own.
+"""
 
 from __future__ import annotations
 
-from nki.backend.cpu.kernel_ir.accesses import reads_of
+from abc import abstractmethod
+from typing import Any
+
+from nki.backend.cpu.kernel_ir.accesses import reads_of, targets_of
 from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
-from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Aliases, Assign, LoopStatement, Param, Print, flat
+from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Aliases, Assign, LoopStatement, Param, flat
 from nki.backend.cpu.kernel_ir.rules import RULES, in_lockstep
 from nki.backend.cpu.kernel_ir.verifier import verify
 from nki.base import knobs
+from nki.ir.declaration.fields import Field
 from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.instruction import Inst
-from nki.ir.types import Access, Tensor
+from nki.ir.types import FORMS, Access, Form, Role, Tensor, new_form
+
+
+def operand_lists(*roles: tuple[str, Role]) -> tuple[Field, ...]:
+    """Fields of an instruction whose operands are lists of these names and roles."""
+    return tuple(Field(name, role, False, False, None, None, (), several=True) for name, role in roles)
+
+
+class Composite(Inst):
+    """An instruction that stands for its ``parts``; its immediates, ``numbers``, are those of all parts in turn."""
+
+    public = False
+    order_names = ()
+    immediate_names = ("numbers",)
+    engines = ()
+    rules = ()
+    parts: tuple[Inst, ...]
+
+    @abstractmethod
+    def kernel_ir(self) -> KernelIRBuilder:
+        """The kernel IR of all parts."""
+
+
+def form_of(signature: tuple[Any, ...]) -> Form:
+    """The form of instructions that stand for several and have no run-time index, by their signature."""
+    return FORMS.get(signature) or new_form(signature, signature, False)
 
 
 def template(inst: Inst) -> Inst:
@@ -34,6 +66,11 @@ def lower(inst: Inst, aliases: Aliases) -> KernelIRBuilder:
 
     Operands that would be read after they were written are copied to scratch memory first.
     """
+    if isinstance(inst, Composite):
+        lowered = inst.kernel_ir()
+        if knobs.check_stages():
+            verify(lowered.statements, inst.mnemonic)
+        return lowered
     copied = frozenset(read for _, read, same in aliases if not same)
     while True:
         builder = KernelIRBuilder(copied)
@@ -62,16 +99,13 @@ def _read_after_write(statements: list[LoopStatement], aliases: Aliases) -> froz
     clobbered: set[int] = set()
     written: set[int] = set()
     for statement in flat(statements):
-        if isinstance(statement, Print):
-            continue
-        target = statement.target
+        targets = targets_of(statement)
         for memref, in_order in reads_of(statement):
             if memref.base == SCRATCH:
                 continue
             shared = {w for w, r, _ in aliases if r == memref.base} | {memref.base}
-            if shared & written:
+            turned = [target for target in targets if not (in_order and in_lockstep(target, memref))]
+            if shared & written or any(target.base in shared for target in turned):
                 clobbered.add(memref.base)
-            if target.base in shared and not (in_order and in_lockstep(target, memref)):
-                clobbered.add(memref.base)
-        written.add(target.base)
+        written.update(target.base for target in targets)
     return frozenset(clobbered)

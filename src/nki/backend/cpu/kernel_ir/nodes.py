@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal, TypeVar
 
 from nki.base import dtype as dt
 from nki.base.dtype import DType
@@ -272,6 +272,12 @@ class PairedSums:
 Plain = Assign | Reduce | Matmul | Scan | Call | Print
 """Statements with a loop nest of their own."""
 LoopStatement = Plain | Fused | PairedSums
+_S = TypeVar("_S", bound=Plain)
+
+
+def load_of(memref: MemRef) -> Expr:
+    """A load of all elements of ``memref``."""
+    return Expr("load", memref.dtype, memref.rows, memref.columns, memref=memref)
 
 
 def flat(statements: Iterable[LoopStatement]) -> list[Plain]:
@@ -303,6 +309,18 @@ def mapped(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
         return known[id(part)]
 
     return of(expr)
+
+
+def moved(statement: _S, memory: Callable[[MemRef], MemRef], value: Callable[[Any], Any] = lambda value: value) -> _S:
+    """``statement`` on other ``memory``, and with another ``value`` of each expression."""
+
+    def part(expr: Expr) -> Expr:
+        return replace(expr, memref=None if expr.memref is None else memory(expr.memref), value=value(expr.value))
+
+    def of(field: Any) -> Any:
+        return memory(field) if isinstance(field, MemRef) else mapped(field, part) if isinstance(field, Expr) else field
+
+    return replace(statement, **{each.name: of(getattr(statement, each.name)) for each in fields(statement)})
 
 
 def loads(expr: Expr) -> Iterator[Expr]:

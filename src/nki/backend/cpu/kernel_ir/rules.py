@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from nki.backend.cpu.kernel_ir.accesses import reads_of, touches
-from nki.backend.cpu.kernel_ir.loops import ANY_ORDER, GROUP, IDENTITIES, MOST_SUMS, boundaries, nest_of, row_sums
+from nki.backend.cpu.kernel_ir.loops import nest_of, row_sums
 from nki.backend.cpu.kernel_ir.nodes import (
     REGISTER,
     SCRATCH,
@@ -18,22 +18,22 @@ from nki.backend.cpu.kernel_ir.nodes import (
     LoopStatement,
     MemRef,
     PairedSums,
+    Plain,
     Reduce,
     loads,
     mapped,
+    moved,
     subexpressions,
 )
+from nki.backend.cpu.kernel_ir.shared_loop import may_share_loop
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.isa.tables.alu import TRUTHS
 from nki.numerics.functions import FUNCTIONS
 
-_KINDS: Final = frozenset({"load", "value", "alu", "act", "cast"})
-"""The kinds of expressions whose results are summed as they are computed."""
-_FEWEST: Final = 32
-"""Elements from which on a sum is worth its place in a loop."""
 _MOST_PARTS: Final = 24
 """Parts of an expression that a sum computes for itself."""
+_S = TypeVar("_S", bound=Plain)
 Rule = Callable[[list[LoopStatement], Aliases], list[LoopStatement]]
 
 
@@ -79,8 +79,8 @@ def store_directly(statements: list[LoopStatement], aliases: Aliases) -> list[Lo
     for number, copy in enumerate(plain):
         if isinstance(copy, Assign) and (start := _definition(plain, number, copy, aliases)) is not None:
             assert copy.value.memref is not None
-            _substitute(plain[start:], copy.value.memref, copy.target)
-            return store_directly([*statements[:number], *statements[number + 1 :]], aliases)
+            after = _substituted([*plain[start:number], *plain[number + 1 :]], {copy.value.memref: copy.target})
+            return store_directly([*plain[:start], *after], aliases)
     return statements
 
 
@@ -119,15 +119,9 @@ def in_lockstep(target: MemRef, source: MemRef) -> bool:
     return layout == (source.offset, source.rows, source.row_step, source.dims, source.dtype.itemsize)
 
 
-def _substitute(statements: Iterable[Assign | Reduce], old: MemRef, new: MemRef) -> None:
-    """Let ``statements`` read and write ``new`` instead of ``old``."""
-    for statement in statements:
-        if statement.target == old:
-            statement.target = new
-        init = statement.init if isinstance(statement, Reduce) else None
-        for load in (load for expr in (statement.value, init) if expr is not None for load in loads(expr)):
-            if load.memref == old:
-                load.memref = new
+def _substituted(statements: Iterable[_S], memory: Mapping[MemRef, MemRef]) -> list[_S]:
+    """``statements`` that read and write other ``memory``."""
+    return [moved(statement, lambda memref: memory.get(memref, memref)) for statement in statements]
 
 
 # Results and their sums by row share a loop.
@@ -150,82 +144,37 @@ def fuse_rows(statements: list[LoopStatement], aliases: Aliases) -> list[LoopSta
 
 
 def _loop(statements: Sequence[LoopStatement], at: int) -> Fused | None:
-    """The statements from number ``at`` on as one loop; None if they make none."""
-    assigns: list[Assign] = []
-    sums: list[Reduce] = []
-    for statement in statements[at:]:
-        if isinstance(statement, Assign) and (not assigns or _converts(statement, assigns)):
-            assigns.append(statement)
-        elif isinstance(statement, Reduce) and may_be_summed(assigns, statement, sums):
-            sums.append(statement)
-        else:
-            break
-    if not sums or not all(map(_computes_rows, assigns)) or not share_order(assigns):
+    """The statements from number ``at`` on as one loop; None if they make none with a sum."""
+    loop = Fused(())
+    if not any(isinstance(statement, Reduce) for statement in statements[at:]):
         return None
-    others = [*statements[:at], *statements[at + len(assigns) + len(sums) :]]
-    loop = Fused(tuple(assigns), tuple(sums))
-    for number, assign in enumerate(assigns):
-        target = assign.target
-        if target.base == SCRATCH and not any(touches(other, target) for other in others):
-            _substitute(loop.parts, target, replace(target, base=REGISTER, offset=number))
-    return loop
+    for statement in statements[at:]:
+        longer = _longer(loop, statement)
+        if longer is None:
+            break
+        loop = longer
+    if not loop.sums:
+        return None
+    others = [*statements[:at], *statements[at + len(loop.parts) :]]
+    registers = {
+        assign.target: replace(assign.target, base=REGISTER, offset=number)
+        for number, assign in enumerate(loop.assigns)
+        if assign.target.base == SCRATCH and not any(touches(other, assign.target) for other in others)
+    }
+    return Fused(tuple(_substituted(loop.assigns, registers)), tuple(_substituted(loop.sums, registers)))
 
 
-def _converts(statement: Assign, before: Sequence[Assign]) -> bool:
-    """True if ``statement`` only converts what one ``before`` it has computed."""
-    value, first = statement.value, before[0].target
-    is_conversion = value.kind == "cast" and value.args[0].memref in {assign.target for assign in before}
-    return is_conversion and (statement.target.rows, statement.target.columns) == (first.rows, first.columns)
-
-
-def _computes_rows(s: Assign) -> bool:
-    """True of dense rows that are computed element by element with a function."""
-    return s.target.dense_rows and all(part.kind in _KINDS for part in subexpressions(s.value))
-
-
-def share_order(assigns: Sequence[Assign]) -> bool:
-    """True if all that touch memory that is written touch its elements in the same order."""
-    targets = {assign.target.base: assign.target for assign in assigns if assign.target.base != REGISTER}
-    touched = [memref for assign in assigns for memref in (assign.target, *(read for read, _ in reads_of(assign)))]
-    return all(memref == targets.get(memref.base, memref) for memref in touched)
-
-
-def is_row_sum(total: Reduce) -> bool:
-    """True of a sequential sum of all elements of a partition, or of each of several equal groups of them.
-
-    One of elements in the first-level cache is nearly free. Its target must be memory that nothing else shares.
-    """
-    if total.cross_partition or total.op in ANY_ORDER or total.op not in IDENTITIES or total.target.base != SCRATCH:
-        return False
-    is_load, length = _summed(total).kind == "load", total.value.columns // total.groups
-    return is_load and total.value.rows % GROUP == 0 and length >= _FEWEST
-
-
-def _summed(total: Reduce) -> Expr:
-    """The summand of ``total``, without a cast."""
-    return total.value.args[0] if total.value.kind == "cast" else total.value
-
-
-def may_be_summed(assigns: Sequence[Assign], total: Reduce, others: Sequence[Reduce]) -> bool:
-    """True if the sum of what one of ``assigns`` computes may share their loop with ``others``, of as many groups."""
-    targets = [assign.target for assign in assigns]
-    if not is_row_sum(total) or _summed(total).memref not in targets:
-        return False
-    if len(others) == MOST_SUMS or any(other.groups != total.groups for other in others):
-        return False
-    if any(part.kind == "iota" for assign in assigns for part in subexpressions(assign.value)):
-        return False
-    length = total.value.columns // total.groups
-    memrefs = [*targets, *(load.memref for assign in assigns for load in loads(assign.value) if load.memref)]
-    if not all(map(_is_even, memrefs)):
-        return False
-    return boundaries([memref.dims for memref in memrefs], length) == sorted({1, length, total.value.columns})
-
-
-def _is_even(memref: MemRef) -> bool:
-    """True if elements are neighbours or one that is repeated, as far as the pattern goes without a jump."""
-    step, count = memref.dims[-1]
-    return not memref.dtype.is_packed and (step in (0, 1) or count == 1)
+def _longer(loop: Fused, statement: LoopStatement) -> Fused | None:
+    """``loop`` with one more statement, an assignment before its sums; None if that must not share it."""
+    if isinstance(statement, Assign):
+        if any(touches(statement, total.target) or touches(total, statement.target) for total in loop.sums):
+            return None
+        loop = Fused((*loop.assigns, statement), loop.sums)
+    elif isinstance(statement, Reduce) and loop.assigns:
+        loop = Fused(loop.assigns, (*loop.sums, statement))
+    else:
+        return None
+    return loop if may_share_loop(loop) else None
 
 
 # Sums compute what they alone read.

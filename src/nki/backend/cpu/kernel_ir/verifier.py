@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from nki.backend.cpu.kernel_ir.accesses import reads_of
+from nki.backend.cpu.kernel_ir.accesses import reads_of, targets_of
 from nki.backend.cpu.kernel_ir.nodes import (
     PANEL_BASE,
     REGISTER,
     SCRATCH,
     Assign,
-    Call,
     Expr,
     ExprKind,
     Fused,
@@ -23,11 +22,11 @@ from nki.backend.cpu.kernel_ir.nodes import (
     MemRef,
     PairedSums,
     Plain,
-    Print,
     Reduce,
     flat,
     subexpressions,
 )
+from nki.backend.cpu.kernel_ir.shared_loop import may_share_loop
 from nki.base import dtype as dt
 
 _ARGUMENTS: Final[dict[ExprKind, tuple[int, ...]]] = {
@@ -68,18 +67,13 @@ def _complaint(statement: LoopStatement) -> str:
 
 
 def _shared_loop(loop: Fused) -> str:
-    first, written = loop.assigns[0].target, set[MemRef]()
+    written = set[MemRef]()
     for part in loop.parts:
         complaint = _plain(part, written)
         if complaint:
             return complaint
-        if isinstance(part, Assign):
-            if (part.target.rows, part.target.columns) != (first.rows, first.columns):
-                return "an assignment of another size shares the loop"
-            written.add(part.target)
-        elif (part.value.rows, part.value.columns) != (first.rows, first.columns) or part.cross_partition:
-            return "a sum of another size shares the loop"
-    return ""
+        written.add(part.target)
+    return "" if may_share_loop(loop) else "statements that must not share a loop"
 
 
 def _plain(statement: Plain, registers: set[MemRef]) -> str:
@@ -126,14 +120,11 @@ def _expression(value: Expr) -> str:
 def _early(statement: LoopStatement, written: list[tuple[int, int]]) -> str:
     """A complaint if scratch memory is read that nothing has written; what it writes is ``written`` afterwards."""
     for part in flat([statement]):
-        if isinstance(part, Print):
-            continue
         for memref, _ in reads_of(part):
             low, high = memref.span
             if memref.base == SCRATCH and not any(low < end and start < high for start, end in written):
                 return "scratch memory is read that nothing has written"
             if memref.base == PANEL_BASE and not isinstance(part, Matmul):
                 return "a panel is read outside of its product"
-        targets = part.targets if isinstance(part, Call) else (part.target,)
-        written += [memref.span for memref in targets if memref.base == SCRATCH]
+        written += [memref.span for memref in targets_of(part) if memref.base == SCRATCH]
     return ""

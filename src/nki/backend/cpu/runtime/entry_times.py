@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from nki.backend.cpu.fusion.group import Composite
+from nki.backend.cpu.kernel_ir.lower import Composite
 from nki.backend.cpu.native import library
 from nki.backend.cpu.runtime.link import LinkedCore
 from nki.ir.instruction import Inst
