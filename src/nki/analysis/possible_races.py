@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final
 
 from nki.analysis.access_pattern import AccessPattern, ByteRanges
@@ -57,7 +58,7 @@ class SharedAccesses:
         return any(len(writers[epoch]) > 1 for epoch in somewhere)
 
     def _is_read_early(self) -> bool:
-        """True if a core may read what the other one alone writes in the same epoch, or what nothing wrote."""
+        """True if a core may read what others alone write in the same epoch, or what nothing wrote."""
         numbers: dict[AccessPattern, int] = {}
         for _, _, pattern in (event for events in self.events for event in events):
             if pattern is not None and pattern is not SOMEWHERE:
@@ -68,17 +69,17 @@ class SharedAccesses:
             zip(numbers, map(frozenset, pieces_of(self.tensor, list(numbers))), strict=True)
         )
         return any(
-            _reads_early(events, self.events[1 - rank], classes, self.is_ready)
+            _reads_early(events, chain(*self.events[:rank], *self.events[rank + 1 :]), classes, self.is_ready)
             for rank, events in enumerate(self.events)
         )
 
 
 def _reads_early(
-    own: Iterable[Event], other: Iterable[Event], classes: dict[AccessPattern | None, frozenset[int]], ready: bool
+    own: Iterable[Event], others: Iterable[Event], classes: dict[AccessPattern | None, frozenset[int]], ready: bool
 ) -> bool:
     """``classes``: the pieces of each pattern; unknown places have none."""
     theirs: dict[int, set[int]] = {}
-    for epoch, is_write, pattern in other:
+    for epoch, is_write, pattern in others:
         if not is_write:
             continue
         pieces = classes.get(pattern)
