@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.analysis.may_hazards import may_have_hazards
 from nki.base.errors import CoreRaceError, UnwrittenReadError
 from nki.compilation import pipeline, simulated_run
 from nki.jit import adapter_for
@@ -167,7 +168,8 @@ def test_more_than_two_cores_race_by_pairs(order: tuple[int, ...]) -> None:
     specs = written_by_the_first.specs(written_by_the_first.bind((A,), {}), adapter_for((A,), {}))
     target = written_by_the_first.chosen_target()
     two = pipeline.compile(written_by_the_first.func, specs, target, grid=(2,), stop="accumulate")
-    three = replace(two, cores=tuple(two.cores[number] for number in order))
+    three = replace(two, cores=tuple(replace(two.cores[number], rank=rank) for rank, number in enumerate(order)))
+    assert may_have_hazards(three)
     with pytest.raises(CoreRaceError) as caught:
         replay.check(three, target)
     writer = order.index(0)

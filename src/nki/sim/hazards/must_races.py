@@ -1,4 +1,4 @@
-"""Certain races: unordered accesses of the cores of a program to the same bytes, whatever the data are."""
+"""Must-analysis of races: unordered accesses of cores to the same bytes that race whatever the data are."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Read:
     number: int
 
 
-class CertainRaces(CoreRaces):
+class MustRaces(CoreRaces):
     """Races that are races whatever the numbers are: a core reads what other cores alone write.
 
     A core that has written the bytes itself may have written the same numbers.
