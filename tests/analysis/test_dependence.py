@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nki.analysis import access_classes, tile_succession
+from nki.analysis import access_classes, address_reuse
 from nki.analysis.access_classes import AccessClasses
 from nki.analysis.dependence import DependenceGraph, GraphBuilder
 from nki.analysis.reaching_accesses import ReachingAccesses
@@ -86,7 +86,7 @@ def test_tiles_that_follow_one_another_depend_where_bytes_do(limits, data):
     core, queues = data.draw(successions())
     with pytest.MonkeyPatch.context() as patch:
         for name, value in limits.items():
-            patch.setattr(tile_succession if name == "MAX_CLASSES" else access_classes, name, value)
+            patch.setattr(address_reuse if name == "MAX_CLASSES" else access_classes, name, value)
         compare(core, queues)
 
 

@@ -1,7 +1,8 @@
-"""Races between two cores, against what a barrier between each pair of accesses would say."""
+"""Races between cores, against what a barrier between each pair of accesses would say."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,11 @@ from hypothesis import strategies as st
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.analysis.may_hazards import may_have_hazards
 from nki.base.errors import CoreRaceError, UnwrittenReadError
-from nki.compilation import simulated_run
+from nki.compilation import pipeline, simulated_run
+from nki.jit import adapter_for
+from nki.sim.hazards import replay
 
 A = np.arange(8 * 4, dtype=np.float32).reshape(8, 4)
 Step = tuple[str, int, int]
@@ -146,3 +150,30 @@ def test_what_the_other_core_never_writes_is_unwritten_and_no_race() -> None:
 
     with pytest.raises(UnwrittenReadError):
         nki.simulate(kernel[2])(A)
+
+
+@nki.jit
+def written_by_the_first(a):
+    between = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name="between")
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    if nl.program_id(0) == 0:
+        nl.store(between, nl.load(a))
+    else:
+        nl.store(out, nl.load(between))
+    return out
+
+
+@pytest.mark.parametrize("order", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
+def test_more_than_two_cores_race_by_pairs(order: tuple[int, ...]) -> None:
+    specs = written_by_the_first.specs(written_by_the_first.bind((A,), {}), adapter_for((A,), {}))
+    target = written_by_the_first.chosen_target()
+    two = pipeline.compile(written_by_the_first.func, specs, target, grid=(2,), stop="accumulate")
+    three = replace(two, cores=tuple(replace(two.cores[number], rank=rank) for rank, number in enumerate(order)))
+    assert may_have_hazards(three)
+    with pytest.raises(CoreRaceError) as caught:
+        replay.check(three, target)
+    writer = order.index(0)
+    others = [rank for rank in range(3) if rank != writer]
+    pair = next(tuple(sorted((writer, other))) for other in others if f"core {other} " in str(caught.value))
+    assert f"core {writer} " in str(caught.value)
+    assert f"cores={pair}" in caught.value.fix

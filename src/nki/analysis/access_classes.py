@@ -1,10 +1,10 @@
 """Alias classes of every access of a core: two accesses share a byte if, and only if, they have a common class.
 
-A tensor without an address is a memory of its own, whose classes :mod:`nki.analysis.alias_classes` finds. So is a
-placed tile, although it shares its bytes with the tiles before and after it: :mod:`nki.analysis.tile_succession` finds
-the classes of earlier tiles that an access to a tile meets in its bytes. Hence the number of classes depends on the
-accesses of each tile, and not on where the allocator cuts the memory. Where two tiles with common bytes are accessed in
-turns, all tiles of the memory that overlap get common classes instead.
+Each tensor without an address has classes of its own (:mod:`nki.analysis.alias_classes`). So has each placed tile,
+although it shares bytes with tiles before and after it: :mod:`nki.analysis.address_reuse` finds, for each class, the
+classes of earlier tiles in its bytes. So the number of classes depends on the accesses of each tile, not on where the
+allocator puts tiles. Where accesses to two tiles with common bytes alternate, all tiles that overlap share one set of
+classes instead.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.analysis.access_pattern import AccessPattern, AxisPattern, Box, conservative_pattern
+from nki.analysis.address_reuse import PlacedTile, TileLayout, reused_addresses, tile_layout
 from nki.analysis.alias_classes import alias_classes, boxes_of
-from nki.analysis.tile_succession import PlacedTile, TileLayout, tile_layout, tiles_before
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, AccessForm, Tensor, TileAddress
@@ -61,20 +61,20 @@ class AccessClasses:
         """The large memory of an access, and its classes there, which are numbered from 0."""
         self.large_sizes: list[int] = []
         """Number of classes of each large memory: one in which an access has many classes."""
-        self.before: dict[int, tuple[int, ...]] = {}
-        """The classes of earlier tiles that have bytes of a class. Their last accesses are before its first one; who
-        comes to the class before somebody has written it depends on them."""
-        self.twins: list[int] = []
-        """Of each class: the only class of earlier tiles that has its bytes, or -1. The classes of a tile have twins
-        side by side, or none; one that has a twin is not in ``before``.
+        self.previous_classes: dict[int, tuple[int, ...]] = {}
+        """The classes of earlier tiles that have bytes of a class. Their last accesses come before its first one. Until
+        the class is written, its accesses depend on them."""
+        self.previous_class: list[int] = []
+        """For each class, the only class of earlier tiles that has its bytes, or -1. Such a class is not in
+        ``previous_classes``. Either no class of a tile has one, or all have, side by side.
         """
         self.has_runtime_index = False
         _Numbering(core, self)
 
     def earlier(self, alias_class: int) -> tuple[int, ...]:
         """The classes of earlier tiles that have bytes of a class."""
-        twin = self.twins[alias_class]
-        return (twin,) if twin >= 0 else self.before.get(alias_class, ())
+        previous = self.previous_class[alias_class]
+        return (previous,) if previous >= 0 else self.previous_classes.get(alias_class, ())
 
     def reads(self, inst: Inst) -> list[Access]:
         """The accesses that ``inst`` reads, those that hold its run-time indices included."""
@@ -100,7 +100,7 @@ class _Numbering:
         self.layouts: dict[object, _Layout] = {}
         """The layout of a tile and the classes of each window, by the numbers of these, whatever their order."""
         self.runs: list[tuple[int, int, int]] = []
-        """:attr:`Before.runs` of all memories."""
+        """:attr:`AddressReuse.runs` of all memories."""
         self.classes_of: dict[object, tuple[int, list[NDArray[np.int64]]]] = {}
         forms = {inst.known_form or inst.form() for inst in core.numbered}
         classes.has_runtime_index = any(form.has_runtime_index for form in forms)
@@ -153,9 +153,9 @@ class _Numbering:
         for word, tiles in placed.items():
             if not self._in_succession(tiles, spans[word]):
                 self._overlapping(tiles)
-        twins = self.classes.twins = [-1] * self.classes.count
+        previous_class = self.classes.previous_class = [-1] * self.classes.count
         for first, count, earlier in self.runs:
-            twins[first : first + count] = range(earlier, earlier + count)
+            previous_class[first : first + count] = range(earlier, earlier + count)
 
     def _in_succession(self, placed: Sequence[_Tile], spans: Iterable[tuple[int, int]]) -> bool:
         """Give each tile of a memory classes of its own; False, and no classes, where that does not tell overlaps.
@@ -173,13 +173,13 @@ class _Numbering:
             (top, bottom), (left, right) = layout.rows, layout.columns
             tiles.append((layout, partition + top, partition + bottom, byte + left, byte + right, count, first, last))
             count += layout.count
-        before = tiles_before(tiles)
-        if before is None:
+        reuse = reused_addresses(tiles)
+        if reuse is None:
             return False
         classes.count = count
         classes.small.update(small)
-        classes.before.update(before.by_class)
-        self.runs += before.runs
+        classes.previous_classes.update(reuse.by_class)
+        self.runs += reuse.runs
         return True
 
     def _layout(self, tensor: Tensor, uses: Uses, small: dict[Access, Classes], first: int) -> TileLayout | None:

@@ -13,8 +13,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.access_pattern import pattern_of
-from nki.analysis.byte_sets import ByteSet, Mask
+from nki.analysis.byte_sets import ByteSet
+from nki.analysis.written_bytes import WrittenBytes
 from nki.base import knobs
 from nki.base.errors import NkiError, PsumError
 from nki.base.warning import warn_at
@@ -36,11 +36,9 @@ class PsumState:
     def __init__(self, target: Target, *, warns: bool = True) -> None:
         self._target = target
         self._warns = warns
-        self._written: dict[Tensor, ByteSet] = {}
+        self._written = WrittenBytes()
         self._loop_local: list[set[Tensor]] = []
         """For each open loop, the tensors that its body has made."""
-        self._before_loop: list[dict[Tensor, ByteSet | None]] = []
-        """For each open loop, the bytes of the tensors that it writes, as they were before; None: no bytes."""
         self._in_skippable_loop: set[Tensor] = set()
         """Written in a loop that may run no iteration."""
         self._dynamically_written: set[Tensor] = set()
@@ -58,27 +56,17 @@ class PsumState:
     def enter_loop(self) -> None:
         """The body of a loop begins."""
         self._loop_local.append(set())
-        self._before_loop.append({})
+        self._written.enter_loop()
 
     def leave_loop(self, loop: Loop) -> None:
         """The body of ``loop`` ends. Its writes are dropped unless the loop is known to run at least once."""
         self._loop_local.pop()
-        before = self._before_loop.pop()
-        for tensor, earlier in before.items():
-            if loop.runs():
-                if self._before_loop:
-                    self._before_loop[-1].setdefault(tensor, earlier)
-                continue
-            if earlier is None:
-                del self._written[tensor]
-            else:
-                self._written[tensor] = earlier
-            self._in_skippable_loop.add(tensor)
+        self._in_skippable_loop.update(self._written.leave_loop(runs=loop.runs()))
 
     def certainly_adds(self, inst: Inst) -> bool:
         """True if ``accumulate=None`` means True, and :meth:`record` has nothing to record: as for most of a sum."""
         accumulation = inst.effects.accumulation
-        if accumulation is None or self._before_loop or inst.__dict__[accumulation.flag] is not None:
+        if accumulation is None or self._written.is_in_loop or inst.__dict__[accumulation.flag] is not None:
             return False
         (dst,) = inst.writes()
         return dst.tensor in self._filled and dst.dynamic is None and not accumulation.moves(inst)
@@ -102,7 +90,7 @@ class PsumState:
             return inst.with_accumulation(False), []
         if dst.dynamic is not None:
             return inst.with_accumulation(self._accumulates_at_dynamic_index(inst, dst)), []
-        missing = self._missing(dst)
+        missing = self._written.missing(dst)
         if missing is not None:
             self._check_static_writes(inst, dst)
             self._check_paths(inst, dst)
@@ -114,7 +102,7 @@ class PsumState:
 
     def _accumulates_at_dynamic_index(self, inst: Inst, dst: Access) -> bool:
         """``accumulate`` of a matmul to a run-time index: True if all of the tile is written, False if nothing is."""
-        missing = self._missing(Access.whole(dst.tensor))
+        missing = self._written.missing(Access.whole(dst.tensor))
         if missing is None:
             return True
         self._check_static_writes(inst, dst)
@@ -129,7 +117,7 @@ class PsumState:
         Bytes that nothing has written are an error of stage ``hazards``, and are warned of only where that is off.
         """
         static = dst.dynamic is None and not self._loop_local and dst.tensor not in self._dynamically_written
-        missing = self._missing(dst) if static and not knobs.hazards() else None
+        missing = self._written.missing(dst) if static and not knobs.hazards() else None
         if missing is not None:
             _warn(
                 inst,
@@ -175,13 +163,9 @@ class PsumState:
             if access.dynamic is not None:
                 self._dynamically_written.add(tensor)
                 continue
-            self._keep(tensor, access)
-            written = self._written.get(tensor)
-            if written is None:
-                written = self._written[tensor] = ByteSet(tensor)
-            written.add(access)
+            written = self._written.add(access)
             if is_matmul and tensor not in self._foreign:
-                if written.is_known_full and not self._before_loop:  # a loop may drop its writes
+                if written.is_known_full and not self._written.is_in_loop:  # a loop may drop its writes
                     self._filled.add(tensor)
             elif not is_matmul:
                 self._filled.discard(tensor)
@@ -190,19 +174,6 @@ class PsumState:
                 self._foreign[tensor].add(access)
             elif not inst.accumulates:
                 self._foreign[tensor].subtract(access)
-
-    def _keep(self, tensor: Tensor, access: Access) -> None:
-        """Keep the bytes of ``tensor`` for the innermost open loop, before the loop's first new write to it."""
-        if not self._before_loop or tensor in self._before_loop[-1]:
-            return
-        written = self._written.get(tensor)
-        if written is None or pattern_of(access) not in written.patterns:
-            self._before_loop[-1][tensor] = None if written is None else written.copy()
-
-    def _missing(self, access: Access) -> Mask | None:
-        """The elements of ``access``, in its shape, that are not written; None if all are."""
-        written = self._written.get(access.tensor)
-        return np.ones(access.shape, np.bool_) if written is None else written.missing(access)
 
 
 def _unknown(inst: Inst, dst: Access, why: str, remedy: str = "") -> NkiError:

@@ -1,15 +1,15 @@
 """Last writer and readers of every alias class; gives the RAW, WAR and WAW dependences of an instruction.
 
 An instruction that reads a class depends on the last writer of the class (RAW). An instruction that writes a class
-depends on every reader since (WAR), each of which depends on the last writer; without a reader, on the last writer
-itself (WAW). Of the readers on one queue only the last is kept, and a reader depends on the reader before it on the
-same queue: readers of one place keep their order on a queue. A caller that gives each instruction a queue of its own
-keeps every reader. Who comes to a class that nobody has written yet depends on the users of its bytes before
-(:attr:`AccessClasses.before`).
+depends on all readers since then (WAR), which in turn depend on the last writer; without readers, it depends on the
+last writer itself (WAW). Only the last reader on each queue is kept, and a reader depends on the reader before it on
+the same queue, so readers of one class keep their order on a queue. A caller that wants every reader gives each
+instruction a queue of its own. The first access to a class depends on the last accesses to the same bytes in earlier
+tiles (:attr:`AccessClasses.previous_classes`).
 
-The few classes that most accesses have are visited one by one. Many classes at equal distances are a slice of the lists
-of last writers and readers, which is read and written at once: most of them have the same few of these, and each of the
-few is looked at once.
+Most accesses have few classes, which are visited one by one. Many classes at equal distances are a slice of the lists
+of last writers and readers, which is read and written as a whole. Such a slice has few different writers and readers,
+and each of them is visited once.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ReachingAccesses:
         """The readers of classes that several queues have read. Few have any."""
         self._last_key = -1
         self._users: dict[int, tuple[int, ...]] = {}
-        """By the ``id`` of a tuple of :attr:`AccessClasses.before`: the last users of its classes."""
+        """By the ``id`` of a tuple of :attr:`AccessClasses.previous_classes`: the last users of its classes."""
         self._sets: dict[tuple[int, int, int], tuple[list[int], frozenset[int], int, bool]] = {}
         """Lists of instructions, and results of :meth:`_distinct` for them in this block, by first, last and length."""
         self._large = [_LargeMemory(size) for size in classes.large_sizes]
@@ -112,8 +112,8 @@ class ReachingAccesses:
         """
         classes, floor, writers, readers = self.classes, self.floor, self._writer, self._reader
         self._sets.clear()
-        small, before, has_runtime_index = classes.small, classes.before, classes.has_runtime_index
-        twins, follows, queue_of = classes.twins, bool(self._large), self._queue_of
+        small, before, has_runtime_index = classes.small, classes.previous_classes, classes.has_runtime_index
+        previous_class, follows, queue_of = classes.previous_class, bool(self._large), self._queue_of
         for number, (queue, inst) in enumerate(zip(queues, instructions, strict=True), first):
             queue_of[number] = queue
             results: set[int] = set()
@@ -144,8 +144,8 @@ class ReachingAccesses:
                 for alias_class in of:
                     producer, reader = writers[alias_class], readers[alias_class]
                     if producer < 0:
-                        if (twin := twins[alias_class]) >= 0:
-                            if (user := readers[twin]) >= floor or (user == -1 and (user := writers[twin]) >= floor):
+                        if (old := previous_class[alias_class]) >= 0:
+                            if (user := readers[old]) >= floor or (user == -1 and (user := writers[old]) >= floor):
                                 others.add(user)
                             elif user < -1:
                                 self._add_readers(user, others)
@@ -286,14 +286,14 @@ class ReachingAccesses:
 
     def _users_before(self, classes: range, last_writers: list[int], unwritten: int) -> AbstractSet[int]:
         """The last users of the bytes of those ``classes`` in which nobody has written yet."""
-        first = self.classes.twins[classes.start]
+        first = self.classes.previous_class[classes.start]
         if first >= 0 and unwritten == len(classes):
             return self._users_of(range(first, first + classes.stop - classes.start, classes.step))
-        before = self.classes.before
+        before = self.classes.previous_classes
         users: set[int] = set()
         if first >= 0:
-            to_twin = first - classes.start
-            self._add_users([c + to_twin for c, w in zip(classes, last_writers, strict=True) if w < 0], users)
+            to_previous = first - classes.start
+            self._add_users([c + to_previous for c, w in zip(classes, last_writers, strict=True) if w < 0], users)
         elif not before.keys().isdisjoint(classes):
             known = _NO_USERS
             for alias_class, writer in zip(classes, last_writers, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nki.analysis.possible_hazards import may_have_hazards
+from nki.analysis.may_hazards import may_have_hazards
 from nki.base import knobs
 from nki.base.locks import imported
 from nki.ir.program import Program

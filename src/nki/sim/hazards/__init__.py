@@ -75,11 +75,10 @@ class Launch:
         if tensor not in self._shadows:
             self._shadows[tensor] = Shadow(tensor, time)
 
-    def undefine(self, tensor: Tensor, race: Race | None) -> None:
-        """Both cores have left different numbers in ``tensor``: the bytes of the ``race`` are undefined."""
-        if race is not None:
-            origins = np.where(race.bytes.any(axis=-1), self.origins.number(race.error), 0)
-            self.shadow(tensor).undefine(Access.whole(tensor), Undefined(origins, race.other))
+    def undefine(self, tensor: Tensor, race: Race) -> None:
+        """Two cores have left different numbers in ``tensor``: the bytes of the ``race`` are undefined."""
+        origins = np.where(race.bytes.any(axis=-1), self.origins.number(race.error), 0)
+        self.shadow(tensor).undefine(Access.whole(tensor), Undefined(origins, race.other))
 
     def finish(self, outputs: Iterable[Tensor]) -> None:
         """The kernel has ended: raise for undefined bytes in outputs, and warn of outputs that are written in part."""
@@ -199,7 +198,8 @@ class Hazards(ExecutionObserver):
         barrier = None if inst is None else inst.as_barrier()
         if barrier is not None and len(barrier.cores) > 1:
             tensor = barrier.data.tensor
-            self._launch.undefine(tensor, self._launch.races.pass_barrier(self._core, tensor))
+            for race in self._launch.races.pass_barrier(self._core, tensor):
+                self._launch.undefine(tensor, race)
         self._poison_results()
         for written in self._shared_writes:
             written()

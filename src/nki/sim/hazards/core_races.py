@@ -1,19 +1,21 @@
 """Data races between the cores of a launch: unordered accesses to the same bytes of shared memory.
 
 Only ``nisa.core_barrier`` orders accesses of several cores, and only to the tensor that it names. So the accesses of a
-core to a tensor belong to an epoch, the number of barriers on that tensor that the core has passed. In one epoch, cores
-may do anything to bytes of their own, and may read bytes that neither writes. Cores that write the same values to the
-same bytes, as kernels do that do not ask for their rank, do not race: the result is the same in any order.
+core to a tensor belong to an epoch, the number of barriers on that tensor that the core has passed. All cores that
+share a tensor pass its barriers. In one epoch, cores may do anything to bytes of their own, and may read bytes that no
+core writes. Cores that write the same values to the same bytes, as kernels do that do not ask for their rank, do not
+race: the result is the same in any order.
 
-A race makes bytes undefined: those that a core has read, and those that both have left different. A read is often
+A race makes bytes undefined: those that a core has read, and those that two cores have left different. A read is often
 found to race only by a write that comes later; then the run is repeated, and knows.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +27,6 @@ from nki.ir.types import Access, Tensor
 from nki.sim.hazards.messages import ExecutionLog, describe_tensor, first_box, operand_name
 from nki.sim.hazards.shadow import AccessTimes, Times
 
-_FIX: Final = "let the cores meet between the two with nisa.core_barrier(data=…, cores=(0, 1)), on this very tensor"
 ByteArray = NDArray[np.uint8]
 T = TypeVar("T", bound=np.generic)
 
@@ -116,46 +117,48 @@ class CoreRaces:
     def __init__(self, log: ExecutionLog) -> None:
         self._log = log
         self._epoch: dict[tuple[int, Tensor], int] = {}
-        self._histories: dict[tuple[int, Tensor, int], _AccessHistory] = {}
+        self._histories: dict[tuple[Tensor, int], dict[int, _AccessHistory]] = {}
+        """By tensor and epoch: the accesses of each core."""
         self._reads: Counter[int] = Counter()
         self.late: dict[tuple[int, int], list[Race]] = {}
         """Races of reads with writes that came later, by core and by the number of the read."""
         self.known: Mapping[tuple[int, int], list[Race]] = {}
         """The late races of the same run, the first time."""
 
-    def pass_barrier(self, core: int, tensor: Tensor) -> Race | None:
-        """``core`` passes a barrier on ``tensor``. Both have come to it: what they have left different in the epoch."""
+    def pass_barrier(self, core: int, tensor: Tensor) -> Iterable[Race]:
+        """``core`` passes a barrier on ``tensor``. All have come to it: what they have left different in the epoch."""
         epoch = self._epoch.get((core, tensor), 0)
         self._epoch[core, tensor] = epoch + 1
         return self.compare(tensor, epoch)
 
     def finish(self) -> Iterator[tuple[Tensor, Race]]:
         """All cores have ended: the tensors in which they have left different values."""
-        for tensor, epoch in dict.fromkeys((tensor, epoch) for _, tensor, epoch in self._histories):
-            race = self.compare(tensor, epoch)
-            if race is not None:
+        for tensor, epoch in list(self._histories):
+            for race in self.compare(tensor, epoch):
                 yield tensor, race
 
     def reads(
         self, core: int, inst: Inst, access: Access, time: int, contents: Callable[[], ByteArray]
     ) -> Sequence[Race]:
-        """``core`` reads ``access``: its races with writes of the other core in the same epoch, as far as known."""
+        """``core`` reads ``access``: its races with writes of other cores in the same epoch, as far as known."""
         number = self.count_read(core)
-        own, other = self.own_history(core, access.tensor), self.other_history(core, access.tensor)
+        own = self.own_history(core, access.tensor)
         own.read(access, time, number)
-        known = self.known.get((core, number), [])
-        if other is None or not other.writes.last:
-            return known
-        written, left = own.written(access), byte_window(other.last_bytes, access)
-        mine = byte_window(own.last_bytes, access)
-        unsure = byte_window(other.unsure, access) & ~byte_window(own.unsure, access)
-        apart = byte_window(other.rewritten, access) | (left != mine) | unsure
-        race = other.written(access) & np.where(written, apart, byte_window(other.changed, access))
-        if not race.any():
-            return known
-        alone = np.where(written, mine, byte_window(other.before, access))
-        alternative = np.where(contents() == left, alone, left)
-        return [*known, Race(race, alternative, self.error(core, inst, access, other.writes, race, "is read", "wrote"))]
+        found = [*self.known.get((core, number), ())]
+        for rank, other in self.other_histories(core, access.tensor):
+            if not other.writes.last:
+                continue
+            written, left = own.written(access), byte_window(other.last_bytes, access)
+            mine = byte_window(own.last_bytes, access)
+            unsure = byte_window(other.unsure, access) & ~byte_window(own.unsure, access)
+            apart = byte_window(other.rewritten, access) | (left != mine) | unsure
+            race = other.written(access) & np.where(written, apart, byte_window(other.changed, access))
+            if race.any():
+                alone = np.where(written, mine, byte_window(other.before, access))
+                alternative = np.where(contents() == left, alone, left)
+                error = self.error((core, rank), inst, access, other.writes, race, "is read", "wrote")
+                found.append(Race(race, alternative, error))
+        return found
 
     def count_read(self, core: int) -> int:
         """The number of the next read of shared memory by ``core``."""
@@ -164,22 +167,24 @@ class CoreRaces:
         return number
 
     def writes(self, core: int, inst: Inst, write: Write, time: int) -> None:
-        """``core`` has written. Reads of the other core in the same epoch race with it if it is not what they found."""
+        """``core`` has written. Reads of other cores in the same epoch race with it if it is not what they found."""
         access = write.access
-        own, other = self.own_history(core, access.tensor), self.other_history(core, access.tensor)
-        raced = byte_window(own.changed, access).copy()
+        own = self.own_history(core, access.tensor)
+        changed = byte_window(own.changed, access).copy()
         own.write(write, time)
-        if other is None or not other.reads.last:
-            return
-        raced &= ~other.written(access)  # the reads before that first change are late already, those after it are races
-        read, updated = _bytewise(other.reads, access), _bytewise(other.updates, access)
-        missed = (byte_window(other.seen, access) != write.now) | write.unsure
-        first = np.where(updated > 0, missed, write.changes) & ~raced
-        later = (write.changes | byte_window(other.rewritten, access)) & ~raced
-        race = ((read > 0) & first) | ((read > updated) & later)
-        if race.any():
-            error = self.error(core, inst, access, other.reads, race, "is written", "read")
-            self._report_late(1 - core, other, access, (first, later), own.last_bytes, error)
+        for rank, other in self.other_histories(core, access.tensor):
+            if not other.reads.last:
+                continue
+            # The reads before that first change are late already, those after it are races.
+            raced = changed & ~other.written(access)
+            read, updated = _bytewise(other.reads, access), _bytewise(other.updates, access)
+            missed = (byte_window(other.seen, access) != write.now) | write.unsure
+            first = np.where(updated > 0, missed, write.changes) & ~raced
+            later = (write.changes | byte_window(other.rewritten, access)) & ~raced
+            race = ((read > 0) & first) | ((read > updated) & later)
+            if race.any():
+                error = self.error((core, rank), inst, access, other.reads, race, "is written", "read")
+                self._report_late(rank, other, access, (first, later), own.last_bytes, error)
 
     def _report_late(
         self,
@@ -202,27 +207,32 @@ class CoreRaces:
             if race.any():
                 self.late.setdefault((core, number), []).append(Race(race, byte_window(left, read), error))
 
-    def other_history(self, core: int, tensor: Tensor) -> _AccessHistory | None:
-        """Accesses of the other core to ``tensor`` in the epoch of ``core``."""
-        return self._histories.get((1 - core, tensor, self._epoch.get((core, tensor), 0)))
+    def other_histories(self, core: int, tensor: Tensor) -> list[tuple[int, _AccessHistory]]:
+        """Accesses of each other core to ``tensor`` in the epoch of ``core``."""
+        histories = self._histories.get((tensor, self.epoch(core, tensor)), {})
+        return [(rank, history) for rank, history in histories.items() if rank != core]
 
     def epoch(self, core: int, tensor: Tensor) -> int:
         """Number of barriers on ``tensor`` that ``core`` has passed."""
         return self._epoch.get((core, tensor), 0)
 
     def own_history(self, core: int, tensor: Tensor) -> _AccessHistory:
-        key = (core, tensor, self._epoch.get((core, tensor), 0))
-        if key not in self._histories:
-            self._histories[key] = _AccessHistory(tensor)
-        return self._histories[key]
+        histories = self._histories.setdefault((tensor, self.epoch(core, tensor)), {})
+        if core not in histories:
+            histories[core] = _AccessHistory(tensor)
+        return histories[core]
 
-    def compare(self, tensor: Tensor, epoch: int) -> Race | None:
-        """The bytes of ``tensor`` that the cores have left different in this epoch, which both have ended."""
-        first, second = (self._histories.pop((core, tensor, epoch), None) for core in (0, 1))
-        if first is None or second is None or not first.writes.last or not second.writes.last:
-            return None
+    def compare(self, tensor: Tensor, epoch: int) -> Iterable[Race]:
+        """The bytes of ``tensor`` that two cores have left different in this epoch, which all have ended."""
+        histories = self._histories.pop((tensor, epoch), {})
+        writers = sorted(rank for rank, history in histories.items() if history.writes.last)
+        races = (self._compare(tensor, pair, [histories[rank] for rank in pair]) for pair in combinations(writers, 2))
+        return [race for race in races if race is not None]
+
+    def _compare(self, tensor: Tensor, cores: tuple[int, int], histories: Sequence[_AccessHistory]) -> Race | None:
+        """The bytes of ``tensor`` that these two ``cores`` have left different."""
         whole = Access.whole(tensor)
-        histories = (first, second)
+        first, second = histories
         left = [byte_window(history.last_bytes, whole) for history in histories]
         unsure = [byte_window(history.unsure, whole) for history in histories]
         is_later = per_byte(second.writes.times_of(whole) > first.writes.times_of(whole), whole)
@@ -236,26 +246,43 @@ class CoreRaces:
         where = self._log.where(times[1])
         writers = [self._log.describe(time, where.span) for time in times]
         error = CoreRaceError(
-            f"{describe_tensor(tensor)} is written on core 0 ({writers[0]}) and, with other numbers, on core 1 "
-            f"({writers[1]}), {first_box(tensor, race.reshape(-1))}, and nothing says which comes first",
-            fix=_FIX,
+            f"{describe_tensor(tensor)} is written on core {cores[0]} ({writers[0]}) and, with other numbers, on core "
+            f"{cores[1]} ({writers[1]}), {first_box(tensor, race.reshape(-1))}, and nothing says which comes first",
+            fix=_fix(cores),
         ).at(where.span, where.stack)
         return Race(race, np.where(is_later, *left), error)
 
     def error(
-        self, core: int, inst: Inst, access: Access, times: AccessTimes, race: NDArray[np.bool_], does: str, did: str
+        self,
+        cores: tuple[int, int],
+        inst: Inst,
+        access: Access,
+        times: AccessTimes,
+        race: NDArray[np.bool_],
+        does: str,
+        did: str,
     ) -> NkiError:
+        """The first of ``cores`` ``does`` something to ``access`` where the second ``did`` something at ``times``."""
         near = inst.where.span
         chosen = np.zeros(access.tensor.nbytes, np.bool_)
         whole_elements = race.any(axis=-1, keepdims=True)  # not only their differing bytes
         byte_window(chosen, access)[...] = whole_elements
-        subject, other = f"{operand_name(inst, access)} {describe_tensor(access.tensor)}", 1 - core
+        subject = f"{operand_name(inst, access)} {describe_tensor(access.tensor)}"
         action = self._log.describe(_last_time(times, access, race), near)
         return CoreRaceError(
-            f"{subject} {does} on core {core} where core {other} {did} it ({action}), "
+            f"{subject} {does} on core {cores[0]} where core {cores[1]} {did} it ({action}), "
             f"{first_box(access.tensor, chosen)}, and nothing says which comes first",
-            fix=_FIX,
+            fix=_fix(cores),
         ).at(near, inst.where.stack)
+
+
+def _fix(cores: tuple[int, int]) -> str:
+    return f"let the cores meet between the two with {barrier_of(cores)}, on this very tensor"
+
+
+def barrier_of(cores: tuple[int, int]) -> str:
+    """The call in which two cores meet, for messages."""
+    return f"nisa.core_barrier(data=…, cores={tuple(sorted(cores))})"
 
 
 def _bytewise(times: AccessTimes, access: Access) -> Times:

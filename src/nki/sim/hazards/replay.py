@@ -20,8 +20,8 @@ from nki.ir.types import Access, Tensor
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.turns import Turns
 from nki.sim.hazards import Launch
-from nki.sim.hazards.certain import CertainHazards
-from nki.sim.hazards.certain_races import CertainRaces
+from nki.sim.hazards.must_hazards import MustHazards
+from nki.sim.hazards.must_races import MustRaces
 from nki.target.model import Target
 
 MOST_INSTRUCTIONS: Final = 1 << 14
@@ -38,7 +38,7 @@ class _Order:
 class _Reporter(Footprint):
     """Reports the accesses of instructions, and meets other cores."""
 
-    def __init__(self, hazards: CertainHazards, participant: Participant | None, order: _Order) -> None:
+    def __init__(self, hazards: MustHazards, participant: Participant | None, order: _Order) -> None:
         self._hazards = hazards
         self._participant = participant
         self._order = order
@@ -122,7 +122,7 @@ class _Core:
     In the second one of two, of inner loops the first.
     """
 
-    def __init__(self, hazards: CertainHazards, reporter: _Reporter) -> None:
+    def __init__(self, hazards: MustHazards, reporter: _Reporter) -> None:
         self._hazards = hazards
         self._reporter = reporter
         self._registers = reporter.registers
@@ -195,7 +195,7 @@ def check(program: Program, target: Target) -> None:
     with writes that came later, a second replay tells what depends on these reads.
     """
     launch = Launch(target, carries=program.carries)
-    launch.races = CertainRaces(launch.log)
+    launch.races = MustRaces(launch.log)
     _replay_all(program, launch)
     again = launch.again()
     if again is not None:
@@ -206,12 +206,12 @@ def check(program: Program, target: Target) -> None:
 
 def _replay_all(program: Program, launch: Launch) -> None:
     multicore, order = len(program.cores) > 1, _Order()
-    replays = [partial(_replay, core, CertainHazards(launch, multicore=multicore), order) for core in program.cores]
+    replays = [partial(_replay, core, MustHazards(launch, multicore=multicore), order) for core in program.cores]
     if multicore:
         Turns[None](len(replays)).run(replays)
     else:
         replays[0](None)
 
 
-def _replay(core: CoreProgram, hazards: CertainHazards, order: _Order, participant: Participant | None) -> None:
+def _replay(core: CoreProgram, hazards: MustHazards, order: _Order, participant: Participant | None) -> None:
     _Core(hazards, _Reporter(hazards, participant, order)).run(core.body)

@@ -1,9 +1,9 @@
-"""Succession of placed tiles: which classes of earlier tiles lie in the bytes of a class of a tile.
+"""Address reuse: the map from the classes of a placed tile to the classes of earlier tiles in the same bytes.
 
-Tiles that share bytes follow one another: an allocator gives the bytes of a tile to another one when nobody accesses
-the first tile any more. So the accesses of a tile have classes of their own (:class:`TileLayout`), and only who comes
-to a class first meets accesses to earlier tiles. A map of the memory, ranges of columns by ranges of rows, holds the
-tile that lies in each place, while tiles come in the order of their first accesses.
+An allocator gives the bytes of a tile to another one after the last access to the first tile. So each tile can have
+classes of its own (:class:`TileLayout`), and only the first accesses to a class meet accesses to earlier tiles. Tiles
+are visited in the order of their first accesses, with a map of the memory that holds the last tile of each place, as
+ranges of columns by ranges of rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 from nki.analysis.access_pattern import AccessPattern, AxisPattern, Box, ByteRanges
 from nki.analysis.alias_classes import MAX_CLASSES
-from nki.analysis.axis_cut import NO_CUT, AxisCut, cut_axis, cuts_meet
+from nki.analysis.interval_partition import NO_PARTITION, IntervalPartition, overlapping_classes, partition_axis
 from nki.ir.types import Tensor
 
 
@@ -25,13 +25,13 @@ class TileLayout:
     __slots__ = (
         "cells",
         "classes",
-        "column_cut",
+        "column_partition",
         "columns",
         "count",
         "is_filled",
         "is_plain",
         "most",
-        "row_cut",
+        "row_partition",
         "rows",
     )
 
@@ -48,8 +48,8 @@ class TileLayout:
         """Every byte of the box is written."""
         self.is_plain = False
         """There is one class, which is all of the box."""
-        self.row_cut: AxisCut = NO_CUT
-        self.column_cut: AxisCut = NO_CUT
+        self.row_partition: IntervalPartition = NO_PARTITION
+        self.column_partition: IntervalPartition = NO_PARTITION
         self.cells: list[list[int]] = []
         """By class of rows and class of columns: the class of the bytes that have both, or -1."""
 
@@ -69,8 +69,8 @@ def tile_layout(tensor: Tensor, patterns: Mapping[AccessPattern, bool]) -> TileL
         (min(box[axis].start for box in boxes), max(_end(box[axis]) for box in boxes)) for axis in (0, 1)
     )
     row_masks, column_masks = _masks(boxes, 0), _masks(boxes, 1)
-    layout.row_cut, rows = cut_axis(row_masks, *layout.rows)
-    layout.column_cut, columns = cut_axis(column_masks, *layout.columns)
+    layout.row_partition, rows = partition_axis(row_masks, *layout.rows)
+    layout.column_partition, columns = partition_axis(column_masks, *layout.columns)
     numbers: dict[int, int] = {}
     layout.cells = [
         [numbers.setdefault(cell, len(numbers)) if (cell := row & column) else -1 for column in columns] for row in rows
@@ -125,8 +125,8 @@ _IDENTITY: Final[_Groups] = []
 """Each class of the new tile shares bytes with the class of its number only: so do tiles in turns of a loop."""
 
 
-class Before:
-    """Of each class: the classes of earlier tiles in its bytes that no tile between has overwritten."""
+class AddressReuse:
+    """For each class: the classes of earlier tiles in its bytes that no tile in between has overwritten."""
 
     __slots__ = ("by_class", "runs")
 
@@ -156,13 +156,13 @@ class Before:
             self.by_class.update(zip(range(first, first + count), olds, strict=True))
 
 
-def tiles_before(tiles: Sequence[PlacedTile]) -> Before | None:
-    """Of each class: the classes of earlier tiles in its bytes that no tile between has overwritten.
+def reused_addresses(tiles: Sequence[PlacedTile]) -> AddressReuse | None:
+    """For each class: the classes of earlier tiles in its bytes that no tile in between has overwritten.
 
-    ``tiles`` come in the order of their first accesses. None if two tiles that share a byte are accessed in turns, or
-    if a tile comes upon others of which it overwrites a part only: classes of single tiles then do not tell enough.
+    ``tiles`` are in the order of their first accesses. None if accesses to two tiles that share a byte alternate, or if
+    a tile reuses bytes that its accesses do not all overwrite: classes of single tiles then do not tell enough.
     """
-    before = Before()
+    reuse = AddressReuse()
     starts: list[int] = [0]
     columns: list[tuple[_Area, ...]] = [()]
     known: dict[object, _Groups] = {}
@@ -193,7 +193,7 @@ def tiles_before(tiles: Sequence[PlacedTile]) -> Before | None:
                     found += (old[5],)
                 else:
                     start, stop = max(left, starts[k]), right if k + 1 == end else starts[k + 1]
-                    _add(before, old, tile, (max(top, old_top), min(bottom, old_bottom), start, stop), known)
+                    _add(reuse, old, tile, (max(top, old_top), min(bottom, old_bottom), start, stop), known)
                 if old_top < top:
                     rest = (*rest, (old, old_top, top))
                 if old_bottom > bottom:
@@ -206,17 +206,21 @@ def tiles_before(tiles: Sequence[PlacedTile]) -> Before | None:
                 cut_starts.append(starts[k])
                 cut.append(rest)
         if found:
-            before.take_apart(first_class)
-            before.by_class[first_class] = (*before.by_class.get(first_class, ()), *found)
+            reuse.take_apart(first_class)
+            reuse.by_class[first_class] = (*reuse.by_class.get(first_class, ()), *found)
         if end == len(starts) or starts[end] > right:
             cut_starts.append(right)
             cut.append(columns[end - 1])
         starts[first:end], columns[first:end] = cut_starts, cut
-    return before
+    return reuse
 
 
 def _add(
-    before: Before, old: PlacedTile, new: PlacedTile, area: tuple[int, int, int, int], known: dict[object, _Groups]
+    reuse: AddressReuse,
+    old: PlacedTile,
+    new: PlacedTile,
+    area: tuple[int, int, int, int],
+    known: dict[object, _Groups],
 ) -> None:
     """Enter the classes of ``old`` that the classes of ``new`` meet in the rows and columns ``area``."""
     old_layout, old_top, _, old_left, _, first_old, *_ = old
@@ -229,12 +233,12 @@ def _add(
     if groups is None:
         groups = known[key] = _meetings(old_layout, layout, (down, along), rows, columns)
     if groups is _IDENTITY:
-        if not before.has_entered(first):
-            before.runs.append((first, layout.count, first_old))
+        if not reuse.has_entered(first):
+            reuse.runs.append((first, layout.count, first_old))
             return
         groups = [((each,), [each]) for each in range(layout.count)]
-    before.take_apart(first)
-    by_class = before.by_class
+    reuse.take_apart(first)
+    by_class = reuse.by_class
     for olds, news in groups:
         numbers = tuple([first_old + one for one in olds])
         for each in news:
@@ -246,8 +250,8 @@ def _meetings(
     old: TileLayout, new: TileLayout, shift: tuple[int, int], rows: tuple[int, int], columns: tuple[int, int]
 ) -> _Groups:
     """The classes that have a common byte in an area of ``old``, with ``new`` moved by ``shift`` rows and bytes."""
-    row_pairs = cuts_meet(old.row_cut, new.row_cut, shift[0], *rows)
-    column_pairs = cuts_meet(old.column_cut, new.column_cut, shift[1], *columns)
+    row_pairs = overlapping_classes(old.row_partition, new.row_partition, shift[0], *rows)
+    column_pairs = overlapping_classes(old.column_partition, new.column_partition, shift[1], *columns)
     found: dict[int, set[int]] = {}
     for old_row, new_row in row_pairs:
         old_cells, new_cells = old.cells[old_row], new.cells[new_row]

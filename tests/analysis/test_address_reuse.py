@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nki.analysis import axis_cut
+from nki.analysis import interval_partition
 from nki.analysis.access_pattern import AxisPattern, conservative_pattern
-from nki.analysis.axis_cut import AxisCut, cut_axis, cuts_meet
-from nki.analysis.tile_succession import TileLayout, tile_layout, tiles_before
+from nki.analysis.address_reuse import TileLayout, reused_addresses, tile_layout
+from nki.analysis.interval_partition import IntervalPartition, overlapping_classes, partition_axis
 from nki.base.dtype import uint8
 from nki.ir.types import Access, Buffer, Tensor
 from tests.analysis.byte_model import accesses, bytes_of
@@ -38,13 +38,13 @@ def places(pattern: AxisPattern) -> set[int]:
     return {start + i for start in found for i in range(pattern.run)}
 
 
-def spread(cut: AxisCut) -> list[int]:
+def spread(cut: IntervalPartition) -> list[int]:
     """The class of each place of a cut."""
     return np.repeat(cut.classes, np.diff(cut.ends, prepend=0)).tolist()
 
 
-def cut_of(seen: list[AxisPattern]) -> tuple[AxisCut, list[int]]:
-    return cut_axis({pattern: 1 << i for i, pattern in enumerate(seen)}, 0, AXIS + 10)
+def cut_of(seen: list[AxisPattern]) -> tuple[IntervalPartition, list[int]]:
+    return partition_axis({pattern: 1 << i for i, pattern in enumerate(seen)}, 0, AXIS + 10)
 
 
 @given(st.lists(patterns, min_size=1, max_size=6, unique=True))
@@ -68,8 +68,8 @@ def test_pieces_of_two_axes_meet_where_they_share_a_place(large, data):
     classes, others = spread(one), spread(other)
     truth = {(classes[place], others[place - shift]) for place in range(start, stop)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(axis_cut, "LARGE_CUT", large)
-        found = cuts_meet(one, other, shift, start, stop)
+        patch.setattr(interval_partition, "LARGE_PARTITION", large)
+        found = overlapping_classes(one, other, shift, start, stop)
     assert sorted(found) == sorted(truth)
 
 
@@ -137,7 +137,7 @@ def test_classes_of_two_tiles_meet_where_they_share_a_byte(data):
         for each, own in bytes_by_class(used, layout).items():
             places_of[first + each] = {(r + down, c + along) for r, c in own}
         first += layout.count
-    before = tiles_before(tiles)
+    before = reused_addresses(tiles)
     assert before is not None
     last: dict[tuple[int, int], int] = {}
     for each in sorted(places_of):
@@ -153,6 +153,6 @@ def test_a_tile_in_the_place_of_two_of_its_kind_comes_after_both():
     halves = [Access(tensor, start, (4, 4), (8, 2), uint8) for start in (0, 1)]
     layout = layout_of(halves, {0, 1})
     tiles = [(layout, row, row + 4, 0, 8, 1 + 2 * i, i, i) for i, row in enumerate((0, 4, 2))]
-    before = tiles_before(tiles)
+    before = reused_addresses(tiles)
     assert before is not None
     assert {number: set(before.of(number)) for number in range(1, 7) if before.of(number)} == {5: {1, 3}, 6: {2, 4}}

@@ -1,6 +1,6 @@
-"""Certain hazards: the errors of a run that hold for all data, found without any.
+"""Must-analysis of hazards: the errors of a run that hold for all data, found without any data.
 
-A replay reports the accesses of a program to :class:`CertainHazards`. Of the state of memory it knows the bytes that
+A replay reports the accesses of a program to :class:`MustHazards`. Of the state of memory it knows the bytes that
 may be defined, and the elements that are undefined whatever the data are (:mod:`nki.sim.hazards.undefined_elements`).
 What only data can show is left to runs: the elements that a predicate or an index selects, races between accesses that
 may move the same numbers.
@@ -20,8 +20,8 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Loop
 from nki.ir.types import Access, Buffer, Tensor
 from nki.sim.hazards import MAPPED_BYTES, Hazards, Launch, Shadow
-from nki.sim.hazards.certain_races import CertainRaces
 from nki.sim.hazards.core_races import Race, per_byte
+from nki.sim.hazards.must_races import MustRaces
 from nki.sim.hazards.undefined_bytes import Undefined
 from nki.sim.hazards.undefined_elements import Place, UndefinedElements, place_of
 from nki.sim.hazards.undefined_values import Memory
@@ -43,14 +43,14 @@ class NoData:
         raise AssertionError(f"a replay cannot run {inst.mnemonic}")
 
 
-class CertainHazards(Hazards):
+class MustHazards(Hazards):
     """Raises the errors of hazards that hold for all data while a core of ``launch`` is replayed."""
 
     def __init__(self, launch: Launch, *, multicore: bool) -> None:
-        """``launch``: with :class:`CertainRaces`."""
+        """``launch``: with :class:`MustRaces`."""
         super().__init__(launch, NoData(), multicore=multicore)
-        assert isinstance(launch.races, CertainRaces)
-        self._certain_races = launch.races
+        assert isinstance(launch.races, MustRaces)
+        self._must_races = launch.races
         self._read_undefined: dict[Place, Elements] = {}
         """The undefined elements of what the running instruction has read."""
         self._origin = 0
@@ -119,7 +119,7 @@ class CertainHazards(Hazards):
         if self._is_shared(access):
             certain = self.is_certain and self.in_order and not self._running.may_leave_unwritten()
             certain = certain and self._running.write_predicate() is None
-            self._certain_races.writes_somewhere(self._core, access.tensor, self._time, certain=certain)
+            self._must_races.writes_somewhere(self._core, access.tensor, self._time, certain=certain)
 
     def poison_results(self, inst: Inst, moved: Container[Tensor]) -> None:
         """Poison the results of ``inst`` that depend on undefined elements, those in ``moved`` tensors aside."""
@@ -161,9 +161,9 @@ class CertainHazards(Hazards):
 
     def _watch_shared_write(self, inst: Inst, access: Access, shadow: Shadow) -> None:  # noqa: ARG002  # no data
         if self.in_order:
-            self._certain_races.writes_somehow(self._core, inst, access, self._time)
+            self._must_races.writes_somehow(self._core, inst, access, self._time)
         else:
-            self._certain_races.writes_somewhere(self._core, access.tensor, self._time, certain=False)
+            self._must_races.writes_somewhere(self._core, access.tensor, self._time, certain=False)
 
     def _write_predicated(self, inst: Inst, predicate: Predicate, shadow: Shadow) -> None:  # noqa: ARG002  # no data
         self._may_write(predicate.dst)

@@ -1,7 +1,7 @@
-"""An axis cut into pieces by the patterns on it, and which pieces of two such axes lie over one another.
+"""Interval partitions: the patterns on an axis cut it into intervals, and intervals with the same patterns are a class.
 
-The pieces that the same patterns have are one class. A cut says where the pieces of each class are, which alias classes
-do not, so that two axes can be laid over one another at any distance.
+Unlike alias classes, a partition keeps the places of its intervals. So two partitions can be compared at any distance:
+:func:`overlapping_classes` has the pairs of classes that share a place.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import numpy as np
 
 from nki.analysis.access_pattern import AxisPattern, Ints, sorted_unique
 
-LARGE_CUT: Final = 64
+LARGE_PARTITION: Final = 64
 """Pieces of both axes from which arrays are faster than Python ints."""
 
 
-class AxisCut(NamedTuple):
+class IntervalPartition(NamedTuple):
     """The pieces of an axis side by side: the end of each, counted from the start of the first one, and its class."""
 
     ends: Ints
     classes: Ints
 
 
-NO_CUT: Final = AxisCut(np.zeros(0, np.int64), np.zeros(0, np.int64))
+NO_PARTITION: Final = IntervalPartition(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-def cut_axis(patterns: Mapping[AxisPattern, int], first: int, last: int) -> tuple[AxisCut, list[int]]:
-    """The cut of the range from ``first`` to ``last``, in which all patterns lie, and the set of each class.
+def partition_axis(patterns: Mapping[AxisPattern, int], first: int, last: int) -> tuple[IntervalPartition, list[int]]:
+    """The partition of the range from ``first`` to ``last``, in which all patterns lie, and the set of each class.
 
     Each pattern comes with a set, as bits, that has no member of another one. The set of a class is the union of the
     sets of its patterns: 0 where there is no pattern.
@@ -46,7 +46,7 @@ def cut_axis(patterns: Mapping[AxisPattern, int], first: int, last: int) -> tupl
     for point in points[:-1]:
         covering ^= change[point]
         classes.append(sets.setdefault(covering, len(sets)))
-    return AxisCut(np.array(points[1:], np.int64) - first, np.array(classes, np.int64)), list(sets)
+    return IntervalPartition(np.array(points[1:], np.int64) - first, np.array(classes, np.int64)), list(sets)
 
 
 def _runs(pattern: AxisPattern) -> list[tuple[int, int]]:
@@ -67,20 +67,22 @@ def _runs(pattern: AxisPattern) -> list[tuple[int, int]]:
     return joined
 
 
-def cuts_meet(one: AxisCut, other: AxisCut, shift: int, start: int, stop: int) -> list[tuple[int, int]]:
-    """The pairs of classes of two cuts, the other one moved by ``shift``, that lie over one another from ``start`` to
-    ``stop``.
+def overlapping_classes(
+    one: IntervalPartition, other: IntervalPartition, shift: int, start: int, stop: int
+) -> list[tuple[int, int]]:
+    """The pairs of classes of two partitions that share a place from ``start`` to ``stop``, if ``other`` is moved by
+    ``shift``.
 
-    All positions are counted from the start of ``one``. Both cuts cover the whole range.
+    All positions are counted from the start of ``one``. Both partitions cover the whole range.
     """
     one_first, one_last = np.searchsorted(one.ends, (start, stop - 1), "right").tolist()
     other_first, other_last = np.searchsorted(other.ends, (start - shift, stop - 1 - shift), "right").tolist()
     ends, classes = one.ends[one_first : one_last + 1], one.classes[one_first : one_last + 1]
     other_ends = other.ends[other_first : other_last + 1] + shift
     other_classes = other.classes[other_first : other_last + 1]
-    if len(ends) + len(other_ends) < LARGE_CUT:
+    if len(ends) + len(other_ends) < LARGE_PARTITION:
         return _few_meet(ends.tolist(), classes.tolist(), other_ends.tolist(), other_classes.tolist())
-    # The last byte before each end, up to the end of the range, is in one piece of each cut.
+    # The last byte before each end, up to the end of the range, is in one interval of each partition.
     points = sorted_unique(np.concatenate((ends[:-1], other_ends[:-1], (stop,)))) - 1
     classes = classes[np.searchsorted(ends, points, "right")]
     other_classes = other_classes[np.searchsorted(other_ends, points, "right")]
