@@ -14,7 +14,7 @@ from typing import Final
 
 from nki.cost.dma import SOFTWARE
 from nki.cost.sharing import DataQueue
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Dma, Estimate
 
 SCALAR: Final = "scalar"
 """The compute engine that commands a hardware generator; the other one is Sync's, which computes nothing."""
@@ -23,11 +23,11 @@ OWN_DMA: Final = "own DMA"
 """The data queue of GpSimd's own DMA, which does not use the DMA engines."""
 
 
-def data_queue(estimate: Estimate, ring: int) -> DataQueue:
+def data_queue(estimate: Dma, ring: int) -> DataQueue:
     """The queue of the DMA engines in which a transfer waits: that of its generator, else its ring."""
     if not estimate.occupancy:
         return OWN_DMA
-    return estimate.generator or ring
+    return estimate.dge or ring
 
 
 def contention(queues: Sequence[int], estimates: Sequence[Estimate]) -> tuple[bool, bool]:
@@ -36,9 +36,9 @@ def contention(queues: Sequence[int], estimates: Sequence[Estimate]) -> tuple[bo
     users: dict[str, int] = {}
     shares_ports = False
     for queue, estimate in zip(queues, estimates, strict=True):
-        if estimate.transfer:
+        if isinstance(estimate, Dma):
             data_queues.add(data_queue(estimate, queue))
-        else:
+        elif isinstance(estimate, Compute):
             for port in estimate.ports:
                 if users.setdefault(port, queue) != queue:
                     shares_ports = True
@@ -55,7 +55,7 @@ def by_queue(order: Iterable[int], queues: Sequence[int], count: int) -> list[Se
 
 def on_generator(estimates: Sequence[Estimate]) -> Mapping[int, str]:
     """The instructions of GpSimd and of Scalar, with the engine's name, if it generates descriptors beside them."""
-    names = {estimate.generator for estimate in estimates} & {SOFTWARE, SCALAR}
+    names = {estimate.dge for estimate in estimates if isinstance(estimate, Dma)} & {SOFTWARE, SCALAR}
     if not names:
         return {}
     return {n: each.resource for n, each in enumerate(estimates) if each.resource in names and each.occupancy}
@@ -70,7 +70,9 @@ def before(
     result: dict[int, int] = {}
     last: dict[str, int] = {}
     for number in order:
-        generator = estimates[number].generator or taking_turns.get(number) or (_MEETINGS if number in meetings else "")
+        estimate = estimates[number]
+        generator = estimate.dge if isinstance(estimate, Dma) else taking_turns.get(number)
+        generator = generator or (_MEETINGS if number in meetings else "")
         if generator:
             result[number] = last.get(generator, -1)
             last[generator] = number

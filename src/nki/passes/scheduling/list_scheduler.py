@@ -17,7 +17,7 @@ from nki.cost.dma import SOFTWARE
 from nki.cost.replay import in_order_ns
 from nki.cost.sharing import EnginesInOrder, engine_loads
 from nki.cost.tensor_array import ArrayParts
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.target.model import Target
 
 WINDOW = 256
@@ -83,12 +83,12 @@ def resource_bounds(queues: Sequence[int], estimates: Sequence[Estimate]) -> dic
             heads[resource] = head
 
     for queue, estimate in zip(queues, estimates, strict=True):
-        if estimate.transfer:
+        if isinstance(estimate, Dma):
             head = estimate.issue + estimate.start
             if busy := estimate.occupancy:
                 most = engines.most.get(id(estimate), busy)
                 add("dma", busy, estimate.latency - most - head, head)
-            add(estimate.generator or queue, estimate.issue, estimate.latency - estimate.issue)
+            add(estimate.dge or queue, estimate.issue, estimate.latency - estimate.issue)
         else:
             add(queue, estimate.occupancy, estimate.latency - estimate.occupancy)
             if estimate.resource == SOFTWARE:  # the engine makes descriptors, too
@@ -111,7 +111,7 @@ def _chains(
             estimate = estimates[producer]
             if queues[producer] != queue:
                 delay = estimate.latency
-            elif estimate.transfer:
+            elif isinstance(estimate, Dma):
                 delay = estimate.latency if producer in chained[number] else estimate.issue
             else:
                 delay = estimate.occupancy + (estimate.dependent if producer in chained[number] else 0.0)
@@ -136,11 +136,8 @@ def _chains_in_order(
             behind = path[successor] + delay
             if behind > length:
                 length = behind
-        if estimate.transfer:
-            resource, busy = estimate.generator or queues[number], estimate.issue
-        else:
-            resource, busy = queues[number], estimate.occupancy
-        behind = busy + tails.get(resource, 0.0)
+        resource = (estimate.dge if isinstance(estimate, Dma) else "") or queues[number]
+        behind = estimate.queue_ns + tails.get(resource, 0.0)
         if behind > length:
             length = behind
         tails[resource] = path[number] = length
@@ -229,14 +226,16 @@ class _ListScheduler:
     def _issue(self, number: int, time: float, queue: int, entered: int) -> None:
         """Start an instruction; those with numbers below ``entered`` are in the window."""
         estimate = self.estimates[number]
-        if estimate.transfer:
+        if isinstance(estimate, Dma):
             time = self._transfer(estimate, time, queue)
         else:
             self.free[queue] = time + estimate.occupancy
-            if estimate.part:
-                self.array.keep(estimate.part, time + estimate.part_ns)
-            for port in estimate.ports:
-                self.port_free[port] = time + estimate.ports_ns, queue
+            if isinstance(estimate, Matmul):
+                if estimate.array_mask:
+                    self.array.keep(estimate.array_mask, time + estimate.array_ns)
+            else:
+                for port in estimate.ports:
+                    self.port_free[port] = time + estimate.ports_ns, queue
         self.issued[number] = True
         ready, unissued = self.ready, self.unissued
         for successor, delay in self.successors[number]:
@@ -265,19 +264,18 @@ class _ListScheduler:
     def _kept_until(self, number: int, queue: int, time: float) -> float:
         """The time, ``time`` or later, from which on an instruction has what it shares with others."""
         estimate = self.estimates[number]
-        if estimate.transfer:
-            return time
-        if estimate.resource == "tensor":
-            time = self.array.free(estimate.part, time)
-        for port in estimate.ports:
-            until, keeper = self.port_free.get(port, (0.0, queue))
-            if keeper != queue and until > time:
-                time = until
+        if isinstance(estimate, Matmul):
+            return self.array.free(estimate.array_mask, time)
+        if isinstance(estimate, Compute):
+            for port in estimate.ports:
+                until, keeper = self.port_free.get(port, (0.0, queue))
+                if keeper != queue and until > time:
+                    time = until
         return time
 
-    def _transfer(self, estimate: Estimate, time: float, queue: int) -> float:
+    def _transfer(self, estimate: Dma, time: float, queue: int) -> float:
         """Start a transfer as soon as its generator is free; the start of one that meets no other transfers."""
-        generator = estimate.generator
+        generator = estimate.dge
         idle = self.generator_free.get(generator, 0.0) if generator else 0.0
         if idle > time:
             time = idle
