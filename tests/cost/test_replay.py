@@ -16,7 +16,7 @@ from nki.ir.instruction import REGISTRY
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.target import GEN2, GEN3, Target
-from nki.target.model import Fact
+from nki.target.facts import Fact
 
 
 def plain(resource: str, occupancy: float, latency: float, **more: Any) -> Compute:

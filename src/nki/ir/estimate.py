@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
-from nki.target.model import Kind
+from nki.target.facts import Kind
 
 
 @dataclass(frozen=True, slots=True)
