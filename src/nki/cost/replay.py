@@ -7,7 +7,7 @@ the resources that it shares are free:
   each queue in order; engines that all transfers keep alike are one resource (:class:`nki.ir.estimate.Estimate`);
 * a generator of DMA descriptors, which serves the transfers of all its rings in the order of the program, as the engine
   that commands it comes to them: one that waits holds up those behind it. The instructions of the engine that generates
-  or commands take their turns among those transfers (:mod:`nki.cost.turns`);
+  or commands take their turns among those transfers (:mod:`nki.cost.arbitration`);
 * each memory port that two engines cannot use at once: the engine that asks first has it as long as it needs it, and
   another one, where only an order of instructions keeps them apart, from the time on at which it knows of the result.
 
@@ -25,11 +25,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heappop, heappush
 
+from nki.cost.arbitration import OWN_DMA, activation_tables, before, by_queue, contention, on_generator
 from nki.cost.dma import SOFTWARE
 from nki.cost.last_results import MANY, LastResults
-from nki.cost.sharing import NEVER, DataQueue, EnginesInOrder, SharedBandwidth, SharedEngines, engine_loads
+from nki.cost.resources import DescriptorGenerators, Ports
+from nki.cost.sharing import NEVER, DataQueue, EnginesInOrder, SharedBandwidth, SharedEngines, distinct, engine_loads
 from nki.cost.tensor_array import ArrayParts, TensorClock
-from nki.cost.turns import OWN_DMA, before, by_queue, contention, on_generator
 from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.target.activation_sets import differ
 from nki.target.model import Target
@@ -182,8 +183,7 @@ class _Block:
         self.data = [_NO_DATA] * count
         queue_count = max(queues, default=0) + 1
         self.free, self.last = [begin] * queue_count, [-1] * queue_count
-        self.generators: dict[str, tuple[float, int]] = {}
-        """The time from which each generator is free again, and the number that it served last."""
+        self.dges, self.ports = DescriptorGenerators(), Ports()
         self.next_begin: dict[DataQueue, float] = {}
         """The time before which the next transfer of each data queue does not arrive, or on one engine, begin."""
         self.moving: dict[int, tuple[DataQueue, Dma]] = {}
@@ -196,24 +196,23 @@ class _Block:
         """Of each ring the transfers whose end is not known yet."""
         self.held_back: dict[int, tuple[float, float]] = {}
         """The data of transfers that were through before one in front of them on their ring."""
-        self.ports: dict[str, tuple[int, float]] = {}
-        """The queue that had each port last, and the time from which another one may have it."""
         self.asked: dict[int, tuple[float, int, int]] = {}
         """Start, cause and blocker, but for the ports, of the instructions that have asked for them."""
         self.granted: dict[int, tuple[float, int, int, float]] = {}
         """The same of those that have their ports, with the time at which."""
         in_order = range(count) if order is None else order
-        self.loads = engine_loads(estimates)
-        shares_bandwidth, self.shares_ports = contention(queues, estimates)
+        by_id = distinct(estimates)
+        self.tables, self.loads = activation_tables(by_id), engine_loads(by_id.values())
+        shares_bandwidth, self.shares_ports = contention(queues, estimates, by_id)
         self.by_events = shares_bandwidth or self.shares_ports
         self.threads = [in_order] if not self.by_events else by_queue(in_order, queues, queue_count)
         """Instructions that run one after the other."""
-        self.behind = self.loads.behind(estimates) if self.by_events else {}
+        self.behind = self.loads.behind(by_id.values()) if self.by_events else {}
         self.positions, self.serial = [0] * len(self.threads), 0
         self.runnable = list(range(len(self.threads) - 1, -1, -1))
         self.waiting: dict[int, list[int]] = {}
         """The threads that wait for the result of an instruction, or, by ``~number``, for its issue."""
-        self.on_generator = on_generator(estimates)
+        self.on_generator = on_generator(estimates, by_id)
         """The generator that an instruction takes turns with, by the number of the instruction."""
         self.before = before(in_order, estimates, self.on_generator, meetings) if self.by_events else {}
         self.events: list[tuple[float, int, int]] = []
@@ -255,8 +254,8 @@ class _Block:
                 else:
                     start, blocker, grant = free[queue], last[queue], 0.0
                     cause = 1 if blocker >= 0 else 0
-                    if isinstance(estimate, Compute) and estimate.table:
-                        start, cause = self._with_table(estimate.table, start, cause)
+                    if self.tables and id(estimate) in self.tables:
+                        start, cause = self._with_table(self.tables[id(estimate)], start, cause)
                     waits, chain = predecessors[number], chained[number]
                     if shared and id(waits) in shared:
                         waits, chain = last_results.of(waits, chain, queue)
@@ -274,10 +273,11 @@ class _Block:
                         break
                 if number in meetings:
                     start, cause, blocker = yield from self._meet(number, start, cause, blocker)
-                generator = estimate.dge if isinstance(estimate, Dma) else turns.get(number)
-                if generator and (served := self.generators.get(generator, _IDLE))[0] > start:
+                transfers = isinstance(estimate, Dma)
+                generator = estimate.dge if transfers else turns.get(number) if turns else None
+                if generator and (served := self.dges.free(generator))[0] > start:
                     (start, blocker), cause = served, 4
-                if isinstance(estimate, Dma):
+                if transfers:
                     release = self._issue(number, estimate, start)
                 else:
                     if grant > start:
@@ -291,7 +291,7 @@ class _Block:
                             start, cause, blocker = begin, 3, last[queue]
                     results[number] = release + estimate.latency - estimate.occupancy
                     if generator:  # Scalar commands the next transfer while it computes
-                        self.generators[generator] = release if generator == SOFTWARE else start, number
+                        self.dges.keep(generator, release if generator == SOFTWARE else start, number)
                 free[queue], last[queue], releases[number] = release, number, release
                 self.starts[number], self.causes[number], self.blockers[number] = start, cause, blocker
                 position += 1
@@ -341,7 +341,7 @@ class _Block:
         if not self.shares_ports or not isinstance(estimate := self.estimates[number], Compute) or not estimate.ports:
             return 0.0
         generator = self.on_generator.get(number)
-        idle = self.generators.get(generator, _IDLE)[0] if generator else 0.0
+        idle = self.dges.free(generator)[0] if generator else 0.0
         time, events = start if start > idle else idle, self.events
         if not self.runnable and (not events or time < events[0][0]) and time < self.data_engines.next_end:
             return self._grant(number, estimate, time)  # the request is the next event
@@ -351,14 +351,9 @@ class _Block:
 
     def _grant(self, number: int, estimate: Compute, time: float) -> float:
         """Give an instruction that asks at ``time`` its ports; the time at which it has them."""
-        own, ports = self.queues[number], self.ports
-        for port in estimate.ports:
-            holder, until = ports.get(port, _NOT_HELD)
-            if until > time and holder != own:
-                time = until
-        held = own, time + estimate.ports_ns
-        for port in estimate.ports:
-            ports[port] = held
+        queue = self.queues[number]
+        time = self.ports.free(estimate, queue, time)
+        self.ports.keep(estimate, queue, time)
         return time
 
     def _wake(self, number: int) -> None:
@@ -382,7 +377,7 @@ class _Block:
         """
         ring, generator, time = self.queues[number], estimate.dge, start + estimate.issue
         if generator:
-            self.generators[generator] = time, number
+            self.dges.keep(generator, time, number)
         queue = (generator or ring) if estimate.occupancy else OWN_DMA  # as data_queue, without the call
         begun, least = time + estimate.start, self.next_begin.get(queue, 0.0)
         if estimate.fetches:
@@ -466,8 +461,6 @@ def table_ns(loaded: str, table: str, target: Target) -> float:
 
 
 _NO_DATA = (0.0, 0.0)
-_IDLE = (0.0, -1)
-_NOT_HELD = (-1, 0.0)
 
 
 def run(arrivals: Arrivals) -> None:

@@ -121,7 +121,12 @@ class EngineLoads:
 _ALIKE = EngineLoads(1, {}, {})
 
 
-def engine_loads(estimates: Sequence[Estimate]) -> EngineLoads:
+def distinct(estimates: Sequence[Estimate]) -> dict[int, Estimate]:
+    """The estimates of a block by ``id``: they are few, since instructions of one signature share theirs."""
+    return dict(zip(map(id, estimates), estimates, strict=True))
+
+
+def engine_loads(estimates: Iterable[Estimate]) -> EngineLoads:
     """The engines that matter for the transfers of a block.
 
     Left out is an engine for which no transfer has more to do than for another: with the same queues and arrivals it is

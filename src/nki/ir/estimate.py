@@ -8,6 +8,7 @@ All times are nanoseconds. Every estimate has:
   semaphore included);
 * ``dependent``: one on the same engine that reads the result may begin ``occupancy + dependent`` after this one;
 * ``queue_ns``: the time for which it keeps its queue; ``busy``: the longest for which it keeps any resource;
+* ``chained_ns``: an instruction behind it on its queue that reads the result may begin so long after it;
 * ``kind`` and ``source``: where the occupancy comes from: a document, a published measurement, or a guess.
 """
 
@@ -27,10 +28,10 @@ class _OnEngine:
     latency: float
     kind: Kind
     source: str
+    queue_ns: float = field(init=False)
 
-    @property
-    def queue_ns(self) -> float:
-        return self.occupancy
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "queue_ns", self.occupancy)
 
     @property
     def busy(self) -> float:
@@ -58,6 +59,10 @@ class Compute(_OnEngine):
     table: str = ""
     ports: tuple[str, ...] = ()
     ports_ns: float = 0.0
+
+    @property
+    def chained_ns(self) -> float:
+        return self.occupancy + self.dependent
 
     def lasting(self, occupancy: float) -> Self:
         """The same work in another time; the result comes, and the ports are free, as much sooner or later."""
@@ -94,6 +99,10 @@ class Matmul(_OnEngine):
     """Sums in PSUM follow each other without delay."""
 
     @property
+    def chained_ns(self) -> float:
+        return self.occupancy
+
+    @property
     def is_product(self) -> bool:
         """Test if it multiplies."""
         return self.flops > 0 and not self.is_data_movement
@@ -122,23 +131,25 @@ class Dma:
     engine_times: tuple[float, ...] = ()
     fetches: bool = False
     latency: float = field(init=False)
+    queue_ns: float = field(init=False)
 
     resource: ClassVar[str] = "dma"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "latency", self.issue + self.start + self.transfer + self.completion)
+        object.__setattr__(self, "queue_ns", self.issue)
+
+    @property
+    def chained_ns(self) -> float:
+        return self.latency
 
     @property
     def dependent(self) -> float:
         return self.latency - self.occupancy
 
     @property
-    def queue_ns(self) -> float:
-        return self.issue
-
-    @property
     def busy(self) -> float:
-        return max(self.occupancy, self.issue)
+        return self.occupancy if self.occupancy > self.issue else self.issue
 
     def scaled(self, share: float) -> Self:
         """The estimate of the part ``share`` of the transfer."""

@@ -1,10 +1,11 @@
 """List scheduling of one basic block, by the estimates of its instructions.
 
-Times are nanoseconds from the beginning of the block; instructions are their dense numbers in it. Every queue issues
-in order, each generator of DMA descriptors one transfer after the other, and the DMA engines are one resource that all
-rings share. Ports of memory keep engines from each other that have them in common. An instruction is ready when the
-results that it needs are visible to its queue. The order that results is accepted if :mod:`nki.cost.replay`, which the
-timing model uses too, ends sooner with it than with program order.
+Times are nanoseconds from the beginning of the block; instructions are their dense numbers in it. Every queue issues in
+order, and shares with the others what they share in the replay (:mod:`nki.cost.resources`). Three things are simpler
+here, for speed: the DMA engines serve transfers in the order in which they are issued, instead of taking turns; the
+engine that makes descriptors works beside them; the clock of the Tensor engine and tables of activations do not count.
+An instruction is ready when the results that it needs are visible to its queue. The order that results is accepted if
+:mod:`nki.cost.replay`, which the timing model uses too, ends sooner with it than with program order.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from heapq import heappop, heappush
 from nki.analysis.dependence import DependenceGraph
 from nki.cost.dma import SOFTWARE
 from nki.cost.replay import in_order_ns
+from nki.cost.resources import DescriptorGenerators, Ports
 from nki.cost.sharing import EnginesInOrder, engine_loads
 from nki.cost.tensor_array import ArrayParts
 from nki.ir.estimate import Compute, Dma, Estimate, Matmul
@@ -111,10 +113,8 @@ def _chains(
             estimate = estimates[producer]
             if queues[producer] != queue:
                 delay = estimate.latency
-            elif isinstance(estimate, Dma):
-                delay = estimate.latency if producer in chained[number] else estimate.issue
             else:
-                delay = estimate.occupancy + (estimate.dependent if producer in chained[number] else 0.0)
+                delay = estimate.chained_ns if producer in chained[number] else estimate.queue_ns
             successors[producer].append((number, delay))
             if length + delay > path[producer]:
                 path[producer] = length + delay
@@ -170,12 +170,8 @@ class _ListScheduler:
         self.issued = [False] * count
         self.free = [0.0] * queue_count
         self.loads = engine_loads(estimates)
-        self.dma_engines = EnginesInOrder(self.loads.count) if self.loads.by_estimate else None
-        self.bandwidth_free = 0.0
-        self.array = ArrayParts()
-        self.port_free: dict[str, tuple[float, int]] = {}
-        """The time until which a port is kept, and by which queue."""
-        self.generator_free: dict[str, float] = {}
+        self.dma_engines = EnginesInOrder(self.loads.count)
+        self.array, self.ports, self.dges = ArrayParts(), Ports(), DescriptorGenerators()
         self.pending: list[list[tuple[float, int]]] = [[] for _ in range(queue_count)]
         """Of each queue: instructions whose predecessors have been issued, by the time at which they become ready."""
         self.ready_list: list[list[int]] = [[] for _ in range(queue_count)]
@@ -208,7 +204,7 @@ class _ListScheduler:
                 while pending and pending[0][0] <= time:
                     heappush(ready_list, ranks[heappop(pending)[1]])
                 number = by_rank[heappop(ready_list)]
-            if self.array.until or self.port_free:
+            if self.array.until or self.ports.kept:
                 number = self._past_kept(number, queue, time)
                 if number < 0:
                     continue
@@ -227,15 +223,14 @@ class _ListScheduler:
         """Start an instruction; those with numbers below ``entered`` are in the window."""
         estimate = self.estimates[number]
         if isinstance(estimate, Dma):
-            time = self._transfer(estimate, time, queue)
+            time = self._transfer(number, estimate, time, queue)
         else:
             self.free[queue] = time + estimate.occupancy
             if isinstance(estimate, Matmul):
                 if estimate.array_mask:
                     self.array.keep(estimate.array_mask, time + estimate.array_ns)
-            else:
-                for port in estimate.ports:
-                    self.port_free[port] = time + estimate.ports_ns, queue
+            elif estimate.ports:
+                self.ports.keep(estimate, queue, time)
         self.issued[number] = True
         ready, unissued = self.ready, self.unissued
         for successor, delay in self.successors[number]:
@@ -266,28 +261,19 @@ class _ListScheduler:
         estimate = self.estimates[number]
         if isinstance(estimate, Matmul):
             return self.array.free(estimate.array_mask, time)
-        if isinstance(estimate, Compute):
-            for port in estimate.ports:
-                until, keeper = self.port_free.get(port, (0.0, queue))
-                if keeper != queue and until > time:
-                    time = until
-        return time
+        return self.ports.free(estimate, queue, time) if isinstance(estimate, Compute) else time
 
-    def _transfer(self, estimate: Dma, time: float, queue: int) -> float:
+    def _transfer(self, number: int, estimate: Dma, time: float, queue: int) -> float:
         """Start a transfer as soon as its generator is free; the start of one that meets no other transfers."""
-        generator = estimate.dge
-        idle = self.generator_free.get(generator, 0.0) if generator else 0.0
-        if idle > time:
+        if estimate.dge and (idle := self.dges.free(estimate.dge)[0]) > time:
             time = idle
-        issued = self.free[queue] = self.generator_free[generator] = time + estimate.issue
+        issued = self.free[queue] = time + estimate.issue
+        if estimate.dge:
+            self.dges.keep(estimate.dge, issued, number)
         if not estimate.occupancy:
             return time
         data = issued + estimate.start
-        if self.dma_engines:
-            end = self.dma_engines.move(data, self.loads.of(estimate))[1]
-        else:
-            free = self.bandwidth_free
-            self.bandwidth_free = end = (data if data > free else free) + estimate.occupancy
+        end = self.dma_engines.move(data, self.loads.of(estimate))[1]
         delayed = end - (data - time) - estimate.transfer
         return delayed if delayed > time else time
 

@@ -30,12 +30,15 @@ def data_queue(estimate: Dma, ring: int) -> DataQueue:
     return estimate.dge or ring
 
 
-def contention(queues: Sequence[int], estimates: Sequence[Estimate]) -> tuple[bool, bool]:
-    """Test if several data queues share the bandwidth, and if engines share a port."""
+def contention(
+    queues: Sequence[int], estimates: Sequence[Estimate], by_id: Mapping[int, Estimate]
+) -> tuple[bool, bool]:
+    """Test if several data queues share the bandwidth, and if engines share a port; ``by_id``: estimates by id."""
     data_queues: set[DataQueue] = set()
     users: dict[str, int] = {}
     shares_ports = False
-    for queue, estimate in zip(queues, estimates, strict=True):
+    for queue, number in set(zip(queues, map(id, estimates), strict=True)):
+        estimate = by_id[number]
         if isinstance(estimate, Dma):
             data_queues.add(data_queue(estimate, queue))
         elif isinstance(estimate, Compute):
@@ -53,9 +56,14 @@ def by_queue(order: Iterable[int], queues: Sequence[int], count: int) -> list[Se
     return list(threads)
 
 
-def on_generator(estimates: Sequence[Estimate]) -> Mapping[int, str]:
+def activation_tables(by_id: Mapping[int, Estimate]) -> dict[int, str]:
+    """The table that an activation function needs, by the ``id`` of its estimate."""
+    return {n: each.table for n, each in by_id.items() if isinstance(each, Compute) and each.table}
+
+
+def on_generator(estimates: Sequence[Estimate], by_id: Mapping[int, Estimate]) -> Mapping[int, str]:
     """The instructions of GpSimd and of Scalar, with the engine's name, if it generates descriptors beside them."""
-    names = {estimate.dge for estimate in estimates if isinstance(estimate, Dma)} & {SOFTWARE, SCALAR}
+    names = {each.dge for each in by_id.values() if isinstance(each, Dma)} & {SOFTWARE, SCALAR}
     if not names:
         return {}
     return {n: each.resource for n, each in enumerate(estimates) if each.resource in names and each.occupancy}
