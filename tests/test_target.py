@@ -12,17 +12,17 @@ from nki.base.dtype import bfloat16, float8_e4m3fn, float32
 from nki.base.errors import UnknownTargetError
 from nki.target import ENVIRONMENT, GEN2, GEN3, GEN4, GENERATIONS, default, find
 from nki.target import memory_spaces as layouts
+from nki.target.facts import SAME, Fact, Row, as_trn1, as_trn2, docs, measured, row
 from nki.target.memory_spaces import memory_spaces, start_partitions
-from nki.target.model import Fact, Target
+from nki.target.model import Target
 
 ALL = pytest.mark.parametrize("target", GENERATIONS, ids=str)
 
 
 @ALL
 def test_every_field_is_a_sourced_fact(target: Target) -> None:
-    described = {"name", "generation", "aliases", "core"}
     facts = target.facts()
-    assert list(facts) == [name for name in Target.__annotations__ if name not in described]
+    assert {name for base in Target.__mro__ for name, row in vars(base).items() if isinstance(row, Row)} == set(facts)
     for name, fact in facts.items():
         assert len(fact.source) > 10, name
         assert fact.kind in ("docs", "measured", "guess"), name
@@ -32,7 +32,7 @@ def test_every_field_is_a_sourced_fact(target: Target) -> None:
 
 def test_every_fact_is_read_in_the_source() -> None:
     source = Path(nki.target.__file__).parents[1]
-    files = [file for file in source.rglob("*.py") if file.name not in ("model.py", "gen2.py", "gen3.py", "gen4.py")]
+    files = [file for file in source.rglob("*.py") if file.parent.name != "target" or file.name == "memory_spaces.py"]
     trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
     attributes = {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert set(GEN2.facts()) - attributes == set()
@@ -112,8 +112,15 @@ def test_a_target_cannot_be_changed_or_left_incomplete() -> None:
     with pytest.raises(AttributeError, match="partitions of trn2 cannot change"):
         GEN3.partitions = Fact(64, "partitions", "wishful thinking")  # type: ignore[misc]
     assert GEN3.partitions == 128
-    with pytest.raises(TypeError, match="sbuf_partition_bytes"):
-        Target(name="trn9", generation=9, aliases=("trn9",), core="NeuronCore-v9")
+    with pytest.raises(ValueError, match="shorter"):
+        row("bytes", docs(1, "a test"), docs(2, "a test"))
+
+
+def test_the_value_of_another_generation_is_a_guess() -> None:
+    facts = row("ns", as_trn2((1.0, 4.0)), measured(2.0, "a test"), SAME).facts
+    assert facts["trn1"] == Fact(2.0, "ns", "the value of trn2; nothing published", "guess", (1.0, 4.0))
+    assert facts["trn2"] == facts["trn3"] == Fact(2.0, "ns", "a test", "measured")
+    assert row("ns", docs(1.0, "a test"), as_trn1(), as_trn2()).facts["trn3"].value == 1.0
 
 
 @pytest.mark.parametrize(

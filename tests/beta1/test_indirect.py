@@ -24,7 +24,7 @@ from nki.compilation.pipeline import compile as compile_program
 from nki.ir.text import parser, printer
 from nki.isa.tables.enums import engine
 from nki.profiling.profile import profile as predict
-from nki.target.gen2 import GEN2
+from nki.target import GEN2
 
 TARGETS = ("trn1", "inf2", "trn2", "trn3")
 
@@ -92,7 +92,7 @@ def test_profiles_of_trn1_know_the_time_of_indices(data: Any, kernel: Any) -> No
     indexed = [inst for inst in found.program.instructions() if any(a.dynamic for a in inst.accesses())]
     assert len(indexed) == 1
     estimate = indexed[0].cost(GEN2)
-    assert estimate.generator == engine.gpsimd.name
+    assert estimate.dge == engine.gpsimd.name
     assert estimate.issue == GEN2.dma_software_trigger_ns + GEN2.dma_row_indices_ns
     slower = found.what_if(dma_row_indices_ns=500)
     assert slower.device_time == pytest.approx(found.device_time + 500e-9)

@@ -15,6 +15,7 @@ from neuronxcc import nki
 from neuronxcc.nki import baremetal, benchmark, simulate_kernel
 from nki.base.errors import NkiError
 from nki.base.warning import NkiPortabilityWarning, NkiWarning
+from nki.ir.estimate import Dma
 from nki.profiling.profile import profile as predict
 
 
@@ -146,7 +147,7 @@ def test_two_cores_need_half_the_time() -> None:
 def descriptors(kernel: Any, x: Any) -> set[str]:
     """The generators of the transfers of ``kernel`` on trn2."""
     predicted = predict(kernel, target="trn2")(x)
-    return {e.generator for core in predicted.cores for e in core.estimates if e.transfer}
+    return {e.dge for core in predicted.cores for e in core.estimates if isinstance(e, Dma)}
 
 
 @pytest.mark.parametrize("flag", ["--disable-internal-io-dge", "-O1 --disable-dge"])

@@ -13,7 +13,7 @@ from nki.base.dtype import float32
 from nki.cost import dma
 from nki.cost.replay import Replay, in_order_ns, run
 from nki.cost.sharing import NEVER, SharedEngines, engine_loads
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Dma
 from nki.ir.types import Access, Buffer, Tensor
 from nki.passes.scheduling.list_scheduler import resource_bounds
 from nki.target import GEN3, GENERATIONS, Target
@@ -23,11 +23,10 @@ SLACK = 1e-6
 ENGINES = 16
 
 
-def transfer(busy: float, first: int, count: int, generator: str = "sync", alone: float = 0.0) -> Estimate:
+def transfer(busy: float, first: int, count: int, dge: str = "sync", alone: float = 0.0) -> Dma:
     """A transfer that keeps ``count`` engines from ``first`` on for ``busy`` ns each, and ``alone`` ns more alone."""
-    engines = tuple(busy * (first <= engine < first + count) for engine in range(ENGINES))
-    return Estimate("dma", busy * count / ENGINES, 67 + busy + alone, 0.0, 1, "docs", "test", 10.0, 50.0,
-                    busy + alone, generator, engines=() if count == ENGINES else engines)  # fmt: skip
+    times = () if count == ENGINES else tuple(busy * (first <= e < first + count) for e in range(ENGINES))
+    return Dma(busy * count / ENGINES, 10.0, 50.0, busy + alone, 7.0, 1, "docs", "test", dge, times)
 
 
 windows = st.sampled_from([1, 1, 2, 4, 8, ENGINES]).flatmap(
@@ -42,11 +41,11 @@ transfers = st.builds(
 )
 
 
-def by_engine(estimate: Estimate) -> tuple[float, ...]:
-    return estimate.engines or (estimate.occupancy,) * ENGINES
+def by_engine(estimate: Dma) -> tuple[float, ...]:
+    return estimate.engine_times or (estimate.occupancy,) * ENGINES
 
 
-def packet_by_packet(coming: list[tuple[float, int, Estimate]], engine: int, step: float) -> list[float]:
+def packet_by_packet(coming: list[tuple[float, int, Dma]], engine: int, step: float) -> list[float]:
     """The end of each transfer's data on one engine, if its queues take turns with packets of ``step`` ns."""
     left = [by_engine(estimate)[engine] for _, _, estimate in coming]
     ends, time, turn = [0.0] * len(coming), 0.0, 0
@@ -69,7 +68,7 @@ def packet_by_packet(coming: list[tuple[float, int, Estimate]], engine: int, ste
     return ends
 
 
-def shared(coming: list[tuple[float, int, Estimate]], *, ahead: bool = False) -> list[tuple[float, float]]:
+def shared(coming: list[tuple[float, int, Dma]], *, ahead: bool = False) -> list[tuple[float, float]]:
     """Begin and end of the data of each transfer. ``ahead``: engines run on to the next completion of a transfer, or
     to the next arrival, at once.
     """
@@ -90,7 +89,7 @@ arrivals = st.lists(st.tuples(st.integers(0, 300).map(float), st.integers(0, 4),
 
 
 @given(arrivals)
-def test_engines_that_are_left_out_end_nothing_later(coming: list[tuple[float, int, Estimate]]) -> None:
+def test_engines_that_are_left_out_end_nothing_later(coming: list[tuple[float, int, Dma]]) -> None:
     """A simulation of all 16 engines, packet by packet, knows nothing of engines that do not matter."""
     coming.sort(key=lambda each: each[0])
     step = 0.5
@@ -100,13 +99,13 @@ def test_engines_that_are_left_out_end_nothing_later(coming: list[tuple[float, i
 
 
 @given(arrivals)
-def test_engines_that_run_ahead_give_the_same_times(coming: list[tuple[float, int, Estimate]]) -> None:
+def test_engines_that_run_ahead_give_the_same_times(coming: list[tuple[float, int, Dma]]) -> None:
     coming.sort(key=lambda each: each[0])
     assert shared(coming, ahead=True) == shared(coming)
 
 
 @given(arrivals)
-def test_no_engine_moves_more_than_it_can(coming: list[tuple[float, int, Estimate]]) -> None:
+def test_no_engine_moves_more_than_it_can(coming: list[tuple[float, int, Dma]]) -> None:
     coming.sort(key=lambda each: each[0])
     times = shared(coming)
     for engine in range(ENGINES):
@@ -122,7 +121,7 @@ rings = st.lists(st.tuples(st.integers(0, 3), transfers), min_size=1, max_size=1
 
 
 @given(rings)
-def test_no_transfers_end_before_their_bound(rows: list[tuple[int, Estimate]]) -> None:
+def test_no_transfers_end_before_their_bound(rows: list[tuple[int, Dma]]) -> None:
     queues, estimates = [row[0] for row in rows], [row[1] for row in rows]
     none = [()] * len(rows)
     bounds = resource_bounds(queues, estimates)
@@ -132,14 +131,14 @@ def test_no_transfers_end_before_their_bound(rows: list[tuple[int, Estimate]]) -
     assert bounds["dma"] == pytest.approx(60 + busiest + 7 + min(each.transfer - busy(each) for each in estimates))
 
 
-def busy(estimate: Estimate) -> float:
+def busy(estimate: Dma) -> float:
     return max(by_engine(estimate))
 
 
 @given(st.lists(transfers, min_size=1, max_size=12))
-def test_in_one_queue_each_engine_serves_in_order(estimates: list[Estimate]) -> None:
+def test_in_one_queue_each_engine_serves_in_order(estimates: list[Dma]) -> None:
     """Written again without events: first come, first served on each engine, complete in order of the queue."""
-    estimates = [replace(each, generator="sync") for each in estimates]
+    estimates = [replace(each, dge="sync") for each in estimates]
     free, last, ends = [0.0] * ENGINES, 0.0, list[float]()
     for number, estimate in enumerate(estimates):
         arrival = 10.0 * (number + 1) + 50.0
@@ -157,7 +156,7 @@ def test_in_one_queue_each_engine_serves_in_order(estimates: list[Estimate]) -> 
     assert events.results[:-1] == pytest.approx(direct.results)
 
 
-def replayed(queues: list[int], estimates: list[Estimate], predecessors: list[tuple[int, ...]] | None = None) -> Replay:
+def replayed(queues: list[int], estimates: list[Dma], predecessors: list[tuple[int, ...]] | None = None) -> Replay:
     replay, none = Replay(GEN3), [()] * len(queues)
     run(replay.block(queues, estimates, predecessors or none, none))
     return replay
@@ -173,14 +172,14 @@ def test_a_long_transfer_that_a_narrow_one_passes_pays_for_it_once() -> None:
     assert [end for _, end in replay.data] == pytest.approx([10_060, 10_060])
 
 
-def window(target: Target, first: int, rows: int, columns: int = 8192, step: int = 1) -> Estimate:
+def window(target: Target, first: int, rows: int, columns: int = 8192, step: int = 1) -> Dma:
     """Rows of a tensor in HBM to the partitions from ``first`` on of a tile."""
     tile = Tensor("t", (128, columns), float32, Buffer.sbuf)
     dst = Access(tile, first * columns, (rows, columns), (step * columns, 1), float32)
     return dma.transfer(dst, (Access.whole(Tensor("source", (rows, columns), float32, Buffer.hbm)),), target)
 
 
-def last_data(target: Target, estimates: list[Estimate]) -> float:
+def last_data(target: Target, estimates: list[Dma]) -> float:
     """End of transfers of one queue that depend on nothing."""
     none = [()] * len(estimates)
     return in_order_ns([0] * len(estimates), estimates, none, none, target)
@@ -204,8 +203,8 @@ def test_a_dma_engine_serves_its_eight_partitions(target: Target) -> None:
 
 @pytest.mark.parametrize("target", GENERATIONS, ids=str)
 def test_engines_follow_from_the_partitions(target: Target) -> None:
-    def parts(estimate: Estimate) -> list[float]:
-        return [busy / estimate.occupancy for busy in estimate.engines]
+    def parts(estimate: Dma) -> list[float]:
+        return [busy / estimate.occupancy for busy in estimate.engine_times]
 
     def alike(first: int, count: int) -> object:
         return pytest.approx([16 / count * (first <= engine < first + count) for engine in range(16)])
@@ -217,7 +216,7 @@ def test_engines_follow_from_the_partitions(target: Target) -> None:
     assert window(target, 0, 12).transfer == pytest.approx(window(target, 0, 8).transfer)
     # Copies within HBM go through all engines; within SBUF, through the engines of the tile with more rows.
     hbm = Access.whole(Tensor("a", (4, 512), float32, Buffer.hbm))
-    assert dma.transfer(hbm, (hbm,), target).engines == ()
+    assert dma.transfer(hbm, (hbm,), target).engine_times == ()
     row, column = (Access.whole(Tensor("t", shape, float32, Buffer.sbuf)) for shape in ((1, 64), (64, 1)))
     assert parts(dma.transfer(column, (row,), target)) == parts(dma.transfer(row, (column,), target)) == alike(0, 8)
 
@@ -225,18 +224,18 @@ def test_engines_follow_from_the_partitions(target: Target) -> None:
 @pytest.mark.parametrize("target", GENERATIONS, ids=str)
 def test_engines_by_partition_are_a_fact_with_a_range(target: Target) -> None:
     fast, slow = window(target.bound(0), 0, 8), window(target.bound(1), 0, 8)
-    assert fast.engines == () and max(slow.engines) == pytest.approx(16 * slow.occupancy)
+    assert fast.engine_times == () and max(slow.engine_times) == pytest.approx(16 * slow.occupancy)
     fact = target.facts()["dma_engine_by_partition"]
     between = window(target.with_facts({"dma_engine_by_partition": replace(fact, value=0.5)}), 0, 8)
-    assert sum(between.engines) == pytest.approx(16 * between.occupancy)
-    assert max(between.engines) == pytest.approx(8.5 * between.occupancy)
+    assert sum(between.engine_times) == pytest.approx(16 * between.occupancy)
+    assert max(between.engine_times) == pytest.approx(8.5 * between.occupancy)
 
 
 def test_where_hbm_is_slower_than_the_engines_it_is_shared() -> None:
     """Rows on eight pairs of engines, at a fifth of HBM's rate: no engine is busy for long, but HBM is."""
     slow = GEN3.with_facts({"hbm_chip_gbps": replace(GEN3.facts()["hbm_chip_gbps"], value=GEN3.hbm_chip_gbps / 5)})
     windows = [window(slow, 16 * number, 16) for number in range(8)]
-    assert max(windows[0].engines) < 8 * windows[0].occupancy
+    assert max(windows[0].engine_times) < 8 * windows[0].occupancy
     end, alone = last_data(slow, windows * 4), last_data(slow, windows[:1])
     assert end - alone == pytest.approx(32 * windows[0].occupancy - windows[0].transfer)
     bound = resource_bounds([0] * 32, windows * 4)["dma"]
@@ -244,8 +243,8 @@ def test_where_hbm_is_slower_than_the_engines_it_is_shared() -> None:
 
 
 @given(st.lists(transfers, min_size=2, max_size=12))
-def test_one_queue_completes_in_order(estimates: list[Estimate]) -> None:
+def test_one_queue_completes_in_order(estimates: list[Dma]) -> None:
     """All engines write the semaphore of a transfer, those without its data too, in the order of the queue."""
-    replay = replayed([number % 3 for number in range(len(estimates))], [replace(e, generator="") for e in estimates])
+    replay = replayed([number % 3 for number in range(len(estimates))], [replace(e, dge="") for e in estimates])
     for ring in range(3):
         assert all(one <= two for (_, one), (_, two) in pairwise(replay.data[ring::3]))

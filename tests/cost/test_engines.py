@@ -271,7 +271,7 @@ def test_a_float32_product_on_trn1_is_two_instructions(columns: int) -> None:
     """Each of two cycles a column (profile schema reference), and issued as one of 16 bits."""
     product = matmul(GEN2, columns, float32)
     assert product.occupancy == pytest.approx((4 * columns / 0.875 + 2 * 10) / 2.8)
-    assert product.load == 0.0  # the next product of the same operand begins with the other half of the weights
+    assert product.weight_load_saving == 0.0  # the next one of the same operand begins with the other half
     assert product.latency - GEN2.semaphore_ns == pytest.approx((10 + 4 * columns) / 2.8 + GEN2.matmul_latency_ns)
     assert matmul(GEN2.bound(0), columns, float32).occupancy == pytest.approx((4 * columns + 6) / 2.8)
 
@@ -281,7 +281,7 @@ def test_trn1_limits_products_that_follow_each_other() -> None:
     the last ones at 7/8 of the clock; one alone is complete after 329. On trn1 212.4 to 213.7 with new weights.
     """
     product = matmul(GEN2, 512)
-    assert 211 <= product.occupancy - product.load <= product.occupancy <= 213.7
+    assert 211 <= product.occupancy - product.weight_load_saving <= product.occupancy <= 213.7
     assert product.latency - GEN2.semaphore_ns == pytest.approx(329, rel=0.01)
     assert 185 <= matmul(GEN2.bound(0), 512).occupancy <= 189
 

@@ -11,22 +11,24 @@ import pytest
 from nki.base.dtype import bfloat16, float32
 from nki.cost.replay import Cause, Replay, in_order_ns, run
 from nki.cost.tensor_array import TensorClock
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.ir.instruction import REGISTRY
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.target import GEN2, GEN3, Target
-from nki.target.model import Fact
+from nki.target.facts import Fact
 
 
-def plain(resource: str, occupancy: float, latency: float, **more: Any) -> Estimate:
-    return Estimate(resource, occupancy, latency, 0.0, 0, "guess", "a test", **more)
+def plain(resource: str, occupancy: float, latency: float, **more: Any) -> Compute:
+    return Compute(occupancy, latency, "guess", "a test", resource, **more)
 
 
-def moved(shared: float, transfer: float, generator: str = "sync", issue: float = 100.0) -> Estimate:
-    return Estimate(
-        "dma", shared, issue + 50 + transfer + 7, 0.0, 1, "guess", "a test", issue, 50.0, transfer, generator
-    )
+def product(occupancy: float, latency: float, **more: Any) -> Matmul:
+    return Matmul(occupancy, latency, "guess", "a test", **more)
+
+
+def moved(shared: float, transfer: float, dge: str = "sync", issue: float = 100.0) -> Dma:
+    return Dma(shared, issue, 50.0, transfer, 7.0, 1, "guess", "a test", dge)
 
 
 def replayed(
@@ -98,9 +100,9 @@ def test_a_queue_of_data_is_that_of_the_generator_and_serves_its_transfers_in_or
     """A small transfer waits behind a large one of its generator on any ring, and passes other generators'."""
     large, small = moved(1000, 1000, issue=10.0), moved(20, 20, issue=10.0)
     assert replayed([0, 1], [large, small]).data == [(60, 1060), (1060, 1080)]
-    other = replace(small, generator="scalar")
+    other = replace(small, dge="scalar")
     assert replayed([0, 1], [large, other]).data == [(60, 1080), (60, 100)]
-    static = replace(small, generator="")
+    static = replace(small, dge="")
     assert replayed([0, 1, 2], [large, static, static]).data == [(60, 1100), (60, 120), (60, 120)]
     assert replayed([0, 1, 1], [large, static, static]).data == [(60, 1100), (60, 100), (100, 140)]
 
@@ -109,7 +111,7 @@ def test_transfers_of_a_ring_or_of_a_data_queue_complete_in_order() -> None:
     """Semaphores of a ring count its transfers. One of few partitions moves long, and lets the bandwidth to others."""
     narrow, wide = moved(20, 900, issue=10.0), moved(100, 100, issue=10.0)
     assert replayed([0, 1], [narrow, wide]).data == [(60, 960), (80, 960)]
-    other = replace(wide, generator="scalar")
+    other = replace(wide, dge="scalar")
     assert replayed([0, 1], [narrow, other]).data == [(60, 980), (60, 180)]
     assert replayed([0, 0], [narrow, other]).data == [(60, 970), (70, 970)]
 
@@ -128,7 +130,7 @@ def test_the_reader_of_a_large_transfer_waits_for_the_small_ones_that_pass_it() 
 def test_a_transfer_that_waits_holds_up_those_behind_it() -> None:
     estimates = [plain("vector", 500, 500), moved(10, 10), moved(10, 10)]
     assert replayed([0, 1, 2], estimates, {1: (0,)}).starts == [0, 500, 600]
-    static = [estimates[0], replace(moved(10, 10), generator=""), replace(moved(10, 10), generator="")]
+    static = [estimates[0], replace(moved(10, 10), dge=""), replace(moved(10, 10), dge="")]
     assert replayed([0, 1, 2], static, {1: (0,)}).starts == [0, 500, 0]
 
 
@@ -219,7 +221,7 @@ def test_gpsimd_makes_no_descriptors_while_it_computes(alone: bool) -> None:
     assert replay.starts[-4:] == [0, 100, 150, 250]
     assert replay.causes[-3:] == [Cause.generator] * 3
     assert [blocker - len(ahead) for blocker in replay.blockers[-3:]] == [0, 1, 2]
-    hardware = replace(transfer, generator="sync")
+    hardware = replace(transfer, dge="sync")
     replay = replayed([2] * len(ahead) + [0, 1, 0, 1], [*ahead, hardware, compute, hardware, compute])
     assert replay.starts[-3] == 0 and replay.starts[-1] == 50
 
@@ -237,8 +239,8 @@ def test_an_instruction_of_gpsimd_that_waits_holds_up_the_descriptors_behind_it(
 @pytest.mark.parametrize("generators", [("gpsimd",) * 4, ("gpsimd", "sync", "gpsimd", "sync")])
 def test_the_data_of_the_second_load_of_a_launch_stands_still(generators: tuple[str, ...]) -> None:
     """Measured on inf2. A transfer that is no load with generated descriptors does not count."""
-    loads = [replace(moved(10.0, 10.0, generator=name, issue=1000.0), fetches=True) for name in generators]
-    store = moved(10.0, 10.0, generator="scalar", issue=1000.0)
+    loads = [replace(moved(10.0, 10.0, dge=name, issue=1000.0), fetches=True) for name in generators]
+    store = moved(10.0, 10.0, dge="scalar", issue=1000.0)
     begins: list[list[float]] = []
     for stall in (0.0, GEN2.dma_second_load_ns):
         target = GEN2.with_facts({"dma_second_load_ns": Fact(stall, "ns", "a test")})
@@ -336,10 +338,12 @@ def test_the_end_in_any_order_is_that_of_a_replay_with_records() -> None:
                     continue
                 name, busy = ("vector", "scalar", "tensor", "gpsimd")[queue], random.randrange(1, 3000)
                 table = random.choice(("", "exp", "tanh")) if name == "scalar" else ""
-                more = {"ports": ports if name != "tensor" else (), "table": table, "activity": random.random()}
-                if name == "tensor" and random.random() < 0.5:
-                    more |= {"part": 1 << random.randrange(2), "part_ns": 2.0 * busy}
-                estimates.append(replace(plain(name, busy, busy + random.randrange(50), **more), dependent=9.0))
+                latency, activity = busy + random.randrange(50), random.random()
+                if name != "tensor":
+                    estimates.append(plain(name, busy, latency, ports=ports, table=table, dependent=9.0))
+                    continue
+                part = {"array_mask": 1 << random.randrange(2), "array_ns": 2.0 * busy}
+                estimates.append(product(busy, latency, activity=activity, **(part if random.random() < 0.5 else {})))
             predecessors = [tuple(sorted({random.randrange(n) for _ in range(2)})) if n else () for n in range(count)]
             chained = [tuple(p for p in predecessors[n] if queues[p] == queues[n]) for n in range(count)]
             depths: list[int] = []
@@ -370,17 +374,17 @@ def test_the_dma_of_gpsimd_serves_one_transfer_after_the_other_beside_the_engine
 
 def test_scalar_commands_a_transfer_while_it_computes() -> None:
     """Its sequencer is held for 100 ns; the instruction before goes on, and the one behind waits."""
-    act, load = plain("scalar", 300, 300), moved(10, 10, generator="scalar")
+    act, load = plain("scalar", 300, 300), moved(10, 10, dge="scalar")
     assert replayed([0, 1, 0], [act, load, act]).starts == [0, 0, 300]
     short = plain("scalar", 40, 40)
     after = replayed([0, 1, 0, 2, 0], [short, load, short, load, short])
     assert after.starts == [0, 0, 100, 100, 200] and after.causes[2] == Cause.generator
-    other = replace(load, generator="sync")
+    other = replace(load, dge="sync")
     assert replayed([0, 1, 0, 2, 0], [short, other, short, other, short]).starts == [0, 0, 40, 100, 80]
 
 
 def test_a_transfer_that_waits_holds_up_the_engine_that_commands_it() -> None:
-    act, load = plain("scalar", 40, 40), moved(10, 10, generator="scalar")
+    act, load = plain("scalar", 40, 40), moved(10, 10, dge="scalar")
     waits = replayed([2, 1, 0], [plain("vector", 500, 500), load, act], {1: (0,)})
     assert waits.starts == [0, 500, 600]
     ahead = replayed([2, 0, 1], [plain("vector", 500, 500), act, load], {2: (0,)})

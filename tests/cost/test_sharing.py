@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nki.cost.replay import Replay, in_order_ns, run
 from nki.cost.sharing import NEVER, SharedBandwidth
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Dma, Estimate
 from nki.passes.scheduling.list_scheduler import resource_bounds
 from nki.target import GEN3
 
@@ -141,16 +141,15 @@ def block(seed: int, generators: tuple[str, ...]) -> Block:
         else:
             busy = float(random.choice([10, 300]))
             queues.append(int(random.integers(4, 6)))
-            estimates.append(Estimate("vector", busy, busy + 30, 0.0, 0, "docs", "test"))
+            estimates.append(Compute(busy, busy + 30, "docs", "test", "vector"))
         few = random.integers(0, number, random.integers(0, 3)) if number else ()
         predecessors.append(tuple(sorted({int(n) for n in few if queues[n] != queues[-1]})))
     return Block(queues, estimates, predecessors)
 
 
-def transfer(share: float, generator: str, alone: float = 0.0) -> Estimate:
+def transfer(share: float, dge: str, alone: float = 0.0) -> Dma:
     """A transfer with an issue of 10 ns, 50 ns to the first data and 7 to the reader, and ``alone`` ns more alone."""
-    moves = share + alone
-    return Estimate("dma", share, 67 + moves, 0.0, 1, "docs", "test", 10.0, 50.0, moves, generator)
+    return Dma(share, 10.0, 50.0, share + alone, 7.0, 1, "docs", "test", dge)
 
 
 def replayed(given: Block) -> Replay:
@@ -167,7 +166,7 @@ seeds = st.integers(0, 2**32)
 def test_no_block_moves_more_than_the_bandwidth(seed: int, generators: tuple[str, ...]) -> None:
     given = block(seed, generators)
     data = replayed(given).data
-    shares = [each.occupancy if each.transfer else 0.0 for each in given.estimates]
+    shares = [each.occupancy if isinstance(each, Dma) else 0.0 for each in given.estimates]
     for first, through in data:
         if through:
             total = 0.0
@@ -191,8 +190,8 @@ def test_transfers_of_a_ring_and_of_a_data_queue_complete_in_order(seed: int, ge
     given = block(seed, generators)
     ends: dict[str | int, list[float]] = defaultdict(list)
     for queue, estimate, (_, end) in zip(given.queues, given.estimates, replayed(given).data, strict=True):
-        if estimate.transfer:
-            ends[queue if generators != ("sync",) else estimate.generator].append(end)
+        if isinstance(estimate, Dma):
+            ends[queue if generators != ("sync",) else estimate.dge].append(end)
     assert all(one <= two for line in ends.values() for one, two in pairwise(line))
 
 
@@ -221,11 +220,10 @@ def test_in_one_queue_of_data_whatever_is_faster_delays_nobody(seed: int, data: 
 
 def faster(estimate: Estimate, part: float) -> Estimate:
     """``estimate`` with ``part`` of its time for the work itself."""
-    saved = (1 - part) * (estimate.occupancy if not estimate.transfer else estimate.transfer)
-    moves = estimate.transfer * part + 1e-3 if estimate.transfer else 0.0
-    return replace(
-        estimate, occupancy=estimate.occupancy * part + 1e-3, transfer=moves, latency=estimate.latency - saved + 1e-3
-    )
+    occupancy = estimate.occupancy * part + 1e-3
+    if isinstance(estimate, Dma):
+        return replace(estimate, occupancy=occupancy, transfer=estimate.transfer * part + 1e-3)
+    return estimate.lasting(occupancy)
 
 
 @given(st.lists(st.tuples(st.sampled_from([5.0, 100.0, 400.0]), st.sampled_from([0.0, 60.0, 1400.0]),
@@ -236,8 +234,7 @@ def test_no_transfers_end_before_their_bound(rows: list[tuple[float, float, floa
     queues = [row[3] for row in rows]
     estimates: list[Estimate] = []
     for share, alone, start, _, generator in rows:
-        plain = transfer(share, generator, alone)
-        estimates.append(replace(plain, start=start, latency=plain.latency + start - plain.start))
+        estimates.append(replace(transfer(share, generator, alone), start=start))
     none = [()] * len(rows)
     bound = max(resource_bounds(queues, estimates).values())
     assert in_order_ns(queues, estimates, none, none, GEN3) >= bound - SLACK
@@ -245,14 +242,11 @@ def test_no_transfers_end_before_their_bound(rows: list[tuple[float, float, floa
 
 def quicker(estimate: Estimate, resource: str) -> Estimate:
     """``estimate`` with twice as much of one resource."""
-    if resource == "engine" or not estimate.transfer:
-        half = estimate.occupancy / 2 if resource == "engine" and not estimate.transfer else 0.0
-        return replace(estimate, occupancy=estimate.occupancy - half, latency=estimate.latency - half)
+    if not isinstance(estimate, Dma):
+        return estimate.lasting(estimate.occupancy / 2) if resource == "engine" else estimate
     if resource == "bandwidth":
-        half = estimate.transfer / 2
-        return replace(estimate, occupancy=estimate.occupancy / 2, transfer=half, latency=estimate.latency - half)
-    half = getattr(estimate, resource) / 2
-    return replace(estimate, latency=estimate.latency - half, **{resource: half})
+        return replace(estimate, occupancy=estimate.occupancy / 2, transfer=estimate.transfer / 2)
+    return estimate if resource == "engine" else replace(estimate, **{resource: getattr(estimate, resource) / 2})
 
 
 @pytest.mark.parametrize("resource", ["engine", "bandwidth", "issue", "start"])

@@ -69,7 +69,7 @@ def test_products_in_one_part_follow_each_other_as_in_the_whole_array() -> None:
 def test_a_product_of_the_whole_array_waits_for_its_parts_and_they_wait_for_it() -> None:
     whole, part = product(GEN2), product(GEN2, (0, 64), (128, 64))
     begun = starts(GEN2, [part, whole, part])
-    assert begun[1] == pytest.approx(part.part_ns)
+    assert begun[1] == pytest.approx(part.array_ns)
     assert begun[2] == pytest.approx(begun[1] + whole.occupancy)
 
 

@@ -10,20 +10,20 @@ import pytest
 from nki.base.dtype import DType, bfloat16, float32, uint32
 from nki.cost import dma
 from nki.cost.replay import in_order_ns
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Dma
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
 from nki.isa.tables.operators import OPS
 from nki.target import GEN2, GEN3, GEN4, GENERATIONS, Target
 
 
-def load(target: Target, rows: int, columns: int, dtype: DType = float32) -> Estimate:
+def load(target: Target, rows: int, columns: int, dtype: DType = float32) -> Dma:
     """Rows of a dense tensor in HBM to as many partitions of SBUF."""
     source = Access.whole(Tensor("source", (rows, columns), dtype, Buffer.hbm))
     return dma.transfer(Access.whole(Tensor("t", (rows, columns), dtype, Buffer.sbuf)), (source,), target)
 
 
-def data_ns(target: Target, estimate: Estimate) -> float:
+def data_ns(target: Target, estimate: Dma) -> float:
     """From the first packet to the last data."""
     return estimate.latency - estimate.issue - estimate.start - target.dma_completion_ns
 
@@ -42,7 +42,7 @@ def test_transfers_of_profiles() -> None:
     assert data_ns(GEN2, load(GEN2, 128, 8192)) == pytest.approx(16955, rel=0.1)
 
 
-def store(target: Target, rows: int, columns: int, dtype: DType = float32) -> Estimate:
+def store(target: Target, rows: int, columns: int, dtype: DType = float32) -> Dma:
     """As many partitions of SBUF to rows of a dense tensor in HBM."""
     tile = Access.whole(Tensor("t", (rows, columns), dtype, Buffer.sbuf))
     return dma.transfer(Access.whole(Tensor("result", (rows, columns), dtype, Buffer.hbm)), (tile,), target)
@@ -109,7 +109,7 @@ def test_short_runs_cost_a_packet_each() -> None:
     assert turned_ns > 50 * dense_ns
 
 
-def converting_store(target: Target, columns: int) -> Estimate:
+def converting_store(target: Target, columns: int) -> Dma:
     """A tile of 128 rows of float32 in SBUF to a dense tensor of bfloat16 in HBM."""
     tile = Access.whole(Tensor("t", (128, columns), float32, Buffer.sbuf))
     return dma.transfer(Access.whole(Tensor("result", (128, columns), bfloat16, Buffer.hbm)), (tile,), target)
@@ -152,8 +152,8 @@ def test_parallel_transfers_share_the_bandwidth(target: Target) -> None:
 @pytest.mark.parametrize("target", GENERATIONS, ids=str)
 def test_a_small_transfer_passes_large_ones(target: Target) -> None:
     """Rings take turns: beside large transfers on three rings, a small one takes four times as long at most."""
-    large, small = (replace(load(target, 128, columns), generator="") for columns in (65536, 128))
-    reader = Estimate("vector", 1.0, 1.0, 0.0, 0, "docs", "test")
+    large, small = (replace(load(target, 128, columns), dge="") for columns in (65536, 128))
+    reader = Compute(1.0, 1.0, "docs", "test", "vector")
     rings, none = [0, 1, 2, 3], [()] * 4
     transfers = [large, large, large, small]
     alone = in_order_ns([0], [small], [()], [()], target)
@@ -170,7 +170,7 @@ def test_a_small_transfer_passes_large_ones(target: Target) -> None:
 
 @pytest.mark.parametrize("target", GENERATIONS, ids=str)
 def test_small_transfers_beside_a_large_one_do_not_exceed_the_bandwidth(target: Target) -> None:
-    large, small = (replace(load(target, 128, columns), generator="") for columns in (65536, 1024))
+    large, small = (replace(load(target, 128, columns), dge="") for columns in (65536, 1024))
     estimates = [large, *[small] * 48]
     queues = [0, *[1 + number % 3 for number in range(48)]]
     none = [()] * len(queues)
@@ -187,7 +187,7 @@ def test_one_generator_serves_one_transfer_at_a_time(target: Target) -> None:
     assert end == pytest.approx(63 * estimate.issue + estimate.latency)
 
 
-def transposed(target: Target, rows: int, columns: int, dtype: DType = bfloat16) -> Estimate:
+def transposed(target: Target, rows: int, columns: int, dtype: DType = bfloat16) -> Dma:
     """A matrix in HBM to a tile of ``columns`` partitions."""
     source = Tensor("source", (rows, columns), dtype, Buffer.hbm, role="input")
     tile = Tensor("tile", (columns, rows), dtype, Buffer.sbuf)
@@ -216,12 +216,12 @@ def test_descriptors_are_generated_for_arguments_alone(target: Target) -> None:
     tile = Tensor("tile", (128, 512), float32, Buffer.sbuf)
     roles = {role: Tensor("t", (128, 512), float32, Buffer.hbm, role=role) for role in ("input", "output", "", "spill")}
     found = {role: copied(tile, tensor).cost(target) for role, tensor in roles.items()}
-    assert {role for role, estimate in found.items() if estimate.generator} == {"input", "output"}
+    assert {role for role, estimate in found.items() if estimate.dge} == {"input", "output"}
     assert found[""].issue == found["spill"].issue == target.sequencer_ns < found["input"].issue
     assert found[""].occupancy == found["input"].occupancy
 
 
-def added(target: Target, dst: Access, srcs: tuple[Access, ...]) -> Estimate:
+def added(target: Target, dst: Access, srcs: tuple[Access, ...]) -> Dma:
     declaration: Any = REGISTRY["dma_compute"]
     return declaration(dst=dst, srcs=srcs, reduce_op=OPS["add"]).cost(target)
 
@@ -248,17 +248,17 @@ def test_sums_by_dma_have_descriptors_in_hbm() -> None:
     """Reference, dma_compute: without indices "the only supported DGE mode is None (static DMA)", else software."""
     tile = Access.whole(Tensor("t", (128, 64), float32, Buffer.sbuf))
     table = Tensor("x", (512, 64), float32, Buffer.hbm, role="input")
-    assert added(GEN3, tile, (tile, Access(table, 0, (128, 64), (64, 1), float32))).generator == ""
+    assert added(GEN3, tile, (tile, Access(table, 0, (128, 64), (64, 1), float32))).dge == ""
     rows = Access.whole(Tensor("i", (128, 1), uint32, Buffer.sbuf))
     gathered = Access(table, 0, (128, 64), (64, 1), float32, Dynamic(rows, 64, IndexKind.rows))
-    assert added(GEN3, tile, (tile, gathered)).generator == "gpsimd"
+    assert added(GEN3, tile, (tile, gathered)).dge == "gpsimd"
 
 
 def test_an_exchange_waits_for_a_barrier() -> None:
     """Reference, sendrecv: "the standard DMA engine with CoreBarrier synchronization"."""
     tile = Access.whole(Tensor("t", (128, 512), float32, Buffer.sbuf))
     for target in (GEN3, GEN4):
-        sent, copied = dma.exchanged(tile, tile, target), dma.transfer(tile, (tile,), target, generator="")
+        sent, copied = dma.exchanged(tile, tile, target), dma.transfer(tile, (tile,), target, dge="")
         barrier = target.sequencer_ns + target.remote_semaphore_ns
         assert sent.latency - copied.latency == pytest.approx(barrier)
         assert sent.start - copied.start == pytest.approx(barrier)

@@ -13,7 +13,7 @@ import nki.isa as nisa
 from nki import target
 from nki.base.errors import OutsideKernelError
 from nki.ir import instruction as inst_module
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Dma
 from nki.ir.instruction import REGISTRY, Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import In, Out, Role, Tile
@@ -159,7 +159,7 @@ PARTS: dict[str, Any] = {
     "__annotations__": {"dst": Out[Tile], "data": In[Tile]},
     "rules": (),
     "semantics": semantics,
-    "cost": lambda self, target: Estimate("vector", 1.0, 1.0, 0.0, 0, "guess", "a test"),
+    "cost": lambda self, target: Compute(1.0, 1.0, "guess", "a test", "vector"),
     "sample": classmethod(lambda cls, draw: cls(draw.tile(1, 1, None), draw.tile(1, 1, None))),
 }
 
@@ -228,4 +228,6 @@ def test_every_cost_says_where_it_is_from() -> None:
                 assert 0 < estimate.occupancy <= estimate.latency and estimate.dependent >= 0
                 assert estimate.kind in ("docs", "measured", "guess") and len(estimate.source) > 10
                 assert estimate.resource in {engine.name for engine in cls.engines}
-                assert (estimate.resource == "dma") == (estimate.bytes > 0) == (estimate.issue > 0)
+                assert (estimate.resource == "dma") == isinstance(estimate, Dma)
+                if isinstance(estimate, Dma):
+                    assert estimate.bytes > 0 and estimate.issue > 0

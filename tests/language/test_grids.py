@@ -18,7 +18,7 @@ from nki.base.errors import TensorOperatorError, TileShapeError, TileTypeError, 
 from nki.frontend.builder import Builder
 from nki.ir.recorder import recording
 from nki.language.grids import NkiGrid
-from nki.target.gen3 import GEN3
+from nki.target import GEN3
 from tests.support.both_executors import both, numbers, refused
 
 Array = np.ndarray[Any, Any]

@@ -27,7 +27,8 @@ from nki.isa.instructions.tensor_copy import Memset, TensorCopy
 from nki.passes.allocate import Allocate
 from nki.passes.allocation.packing import pack
 from nki.passes.allocation.skyline import skyline
-from nki.target.model import Fact, Target
+from nki.target.facts import Fact
+from nki.target.model import Target
 
 from .tiles import Lost, alike, check, programs
 
@@ -46,7 +47,7 @@ def placed(kernel: Program, machine: Target = TRN2) -> Program:
 
 def small(sbuf: int) -> Target:
     """trn2 with another size of SBUF."""
-    return Target(**{**vars(TRN2), "sbuf_usable_partition_bytes": Fact(sbuf, "bytes", "this test")})
+    return TRN2.with_facts({"sbuf_usable_partition_bytes": Fact(sbuf, "bytes", "this test")})
 
 
 @given(programs())

@@ -8,15 +8,15 @@ import pytest
 
 from nki.analysis.dependence import DependenceGraph
 from nki.cost.replay import in_order_ns
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute
 from nki.passes.scheduling.list_scheduler import list_schedule
 from nki.target import GEN2, GEN3, Target
 
 VECTOR, GPSIMD = 0, 1
 
 
-def plain(resource: str, ns: float, behind: float = 0.0, **more: Any) -> Estimate:
-    return Estimate(resource, ns, ns + behind, 0.0, 0, "guess", "a test", **more)
+def plain(resource: str, ns: float, behind: float = 0.0, **more: Any) -> Compute:
+    return Compute(ns, ns + behind, "guess", "a test", resource, **more)
 
 
 def graph(waits: list[tuple[int, ...]]) -> DependenceGraph:

@@ -14,6 +14,7 @@ from examples.instructions import control, elementwise, movement, products, rand
 from examples.llama import attention, kernels
 from examples.minilm.kernels import feed_forward_block
 from nki.describe.samples import generations
+from nki.ir.estimate import Dma
 from nki.ir.instruction import REGISTRY
 from nki.jit import Kernel
 from tests.kernels import test_corpus as corpus
@@ -98,5 +99,5 @@ def three_queues_of_data(x):
 def test_queues_of_data_beside_each_other(target, queues):
     profile = profiled(three_queues_of_data, 1, target, shape("256x2048"))
     assert violations(profile) == []
-    assert {each.generator for each in profile.timeline.cores[0].estimates if each.transfer} == queues
+    assert {each.dge for each in profile.timeline.cores[0].estimates if isinstance(each, Dma)} == queues
     assert profile.lower_bound.resource == "dma" and profile.latency < 1.1 * profile.lower_bound.seconds

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nki.ir.estimate import Dma
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.types import Access, Buffer
@@ -86,7 +87,7 @@ def _bandwidth(profile: Profile) -> Iterator[str]:
         transfers = [
             (end, begin, estimate.occupancy)
             for (begin, end), estimate in zip(core.replay.data, estimates, strict=True)
-            if estimate.transfer and estimate.occupancy
+            if isinstance(estimate, Dma) and estimate.occupancy
         ]
         ends, begins, shares = np.array(sorted(transfers)).reshape(-1, 3).T
         for first in np.unique(begins)[:: 1 + len(begins) // 500]:

@@ -18,7 +18,7 @@ from nki.base.dtype import DType
 from nki.base.source import here
 from nki.frontend.builder import current
 from nki.ir.types import Buffer
-from nki.target.gen3 import GEN3
+from nki.target import GEN3
 
 Shape = tuple[int, ...]
 _BANK: Final = GEN3.psum_bank_bytes

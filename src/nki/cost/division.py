@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute
 from nki.ir.types import Access
 from nki.target.model import Target
 
@@ -29,20 +29,14 @@ def divisors(op: Any, data: Access, operand: object, reverse: bool = False) -> i
     return count
 
 
-def behind_reciprocals(product: Estimate, count: int, target: Target) -> Estimate:
+def behind_reciprocals(product: Compute, count: int, target: Target) -> Compute:
     """``product`` behind the reciprocals of ``count`` elements per partition, which it reads (0: of none)."""
     if not count:
         return product
     added, chained = _reciprocals(count, target)
     kind, source = target.origin("divisor_cycles")
-    return replace(
-        product,
-        occupancy=product.occupancy + added,
-        latency=product.latency + added + chained,
-        kind=kind,
-        source=source,
-        ports_ns=product.ports_ns + added if product.ports else 0.0,
-    )
+    longer = product.lasting(product.occupancy + added)
+    return replace(longer, latency=longer.latency + chained, kind=kind, source=source)
 
 
 def _reciprocals(count: int, target: Target) -> tuple[float, float]:

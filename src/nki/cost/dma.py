@@ -22,9 +22,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Dma
 from nki.ir.types import Access, is_row_indexed
-from nki.target.model import Kind, Target
+from nki.target.facts import Kind
+from nki.target.model import Target
 
 SOFTWARE = "gpsimd"
 """The engine whose software generates descriptors."""
@@ -39,13 +40,13 @@ def transfer(
     srcs: tuple[Access, ...],
     target: Target,
     *,
-    generator: str = OPEN,
+    dge: str = OPEN,
     efficiency: float = 1.0,
     kind: Kind = "measured",
     source: str = _SOURCE,
-) -> Estimate:
-    """Moving each of ``srcs`` to ``dst``, at ``efficiency`` of the rate of a plain copy; ``generator`` as
-    :func:`generator` gives it.
+) -> Dma:
+    """Moving each of ``srcs`` to ``dst``, at ``efficiency`` of the rate of a plain copy; ``dge`` as
+    :func:`dge_of` gives it.
     """
     engine_ns = sum(_packets_ns(dst, src, target) for src in srcs)
     hbm_ns = sum(_hbm_bytes(dst, src) / bandwidth(target, stores=_stores(dst, src)) for src in srcs)
@@ -53,30 +54,24 @@ def transfer(
     parts = _parts_of_engines(dst, srcs, target)
     spread = target.dma_spread_ns * sum(map(bool, parts)) / target.dma_engines
     alone = max(shared, engine_ns * max(parts) / efficiency, spread)
-    own, engines = target.dma_engine_by_partition, ()
+    own, times = target.dma_engine_by_partition, ()
     if own and max(parts) > 1 / target.dma_engines:
         even = (1 - own) / target.dma_engines
-        engines = tuple([engine_ns * (own * part + even) / efficiency for part in parts])
-    fetches = bool(generator) and dst.buffer.on_chip and any(src.buffer.is_hbm for src in srcs)
-    by_rows = generator == SOFTWARE and any(map(is_row_indexed, (dst, *srcs)))
-    return _estimate(shared, alone, len(srcs) * _bytes(dst), target, generator, kind, source, engines, fetches, by_rows)
+        times = tuple([engine_ns * (own * part + even) / efficiency for part in parts])
+    fetches = bool(dge) and dst.buffer.on_chip and any(src.buffer.is_hbm for src in srcs)
+    by_rows = dge == SOFTWARE and any(map(is_row_indexed, (dst, *srcs)))
+    return _estimate(shared, alone, len(srcs) * _bytes(dst), target, dge, kind, source, times, fetches, by_rows)
 
 
-def exchanged(dst: Access, src: Access, target: Target) -> Estimate:
+def exchanged(dst: Access, src: Access, target: Target) -> Dma:
     """A tile to another core through the DMA engines, behind a barrier, so that the memory that each writes is free
     (reference, ``nisa.sendrecv``: "the standard DMA engine with CoreBarrier synchronization").
     """
-    estimate = transfer(dst, (src,), target, generator="")
-    wait = target.sequencer_ns + target.remote_semaphore_ns
-    return replace(
-        estimate,
-        start=estimate.start + wait,
-        latency=estimate.latency + wait,
-        dependent=estimate.dependent + wait,
-    )
+    estimate = transfer(dst, (src,), target, dge="")
+    return replace(estimate, start=estimate.start + target.sequencer_ns + target.remote_semaphore_ns)
 
 
-def between_cores(dst: Access, target: Target) -> Estimate:
+def between_cores(dst: Access, target: Target) -> Dma:
     """A tile from another core by GpSimd's own DMA, which leaves the DMA engines free.
 
     Each of its processors moves the partitions that it serves, so few partitions are slower.
@@ -84,12 +79,11 @@ def between_cores(dst: Access, target: Target) -> Estimate:
     issue = target.gpsimd_issue_cycles / target.gpsimd_clock_ghz
     part = math.ceil(dst.partitions / target.gpsimd_core_partitions) * target.gpsimd_core_partitions
     moved = _bytes(dst) / target.gpsimd_dma_gbps * target.partitions / part
-    latency = issue + target.gpsimd_dma_latency_ns + moved
     kind, source = target.origin("gpsimd_dma_gbps")
-    return Estimate("dma", 0.0, latency, latency, _bytes(dst), kind, source, issue, 0.0, moved, SOFTWARE)
+    return Dma(0.0, issue, 0.0, moved, target.gpsimd_dma_latency_ns, _bytes(dst), kind, source, SOFTWARE)
 
 
-def transposed(dst: Access, target: Target, efficiency: float, generator: str, *, by_rows: bool = False) -> Estimate:
+def transposed(dst: Access, target: Target, efficiency: float, dge: str, *, by_rows: bool = False) -> Dma:
     """A transpose of 2-byte or 4-byte elements into ``dst``, at ``efficiency`` of the rate of a plain copy;
     ``by_rows``: of rows that indices name.
 
@@ -103,10 +97,10 @@ def transposed(dst: Access, target: Target, efficiency: float, generator: str, *
     source = "documented part of the rate that the DMA engines sustain, in whole blocks of 128 partitions"
     kind = "docs" if moved == _bytes(dst) else "guess"
     alone = max(shared, target.dma_spread_ns)
-    return _estimate(shared, alone, _bytes(dst), target, generator, kind, source, by_rows=by_rows)
+    return _estimate(shared, alone, _bytes(dst), target, dge, kind, source, by_rows=by_rows)
 
 
-def generator(
+def dge_of(
     mode: str,
     engine: str,
     target: Target,
@@ -168,39 +162,24 @@ def _estimate(
     alone: float,
     moved: int,
     target: Target,
-    origin: str,
+    dge: str,
     kind: Kind,
     source: str,
-    engines: tuple[float, ...] = (),
+    engine_times: tuple[float, ...] = (),
     fetches: bool = False,
     by_rows: bool = False,
-) -> Estimate:
-    if not origin:
+) -> Dma:
+    if not dge:
         issue, start = target.sequencer_ns, target.dma_static_start_ns
-    elif origin == SOFTWARE:
+    elif dge == SOFTWARE:
         issue, start = target.dma_software_trigger_ns, target.dma_software_start_ns
         issue += target.dma_row_indices_ns if by_rows else 0.0
-    elif origin == OPEN:
-        origin, issue, start = _default(target), target.dma_trigger_ns, target.dma_start_ns
+    elif dge == OPEN:
+        dge, issue, start = _default(target), target.dma_trigger_ns, target.dma_start_ns
     else:
         issue, start = target.dma_hardware_trigger_ns, target.dma_hardware_start_ns
-    latency = issue + start + alone + target.dma_completion_ns
-    behind = latency - shared
-    return Estimate(
-        "dma",
-        shared,
-        latency,
-        behind,
-        moved,
-        kind,
-        source,
-        issue,
-        start,
-        alone,
-        origin,
-        engines=engines,
-        fetches=fetches,
-    )
+    completion = target.dma_completion_ns
+    return Dma(shared, issue, start, alone, completion, moved, kind, source, dge, engine_times, fetches)
 
 
 def _packets_ns(dst: Access, src: Access, target: Target) -> float:

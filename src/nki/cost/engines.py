@@ -13,10 +13,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from nki.cost.tensor_array import blocks
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, IndexKind
-from nki.target.model import Kind, Target
+from nki.target.facts import Kind
+from nki.target.model import Target
 
 REFERENCE: Final = "NKI reference of release 2.26.1, nki.isa."
 """Source of the cost entries; the name of an entry follows it."""
@@ -45,7 +46,7 @@ def streaming(
     cycles_per_element: float = 1.0,
     extra: float = 0.0,
     origin: tuple[Kind, str] | None = None,
-) -> Estimate:
+) -> Compute:
     """``max(MIN_II, cycles_per_element * elements + extra)`` cycles, by the reference's cost entry ``entry`` or of
     another ``origin``; more where the memory limits the rate.
     """
@@ -58,17 +59,17 @@ def streaming(
     return pipelined(inst, target, cycles + extra, kind, source)
 
 
-def guessed(inst: Inst, target: Target, cycles: float, why: str) -> Estimate:
+def guessed(inst: Inst, target: Target, cycles: float, why: str) -> Compute:
     """At least MIN_II cycles, by a number that nobody has published."""
     return pipelined(inst, target, cycles * target.unpublished_cost, "guess", why)
 
 
-def generated(inst: Inst, target: Target, elements: float, entry: str) -> Estimate:
+def generated(inst: Inst, target: Target, elements: float, entry: str) -> Compute:
     """``150 + elements`` GpSimd cycles, by the reference's cost entry ``entry``; the 150 are the issue overhead."""
     return pipelined(inst, target, elements, "docs", REFERENCE + entry)
 
 
-def raising(inst: Inst, target: Target) -> Estimate:
+def raising(inst: Inst, target: Target) -> Compute:
     """Powers of the elements of a tile, on GpSimd."""
     elements = inst.writes()[0].free_elements
     return streaming(
@@ -76,7 +77,7 @@ def raising(inst: Inst, target: Target) -> Estimate:
     )
 
 
-def pipelined(inst: Inst, target: Target, cycles: float, kind: Kind, source: str) -> Estimate:
+def pipelined(inst: Inst, target: Target, cycles: float, kind: Kind, source: str) -> Compute:
     """An instruction whose data takes ``cycles`` of its engine, with the issue overhead and latency of the engine.
 
     Vector and Scalar begin instructions at least MIN_II cycles apart; a short one is complete before that.
@@ -105,17 +106,17 @@ def pipelined(inst: Inst, target: Target, cycles: float, kind: Kind, source: str
     interval = (max(least, cycles) + issue) / clock
     chained = (cycles + issue + dependent) / clock - interval
     ports, ports_ns = _ports(inst, engine, cycles / clock, (interval, latency), target)
-    return Estimate(engine, interval, latency, chained, 0, kind, source, ports=ports, ports_ns=ports_ns)
+    return Compute(interval, latency, kind, source, engine, chained, ports=ports, ports_ns=ports_ns)
 
 
-def copying(inst: Inst, target: Target, elements: float, entry: str, most: float = 1.0) -> Estimate:
+def copying(inst: Inst, target: Target, elements: float, entry: str, most: float = 1.0) -> Compute:
     """An instruction that streams one tile, at the width of its engine for the operands, and in no more than ``most``
     cycles per element.
     """
     return streaming(inst, target, elements, entry, min(most, _cycles_per_element(inst, target)))
 
 
-def combining(inst: Inst, target: Target, inputs: tuple[Access, Access], entry: str, *, simple: bool) -> Estimate:
+def combining(inst: Inst, target: Target, inputs: tuple[Access, Access], entry: str, *, simple: bool) -> Compute:
     """An instruction that streams two tiles: one cycle per element with a tile in PSUM, two with both there. In SBUF
     ``vector_two_narrow_tiles_cycles`` in performance mode, else ``vector_two_tiles_cycles``. GpSimd, 128 elements wide,
     reads the tiles one after the other.
@@ -152,7 +153,7 @@ def selecting_cycles(first: Access | None, second: Access, target: Target) -> tu
 
 def activation(
     inst: Inst, target: Target, elements: float, table: str, kind: Kind, source: str, *, reduces: bool = False
-) -> Estimate:
+) -> Compute:
     """An activation function on Scalar that needs ``table`` (empty: any); ``reduces``: a second instruction reads the
     accumulator register out. One that needs no table and has no column as operand takes the time of a copy, as profiles
     show of the function ``copy``.
@@ -172,8 +173,7 @@ def activation(
     interval = (max(target.min_interval_cycles, cycles) + issue) / clock
     latency = cycles / clock + fill + target.semaphore_ns
     ports, ports_ns = _ports(inst, "scalar", cycles / clock, (interval, latency), target)
-    behind = latency - interval
-    return Estimate("scalar", interval, latency, behind, 0, kind, source, table=table, ports=ports, ports_ns=ports_ns)
+    return Compute(interval, latency, kind, source, "scalar", latency - interval, table, ports, ports_ns)
 
 
 def _cycles_per_element(inst: Inst, target: Target) -> float:
@@ -257,7 +257,7 @@ def matmul(
     moves: bool = False,
     position: tuple[int, ...] | None = None,
     size: tuple[int, ...] | None = None,
-) -> Estimate:
+) -> Matmul:
     """LoadStationary and MultiplyMoving of ``shape``: rows of the array, columns that are loaded, columns that move.
 
     The load of one product overlaps the multiplication of another, so the slower of both sets the rate. No two begin
@@ -305,22 +305,19 @@ def matmul(
         occupancy = max(occupancy * share, least / clock)
     before = (instructions - 1) * (target.matmul_issue_cycles + target.stationary_load_cycles)
     latency = max((before + streamed) / clock + target.matmul_latency_ns, occupancy) + target.semaphore_ns
-    return Estimate(
-        "tensor",
+    return Matmul(
         occupancy,
         latency,
-        0.0,
-        0,
         kind,
         source,
+        flops=2 * rows * pack * loaded * moving,
+        tensor_passes=cycles_per_column / pack,
+        is_data_movement=moves,
         activity=_activity(rows / array[0], loaded / array[1], target),
         clocked=clocked / interval,
-        flops=2 * rows * pack * loaded * moving,
-        passes=cycles_per_column / pack,
-        moves=moves,
-        load=load_ns,
-        part=part,
-        part_ns=kept,
+        weight_load_saving=load_ns,
+        array_mask=part,
+        array_ns=kept,
     )
 
 
@@ -351,19 +348,19 @@ def _activity(rows: float, columns: float, target: Target) -> float:
     return (1.0 - idle_rows * (1.0 - rows)) * (1.0 - idle_columns * (1.0 - min(1.0, columns)))
 
 
-def fixed(inst: Inst, target: Target, nanoseconds: float, kind: Kind, source: str) -> Estimate:
+def fixed(inst: Inst, target: Target, nanoseconds: float, kind: Kind, source: str) -> Compute:
     """An instruction whose time does not depend on its operands."""
     engine = engine_of(inst)
-    return Estimate(engine, nanoseconds, nanoseconds + target.semaphore_ns, 0.0, 0, kind, source)
+    return Compute(nanoseconds, nanoseconds + target.semaphore_ns, kind, source, engine)
 
 
-def barrier(inst: Inst, target: Target) -> Estimate:
+def barrier(inst: Inst, target: Target) -> Compute:
     """One instruction of the sequencer, which goes on when the other core's semaphore has come.
 
     Each core writes a semaphore of the other one and waits for its own (reference, ``nisa.core_barrier``).
     """
     wait = target.sequencer_ns + target.remote_semaphore_ns
-    return Estimate(engine_of(inst), wait, wait + target.semaphore_ns, 0.0, 0, *target.origin("remote_semaphore_ns"))
+    return Compute(wait, wait + target.semaphore_ns, *target.origin("remote_semaphore_ns"), engine_of(inst))
 
 
 def _ports(
@@ -389,11 +386,13 @@ def _ports(
         # Columns as operands make up no half.
         if engine == "vector" and max(moved) <= 1.5 * data_ns * target.vector_clock_ghz:
             return (), 0.0
-        return (BUS,) if any(moved) else (), part * data_ns
+        return ((BUS,), part * data_ns) if any(moved) else ((), 0.0)
     buffers = dict.fromkeys(access.buffer for access in inst.accesses() if access.buffer.on_chip)
     others = ("vector", "scalar", "gpsimd")
     ports = tuple(b.value for b in buffers if not all(share_memory(engine, other, b, target) for other in others))
     interval, latency = times
+    if not ports:
+        return (), 0.0
     return ports, interval + target.memory_handover * (latency - interval)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from nki.cost.sharing import NEVER
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Dma, Estimate
 
 MANY: Final = 16
 """Dependences from which on it pays to keep the last one, and to wait for that one alone."""
@@ -50,7 +50,7 @@ class LastResults:
             estimates, releases = self.estimates, self.releases
             for producer in chained:
                 other = estimates[producer]
-                ends.append(results[producer] if other.transfer else releases[producer] + other.dependent)
+                ends.append(results[producer] if isinstance(other, Dma) else releases[producer] + other.dependent)
         both = one, ((chained[ends.index(max(ends))],) if chained else ())
         if NEVER not in times and NEVER not in ends:
             self._known[key] = both

@@ -7,7 +7,7 @@ the resources that it shares are free:
   each queue in order; engines that all transfers keep alike are one resource (:class:`nki.ir.estimate.Estimate`);
 * a generator of DMA descriptors, which serves the transfers of all its rings in the order of the program, as the engine
   that commands it comes to them: one that waits holds up those behind it. The instructions of the engine that generates
-  or commands take their turns among those transfers (:mod:`nki.cost.turns`);
+  or commands take their turns among those transfers (:mod:`nki.cost.arbitration`);
 * each memory port that two engines cannot use at once: the engine that asks first has it as long as it needs it, and
   another one, where only an order of instructions keeps them apart, from the time on at which it knows of the result.
 
@@ -25,12 +25,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heappop, heappush
 
+from nki.cost.arbitration import OWN_DMA, activation_tables, before, by_queue, contention, on_generator
 from nki.cost.dma import SOFTWARE
 from nki.cost.last_results import MANY, LastResults
-from nki.cost.sharing import NEVER, DataQueue, EnginesInOrder, SharedBandwidth, SharedEngines, engine_loads
+from nki.cost.resources import DescriptorGenerators, Ports
+from nki.cost.sharing import NEVER, DataQueue, EnginesInOrder, SharedBandwidth, SharedEngines, distinct, engine_loads
 from nki.cost.tensor_array import ArrayParts, TensorClock
-from nki.cost.turns import OWN_DMA, before, by_queue, contention, on_generator
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.target.activation_sets import differ
 from nki.target.model import Target
 
@@ -182,12 +183,11 @@ class _Block:
         self.data = [_NO_DATA] * count
         queue_count = max(queues, default=0) + 1
         self.free, self.last = [begin] * queue_count, [-1] * queue_count
-        self.generators: dict[str, tuple[float, int]] = {}
-        """The time from which each generator is free again, and the number that it served last."""
+        self.dges, self.ports = DescriptorGenerators(), Ports()
         self.next_begin: dict[DataQueue, float] = {}
         """The time before which the next transfer of each data queue does not arrive, or on one engine, begin."""
-        self.data_queues: dict[int, DataQueue] = {}
-        """The data queue of each transfer that has its descriptors, where data is in several queues."""
+        self.moving: dict[int, tuple[DataQueue, Dma]] = {}
+        """The data queue and the estimate of each transfer that has its descriptors, where there are several queues."""
         self.queue_ends: dict[DataQueue, float] = {}
         """The end of the last transfer of each data queue."""
         self.ring_ends = [begin] * queue_count
@@ -196,24 +196,23 @@ class _Block:
         """Of each ring the transfers whose end is not known yet."""
         self.held_back: dict[int, tuple[float, float]] = {}
         """The data of transfers that were through before one in front of them on their ring."""
-        self.ports: dict[str, tuple[int, float]] = {}
-        """The queue that had each port last, and the time from which another one may have it."""
         self.asked: dict[int, tuple[float, int, int]] = {}
         """Start, cause and blocker, but for the ports, of the instructions that have asked for them."""
         self.granted: dict[int, tuple[float, int, int, float]] = {}
         """The same of those that have their ports, with the time at which."""
         in_order = range(count) if order is None else order
-        self.loads = engine_loads(estimates)
-        shares_bandwidth, self.shares_ports = contention(queues, estimates)
+        by_id = distinct(estimates)
+        self.tables, self.loads = activation_tables(by_id), engine_loads(by_id.values())
+        shares_bandwidth, self.shares_ports = contention(queues, estimates, by_id)
         self.by_events = shares_bandwidth or self.shares_ports
         self.threads = [in_order] if not self.by_events else by_queue(in_order, queues, queue_count)
         """Instructions that run one after the other."""
-        self.behind = self.loads.behind(estimates) if self.by_events else {}
+        self.behind = self.loads.behind(by_id.values()) if self.by_events else {}
         self.positions, self.serial = [0] * len(self.threads), 0
         self.runnable = list(range(len(self.threads) - 1, -1, -1))
         self.waiting: dict[int, list[int]] = {}
         """The threads that wait for the result of an instruction, or, by ``~number``, for its issue."""
-        self.on_generator = on_generator(estimates)
+        self.on_generator = on_generator(estimates, by_id)
         """The generator that an instruction takes turns with, by the number of the instruction."""
         self.before = before(in_order, estimates, self.on_generator, meetings) if self.by_events else {}
         self.events: list[tuple[float, int, int]] = []
@@ -255,8 +254,8 @@ class _Block:
                 else:
                     start, blocker, grant = free[queue], last[queue], 0.0
                     cause = 1 if blocker >= 0 else 0
-                    if estimate.table and (loaded := self._load_table(estimate.table, start)) > start:
-                        start, cause = loaded, 6
+                    if self.tables and id(estimate) in self.tables:
+                        start, cause = self._with_table(self.tables[id(estimate)], start, cause)
                     waits, chain = predecessors[number], chained[number]
                     if shared and id(waits) in shared:
                         waits, chain = last_results.of(waits, chain, queue)
@@ -267,18 +266,18 @@ class _Block:
                                 start, cause, blocker = visible, 2, producer
                     for producer in chain:
                         other = estimates[producer]
-                        visible = results[producer] if other.transfer else releases[producer] + other.dependent
+                        visible = results[producer] if isinstance(other, Dma) else releases[producer] + other.dependent
                         if visible > start:
                             start, cause, blocker = visible, 3, producer
                     if self.by_events and (grant := self._ready(number, start, cause, blocker)) < 0.0:
                         break
                 if number in meetings:
                     start, cause, blocker = yield from self._meet(number, start, cause, blocker)
-                if generator := estimate.generator or turns.get(number):
-                    idle, last_served = self.generators.get(generator, _IDLE)
-                    if idle > start:
-                        start, cause, blocker = idle, 4, last_served
-                if estimate.transfer:
+                transfers = isinstance(estimate, Dma)
+                generator = estimate.dge if transfers else turns.get(number) if turns else None
+                if generator and (served := self.dges.free(generator))[0] > start:
+                    (start, blocker), cause = served, 4
+                if transfers:
                     release = self._issue(number, estimate, start)
                 else:
                     if grant > start:
@@ -286,13 +285,13 @@ class _Block:
                             cause, blocker = 5, -1
                         start = grant
                     release = start + estimate.occupancy
-                    if estimate.resource == "tensor":
+                    if isinstance(estimate, Matmul):
                         begin, release = self._on_array(estimate, start)
                         if begin > start:
                             start, cause, blocker = begin, 3, last[queue]
                     results[number] = release + estimate.latency - estimate.occupancy
                     if generator:  # Scalar commands the next transfer while it computes
-                        self.generators[generator] = release if generator == SOFTWARE else start, number
+                        self.dges.keep(generator, release if generator == SOFTWARE else start, number)
                 free[queue], last[queue], releases[number] = release, number, release
                 self.starts[number], self.causes[number], self.blockers[number] = start, cause, blocker
                 position += 1
@@ -300,27 +299,28 @@ class _Block:
                     self._wake(number)
             self.positions[thread] = position
 
-    def _load_table(self, table: str, time: float) -> float:
-        """The time from which on ``table`` is there, if it is loaded from ``time`` on."""
+    def _with_table(self, table: str, start: float, cause: int) -> tuple[float, int]:
+        """Start of an instruction that needs ``table``, which is loaded from ``start`` on, and its cause."""
         replay = self.replay
         if table != replay.table:
-            replay.load_table(table, time)
-        return replay.table_loads[-1][1] if replay.table_loads else 0.0
+            replay.load_table(table, start)
+        loaded = replay.table_loads[-1][1] if replay.table_loads else 0.0
+        return (loaded, 6) if loaded > start else (start, cause)
 
-    def _on_array(self, estimate: Estimate, time: float) -> tuple[float, float]:
+    def _on_array(self, estimate: Matmul, time: float) -> tuple[float, float]:
         """Begin and end of an instruction of the Tensor engine that may begin at ``time``: no other product is in the
         part of the array that it uses.
         """
         array, clock = self.replay.array, self.replay.clock
-        if array.until and (free := array.free(estimate.part, time)) > time:
+        if array.until and (free := array.free(estimate.array_mask, time)) > time:
             if clock is not None:
                 clock.wait(time, free, estimate.activity)
             time = free
         end = time + estimate.occupancy
         if clock is not None:
             end = clock.run(time, estimate.occupancy, estimate.activity, estimate.clocked)
-        if estimate.part:
-            array.keep(estimate.part, time + estimate.part_ns * (end - time) / estimate.occupancy)
+        if estimate.array_mask:
+            array.keep(estimate.array_mask, time + estimate.array_ns * (end - time) / estimate.occupancy)
         return time, end
 
     def _ready(self, number: int, start: float, cause: int, blocker: int) -> float:
@@ -338,27 +338,22 @@ class _Block:
         if before >= 0 and self.releases[before] == NEVER:
             self.waiting.setdefault(~before, []).append(self.queues[number])
             return -1.0
-        if not self.shares_ports or not self.estimates[number].ports:
+        if not self.shares_ports or not isinstance(estimate := self.estimates[number], Compute) or not estimate.ports:
             return 0.0
         generator = self.on_generator.get(number)
-        idle = self.generators.get(generator, _IDLE)[0] if generator else 0.0
+        idle = self.dges.free(generator)[0] if generator else 0.0
         time, events = start if start > idle else idle, self.events
         if not self.runnable and (not events or time < events[0][0]) and time < self.data_engines.next_end:
-            return self._grant(number, time)  # the request is the next event
+            return self._grant(number, estimate, time)  # the request is the next event
         self.asked[number] = start, cause, blocker
         self._expect(time, number)
         return -1.0
 
-    def _grant(self, number: int, time: float) -> float:
+    def _grant(self, number: int, estimate: Compute, time: float) -> float:
         """Give an instruction that asks at ``time`` its ports; the time at which it has them."""
-        own, ports, estimate = self.queues[number], self.ports, self.estimates[number]
-        for port in estimate.ports:
-            holder, until = ports.get(port, _NOT_HELD)
-            if until > time and holder != own:
-                time = until
-        held = own, time + estimate.ports_ns
-        for port in estimate.ports:
-            ports[port] = held
+        queue = self.queues[number]
+        time = self.ports.free(estimate, queue, time)
+        self.ports.keep(estimate, queue, time)
         return time
 
     def _wake(self, number: int) -> None:
@@ -376,13 +371,13 @@ class _Block:
         self.replay.meetings[first + number] = Meeting(time, cause, blocker if blocker < 0 else first + blocker, last)
         return (last.time, 7, -1) if last.time > time else (time, cause, blocker)
 
-    def _issue(self, number: int, estimate: Estimate, start: float) -> float:
+    def _issue(self, number: int, estimate: Dma, start: float) -> float:
         """Begin to generate the descriptors of a transfer; the time at which it has them. Its data begins when its
         queue comes to it.
         """
-        ring, generator, time = self.queues[number], estimate.generator, start + estimate.issue
+        ring, generator, time = self.queues[number], estimate.dge, start + estimate.issue
         if generator:
-            self.generators[generator] = time, number
+            self.dges.keep(generator, time, number)
         queue = (generator or ring) if estimate.occupancy else OWN_DMA  # as data_queue, without the call
         begun, least = time + estimate.start, self.next_begin.get(queue, 0.0)
         if estimate.fetches:
@@ -391,7 +386,7 @@ class _Block:
             begun = least
         if self.by_events:
             self.next_begin[queue] = begun
-            self.data_queues[number] = queue
+            self.moving[number] = queue, estimate
             self.in_line[ring].append(number)
             self.serial += 1  # as _expect, without the call
             heappush(self.events, (begun, self.serial, number))
@@ -405,14 +400,16 @@ class _Block:
         if estimate.transfer > share:
             end += estimate.transfer - share
         end = self.queue_ends[queue] = max(end, self.queue_ends.get(queue, 0.0))
-        self._complete(number, begun, end)
+        self.data[number] = begun, end
+        self.results[number] = end + estimate.completion
         return time
 
     def _moved(self, number: int, begin: float, end: float) -> None:
         """The data of a transfer is through, but not before those in front of it in its data queue. It is complete when
         those in front of it on its ring are: semaphores count them.
         """
-        ring, queue, queue_ends = self.queues[number], self.data_queues[number], self.queue_ends
+        ring, queue_ends, moving = self.queues[number], self.queue_ends, self.moving
+        queue = moving[number][0]
         if (last := queue_ends.get(queue, 0.0)) > end:
             end = last
         queue_ends[queue] = end
@@ -425,18 +422,14 @@ class _Block:
             if self.ring_ends[ring] > end:
                 end = self.ring_ends[ring]
             self.ring_ends[ring] = end
-            self._complete(number, begin, end)
+            self.data[number] = begin, end
+            self.results[number] = end + moving[number][1].completion
             if self.waiting:
                 self._wake(number)
             if not held_back or not line or line[0] not in held_back:
                 return
             number = line[0]
             begin, end = held_back.pop(number)
-
-    def _complete(self, number: int, begin: float, end: float) -> None:
-        estimate = self.estimates[number]
-        self.data[number] = begin, end
-        self.results[number] = end + estimate.latency - estimate.issue - estimate.start - estimate.transfer
 
     def _expect(self, time: float, number: int) -> None:
         self.serial += 1
@@ -446,11 +439,12 @@ class _Block:
         """Data comes to its queue, or an engine gets its ports."""
         time, _, number = heappop(self.events)
         estimate = self.estimates[number]
-        if not estimate.transfer:
-            self.granted[number] = *self.asked.pop(number), self._grant(number, time)
+        if isinstance(estimate, Compute):
+            self.granted[number] = *self.asked.pop(number), self._grant(number, estimate, time)
             self.runnable.append(self.queues[number])
-        elif estimate.occupancy:
-            queue = self.data_queues[number]
+            return
+        queue, estimate = self.moving[number]
+        if estimate.occupancy:
             if self.engines:
                 self.engines.arrive(time, queue, number, self.loads.by_estimate[id(estimate)])
             else:
@@ -467,8 +461,6 @@ def table_ns(loaded: str, table: str, target: Target) -> float:
 
 
 _NO_DATA = (0.0, 0.0)
-_IDLE = (0.0, -1)
-_NOT_HELD = (-1, 0.0)
 
 
 def run(arrivals: Arrivals) -> None:

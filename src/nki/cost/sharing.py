@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace
 
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Dma, Estimate
 
 DataQueue = str | int
 """The name of a generator of descriptors, or the number of a ring whose descriptors lie in HBM."""
@@ -90,13 +90,13 @@ class EngineLoads:
     most: dict[int, float]
     """Likewise, the longest of its times."""
 
-    def of(self, estimate: Estimate) -> Loads:
+    def of(self, estimate: Dma) -> Loads:
         """The engines of one transfer; of one without occupancy, GpSimd's own DMA, which is one engine."""
         if self.by_estimate and estimate.occupancy:
             return self.by_estimate[id(estimate)]
         return ((0, estimate.occupancy or estimate.transfer),)
 
-    def busiest(self, estimate: Estimate) -> float:
+    def busiest(self, estimate: Dma) -> float:
         """The time for which a transfer keeps the engine that moves most of it, in ns."""
         return self.most.get(id(estimate)) or estimate.occupancy or estimate.transfer
 
@@ -104,7 +104,7 @@ class EngineLoads:
         """The time for which each transfer goes on behind its data on the busiest engine, by the ``id`` of its
         estimate; without those that do not.
         """
-        transfers = {id(each): each for each in estimates if each.transfer}
+        transfers = {id(each): each for each in estimates if isinstance(each, Dma)}
         behind = {number: each.transfer - self.busiest(each) for number, each in transfers.items()}
         return {number: ns for number, ns in behind.items() if ns > 0.0}
 
@@ -112,7 +112,7 @@ class EngineLoads:
         """The time for which all transfers together keep each engine, in ns."""
         totals = [0.0] * self.count
         for estimate in estimates:
-            if estimate.transfer and estimate.occupancy:
+            if isinstance(estimate, Dma) and estimate.occupancy:
                 for engine, load in self.of(estimate):
                     totals[engine] += load
         return totals
@@ -121,15 +121,21 @@ class EngineLoads:
 _ALIKE = EngineLoads(1, {}, {})
 
 
-def engine_loads(estimates: Sequence[Estimate]) -> EngineLoads:
+def distinct(estimates: Sequence[Estimate]) -> dict[int, Estimate]:
+    """The estimates of a block by ``id``: they are few, since instructions of one signature share theirs."""
+    return dict(zip(map(id, estimates), estimates, strict=True))
+
+
+def engine_loads(estimates: Iterable[Estimate]) -> EngineLoads:
     """The engines that matter for the transfers of a block.
 
     Left out is an engine for which no transfer has more to do than for another: with the same queues and arrivals it is
     done before that one. HBM is one more resource, where it is slower than all engines together.
     """
-    if not any(estimate.engines for estimate in estimates):
+    transfers = {id(each): each for each in estimates if isinstance(each, Dma) and each.occupancy}
+    if not any(each.engine_times for each in transfers.values()):
         return _ALIKE
-    keys = {id(each): (each.occupancy, each.engines) for each in estimates if each.transfer and each.occupancy}
+    keys = {number: (each.occupancy, each.engine_times) for number, each in transfers.items()}
     width = max(len(engines) for _, engines in keys.values())
     rows = {key: key[1] or (key[0],) * width for key in keys.values()}
     if any(sum(engines) < occupancy * width * (1 - 1e-9) for (occupancy, _), engines in rows.items()):

@@ -1,62 +1,166 @@
-"""Predicted time of one instruction; every declaration returns one from ``cost``."""
+"""Predicted time of one instruction; every declaration returns one from ``cost``.
+
+All times are nanoseconds. Every estimate has:
+
+* ``resource``: the name of an engine, or ``dma``, the DMA engines of a core as one shared resource;
+* ``occupancy``: the next instruction on the resource may begin so long after this one;
+* ``latency``: an instruction on another queue that waits for the result may begin so long after this one (the
+  semaphore included);
+* ``dependent``: one on the same engine that reads the result may begin ``occupancy + dependent`` after this one;
+* ``queue_ns``: the time for which it keeps its queue; ``busy``: the longest for which it keeps any resource;
+* ``chained_ns``: an instruction behind it on its queue that reads the result may begin so long after it;
+* ``kind`` and ``source``: where the occupancy comes from: a document, a published measurement, or a guess.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
 
-from nki.target.model import Kind
+from nki.target.facts import Kind
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """Predicted time of one instruction, in nanoseconds from its issue.
+class _OnEngine:
+    """Shared fields of all instructions that are no transfers."""
 
-    ``resource`` is an engine's name or ``dma``, the DMA engines of a core as one shared resource, of which
-    ``occupancy`` is the time at full rate. The next instruction on the resource may begin ``occupancy`` ns after this
-    one; an instruction on another queue that waits for the result, ``latency`` ns after it (semaphore included); one on
-    the same engine that reads the result, ``occupancy + dependent`` ns after it.
+    occupancy: float
+    latency: float
+    kind: Kind
+    source: str
+    queue_ns: float = field(init=False)
 
-    A DMA has three parts, of which ``latency`` is the sum with the semaphore behind them: ``issue`` keeps its queue and
-    the ``generator`` of its descriptors (an engine's name; empty for static ones); ``start`` goes by before the first
-    data; ``transfer`` moves the data if no other DMA does. ``bytes`` counts the bytes that it moves. A transfer of few
-    partitions keeps each DMA engine for the time in ``engines``; if that is empty, each is kept for ``occupancy``.
-    ``fetches``: it loads from HBM to the chip, with descriptors that a generator makes.
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "queue_ns", self.occupancy)
 
-    ``activity`` tells how busy a matmul keeps the Tensor engine's array, or a part of it, which decides about the
-    throttled clock; ``clocked`` is the part of ``occupancy`` that this clock stretches. ``part`` is that part of the
-    array as a bit mask (0: the whole), which the matmul keeps for ``part_ns``.
+    @property
+    def busy(self) -> float:
+        return self.occupancy
+
+    def lasting(self, occupancy: float) -> Self:
+        """The same work in another time; the result comes as much sooner or later."""
+        return replace(self, occupancy=occupancy, latency=self.latency - (self.occupancy - occupancy))
+
+    def releasing_after(self, occupancy: float) -> Self:
+        """The engine is free after another time; the result comes as late as before."""
+        return replace(self, occupancy=occupancy)
+
+
+@dataclass(frozen=True, slots=True)
+class Compute(_OnEngine):
+    """An instruction of Vector, Scalar, GpSimd or a sequencer.
+
     ``table`` names the table that an activation function needs. ``ports`` are the ways to memory that engines have in
     common and that this instruction keeps from the others for ``ports_ns``.
-
-    ``load`` is the part of ``occupancy`` that a matmul saves if the one before it has loaded the same columns.
-    ``flops`` counts two operations for each product of the Tensor engine, each of which takes ``passes`` times the
-    cycles of one of 16-bit operands (in modes of 8-bit operands less than once); ``moves`` is true if those only move
-    data, as in a transpose.
-
-    ``kind`` and ``source`` say where the occupancy comes from: a document, a published measurement, or a guess.
     """
 
     resource: str
-    occupancy: float
-    latency: float
-    dependent: float
-    bytes: int
-    kind: Kind
-    source: str
-    issue: float = 0.0
-    start: float = 0.0
-    transfer: float = 0.0
-    generator: str = ""
+    dependent: float = 0.0
     table: str = ""
     ports: tuple[str, ...] = ()
     ports_ns: float = 0.0
+
+    @property
+    def chained_ns(self) -> float:
+        return self.occupancy + self.dependent
+
+    def lasting(self, occupancy: float) -> Self:
+        """The same work in another time; the result comes, and the ports are free, as much sooner or later."""
+        less = self.occupancy - occupancy
+        ports_ns = max(0.0, self.ports_ns - less) if self.ports else 0.0
+        return replace(self, occupancy=occupancy, latency=self.latency - less, ports_ns=ports_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Matmul(_OnEngine):
+    """An instruction of the Tensor engine's array.
+
+    ``flops`` counts two operations for each product, each of which takes ``tensor_passes`` times the cycles of one of
+    16-bit operands (in modes of 8-bit operands less than once); ``is_data_movement``: they only move data, as in a
+    transpose.
+
+    ``activity`` tells how busy the array is, or a part of it, which decides about the throttled clock; ``clocked`` is
+    the part of ``occupancy`` that this clock stretches. ``array_mask`` is that part of the array as a bit mask (0: the
+    whole), which is kept for ``array_ns``. ``weight_load_saving`` is the part of ``occupancy`` that is saved if the
+    matmul before has loaded the same columns.
+    """
+
+    flops: int = 0
+    tensor_passes: float = 1
+    is_data_movement: bool = False
     activity: float = 1.0
     clocked: float = 1.0
-    flops: int = 0
-    passes: float = 1
-    moves: bool = False
-    load: float = 0.0
-    part: int = 0
-    part_ns: float = 0.0
-    engines: tuple[float, ...] = ()
+    weight_load_saving: float = 0.0
+    array_mask: int = 0
+    array_ns: float = 0.0
+
+    resource: ClassVar[str] = "tensor"
+    dependent: ClassVar[float] = 0.0
+    """Sums in PSUM follow each other without delay."""
+
+    @property
+    def chained_ns(self) -> float:
+        return self.occupancy
+
+    @property
+    def is_product(self) -> bool:
+        """Test if it multiplies."""
+        return self.flops > 0 and not self.is_data_movement
+
+
+@dataclass(frozen=True, slots=True)
+class Dma:
+    """A transfer, whose latency is the sum of its four parts.
+
+    ``issue`` keeps its queue and ``dge``, the generator of its descriptors (an engine's name; empty for static ones);
+    ``start`` goes by before the first data; ``transfer`` moves the data if no other DMA does; ``completion`` is the
+    semaphore. ``occupancy`` is the time of the DMA engines at full rate (0: of GpSimd's own DMA, which leaves them
+    free). A transfer of few partitions keeps each DMA engine for the time in ``engine_times``; if that is empty, each
+    is kept for ``occupancy``. ``fetches``: it loads from HBM to the chip, with descriptors that a generator makes.
+    """
+
+    occupancy: float
+    issue: float
+    start: float
+    transfer: float
+    completion: float
+    bytes: int
+    kind: Kind
+    source: str
+    dge: str = ""
+    engine_times: tuple[float, ...] = ()
     fetches: bool = False
+    latency: float = field(init=False)
+    queue_ns: float = field(init=False)
+
+    resource: ClassVar[str] = "dma"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "latency", self.issue + self.start + self.transfer + self.completion)
+        object.__setattr__(self, "queue_ns", self.issue)
+
+    @property
+    def chained_ns(self) -> float:
+        return self.latency
+
+    @property
+    def dependent(self) -> float:
+        return self.latency - self.occupancy
+
+    @property
+    def busy(self) -> float:
+        return self.occupancy if self.occupancy > self.issue else self.issue
+
+    def scaled(self, share: float) -> Self:
+        """The estimate of the part ``share`` of the transfer."""
+        return replace(
+            self,
+            occupancy=self.occupancy * share,
+            issue=self.issue * share,
+            start=self.start * share,
+            transfer=self.transfer * share,
+            engine_times=tuple([busy * share for busy in self.engine_times]),
+        )
+
+
+Estimate = Compute | Matmul | Dma

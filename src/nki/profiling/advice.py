@@ -14,6 +14,7 @@ from itertools import permutations
 
 from nki.base.source import Span
 from nki.cost.tensor_array import TensorClock
+from nki.ir.estimate import Matmul
 from nki.language.releases import returns_results
 from nki.profiling.changes.again import ComputedAgain
 from nki.profiling.changes.change import Change, lines
@@ -153,7 +154,7 @@ def _activity(profile: PredictedRun) -> float:
     busy = active = 0.0
     for core in profile.cores:
         for estimate, runs in zip(core.estimates, core.runs.tolist(), strict=True):
-            if estimate.resource == "tensor":
+            if isinstance(estimate, Matmul):
                 busy += estimate.occupancy * runs
                 active += estimate.occupancy * runs * estimate.activity
     return active / busy if busy else 1.0

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from nki.cost.replay import Cause
+from nki.ir.estimate import Dma
 from nki.isa.tables.opcodes import opcode
 from nki.profiling.events import Column, CoreEvents
 from nki.profiling.measures import engine_of
@@ -34,7 +35,7 @@ class EngineRows:
         """The engine of each instruction, by dense number."""
         queues = [engine_of(self.events.queues[queue]) for queue in self.events.timeline.queue_of]
         return [
-            (estimate.generator or "dma") if estimate.transfer else queue
+            (estimate.dge or "dma") if isinstance(estimate, Dma) else queue
             for estimate, queue in zip(self.events.estimates, queues, strict=True)
         ]
 
@@ -86,7 +87,7 @@ class EngineRows:
     def transfer_ns(self, generators: tuple[str, ...]) -> float:
         """The time in which data is on the way whose descriptors come from one of these engines (empty: static)."""
         events = self.events
-        chosen = np.array([bool(e.transfer) and e.generator in generators for e in events.estimates], bool)
+        chosen = np.array([isinstance(e, Dma) and e.dge in generators for e in events.estimates], bool)
         rows = np.flatnonzero(chosen[events.number]) if len(events) else np.zeros(0, np.int64)
         begins, ends = merged(events.data_start[rows], events.data_end[rows])
         repeated = float(((events.weight[rows] - 1) * events.busy[rows]).sum())

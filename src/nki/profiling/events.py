@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nki.base.source import Span
 from nki.cost.replay import Cause, Meeting
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
 from nki.sim.timing import CoreTimeline
@@ -110,7 +110,7 @@ class CoreEvents:
     @cached_property
     def is_dma(self) -> Column:
         """True for the rows that are DMA transfers."""
-        return np.array([bool(estimate.transfer) for estimate in self.estimates], bool)[self.number]
+        return np.array([isinstance(estimate, Dma) for estimate in self.estimates], bool)[self.number]
 
     @cached_property
     def traffic(self) -> list[Traffic]:
@@ -128,7 +128,7 @@ class CoreEvents:
     @cached_property
     def throttled(self) -> Column:
         """Time of each row that the Tensor engine's clock added."""
-        full = [estimate.occupancy if estimate.flops else np.inf for estimate in self.estimates]
+        full = [e.occupancy if isinstance(e, Matmul) and e.flops else np.inf for e in self.estimates]
         return np.maximum(self.release - self.start - np.array(full)[self.number], 0.0)
 
     @cached_property
@@ -138,7 +138,8 @@ class CoreEvents:
         In a time with a slow clock, a row gets on by the slow clock over its ``clocked`` part in each ns.
         """
         slow = self.timeline.replay.target.tensor_throttle_fraction
-        clocked = np.array([max(estimate.clocked, slow) for estimate in self.estimates])[self.number]
+        parts = [e.clocked if isinstance(e, Matmul) else 1.0 for e in self.estimates]
+        clocked = np.maximum(parts, slow)[self.number]
         lost, length = 1.0 - slow / clocked, self.release - self.start
         throttled = np.divide(self.throttled, lost * length, out=np.zeros(len(self)), where=lost * length > 0)
         return 1.0 - (1.0 - slow) * np.minimum(throttled, 1.0)

@@ -13,6 +13,7 @@ import numpy as np
 from nki.base.source import Span
 from nki.cost.dma import bandwidth
 from nki.cost.replay import Cause
+from nki.ir.estimate import Dma, Matmul
 from nki.profiling.events import MEMORIES, CoreEvents
 from nki.target.model import Target
 
@@ -276,7 +277,7 @@ def flops(cores: Sequence[CoreEvents], *, moves: bool) -> int:
         (estimate.flops, runs)
         for core in cores
         for estimate, runs in zip(core.estimates, core.runs.tolist(), strict=True)
-        if estimate.moves is moves
+        if isinstance(estimate, Matmul) and estimate.is_data_movement is moves
     ]
     return sum(count * runs for count, runs in each)
 
@@ -284,10 +285,10 @@ def flops(cores: Sequence[CoreEvents], *, moves: bool) -> int:
 def product_slots(cores: Sequence[CoreEvents]) -> float:
     """Operations of matrix products, those of modes that do several at once counted once."""
     return sum(
-        estimate.flops * min(1.0, estimate.passes) * runs
+        estimate.flops * min(1.0, estimate.tensor_passes) * runs
         for core in cores
         for estimate, runs in zip(core.estimates, core.runs.tolist(), strict=True)
-        if not estimate.moves
+        if isinstance(estimate, Matmul) and estimate.is_product
     )
 
 
@@ -297,7 +298,7 @@ def transfer_sizes(cores: Sequence[CoreEvents]) -> list[TransferSize]:
     for core in cores:
         busy = np.bincount(core.number, core.weight * core.busy, len(core.estimates)).tolist()
         for number, (estimate, runs) in enumerate(zip(core.estimates, core.runs.tolist(), strict=True)):
-            if estimate.transfer and runs:
+            if isinstance(estimate, Dma) and runs:
                 up_to = 1024
                 while up_to < estimate.bytes:
                     up_to *= 4
@@ -390,7 +391,7 @@ def costs(
             cost.busy += busy[number]
             cost.executions += runs
             cost.engines[engine] = cost.engines.get(engine, 0.0) + busy[number]
-            if estimate.transfer:
+            if isinstance(estimate, Dma):
                 traffic = core.traffic[number]
                 cost.hbm_bytes += (traffic.reads[0] + traffic.writes[0]) * runs
     by_rank = {core.rank: core for core in cores}

@@ -11,7 +11,7 @@ import numpy as np
 
 from nki.base.source import Span
 from nki.cost.replay import Cause
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, basic_blocks
 from nki.ir.program import CoreProgram
@@ -108,9 +108,9 @@ def _instructions(rows: Rows, index: int) -> Columns:
     places = [_place(core.span(number)) for number in numbers]
     frames = [_frame_ids(rows, inst) for inst in core.instructions]
     adjusted = adjusted_flops(core)
-    raw = [estimate.flops for estimate in core.estimates]
-    moves = [estimate.flops if estimate.moves else 0 for estimate in core.estimates]
-    kinds = [("TRANSPOSE" if e.moves else "REGULAR") if e.flops else "" for e in core.estimates]
+    raw = [e.flops if isinstance(e, Matmul) else 0 for e in core.estimates]
+    moves = [e.flops if isinstance(e, Matmul) and e.is_data_movement else 0 for e in core.estimates]
+    kinds = ["" if not flops else "TRANSPOSE" if moved else "REGULAR" for flops, moved in zip(raw, moves, strict=True)]
     waits = np.where(core.cause == int(Cause.generator), engine_rows.gaps, 0.0)
     static: Columns = {
         "engine": [TITLES[engine] for engine in engine_rows.engines],
@@ -170,7 +170,7 @@ def _bytes(core: CoreEvents) -> Columns:
 def operands(inst: Inst, estimate: Estimate) -> str:
     """The operands as text. Products end in ``K*M``, and ``src`` counts N first, as readers of profiles expect."""
     writes = [f"dst={_window(access)}" for access in inst.writes()]
-    if not estimate.flops:
+    if not isinstance(estimate, Matmul) or not estimate.flops:
         return " ".join([*(f"src={_window(access)}" for access in inst.reads()), *writes])
     dst = inst.writes()[0]
     streamed = operands_in_sbuf(inst)
@@ -208,7 +208,9 @@ def _transfers(rows: Rows, index: int) -> Columns:
     core = engine_rows.events
     chosen = np.flatnonzero(core.is_dma) if len(core) else np.zeros(0, np.int64)
     by_instruction = {
-        number: _transfer(inst, estimate) for number, (inst, estimate) in enumerate(_pairs(core)) if estimate.transfer
+        number: _transfer(inst, estimate)
+        for number, (inst, estimate) in enumerate(_pairs(core))
+        if isinstance(estimate, Dma)
     }
     static = [by_instruction[number] for number in core.number[chosen].tolist()]
     times = spread(core.data_start[chosen], core.data_end[chosen])
@@ -234,7 +236,7 @@ def _transfer_columns() -> tuple[str, ...]:
     return (*fixed, "is_transpose_mode", *(f"{side}_{name}" for side in ("read", "write") for name in sides))
 
 
-def _transfer(inst: Inst, estimate: Estimate) -> Columns:
+def _transfer(inst: Inst, estimate: Dma) -> Columns:
     reads, writes = inst.reads(), inst.writes()
     source, dest = reads[0] if reads else None, writes[0] if writes else None
     in_hbm = next((a for a in (source, dest) if a is not None and a.buffer.is_hbm), dest or source)
@@ -261,9 +263,9 @@ def _transfer(inst: Inst, estimate: Estimate) -> Columns:
     return result
 
 
-def _queue_type(estimate: Estimate, source: Access | None, dest: Access | None) -> str:
+def _queue_type(estimate: Dma, source: Access | None, dest: Access | None) -> str:
     for kind, generators in GENERATORS.items():
-        if estimate.generator and estimate.generator in generators:
+        if estimate.dge and estimate.dge in generators:
             return kind.removesuffix("_dynamic") + "_dynamic"
     if source is not None and source.tensor.role == "input":
         return "input"

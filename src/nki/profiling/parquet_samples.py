@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nki.ir.estimate import Dma
 from nki.ir.types import Buffer, Tensor
 from nki.profiling.engine_rows import TITLES, EngineRows, merged
 from nki.profiling.events import Column, CoreEvents
@@ -223,7 +224,7 @@ def _loads(rows: Rows) -> dict[Tensor, tuple[int, int]]:
     for core in rows.profile.cores:
         pairs = zip(core.instructions, core.estimates, core.runs.tolist(), strict=True)
         for inst, estimate, runs in pairs:
-            for access in inst.reads() if estimate.transfer else ():
+            for access in inst.reads() if isinstance(estimate, Dma) else ():
                 if access.buffer.is_hbm:
                     count, moved = loads.get(access.tensor, (0, 0))
                     loads[access.tensor] = count + runs, moved + access.nbytes * runs

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nki.base.version import version
+from nki.ir.estimate import Dma, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer
 from nki.isa.tables.opcodes import activates
@@ -86,7 +87,7 @@ def operands_in_sbuf(inst: Inst) -> list[Access]:
 
 def adjusted_flops(core: CoreEvents) -> list[int]:
     """Operations of each instruction by dense number, as those of 16-bit operands that take the same cycles."""
-    return [round(estimate.flops * estimate.passes) for estimate in core.estimates]
+    return [round(e.flops * e.tensor_passes) if isinstance(e, Matmul) else 0 for e in core.estimates]
 
 
 def _products(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, Any]:
@@ -97,9 +98,10 @@ def _products(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, An
         runs = core.runs.tolist()
         columns = core.instructions, core.estimates, adjusted_flops(core), runs
         for inst, estimate, flops, count in zip(*columns, strict=True):
-            matmuls += count if estimate.flops else 0
-            moves += flops * count if estimate.moves else 0
-            useful += 0 if estimate.moves else flops * count
+            if isinstance(estimate, Matmul) and estimate.flops:
+                matmuls += count
+                moves += flops * count if estimate.is_data_movement else 0
+                useful += 0 if estimate.is_data_movement else flops * count
             if activates(inst.mnemonic):
                 activations += count
                 activation_ns += count * estimate.occupancy
@@ -183,7 +185,7 @@ def _transfers(profile: PredictedRun, rows: Sequence[EngineRows]) -> dict[str, A
         size = 0
         for each in rows:
             pairs = zip(each.events.estimates, each.events.runs.tolist(), strict=True)
-            size += sum(e.bytes * runs for e, runs in pairs if e.transfer and e.generator in generators)
+            size += sum(e.bytes * runs for e, runs in pairs if isinstance(e, Dma) and e.dge in generators)
         time = sum(each.transfer_ns(generators) for each in rows) * 1e-9
         result[f"{kind}_dma_active_time_percent"] = _share(time, profile)
         result[f"{kind}_dma_size_percent"] = size / moved if moved else 0.0

@@ -17,6 +17,7 @@ import numpy as np
 
 from nki.base.profile_errors import ProfileFileError
 from nki.cost.replay import Cause
+from nki.ir.estimate import Dma, Matmul
 from nki.profiling.amounts import place
 from nki.profiling.engine_rows import TITLES
 from nki.profiling.measures import engine_of
@@ -206,7 +207,7 @@ class _Core:
         self.weights: list[int] = self.events.weight.tolist()
         self.causes: list[int] = self.events.cause.tolist()
         self.gaps: list[float] = self.engine_rows.gaps.tolist()
-        self.generators = [self.estimates[number].generator for number in self.numbers]
+        self.generators = [e.dge if isinstance(e := self.estimates[number], Dma) else "" for number in self.numbers]
         self.places = {span: place(span) for span in {inst.where.span for inst in self.instructions}}
         self.flows = self._flows()
 
@@ -279,7 +280,8 @@ class _Core:
             begin, last = max(starts[row], last), ends[row]
             flows = self.flows.get((row, True), ())
             each = self._slice(row, begin, last, flows)
-            each.arguments["bytes"] = self.estimates[self.numbers[row]].bytes
+            if isinstance(estimate := self.estimates[self.numbers[row]], Dma):
+                each.arguments["bytes"] = estimate.bytes
             yield each
 
     def _slice(self, row: int, begin: float, end: float, flows: Sequence[int]) -> Slice:
@@ -290,7 +292,7 @@ class _Core:
             ("cause", Cause(self.causes[row]).name),
             ("opcode", self.engine_rows.opcodes[number]),
         )
-        if estimate.flops:
+        if isinstance(estimate, Matmul) and estimate.flops:
             common = (*common, ("flops", estimate.flops))
         arguments: dict[str, Any] = {
             "waited_ns": self.gaps[row],

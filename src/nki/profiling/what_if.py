@@ -9,7 +9,8 @@ from numbers import Real
 from typing import Any, Final
 
 from nki.base.profile_errors import WhatIfError
-from nki.target.model import Fact, Target
+from nki.target.facts import Fact
+from nki.target.model import Target
 
 RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
     "dma_bandwidth": (

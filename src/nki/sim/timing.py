@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nki.analysis.dependence import DependenceGraph, dependence_graphs, queue_numbers
@@ -21,7 +21,7 @@ from nki.base import gc_pause
 from nki.base.profile_errors import TripCountError
 from nki.cost.dma import needs_descriptors
 from nki.cost.replay import Arrival, Arrivals, Dependences, Replay, run
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement, basic_blocks, loops
 from nki.ir.program import CoreProgram, Program
@@ -185,7 +185,12 @@ class TimedCore:
         assignment = Assignment(target)
         of_kind = [assignment.candidate(inst).estimate for inst in self.distinct]
         result = [of_kind[kind] for kind in self.kinds]
-        shorter = [each if not each.load else replace(each, occupancy=each.occupancy - each.load) for each in of_kind]
+        shorter = [
+            each.releasing_after(each.occupancy - each.weight_load_saving)
+            if isinstance(each, Matmul) and each.weight_load_saving
+            else each
+            for each in of_kind
+        ]
         for number in self.held:
             result[number] = shorter[self.kinds[number]]
         if target.tensor_background_transpose:
@@ -198,23 +203,23 @@ class TimedCore:
         """Let each transpose on the Tensor engine take ``part`` of the shorter time less, of its own and of a neighbour
         in the order of the engine: each instruction runs beside one other at most. Results come no sooner.
         """
-        shared: dict[tuple[int, float], Estimate] = {}
+        shared: dict[tuple[int, float], Matmul] = {}
         for first, end in self._spans:
-            alone = -1
+            alone: tuple[int, Matmul] | None = None
             for number in range(first, end):
                 estimate = estimates[number]
-                if estimate.resource != "tensor":
+                if not isinstance(estimate, Matmul):
                     continue
-                if alone < 0 or not (estimate.moves or estimates[alone].moves):
-                    alone = number
+                if alone is None or not (estimate.is_data_movement or alone[1].is_data_movement):
+                    alone = number, estimate
                     continue
-                hidden = number if estimate.moves else alone
-                less = part * min(estimate.occupancy, estimates[alone].occupancy)
-                key = id(estimates[hidden]), less
+                place, hidden = (number, estimate) if estimate.is_data_movement else alone
+                less = part * min(estimate.occupancy, alone[1].occupancy)
+                key = id(hidden), less
                 if key not in shared:
-                    shared[key] = replace(estimates[hidden], occupancy=estimates[hidden].occupancy - less)
-                estimates[hidden] = shared[key]
-                alone = -1
+                    shared[key] = hidden.releasing_after(hidden.occupancy - less)
+                estimates[place] = shared[key]
+                alone = None
 
     def _held(self) -> list[int]:
         """The instructions whose stationary operand the Tensor engine still holds.
@@ -385,7 +390,7 @@ class _CoreRun:
         return tuple(
             p
             for p in waits
-            if self.timeline.estimates[first + p].transfer
+            if isinstance(self.timeline.estimates[first + p], Dma)
             or p in block.meetings
             or not read.isdisjoint(access.tensor for access in numbered[first + p].writes())
         )

@@ -7,10 +7,8 @@ from typing import Final
 
 from nki.base import knobs
 from nki.base.errors import UnknownTargetError
-from nki.target.gen2 import GEN2
-from nki.target.gen3 import GEN3
-from nki.target.gen4 import GEN4
-from nki.target.model import Fact, Target
+from nki.target.facts import Fact
+from nki.target.model import GEN2, GEN3, GEN4, Target
 
 __all__ = ["ENVIRONMENT", "GEN2", "GEN3", "GEN4", "GENERATIONS", "Fact", "Target", "default", "find", "is_chosen"]
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
 
-from nki.target.gen4 import GEN4
-from nki.target.model import Target
+from nki.target.model import GEN4, Target
 
 LANES: Final = GEN4.partitions
 """Lanes of an engine, one for each partition."""

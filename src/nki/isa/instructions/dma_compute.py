@@ -202,12 +202,10 @@ class DmaCompute(Inst):
         """Half of the bandwidth for a sum of two, in which the DMA engines read twice what they write; each source
         takes its part of that time. Descriptors lie in HBM; those by indices, GpSimd writes.
         """
-        generator = dma.generator("swdge" if row_indexed(self) else "none", "unknown", target)
+        dge = dma.dge_of("swdge" if row_indexed(self) else "none", "unknown", target)
         efficiency = min(2 * target.dma_accumulate_efficiency, len(self.srcs))
         kind, source = target.origin("dma_accumulate_efficiency")
-        return dma.transfer(
-            self.dst, self.srcs, target, generator=generator, efficiency=efficiency, kind=kind, source=source
-        )
+        return dma.transfer(self.dst, self.srcs, target, dge=dge, efficiency=efficiency, kind=kind, source=source)
 
     @classmethod
     def sample(cls, draw: Draw) -> DmaCompute:

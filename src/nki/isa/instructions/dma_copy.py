@@ -119,7 +119,7 @@ class DmaCopy(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``max(packets, bytes / bandwidth)``; the DMA engines of the core share the bandwidth."""
-        generator = dma.generator(
+        dge = dma.dge_of(
             self.dge_mode.name,
             self.engine.name,
             target,
@@ -127,7 +127,7 @@ class DmaCopy(Inst):
             converts=self.dst.dtype is not self.src.dtype,
             accesses=self.accesses(),
         )
-        return dma.transfer(self.dst, (self.src,), target, generator=generator)
+        return dma.transfer(self.dst, (self.src,), target, dge=dge)
 
     @classmethod
     def sample(cls, draw: Draw) -> DmaCopy:

@@ -218,10 +218,8 @@ class DmaTranspose(Inst):
         from_hbm = self.src.buffer.is_hbm
         efficiency = target.dma_transpose_efficiency if from_hbm else target.dma_transpose_sbuf_efficiency
         indirect = is_row_indexed(self.src)
-        generator = dma.generator(
-            self.dge_mode.name, "unknown", target, indirect=indirect, accesses=(self.dst, self.src)
-        )
-        return dma.transposed(self.dst, target, efficiency, generator, by_rows=indirect)
+        dge = dma.dge_of(self.dge_mode.name, "unknown", target, indirect=indirect, accesses=(self.dst, self.src))
+        return dma.transposed(self.dst, target, efficiency, dge, by_rows=indirect)
 
     @classmethod
     def sample(cls, draw: Draw) -> DmaTranspose:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nki.base.dtype import bfloat16, float32
-from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Estimate, Matmul
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Buffer, Out, Tile
@@ -35,7 +34,7 @@ class PsumZero(Inst):
         """One Tensor cycle: a flag of the next matmul."""
         cycle = 1 / target.tensor_clock_ghz
         why = "a flag of the matmul's own instruction (psum_zero in the profiler's view of it)"
-        return cost.fixed(self, target, cycle, "guess", why)
+        return Matmul(cycle, cycle + target.semaphore_ns, "guess", why)
 
     @classmethod
     def sample(cls, draw: Draw) -> PsumZero:

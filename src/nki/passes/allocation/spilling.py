@@ -308,8 +308,7 @@ class _Walk:
 
     def _time(self, inst: Inst) -> float:
         """The time that ``inst`` takes of its queue, or of the DMA engines."""
-        estimate = self._estimate(inst)
-        return max(estimate.issue, estimate.occupancy)
+        return self._estimate(inst).busy
 
     def _estimate(self, inst: Inst) -> Estimate:
         form = inst.form()

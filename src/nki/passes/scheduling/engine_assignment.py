@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from nki.base.errors import QueueError
 from nki.cost.dma import needs_descriptors
 from nki.cost.engines import BUS
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Dma, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.ordering import display_name
 from nki.ir.program import CoreProgram
@@ -35,21 +35,21 @@ _PORTS: Final = (*(buffer.value for buffer in Buffer if buffer.on_chip), BUS)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Candidate:
-    """A queue that can run an instruction, with the instruction's estimate there.
-
-    The queue is free again after ``occupancy`` ns.
-    """
+    """A queue that can run an instruction, with the instruction's estimate there."""
 
     queue: str
-    occupancy: float
     estimate: Estimate
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """The ways to memory that it keeps from other engines."""
+        return self.estimate.ports if isinstance(self.estimate, Compute) else ()
 
 
 def candidates(inst: Inst, target: Target) -> tuple[Candidate, ...]:
     """All candidates for ``inst``, the preferred one first."""
     if engine.dma in inst.engines:
-        estimate = inst.cost(target)
-        return (Candidate(DMA, estimate.issue, estimate),)
+        return (Candidate(DMA, inst.cost(target)),)
     requested = inst.engine_choice
     if requested is not engine.unknown:
         return (_candidate(inst, inst.engines[0] if requested is None else requested, target),)
@@ -58,8 +58,7 @@ def candidates(inst: Inst, target: Target) -> tuple[Candidate, ...]:
 
 
 def _candidate(inst: Inst, on: Any, target: Target) -> Candidate:
-    estimate = inst.cost(target)
-    return Candidate(on.name, estimate.occupancy, estimate)
+    return Candidate(on.name, inst.cost(target))
 
 
 def _obeys(inst: Inst, target: Target) -> bool:
@@ -129,8 +128,7 @@ class Assignment:
                 if rings[ring] != least:
                     ring = rings.index(least, ring) if least in rings[ring:] else rings.index(least)
                 queue = self.rings[ring]
-                busy, transfer = candidate.occupancy, candidate.estimate.occupancy
-                rings[ring] = least + (transfer if transfer > busy else busy)
+                rings[ring] = least + candidate.estimate.busy
                 ring = (ring + 1) % len(rings)
             elif moves and queue not in balanced:
                 candidate = _soonest(offer, load, detour)
@@ -188,12 +186,11 @@ def _loads(offers: Sequence[Sequence[Candidate]], movable: Sequence[bool]) -> tu
     for offer, moves in zip(offers, movable, strict=True):
         candidate = offer[0]
         estimate = candidate.estimate
-        if candidate.queue == DMA:
-            resource = estimate.generator
+        if isinstance(estimate, Dma):
             transfers[DMA] = transfers.get(DMA, 0.0) + estimate.occupancy
-            generated[resource] = generated.get(resource, 0.0) + estimate.issue
+            generated[estimate.dge] = generated.get(estimate.dge, 0.0) + estimate.issue
         elif moves:
-            extra[candidate.queue] = extra.get(candidate.queue, 0.0) + candidate.occupancy
+            extra[candidate.queue] = extra.get(candidate.queue, 0.0) + estimate.occupancy
         else:
             _add(load, candidate)
     balanced: set[str] = set()
@@ -213,12 +210,12 @@ def _soonest(offer: Sequence[Candidate], load: Mapping[str, float], detour: floa
     """
     preferred = chosen = offer[0]
     before = load.get(preferred.queue, 0.0)
-    contested = {port for port in preferred.estimate.ports if load.get(port, 0.0) >= before}
-    soonest = before + preferred.occupancy
+    contested = {port for port in preferred.ports if load.get(port, 0.0) >= before}
+    soonest = before + preferred.estimate.occupancy
     for other in offer[1:]:
-        if not contested.isdisjoint(other.estimate.ports):
+        if not contested.isdisjoint(other.ports):
             continue
-        end = load.get(other.queue, 0.0) + other.occupancy + detour
+        end = load.get(other.queue, 0.0) + other.estimate.occupancy + detour
         if end < soonest:
             chosen, soonest = other, end
     return chosen
@@ -226,6 +223,8 @@ def _soonest(offer: Sequence[Candidate], load: Mapping[str, float], detour: floa
 
 def _add(load: dict[str, float], candidate: Candidate) -> None:
     """Count the occupancy of ``candidate`` for its engine, and the time for which it keeps memories from others."""
-    load[candidate.queue] = load.get(candidate.queue, 0.0) + candidate.occupancy
-    for port in candidate.estimate.ports:
-        load[port] = load.get(port, 0.0) + candidate.estimate.ports_ns
+    estimate = candidate.estimate
+    load[candidate.queue] = load.get(candidate.queue, 0.0) + estimate.occupancy
+    if isinstance(estimate, Compute):
+        for port in estimate.ports:
+            load[port] = load.get(port, 0.0) + estimate.ports_ns

@@ -1,10 +1,11 @@
 """List scheduling of one basic block, by the estimates of its instructions.
 
-Times are nanoseconds from the beginning of the block; instructions are their dense numbers in it. Every queue issues
-in order, each generator of DMA descriptors one transfer after the other, and the DMA engines are one resource that all
-rings share. Ports of memory keep engines from each other that have them in common. An instruction is ready when the
-results that it needs are visible to its queue. The order that results is accepted if :mod:`nki.cost.replay`, which the
-timing model uses too, ends sooner with it than with program order.
+Times are nanoseconds from the beginning of the block; instructions are their dense numbers in it. Every queue issues in
+order, and shares with the others what they share in the replay (:mod:`nki.cost.resources`). Three things are simpler
+here, for speed: the DMA engines serve transfers in the order in which they are issued, instead of taking turns; the
+engine that makes descriptors works beside them; the clock of the Tensor engine and tables of activations do not count.
+An instruction is ready when the results that it needs are visible to its queue. The order that results is accepted if
+:mod:`nki.cost.replay`, which the timing model uses too, ends sooner with it than with program order.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from heapq import heappop, heappush
 from nki.analysis.dependence import DependenceGraph
 from nki.cost.dma import SOFTWARE
 from nki.cost.replay import in_order_ns
+from nki.cost.resources import DescriptorGenerators, Ports
 from nki.cost.sharing import EnginesInOrder, engine_loads
 from nki.cost.tensor_array import ArrayParts
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.target.model import Target
 
 WINDOW = 256
@@ -83,12 +85,12 @@ def resource_bounds(queues: Sequence[int], estimates: Sequence[Estimate]) -> dic
             heads[resource] = head
 
     for queue, estimate in zip(queues, estimates, strict=True):
-        if estimate.transfer:
+        if isinstance(estimate, Dma):
             head = estimate.issue + estimate.start
             if busy := estimate.occupancy:
                 most = engines.most.get(id(estimate), busy)
                 add("dma", busy, estimate.latency - most - head, head)
-            add(estimate.generator or queue, estimate.issue, estimate.latency - estimate.issue)
+            add(estimate.dge or queue, estimate.issue, estimate.latency - estimate.issue)
         else:
             add(queue, estimate.occupancy, estimate.latency - estimate.occupancy)
             if estimate.resource == SOFTWARE:  # the engine makes descriptors, too
@@ -111,10 +113,8 @@ def _chains(
             estimate = estimates[producer]
             if queues[producer] != queue:
                 delay = estimate.latency
-            elif estimate.transfer:
-                delay = estimate.latency if producer in chained[number] else estimate.issue
             else:
-                delay = estimate.occupancy + (estimate.dependent if producer in chained[number] else 0.0)
+                delay = estimate.chained_ns if producer in chained[number] else estimate.queue_ns
             successors[producer].append((number, delay))
             if length + delay > path[producer]:
                 path[producer] = length + delay
@@ -136,11 +136,8 @@ def _chains_in_order(
             behind = path[successor] + delay
             if behind > length:
                 length = behind
-        if estimate.transfer:
-            resource, busy = estimate.generator or queues[number], estimate.issue
-        else:
-            resource, busy = queues[number], estimate.occupancy
-        behind = busy + tails.get(resource, 0.0)
+        resource = (estimate.dge if isinstance(estimate, Dma) else "") or queues[number]
+        behind = estimate.queue_ns + tails.get(resource, 0.0)
         if behind > length:
             length = behind
         tails[resource] = path[number] = length
@@ -173,12 +170,8 @@ class _ListScheduler:
         self.issued = [False] * count
         self.free = [0.0] * queue_count
         self.loads = engine_loads(estimates)
-        self.dma_engines = EnginesInOrder(self.loads.count) if self.loads.by_estimate else None
-        self.bandwidth_free = 0.0
-        self.array = ArrayParts()
-        self.port_free: dict[str, tuple[float, int]] = {}
-        """The time until which a port is kept, and by which queue."""
-        self.generator_free: dict[str, float] = {}
+        self.dma_engines = EnginesInOrder(self.loads.count)
+        self.array, self.ports, self.dges = ArrayParts(), Ports(), DescriptorGenerators()
         self.pending: list[list[tuple[float, int]]] = [[] for _ in range(queue_count)]
         """Of each queue: instructions whose predecessors have been issued, by the time at which they become ready."""
         self.ready_list: list[list[int]] = [[] for _ in range(queue_count)]
@@ -211,7 +204,7 @@ class _ListScheduler:
                 while pending and pending[0][0] <= time:
                     heappush(ready_list, ranks[heappop(pending)[1]])
                 number = by_rank[heappop(ready_list)]
-            if self.array.until or self.port_free:
+            if self.array.until or self.ports.kept:
                 number = self._past_kept(number, queue, time)
                 if number < 0:
                     continue
@@ -229,14 +222,15 @@ class _ListScheduler:
     def _issue(self, number: int, time: float, queue: int, entered: int) -> None:
         """Start an instruction; those with numbers below ``entered`` are in the window."""
         estimate = self.estimates[number]
-        if estimate.transfer:
-            time = self._transfer(estimate, time, queue)
+        if isinstance(estimate, Dma):
+            time = self._transfer(number, estimate, time, queue)
         else:
             self.free[queue] = time + estimate.occupancy
-            if estimate.part:
-                self.array.keep(estimate.part, time + estimate.part_ns)
-            for port in estimate.ports:
-                self.port_free[port] = time + estimate.ports_ns, queue
+            if isinstance(estimate, Matmul):
+                if estimate.array_mask:
+                    self.array.keep(estimate.array_mask, time + estimate.array_ns)
+            elif estimate.ports:
+                self.ports.keep(estimate, queue, time)
         self.issued[number] = True
         ready, unissued = self.ready, self.unissued
         for successor, delay in self.successors[number]:
@@ -265,31 +259,21 @@ class _ListScheduler:
     def _kept_until(self, number: int, queue: int, time: float) -> float:
         """The time, ``time`` or later, from which on an instruction has what it shares with others."""
         estimate = self.estimates[number]
-        if estimate.transfer:
-            return time
-        if estimate.resource == "tensor":
-            time = self.array.free(estimate.part, time)
-        for port in estimate.ports:
-            until, keeper = self.port_free.get(port, (0.0, queue))
-            if keeper != queue and until > time:
-                time = until
-        return time
+        if isinstance(estimate, Matmul):
+            return self.array.free(estimate.array_mask, time)
+        return self.ports.free(estimate, queue, time) if isinstance(estimate, Compute) else time
 
-    def _transfer(self, estimate: Estimate, time: float, queue: int) -> float:
+    def _transfer(self, number: int, estimate: Dma, time: float, queue: int) -> float:
         """Start a transfer as soon as its generator is free; the start of one that meets no other transfers."""
-        generator = estimate.generator
-        idle = self.generator_free.get(generator, 0.0) if generator else 0.0
-        if idle > time:
+        if estimate.dge and (idle := self.dges.free(estimate.dge)[0]) > time:
             time = idle
-        issued = self.free[queue] = self.generator_free[generator] = time + estimate.issue
+        issued = self.free[queue] = time + estimate.issue
+        if estimate.dge:
+            self.dges.keep(estimate.dge, issued, number)
         if not estimate.occupancy:
             return time
         data = issued + estimate.start
-        if self.dma_engines:
-            end = self.dma_engines.move(data, self.loads.of(estimate))[1]
-        else:
-            free = self.bandwidth_free
-            self.bandwidth_free = end = (data if data > free else free) + estimate.occupancy
+        end = self.dma_engines.move(data, self.loads.of(estimate))[1]
         delayed = end - (data - time) - estimate.transfer
         return delayed if delayed > time else time
 

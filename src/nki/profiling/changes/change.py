@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from nki.base.source import Span
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Form, is_row_indexed
 from nki.isa.tables.enums import engine
@@ -19,6 +18,8 @@ from nki.target.model import Target
 
 MOST_REORDERED = 4096
 """Instructions of a program up to which the changed kernel gets an order of its own, which takes longest."""
+LEFT_OUT: Final = Compute(0.0, 0.0, "docs", "left out", "")
+"""The estimate of an instruction that another one makes superfluous."""
 MOST_LINES = 5
 """Lines that a piece of advice names."""
 
@@ -84,7 +85,7 @@ class Change(Revision):
 
     def note_runs(self, inst: Inst, runs: float, estimate: Estimate) -> None:
         """Note that the change is about ``runs`` executions of an instruction."""
-        self.found.append(Found(inst, runs, max(estimate.occupancy, estimate.issue) * runs))
+        self.found.append(Found(inst, runs, estimate.busy * runs))
 
     def count(self, noun: str, plural: str = "", includes: Callable[[Inst], bool] = lambda _: True) -> str:
         """The number of executions that the change is about, of the instructions that it ``includes``."""
@@ -195,19 +196,6 @@ class OneByOne(Change):
                 self.find(core, number, estimates[number])
                 result[number] = changed
         return result
-
-
-def scaled(estimate: Estimate, share: float) -> Estimate:
-    """The estimate of a transfer of which only the part ``share`` takes place."""
-    parts = {name: getattr(estimate, name) * share for name in ("occupancy", "transfer", "issue", "start")}
-    saved = (1 - share) * (estimate.issue + estimate.start + estimate.transfer)
-    engines = tuple(busy * share for busy in estimate.engines)
-    return replace(estimate, **parts, latency=estimate.latency - saved, engines=engines)
-
-
-def without_time(estimate: Estimate) -> Estimate:
-    """The estimate of an instruction of a compute engine that another one makes superfluous."""
-    return replace(estimate, occupancy=0.0, latency=0.0, dependent=0.0, load=0.0, ports=(), ports_ns=0.0, table="")
 
 
 def span(numbers: Collection[int]) -> str:

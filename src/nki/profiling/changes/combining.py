@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from nki.analysis.access_pattern import pattern_of
 from nki.ir.declaration.combining import NONE, Combination, Scaling
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
 from nki.passes.scheduling.engine_assignment import candidates
-from nki.profiling.changes.change import Change, on_engine, span, without_time
+from nki.profiling.changes.change import LEFT_OUT, Change, on_engine, span
 from nki.profiling.measures import LEAST_WORTH
 from nki.profiling.predicted_run import PredictedRun
 from nki.sim.timing import NO_QUEUE, Block, Part, Revision, TimedCore
@@ -117,7 +117,7 @@ class Combined(Change):
                         combined |= {pair.kept, pair.gone}
                         self.advice[pair.combination.advice, pair.combination.older_advice] = None
                         self.find(core, pair.gone, estimates[pair.gone])
-                        result[pair.gone], result[pair.kept] = without_time(estimates[pair.gone]), estimate
+                        result[pair.gone], result[pair.kept] = LEFT_OUT, estimate
                     break  # else the one instruction streams both tiles in turn
         return result
 
@@ -213,23 +213,32 @@ class FewElements(Change):
                 elements = max((access.free_elements for access in inst.accesses() if access.buffer.on_chip), default=0)
                 busy = estimate.occupancy * sum(self.runs(core, number) for number in numbers)
                 if 0 < elements < self.target.partitions and len(numbers) > 1 and busy > self.least:
-                    self._merge(core, _independent(block, numbers), elements, result)
+                    assert isinstance(estimate, Compute)
+                    self._merge(core, estimate, _independent(block, numbers), elements, result)
         return result
 
     def revised(self, profile: PredictedRun) -> Revision:
         self.least = LEAST_WORTH * profile.latency * 1e9
         return super().revised(profile)
 
-    def _merge(self, core: TimedCore, groups: Iterable[list[int]], elements: int, estimates: list[Estimate]) -> None:
-        """Change the estimates of the members of each group to their parts of a longer instruction."""
+    def _merge(
+        self,
+        core: TimedCore,
+        estimate: Compute,
+        groups: Iterable[list[int]],
+        elements: int,
+        estimates: list[Estimate],
+    ) -> None:
+        """Change the estimates of the members of each group, all of them ``estimate``, to their parts of a longer
+        instruction.
+        """
         for group in groups:
             merged = min(len(group), math.ceil(self.target.partitions / elements))
             if merged < 2:
                 continue
-            estimate = estimates[group[0]]
             whole = self._widened(core.core.numbered[group[0]], estimate.resource, elements, merged).occupancy
             part = min(estimate.occupancy, whole / merged)
-            changed = replace(estimate, occupancy=part, ports_ns=min(estimate.ports_ns, part))
+            changed = replace(estimate.releasing_after(part), ports_ns=min(estimate.ports_ns, part))
             self.sizes.add(elements)
             for number in group:
                 self.find(core, number, estimate)

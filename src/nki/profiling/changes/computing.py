@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from nki.base.dtype import float32
 from nki.cost.replay import table_ns
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
-from nki.profiling.changes.change import Change, OneByOne, span, without_time
+from nki.profiling.changes.change import LEFT_OUT, Change, OneByOne, span
 from nki.sim.timing import NO_QUEUE, TimedCore
 from nki.target.model import Target
 
@@ -33,7 +33,8 @@ class Chains(Change):
         return f"{self.count('instruction')} leave their engine's pipeline before the next one can use the result"
 
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
-        return replace(estimate, dependent=0.0) if estimate.dependent > 0 and not estimate.transfer else None
+        chains = isinstance(estimate, Compute) and estimate.dependent > 0
+        return replace(estimate, dependent=0.0) if chains else None
 
 
 class Transposes(OneByOne):
@@ -64,19 +65,16 @@ class Transposes(OneByOne):
 
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
         self.gone.clear()
-        nothing: dict[int, Estimate] = {}
         result = list(estimates)
         for number, inst in enumerate(core.core.numbered):
             estimate = estimates[number]
-            if estimate.moves and estimate.flops:
+            if isinstance(estimate, Matmul) and estimate.is_data_movement:
                 self.turned.update(access.tensor for access in inst.writes())
-            elif estimate.transfer or (copy := moves_data(inst)) is None or copy[1].tensor not in self.turned:
+            elif isinstance(estimate, Dma) or (copy := moves_data(inst)) is None or copy[1].tensor not in self.turned:
                 continue
             self.find(core, number, estimate)
             self.gone.add(number)
-            if id(estimate) not in nothing:
-                nothing[id(estimate)] = without_time(estimate)
-            result[number] = nothing[id(estimate)]
+            result[number] = LEFT_OUT
         return result
 
     def queues(self, core: TimedCore) -> Mapping[int, int]:  # noqa: ARG002
@@ -103,11 +101,12 @@ class Float32Products(Change):
 
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
         operands = [access for access in inst.reads() if access.buffer is Buffer.sbuf]
-        if not estimate.flops or estimate.moves or all(access.dtype is not float32 for access in operands):
+        if not isinstance(estimate, Matmul) or not estimate.is_product:
             return None
-        self.passes = max(self.passes, estimate.passes)
-        saved = estimate.occupancy * (1 - 1 / estimate.passes)
-        return replace(estimate, occupancy=estimate.occupancy - saved, latency=estimate.latency - saved)
+        if all(access.dtype is not float32 for access in operands):
+            return None
+        self.passes = max(self.passes, estimate.tensor_passes)
+        return estimate.lasting(estimate.occupancy / estimate.tensor_passes)
 
 
 class Tables(OneByOne):
@@ -132,7 +131,7 @@ class Tables(OneByOne):
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
         result, last = list(estimates), ""
         for number, estimate in enumerate(estimates):
-            if not (table := estimate.table):
+            if not isinstance(estimate, Compute) or not (table := estimate.table):
                 continue
             place = core.core.rank, table
             if last not in ("", table) and place in self.tables:

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from nki.analysis.access_pattern import AccessPattern, pattern_of
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Dma, Estimate
 from nki.ir.types import Tensor
 from nki.profiling.amounts import size
-from nki.profiling.changes.change import Change, hbm_side, writes
-from nki.profiling.changes.reloads import GONE, peak
+from nki.profiling.changes.change import LEFT_OUT, Change, hbm_side, writes
+from nki.profiling.changes.reloads import peak
 from nki.profiling.predicted_run import PredictedRun
 from nki.sim.timing import Revision, TimedCore
 from nki.target.model import Target
@@ -57,7 +57,7 @@ class ThroughHbm(Change):
         returns: defaultdict[int, list[int]] = defaultdict(list)  # the loads of what an instruction stored
         needed: set[Tensor] = set()
         for number, inst in enumerate(core.core.numbered):
-            pair = hbm_side(inst) if estimates[number].transfer else None
+            pair = hbm_side(inst) if isinstance(estimates[number], Dma) else None
             for access in inst.accesses():
                 if not access.buffer.is_hbm or access.tensor.role not in ("", "spill"):
                     continue
@@ -77,9 +77,11 @@ class ThroughHbm(Change):
             if pair[0].tensor in needed:
                 continue
             for number in (store, *again):
-                self.find(core, number, estimates[number])
-                self.bytes += estimates[number].bytes * self.runs(core, number)
-                result[number] = GONE
+                estimate = estimates[number]
+                assert isinstance(estimate, Dma)
+                self.find(core, number, estimate)
+                self.bytes += estimate.bytes * self.runs(core, number)
+                result[number] = LEFT_OUT
             loads.update(again)
             kept.append((store, again[-1], pair[1].free_elements * pair[1].dtype.itemsize))
         self.kept = max(self.kept, peak(kept))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nki.base.source import Span
 from nki.cost.replay import Replay, run
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Dma, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.loop import For
 from nki.ir.types import Buffer, Tensor
@@ -62,7 +62,7 @@ def serial_loops(profile: PredictedRun) -> Iterator[SerialLoop]:
         estimates = times.estimates[first:end]
         now, then = (_ns(block, estimates, profile.target, copies) / copies for copies in (1, together))
         pairs = zip(instructions, estimates, strict=True)
-        found = tuple(Found(inst, count, max(each.occupancy, each.issue) * count) for inst, each in pairs)
+        found = tuple(Found(inst, count, each.busy * count) for inst, each in pairs)
         yield SerialLoop(count, together, now, then, loop.where.span, found)
 
 
@@ -128,7 +128,7 @@ def _replayed(block: Block, estimates: list[Estimate], target: Target, order: Se
     waits = [tuple(sorted(place[turn, other] for other in block.graph.predecessors[n])) for turn, n in order]
     chained = [tuple(sorted(place[turn, other] for other in block.graph.chained[n])) for turn, n in order]
     behind = max(block.queues) + 1  # each copy has rings of its own
-    queues = [block.queues[n] + (turn * behind if estimates[n].transfer else 0) for turn, n in order]
+    queues = [block.queues[n] + (turn * behind if isinstance(estimates[n], Dma) else 0) for turn, n in order]
     replay.now += target.sequencer_ns
     run(replay.block(queues, [estimates[n] for _, n in order], waits, chained))
     return replay.now - begin

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from nki.base.source import Span
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
 from nki.ir.types import Buffer
@@ -74,7 +74,7 @@ class OnOtherEngine(Rewriting):
         self.moving: dict[Span | None, _Line] = {}
         self.surplus = 0.0
         self._chosen: set[int] = set()
-        self._elsewhere: dict[tuple[object, int], Estimate | None] = {}
+        self._elsewhere: dict[tuple[object, int], Compute | None] = {}
 
     def evidence(self) -> str:
         return (
@@ -135,9 +135,10 @@ class OnOtherEngine(Rewriting):
         for step in profile.critical_path:
             core = profile.cores[step.core]
             number = int(core.number[step.row])
-            if core.estimates[number].resource == self.source and self._there(
-                core.instructions[number], core.estimates[number]
-            ):
+            inst, estimate = core.instructions[number], core.estimates[number]
+            if not isinstance(estimate, Compute) or estimate.resource != self.source:
+                continue
+            if self._there(inst, estimate):
                 critical += step.ns
         return critical > LEAST_WORTH * profile.latency * 1e9
 
@@ -149,9 +150,10 @@ class OnOtherEngine(Rewriting):
             for number, (inst, estimate, runs) in enumerate(
                 zip(core.instructions, core.estimates, core.runs.tolist(), strict=True)
             ):
-                if estimate.resource in kept:
-                    for port in estimate.ports:
-                        kept[estimate.resource][port] += estimate.ports_ns * runs
+                if not isinstance(estimate, Compute) or estimate.resource not in kept:
+                    continue
+                for port in estimate.ports:
+                    kept[estimate.resource][port] += estimate.ports_ns * runs
                 if estimate.resource != self.source or (there := self._there(inst, estimate)) is None:
                     continue
                 span = core.span(number)
@@ -159,23 +161,24 @@ class OnOtherEngine(Rewriting):
                 line.identities.append(inst.identity())
                 line.here += estimate.occupancy * runs
                 line.there += there.occupancy * runs
-                line.ports += (there.ports_ns * bool(there.ports) - estimate.ports_ns * bool(estimate.ports)) * runs
+                line.ports += (there.ports_ns - estimate.ports_ns) * runs
         here, there = kept.values()
         return result, max((ns + there[port] for port, ns in here.items()), default=0.0)
 
-    def _there(self, inst: Inst, estimate: Estimate) -> Estimate | None:
+    def _there(self, inst: Inst, estimate: Compute) -> Compute | None:
         """The estimate of ``inst`` on the other engine; None if it cannot run there, or would mean something else."""
         key = inst.form(), id(estimate)
         if key not in self._elsewhere:
             self._elsewhere[key] = self._on_goal(inst)
         return self._elsewhere[key]
 
-    def _on_goal(self, inst: Inst) -> Estimate | None:
+    def _on_goal(self, inst: Inst) -> Compute | None:
         effects = inst.effects
         if inst.engine_choice is None or effects.implicit is not None or effects.external:
             return None
         offers = {each.queue: each.estimate for each in candidates(inst.replace(engine=engine.unknown), self.target)}
-        return offers.get(self.goal) if self.source in offers else None
+        there = offers.get(self.goal) if self.source in offers else None
+        return there if isinstance(there, Compute) else None
 
 
 def _by_line(lines: dict[Span | None, _Line], loads: _Loads) -> dict[Span | None, _Line]:
@@ -258,9 +261,9 @@ class Eviction(Change):
         shorter: dict[int, Estimate] = {}
         for number, inst in enumerate(core.core.numbered):
             estimate = estimates[number]
-            if self._evicts(inst, estimate):
+            if isinstance(estimate, Compute) and self._evicts(inst, estimate):
                 self.find(core, number, estimate)
                 if id(estimate) not in shorter:
-                    shorter[id(estimate)] = replace(estimate, occupancy=estimate.occupancy * (1.0 - self.share))
+                    shorter[id(estimate)] = estimate.releasing_after(estimate.occupancy * (1.0 - self.share))
                 result[number] = shorter[id(estimate)]
         return result

@@ -9,19 +9,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from nki.analysis.access_pattern import AccessPattern, pattern_of
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
-from nki.profiling.changes.change import Change, span, without_time
+from nki.profiling.changes.change import LEFT_OUT, Change, span
 from nki.sim.timing import NO_QUEUE, TimedCore
 from nki.target.model import Target
 
 _Window = tuple[Tensor, AccessPattern]
-
-
-def is_product(estimate: Estimate) -> bool:
-    """Test if an instruction with that estimate multiplies."""
-    return estimate.resource == "tensor" and estimate.flops > 0 and not estimate.moves
 
 
 class SumsOutsidePsum(Change):
@@ -58,7 +53,8 @@ class SumsOutsidePsum(Change):
         writers: dict[Tensor, int] = {}
         products: defaultdict[_Window, list[int]] = defaultdict(list)
         for number, inst in enumerate(core.core.numbered):
-            if is_product(estimates[number]):
+            estimate = estimates[number]
+            if isinstance(estimate, Matmul) and estimate.is_product:
                 writers.update((access.tensor, number) for access in inst.writes())
             elif (added := _added(inst)) is not None and added[0].tensor in writers:
                 operand, total = added
@@ -70,7 +66,7 @@ class SumsOutsidePsum(Change):
         for window, numbers in sums.items():
             for number in numbers[:-1]:  # the last one takes the sum out
                 self.find(core, number, estimates[number])
-                result[number] = without_time(estimates[number])
+                result[number] = LEFT_OUT
                 gone.add(number)
             if len(numbers) > 1:
                 unbound.update(products[window])
@@ -93,6 +89,7 @@ def _added(inst: Inst) -> tuple[Access, Access] | None:
 class _Product(NamedTuple):
     """A product of ``rows`` rows, ``loaded`` columns that stay and ``moving`` ones that move, into ``dst``."""
 
+    estimate: Matmul
     rows: int
     loaded: int
     moving: int
@@ -102,11 +99,13 @@ class _Product(NamedTuple):
 def _product(inst: Inst, estimate: Estimate) -> _Product | None:
     """The sizes of a product of the whole array, whose moving columns are all that it takes time for."""
     effects = inst.effects
-    if not is_product(estimate) or estimate.part or not effects.stationary or not effects.moving:
+    if not isinstance(estimate, Matmul) or not estimate.is_product or estimate.array_mask:
+        return None
+    if not effects.stationary or not effects.moving:
         return None
     stationary: Access = inst.__dict__[effects.stationary]
     moving: Access = inst.__dict__[effects.moving]
-    return _Product(moving.partitions, stationary.free_elements, moving.free_elements, inst.writes()[0])
+    return _Product(estimate, moving.partitions, stationary.free_elements, moving.free_elements, inst.writes()[0])
 
 
 class FewRows(Change):
@@ -137,15 +136,15 @@ class FewRows(Change):
 
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
         result = list(estimates)
-        sums: defaultdict[_Window, dict[int, int]] = defaultdict(dict)  # rows of each product
+        sums: defaultdict[_Window, dict[int, _Product]] = defaultdict(dict)
         for number, inst in enumerate(core.core.numbered):
             if (product := _product(inst, estimates[number])) is not None:
-                sums[product.dst.tensor, pattern_of(product.dst)][number] = product.rows
-        for numbers in sums.values():
-            rows = max(numbers.values())
+                sums[product.dst.tensor, pattern_of(product.dst)][number] = product
+        for products in sums.values():
+            rows = max(product.rows for product in products.values())
             if rows > self.target.partitions // 2:
                 continue  # a row beside many, such as that of a bias, fits nowhere else
-            merged = min(self.target.partitions // rows, len(numbers))
+            merged = min(self.target.partitions // rows, len(products))
             tile = min((size for size in self.target.matmul_row_tiles if size >= rows), default=self.target.partitions)
             share = min(1 / merged, tile / self.target.partitions)
             if share == 1:
@@ -153,11 +152,11 @@ class FewRows(Change):
             self.adds |= merged > 1
             self.alone |= merged == 1
             self.rows.add(rows)
-            for number in numbers:
-                estimate = estimates[number]
+            for number, product in products.items():
+                estimate = product.estimate
                 self.find(core, number, estimate)
-                activity = min(1.0, estimate.activity / share)
-                result[number] = replace(estimate, occupancy=estimate.occupancy * share, activity=activity)
+                shorter = estimate.releasing_after(estimate.occupancy * share)
+                result[number] = replace(shorter, activity=min(1.0, estimate.activity / share))
         return result
 
 
@@ -182,7 +181,11 @@ class ShortStationary(Change):
 
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
         product, target = _product(inst, estimate), self.target
-        if product is None or product.loaded > target.matmul_stationary_free_max // 2 or estimate.passes != 1:
+        if (
+            product is None
+            or product.loaded > target.matmul_stationary_free_max // 2
+            or product.estimate.tensor_passes != 1
+        ):
             return None
         pieces = math.ceil(product.moving / target.matmul_stationary_free_max)
         loaded = min(product.moving, target.matmul_stationary_free_max) / target.stationary_load_speedup
@@ -192,5 +195,4 @@ class ShortStationary(Change):
         if pieces * each > 0.9 * estimate.occupancy:
             return None
         self.columns.add(product.loaded)
-        saved = estimate.occupancy - pieces * each
-        return replace(estimate, occupancy=pieces * each, latency=estimate.latency - saved)
+        return product.estimate.lasting(pieces * each)

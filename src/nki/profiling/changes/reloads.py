@@ -9,17 +9,16 @@ from itertools import accumulate
 
 from nki.analysis.access_pattern import AccessPattern, ByteRanges, pattern_of
 from nki.analysis.byte_sets import ByteSet
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Dma, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
 from nki.ir.types import Access, Tensor
 from nki.profiling.amounts import size
-from nki.profiling.changes.change import Change, hbm_side, scaled
+from nki.profiling.changes.change import LEFT_OUT, Change, hbm_side
 from nki.profiling.predicted_run import PredictedRun
 from nki.sim.timing import Revision, TimedCore, loop_count
 from nki.target.model import Target
 
-GONE = Estimate("dma", 0.0, 0.0, 0.0, 0, "docs", "left out")
 """The estimate of a transfer that does not take place."""
 
 
@@ -108,10 +107,12 @@ class Reloads(Change):
             for access in inst.writes():
                 for key in [key for key in loaded if key[0] is access.tensor]:
                     del loaded[key]
-            pair = hbm_side(inst) if estimates[number].transfer else None
-            if pair is None or pair[0].tensor.role != "input" or not any(each is pair[0] for each in inst.reads()):
+            estimate = estimates[number]
+            if not isinstance(estimate, Dma) or (pair := hbm_side(inst)) is None:
                 continue
             source, tile = pair
+            if source.tensor.role != "input" or not any(each is source for each in inst.reads()):
+                continue
             way = (source.tensor, inst.as_copy() is None, source.strides[0], source.shape[0] == 1)
             begin, repeats = number, self._repeats(inst, source, loops)
             if source.dynamic is None:
@@ -123,9 +124,9 @@ class Reloads(Change):
             if repeats <= 1:
                 continue
             share = 1 / repeats
-            result[number] = GONE if not share else scaled(estimates[number], share)
-            self.find(core, number, estimates[number], 1 - share)
-            self.bytes += round(estimates[number].bytes * self.found[-1].runs)
+            result[number] = estimate.scaled(share) if share else LEFT_OUT
+            self.find(core, number, estimate, 1 - share)
+            self.bytes += round(estimate.bytes * self.found[-1].runs)
             self._unbound[core].add(number)
             window = (*way, pattern_of(source))
             kept[window] = min(begin, kept.get(window, (begin,))[0]), number, tile.free_elements * tile.dtype.itemsize

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 
 from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.analysis.tile_values import filled_again
 from nki.analysis.value_numbers import is_pure
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Dma, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Tensor
-from nki.profiling.changes.change import Change, scaled
+from nki.profiling.changes.change import Change
 from nki.profiling.changes.rewriting import Rewriting, with_instructions
 from nki.profiling.predicted_run import PredictedRun
 from nki.sim.timing import TimedCore, Timeline
@@ -77,7 +76,7 @@ class Shares(Rewriting):
                 self.find(core, number, estimates[number])
         share = 1 / self.cores
         return [
-            scaled(each, share) if each.transfer else replace(each, occupancy=each.occupancy * share)
+            each.scaled(share) if isinstance(each, Dma) else each.releasing_after(each.occupancy * share)
             for each in estimates
         ]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import Enum
 
 from nki.cost.dma import SOFTWARE, bandwidth, contiguous_bytes
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Dma, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor, is_row_indexed
 from nki.profiling.changes.change import Change, OneByOne, hbm_side, on_engine, span, writes
@@ -47,7 +47,7 @@ class ShortRows(OneByOne):
         """Bytes per partition that all transfers of a tensor in HBM move together, by direction."""
         self.blocks: defaultdict[tuple[object, ...], set[int]] = defaultdict(set)
         """The first rows of the blocks of one tensor that transfers transpose, by their columns."""
-        self.shorter: dict[tuple[int, float], Estimate] = {}
+        self.shorter: dict[tuple[int, float], Dma] = {}
         self.forms: set[_Form] = set()
 
     def evidence(self) -> str:
@@ -73,7 +73,7 @@ class ShortRows(OneByOne):
         self.blocks.clear()
         self.shorter.clear()  # another core has estimates of its own
         for number, (inst, estimate) in enumerate(zip(core.core.numbered, estimates, strict=True)):
-            if estimate.transfer and (pair := hbm_side(inst)) is not None:
+            if isinstance(estimate, Dma) and (pair := hbm_side(inst)) is not None:
                 moved = pair[1].free_elements * pair[1].dtype.itemsize
                 self.columns[_direction(pair, inst)] += moved * self.runs(core, number)
                 if _transposes(inst):
@@ -81,8 +81,7 @@ class ShortRows(OneByOne):
         return super().estimates(core, estimates)
 
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
-        pair = hbm_side(inst) if estimate.transfer else None
-        if pair is None:
+        if not isinstance(estimate, Dma) or (pair := hbm_side(inst)) is None:
             return None
         if _transposes(inst):
             return self._with_more_rows(estimate, len(self.blocks[_block(pair[0])]))
@@ -103,7 +102,7 @@ class ShortRows(OneByOne):
             self.shorter[key] = self._merged(estimate, key[1], min(estimate.occupancy, whole))
         return self.shorter[key]
 
-    def _with_more_rows(self, estimate: Estimate, blocks: int) -> Estimate | None:
+    def _with_more_rows(self, estimate: Dma, blocks: int) -> Dma | None:
         """The estimate of a transpose as one of several ``blocks`` of rows in one transfer."""
         if blocks < 2:
             return None
@@ -113,13 +112,12 @@ class ShortRows(OneByOne):
             self.shorter[key] = self._merged(estimate, key[1], estimate.occupancy)
         return self.shorter[key]
 
-    def _merged(self, estimate: Estimate, share: float, occupancy: float) -> Estimate:
+    def _merged(self, estimate: Dma, share: float, occupancy: float) -> Dma:
         """The estimate of a transfer that becomes the part ``share`` of a longer one."""
-        engines = tuple(busy * occupancy / estimate.occupancy for busy in estimate.engines)
-        transfer = min(estimate.transfer, max(occupancy, self.target.dma_spread_ns * share, *engines))
+        times = tuple(busy * occupancy / estimate.occupancy for busy in estimate.engine_times)
+        transfer = min(estimate.transfer, max(occupancy, self.target.dma_spread_ns * share, *times))
         issue = estimate.issue * share
-        latency = estimate.latency - (estimate.issue - issue) - (estimate.transfer - transfer)
-        return replace(estimate, occupancy=occupancy, transfer=transfer, issue=issue, latency=latency, engines=engines)
+        return replace(estimate, occupancy=occupancy, transfer=transfer, issue=issue, engine_times=times)
 
 
 def _transposes(inst: Inst) -> bool:
@@ -209,7 +207,7 @@ class FewPartitions(Change):
         self.together.clear()
         few: defaultdict[tuple[int, int], dict[int, Tensor]] = defaultdict(dict)
         for number, (inst, estimate) in enumerate(zip(core.core.numbered, estimates, strict=True)):
-            if estimate.transfer:
+            if isinstance(estimate, Dma):
                 if (pair := hbm_side(inst)) is not None and pair[0].strides[0]:  # a step of 0 repeats one row
                     runs, window = self.runs(core, number), pair[0].offset
                     rows = self.rows[_shape_of_rows(pair, inst)]
@@ -231,10 +229,10 @@ class FewPartitions(Change):
         return result
 
     def _changed(self, inst: Inst, estimate: Estimate, together: int) -> Estimate | None:
-        pair = hbm_side(inst) if estimate.transfer else None
-        if pair is not None:
-            return self._transfer(inst, pair, estimate)
-        if estimate.resource not in ("vector", "scalar", "gpsimd"):
+        if isinstance(estimate, Dma):
+            pair = hbm_side(inst)
+            return self._transfer(inst, pair, estimate) if pair is not None else None
+        if not isinstance(estimate, Compute) or estimate.resource not in ("vector", "scalar", "gpsimd"):
             return None
         lanes = _lanes(inst)
         if not 0 < lanes <= self.target.partitions // 2:
@@ -249,11 +247,10 @@ class FewPartitions(Change):
         self.ways.add(self.folded if folded > merged else self.more_rows)
         key = id(estimate), saved
         if key not in self.wider:
-            shorter = replace(estimate, occupancy=estimate.occupancy - saved, latency=estimate.latency - saved)
-            self.wider[key] = replace(shorter, ports_ns=max(0.0, estimate.ports_ns - saved))
+            self.wider[key] = estimate.lasting(estimate.occupancy - saved)
         return self.wider[key]
 
-    def _folded(self, inst: Inst, estimate: Estimate, parts: int) -> float:
+    def _folded(self, inst: Inst, estimate: Compute, parts: int) -> float:
         """The occupancy of an instruction on a part of its elements per partition."""
         windows: dict[int, Access] = {}
         for number, access in enumerate(inst.accesses()):
@@ -263,7 +260,7 @@ class FewPartitions(Change):
                 windows[number] = access.with_window(access.offset, shape, strides, access.dynamic)
         return on_engine(inst.with_operands(windows), estimate.resource).cost(self.target).occupancy
 
-    def _transfer(self, inst: Inst, pair: tuple[Access, Access], estimate: Estimate) -> Estimate | None:
+    def _transfer(self, inst: Inst, pair: tuple[Access, Access], estimate: Dma) -> Estimate | None:
         """The estimate of a transfer as a part of one with more rows, its engines all at work."""
         partitions = pair[1].partitions
         if partitions > self.target.partitions // 2 or not pair[0].strides[0]:
@@ -283,8 +280,7 @@ class FewPartitions(Change):
         key = id(estimate), partitions / rows
         if key not in self.wider:
             issue = estimate.issue * key[1]
-            latency = estimate.latency - (estimate.transfer - estimate.occupancy) - (estimate.issue - issue)
-            self.wider[key] = replace(estimate, transfer=estimate.occupancy, issue=issue, latency=latency, engines=())
+            self.wider[key] = replace(estimate, transfer=estimate.occupancy, issue=issue, engine_times=())
         return self.wider[key]
 
 
@@ -364,7 +360,7 @@ class Descriptors(OneByOne):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self.moved: dict[tuple[int, int], tuple[Estimate, Estimate]] = {}
+        self.moved: dict[tuple[int, int], tuple[Dma, Dma]] = {}
         """By the ``id`` of an estimate, which is kept alive, and the generator: that estimate, and its new one."""
 
     def evidence(self) -> str:
@@ -388,21 +384,21 @@ class Descriptors(OneByOne):
         )
 
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
-        if not estimate.transfer or not estimate.generator or any(map(is_row_indexed, inst.accesses())):
+        if not isinstance(estimate, Dma) or not estimate.dge or any(map(is_row_indexed, inst.accesses())):
             return None  # descriptors by indices, software alone can generate
-        is_static = not self.target.dma_hardware_descriptors or estimate.generator == SOFTWARE
+        is_static = not self.target.dma_hardware_descriptors or estimate.dge == SOFTWARE
         if is_static and any(access.dynamic is not None for access in inst.accesses()):
             return None
         turn = len(self.found) % 2
         known = self.moved.get((id(estimate), turn))
         if known is None:
-            other = self._in_advance(estimate) if is_static else replace(estimate, generator=f"{estimate.generator} 2")
+            other = self._in_advance(estimate) if is_static else replace(estimate, dge=f"{estimate.dge} 2")
             known = self.moved[id(estimate), turn] = estimate, other if turn else estimate
         return known[1]
 
-    def _in_advance(self, estimate: Estimate) -> Estimate:
+    def _in_advance(self, estimate: Dma) -> Dma:
         """The estimate of a transfer whose descriptors lie in HBM from the beginning. It is as late as before: what
         counts here is the time of the generator, which others wait for.
         """
         issue = self.target.sequencer_ns
-        return replace(estimate, generator="", issue=issue, start=estimate.start + estimate.issue - issue)
+        return replace(estimate, dge="", issue=issue, start=estimate.start + estimate.issue - issue)

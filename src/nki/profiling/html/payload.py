@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.cost.replay import Cause
+from nki.ir.estimate import Compute, Dma, Matmul
 from nki.ir.types import Access
 from nki.profiling.events import CoreEvents
 from nki.profiling.html.source import Listing
@@ -189,9 +190,10 @@ def _estimates(core: CoreEvents, sources: Names) -> tuple[list[list[Any]], list[
     for each in core.estimates:
         number = numbers.setdefault(id(each), len(numbers))
         if number == len(table):
-            table.append(
-                [each.bytes, each.flops, round(each.occupancy, 1), each.kind, sources(each.source), each.table]
-            )
+            moved = each.bytes if isinstance(each, Dma) else 0
+            flops = each.flops if isinstance(each, Matmul) else 0
+            needs = each.table if isinstance(each, Compute) else ""
+            table.append([moved, flops, round(each.occupancy, 1), each.kind, sources(each.source), needs])
         of_instruction.append(number)
     return table, of_instruction
 

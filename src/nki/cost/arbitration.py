@@ -14,7 +14,7 @@ from typing import Final
 
 from nki.cost.dma import SOFTWARE
 from nki.cost.sharing import DataQueue
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Compute, Dma, Estimate
 
 SCALAR: Final = "scalar"
 """The compute engine that commands a hardware generator; the other one is Sync's, which computes nothing."""
@@ -23,22 +23,25 @@ OWN_DMA: Final = "own DMA"
 """The data queue of GpSimd's own DMA, which does not use the DMA engines."""
 
 
-def data_queue(estimate: Estimate, ring: int) -> DataQueue:
+def data_queue(estimate: Dma, ring: int) -> DataQueue:
     """The queue of the DMA engines in which a transfer waits: that of its generator, else its ring."""
     if not estimate.occupancy:
         return OWN_DMA
-    return estimate.generator or ring
+    return estimate.dge or ring
 
 
-def contention(queues: Sequence[int], estimates: Sequence[Estimate]) -> tuple[bool, bool]:
-    """Test if several data queues share the bandwidth, and if engines share a port."""
+def contention(
+    queues: Sequence[int], estimates: Sequence[Estimate], by_id: Mapping[int, Estimate]
+) -> tuple[bool, bool]:
+    """Test if several data queues share the bandwidth, and if engines share a port; ``by_id``: estimates by id."""
     data_queues: set[DataQueue] = set()
     users: dict[str, int] = {}
     shares_ports = False
-    for queue, estimate in zip(queues, estimates, strict=True):
-        if estimate.transfer:
+    for queue, number in set(zip(queues, map(id, estimates), strict=True)):
+        estimate = by_id[number]
+        if isinstance(estimate, Dma):
             data_queues.add(data_queue(estimate, queue))
-        else:
+        elif isinstance(estimate, Compute):
             for port in estimate.ports:
                 if users.setdefault(port, queue) != queue:
                     shares_ports = True
@@ -53,9 +56,14 @@ def by_queue(order: Iterable[int], queues: Sequence[int], count: int) -> list[Se
     return list(threads)
 
 
-def on_generator(estimates: Sequence[Estimate]) -> Mapping[int, str]:
+def activation_tables(by_id: Mapping[int, Estimate]) -> dict[int, str]:
+    """The table that an activation function needs, by the ``id`` of its estimate."""
+    return {n: each.table for n, each in by_id.items() if isinstance(each, Compute) and each.table}
+
+
+def on_generator(estimates: Sequence[Estimate], by_id: Mapping[int, Estimate]) -> Mapping[int, str]:
     """The instructions of GpSimd and of Scalar, with the engine's name, if it generates descriptors beside them."""
-    names = {estimate.generator for estimate in estimates} & {SOFTWARE, SCALAR}
+    names = {each.dge for each in by_id.values() if isinstance(each, Dma)} & {SOFTWARE, SCALAR}
     if not names:
         return {}
     return {n: each.resource for n, each in enumerate(estimates) if each.resource in names and each.occupancy}
@@ -70,7 +78,9 @@ def before(
     result: dict[int, int] = {}
     last: dict[str, int] = {}
     for number in order:
-        generator = estimates[number].generator or taking_turns.get(number) or (_MEETINGS if number in meetings else "")
+        estimate = estimates[number]
+        generator = estimate.dge if isinstance(estimate, Dma) else taking_turns.get(number)
+        generator = generator or (_MEETINGS if number in meetings else "")
         if generator:
             result[number] = last.get(generator, -1)
             last[generator] = number
