@@ -12,8 +12,9 @@ from nki.frontend.site import Site
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Buffer as MemoryRegion
 from nki.language.advice.beta1 import advise_at
-from nki.language.advice.expressions import OPERATORS, Translator
+from nki.language.advice.expressions import Translator
 from nki.language.advice.host_functions import instead_of_host_function, refuses_tensors, values_as_text
+from nki.language.beta1_rewriting.tables import OPERATORS
 from nki.language.tensor import NkiTensor
 
 _LATE: Final = "whose values exist only when the kernel runs"

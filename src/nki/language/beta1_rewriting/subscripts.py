@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import libcst as cst
-
-from nki.migrate.dense import group_of, joined
-from nki.migrate.facts import Tensor
-from nki.migrate.indices import Bounds, Grid, Index, Variable, as_node, sliced
-from nki.migrate.polynomial import Polynomial, largest, smallest
-from nki.migrate.syntax.code import code_of, expression, one_line
-from nki.migrate.types import Types
-
-
-class NotCarriedOverError(Exception):
-    """A construct that no rule translates; the message says which."""
+from nki.language.beta1_rewriting.calls import NotCarriedOverError
+from nki.language.beta1_rewriting.dense import group_of, joined
+from nki.language.beta1_rewriting.facts import Tensor
+from nki.language.beta1_rewriting.indices import Bounds, Grid, Index, Variable, sliced
+from nki.language.beta1_rewriting.polynomial import Polynomial, largest, smallest
+from nki.language.beta1_rewriting.source import code_of, in_one_line, keys_of, one_line
+from nki.language.beta1_rewriting.types import Types
 
 
 class TooManyAxesError(NotCarriedOverError):
@@ -28,7 +25,7 @@ class TooManyAxesError(NotCarriedOverError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One element of a subscript: an index with variables, or source text."""
+    """One key of a subscript: an index with variables, or source text."""
 
     text: str
     index: Index | None = None
@@ -37,104 +34,89 @@ class Part:
     """The argument of ``ap`` with the tile that is added to the index when the kernel runs."""
 
 
-def converted(types: Types, original: cst.Subscript, updated: cst.Subscript, bounds: Bounds) -> cst.BaseExpression:
-    """The subscript of today. Raises :class:`NotCarriedOverError`."""
-    owner = types.tensor(original.value)
+def converted(types: Types, node: ast.Subscript, base: str, texts: Sequence[str], bounds: Bounds) -> str | None:
+    """The subscript of today, of ``base`` with keys ``texts``; None where it is one.
+
+    Raises :class:`NotCarriedOverError`.
+    """
+    owner, keys = types.tensor(node.value), keys_of(node)
     blocks = len(owner.blocks) if owner is not None and owner.buffer != "hbm" else 0
-    if len(original.slice) == 1 and isinstance(original.slice[0].slice, cst.Index):
-        grid = types.value(original.slice[0].slice.value)
-        if isinstance(grid, Grid):  # all axes at once
-            text = _slices([Part("", index) for index in grid.indices], owner, bounds)
-            return expression(f"{code_of(updated.value)}{text}")
-    moved = _moved_parts(types, original, owner)
-    parts = [
-        moved.get(position) or _part(types, before, after)
-        for position, (before, after) in enumerate(zip(original.slice, updated.slice, strict=True))
-    ]
+    grid = types.value(keys[0]) if len(keys) == 1 else None
+    if isinstance(grid, Grid):  # all axes at once
+        return f"{base}{_slices([Part('', index) for index in grid.indices], owner, bounds)}"
+    moved = _moved_parts(types, keys, owner)
+    parts = [moved.get(k) or _part(types, key, text) for k, (key, text) in enumerate(zip(keys, texts, strict=True))]
     tiles = [
-        position for position, element in enumerate(original.slice)
-        if isinstance(element.slice, cst.Index) and parts[position].index is None
-        and types.tensor(element.slice.value) is not None
+        k for k, key in enumerate(keys)
+        if not isinstance(key, ast.Slice) and parts[k].index is None and types.tensor(key) is not None
     ]  # fmt: skip
-    if not tiles and bounds.restrict and has_slices(original) and all(part.index is None for part in parts):
-        parts = _clipped(types, original, parts, blocks, owner, bounds)
-        updated = updated.with_changes(slice=as_node(", ".join(part.text for part in parts)))
-    if not blocks and not tiles and all(part.index is None for part in parts):
-        return updated
-    base = code_of(updated.value)
+    plain = not tiles and all(part.index is None for part in parts)
+    cut = plain and bounds.restrict and has_slices(node)
+    if cut:
+        parts = _clipped(types, node, parts, blocks, owner, bounds)
+    if not blocks and plain:
+        return f"{base}[{', '.join(part.text for part in parts)}]" if cut else None
     for part in parts[:blocks]:
         if part.index is not None or ":" in part.text or part.text == "...":
-            raise NotCarriedOverError(f"`{one_line(original)}` indexes several blocks at once")
+            raise NotCarriedOverError(f"`{one_line(node)}` indexes several blocks at once")
         base += f"[{part.text}]"
     rest = parts[blocks:]
     if not rest:
-        return expression(base)
+        return base
     if tiles:
-        return expression(_gathered(types, base, rest, [t - blocks for t in tiles], bounds, original))
+        return _gathered(types, base, rest, [t - blocks for t in tiles], bounds, node)
     if all(part.index is None for part in rest):
-        return expression(f"{base}[{', '.join(part.text for part in rest)}]")
-    if (
-        _on_chip(owner)
-        and not rest[0].moved
-        and rest[0].index is not None
-        and not any(step.terms for _, step in rest[0].index.steps)
-    ):
-        return expression(_one_partition(base, rest, rest[0].index, owner, bounds, original))
-    if moved and not _on_chip(owner) and not _has_strides(original, owner, rest):
-        return expression(_selected(base, rest, bounds, original))
+        return f"{base}[{', '.join(part.text for part in rest)}]"
+    rows = rest[0].index
+    if _on_chip(owner) and not rest[0].moved and rows is not None and not any(step.terms for _, step in rows.steps):
+        return _one_partition(base, rest, rows, owner, bounds, node)
+    if moved and not _on_chip(owner) and not _has_strides(node, owner, rest):
+        return _selected(base, rest, bounds, node)
     if moved:
-        rest = _of_axes(types, original, rest, owner)
+        rest = _of_axes(types, node, rest, owner)
     text = _slices(rest, owner, bounds) or _reshaped(rest, owner, bounds)
-    if text is None:
-        return expression(_pattern(base, rest, owner, bounds, original))
-    return expression(f"{base}{text}")
+    return f"{base}{text}" if text is not None else _pattern(base, rest, owner, bounds, node)
 
 
-def _part(types: Types, before: cst.SubscriptElement, after: cst.SubscriptElement) -> Part:
-    if isinstance(before.slice, cst.Index):
-        value = before.slice.value
-        index = types.value(value)
-        if isinstance(index, Index):
-            return Part("", index)
-        if index is not None:
-            raise NotCarriedOverError(f"`{one_line(value)}` as one index")
-        number = types.evaluator.index(value) if types.fixed else None
-        if number is not None:  # a number where a loop runs through the axis
-            return Part(number.base.text)
-        # the text of the new tree: what is inside may have changed
-        return Part(one_line(after.slice.value) if isinstance(after.slice, cst.Index) else "")
-    text = _slice_text(after.slice)
-    return Part(text, whole=text == ":")
+def _part(types: Types, key: ast.expr, text: str) -> Part:
+    if isinstance(key, ast.Slice):
+        text = _slice_text(key) if text == code_of(key) else text
+        return Part(text, whole=text == ":")
+    value = types.value(key)
+    if isinstance(value, Index):
+        return Part("", value)
+    if value is not None:
+        raise NotCarriedOverError(f"`{one_line(key)}` as one index")
+    number = types.evaluator.index(key) if types.fixed else None
+    if number is not None:  # a number where a loop runs through the axis
+        return Part(number.base.text)
+    return Part(in_one_line(text))  # the new text: what is inside may have changed
 
 
-def _moved_parts(types: Types, original: cst.Subscript, owner: Tensor | None) -> dict[int, Part]:
-    """The elements with a place that is known only when the kernel runs, by position.
+def _moved_parts(types: Types, keys: list[ast.expr], owner: Tensor | None) -> dict[int, Part]:
+    """The keys with a place that is known only when the kernel runs, by position.
 
     In HBM a tile alone, with no rows beside it, has an index for each row: it is none of these.
     """
-    found = {k: part for k, one in enumerate(original.slice) if (part := _moved(types, one)) is not None}
+    found = {k: part for k, key in enumerate(keys) if (part := _moved(types, key)) is not None}
     if _on_chip(owner):
         return found
-    indices = [types.value(one.slice.value) for one in original.slice if isinstance(one.slice, cst.Index)]
-    axes = [v for index in indices if isinstance(index, Index) for v, _ in index.steps]
-    rows = any(v.axis == -v.ndim and v.ndim > 1 for v in axes) or sum(map(_is_slice, original.slice)) > 1
+    axes = [v for key in keys if (index := types.index(key)) is not None for v, _ in index.steps]
+    rows = any(v.axis == -v.ndim and v.ndim > 1 for v in axes) or sum(map(_is_slice, keys)) > 1
     return {k: part for k, part in found.items() if rows or (part.index is not None and part.index.steps)}
 
 
-def _is_slice(element: cst.SubscriptElement) -> bool:
-    return isinstance(element.slice, cst.Slice)
+def _is_slice(key: ast.expr) -> bool:
+    return isinstance(key, ast.Slice)
 
 
-def _moved(types: Types, element: cst.SubscriptElement) -> Part | None:
-    """``tile[0, 0] + index``, a place that is known only when the kernel runs; None for other elements."""
-    value = element.slice.value if isinstance(element.slice, cst.Index) else None
-    match value:
-        case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
-            pairs: list[tuple[cst.BaseExpression, Index | None]] = [
-                (left, types.evaluator.index(right)), (right, types.evaluator.index(left)),
-            ]  # fmt: skip
-        case cst.Subscript() | cst.Name():
-            pairs = [(value, Index(Polynomial()))]
+def _moved(types: Types, key: ast.expr) -> Part | None:
+    """``tile[0, 0] + index``, a place that is known only when the kernel runs; None for other keys."""
+    match key:
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            pairs = [(left, types.evaluator.index(right)), (right, types.evaluator.index(left))]
+        case ast.Subscript() | ast.Name():
+            pairs = [(key, Index(Polynomial()))]
         case _:
             return None
     for tile, index in pairs:
@@ -143,7 +125,7 @@ def _moved(types: Types, element: cst.SubscriptElement) -> Part | None:
     return None
 
 
-def _is_one_number(types: Types, node: cst.BaseExpression) -> bool:
+def _is_one_number(types: Types, node: ast.expr) -> bool:
     """True for a tile of one element; without a run also for a tile of which the source does not tell the shape."""
     seen, known = types.facts.seen(node), types.tensor(node)
     if seen is not None:
@@ -153,63 +135,56 @@ def _is_one_number(types: Types, node: cst.BaseExpression) -> bool:
     return known.shape is None or all(size.constant == 1 for size in known.shape)
 
 
-def _as_tile(node: cst.BaseExpression) -> str:
+def _as_tile(node: ast.expr) -> str:
     """One element of a tile as a tile: ``t[0:1, k:k + 1]`` for ``t[0, k]``."""
-    if not isinstance(node, cst.Subscript) or any(not isinstance(element.slice, cst.Index) for element in node.slice):
+    if not isinstance(node, ast.Subscript) or any(map(_is_slice, keys_of(node))):
         return one_line(node)
-    texts = [_one_element(one_line(element.slice)) for element in node.slice]
-    return f"{one_line(node.value)}[{', '.join(texts)}]"
+    return f"{one_line(node.value)}[{', '.join(_one_element(one_line(key)) for key in keys_of(node))}]"
 
 
-def _slice_text(node: cst.BaseSlice) -> str:
-    """The code of an element of a subscript on one line, without comments."""
-    if not isinstance(node, cst.Slice):
-        return code_of(node).strip()
-    lower, upper, step = (one_line(part) if part is not None else "" for part in (node.lower, node.upper, node.step))
+def _slice_text(key: ast.Slice) -> str:
+    """The code of a slice on one line, without comments."""
+    lower, upper, step = (one_line(part) if part is not None else "" for part in (key.lower, key.upper, key.step))
     return f"{lower}:{upper}:{step}" if step else f"{lower}:{upper}"
 
 
-def has_slices(node: cst.BaseExpression) -> bool:
+def has_slices(node: ast.expr) -> bool:
     """True for a subscript with a slice in it."""
-    return isinstance(node, cst.Subscript) and any(isinstance(element.slice, cst.Slice) for element in node.slice)
+    return isinstance(node, ast.Subscript) and any(map(_is_slice, keys_of(node)))
 
 
-def _as_slice(types: Types, element: cst.BaseSlice) -> cst.BaseSlice:
-    """``nl.ds(start, size)`` as a slice; other elements as they are."""
-    match element:
-        case cst.Index(value=cst.Call(func=function, args=[start, size])) if (
-            types.names.full(function) == "nki.language.ds"
-        ):
-            stop = types.evaluator.polynomial(start.value) + types.evaluator.polynomial(size.value)
-            return cst.Slice(lower=start.value, upper=expression(stop.text))
+def _bounds_of_slice(types: Types, key: ast.expr) -> tuple[Polynomial, bool] | None:
+    """The start of a slice or of ``nl.ds(start, size)``, and whether it has a step; None for other keys."""
+    match key:
+        case ast.Call(func=function, args=[start, _]) if types.names.full(function) == "nki.language.ds":
+            return types.evaluator.polynomial(start), False
+        case ast.Slice(lower=lower, step=step):
+            return types.evaluator.polynomial(lower) if lower is not None else Polynomial(), step is not None
         case _:
-            return element
+            return None
 
 
 def _clipped(
-    types: Types, original: cst.Subscript, parts: list[Part], blocks: int, owner: Tensor | None, bounds: Bounds
+    types: Types, node: ast.Subscript, parts: list[Part], blocks: int, owner: Tensor | None, bounds: Bounds
 ) -> list[Part]:
-    """The elements of a subscript with slices, as far as ``bounds`` let the axes of the tile through."""
-    elements = [_as_slice(types, element.slice) for element in original.slice]
+    """The keys of a subscript with slices, as far as ``bounds`` let the axes of the tile through."""
+    slices = [_bounds_of_slice(types, key) for key in keys_of(node)]
     rank = len(owner.shape) + blocks if owner is not None and owner.shape is not None else len(parts)
-    full = cst.Slice(lower=None, upper=None)
-    missing = max(rank - len(elements), 0)
-    elements += [full] * missing
+    missing = max(rank - len(slices), 0)
+    slices += [(Polynomial(), False)] * missing
     parts = [*parts, *(Part(":", whole=True) for _ in range(missing))]
-    on_chip = _on_chip(owner)
-    kept = [k for k, one in enumerate(elements) if isinstance(one, cst.Slice) or (on_chip and k == blocks)]
+    kept = [k for k, one in enumerate(slices) if one is not None or (_on_chip(owner) and k == blocks)]
     ndim = max(variable.ndim for variable in (*bounds.lower, *bounds.upper))
     kept += [-1] if len(kept) == 1 and ndim == 2 else []
     if len(kept) != ndim:
-        raise NotCarriedOverError(f"`{one_line(original)}` below a mask of {ndim} axes: cut the slices to size")
+        raise NotCarriedOverError(f"`{one_line(node)}` below a mask of {ndim} axes: cut the slices to size")
     for variable in dict.fromkeys((*bounds.lower, *bounds.upper)):
         place = kept[ndim + variable.axis]
-        one = elements[place] if place >= 0 else None
-        if not isinstance(one, cst.Slice) or one.step is not None:
-            raise NotCarriedOverError(f"`{one_line(original)}` below a mask: cut the slices to size")
-        base = types.evaluator.polynomial(one.lower) if one.lower is not None else Polynomial()
-        start = largest(base + value for value in bounds.start(variable))
-        stop = smallest(base + value for value in bounds.stop(variable))
+        one = slices[place] if place >= 0 else None
+        if one is None or one[1]:
+            raise NotCarriedOverError(f"`{one_line(node)}` below a mask: cut the slices to size")
+        start = largest(one[0] + value for value in bounds.start(variable))
+        stop = smallest(one[0] + value for value in bounds.stop(variable))
         parts[place] = Part(f"{start}:{stop}")
     while missing and parts[-1].whole:
         parts.pop()
@@ -273,14 +248,14 @@ def _reshaped(parts: list[Part], owner: Tensor | None, bounds: Bounds) -> str | 
 
 
 def _one_partition(
-    base: str, rest: list[Part], rows: Index, owner: Tensor | None, bounds: Bounds, original: cst.Subscript
+    base: str, rest: list[Part], rows: Index, owner: Tensor | None, bounds: Bounds, node: ast.Subscript
 ) -> str:
     """``t[0 * i_p, i_f]``: one partition of a tile, repeated to all of the result."""
     text = _slices([Part(rows.base.text), *rest[1:]], owner, bounds)
     sizes = {variable.axis: bounds.extent(variable) for variable in _axes(rest)}
     ndim = max(variable.ndim for variable in _axes(rest))
     if text is None:
-        raise NotCarriedOverError(f"`{one_line(original)}` repeats a partition of a view that is no slice")
+        raise NotCarriedOverError(f"`{one_line(node)}` repeats a partition of a view that is no slice")
     return f"nl.broadcast_to({base}{text}, ({', '.join(sizes.get(axis, '1') for axis in range(-ndim, 0))}))"
 
 
@@ -292,7 +267,7 @@ def _one_element(text: str) -> str:
 
 
 def _on_chip(owner: Tensor | None) -> bool:
-    return owner is not None and owner.buffer in ("sbuf", "psum")
+    return owner is not None and owner.on_chip
 
 
 def _between(parts: list[Part], position: int, axis: int) -> bool:
@@ -302,38 +277,38 @@ def _between(parts: list[Part], position: int, axis: int) -> bool:
     return all(a < axis for a in before) and all(a > axis for a in after)
 
 
-def _shape(original: cst.Subscript, owner: Tensor | None, parts: list[Part]) -> tuple[Polynomial, ...] | None:
-    """The shape of what is indexed; beside an index tile, which names every dimension, ``t.shape[k]`` in HBM."""
-    if owner is None or owner.shape is not None or owner.buffer != "hbm" or not isinstance(original.value, cst.Name):
+def _shape(node: ast.Subscript, owner: Tensor | None, parts: list[Part]) -> tuple[Polynomial, ...] | None:
+    """The shape of what is indexed; beside an index tile, which names every dimension, ``t.shape[k]``."""
+    if owner is None or owner.shape is not None or owner.blocks or not isinstance(node.value, ast.Name):
         return owner.shape if owner is not None else None
-    sizes = (Polynomial.of(f"{original.value.value}.shape[{k}]") for k in range(len(parts)))
+    sizes = (Polynomial.of(f"{node.value.id}.shape[{k}]") for k in range(len(parts)))
     return tuple(sizes) if _axes(parts) else None
 
 
-def _has_strides(original: cst.Subscript, owner: Tensor | None, parts: list[Part]) -> bool:
+def _has_strides(node: ast.Subscript, owner: Tensor | None, parts: list[Part]) -> bool:
     """True if the source tells where the elements of what is indexed lie."""
-    shape = _shape(original, owner, parts)
-    return shape is not None and len(shape) >= len(parts) and isinstance(original.value, cst.Name)
+    shape = _shape(node, owner, parts)
+    return shape is not None and len(shape) >= len(parts) and isinstance(node.value, ast.Name)
 
 
-def _selected(base: str, parts: list[Part], bounds: Bounds, original: cst.Subscript) -> str:
+def _selected(base: str, parts: list[Part], bounds: Bounds, node: ast.Subscript) -> str:
     """``x.select(0, tile)[…]``: a place that is known only when the kernel runs, of a view."""
     moved = [k for k, part in enumerate(parts) if part.moved]
     others = [part for part in parts if not part.moved]
     text = _slices(others, None, bounds) if any(part.index is not None for part in others) else None
     text = text or f"[{', '.join(part.text for part in others)}]"
     if len(moved) > 1 or parts[moved[0]].index != Index(Polynomial()):
-        raise NotCarriedOverError(f"`{one_line(original)}` is an index that is known only when the kernel runs")
+        raise NotCarriedOverError(f"`{one_line(node)}` is an index that is known only when the kernel runs")
     return f"{base}.select({moved[0]}, {parts[moved[0]].moved.partition('=')[2]}){text}"
 
 
-def _pattern(base: str, parts: list[Part], owner: Tensor | None, bounds: Bounds, original: cst.Subscript) -> str:
+def _pattern(base: str, parts: list[Part], owner: Tensor | None, bounds: Bounds, node: ast.Subscript) -> str:
     """``t.ap(pattern=…, offset=…)``: each variable with its step through the storage."""
-    shape = _shape(original, owner, parts)
+    shape = _shape(node, owner, parts)
     if owner is None or shape is None or len(shape) < len(parts):
-        raise NotCarriedOverError(f"the strides of `{one_line(original)}` need the tensor's shape")
-    if not isinstance(original.value, cst.Name):
-        raise NotCarriedOverError(f"`{one_line(original)}` indexes a view by several variables")
+        raise NotCarriedOverError(f"the strides of `{one_line(node)}` need the tensor's shape")
+    if not isinstance(node.value, ast.Name):
+        raise NotCarriedOverError(f"`{one_line(node)}` indexes a view by several variables")
     strides: list[Polynomial] = []
     for position in range(len(shape)):
         stride = Polynomial.of(1)
@@ -345,14 +320,14 @@ def _pattern(base: str, parts: list[Part], owner: Tensor | None, bounds: Bounds,
     for part, stride in zip(parts, strides, strict=False):
         if part.index is None:
             if part.whole or ":" in part.text:
-                raise NotCarriedOverError(f"`{one_line(original)}` mixes slices and index tiles")
+                raise NotCarriedOverError(f"`{one_line(node)}` mixes slices and index tiles")
             offset += Polynomial.of(int(part.text) if part.text.isdigit() else part.text) * stride
             continue
         offset += part.index.base * stride
         for variable, step in part.index.steps:
             steps[variable] = steps.get(variable, Polynomial()) + step * stride
     ndim = max((variable.ndim for variable in steps), default=0)
-    _check_axes(steps, ndim + len(shape) - len(parts), owner, original)
+    _check_axes(steps, ndim + len(shape) - len(parts), owner, node)
     pattern: list[str] = []
     for axis in range(-ndim, 0):
         variable = next((v for v in steps if v.axis == axis), None)
@@ -366,21 +341,21 @@ def _pattern(base: str, parts: list[Part], owner: Tensor | None, bounds: Bounds,
     pattern += [f"[{strides[k].text}, {shape[k].text}]" for k in range(len(parts), len(shape))]
     moved = [k for k, part in enumerate(parts) if part.moved]
     if len(moved) > 1:
-        raise NotCarriedOverError(f"`{one_line(original)}` has two indices that are known only when the kernel runs")
+        raise NotCarriedOverError(f"`{one_line(node)}` has two indices that are known only when the kernel runs")
     more = "".join(f", {parts[k].moved}, indirect_dim={k}" for k in moved)
     return f"{base}.ap(pattern=[{', '.join(pattern)}], offset={offset.text}{more})"
 
 
-def _of_axes(
-    types: Types, original: cst.Subscript, parts: list[Part], owner: Tensor | None, first: int = 0
-) -> list[Part]:
+def _of_axes(types: Types, node: ast.Subscript, parts: list[Part], owner: Tensor | None, first: int = 0) -> list[Part]:
     """The elements with slices as variables, from axis ``first`` on; as they are beside other variables."""
-    slices = [k for k, element in enumerate(original.slice) if _is_slice(element)]
+    keys = keys_of(node)
+    slices = [k for k, key in enumerate(keys) if _is_slice(key)]
     if any(variable for part in parts if part.index is not None for variable, _ in part.index.steps) or not slices:
         return parts
     ndim, new = first + len(slices), list(parts)
     for axis, k in enumerate(slices, first):
-        one = cst.ensure_type(original.slice[k].slice, cst.Slice)
+        one = keys[k]
+        assert isinstance(one, ast.Slice)
         start = types.evaluator.polynomial(one.lower) if one.lower is not None else Polynomial()
         known = owner.shape[k] if owner is not None and owner.shape is not None else None
         stop = types.evaluator.polynomial(one.upper) if one.upper is not None else known
@@ -390,7 +365,7 @@ def _of_axes(
     return new
 
 
-def _check_axes(steps: dict[Variable, Polynomial], ndim: int, owner: Tensor, original: cst.Subscript) -> None:
+def _check_axes(steps: dict[Variable, Polynomial], ndim: int, owner: Tensor, node: ast.Subscript) -> None:
     """Raise :class:`TooManyAxesError` for patterns with backward steps, and for those with too many dimensions."""
     back = [variable for variable, step in steps.items() if all(factor < 0 for _, factor in step.terms)]
     if not back and (ndim <= _DIMENSIONS or not _on_chip(owner)):
@@ -399,7 +374,7 @@ def _check_axes(steps: dict[Variable, Polynomial], ndim: int, owner: Tensor, ori
     small = [v for v in free if v.size.constant is not None and v.size.constant <= _UNROLLED]
     small = (back and free) or sorted(small, key=lambda v: v.size.constant or 0)
     why = "steps backwards" if back else f"has {ndim} dimensions; on chip a view has at most {_DIMENSIONS}"
-    raise TooManyAxesError(f"`{one_line(original)}` {why}", small)
+    raise TooManyAxesError(f"`{one_line(node)}` {why}", small)
 
 
 _DIMENSIONS = 5
@@ -408,27 +383,25 @@ _UNROLLED = 8
 """Elements along an axis that a loop may run through."""
 
 
-def _gathered(
-    types: Types, base: str, parts: list[Part], tiles: list[int], bounds: Bounds, original: cst.Subscript
-) -> str:
+def _gathered(types: Types, base: str, parts: list[Part], tiles: list[int], bounds: Bounds, node: ast.Subscript) -> str:
     """``x[index_tile, columns]``: rows that are known when the kernel runs."""
-    owner = types.tensor(original.value)
+    owner = types.tensor(node.value)
     lead = tiles[0]
     plain = all(part.index is None and ":" not in part.text and part.text.strip() for part in parts[:lead])
     if len(tiles) > 1 or not plain or owner is None or owner.buffer != "hbm":
-        raise NotCarriedOverError(f"`{one_line(original)}` is an index that is known only when the kernel runs")
+        raise NotCarriedOverError(f"`{one_line(node)}` is an index that is known only when the kernel runs")
     rows = parts[lead].text
     ndim = max((v.ndim for v in (*bounds.lower, *bounds.upper, *_axes(parts))), default=2)
     row = next((v for v in (*bounds.lower, *bounds.upper) if v.axis == -ndim), None)
     if row is not None:
         rows = f"{rows}[{largest(bounds.start(row))}:{smallest(bounds.stop(row))}]"
-    if (pattern := _vector(types, base, parts, rows, row, bounds, original)) is not None:
+    if (pattern := _vector(types, base, parts, rows, row, bounds, node)) is not None:
         return pattern
     rest: list[str] = []
     for part in parts[lead + 1 :]:
         found = sliced(part.index, bounds) if part.index is not None else None
         if part.index is not None and found is None:
-            raise NotCarriedOverError(f"`{one_line(original)}` is an index that is known only when the kernel runs")
+            raise NotCarriedOverError(f"`{one_line(node)}` is an index that is known only when the kernel runs")
         rest.append(found[0] if found is not None else part.text)
     before = [part.text for part in parts[:lead]]
     columns = f"[{', '.join([*before, ':', *rest])}]" if rest or before else ""
@@ -436,15 +409,15 @@ def _gathered(
 
 
 def _vector(
-    types: Types, base: str, parts: list[Part], rows: str, row: Variable | None, bounds: Bounds, original: cst.Subscript
+    types: Types, base: str, parts: list[Part], rows: str, row: Variable | None, bounds: Bounds, node: ast.Subscript
 ) -> str | None:
     """``x.ap(…, vector_offset=rows, indirect_dim=0)``; None where the source does not tell the strides or the rows."""
-    owner, element = types.tensor(original.value), original.slice[0].slice
-    tile = types.tensor(element.value) if isinstance(element, cst.Index) else None
-    if tile is None or not _has_strides(original, owner, parts):
+    owner, key = types.tensor(node.value), keys_of(node)[0]
+    tile = types.tensor(key) if not isinstance(key, ast.Slice) else None
+    if tile is None or not _has_strides(node, owner, parts):
         return None
     axes = _axes(parts)
-    ndim = max((v.ndim for v in axes), default=1 + sum(map(_is_slice, original.slice)))
+    ndim = max((v.ndim for v in axes), default=1 + sum(map(_is_slice, keys_of(node))))
     if any(v.axis == -ndim for v in axes):
         return None
     count = (
@@ -456,10 +429,10 @@ def _vector(
     )
     variable = Variable(count, -ndim, ndim)
     selected = Part("", Index(Polynomial(), ((variable, Polynomial.of(1)),)), moved=f"vector_offset={rows}")
-    rest = [selected, *_of_axes(types, original, parts, owner, 1)[1:]]
+    rest = [selected, *_of_axes(types, node, parts, owner, 1)[1:]]
     if any(part.index is None and (part.whole or ":" in part.text) for part in rest):
         return None
-    return _pattern(base, rest, owner, bounds, original)
+    return _pattern(base, rest, owner, bounds, node)
 
 
 def cut(text: str, tensor: Tensor | None, bounds: Bounds, variables: list[Variable]) -> str:
@@ -483,4 +456,4 @@ def cut(text: str, tensor: Tensor | None, bounds: Bounds, variables: list[Variab
     return f"{text}[{', '.join(parts)}]" if parts else text
 
 
-__all__ = ["NotCarriedOverError", "TooManyAxesError", "converted", "cut", "has_slices"]
+__all__ = ["TooManyAxesError", "converted", "cut", "has_slices"]

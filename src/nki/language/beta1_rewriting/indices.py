@@ -6,15 +6,14 @@ times whole steps; a mask bounds variables. Both come from the source code alone
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
-import libcst as cst
-
-from nki.migrate.polynomial import Polynomial, largest, smallest
-from nki.migrate.syntax.code import expression, one_line
-from nki.migrate.syntax.names import Names, names_in
+from nki.language.beta1_rewriting.names import Names
+from nki.language.beta1_rewriting.polynomial import Polynomial, largest, smallest
+from nki.language.beta1_rewriting.source import keys_of, names_in, one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +148,9 @@ def _without_axis(index: Index, fixed: Variable, number: Polynomial) -> Index:
     return Index(base, tuple(steps))
 
 
-_AXES: Final = {"p": 0, "x": 1, "y": 2, "z": 3, "w": 4}
+_AXES: Final = "pxyzw"
+"""The names of the axes of a grid of indices."""
+_NEW_AXIS: Final = ("None", "np.newaxis", "nl.newaxis")
 
 
 class Evaluator:
@@ -166,10 +167,10 @@ class Evaluator:
         self.values = values
         self.fixed = fixed
         """Axes that loops of the new code run through."""
-        self.grid = grid if grid is not None else dict[int, str]()
-        """The axes of the launch grid that are asked for."""
+        self.grid = grid
+        """The axes of the launch grid that are asked for; None where programs stay programs."""
 
-    def evaluate(self, node: cst.BaseExpression) -> Value | None:
+    def evaluate(self, node: ast.expr) -> Value | None:
         """The index, mask or grid that an expression is; None where it is neither, also for plain numbers."""
         value = self._any(node)
         if isinstance(value, Index) and not value.steps:
@@ -178,159 +179,148 @@ class Evaluator:
             return None
         return value
 
-    def mask(self, node: cst.BaseExpression) -> Mask | None:
+    def mask(self, node: ast.expr) -> Mask | None:
         """A mask, or a condition of plain numbers; None where it is neither, as far as is known."""
         value = self._any(node)
         if isinstance(value, Index) and not value.steps:
             return Mask((Comparison(value, "if", one_line(node)),))
         return value if isinstance(value, Mask) else None
 
-    def index(self, node: cst.BaseExpression) -> Index | None:
+    def index(self, node: ast.expr) -> Index | None:
         """The index of one dimension; plain numbers count."""
         value = self._any(node)
         return value if isinstance(value, Index) else None
 
-    def polynomial(self, node: cst.BaseExpression) -> Polynomial:
+    def polynomial(self, node: ast.expr) -> Polynomial:
         """A plain number as a polynomial over its source text."""
         value = self._any(node)
         if isinstance(value, Index) and not value.steps:
             return value.base
         return Polynomial.of(one_line(node))
 
-    def _any(self, node: cst.BaseExpression) -> Value | None:
+    def _any(self, node: ast.expr) -> Value | None:
         match node:
-            case cst.Integer():
-                return Index(Polynomial.of(int(node.evaluated_value)))
-            case cst.Name(value=name):
+            case ast.Slice():
+                return None
+            case ast.Constant(value=int(number)) if not isinstance(number, bool):
+                return Index(Polynomial.of(number))
+            case ast.Name(id=name):
                 return without(self.values[name], self.fixed) if name in self.values else Index(Polynomial.of(name))
-            case cst.Call():
+            case ast.Call():
                 return self._call(node)
-            case cst.Subscript():
+            case ast.Subscript():
                 return self._subscript(node)
-            case cst.Attribute(value=cst.Name(value=name), attr=cst.Name(value=axis)) if name in self.values:
+            case ast.Attribute(value=ast.Name(id=name), attr=axis) if name in self.values:
                 grid = self.values[name]
-                known = isinstance(grid, Grid) and axis in _AXES and _AXES[axis] < len(grid.indices)
-                return without(cast("Grid", grid).indices[_AXES[axis]], self.fixed) if known else None
-            case cst.BinaryOperation():
+                known = isinstance(grid, Grid) and axis in _AXES and _AXES.index(axis) < len(grid.indices)
+                return without(cast("Grid", grid).indices[_AXES.index(axis)], self.fixed) if known else None
+            case ast.BinOp():
                 return self._binary(node)
-            case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+            case ast.UnaryOp(op=ast.USub(), operand=inner):
                 value = self._any(inner)
                 return value.times(Polynomial.of(-1)) if isinstance(value, Index) else None
-            case cst.Comparison():
+            case ast.Compare():
                 return self._comparison(node)
             case _:
-                return None if self._mentions(node) else Index(Polynomial.of(one_line(node)))
+                return self._opaque(node)
 
-    def _mentions(self, node: cst.BaseExpression) -> bool:
-        """True if an index or mask is named inside ``node``."""
-        return any(name in self.values for name in names_in(node))
+    def _opaque(self, node: ast.expr) -> Index | None:
+        """An expression as one piece of text; None if an index or mask is named in it."""
+        return None if names_in(node) & self.values.keys() else Index(Polynomial.of(one_line(node)))
 
-    def _call(self, node: cst.Call) -> Value | None:
+    def _call(self, node: ast.Call) -> Value | None:
         full = self.names.full(node.func)
-        if full == "nki.language.arange" and node.args and not any(arg.star for arg in node.args):
-            bounds = [self.polynomial(arg.value) for arg in node.args]
+        if full == "nki.language.arange" and node.args and not any(isinstance(arg, ast.Starred) for arg in node.args):
+            bounds = [self.polynomial(arg) for arg in node.args]
             start = bounds[0] if len(bounds) > 1 else Polynomial()
             stop = bounds[1] if len(bounds) > 1 else bounds[0]
             return Index(start, ((Variable(stop - start), Polynomial.of(1)),))
-        if full in ("nki.language.program_id", "nki.language.num_programs"):
-            axis = one_line(node.args[0].value) if node.args else "0"
+        program = full in ("nki.language.program_id", "nki.language.num_programs")
+        if program and self.grid is not None:
+            axis = one_line([*node.args, *(k.value for k in node.keywords)][0]) if node.args or node.keywords else "0"
             if not axis.isdigit():
                 return None
             self.grid[int(axis)] = full
             return Index(Polynomial.of(f"program_{axis}" if full.endswith("id") else f"grid[{axis}]"))
         if full == "nki.language.par_dim" and node.args:
-            return self._any(node.args[0].value)
-        if full.startswith(("nki.language.", "nki.isa.")):
-            return None
-        return None if self._mentions(node) else Index(Polynomial.of(one_line(node)))
+            return self._any(node.args[0])
+        return None if full.startswith(("nki.language.", "nki.isa.")) and not program else self._opaque(node)
 
-    def _subscript(self, node: cst.Subscript) -> Value | None:
+    def _subscript(self, node: ast.Subscript) -> Value | None:
         if self.names.full(node.value) == "nki.language.mgrid":
             return self._mgrid(node)
-        value = self._any(node.value) if self._mentions(node.value) or isinstance(node.value, cst.Call) else None
+        named = names_in(node.value) & self.values.keys()
+        value = self._any(node.value) if named or isinstance(node.value, ast.Call | ast.Subscript) else None
         if isinstance(value, Grid):
-            position = self.polynomial(cast("cst.Index", node.slice[0].slice).value).constant
-            return value.indices[position] if position is not None else None
+            position = self.polynomial(keys_of(node)[0]).constant
+            known = position is not None and -len(value.indices) <= position < len(value.indices)
+            return value.indices[cast("int", position)] if known else None
         if isinstance(value, Index) and len(value.steps) == 1 and value.steps[0][0].axis == 0:
             return self._spread(value, node)
         if value is None or (isinstance(value, Index) and not value.steps):
-            return None if self._mentions(node) else Index(Polynomial.of(one_line(node)))
+            return self._opaque(node)
         return None
 
-    def _spread(self, value: Index, node: cst.Subscript) -> Index | None:
+    def _spread(self, value: Index, node: ast.Subscript) -> Index | None:
         """``nl.arange(n)[None, :]``: the variable on its axis."""
-        axis, ndim = None, len(node.slice)
-        for position, element in enumerate(node.slice):
-            if isinstance(element.slice, cst.Slice):
-                if axis is not None or element.slice.lower or element.slice.upper or element.slice.step:
-                    return None
-                axis = position
-            elif one_line(cast("cst.Index", element.slice).value) not in ("None", "np.newaxis", "nl.newaxis"):
-                return None
-        [(variable, step)] = value.steps
-        if axis is None:
+        keys = keys_of(node)
+        axes = [axis for axis, key in enumerate(keys) if isinstance(key, ast.Slice)]
+        plain = all(
+            not (key.lower or key.upper or key.step) if isinstance(key, ast.Slice) else one_line(key) in _NEW_AXIS
+            for key in keys
+        )
+        if len(axes) != 1 or not plain:
             return None
-        return without(Index(value.base, ((Variable(variable.size, axis - ndim, ndim), step),)), self.fixed)
+        [(variable, step)] = value.steps
+        spread = Variable(variable.size, axes[0] - len(keys), len(keys))
+        return without(Index(value.base, ((spread, step),)), self.fixed)
 
-    def _mgrid(self, node: cst.Subscript) -> Grid | None:
+    def _mgrid(self, node: ast.Subscript) -> Grid | None:
         indices: list[Index] = []
-        for axis, element in enumerate(node.slice):
-            if (
-                not isinstance(element.slice, cst.Slice)
-                or element.slice.upper is None
-                or element.slice.step is not None
-            ):
+        keys = keys_of(node)
+        for axis, key in enumerate(keys):
+            if not isinstance(key, ast.Slice) or key.upper is None or key.step is not None:
                 return None
-            start = self.polynomial(element.slice.lower) if element.slice.lower is not None else Polynomial()
-            size = self.polynomial(element.slice.upper) - start
-            variable = Variable(size, axis - len(node.slice), len(node.slice))
+            start = self.polynomial(key.lower) if key.lower is not None else Polynomial()
+            variable = Variable(self.polynomial(key.upper) - start, axis - len(keys), len(keys))
             indices.append(Index(start, ((variable, Polynomial.of(1)),)))
         return without(Grid(tuple(indices)), self.fixed)
 
-    def _binary(self, node: cst.BinaryOperation) -> Value | None:
+    def _binary(self, node: ast.BinOp) -> Value | None:
         left, right = self._any(node.left), self._any(node.right)
-        if isinstance(node.operator, cst.BitAnd) and (isinstance(left, Mask) or isinstance(right, Mask)):
+        if isinstance(node.op, ast.BitAnd) and (isinstance(left, Mask) or isinstance(right, Mask)):
             first, second = self.mask(node.left), self.mask(node.right)
             return Mask((*first.parts, *second.parts)) if first is not None and second is not None else None
         if not isinstance(left, Index) or not isinstance(right, Index):
             return None
-        match node.operator:
-            case cst.Add():
+        match node.op:
+            case ast.Add():
                 return left.plus(right)
-            case cst.Subtract():
+            case ast.Sub():
                 return left.plus(right.times(Polynomial.of(-1)))
-            case cst.Multiply() if not left.steps or not right.steps:
+            case ast.Mult() if not left.steps or not right.steps:
                 return right.times(left.base) if right.steps else left.times(right.base)
             case _ if not left.steps and not right.steps:
                 return Index(Polynomial.of(one_line(node)))
             case _:
                 return None
 
-    def _comparison(self, node: cst.Comparison) -> Mask | None:
-        if len(node.comparisons) != 1:
+    def _comparison(self, node: ast.Compare) -> Mask | None:
+        if len(node.ops) != 1 or type(node.ops[0]) not in _COMPARED:
             return None
-        target = node.comparisons[0]
-        left, right = self._any(node.left), self._any(target.comparator)
+        left, right = self._any(node.left), self._any(node.comparators[0])
         if not isinstance(left, Index) or not isinstance(right, Index):
             return None
-        difference = left.plus(right.times(Polynomial.of(-1)))
-        opposite = difference.times(Polynomial.of(-1))
-        text = one_line(node)
-        match target.operator:
-            case cst.LessThan():
-                return Mask((Comparison(difference, "<", text),))
-            case cst.LessThanEqual():
-                return Mask((Comparison(difference, "<=", text),))
-            case cst.GreaterThan():
-                return Mask((Comparison(opposite, "<", text),))
-            case cst.GreaterThanEqual():
-                return Mask((Comparison(opposite, "<=", text),))
-            case cst.Equal():
-                return Mask((Comparison(difference, "==", text),))
-            case cst.NotEqual():
-                return Mask((Comparison(difference, "!=", text),))
-            case _:
-                return None
+        op, swapped = _COMPARED[type(node.ops[0])]
+        left, right = (right, left) if swapped else (left, right)
+        return Mask((Comparison(left.plus(right.times(Polynomial.of(-1))), op, one_line(node)),))
+
+
+_COMPARED: Final[dict[type[ast.cmpop], tuple[str, bool]]] = {
+    ast.Lt: ("<", False), ast.LtE: ("<=", False), ast.Gt: ("<", True), ast.GtE: ("<=", True), ast.Eq: ("==", False),
+    ast.NotEq: ("!=", False),
+}  # fmt: skip
+"""The comparison with 0 of the difference of two sides, and whether they change places."""
 
 
 def bounds_of(mask: Mask) -> Bounds:
@@ -450,14 +440,8 @@ def index_of_slice(name: str, kind: str) -> Index | None:
     return Index(Polynomial.of(f"{name}.start"), ((variable, Polynomial.of(1)),), name)
 
 
-def as_node(text: str) -> list[cst.SubscriptElement]:
-    """The elements of a subscript."""
-    node: Any = expression(f"_[{text}]")
-    return list(node.slice)
-
-
 __all__ = [
-    "Bounds", "Comparison", "Evaluator", "Grid", "Index", "Mask", "Value", "Variable", "as_node", "as_slice",
+    "Bounds", "Comparison", "Evaluator", "Grid", "Index", "Mask", "Value", "Variable", "as_slice",
     "bounds_of", "chosen", "index_of_slice", "nonempty", "sliced",
     "without",
 ]  # fmt: skip

@@ -1,10 +1,11 @@
-"""The report of a migration, and the marks that it leaves in the source."""
+"""The report of a rewriting, and the marks that it leaves in the source."""
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from dataclasses import replace
+from typing import Final
 
-import libcst as cst
+from nki.language.beta1_rewriting.lines import Line
 
 MARK: Final = "# TODO(nki-migrate):"
 
@@ -16,16 +17,16 @@ class Report:
         self.left: list[str] = []
         self.notes: list[str] = []
         self.kernels: set[str] = set()
+        self.lines: dict[int, list[Line]] = {}
+        """The new lines of each statement, by its identity."""
 
     def todo(self, message: str) -> None:
         self.left.append(message)
 
 
-def marked(one: cst.BaseStatement, message: str) -> cst.BaseStatement:
+def marked(line: Line, message: str) -> Line:
     """The statement with a comment above it that says what is left to do."""
-    line = cst.EmptyLine(comment=cst.Comment(f"{MARK} {' '.join(message.split())}"))
-    lines = [*getattr(one, "leading_lines", ()), line]
-    return cast(Any, one).with_changes(leading_lines=lines)
+    return replace(line, mark=f"{MARK} {' '.join(message.split())}")
 
 
 __all__ = ["MARK", "Report", "marked"]

@@ -1,13 +1,11 @@
-"""Facts about the expressions of a source, from a run of the old kernel."""
+"""Facts about tensors: what expressions were in a run of the old kernel, and what the source tells."""
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field
-from typing import Any
 
-import libcst as cst
-
-from nki.migrate.polynomial import Polynomial
+from nki.language.beta1_rewriting.polynomial import Polynomial
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +19,11 @@ class Seen:
 
 
 class Facts:
-    """The tensors that expressions were, by syntax node; empty where nothing has run."""
+    """The values that expressions had, by syntax node; empty where nothing has run."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, assumed: bool = False) -> None:
+        self.assumed = assumed
+        """A kernel is being mended: its calls may be of today, and operands of unknown shape have two dimensions."""
         self.tensors: dict[int, Seen] = {}
         self.others: dict[int, str] = {}
         """Expressions that were no tensors, by the kind of value: "number", "index", "list", …"""
@@ -31,15 +31,19 @@ class Facts:
         """All different tensors that an expression was."""
         self.varying: set[int] = set()
         """Expressions that were different tensors at different times."""
-        self.nodes: dict[int, cst.CSTNode] = {}
+        self.nodes: dict[int, ast.AST] = {}
         self.reached: set[int] = set()
         """Expressions that were evaluated."""
 
-    def seen(self, node: cst.CSTNode) -> Seen | None:
+    def seen(self, node: ast.AST) -> Seen | None:
         """The tensor that ``node`` was; None where nothing is known, or where it varied."""
         return None if id(node) in self.varying else self.tensors.get(id(node))
 
-    def note(self, node: cst.CSTNode, value: Seen | str) -> None:
+    def kind(self, node: ast.AST) -> str:
+        """The kind of value that is no tensor; "" where nothing is known."""
+        return self.others.get(id(node), "")
+
+    def note(self, node: ast.AST, value: Seen | str) -> None:
         """Add one observation."""
         self.nodes[id(node)] = node
         if isinstance(value, str):
@@ -72,6 +76,11 @@ class Tensor:
             return f"{self.name}.shape"
         return shape_text(self.shape) if self.shape is not None else ""
 
+    @property
+    def on_chip(self) -> bool:
+        """True in SBUF and in PSUM."""
+        return self.buffer in ("sbuf", "psum")
+
 
 def shape_text(shape: tuple[Polynomial, ...]) -> str:
     """A shape as a tuple in source code; ``x.shape`` where that is what the sizes are."""
@@ -89,10 +98,4 @@ def tensor_of(seen: Seen) -> Tensor:
     return Tensor(shape, f"nl.{seen.dtype}", seen.buffer, blocks)
 
 
-def buffer_name(value: Any) -> str:
-    """The memory that an object names: "sbuf", "psum" or "hbm"."""
-    text = str(getattr(value, "name", value)).lower()
-    return next((name for name in ("psum", "sbuf", "hbm") if name in text), "sbuf")
-
-
-__all__ = ["Facts", "Seen", "Tensor", "buffer_name", "shape_text", "tensor_of"]
+__all__ = ["Facts", "Seen", "Tensor", "shape_text", "tensor_of"]

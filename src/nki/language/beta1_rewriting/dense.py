@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from nki.migrate.indices import Index, Variable
-from nki.migrate.polynomial import Polynomial
+from nki.language.beta1_rewriting.indices import Index, Variable
+from nki.language.beta1_rewriting.polynomial import Polynomial
 
 Group = tuple[Variable, ...]
 """The variables of an index, outermost first, each of which steps over all of the next one."""

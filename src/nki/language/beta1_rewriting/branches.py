@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
-import libcst as cst
-
-from nki.migrate.facts import Tensor
-from nki.migrate.indices import Value
-from nki.migrate.subscripts import NotCarriedOverError
-from nki.migrate.syntax.code import code_of, statement
-from nki.migrate.syntax.names import names_in
-from nki.migrate.types import Alternatives, Types
-from nki.migrate.writes import Writes
+from nki.language.beta1_rewriting.calls import NotCarriedOverError
+from nki.language.beta1_rewriting.facts import Tensor
+from nki.language.beta1_rewriting.indices import Value
+from nki.language.beta1_rewriting.lines import Line, rendered
+from nki.language.beta1_rewriting.rewriting import BlockRewriter
+from nki.language.beta1_rewriting.source import code_of, names_in
+from nki.language.beta1_rewriting.types import Alternatives, Types
+from nki.language.beta1_rewriting.writes import Writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class State:
         return (("", self.values[name]),) if name in self.values else None
 
 
-class Branches(Writes):
+class Branches(BlockRewriter, Writes):
     """Rewrites statements whose names depend on the branch that was taken."""
 
     def merge(self, test: str, before: State, yes: State, no: State, bound: tuple[set[str], set[str]]) -> None:
@@ -81,9 +81,7 @@ class Branches(Writes):
             if any(name in re.findall(r"\w+", test) for test, _ in found):
                 self.types.choices[key] = ()
 
-    def chosen(
-        self, small: cst.BaseSmallStatement, rewrite: Callable[[cst.BaseSmallStatement], list[cst.BaseStatement] | None]
-    ) -> list[cst.BaseStatement] | None:
+    def chosen(self, small: ast.stmt, rewrite: Callable[[ast.stmt], list[Line] | None]) -> list[Line] | None:
         """One statement, in a branch for each meaning of its names."""
         used = sorted(_read(small) & self.types.choices.keys())
         if not used:
@@ -93,22 +91,22 @@ class Branches(Writes):
             raise NotCarriedOverError(f"`{used[0]}` is one index or another: which one depends on a branch")
         start = State.of(self.types)
         [tests] = kinds
-        branches: list[list[cst.BaseStatement]] = []
+        branches: list[list[Line]] = []
         ends: list[State] = []
         for position, _ in enumerate(tests):
             start.back(self.types)
             for name in used:
                 self.types.values[name] = self.types.choices.pop(name)[position][1]
             made = rewrite(small)
-            branches.append(made if made is not None else [cst.SimpleStatementLine([small])])
+            branches.append(made if made is not None else [Line(code_of(small))])
             ends.append(State.of(self.types))
         for name in used:
             ends[-1].values.pop(name, None)
         ends[-1].back(self.types)
         for name in used:
-            if name not in _targets(small):
+            if name not in targets(small):
                 self.types.choices[name] = start.choices[name]
-        for name in _targets(small):
+        for name in targets(small):
             values = [end.values.get(name) for end in ends]
             if any(value != values[0] for value in values):
                 self.types.values.pop(name, None)
@@ -116,12 +114,11 @@ class Branches(Writes):
                 self.types.choices[name] = tuple(zip(tests, cast("list[Value]", values), strict=True)) if whole else ()
         return _conditional(tests, branches)
 
-    def check_rounds(self, loop: cst.For | cst.While, before: State) -> None:
+    def check_rounds(self, loop: ast.For | ast.While, before: State) -> None:
         """Raise :class:`NotCarriedOverError` if a round of a loop begins with an index that the last one changed."""
-        body = cast("Sequence[cst.BaseStatement]", loop.body.body)
         after = State.of(self.types)
         for name in {**before.values, **before.choices}:
-            if before.alternatives(name) != after.alternatives(name) and first_use(name, body) == "read":
+            if before.alternatives(name) != after.alternatives(name) and first_use(name, loop.body) == "read":
                 raise NotCarriedOverError(f"the index `{name}` changes from round to round")
 
 
@@ -134,107 +131,79 @@ def _either(one: Tensor, other: Tensor | None) -> Tensor:
     return Tensor(shape, one.dtype if one.dtype == other.dtype else "", other.buffer, blocks)
 
 
-def _conditional(tests: Sequence[str], branches: Sequence[list[cst.BaseStatement]]) -> list[cst.BaseStatement]:
-    texts = ["\n".join(code_of(line) for line in lines) for lines in branches]
-    if all(text == texts[0] for text in texts):
+def _conditional(tests: Sequence[str], branches: Sequence[list[Line]]) -> list[Line]:
+    if all(rendered(lines) == rendered(branches[0]) for lines in branches):
         return list(branches[0])
-    last: Any = cst.Else(cst.IndentedBlock(branches[-1] or [statement("pass")]))
-    for test, lines in reversed(list(zip(tests[:-1], branches[:-1], strict=True))):
-        head = cast("cst.If", statement(f"if {test}:\n    pass"))
-        last = head.with_changes(body=cst.IndentedBlock(lines or [statement("pass")]), orelse=last)
-    return [last]
+    heads = ["if", *["elif"] * (len(tests) - 2)]
+    lines = [Line(f"{word} {test}:", body) for word, test, body in zip(heads, tests[:-1], branches[:-1], strict=True)]
+    return [*lines, Line("else:", branches[-1])]
 
 
-def _targets(node: cst.CSTNode) -> set[str]:
+def targets(node: ast.stmt) -> set[str]:
     """The plain names that a statement assigns."""
-    match node:
-        case cst.Assign(targets=targets):
-            return {one.target.value for one in targets if isinstance(one.target, cst.Name)}
-        case _:
-            return set()
+    return {one.id for one in node.targets if isinstance(one, ast.Name)} if isinstance(node, ast.Assign) else set()
 
 
-def _read(small: cst.BaseSmallStatement) -> set[str]:
+def _read(small: ast.stmt) -> set[str]:
     """The names that a statement reads."""
-    if isinstance(small, cst.Assign) and all(isinstance(one.target, cst.Name) for one in small.targets):
+    if isinstance(small, ast.Assign) and all(isinstance(one, ast.Name) for one in small.targets):
         return names_in(small.value)
     return names_in(small)
 
 
-def assigned(block: cst.CSTNode | None) -> set[str]:
+def assigned(body: Sequence[ast.stmt]) -> set[str]:
     """The names that a block assigns, at any depth."""
-    found = _Assigned()
-    if block is not None:
-        block.visit(found)
-    return found.names
-
-
-class _Assigned(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
-        if isinstance(node.target, cst.Name | cst.Tuple | cst.List):
-            self.names |= names_in(node.target)
-
-    def visit_AugAssign(self, node: cst.AugAssign) -> None:
-        if isinstance(node.target, cst.Name):
-            self.names.add(node.target.value)
-
-
-def is_empty(node: cst.CSTNode) -> bool:
-    """True for a branch that does nothing, and whose test calls nothing."""
-    match node:
-        case cst.If(test=test, body=body, orelse=orelse):
-            calls = "(" in code_of(test)
-            return not calls and _does_nothing(body) and (orelse is None or is_empty(orelse))
-        case cst.Else(body=body):
-            return _does_nothing(body)
-        case _:
-            return False
-
-
-def _does_nothing(body: cst.BaseSuite) -> bool:
-    lines: Sequence[cst.BaseStatement] = body.body if isinstance(body, cst.IndentedBlock) else ()
-    return len(lines) == 1 and isinstance(lines[0], cst.SimpleStatementLine) and isinstance(lines[0].body[0], cst.Pass)
-
-
-def first_use(name: str, lines: Sequence[cst.BaseStatement]) -> str:
-    """The first thing that a block does with a name: "read", "bound", or "" for neither."""
-    for line in lines:
-        found = _first(name, line)
-        if found:
-            return found
-    return ""
-
-
-def _first(name: str, line: Any) -> str:
-    if name not in names_in(line):
-        return ""
-    if isinstance(line, cst.SimpleStatementLine):
-        for small in line.body:
-            match small:
-                case cst.Assign(targets=targets, value=value) if name not in names_in(value) and name in {
-                    n for one in targets if isinstance(one.target, cst.Name | cst.Tuple | cst.List)
-                    for n in names_in(one.target)
-                }:  # fmt: skip
-                    return "bound"
-                case _ if name in names_in(small):
-                    return "read"
-                case _:
-                    pass
-        return ""
-    heads = [getattr(line, key) for key in ("test", "iter") if hasattr(line, key)]
-    if any(name in names_in(head) for head in heads) or not hasattr(line, "body"):
-        return "read"
-    if isinstance(line, cst.For) and name in names_in(line.target):
-        return "bound"
-    found = first_use(name, line.body.body) if isinstance(line.body, cst.IndentedBlock) else "read"
-    if isinstance(line, cst.If):
-        other = _first(name, line.orelse) if line.orelse is not None else ""
-        return "read" if "read" in (found, other) else found if found == other else ""
+    found: set[str] = set()
+    for node in (part for statement in body for part in ast.walk(statement)):
+        match node:
+            case ast.Assign(targets=each):
+                found |= names_in(*(one for one in each if isinstance(one, ast.Name | ast.Tuple | ast.List)))
+            case ast.AugAssign(target=ast.Name(id=name)):
+                found.add(name)
+            case _:
+                pass
     return found
 
 
-__all__ = ["Branches", "State", "assigned", "first_use", "is_empty"]
+def is_empty(lines: Sequence[Line]) -> bool:
+    """True for a branch that does nothing, and of which no test calls anything."""
+    return all(line.body is not None and "(" not in line.text and _does_nothing(line.body) for line in lines)
+
+
+def does_nothing(node: ast.If) -> bool:
+    """True for a branch of the old code that does nothing."""
+    bodies = [node.body, node.orelse] if node.orelse else [node.body]
+    return all(len(body) == 1 and isinstance(body[0], ast.Pass) for body in bodies)
+
+
+def _does_nothing(body: Sequence[Line]) -> bool:
+    return not body or (len(body) == 1 and body[0].text == "pass")
+
+
+def first_use(name: str, body: Sequence[ast.stmt]) -> str:
+    """The first thing that a block does with a name: "read", "bound", or "" for neither."""
+    return next((found for line in body if (found := _first(name, line))), "")
+
+
+def _first(name: str, line: ast.stmt) -> str:
+    if name not in names_in(line):
+        return ""
+    match line:
+        case ast.Assign(targets=each, value=value) if name not in names_in(value) and name in names_in(
+            *(one for one in each if isinstance(one, ast.Name | ast.Tuple | ast.List))
+        ):
+            return "bound"
+        case ast.If(test=test, body=body, orelse=orelse) if name not in names_in(test):
+            found, other = first_use(name, body), first_use(name, orelse)
+            return "read" if "read" in (found, other) else found if found == other else ""
+        case ast.For(iter=head, target=target, body=body) if name not in names_in(head):
+            return "bound" if name in names_in(target) else first_use(name, body)
+        case ast.While(test=head, body=body) if name not in names_in(head):
+            return first_use(name, body)
+        case ast.With(body=body):
+            return first_use(name, body)
+        case _:
+            return "read"
+
+
+__all__ = ["Branches", "State", "assigned", "does_nothing", "first_use", "is_empty", "targets"]
