@@ -14,7 +14,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick threads older nightly xla million lint format types bench validate docs dump clean
+.PHONY: help demo test quick threads older nightly xla million lint format types bench validate docs dump release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,11 +65,14 @@ bench: $(STAMP) ## measure against PyTorch, NumPy and BLAS: one table, ratios wi
 validate: $(STAMP) ## the timing model against every published time that we hold: docs/validation.md
 	$(BIN)/python -m validation
 
-docs: $(STAMP) ## write docs/reference/ and docs/errors.md from the declarations and the tests
+docs: $(STAMP) ## write docs/reference/ and docs/errors/ from the declarations and the tests
 	$(BIN)/python -m tools.reference
 
 dump: $(STAMP) ## the stages of the README's kernel as text; K=FILE.py ARGS='--arg …' for another
 	$(BIN)/nki dump $(K) $(ARGS)
+
+release: $(STAMP) ## sdist and wheel in dist/, the wheel tried in a bare environment with the README's kernel
+	$(BIN)/python -m tools.release
 
 clean: ## remove the environment and everything generated
 	rm -rf $(VENV) $(XLA) build dist .pytest_cache .ruff_cache .hypothesis

@@ -113,8 +113,8 @@ def dense(runs: int) -> Row:
 def scheduling(runs: int) -> Iterator[Row]:
     """All stages from ``verify`` to ``sync``, and of these ``order``, ``schedule`` and ``sync`` together.
 
-    CPU time of this process, medians of runs in turns; the ratio is that of the time for each instruction from
-    ``verify`` to ``sync`` to that of 10,000 unrolled instructions.
+    CPU time of this process, medians of runs in turns; the ratio is the time for each instruction from
+    ``verify`` to ``sync`` over the same time of 10,000 unrolled instructions.
     """
     a = np.zeros((128, 512), np.float32)
     left, right = (np.zeros(shape, ml_dtypes.bfloat16) for shape in ((3072, 4096), (3072, 2048)))

@@ -77,7 +77,7 @@ def attention(q: Any, k: Any, v: Any) -> Any:
 
 
 def rows(runs: int) -> Iterator[Row]:
-    """Medians over processes. The ratio is that of empty caches to full ones; CPU time adds up threads.
+    """Medians over processes. The ratio compares empty caches with full ones; CPU time adds up threads.
 
     Bytecode of all modules exists, as after an installation: a first process, not counted, writes it to a folder.
     """
@@ -105,7 +105,7 @@ def _environment(bytecode: str) -> dict[str, str]:
 
 
 def _times(environment: dict[str, str]) -> list[float]:
-    """Wall and CPU seconds of ``import nki``, then those of the first call, in a new process."""
+    """Wall and CPU seconds of ``import nki``, then of the first call, in a new process."""
     output = subprocess.check_output([sys.executable, "-c", CALL], env=environment, text=True)
     return [float(seconds) for seconds in output.split()]
 

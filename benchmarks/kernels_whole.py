@@ -2,7 +2,7 @@
 
 Each time is the shortest of interleaved runs, because other work on the machine only adds to it; a run of both that is
 not timed comes first where the number of threads has changed. The CPU time beside
-ours is that of all threads: it stays about the same if two threads share the work and do not wait.
+ours adds up all threads: it stays about the same if two threads share the work and do not wait.
 
 What two threads gain is the ratio of the shortest times and, since these may be of two clocks, the median of runs that
 follow each other. Beside it stands the clock straight after the runs, as a part of the highest one among them.
@@ -129,7 +129,7 @@ def _rows_of(work: Work, runs: int) -> Iterator[Row]:
 
 
 def _gain(rounds: list[dict[int, _Times]], threads: int) -> float:
-    """The median over the rounds of the time of one thread over that of ``threads``.
+    """The median over the rounds of one thread's time over the time of ``threads``.
 
     Other work on the machine makes it smaller than the ratio of the shortest times.
     """

@@ -24,7 +24,7 @@ import nki.language as nl
 from benchmarks.compiling import tiled
 from benchmarks.timing import Row
 from nki import target as targets
-from nki.analysis.dependence import GraphBuilder, queue_numbers
+from nki.analysis.dependence import DEPENDENCES, DependenceGraph, GraphBuilder, queue_numbers
 from nki.base import gc_pause
 from nki.base.warning import NkiWarning
 from nki.compilation import pipeline
@@ -75,7 +75,7 @@ def stencil(a: Any, count: int) -> Any:
 
 @nki.jit
 def image(a: Any, count: int) -> Any:
-    """Sums of three rows of an image whose rows lie side by side, every second column of them."""
+    """Sums of three rows of an image with its rows side by side, every second column of them."""
     out = nl.ndarray((128, 512), dtype=a.dtype, buffer=nl.shared_hbm)
     tile = nl.ndarray((128, 16, 32), dtype=a.dtype, buffer=nl.sbuf)
     sums = nl.ndarray((128, 14, 16), dtype=a.dtype, buffer=nl.sbuf)
@@ -250,11 +250,11 @@ def measured(text: str) -> dict[str, float]:
         done()
         builder = GraphBuilder(core)
         done()
-        first, graphs = 0, list[object]()
+        first, graphs = 0, list[DependenceGraph]()
         for block in all_blocks(core.body):
             graphs.append(builder.graph(block, queues[first : first + len(block)]))
             first += len(block)
-        core.dependences = graphs
+        core.keep(DEPENDENCES, graphs)
         done()
         timed = TimedProgram(program)
         done()
@@ -265,7 +265,7 @@ def measured(text: str) -> dict[str, float]:
 
 
 def row(what: str, parts: dict[str, float]) -> Row:
-    """The row of a program whose parts take so many seconds for each instruction."""
+    """The row of a program: its parts take so many seconds for each instruction."""
     whole = sum(parts.values())
     return Row(
         what,

@@ -1,4 +1,4 @@
-"""Peak resident memory of a launch in a new process, beside its tensors and its arena; and that of a first call.
+"""Peak resident memory of a launch in a new process, beside its tensors and its arena; and of a first call.
 
 The peak is Linux's (``VmHWM``), set back before the launch, minus what was resident then. Inputs are resident before;
 so the bar of the first launch of a compiled kernel is its outputs, its arena and scratch memory, and 64 MiB. A first

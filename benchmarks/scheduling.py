@@ -1,6 +1,6 @@
 """Worth of reordering: predicted end of list scheduling against program order, by the estimates of ``nki.cost``.
 
-The kernels of ``tests/kernels`` on every target that they run on, and those of the example's model. Times are
+The kernels of ``tests/kernels`` on every target that they run on, and the kernels of the example's model. Times are
 predictions, so that a run is deterministic and ``--runs`` is of no use.
 """
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tools.release import first_program
+
 README = Path(__file__).parent.parent / "README.md"
 
 
 def test_first_kernel(tmp_path: Path) -> None:
-    programs = re.findall(r"^```python\n(.*?)^```$", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert len(programs) == 1
     file = tmp_path / "first.py"  # a kernel needs a source file
-    file.write_text(programs[0], encoding="utf-8")
+    file.write_text(first_program(README.read_text(encoding="utf-8")), encoding="utf-8")
     run = subprocess.run(
         [sys.executable, "-W", "error", str(file)], capture_output=True, text=True, cwd=tmp_path, check=False
     )

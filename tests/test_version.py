@@ -1,4 +1,4 @@
-"""The version of a checkout names the commit that is checked out; that of a build is left as it was built."""
+"""The version of a checkout names the commit that is checked out; a build keeps its version."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Write docs/beta1_guide.md: ``python -m tools.beta1_guide [FILE]``.
 
-Each file of ``tests/migrate/beta1`` is a kernel of NKI Beta 1 whose docstring is a section of the page. The page shows
+Each file of ``tests/migrate/beta1`` is a kernel of NKI Beta 1; its docstring is a section of the page. The page shows
 the kernel and its migration, and the tool runs both: a difference of one bit, or something left to do, is an error.
 """
 

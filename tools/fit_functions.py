@@ -2,11 +2,11 @@
 
     python tools/fit_functions.py [row ...]
 
-Rows that are named, and rows of which the definition below has changed, are fitted. All others stay as they are, since
+Rows that are named, and rows with a changed definition below, are fitted. All others stay as they are, since
 LAPACK rounds differently from host to host and each bit of a coefficient counts: results are compared to the bit.
 
 Polynomials are minimax fits, in the stated weight, of smooth functions on an interval: least squares on Chebyshev
-points, reweighted by Lawson's method until the error levels out. Those of a piecewise function are least squares of the
+points, reweighted by Lawson's method until the error levels out. Fits of a piecewise function are least squares of the
 relative error, without weights. Only NumPy and ``math`` are used, in double precision, which is enough for fits down to
 about 1e-13.
 """
@@ -110,7 +110,7 @@ def solve(fit: Fit) -> tuple[Array, Array, float]:
 def rounded_in_turn(powers: Array, left: Array, fixed: list[float]) -> list[float]:
     """Float32 coefficients of ``powers`` behind ``fixed``: each is rounded, then the others make up for it.
 
-    ``left`` is what the columns behind those of ``fixed`` have to add up to.
+    ``left`` is what the columns behind ``fixed`` have to add up to.
     """
     fixed = list(fixed)
     for column in range(len(fixed), powers.shape[1]):
@@ -274,9 +274,9 @@ def _log_rest(r: Array) -> Array:
 
 
 def _step_to(zero: float, steps: int) -> float:
-    """The step of so few bits that its multiples are exact, of which ``steps`` are nearly a ``zero`` of the function.
+    """The step of so few bits that its multiples are exact; ``steps`` of it are nearly a ``zero`` of the function.
 
-    Relative errors near it are then those of the distance from it.
+    Relative errors near it are then relative errors of the distance from it.
     """
     return round(zero / steps * 2**20) / 2**20
 
@@ -350,7 +350,7 @@ FITS: tuple[Fit | Pieces | LogTable, ...] = (
 
 
 def written(before: dict[str, Row], wanted: Collection[str]) -> str:
-    """The text of the file, in which ``wanted`` rows and those of another definition than ``before`` are new."""
+    """The text of the file; ``wanted`` rows, and rows with another definition than ``before``, are new."""
     after: dict[str, Row] = {}
     for fit in FITS:
         definition, row = fit.definition(), before.get(fit.name, {})

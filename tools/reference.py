@@ -1,7 +1,7 @@
 """Write what is generated from the declarations and the golden reports: ``python -m tools.reference [FOLDER]``.
 
-The output is ``docs/reference/``, ``docs/errors.md``, ``docs/json.md``, the drawings, and the examples that ``nki
-explain`` shows.
+The output is ``docs/reference/``, ``docs/errors.md`` with a page for each family of codes, ``docs/json.md``, the
+drawings, and the examples that ``nki explain`` shows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from nki.isa.tables.activations import ACTIVATIONS
 from nki.isa.tables.alu import TABLE, AluRow
 from nki.isa.tables.operators import OPS
 from nki.jit import Kernel
-from nki.language.releases.names import RELEASES
+from nki.language.releases import RELEASES
 from tests.support.golden_reports import MARK as REPORT
 from tests.support.golden_reports import Golden, golden
 from tools import drawings
@@ -50,6 +50,10 @@ FOLDER = Path(__file__).parent.parent
 NOTE = "Generated from the source by `make docs`; edit the declarations instead.\n"
 ORACLES = FOLDER / "tests" / "isa" / "oracle"
 PAGES = "docs/reference/isa"
+ERRORS = "docs/errors"
+RULES = "docs/reference/rules"
+FOLDERS = PAGES, ERRORS, RULES
+"""Folders in which every page is generated: a page of something that is gone goes, too."""
 UNFORMATTED = "<!-- fmt: off -->\n"
 """Examples are short lines already, and costs are shown as the declaration writes them."""
 _CODE = re.compile(r"(``.+?``|`[^`]+`)")
@@ -89,10 +93,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 def instruction(cls: type[Inst], kernel: ExampleKernel) -> str:
     """One instruction: signature, meaning, operands, engines, targets, an example, cost, rules."""
     operands = [(o.name, o.role.value, o.buffers, o.dtypes, o.otherwise) for o in instructions.operands(cls)]
-    rules = [
-        (Link(r.rule.code, f"../rules.md#{r.rule.code.lower()}"), r.text, r.fix, _applies(r), r.rule.source)
-        for r in grouped([cls])
-    ]
+    rules = [(_link_to_rule(r.rule.code, "../"), r.text, r.fix, _applies(r), r.rule.source) for r in grouped([cls])]
     return "\n".join([
         f"# nisa.{cls.mnemonic}\n\n{NOTE}\n{UNFORMATTED}",
         f"```text\n{instructions.signature(cls)}\n```\n",
@@ -101,7 +102,7 @@ def instruction(cls: type[Inst], kernel: ExampleKernel) -> str:
         f"- Targets: {', '.join(t.name for t in generations(cls))}",
         f"- Runs as: {runs(cls)}\n",
         "## Operands\n",
-        "Memory and dtypes are those of some legal call; not every combination of them is legal.\n",
+        "Each memory and each dtype belongs to some legal call; not every combination of them is legal.\n",
         table(("operand", "role", "in", "dtypes", "or"), operands),
         "## Example\n",
         f"```python\n{kernel.program}\n```\n",
@@ -126,8 +127,8 @@ def index() -> str:
     return f"# Instructions\n\n{NOTE}\n{seen}\n{table(('instruction', 'engines', 'meaning'), rows)}"
 
 
-def first_line(cls: type[Inst]) -> str:
-    """What the instruction does, in a sentence or two."""
+def first_line(cls: type) -> str:
+    """The meaning of an instruction or an error, in a sentence or two."""
     return (inspect.getdoc(cls) or "").partition("\n\n")[0].replace("\n", " ")
 
 
@@ -158,12 +159,13 @@ def support() -> str:
         "and native code, which enters Python only where the table says so. Each rule has a test that breaks it. The\n"
         "oracle is a second formula, written from the documents, that judges what both executors write. Internal\n"
         "instructions come from the compiler or from a function of `nki.language`.\n",
-        "Columns 0.2 to 0.7 are releases of NKI: `yes` where the documents of the release have the name.\n"
+        f"Columns {RELEASES[0].version} to {RELEASES[-1].version} are releases of NKI: `yes` where the documents of "
+        "the release have the name.\n"
         "`NKI_VERSION` and `nki.jit(nki_version=…)` refuse the others; by default all of them can be used.\n"
         "[The language](../language.md#what-changed-when) has the changes that no name shows.\n",
-        table(("instruction", *RELEASES, *names, "NumPy", "native code", "rules", "oracle"), rows),
-        f"## ALU operators\n\n{table(('operator', *RELEASES, *names), alu)}",
-        f"## Activation functions\n\n{table(('function', *RELEASES, *names), functions)}",
+        table(("instruction", *RELEASES.versions, *names, "NumPy", "native code", "rules", "oracle"), rows),
+        f"## ALU operators\n\n{table(('operator', *RELEASES.versions, *names), alu)}",
+        f"## Activation functions\n\n{table(('function', *RELEASES.versions, *names), functions)}",
         f"## Functions, types and constants\n\n{_matrix('name', releases.functions())}",
         f"## Members of tensors\n\n{_matrix('member', releases.tensor_members())}",
         "## Parameters\n\nThose that came after their function, and those that are gone (by default they run with a\n"
@@ -174,7 +176,7 @@ def support() -> str:
 
 
 def _matrix(head: str, rows: list[releases.Row]) -> str:
-    return table((head, *RELEASES), [(row.name, *_released(row.there)) for row in rows])
+    return table((head, *RELEASES.versions), [(row.name, *_released(row.there)) for row in rows])
 
 
 def _named(operator: str) -> list[str]:
@@ -193,33 +195,50 @@ def _yes(value: bool) -> str:
     return "yes" if value else "-"
 
 
-def rules() -> str:
-    """All rules by code, with the instructions that have them."""
-    found: dict[str, list[Grouped]] = {}
+def rules() -> dict[str, str]:
+    """The list of all rules, and a page for each first letter of their codes."""
+    by_code: dict[str, list[Grouped]] = {}
     for r in grouped(REGISTRY.values()):
-        found.setdefault(r.rule.code, []).append(r)
-    parts = [
-        f"# Rules\n\n{NOTE}\n{UNFORMATTED}",
-        "A broken rule is named in brackets behind the error's code: `[NKI-SH002/TL02]`. Words in &lt;> stand for\n"
-        "values of the call. What is a choice, because NKI's documents are silent, is marked; what is computed where\n"
-        "they are silent is in [numerics](../numerics.md).\n",
-        f"{', '.join(f'[{code}](#{code.lower()})' for code in sorted(found))}\n",
+        by_code.setdefault(r.rule.code, []).append(r)
+    by_letter: dict[str, list[str]] = {}
+    for code, several in sorted(by_code.items()):
+        parts = by_letter.setdefault(code[0], [f"# Rules {code[0]}\n\n{NOTE}\n{UNFORMATTED}"])
+        parts += [f"## {code}\n", *map(_rule, several)]
+    listed = [
+        (_link_to_rule(code, ""), several[0].text, ", ".join(_names(several)))
+        for code, several in sorted(by_code.items())
     ]
-    for code, several in sorted(found.items()):
-        parts.append(f"## {code}\n")
-        parts += map(_rule, several)
-    return "\n".join(parts)
+    introduction = (
+        "A broken rule is named in brackets behind the error's code: `[NKI-SH002/TL02]`. Words in &lt;> stand for\n"
+        "values of the call. The page of a rule has its fix and its source, and marks a choice that NKI's documents\n"
+        "leave open. Where they are silent about a result, [numerics](../numerics.md) has what is computed.\n"
+    )
+    columns = "rule", "what is reported", "instructions"
+    return {
+        f"{RULES}.md": f"# Rules\n\n{NOTE}\n{UNFORMATTED}\n{introduction}\n{table(columns, listed)}",
+        **{f"{RULES}/{letter}.md": "\n".join(parts) for letter, parts in by_letter.items()},
+    }
+
+
+def _link_to_rule(code: str, up: str) -> Link:
+    """The link to a rule from a page of ``docs/reference`` (``up`` is empty), or of a folder in it (``../``)."""
+    return Link(code, f"{up}rules/{code[0]}.md#{code.lower()}")
+
+
+def _names(several: list[Grouped]) -> list[str]:
+    """The instructions that have the rule: five of them, and how many more."""
+    names = sorted({name for r in several for name in r.instructions})
+    return names if len(names) <= 6 else [*names[:5], f"{len(names) - 5} more"]
 
 
 def _rule(r: Grouped) -> str:
     error = r.rule.error
-    anchor = f"{error.code}-{error.__name__}".lower()
     lines = [f"{text(r.text)}\n"]
     lines += [f"- fix: {text(r.fix)}"] if r.fix else []
-    lines += [f"- error: [{error.code}](../errors.md#{anchor})", f"- on: {_applies(r)}"]
+    lines += [f"- error: {cell(_link_to_error(error, '../../errors/'))}", f"- on: {_applies(r)}"]
     lines += [f"- source: {r.rule.source}{' (a choice: the documents are silent)' if r.ours else ''}"]
     lines += [f"- operands: {', '.join(r.operands)}"] if r.operands else []
-    shown = (f"[{n}](isa/{n}.md)" if REGISTRY[n].public else f"{n} (internal)" for n in r.instructions)
+    shown = (f"[{n}](../isa/{n}.md)" if REGISTRY[n].public else f"{n} (internal)" for n in r.instructions)
     return "\n".join([*lines, f"- instructions: {', '.join(shown)}\n"])
 
 
@@ -269,11 +288,10 @@ standard error. Each document names the schema, `"schema": "{schema.SCHEMA}"`: n
 that goes, or changes its meaning, raises its number. The same as JSON Schema, for tools that check it:
 [`reference/open-nki.schema.json`](reference/open-nki.schema.json).
 
-- Times are seconds, except those of `nki run --where` on this host, which say `nanoseconds`. Sizes are bytes. Parts are
+- Times are seconds, except in `nki run --where` on this host, which says `nanoseconds`. Sizes are bytes. Parts are
   fractions of 1, also in fields named `..._percent`, as in the public profiler's files. Lines and columns count from 1.
 - A field that may be missing says "if any". Null stands for what is not known, or what the command did not do.
-- The exit code is that of the command without `--json`. A command that fails prints [an error](#errors) in place of its
-  document.
+- The exit code is the same as without `--json`. A command that fails prints [an error](#errors), and no document.
 - The events of a profile one by one, and memory over time, are in the
   [tables and the trace](profiling.md#files-that-tools-read).
 """
@@ -302,11 +320,11 @@ def pages() -> dict[str, str]:
         "docs/reference/instructions.md": index(),
         **{f"{PAGES}/{name}.md": instruction(cls, kernels[name]) for name, cls in REGISTRY.items() if cls.public},
         "docs/reference/support.md": support(),
-        "docs/reference/rules.md": rules(),
+        **rules(),
         "docs/reference/operators.md": operators(),
         "docs/reference/targets.md": targets(),
         "docs/reference/native_constants.md": native_constants(),
-        "docs/errors.md": errors(shortest),
+        **errors(shortest),
         "docs/json.md": json_page(),
         "docs/images/device.svg": drawings.device(),
         "docs/images/overlap.svg": drawings.overlap(),
@@ -337,7 +355,7 @@ def example_kernels() -> dict[str, ExampleKernel]:
 
 
 def source(function: FunctionType) -> str:
-    """The text of a function, behind that of the functions of its module that it calls."""
+    """The text of a function, behind the functions of its module that it calls."""
     called = (function.__globals__.get(name) for name in function.__code__.co_names)
     helpers = [f for f in called if isinstance(f, FunctionType) and f.__module__ == function.__module__]
     return "\n\n".join(inspect.getsource(f).strip() + "\n" for f in (*helpers, function)).strip()
@@ -377,21 +395,36 @@ def _import_all() -> None:
                 importlib.import_module(module.name)
 
 
-def errors(shortest: dict[str, Golden]) -> str:
-    """The page of all errors."""
-    parts = [
-        f"# Errors\n\n{NOTE}\n{UNFORMATTED}\n"
-        "Every report of a mistake begins with its code; `nki explain CODE` shows what stands here.\n"
-        "The examples are the shortest golden reports of the tests; `nl` and `nisa` are imported there.\n"
-    ]
+def errors(shortest: dict[str, Golden]) -> dict[str, str]:
+    """The list of all errors, and a page for each family of codes: the first two letters behind ``NKI-``."""
     _import_all()
-    for code, cls in sorted(NkiError.registry.items()):
-        if cls.__module__.startswith("nki."):
-            parts.append(f"## {code}: {cls.__name__}\n\n{inspect.getdoc(cls)}\n")
-            if code in shortest:
-                case = shortest[code]
-                parts.append(f"```python\n{case.program.strip()}\n```\n\n```text\n{case.report.strip()}\n```\n")
-    return "\n".join(parts)
+    ours = [cls for _, cls in sorted(NkiError.registry.items()) if cls.__module__.startswith("nki.")]
+    by_family: dict[str, list[str]] = {}
+    for cls in ours:
+        family = _family(cls)
+        parts = by_family.setdefault(family, [f"# Errors {family}\n\n{NOTE}\n{UNFORMATTED}"])
+        parts.append(f"## {cls.code}: {cls.__name__}\n\n{inspect.getdoc(cls)}\n")
+        if cls.code in shortest:
+            case = shortest[cls.code]
+            parts.append(f"```python\n{case.program.strip()}\n```\n\n```text\n{case.report.strip()}\n```\n")
+    introduction = (
+        "Every report of a mistake begins with its code. `nki explain CODE` shows what stands on the code's page: the\n"
+        "meaning, and the shortest golden report of the tests as an example; `nl` and `nisa` are imported there.\n"
+    )
+    listed = [(_link_to_error(cls, "errors/"), f"`{cls.__name__}`", first_line(cls)) for cls in ours]
+    return {
+        f"{ERRORS}.md": f"# Errors\n\n{NOTE}\n{introduction}\n{table(('code', 'class', 'meaning'), listed)}",
+        **{f"{ERRORS}/{family}.md": "\n".join(parts) for family, parts in by_family.items()},
+    }
+
+
+def _family(error: type[NkiError]) -> str:
+    return error.code.removeprefix("NKI-")[:2]
+
+
+def _link_to_error(error: type[NkiError], folder: str) -> Link:
+    anchor = f"{error.code}-{error.__name__}".lower()
+    return Link(error.code, f"{folder}{_family(error)}.md#{anchor}")
 
 
 def _ranges(valid: Iterable[tuple[float, float]]) -> str:
@@ -406,14 +439,19 @@ def _short(value: object) -> str:
     return str(value)
 
 
+def stale(folder: Path, made: dict[str, str]) -> list[Path]:
+    """Pages of instructions, errors and rules that are gone."""
+    files = (file for name in FOLDERS for file in (folder / name).glob("*.md"))
+    return [file for file in files if file.relative_to(folder).as_posix() not in made]
+
+
 def main(folder: Path) -> None:
     made = pages()
     for name, content in made.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content, encoding="utf-8")
-    for file in (folder / PAGES).glob("*.md"):
-        if f"{PAGES}/{file.name}" not in made:
-            file.unlink()  # an instruction that is gone
+    for file in stale(folder, made):
+        file.unlink()
     print(f"{len(made)} files in {folder}")
 
 

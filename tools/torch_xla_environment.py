@@ -1,6 +1,6 @@
 """Make a virtual environment with torch_xla 2.9 on the CPU: ``python -m tools.torch_xla_environment .venv-xla``.
 
-torch_xla 2.9 needs PyTorch 2.9, whose package for Linux on x86 needs 3 GB of CUDA libraries. They are loaded with it,
+torch_xla 2.9 needs PyTorch 2.9, and its package for Linux on x86 needs 3 GB of CUDA libraries. They are loaded with it,
 and never called on a machine without such a device. So the environment gets libraries of the same names instead, in
 which every function ends the process. The two that are small are installed as they are. This needs gcc and readelf.
 

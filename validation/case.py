@@ -29,7 +29,7 @@ class Times:
 class Case:
     """``measured`` is the published time in seconds: the least and the greatest, where several were published.
 
-    ``span``: a benchmark's time includes the launch; a profiler's is that of the kernel, from its first instruction to
+    ``span``: a benchmark's time includes the launch; a profiler's takes the kernel alone, from its first instruction to
     its last result, or begins only when the ``descriptors`` of its first transfer are complete, where the profile shows
     the end of their generation alone.
     """

@@ -58,7 +58,7 @@ def _products() -> Iterator[Case]:
 
 def _launches() -> Iterator[Case]:
     """From the first DMA instruction to the wait for the store. An instruction of a software DMA stands in these
-    profiles at the end of its descriptors: that of a store 655 ns after the copy that it waits for, and 648 ns behind
+    profiles at the end of its descriptors: a store 655 ns after the copy that it waits for, and 648 ns behind
     the one before it if it waits for nothing.
     """
     spans = ((256, 4.29), (512, 5.19), (520, 4.86), (640, 5.16), (768, 5.62), (1024, 6.21))

@@ -1,4 +1,4 @@
-"""Small kernels whose published profiles show a whole launch; written for this comparison."""
+"""Small kernels with published profiles of a whole launch; written for this comparison."""
 
 # pyright: basic
 

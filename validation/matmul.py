@@ -1,4 +1,4 @@
-"""Matrix products ``lhsT.T @ rhs`` in the forms whose times on trn2 are published; written for this comparison.
+"""Matrix products ``lhsT.T @ rhs`` in the forms with published times on trn2; written for this comparison.
 
 M, K and N are the sizes of the product; tiles are 128 x 128 (stationary) and 128 x 512 (moving).
 """

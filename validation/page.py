@@ -23,8 +23,8 @@ eight: the vendor's compiler left loads out. The model runs the kernel as it is 
 the rate of loads. Of the two products of 2048 no such counters are published. Their 2,112 transfers take longer than
 the whole kernels did if one generator makes all descriptors, in 540 ns or more for each: loads were left out, or
 generators shared them. At the fast end of the interval there is no load of rows that SBUF still holds ([loads that may
-be left out](profiling.md#loads-that-may-be-left-out)). A time is that of the kernel, from its first instruction to its
-last result. Those of inf2 begin when the descriptors of the first load are complete, because these profiles show a
+be left out](profiling.md#loads-that-may-be-left-out)). A time is the kernel's, from its first instruction to its
+last result. Times of inf2 begin when the descriptors of the first load are complete, because these profiles show a
 software DMA at that moment: 648 ns later. Latencies of other kernels are kept aside to judge the model, and are not
 shown here.
 """

@@ -27,7 +27,7 @@ def register_move(x):
 
 @nki.jit
 def register_load(x):
-    """The row of x whose number an element of a tile holds."""
+    """The row of x with the number that an element of a tile holds."""
     number = nl.full((1, 1), 5, dtype=nl.int32)
     row = nisa.register_alloc(0)
     nisa.register_load(dst=row, src=number)

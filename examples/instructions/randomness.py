@@ -47,7 +47,7 @@ def dropout(x):
 
 @nki.jit
 def set_rng_seed():
-    """Random words from seed 42: the same in every launch, and others than those of seed 43."""
+    """Random words from seed 42: the same in every launch, and others than from seed 43."""
     seed = nl.full((1, 1), 42, dtype=nl.uint32)
     nisa.set_rng_seed(src_seeds=seed)
     bits = nl.ndarray((128, 512), dtype=nl.uint32, buffer=nl.sbuf)

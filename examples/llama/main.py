@@ -82,7 +82,7 @@ def show_generation(weights: Any, sizes: Sizes) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 if losses and logits agree with those of the plain framework, 1 if not, 2 for wrong arguments."""
+    """0 if losses and logits agree with the plain framework's, 1 if not, 2 for wrong arguments."""
     parser = argparse.ArgumentParser(prog="python -m examples.llama", description=__doc__)
     parser.add_argument("--framework", choices=("torch", "jax"), default="torch")
     parser.add_argument("--steps", type=int, default=300)

@@ -74,7 +74,7 @@ def plain_swiglu(gate_up: Tensor) -> Tensor:
 
 
 def plain_step(qkv: Tensor, tables: list[Tensor], cache: tuple[Tensor, Tensor], position: int) -> Tensor:
-    """The cache is the same as that of the kernel; PyTorch reads only the part that is filled."""
+    """The cache is the same as the kernel's; PyTorch reads only the part that is filled."""
     keys, values = cache
     heads = keys.shape[0] // kernels.HEAD
     query, key, value = qkv.view(3, heads, 1, kernels.HEAD)
@@ -138,7 +138,7 @@ def make_trainers(first: dict[str, Array], rate: float) -> tuple[Trainer, Traine
 
 @dataclass(frozen=True)
 class Generated:
-    """Tokens with those of the prompt, the logits before each new one, and the seconds for each token."""
+    """Tokens with the prompt's, the logits before each new one, and the seconds for each token."""
 
     tokens: Tokens
     logits: Array

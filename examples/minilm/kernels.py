@@ -3,7 +3,7 @@
 Data lives in two layouts, chosen so that almost nothing has to be transposed:
 
 * *rows*: 128 tokens on the partitions, 384 features along the free axis. LayerNorm reduces along the free axis and the
-  residual is added here; a product whose *stationary* operand holds tokens comes out in this layout.
+  residual is added here; a product with tokens in its *stationary* operand comes out in this layout.
 * *features*: 128 features on the partitions (384 = 3 blocks), up to 512 tokens along the free axis. Every product reads
   its tokens in this layout; with weights as the *stationary* operand the result stays in it, one bias per partition.
 
@@ -12,7 +12,7 @@ Queries, keys and the hidden layer of the feed-forward network are made in *feat
 
 Tokens come in groups of `span` (128, 256 or 512) that hold whole sentences; of groups of 128, which are one tile each,
 the last may be shorter. A token attends within its own group; which keys it may see is two small matrices, `segments`
-(sentence by token) and `key_bias` (sentence by key), whose product is the additive mask. One matrix product therefore
+(sentence by token) and `key_bias` (sentence by key): their product is the additive mask. One matrix product therefore
 masks a whole PSUM bank of scores, 512 per query, before the scores themselves are accumulated onto it.
 
 All arithmetic is float32. Weights are stored [in, out]. Needs trn2 or later (32-row tiles of the Tensor engine).
@@ -300,7 +300,7 @@ def attend(query, key, values, members, bias, start, position):
     """Context [queries, hidden] in SBUF of a tile of queries over the keys of their group.
 
     query, key: [128, hidden / 128, count], head h in rows 32 (h mod 4) of block h // 4; values: rows of the group;
-    members, bias: the mask of load_mask, bias with a copy for each head whose scores share a PSUM bank;
+    members, bias: the mask of load_mask, bias with a copy for each head that shares a PSUM bank for its scores;
     start: the group's first token, position: the first query's place in the group.
     """
     hidden = values[0].shape[1]

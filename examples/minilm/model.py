@@ -108,8 +108,8 @@ class Batch:
     """Sentences as padded token numbers, and what the kernels need to know about the padding.
 
     Sentences are padded to `length` tokens (a power of two) and laid one after the other into groups of `span` tokens.
-    The last group may be half full. Rows beyond `count` fill it up to there: sentences of a single padding token, whose
-    embeddings nobody reads.
+    The last group may be half full. Rows beyond `count` fill it up to there: sentences of a single padding token, with
+    embeddings that nothing reads.
     """
 
     count: int  # sentences that were asked for

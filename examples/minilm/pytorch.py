@@ -1,4 +1,4 @@
-"""The model as a PyTorch module whose layers are the NKI kernels."""
+"""The model as a PyTorch module with the NKI kernels as layers."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class _Call:
 @jax.tree_util.register_static
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """For each tensor, if somebody may want its gradient."""
+    """For each tensor, if its gradient may be asked for."""
 
     flags: tuple[bool, ...]
 
@@ -100,13 +100,13 @@ class Operator:
         return shown[0] if len(shown) == 1 else shown
 
     def constants(self, call: _Call) -> dict[str, Any]:
-        """Keyword arguments of the backward: those of the call that are no tensors, and defaults."""
+        """Keyword arguments of the backward: the call's arguments that are no tensors, and defaults."""
         given = {call.names[i]: value for i, value in call.constants.items()}
         defaults = {n: self.parameters[n].default for n in self.shared if n not in call.names}
         return {n: v for n, v in {**defaults, **given}.items() if n in self.shared and v is not inspect.Parameter.empty}
 
     def gradients(self, call: _Call, saved: Sequence[Any], grads: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
-        """The gradient of each tensor, None for one that has none; raises if one lacks that somebody may want."""
+        """The gradient of each tensor, None for one that has none; raises if one lacks that may be asked for."""
         leaves = jax.tree_util.tree_leaves(grads, is_leaf=_is_zero)
         shown: list[Any] = leaves[: len(leaves) - self.kept]
         dense = [jnp.zeros(g.shape, g.dtype) if _is_zero(g) else g for g in shown]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
-from nki import compilation
 from nki import target as targets
 from nki.base import gc_pause, knobs
 from nki.base import progress as progress_line
@@ -94,7 +93,7 @@ class Kernel(PickledByName, Unscriptable):
     def with_schedule(self, edges: Iterable[tuple[str, str | Iterable[str]]]) -> Self:
         """The kernel with edges between its instructions: ``[("consumer", "producer" or ["p1", "p2"]), …]``.
 
-        Names are those of ``name=``; each name belongs to one instruction. A consumer begins when its
+        Names are given by ``name=``; each name belongs to one instruction. A consumer begins when its
         producers are complete; it may stand before them in the program, as long as no data say otherwise. The edges of
         this kernel stay. Raises :class:`ArgumentError` for what is no such list; names are looked up when the kernel is
         compiled.
@@ -122,7 +121,7 @@ class Kernel(PickledByName, Unscriptable):
     def check_inlining(self) -> None:
         """Raise :class:`NestedConfigError` if this kernel must not become a part of the one that is being recorded."""
         if self.configs is not None:
-            compilation.config.check_nested(self.func.__name__, self.configs)
+            imported("nki.compilation.config").check_nested(self.func.__name__, self.configs)
 
     def chosen_target(self) -> Target:
         """The target to compile for: the decorator's, else the environment's, else trn3."""
@@ -130,12 +129,14 @@ class Kernel(PickledByName, Unscriptable):
 
     @property
     def lnc(self) -> int:
-        """The number of cores of a launch: that of the brackets, else of ``NEURON_LOGICAL_NC_CONFIG``, else 1."""
+        """The number of cores of a launch: from the brackets, else from ``NEURON_LOGICAL_NC_CONFIG``, else 1."""
         grid = self.launch_grid()
         return grid[0] if grid else 1
 
     def launch_grid(self, target: Target | None = None) -> tuple[int, ...]:
-        """The grid of a launch: that of the brackets, else of ``NEURON_LOGICAL_NC_CONFIG``; () for one core."""
+        """The grid of a launch: from the brackets, else from ``NEURON_LOGICAL_NC_CONFIG``; () for one core."""
+        if not knobs.logical_cores():
+            return self.grid
         return launch_grid.of_launch(self.func.__name__, self.grid, target or self.chosen_target())
 
     def _to_subclass(self, cls: Callable[..., Any], **fields: Any) -> Any:
@@ -222,7 +223,8 @@ class Kernel(PickledByName, Unscriptable):
     def launchable(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: TensorMap
     ) -> tuple[Executable, list[Any], Sequence[float]]:
-        """Like :meth:`specialise`, for one launch: native code that takes floats where it can, and those of the launch.
+        """Like :meth:`specialise`, for one launch: native code that takes floats where it can, and the floats of the
+        launch.
 
         One executable serves all values of the floats that only instructions use.
         """
@@ -288,10 +290,12 @@ class Kernel(PickledByName, Unscriptable):
         """Native code for ``arguments``; with ``uses``, which gets the others, launches pass the floats if possible."""
         with gc_pause.paused(), default_environment(), progress_line.compiling(self.func.__name__):
             specs = self.specs(arguments, adapter)
-            specs = specs if uses is None else as_arguments(specs, uses)
+            if uses is not None and float in map(type, specs.values()):
+                specs = as_arguments(specs, uses)
             program, reads = self._program(specs, observe)
             checks = self.check or knobs.check()
-            kind = compilation.executable.CheckedExecutable if checks else compilation.executable.Executable
+            executables: Any = imported("nki.compilation.executable")  # brings LLVM, which `import nki` does without
+            kind = executables.CheckedExecutable if checks else executables.Executable
             progress_line.stage("native code")
             executable = kind(program, progress)
             if uses and not uses.keys().isdisjoint(executable.float_names):  # taken by a stage
@@ -380,7 +384,7 @@ _bridges: dict[tuple[type[Any], ...], str] = {}
 
 
 def adapter_for(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Adapter:
-    """The bridge of the framework whose tensors are among the arguments; that of NumPy if there is none."""
+    """The bridge of the framework that has tensors among the arguments; NumPy's if there is none."""
     values = (*args, *kwargs.values()) if kwargs else args
     kinds: list[type[Any]] = [type(value) for value in values]
     if tuple in kinds or list in kinds or dict in kinds:
@@ -403,16 +407,16 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Make a kernel of a function; use as ``@nki.jit``, ``@nki.jit(...)`` or ``nki.jit(fn)``.
 
     ``check=True``: the simulator runs the first call of each compiled kernel too, with the same data; it raises the
-    errors of hazards (``docs/hazards.md``), and its bits are compared with those of native code.
-    ``compile_config`` and ``specialization_config`` are those of NKI 0.7; see :mod:`nki.compiler`.
-    ``nki_version``: the release of NKI, such as "0.3", under whose rules this kernel and the functions that it calls
-    are read, whatever ``NKI_VERSION`` says (``docs/language.md``).
+    errors of hazards (``docs/hazards.md``), and its bits are compared with native code's.
+    ``compile_config`` and ``specialization_config`` are the ones of NKI 0.7; see :mod:`nki.compiler`.
+    ``nki_version``: the release of NKI, such as "0.3", with the rules for this kernel and the functions that it calls,
+    whatever ``NKI_VERSION`` says (``docs/language.md``).
     ``platform_target``: trn1, trn2 or trn3 (deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE). ``mode="simulation"``
     (deprecated): calls run in the simulator. Other modes, ``debug_kernel``, ``show_compiler_tb`` and
     ``experimental_flags`` are accepted for old kernels and do nothing. ``func`` is the name of ``fn`` in NKI 0.2.
     """
     fn = options.pop("func", fn)
-    chosen = jit_options.checked(options)
+    chosen = jit_options.checked(options) if options else jit_options.JitOptions()
     return functools.partial(_decorate, chosen) if fn is None else _decorate(chosen, fn)
 
 
@@ -471,7 +475,7 @@ def simulation(
 
     def run(arrays: list[Any]) -> tuple[Program, list[Any]]:
         with BugReports(), default_environment():
-            return compilation.eager.run(kernel.func, specs, arrays, *launch)
+            return imported("nki.compilation.eager").run(kernel.func, specs, arrays, *launch)
 
     return tensors, run
 

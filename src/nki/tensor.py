@@ -1,6 +1,6 @@
 """``nki.tensor``: arrays that are known when a kernel is compiled, for ``nl.shared_constant``.
 
-NKI 0.2 has these functions in the place of NumPy's (reference of ``nki.language.shared_constant``, Neuron 2.28). Each
+NKI 0.2 has these functions instead of NumPy's (reference of ``nki.language.shared_constant``, Neuron 2.28). Each
 gives a NumPy array, with which arithmetic makes others: ``zeros((64, 64), nl.int8) + 1``.
 """
 

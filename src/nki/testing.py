@@ -87,7 +87,7 @@ def gradcheck(
 ) -> GradientReport:
     """Compare the gradients that ``backward`` returns with central differences.
 
-    ``kernel``, ``backward``, ``save`` and ``kept`` are those of ``nki.torch.op``; ``args`` are arrays of any framework,
+    ``kernel``, ``backward``, ``save`` and ``kept`` are as in ``nki.torch.op``; ``args`` are arrays of any framework,
     and what else the kernel takes. The loss is the sum of the results times random weights. ``elements`` random
     elements of each argument are moved, all if it has no more.
 
@@ -96,10 +96,10 @@ def gradcheck(
     element may differ by ``tolerance`` of the gradient's largest element; by default
     ROUNDING * eps of the gradient's dtype + SUMMING * eps of float32.
 
-    Without ``reference`` the kernel itself is differenced in its own precision, which is coarser: that of the coarsest
-    float dtype among its arguments and results. The tolerance grows by the rounding of the results that move (2 eps of
-    that dtype each, as independent errors), divided by the distance, and by the difference between the quotients over
-    one and over two steps, which estimates the curvature.
+    Without ``reference`` the kernel itself is differenced in its own precision, which is coarser: the precision of the
+    coarsest float dtype among its arguments and results. The tolerance grows by the rounding of the results that move
+    (2 eps of that dtype each, as independent errors), divided by the distance, and by the difference between the
+    quotients over one and over two steps, which estimates the curvature.
 
     ``step`` is the distance from the middle, relative to the element if that is larger than 1; by default the cube root
     of eps of float64, or without ``reference`` of that dtype. It is shortened where a result is no finite number.

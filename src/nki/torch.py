@@ -55,7 +55,7 @@ class Operator(Unscriptable):
         if unknown := [name for name in self.changes if name not in parameters]:
             raise ArgumentError(
                 f"changes={unknown!r}: {getattr(forward, '__name__', 'the kernel')} has no such parameter",
-                fix=f"name those of {', '.join(self.names)} that the kernel writes to and returns",
+                fix=f"of {', '.join(self.names)}, name what the kernel writes to and returns",
             )
         wanted = set[str]() if backward is None else set(inspect.signature(backward).parameters)
         # Arguments that are no tensors and that the backward takes too, by their names.
@@ -96,7 +96,7 @@ class Operator(Unscriptable):
 
     @property
     def function(self) -> type[torch_transformed.Function]:
-        """The Function whose first argument is the operator."""
+        """The Function that takes the operator as its first argument."""
         return _KernelFunction
 
     def shown(self, results: Any) -> Any:
@@ -115,7 +115,7 @@ class Operator(Unscriptable):
     def run(self, names: tuple[str, ...], values: Sequence[Any]) -> Any:
         """The results of the forward; the last values belong to the keywords ``names``.
 
-        In the place of a result that is a changed argument stands the number of this argument among ``values``.
+        A result that is a changed argument is replaced by the number of this argument among ``values``.
         """
         split = len(values) - len(names)
         results = self.forward(*values[:split], **dict(zip(names, values[split:], strict=True)))
@@ -124,7 +124,9 @@ class Operator(Unscriptable):
         return tuple([self.numbered(r, names, values) for r in results])
 
     def numbered(self, result: Any, names: tuple[str, ...], values: Sequence[Any]) -> Any:
-        """``result``, or its number if it is one of ``values``. Raises :class:`ArgumentError` if nobody said so."""
+        """``result``, or its number if it is one of ``values``. Raises :class:`ArgumentError` if that was not
+        declared.
+        """
         for i, value in enumerate(values):
             if value is result:
                 name = self.names_of(names, values)[i]
@@ -150,7 +152,7 @@ class Operator(Unscriptable):
                 )
 
     def constants(self, names: tuple[str, ...], values: Sequence[Any]) -> dict[str, Any]:
-        """Keyword arguments of the backward: those of the forward that are no tensors."""
+        """Keyword arguments of the backward: the forward's arguments that are no tensors."""
         if self.reference is not None:
             flags = tuple([isinstance(value, torch.Tensor) for value in values])
             plain = tuple([None if isinstance(value, torch.Tensor) else value for value in values])

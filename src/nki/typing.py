@@ -27,7 +27,7 @@ class mutable_tensor(tensor):  # noqa: N801  # NKI's own name
 
 @final
 class Shaped:
-    """Value of ``tensor[shape]``: the annotation ``kind`` with a ``shape``, whose sizes are integers or names."""
+    """Value of ``tensor[shape]``: the annotation ``kind`` with a ``shape`` of integers or names."""
 
     __slots__ = ("kind", "shape")
 

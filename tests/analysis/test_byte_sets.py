@@ -16,7 +16,7 @@ from tests.analysis.byte_model import accesses, bytes_of
 
 
 def missing_elements(access: Access, model: set[tuple[str, int, int]]) -> np.ndarray:
-    """The elements of ``access`` of which ``model`` lacks a byte, one at a time."""
+    """The elements of ``access`` with a byte that ``model`` lacks, one at a time."""
     result = np.ones(access.shape, np.bool_)
     for index in np.ndindex(access.shape):
         offset = access.offset + sum(i * step for i, step in zip(index, access.strides, strict=True))

@@ -49,7 +49,7 @@ class Bytes:
 
 @st.composite
 def successions(draw: st.DrawFn) -> tuple[CoreProgram, list[int]]:
-    """Copies within tiles of a small memory, most of which take the place of others, and the queues of the copies.
+    """Copies within tiles of a small memory, where most tiles take the place of others, and the queues of the copies.
 
     What a copy reads of a tile has been written, unless another tile has come between.
     """
@@ -101,7 +101,7 @@ def compare(core: CoreProgram, queues: list[int]) -> None:
     """Every instruction reads the results that it reads in the model of bytes, and comes after its other producers,
     directly or after others that do.
 
-    Instructions that read bytes which nobody ever writes may depend on each other, or not.
+    Instructions that read bytes which nothing ever writes may depend on each other, or not.
     """
 
     def place(access: Access) -> set[Byte]:
@@ -128,7 +128,7 @@ def compare(core: CoreProgram, queues: list[int]) -> None:
 
 
 VIEWS = 16
-"""Strided columns of a tile, and rows of columns side by side, of which each meets all of the others."""
+"""Strided columns of a tile, and rows of columns side by side: each meets all of the others."""
 
 
 def viewed(tile: Tensor, number: int) -> Access:
@@ -141,7 +141,7 @@ def viewed(tile: Tensor, number: int) -> Access:
 
 
 def graphs_of(core: CoreProgram, queues: list[int], first: int) -> list[DependenceGraph]:
-    """The graphs of two blocks, of which one begins with instruction ``first``."""
+    """The graphs of two blocks; one begins with instruction ``first``."""
     builder = GraphBuilder(core)
     cuts = slice(0, first), slice(first, None)
     return [builder.graph(core.numbered[cut], queues[cut]) for cut in cuts]
@@ -154,7 +154,7 @@ def graphs_of(core: CoreProgram, queues: list[int], first: int) -> list[Dependen
     cut=st.integers(0, 100),
 )
 def test_dependences_found_at_once_are_those_found_one_by_one(copies, again, cut):
-    """Copies between views of tiles, two of which take the places of the others; some do the same several times."""
+    """Copies between views of tiles, where two tiles take the places of the others; some do the same several times."""
     tiles = [Tensor(f"tile{number}", (4, 256), uint8, Buffer.sbuf) for number in range(4)]
     placement = {tile: (0, 256 * (number % 2)) for number, tile in enumerate(tiles)}
     ordered = sorted(copies, key=lambda copy: max(copy[0], copy[2]) // 2) if again % 2 else copies

@@ -81,7 +81,7 @@ def layout_of(seen: list[Access], written: set[int]) -> TileLayout:
 
 
 def drawn(data: Any, shape: tuple[int, int], name: str, *, whole: bool) -> tuple[list[Access], TileLayout]:
-    """Accesses to a tile, of which the first one is written, and its layout."""
+    """Accesses to a tile, with a write first, and its layout."""
     tensor = Tensor(name, shape, uint8, Buffer.sbuf)
     seen = [*([Access.whole(tensor)] if whole else []), *data.draw(st.lists(accesses(tensor), min_size=1, max_size=6))]
     return seen, layout_of(seen, {0})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -16,7 +17,10 @@ from nki.backend.cpu.runtime import regions
 from nki.backend.cpu.runtime.regions import Region
 from nki.backend.cpu.stages import assign_layouts
 from nki.backend.cpu.stages.assign_layouts import AssignLayouts
-from nki.compilation.executable import Executable, lower
+from nki.backend.cpu.stages.tile_layouts import TILE_LAYOUTS, TileLayout
+from nki.base import dtype as dt
+from nki.compilation import executable
+from nki.compilation.executable import NATIVE_STAGES, Executable, lower
 from nki.numerics.layouts import BLOCKS, DENSE, PADDED, PAIR_COLUMNS, PAIR_PANELS, PANELS, Layout
 from nki.numerics.matmul.contract import GROUP
 from tests.backend.test_layouts import UNITS, bfloat16, use
@@ -205,7 +209,7 @@ def summed(left, right):
 
 
 def several_banks(left, right):
-    """A tile of two banks, whose halves are sums of their own; one product writes rows of the other half only."""
+    """A tile of two banks with a sum in each half; one product writes rows of the other half only."""
     a, b = nl.load(left), nl.load(right)
     totals = nl.ndarray((128, 2, 512), dtype=nl.float32, buffer=nl.psum)
     nisa.memset(totals, 0.5)
@@ -321,8 +325,10 @@ def test_chunks_that_pack_have_whole_words(shared: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("make", [numbers, bfloat16])
 def test_other_hosts_have_other_layouts(make: Any, has_pairs: bool, has_blocks: bool) -> None:
     """The choice asks the host, so that it can be looked at on any processor."""
+    has = {BLOCKS: has_blocks, PAIR_COLUMNS: has_pairs, PAIR_PANELS: has_pairs}
+    table = tuple(replace(row, exists=lambda row=row: has.get(row.layout, True)) for row in TILE_LAYOUTS)
     program = lower(compiled(loaded, make(96, 256), make(96, 128)), "share_loads")
-    stage, target = AssignLayouts(lambda: has_pairs, lambda: has_blocks), targets.find(program.target)
+    stage, target = AssignLayouts(table), targets.find(program.target)
     after = stage.run(program, target)
     stage.check(program, after, target)
     layouts = {access.tensor.layout for inst in after.instructions() for access in inst.accesses()} - {DENSE}
@@ -334,3 +340,32 @@ def test_other_hosts_have_other_layouts(make: Any, has_pairs: bool, has_blocks: 
         else set()
     )
     assert layouts - {PANELS} == wanted
+
+
+APART = TileLayout(
+    layout=Layout("apart", pad=7, gap=5),
+    operand="result",
+    suits=lambda dtype, rows, columns: rows > 1,
+    takes=lambda inst, access: True,
+)
+"""Sums with rows at odd distances."""
+WIDE = TileLayout(
+    layout=Layout("wide", 32, gap=48),
+    operand="moving",
+    claims=lambda access: access.dtype is dt.float32,
+    suits=lambda dtype, rows, columns: columns % 32 == 0,
+    takes=lambda inst, access: inst.as_copy() is not None,
+)
+"""Panels at other distances than :data:`PANELS` has."""
+
+
+@pytest.mark.parametrize(("row", "kernel", "expected"), [(APART, summed, (4, 4)), (WIDE, moving_parts, (2, 2))])
+def test_a_new_layout_is_one_row(
+    row: TileLayout, kernel: Any, expected: tuple[int, int], shared: pytest.MonkeyPatch
+) -> None:
+    """It comes before the others of its operand; nothing else knows it."""
+    stages = [replace(each, table=(row, *each.table)) if each.name == "layouts" else each for each in NATIVE_STAGES]
+    shared.setattr(executable, "NATIVE_STAGES", stages)
+    arrays = numbers(96, 64), numbers(96, 512 if kernel is summed else 128)
+    assert uses(kernel, row.layout, *arrays) == expected
+    same_bits(kernel, *arrays, shared=shared)

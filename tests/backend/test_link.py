@@ -32,7 +32,7 @@ def test_windows_that_interleave_share_no_memory() -> None:
 
 @nki.jit
 def left_alone(a):
-    """Partitions 0 to 3 of a tile that nobody has filled are left out by the shuffle, and returned."""
+    """Partitions 0 to 3 of a tile that nothing has filled are left out by the shuffle, and returned."""
     used = nl.load(a)
     nisa.tensor_copy(nl.ndarray(a.shape, a.dtype), used)
     row, moved = nl.load(a[0:32]), nl.ndarray((32, 32), a.dtype)

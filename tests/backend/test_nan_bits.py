@@ -94,7 +94,7 @@ def test_a_nan_that_only_moves_keeps_its_bits() -> None:
 
 @pytest.mark.parametrize("narrow", [nl.float16, nl.bfloat16, nl.float8_e4m3, nl.float8_e4m3fn, nl.float8_e5m2])
 def test_a_conversion_gives_the_nan_of_the_format(narrow: Any) -> None:
-    """The codes are those of ml_dtypes and NumPy for a plain NaN; float8_e4m3fn overflows to its NaN, too."""
+    """ml_dtypes and NumPy have the same codes for a plain NaN; float8_e4m3fn overflows to its NaN, too."""
 
     @nki.jit
     def converted(x):

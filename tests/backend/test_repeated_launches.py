@@ -23,7 +23,7 @@ X = np.linspace(-2, 2, 128 * 64, dtype=np.float32).reshape(128, 64)
 
 
 def fresh() -> Any:
-    """A kernel that nobody has launched: twice ``x``, of (128, 64)."""
+    """A kernel without a launch so far: twice ``x``, of (128, 64)."""
 
     @nki.jit
     def doubled(x):
@@ -43,7 +43,7 @@ doubled = fresh()
 def repeated(
     x: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], error: NkiError | None = None
 ) -> repetition.Session:
-    """What the plugin notes about a launch on ``x`` whose result was ``expected``."""
+    """The plugin's notes about a launch on ``x`` with the result ``expected``."""
     session = repetition.Session()
     executable = doubled.compile(x)
     kernel = repetition.Repetition(executable, session)

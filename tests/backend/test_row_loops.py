@@ -31,7 +31,7 @@ DTYPES = (np.float32, ml_dtypes.bfloat16, np.float16)
 PAYLOADS = (0x7FC00000, 0xFFC00000, 0x7FFFFFFF, 0xFFFF8000, 0x7F818001, 0x7FFF7FFF)
 SPECIAL = (0x7FC0, 0xFFC1, 0x7F81, 0x7FFF, 0x7F80, 0xFF80, 0x8000, 0x0000, 0x0001, 0x8013, 0x7F7F)
 EXPONENTS = (-150.0, -87.4, -88.5, -103.0, -208.0, 88.0, 89.0)
-"""Numbers of which the exponential is zero, subnormal, just normal, or infinite."""
+"""Numbers with an exponential that is zero, subnormal, just normal, or infinite."""
 
 
 def special(rows: int, columns: int, dtype: Any) -> Any:
@@ -91,7 +91,7 @@ def chosen(x, v):
 
 
 def quotients(x, v):
-    """By a column, alone and with what follows; and the numbers in float32 beside those of x."""
+    """By a column, alone and with what follows; and the numbers in float32 beside x."""
     tile, by, wide = nl.load(x), nl.load(v), like(nl.load(x), nl.float32)
     alone, one, two, three = like(tile), like(tile), like(tile), like(tile)
     nisa.tensor_scalar(alone, tile, nl.divide, by)
@@ -194,7 +194,7 @@ def several_sums(x, v):
 
 
 def powers(x, v):
-    """Functions with their sums, of which others read the results; in place, with a column of the tile as bias."""
+    """Functions with their sums, and others that read the results; in place, with a column of the tile as bias."""
     tile, total, again = nl.load(x), column(nl.load(x)), column(nl.load(x))
     power, square = like(tile), like(tile, nl.float32)
     nisa.activation_reduce(power, nl.exp, tile, nl.add, total, bias=nl.load(v), scale=0.5)
@@ -230,7 +230,7 @@ def reductions(x, v):
 
 
 def reductions_in_any_order(x, v):
-    """Truths and bits, of which an element that counts twice changes some."""
+    """Truths and bits: an element that counts twice changes some."""
     tile, results = nl.load(x), []
     whole = like(tile, nl.int32)
     nisa.tensor_copy(whole, tile)

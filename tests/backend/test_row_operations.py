@@ -17,7 +17,7 @@ SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e-42, -1e-42, 
 
 
 def called(name: str, *arguments: int) -> None:
-    """Call a function of ``row_operations.c``, whose arguments are addresses and numbers."""
+    """Call a function of ``row_operations.c`` with addresses and numbers as arguments."""
     ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(arguments))(library.address(name, "row_operations"))(*arguments)
 
 

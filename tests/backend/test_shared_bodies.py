@@ -13,8 +13,8 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.runtime import routines, shared_bodies
-from nki.backend.cpu.runtime.shared_bodies import RoutineText, definitions
+from nki.backend.cpu.runtime import routines
+from nki.backend.cpu.runtime.routines import RoutineText, definitions
 from nki.numerics.jit import engine
 
 _SCALED = """define void @"{name}"(ptr %".1", i64 %".2")
@@ -94,8 +94,8 @@ def test_bits_do_not_depend_on_sharing(fewest: int, monkeypatch: pytest.MonkeyPa
         return definitions(found)
 
     monkeypatch.setenv("NKI_CACHE_NATIVE", "0")
-    monkeypatch.setattr(shared_bodies, "FEWEST", fewest)
-    monkeypatch.setattr(shared_bodies, "definitions", noted)
+    monkeypatch.setattr(routines, "FEWEST", fewest)
+    monkeypatch.setattr(routines, "definitions", noted)
     unused: WeakValueDictionary[routines.Key, routines.Routine] = WeakValueDictionary()
     monkeypatch.setattr(routines, "_routines", unused)  # all are compiled anew
     x = np.random.default_rng(1).standard_normal((112, 640), dtype=np.float32) * 3
@@ -125,7 +125,7 @@ def test_exponentials_with_sums_of_many_chunks_share_two_bodies(monkeypatch: pyt
         return definitions(found)
 
     monkeypatch.setenv("NKI_CACHE_NATIVE", "0")
-    monkeypatch.setattr(shared_bodies, "definitions", noted)
+    monkeypatch.setattr(routines, "definitions", noted)
     unused: WeakValueDictionary[routines.Key, routines.Routine] = WeakValueDictionary()
     monkeypatch.setattr(routines, "_routines", unused)
     nki.jit(widths)(np.zeros((128, 1152), np.float32))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,11 +22,12 @@ from nki.compilation.pipeline import run_stages
 from nki.ir.program import Program
 from nki.numerics.matmul.host import has_pairs
 from tests.support import small_programs
-from tests.support.compiled_anew import anew
+from tests.support.compiled_anew import leave_out
 from tests.support.instruction_bench import EXAMPLES, SEED
 from tests.support.shared_launches import at_once, launched, shared
 
 __all__ = ["shared"]
+RULES = [rule.__name__ for rule in kernel_ir.RULES]
 NEEDED = {"lower_sendrecv"}
 """Stages without which native code cannot run what they lower."""
 pytestmark = pytest.mark.filterwarnings("ignore:nl.divide", "ignore::nki.base.warning.NkiPortabilityWarning")
@@ -46,16 +46,15 @@ def changing_stages(program: Program) -> list[str]:
     return names
 
 
-def changing_rules(program: Program, patch: pytest.MonkeyPatch) -> list[Any]:
-    """The rules without which the kernel IR of ``program`` is another one."""
+def changing_rules(program: Program, patch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the rules without which the kernel IR of ``program`` is another one."""
     with_all = loop_listing(executable.lower(program))
-    found: list[Any] = []
-    for rule in kernel_ir.RULES:
+    found: list[str] = []
+    for name in RULES:
         with patch.context() as inner:
-            anew(inner)
-            inner.setattr(kernel_ir, "RULES", tuple(each for each in kernel_ir.RULES if each is not rule))
+            leave_out(inner, name)
             if loop_listing(executable.lower(program)) != with_all:
-                found.append(rule)
+                found.append(name)
     return found
 
 
@@ -72,26 +71,15 @@ class Runs:
         for count, outputs in zip(threads, launched(self.program, self.arrays, self.patch, threads), strict=True):
             assert outputs == self.expected, f"{what} on {count} threads, seed {SEED}: {self.example}"
 
-    def without_each_stage(self) -> list[str]:
-        """The stages that change the program; without each of them its bits are the same."""
-        names = changing_stages(self.program)
+    def without_each(self) -> list[str]:
+        """The stages and rules that change the program; without each of them its bits are the same."""
+        names = [*changing_stages(self.program), *changing_rules(self.program, self.patch)]
         for name in names:
             if name not in NEEDED:
                 with self.patch.context() as inner:
-                    others = tuple(stage for stage in executable.NATIVE_STAGES if stage.name != name)
-                    inner.setattr(executable, "NATIVE_STAGES", others)
+                    leave_out(inner, name)
                     self.check(f"without {name}")
         return names
-
-    def without_each_rule(self) -> list[str]:
-        """The same of rules of the kernel IR."""
-        rules = changing_rules(self.program, self.patch)
-        for rule in rules:
-            with self.patch.context() as inner:
-                anew(inner)
-                inner.setattr(kernel_ir, "RULES", tuple(each for each in kernel_ir.RULES if each is not rule))
-                self.check(f"without {rule.__name__}")
-        return [rule.__name__ for rule in rules]
 
 
 @pytest.mark.parametrize("kind", small_programs.KINDS)
@@ -100,7 +88,6 @@ def test_executors_and_threads_agree(kind: str, shared: pytest.MonkeyPatch) -> N
         Runs(kind, number, shared).check("all", (1, 2, 3, 5, 8))
 
 
-RULES = [rule.__name__ for rule in kernel_ir.RULES]
 LEAST = {
     "elements": {"copy_elimination": 90, "fuse": 40, "dead_stores": 40, "rematerialize": 5},
     "sums": {"copy_elimination": 90, "fuse": 60, "group_reductions": 4, **dict.fromkeys(RULES, 10)},
@@ -116,7 +103,7 @@ def test_stages_and_rules_change_no_bit(kind: str, shared: pytest.MonkeyPatch) -
     count, changed = EXAMPLES // 2, Counter[str]()
     for number in range(count):
         runs = Runs(kind, number, shared)
-        changed.update([*runs.without_each_stage(), *runs.without_each_rule()])
+        changed.update(runs.without_each())
         changed["gathers"] += any(map(is_indirect, runs.program.instructions()))
     least = {name: share for name, share in LEAST[kind].items() if name != "epilogue" or has_pairs()}
     shares = {name: 100 * changed[name] // count for name in least}
@@ -131,7 +118,7 @@ def test_each_stage_and_each_rule_is_asked_for() -> None:
 
 @pytest.mark.parametrize("from_torch", [False, True])
 def test_programs_at_once(from_torch: bool, shared: pytest.MonkeyPatch) -> None:
-    """Five Python threads with a program each, on the team's threads, or on those of PyTorch."""
+    """Five Python threads with a program each, on the team's threads, or on PyTorch's."""
     if from_torch:
         torch = pytest.importorskip("torch")
         shared.setattr(launch, "torch_threads", lambda: 3)

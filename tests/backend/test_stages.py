@@ -304,7 +304,7 @@ def is_load(insts: list[Inst]) -> list[bool]:
 
 
 def test_shared_tiles_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those whose readers are nearest to each other come first: here two of ``left``, 16 KiB each."""
+    """Loads with the readers nearest to each other come first: here two of ``left``, 16 KiB each."""
     monkeypatch.setattr(share_loads, "_MOST_BYTES", 2 * 64 * 64 * 4)
     insts = lowered(tiled, numbers(128, 192), numbers(128, 256), stop="share_loads")
     assert sum(is_load(insts)) == 2 * 3 + 2 * 2 * 3

@@ -23,7 +23,7 @@ COLUMNS = LARGE // 4 // 128
 
 
 def product(x, factors):
-    """Products whose results are copied, beside 8 columns that nothing else writes."""
+    """Products with copies of the results, beside 8 columns that nothing else writes."""
     columns = x.shape[1]
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     shifted = nl.ndarray((128, columns + 16), dtype=x.dtype, buffer=nl.shared_hbm)

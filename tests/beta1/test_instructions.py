@@ -277,8 +277,8 @@ def turned_in_quarters(x, way="nc_transpose"):
 
 @pytest.mark.parametrize("way", ["nc_transpose", "nc_matmul"])
 def test_products_with_an_identity_write_float32_to_psum_without_a_copy(monkeypatch: Any, both: Any, way: str) -> None:
-    """Results of nc_matmul are float32. So is what nc_transpose leaves on trn1, whose array multiplies by an identity;
-    that of trn2 moves bfloat16 as it is.
+    """Results of nc_matmul are float32. So is what nc_transpose leaves on trn1, where the array multiplies by an
+    identity; the array of trn2 moves bfloat16 as it is.
     """
     copies: dict[str, int] = {}
     for target in ("trn1", "trn2"):

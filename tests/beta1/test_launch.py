@@ -405,7 +405,7 @@ def test_a_copy_on_scalar(target: str, name: str) -> None:
 
 
 def test_a_description_of_a_tensor_is_an_argument() -> None:
-    """Harnesses measure kernels with ``nt.tensor[shape, dtype]`` in the place of arrays."""
+    """Harnesses measure kernels with ``nt.tensor[shape, dtype]`` instead of arrays."""
     described = nt.tensor[[128, 64], nl.bfloat16]
     assert predict(copied_by_scalar, target="trn2")(described).hbm_bytes == 2 * 128 * 64 * 2
     measured = nki.benchmark(warmup=1, iters=2)(copied_by_scalar)

@@ -297,7 +297,7 @@ def test_a_product_that_is_masked_to_no_box(data: Any) -> None:
 
 
 def _bounded(a: Any, mask: Any) -> Any:
-    """All of ``a`` by an index of 128 rows and 512 columns, of which ``mask`` holds."""
+    """The elements of ``a`` where ``mask`` holds, by an index of 128 rows and 512 columns."""
     return a[nl.arange(128)[:, None], nl.arange(512)[None, :]][mask]
 
 

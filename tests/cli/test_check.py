@@ -13,7 +13,7 @@ import pytest
 
 from nki.base.version import version
 
-pytestmark = pytest.mark.usefixtures("nki_0_6")  # whose errors the files hold
+pytestmark = pytest.mark.usefixtures("nki_0_6")  # the files hold the errors of this release
 
 CLEAN = """
 import nki

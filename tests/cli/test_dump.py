@@ -7,12 +7,17 @@ import json
 import re
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from nki.base.errors import StageError
 from nki.compilation.pipeline import STAGES
+from nki.ir.stage import CoreStage
 from nki.ir.text import artifact, parser
 from tests.support.command_line import KERNELS, SHAPE, dumped, report
 
@@ -187,3 +192,57 @@ kernel "plain" target=trn3 grid=() version="1" {
   return c
 }
 """
+
+
+@dataclass(frozen=True)
+class Tuned(CoreStage):
+    """A stage with an option of each type."""
+
+    name: ClassVar[str] = "tuned"
+    depth: int = 4
+    share: float | None = None
+    word: str = "all"
+    strict: bool = True
+    calls: Callable[[], bool] = bool
+
+    def transform(self, core, program, target):
+        return core
+
+    def check(self, before, after, target):
+        pass
+
+
+def test_options_of_a_stage_by_their_types():
+    stage = Tuned().with_options("depth=7,share=0.5,word=some,strict=false")
+    assert stage == Tuned(7, 0.5, "some", strict=False)
+    assert stage.with_options("share=none") == Tuned(7, None, "some", strict=False)
+    for text in ("depth=many", "share=", "strict=0", "calls=true", "deep=1", "depth=1,", ""):
+        with pytest.raises(StageError) as caught:
+            stage.with_options(text)
+        assert caught.value.fix == (
+            "options of tuned: depth=int (default 4); share=none|float (default none); word=str (default all); "
+            "strict=true|false (default true)"
+        )
+
+
+def test_dump_with_options_of_stages(file, nki):
+    in_order = dumped(nki, file, "--in-order", "--queues")
+    assert in_order == dumped(nki, file, "--stage", "schedule:reorder=false", "--queues")
+    both = ("--stage", "allocate:check_overlap=false", "--stage", "schedule:reorder=true")
+    assert dumped(nki, file, *both) == dumped(nki, file)
+
+
+@pytest.mark.parametrize(
+    ("option", "message", "fix"),
+    [
+        ("sched:reorder=false", "there is no compiler stage 'sched'", "did you mean schedule? stages: verify, "),
+        ("schedule", "stage schedule has no option ''", "reorder=true|false|none (default none)"),
+        ("schedule:order=true", "has no option 'order'", "options of schedule: reorder="),
+        ("schedule:reorder=maybe", "'reorder=maybe' is no value of it", "options of schedule: reorder="),
+        ("verify:strict=true", "stage verify has no option 'strict'", "verify has no options"),
+    ],
+)
+def test_wrong_options_of_stages(option, message, fix, file, nki):
+    ran = nki("dump", f"{file}:both", "--arg", SHAPE, "--arg", SHAPE, "--stage", option)
+    assert ran.code == 2
+    assert f"--stage {option}: " in ran.err and message in ran.err and fix in " ".join(ran.err.split())

@@ -16,7 +16,7 @@ from nki.describe.explain import about
 from nki.describe.rules import grouped
 from nki.ir.instruction import REGISTRY
 from nki.isa.tables.operators import OPS
-from nki.language.releases.removed_names import REMOVED, REMOVED_ATTRIBUTES, REMOVED_KEYWORDS, REMOVED_PARAMETERS
+from nki.language.releases.v0_2 import OF_BETA_1
 from nki.language.tensor import NkiTensor
 from tests.support.command_line import complaint
 
@@ -168,10 +168,10 @@ def test_every_name_of_the_index_is_explained_under_its_short_form() -> None:
 
 
 def test_removed_names_are_explained_with_what_to_write() -> None:
-    for name, fix in {**REMOVED, **REMOVED_PARAMETERS, **REMOVED_KEYWORDS}.items():
+    for name, fix in {**OF_BETA_1.names, **OF_BETA_1.parameters, **OF_BETA_1.keywords}.items():
         if names.short(name).rpartition(".")[2] not in ("dtype", "name"):  # also names of today
             assert f"\n  fix: {fix}" in about(name), name
-    for name, fix in REMOVED_ATTRIBUTES.items():
+    for name, fix in OF_BETA_1.attributes.items():
         assert fix in about(f"nl.psum.{name}")
 
 

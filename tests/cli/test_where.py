@@ -66,7 +66,7 @@ def test_times_are_measured_and_add_up(looped, nki):
 
 
 def test_the_slow_line_is_first(looped, nki, monkeypatch: pytest.MonkeyPatch):
-    """With times that the test invents: those of a real clock depend on what else the machine does."""
+    """With times that the test invents: a real clock depends on what else the machine does."""
     rows = EntryTimes.entries
 
     def invented(times: EntryTimes) -> list[EntryTime]:

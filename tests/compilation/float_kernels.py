@@ -1,4 +1,4 @@
-"""Kernels with float parameters: those of which one executable serves all values, and those that need the value."""
+"""Kernels with float parameters: some need one executable for all values, others one for each value."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ AT_RUN_TIME = (one_operand, by_keyword, by_another_name, in_the_language, comput
                in_a_nested_function, in_a_loop_of_the_device, swapped, unused, on_a_branch)  # fmt: skip
 
 
-# Kernels whose Python takes the value.
+# Kernels that use the value in Python.
 
 
 def compared(x, lr):

@@ -1,4 +1,4 @@
-"""Operands of which the reference asks certain contents: constant ones when compiled, others in the simulator."""
+"""Operands that need certain contents, says the reference: the compiler checks constants, the simulator others."""
 
 from __future__ import annotations
 

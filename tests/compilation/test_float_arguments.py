@@ -92,7 +92,7 @@ def baked(function: Any, value: float) -> Any:
 @pytest.mark.filterwarnings("ignore:kernel .* was compiled 9 times")
 @pytest.mark.parametrize("function", COMPILED_IN, ids=lambda f: f.__name__)
 def test_a_value_that_python_takes_is_compiled_in(function: Any) -> None:
-    """Every result, and every error, is that of the simulator, which knows nothing of floats of launches."""
+    """Results and errors equal the simulator's, which knows nothing of floats of launches."""
     kernel = nki.jit(function)
     for value in (*VALUES, *VALUES):
         assert raised(kernel, X, value) == raised(nki.simulate(nki.jit(function)), X, value), value
@@ -303,7 +303,7 @@ def test_a_damaged_note_is_no_reason_to_fail() -> None:
 
 
 def test_an_entry_for_other_floats_is_not_used() -> None:
-    """Swapped files: the entry of a kernel that gets its float, in the place of one that was compiled for it."""
+    """Swapped files: the entry of a kernel that gets its float, instead of one that was compiled for it."""
     one, two = nki.jit(float_kernels.one_operand), nki.jit(float_kernels.compared)
     one(X, 0.75)
     (taken,) = [path for path in files() if path.suffix == store.SUFFIX]

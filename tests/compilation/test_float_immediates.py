@@ -33,7 +33,7 @@ TAKEN = {("range_select", "on_false_value")}
 
 
 def instruction(mnemonic: str, name: str, draw: Draw) -> Inst | None:
-    """An instruction whose immediate ``name`` is a number that may be any other float."""
+    """An instruction with a number as immediate ``name``, which may be any other float."""
     for _ in range(300):
         inst = instruction_bench.sample(REGISTRY[mnemonic], draw)
         if isinstance(getattr(inst, name), float) and all(_is_legal(inst, name, value) for value in VALUES):

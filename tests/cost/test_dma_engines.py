@@ -47,7 +47,7 @@ def by_engine(estimate: Estimate) -> tuple[float, ...]:
 
 
 def packet_by_packet(coming: list[tuple[float, int, Estimate]], engine: int, step: float) -> list[float]:
-    """The end of each transfer's data on one engine, whose queues take turns with packets of ``step`` ns."""
+    """The end of each transfer's data on one engine, if its queues take turns with packets of ``step`` ns."""
     left = [by_engine(estimate)[engine] for _, _, estimate in coming]
     ends, time, turn = [0.0] * len(coming), 0.0, 0
     waiting = [number for number, busy in enumerate(left) if busy]
@@ -127,7 +127,7 @@ def test_no_transfers_end_before_their_bound(rows: list[tuple[int, Estimate]]) -
     none = [()] * len(rows)
     bounds = resource_bounds(queues, estimates)
     assert in_order_ns(queues, estimates, none, none, GEN3) >= max(bounds.values()) - SLACK
-    # The bound of the engines is that of the one with the most work, alone with its transfers.
+    # The engine with the most work, alone with its transfers, is the bound of all engines.
     busiest = max(sum(by_engine(estimate)[engine] for estimate in estimates) for engine in range(ENGINES))
     assert bounds["dma"] == pytest.approx(60 + busiest + 7 + min(each.transfer - busy(each) for each in estimates))
 
@@ -215,7 +215,7 @@ def test_engines_follow_from_the_partitions(target: Target) -> None:
     assert parts(window(target, 0, 12)) == pytest.approx([16 * 8 / 12, 16 * 4 / 12] + [0.0] * 14)
     assert parts(window(target, 0, 16, step=8)) == parts(window(target, 0, 128)) == []
     assert window(target, 0, 12).transfer == pytest.approx(window(target, 0, 8).transfer)
-    # Copies within HBM go through all engines; within SBUF, through those of the tile with more rows.
+    # Copies within HBM go through all engines; within SBUF, through the engines of the tile with more rows.
     hbm = Access.whole(Tensor("a", (4, 512), float32, Buffer.hbm))
     assert dma.transfer(hbm, (hbm,), target).engines == ()
     row, column = (Access.whole(Tensor("t", shape, float32, Buffer.sbuf)) for shape in ((1, 64), (64, 1)))

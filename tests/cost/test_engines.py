@@ -182,7 +182,7 @@ def test_two_tiles_take_the_cycles_of_the_documents() -> None:
 )
 def test_the_interval_holds_both_readings_of_two_tiles(dtype: DType, trn1: list[float], trn2: list[float]) -> None:
     """No profile of trn2 shows two of them. Its width makes float32 one cycle, the rule of trn1 two; "twice the
-    throughput" for 16 bits is that of the special case of trn1, or of its rule.
+    throughput" for 16 bits is twice the special case of trn1, or twice its rule.
     """
     pair = {name: tile(2048, dtype) for name in ("dst", "data1", "data2")}
     assert [cycles(GEN3.bound(end), "tensor_tensor", **pair, op=ADD) for end in (0, 1)] == trn2
@@ -216,7 +216,7 @@ def test_gpsimd_reads_two_tiles_one_after_the_other(dtype: DType) -> None:
 
 
 def test_a_scalar_operand_before_the_second_tile_costs_nothing() -> None:
-    """The reference says of scalar_tensor_tensor that its latency is that of tensor_tensor; release 2.26.1 has the rate
+    """By the reference, scalar_tensor_tensor takes as long as tensor_tensor; release 2.26.1 has the rate
     of 16 bits for subtract and multiply alone.
     """
     near = tile(2048, bfloat16)
@@ -311,7 +311,7 @@ def test_strides_beyond_16_bytes_halve_the_rate_of_memory() -> None:
     assert copied(GEN2, strided(2048, 4), engine="scalar") == dense
     assert copied(GEN2, strided(2048, 5), engine="scalar") == pytest.approx(2 * dense, rel=0.02)
     assert copied(GEN2, tile(2048), strided(2048, 5), engine="scalar") == pytest.approx(2 * dense, rel=0.02)
-    # Vector's clock is slower than that of the memory, so it loses less.
+    # Vector's clock is slower than the memory's, so it loses less.
     assert copied(GEN2, strided(2048, 5)) == pytest.approx(2048 / 0.7, rel=0.02)
     assert copied(GEN2, strided(2048, 8, bfloat16)) == copied(GEN2, tile(2048, bfloat16))
     assert copied(GEN2, strided(2048, 9, bfloat16)) == pytest.approx(2048 / 0.7, rel=0.02)

@@ -1,4 +1,4 @@
-"""Replays of a few instructions whose times can be counted by hand."""
+"""Replays of a few instructions, with times that can be counted by hand."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_transfers_share_the_engines_and_their_generator() -> None:
 
 
 def test_a_queue_of_data_is_that_of_the_generator_and_serves_its_transfers_in_order() -> None:
-    """A small transfer waits behind a large one of its generator, whatever their rings, and passes that of another."""
+    """A small transfer waits behind a large one of its generator on any ring, and passes other generators'."""
     large, small = moved(1000, 1000, issue=10.0), moved(20, 20, issue=10.0)
     assert replayed([0, 1], [large, small]).data == [(60, 1060), (1060, 1080)]
     other = replace(small, generator="scalar")
@@ -288,7 +288,7 @@ def test_a_swap_of_tables_costs_between_nothing_and_a_load() -> None:
 
 
 def test_a_swap_between_sets_with_published_names_is_a_load() -> None:
-    """Exponentials and logarithms share a set, reciprocal roots have one of their own; of others nobody knows."""
+    """Exponentials and logarithms share a set, reciprocal roots have one of their own; for others it is unknown."""
     tables = {name: ACTIVATIONS[name].table for name in ("exp", "log", "rsqrt", "reciprocal", "gelu", "tanh", "copy")}
     assert tables["exp"] == tables["log"] and not tables["copy"]
     for first, second, known in [

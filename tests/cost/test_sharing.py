@@ -187,7 +187,7 @@ def test_instructions_wait_for_what_they_depend_on(seed: int, generators: tuple[
 
 @given(seeds, st.sampled_from([("sync",), ("sync", "scalar"), ("sync", "scalar", ""), ("",)]))
 def test_transfers_of_a_ring_and_of_a_data_queue_complete_in_order(seed: int, generators: tuple[str, ...]) -> None:
-    """Those of a data queue also wait for others of their ring, and so may be told later than the next of the queue."""
+    """A data queue's transfers also wait for others of their ring, and so may be told after the queue's next one."""
     given = block(seed, generators)
     ends: dict[str | int, list[float]] = defaultdict(list)
     for queue, estimate, (_, end) in zip(given.queues, given.estimates, replayed(given).data, strict=True):

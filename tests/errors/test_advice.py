@@ -81,7 +81,7 @@ def kernel(x, y):
 
 
 def simple(name: str, line: str, report: str, expected: Callable[..., Any], *inputs: Any) -> Case:
-    """A case whose kernel is one line between load and store."""
+    """A case with a kernel of one line between load and store."""
     return Case(name, load(f"{line}  # wrong"), report, expected, inputs or (X, Y))
 
 
@@ -188,7 +188,7 @@ def kernel(x):
         c = a
         if b[0, 0] > 0:  # wrong
             nisa.tensor_scalar(dst=c, data=c, op0=nl.multiply, operand0=2.0)
-        """), r"\[NKI-TN003\] `if` on tensor 'b' \(1, 1\), whose values exist only when the kernel runs",
+        """), r"\[NKI-TN003\] `if` on tensor 'b' \(1, 1\), which has values only when the kernel runs",
          lambda x, y: x * 2),
     Case("range of a tile", load("""
         c = a

@@ -45,8 +45,8 @@ CASES = [
 
         nl.fori_loop(0, 4, body)
         """), r"\[NKI-FE041\] `c` has no value yet in `body`", _four_times),
-    # Functions of PyTorch whose argument is a call
-    simple("torch.exp of a load", "c = torch.exp(nl.load(x))", r"\[NKI-TN003\] torch.exp on a tensor, whose values",
+    # Functions of PyTorch with a call as argument
+    simple("torch.exp of a load", "c = torch.exp(nl.load(x))", r"\[NKI-TN003\] torch.exp on a tensor, which has values",
            lambda x, y: np.exp(x)),
     simple("functional.relu of a load", "c = functional.relu(nl.load(x))", r"\[NKI-TN003\] functional.relu on a",
            lambda x, y: np.maximum(x, 0)),
@@ -311,7 +311,7 @@ def _by_format(x: Any) -> Any:
 )
 def test_values_as_text(kernel: Any, name: str) -> None:
     report = refused(kernel, X)
-    assert "as text, whose values exist only when the kernel runs" in report
+    assert "as text, which has values only when the kernel runs" in report
     assert f"fix: print them then: write `nl.device_print('{name}', {name})`" in report
 
 

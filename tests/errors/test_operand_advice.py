@@ -26,7 +26,7 @@ ONE = "c = nl.ndarray((8, 1), dtype=nl.float32, buffer=nl.sbuf)\n"
 
 
 def filled(name: str, lines: str, report: str, expected: Any, *inputs: Any) -> Case:
-    """A case whose kernel has ``lines`` between load and store, after an empty tile ``c``."""
+    """A case with ``lines`` between load and store, after an empty tile ``c``."""
     return Case(name, load(TILE + lines), report, expected, inputs or (X, Y))
 
 

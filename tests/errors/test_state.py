@@ -40,7 +40,7 @@ def together(work: Callable[[int], Any]) -> list[Any]:
 
 
 def fresh(steps: int) -> Any:
-    """A kernel that nobody has called yet: exp(x / 64 + 0 + 1 + …)."""
+    """A kernel without a call so far: exp(x / 64 + 0 + 1 + …)."""
 
     @nki.jit
     def kernel(x):

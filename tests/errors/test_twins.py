@@ -103,7 +103,7 @@ def said(text: str, file: Path) -> list[str]:
         loaded(text, file).call()
     told = [w for w in caught if issubclass(w.category, NkiWarning) and w.category is not NkiDeprecationWarning]
     texts = [(w, re.fullmatch(r"(?s)(.*) \(open-nki \S+\)", str(w.message))) for w in told]
-    assert all(match for _, match in texts)  # each says of which version it is
+    assert all(match for _, match in texts)  # each names its version
     shown = [f"{Path(w.filename).name}:{w.lineno}: {match[1]}" for w, match in texts if match]
     return [text.replace(str(file), "kernel.py") for text in shown]
 

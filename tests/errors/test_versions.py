@@ -1,4 +1,4 @@
-"""Every report has the version: those of mistakes in their text, and the traceback of a bug in a note."""
+"""Every report has the version: a mistake's report in its text, a bug's traceback in a note."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def multiply(a, b):
 
 @nki.jit
 def scale_in_place(a, scale=2.0):
-    """a, whose elements are then ``scale`` times what they were."""
+    """a; its elements are then ``scale`` times what they were."""
     tile = _load(a)
     nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=scale)
     nisa.dma_copy(dst=a, src=tile)

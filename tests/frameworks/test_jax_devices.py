@@ -171,7 +171,7 @@ assert np.array_equal(export.deserialize(data).call(A, B), A + B)
 
 
 # The client of several devices may wait for ever for its idle threads when the interpreter ends (jaxlib 0.10.2, seen
-# once in some hundred processes: PjRtCpuClient's thread pool joins a thread that nobody has woken).
+# once in some hundred processes: PjRtCpuClient's thread pool joins a thread that nothing has woken).
 END = "import os; os._exit(0)\n"
 
 

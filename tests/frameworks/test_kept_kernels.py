@@ -80,7 +80,7 @@ def test_graphs_of_pytorch_find_their_kernels_again(alive: WeakSet[Executable]) 
             check_graph(graph, columns)
             assert len(kernel._named.by_key) <= MOST
     gc.collect()
-    assert 0 < len(alive) <= 2 * MOST  # those of the kernel, and those of the graphs
+    assert 0 < len(alive) <= 2 * MOST  # entries of the kernel, and entries of the graphs
     torch._dynamo.reset()
 
 

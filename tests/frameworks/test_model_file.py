@@ -1,4 +1,4 @@
-"""Models in one file: nki.export, nki.load and nki info; and files that nobody should have written."""
+"""Models in one file: nki.export, nki.load and nki info; and damaged or foreign files."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_model_of_no_framework_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# Files that nobody should have written
+# Damaged and foreign files
 
 
 def sealed(members, compression=zipfile.ZIP_STORED):

@@ -224,7 +224,7 @@ def test_a_subclass_is_what_its_memory_is():
 
 
 def test_the_main_thread_shares_the_threads_of_pytorch(monkeypatch):
-    """Beside PyTorch, whose threads keep the cores busy; another Python thread has no threads of PyTorch's yet."""
+    """Beside PyTorch's threads, which keep the cores busy; another Python thread has no threads of PyTorch's yet."""
     asked = []
     launch = Executable.launch
 

@@ -215,7 +215,7 @@ def test_torch_func_leaves_other_kernel_calls_alone():
 
 
 class Square(torch.autograd.Function):
-    """a * a with kernels in forward, backward and forward mode, none of which has a derivative of its own."""
+    """a * a with kernels without derivatives of their own in forward, backward and forward mode."""
 
     @staticmethod
     def forward(a):

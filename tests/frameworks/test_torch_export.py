@@ -120,7 +120,7 @@ def test_the_bytes_are_those_of_an_artifact(text):
 
 
 def sealed(fields, name="add"):
-    """An embedded kernel whose digest is right whatever the fields of its artifact are."""
+    """An embedded kernel with the right digest, whatever the fields of its artifact are."""
     data = msgpack.packb(fields)
     return f"nki-kernel:1:{name}:{hashlib.sha256(data).hexdigest()}:{base64.b64encode(data).decode()}"
 

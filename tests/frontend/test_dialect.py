@@ -10,7 +10,7 @@ import nki
 from nki import target
 from nki.base.dtype import float32
 from nki.base.errors import NkiError
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.frontend.capture import capture
 from nki.frontend.dialect import default_dialect
 from nki.frontend.errors import RemovedApiError, SyntaxNotInNkiError, TryError

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nki.frontend.host_calls import is_host
+from nki.frontend.capture import is_host
 
 Load = Callable[[str], types.ModuleType]
 

@@ -33,7 +33,7 @@ ALL = [*EXPRESSIONS, *IDIOMS]
 
 
 def kernel_of(*idioms: Callable[[], list[int]]) -> Any:
-    """A kernel that returns the numbers of the idioms, each of which one instruction has taken."""
+    """A kernel that returns the numbers of the idioms; one instruction has taken each number."""
 
     @nki.jit
     def kernel(x):

@@ -27,9 +27,10 @@ from nki.cli import main
 from nki.compilation.cache.fingerprint import fingerprint
 from nki.frontend.dialect import default_dialect, dialect_of, release
 from nki.frontend.errors import NewerApiError, ReleaseError, RemovedApiError
-from nki.language.releases.names import FIRST_RELEASE, FIRST_RELEASE_OF_PARAMETERS, INSTEAD, LAST_RELEASE, RELEASES, has
+from nki.language.releases import RELEASES
 from tests.frontend.test_releases import HEADER, A, module_of, told
 
+VERSIONS = RELEASES.versions
 T = "t = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)\nnisa.dma_copy(t, x)\n"
 END = "out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)\nnisa.dma_copy(out, t)\nreturn out"
 
@@ -67,9 +68,9 @@ def test_a_release_refuses_names_that_came_later(
     kernel = kernel_of(f"{line}\n{END}", tmp_path / "kernel.py")
     run = nki.simulate(kernel) if eager else kernel
     shape = told(run, A)[0].shape
-    for version in RELEASES:
+    for version in VERSIONS:
         monkeypatch.setenv("NKI_VERSION", version)
-        if RELEASES.index(version) >= RELEASES.index(since):
+        if VERSIONS.index(version) >= VERSIONS.index(since):
             assert told(run, A)[0].shape == shape
             continue
         with pytest.raises(NewerApiError) as caught:
@@ -107,7 +108,7 @@ DROPPED = {
 @pytest.mark.parametrize("line", DROPPED)
 def test_parameters_that_a_release_dropped(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = kernel_of(f"{line}\n{END}", tmp_path / "kernel.py")
-    for version in ("", *RELEASES):
+    for version in ("", *VERSIONS):
         monkeypatch.setenv("NKI_VERSION", version)
         if version in ("", "0.2"):
             told(kernel, A)
@@ -137,23 +138,34 @@ def test_check_names_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_every_name_of_the_table_exists() -> None:
-    for full in [*FIRST_RELEASE, *FIRST_RELEASE_OF_PARAMETERS, *INSTEAD, *LAST_RELEASE]:
+    parameters = {full for release in RELEASES for full in release.parameters}
+    others = {full for one in RELEASES for full in (*one.names, *one.removed, *one.deprecated)}
+    for full in sorted(parameters | others):
         parts = full.split(".")
         value: Any = importlib.import_module(".".join(parts[:2]))
         for part in parts[2:-1]:
             value = getattr(value, part)
-        if full in FIRST_RELEASE_OF_PARAMETERS:
+        if full in parameters:
             inspect.signature(value).parameters[parts[-1]]
         else:
             assert hasattr(value, parts[-1]), full
 
 
-def test_the_table_names_releases_in_order() -> None:
-    assert {*FIRST_RELEASE.values(), *FIRST_RELEASE_OF_PARAMETERS.values()} == set(RELEASES[1:])
-    assert set(INSTEAD) <= set(FIRST_RELEASE)
-    assert [has("nki.language.fori_loop", one) for one in RELEASES] == [False, False, False, False, True, True]
-    assert [has("nki.language.dynamic_range", one) for one in RELEASES] == [True, True, True, True, True, False]
-    assert all(has("nki.isa.dma_copy", one) for one in RELEASES)
+def test_the_releases_are_in_order() -> None:
+    assert RELEASES.versions == ("0.2", "0.3", "0.4", "0.5", "0.6", "0.7")
+    assert RELEASES.last_parsed.version == "0.6"
+    for one in RELEASES:
+        assert set(one.instead) | one.operators <= set(one.names)
+    assert RELEASES.have("nki.language.fori_loop") == (False, False, False, False, True, True)
+    assert RELEASES.have("nki.language.dynamic_range") == (True, True, True, True, True, False)
+    assert all(RELEASES.have("nki.isa.dma_copy"))
+
+
+def test_forms_end_with_a_release() -> None:
+    source = Path(inspect.getfile(nki)).parent
+    texts = [file.read_text(encoding="utf-8") for file in source.rglob("*.py")]
+    versions = {version for text in texts for version in re.findall(r'\bsince="(\d[\d.]*)"', text)}
+    assert versions and versions <= set(VERSIONS)
 
 
 # A release for one kernel
@@ -177,7 +189,7 @@ def test_the_kernel_decides_before_the_environment(tmp_path: Path, monkeypatch: 
                 np.testing.assert_array_equal(told(run, A)[0], A)
             else:
                 with pytest.raises(NkiError, match=error):
-                    run(A)
+                    told(run, A)
 
 
 def test_a_kernel_of_one_release_warns_of_nothing_that_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,8 +225,8 @@ def test_check_reads_a_kernel_under_its_own_release(tmp_path: Path, capsys: pyte
 
 
 def test_releases_by_text() -> None:
-    assert [release(one).releases for one in RELEASES] == [(one,) for one in RELEASES]
-    assert default_dialect().releases == RELEASES
+    assert [release(one).versions for one in VERSIONS] == [(one,) for one in VERSIONS]
+    assert default_dialect().versions == VERSIONS
 
 
 # Two libraries in one process
@@ -360,8 +372,8 @@ def test_a_pickle_keeps_the_release(libraries: dict[str, Any]) -> None:
     other = nki.jit(libraries["old_library"].rows, nki_version="0.7")
     for again in (pickle.loads(pickle.dumps(other)), copy.copy(other)):
         assert again.func.__code__ is other.func.__code__
-        assert dialect_of(again.func).releases == ("0.7",)
-    assert dialect_of(libraries["old_library"].rows).releases == RELEASES
+        assert dialect_of(again.func).versions == ("0.7",)
+    assert dialect_of(libraries["old_library"].rows).versions == VERSIONS
 
 
 @pytest.mark.usefixtures("libraries")
@@ -409,7 +421,7 @@ ENDED = {
 def test_a_release_is_not_warned_of_what_ended_later(
     form: str, eager: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number, version in enumerate(["", *RELEASES]):
+    for number, version in enumerate(["", *VERSIONS]):
         monkeypatch.setenv("NKI_VERSION", version)
         kernel = kernel_of(f"u = {form}\n{END}", tmp_path / f"kernel_{number}.py")
         try:
@@ -417,7 +429,7 @@ def test_a_release_is_not_warned_of_what_ended_later(
         except RemovedApiError:
             assert "imm=" in form or "dynamic_range" in form
             continue
-        quiet = version != "" and RELEASES.index(version) < RELEASES.index(ENDED[form])
+        quiet = version != "" and VERSIONS.index(version) < VERSIONS.index(ENDED[form])
         if " is " in form and version == "0.7":
             quiet = True  # where it means what Python means
         texts = [str(one.message) for one in caught if "NKI-FE" not in str(one.message)]

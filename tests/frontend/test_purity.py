@@ -1,4 +1,4 @@
-"""Python whose value would silently be compiled in, or that NKI does not have, is reported at its line."""
+"""Python with a value that would silently be compiled in, and Python that NKI lacks, is reported at its line."""
 
 from __future__ import annotations
 
@@ -148,6 +148,6 @@ def one_name_twice(x):
 
 
 def test_one_name_for_two_tensors():
-    with pytest.warns(NkiWarning, match=r"name='a' is that of the tensor of line \d+ already") as caught:
+    with pytest.warns(NkiWarning, match=r"name='a' is the name of the tensor of line \d+ already") as caught:
         nki.simulate(one_name_twice)(A)
     assert [warned.lineno for warned in caught] == [one_name_twice.func.__code__.co_firstlineno + 3]

@@ -1,4 +1,4 @@
-"""Kernels of the corpus between pages that nobody may touch: in front of, and behind, each operand and each frame.
+"""Kernels of the corpus between forbidden pages: in front of, and behind, each operand and each frame.
 
 An access outside of its memory ends the process, so the kernels run in one of their own.
 """
@@ -17,7 +17,7 @@ import ctypes, mmap, os, sys, warnings
 warnings.simplefilter("ignore")
 os.environ["OPEN_NKI_CACHE_DISABLE"] = "1"
 import numpy as np
-from nki.backend.cpu.native.frame import ALIGN
+from nki.backend.cpu.native.frame import ALIGN, FramePool
 from nki.backend.cpu.runtime.resources import Runtime
 from nki.backend.cpu.runtime.launch import Executable
 from nki.compilation.executable import lower
@@ -44,7 +44,7 @@ class Guarded:
         self.memory = memoryview(self.map)[start : start + nbytes]
 
 
-class GuardedRuntime(Runtime):
+class GuardedPool(FramePool):
     def acquire(self, nbytes):
         return Guarded(nbytes, ALIGN)
 
@@ -52,6 +52,8 @@ class GuardedRuntime(Runtime):
         pass
 
 
+runtime = Runtime()
+runtime.frames = GuardedPool()
 kernels = 0
 for name, case in CASES.items():
     os.environ[ENVIRONMENT] = case.targets[-1]
@@ -59,7 +61,7 @@ for name, case in CASES.items():
     arrays = [np.ascontiguousarray(a) for a in arguments if isinstance(a, np.ndarray)]
     program = case.kernel.compile(*arguments).kernel
     lowered = lower(program)
-    plain, guarded = Executable(lowered), Executable(lowered, runtime=GuardedRuntime())
+    plain, guarded = Executable(lowered), Executable(lowered, runtime=runtime)
     outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in plain.outputs]
     plain.launch([a.ctypes.data for a in (*arrays, *outputs)])
     blocks = [Guarded(a.nbytes, a.itemsize) for a in (*arrays, *outputs)]

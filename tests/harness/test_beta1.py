@@ -40,7 +40,7 @@ def test_baremetal_leaves_the_file_that_is_asked_for(arrays: Any, tmp_path: Path
     with pytest.warns(nki.NkiPortabilityWarning) as warned:
         nki.baremetal(save_neff_name="file.neff", save_trace_name="profile.ntff")(kernels.add)(*arrays)
     assert ["no trace 'profile.ntff'" in str(w.message) for w in warned] == [False, True]
-    assert not Path("profile.ntff").exists()  # a trace that nobody recorded
+    assert not Path("profile.ntff").exists()  # a trace that was not recorded
     shutil.move("file.neff", "kept.neff")
     model = nki.runtime.SpikeModel.load_from_neff("kept.neff")
     assert list(model.input_tensors_info) == ["a", "b"]

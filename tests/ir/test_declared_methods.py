@@ -35,7 +35,7 @@ def same(one: list[Access], two: list[Access]) -> bool:
 def test_operands_are_those_of_the_fields(name: str) -> None:
     for inst in samples(name):
         assert same(inst.accesses(), expected(inst, *Role))
-        inst.form()  # from now on the lists are those of the form
+        inst.form()  # from now on the instruction has the form's lists
         uses = inst.uses()
         assert same(inst.accesses(), expected(inst, *Role))
         assert same(inst.writes(), expected(inst, Role.OUT, Role.INOUT))

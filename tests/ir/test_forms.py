@@ -97,7 +97,7 @@ def test_what_is_not_known_to_stay_inside_has_no_windows_that_are() -> None:
 
 @pytest.mark.parametrize("forget", [False, True])
 def test_only_accesses_from_the_beginning_to_the_end_are_whole(forget: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the table of forms, which is full at times, has forgotten that of the whole tile."""
+    """Also where the table of forms, which is full at times, has forgotten the whole tile's form."""
     tile = NkiTensor.of(Tensor("t", (128, 8), float32, Buffer.sbuf))
     if forget:
         monkeypatch.setattr(types, "_ACCESS_FORMS", {})

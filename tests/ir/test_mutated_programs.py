@@ -1,4 +1,4 @@
-"""Programs that somebody has changed are refused by an error of ours, or are safe to run, and soon.
+"""Programs with random changes are refused by an error of ours, or are safe to run, and soon.
 
 500 of them by default; NKI_TEST_EXAMPLES=10000 tries 100,000, and NKI_TEST_SEED=… other ones.
 """

@@ -15,7 +15,7 @@ engine, mode, skip = nisa.engine, nisa.dge_mode, nisa.oob_mode.skip
 
 
 class Gathered(Spec):
-    """A tensor each of whose rows has an index, found in a tile of ``indices``; or all of which has ``one``."""
+    """A tensor with an index for each row, found in a tile of ``indices``; or with ``one`` for all rows."""
 
     def __init__(self, *shape: int, indices: tuple[int, ...] = (), kind: str = "int32", **more: Any) -> None:
         super().__init__(*shape, **{"buffer": "hbm", **more})
@@ -80,7 +80,7 @@ def shared() -> Iterator[Case]:
         yield Case(name, "DM02", {}, legal, "trn1", "trn2", says="trn1")
         yield Case(name, "DM03", {"priority": 4}, {"priority": 3}, says="priority=4")
         yield Case(name, "DM04", {}, {"priority": 0}, "trn2", "trn3", says="trn2")
-        # Indices that nobody named are no reason for hardware descriptors.
+        # Indices that no argument names are no reason for hardware descriptors.
         broken = {"dge_mode": mode.none}
         yield Case(name, "DM07", broken, {**ROWS[name], "dge_mode": mode.swdge}, says="dge_mode=none")
     yield Case("dma_copy", "DM06", {"src": Gathered(4, 8, buffer="sbuf")}, ROWS["dma_copy"])

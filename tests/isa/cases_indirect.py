@@ -15,11 +15,11 @@ engine = nisa.engine
 TENSOR = ("nc_matmul", "nc_matmul_mx")
 SCALAR = ("activation", "activation_reduce", "activate2")
 ONLY = {"tensor_copy", "tensor_reduce", *TENSOR}
-"""Those all of whose tiles may be indirect views."""
+"""Instructions on which every tile may be an indirect view."""
 
 
 class Chosen(Spec):
-    """An indirect view: offsets in ``lists`` columns from partition ``index_at`` on; scales share those of the data."""
+    """An indirect view: offsets in ``lists`` columns from partition ``index_at`` on; scales share the offsets."""
 
     def but(self, **changes: Any) -> Spec:
         made = super().but(**changes)
@@ -116,7 +116,7 @@ def _starts(mnemonic: str, twin: dict[str, Any]) -> Iterator[Case]:
         if not name.endswith("_scale"):
             yield Case(mnemonic, "TI05", {name: twin[name].but(index_at=32)}, twin)
     yield Case(mnemonic, "TI06", {"dst": twin["dst"].but(index_at=32)}, twin)
-    if mnemonic not in TENSOR:  # whose operands are all in SBUF
+    if mnemonic not in TENSOR:  # their operands are all in SBUF
         first = names[1]
         held = twin[first].but(buffer="psum", index_at=32, at=32)
         moved = {**twin, first: held, "dst": twin["dst"].but(index_at=32)}

@@ -63,7 +63,7 @@ ATTEMPTS = 20
 DEAR = ("bn_aggr", "bn_stats", "nc_matmul", "nc_matmul_mx", "quantize_mx", "rand2", "topk")
 """Instructions that take over 50 ms each to compile; 20 ms is the mean."""
 OVERLAPPING = 8
-"""One in so many instructions has an input in the place of an output, and as many have operands that overlap."""
+"""One in so many instructions has an input where an output is, and as many have operands that overlap."""
 TYPED = 8
 """In one batch of so many of a kind tiles are copied as their dtypes, so that copies are eliminated; else as bytes."""
 PATIENCE = 20

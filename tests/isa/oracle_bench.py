@@ -55,7 +55,7 @@ def arguments(inst: Inst, made: Bench, inputs: list[Array], generation: Target) 
 
 
 def judge(inst: Inst, outs: list[Access]) -> Any:
-    """The oracle, whose float32 results become tfloat32 where that is what the instruction writes."""
+    """The oracle; its float32 results become tfloat32 where the instruction writes tfloat32."""
     oracle: ModuleType = ORACLES[inst.mnemonic]
     kinds = [a.dtype for a in outs]
     if dt.tfloat32 not in kinds:

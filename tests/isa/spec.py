@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nki.base import dtype as dt
-from nki.ir.register import VirtualRegister
+from nki.ir.loop import VirtualRegister
 from nki.ir.scalars import NkiScalar
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor, row_major
 
@@ -55,7 +55,7 @@ class Scalar(Spec):
 
 
 class Indexed(Spec):
-    """A tile, or a tensor in HBM, each of whose rows has a run-time index."""
+    """A tile, or a tensor in HBM, with a run-time index for each row."""
 
     def make(self, name: str) -> Access:
         made = super().make(name)

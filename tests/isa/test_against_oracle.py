@@ -123,7 +123,7 @@ def _generators(before: dict[Tensor, Array], words: Array) -> Access:
 
 
 def _by_rows(before: dict[Tensor, Array], name: str, array: Array, asked: Mapping[str, Any]) -> Access:
-    """A tensor in HBM, as many of whose rows as there are indices are seen."""
+    """A tensor in HBM: it shows one row for each index."""
     before.pop(next(t for t in before if t.name == name))
     whole = _tile(before, name, array, Buffer.hbm)
     index = _tile(before, f"{name}_rows", asked[f"{name}_rows"], Buffer.sbuf)

@@ -17,7 +17,7 @@ from .test_against_oracle import ORACLES
 from .test_declaration import DOCUMENTED
 
 EVERY = [*dict.fromkeys([*DOCUMENTED, *REGISTRY])]
-"""Those of the NKI reference, and those that are declared: the first test says that no other is public."""
+"""Instructions of the NKI reference, and declared ones: the first test says that no other is public."""
 
 
 def test_the_public_instructions_are_those_of_the_reference() -> None:
@@ -36,7 +36,7 @@ def test_numpy_and_native_code_run_it(name: str) -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_an_oracle_judges_what_it_writes(name: str) -> None:
-    """``test_against_oracle`` runs each; it has vectors, of which not all are refused."""
+    """``test_against_oracle`` runs each; it has vectors, and not all are refused."""
     if not REGISTRY[name].write_names:
         assert name in ("core_barrier", "device_print")
         return

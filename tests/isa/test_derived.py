@@ -138,8 +138,8 @@ COMMANDS = (nisa.reduce_cmd.idle, nisa.reduce_cmd.reset, nisa.reduce_cmd.reduce,
 
 
 def registers(data: np.ndarray, commands: tuple[nisa.reduce_cmd | None, ...]) -> np.ndarray:
-    """What the registers hold after each command, for op=nl.copy and numbers whose sums are exact."""
-    held = np.full((data.shape[0], 1), np.nan, np.float32)  # nobody has written them yet
+    """The contents of the registers after each command, for op=nl.copy and numbers with exact sums."""
+    held = np.full((data.shape[0], 1), np.nan, np.float32)  # nothing has written them yet
     after = []
     for i, command in enumerate(commands):
         name = "reset_reduce" if command is None else command.name

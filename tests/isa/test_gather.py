@@ -14,7 +14,7 @@ BOTH = pytest.mark.parametrize("run", [lambda k: k, nki.simulate], ids=["native"
 
 @nki.jit
 def affinities(scores, indices):
-    """Scores gathered into every other column of a wider tile, all of which is read back."""
+    """Scores gathered into every other column of a wider tile; all of the tile is read back."""
     wide = nl.ndarray((128, 16, 32), dtype=nl.float32)
     source, index = nl.ndarray(scores.shape, dtype=nl.float32), nl.ndarray(indices.shape, dtype=nl.uint16)
     nisa.dma_copy(dst=source, src=scores)

@@ -39,7 +39,7 @@ NARROW = (dt.bfloat16, dt.float16, dt.float8_e4m3, dt.float8_e5m2)
 
 
 def test_which_instructions_take_indirect_views() -> None:
-    """Those whose entry in the reference has a section "Tensor indirection", and the operands that it names."""
+    """Instructions with a section "Tensor indirection" in the reference, and the operands that it names."""
     assert {name: REGISTRY[name].effects.element_indexed for name in MNEMONICS} == {
         "activate2": ("dst", "data"),
         "activation": ("dst", "data"),
@@ -119,7 +119,7 @@ def matmul_mx(draw: Draw) -> Inst:
 
 
 def plain(mnemonic: str, draw: Draw) -> Inst:
-    """An instruction whose operands that may be indirect views are dense tiles of two dimensions."""
+    """An instruction with dense tiles of two dimensions as the operands that may be indirect views."""
     if mnemonic in ("nc_matmul", "nc_matmul_mx"):
         return matmul(draw) if mnemonic == "nc_matmul" else matmul_mx(draw)
     cls = REGISTRY[mnemonic]

@@ -27,7 +27,7 @@ def rows(partitions, width, seed=3):
 
 @nki.jit
 def largest_of_all(data, bounds):
-    """The maximum over three tiles, by three instructions, of which only the last reads it out."""
+    """The maximum over three tiles, by three instructions; only the last reads it out."""
     partitions, width = data.shape
     results = nl.ndarray((partitions, 1), dtype=nl.float32, buffer=nl.shared_hbm)
     tile, bound = nl.load(data), nl.load(bounds)
@@ -76,7 +76,7 @@ def test_each_engine_has_registers_of_its_own():
 
 @nki.jit
 def running(data, chunk):
-    """Cumulative sums over chunks, each of which goes on where the last one ended."""
+    """Cumulative sums over chunks: each goes on where the last one ended."""
     partitions, width = data.shape
     results = nl.ndarray((partitions, width), dtype=nl.float32, buffer=nl.shared_hbm)
     tile = nl.load(data)

@@ -90,7 +90,7 @@ JUNK = ["text", 1.5, -7, True, None, [], {}, (), (1, "a"), [[1]], object(), np.f
 
 
 def recorded(mnemonic: str, arguments: dict[str, Any]) -> None:
-    """Call the public function, or that of another module; what has none is recorded as a compiler does."""
+    """Call the public function, or one of another module; what has none is recorded as a compiler does."""
     if REGISTRY[mnemonic].public:
         getattr(nisa, mnemonic)(**arguments)
     elif hasattr(nl, mnemonic):

@@ -28,7 +28,7 @@ FIXED = {
     *("register_move", "register_load", "register_store", "scalar_arithmetic", "scalar_load", "scalar_store"),
     *("dma_compute", "psum_zero"),
 }
-"""Instructions whose operands are registers, a single element of a tensor, at known addresses, or in PSUM only."""
+"""Instructions on registers, a single element of a tensor, known addresses, or PSUM only."""
 COUNT = max(1, instruction_bench.EXAMPLES // 10)
 
 

@@ -1,4 +1,4 @@
-"""Transposes of 8-bit floats on the Tensor engine of trn2, of which NKI's documents disagree."""
+"""Transposes of 8-bit floats on the Tensor engine of trn2, about which NKI's documents disagree."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def matmul_block(out, lhs_t, rhs, m, n, rows, columns):
     nisa.dma_copy(dst=out[m : m + rows, n : n + columns], src=result)
 
 
-# A chain of K fused additions in float32: at most K half units of the running sum, whose size is about sqrt(K).
+# A chain of K fused additions in float32: at most K half units of the running sum, which is about sqrt(K).
 @case(normals((300, 200), (300, 600)), lambda a, b: a.T @ b, 40 * EPSILON)
 @nki.jit
 def matmul_tiled(lhs_t, rhs):

@@ -17,8 +17,8 @@ from nki.backend.numpy.memory import Memory
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.frontend.builder import Builder
+from nki.ir.loop import VirtualRegister
 from nki.ir.recorder import recording
-from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Buffer, IndexKind
 from nki.language.tensor import NkiTensor
 from nki.target import GEN3
@@ -158,7 +158,7 @@ def one_of_size_one(shape: tuple[int, ...], dim: int) -> st.SearchStrategy[int]:
 
 @st.composite
 def factors(draw: st.DrawFn, size: int, most: int = 3) -> tuple[int, ...]:
-    """Sizes whose product is ``size``, nearly always."""
+    """Sizes with the product ``size``, nearly always."""
     parts = [1] * draw(st.integers(1, most))
     for prime in (2, 3, 5, 7):
         while size % prime == 0:

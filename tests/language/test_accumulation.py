@@ -151,7 +151,7 @@ def test_a_sum_at_a_run_time_index_is_added_to_where_all_is_written(run: Callabl
 
 @BOTH
 def test_a_second_sum_at_a_run_time_index_has_to_say_what_it_does(run: Callable[[Any], Any], monkeypatch) -> None:
-    monkeypatch.setenv("OPEN_NKI_HAZARDS", "0")  # the other columns are read, and nobody wrote them
+    monkeypatch.setenv("OPEN_NKI_HAZARDS", "0")  # the other columns are read, and nothing wrote them
     number = np.array([[5]], np.int32)
     with pytest.raises(PsumError, match="was written at places that are known only when the kernel runs"):
         run(at_a_place(None, whole=False))(A, number)

@@ -153,7 +153,7 @@ def test_identity_matrices(how: How, n: int) -> None:
 
 def test_equal_constants_are_one_tensor_and_one_piece_of_memory() -> None:
     made = identities.compile(np.zeros((128, 1), np.float32)).kernel
-    # What no constant can hold, float8_e4m3, is converted from that of uint8.
+    # What no constant can hold, float8_e4m3, is converted from a constant of uint8.
     assert [(t.name, t.dtype.name) for t in made.core.constants()] == [
         ("identity_128", "bfloat16"),
         ("identity_128.1", "uint8"),

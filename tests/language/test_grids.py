@@ -256,7 +256,7 @@ def test_data_of_a_whole_grid_is_the_tensor() -> None:
 
 
 def slabs(a):
-    """Three dimensions in HBM, of which the tiles have two."""
+    """Three dimensions in HBM; the tiles have two of them."""
     out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
     source, target = nl.tiles(a, tile_shape=(16, 16)), nl.tiles(out, tile_shape=(16, 16))
     for b in range(source.shape[0]):
@@ -313,7 +313,7 @@ def alloc(tile_shape: Any = (8, 8), element_shape: Any = (16, 16), buffer: Any =
     ("call", "kind", "text"),
     [
         (lambda t: nl.tiles(t, tile_shape=(0, 8)), ValueError, r"tile_shape=\(0, 8\) has a size below 1"),
-        (lambda t: nl.tiles(t, tile_shape=(8,)), ValueError, r"\(8,\) has 1 dimensions; those of 't' .* have 2 to 2"),
+        (lambda t: nl.tiles(t, tile_shape=(8,)), ValueError, r"\(8,\) has 1 dimensions; tiles of 't' .* have 2 to 2"),
         (lambda t: nl.tiles(t, tile_shape=(8, 8, 8)), ValueError, "has 3 dimensions"),
         (lambda t: nl.tiles(t), TypeError, "without tile_shape"),
         (lambda t: nl.tiles(np.zeros((8, 8)), tile_shape=(8, 8)), TypeError, "neither a tensor nor a grid"),

@@ -176,7 +176,7 @@ def test_dma_reads_it(shape: tuple[int, ...], steps: list[tuple[str, Any]]) -> N
 
 @given(st.integers(1, 6), st.integers(-9, 9), st.integers(-9, 9), st.integers(-3, 3))
 def test_indices_are_never_clipped(size: int, start: int, stop: int, step: int) -> None:
-    """A slice either has NumPy's elements, all of which it asked for, or it is refused."""
+    """A slice either has all elements that NumPy's slice has, or it is refused."""
     tensor, numbers = storage((size, 2), Buffer.hbm)
     inside = -size <= start < size and -size <= stop <= size and step > 0
     wanted = numbers[start:stop:step] if inside else numbers[:0]

@@ -322,7 +322,7 @@ def test_a_gathered_predicate_chooses_what_is_written() -> None:
         return out
 
     order = np.arange(1, 17, dtype=np.uint16)[:, None]
-    predicate = np.tile((np.arange(20) < 8).astype(np.uint32), (16, 1))  # of which the first is left out
+    predicate = np.tile((np.arange(20) < 8).astype(np.uint32), (16, 1))  # the first row is left out
     found = both(kernel, TABLE[:16, :16].copy(), order, predicate, 7)
     np.testing.assert_array_equal(found, TABLE[:16, :7])
     with pytest.raises(UnwrittenReadError, match="partitions 0 to 15, bytes 28 to 31"):

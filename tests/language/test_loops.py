@@ -410,7 +410,7 @@ def shown(rounds):
 
 @nki.jit
 def interpreted(numbers, program):
-    """Runs ``program``, a list of steps on the elements of one row, some of which are loops over steps."""
+    """Runs ``program``, a list of steps on the elements of one row; a step may be a loop over steps."""
     results = nl.ndarray(numbers.shape, nl.int32, buffer=nl.shared_hbm)
     row = nl.ndarray(numbers.shape, nl.int32)
     nisa.dma_copy(row, numbers)

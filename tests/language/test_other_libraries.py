@@ -102,7 +102,7 @@ SNIPPETS: dict[str, Callable[[Any], Any]] = {
     "nki.isa.sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "nki.isa.max": lambda x: x.sum(1, keepdims=True),
 }
-"""Names whose text has code that runs as it is, and its result."""
+"""Names, the code in their text, which runs as it is, and its result."""
 
 
 @pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")

@@ -15,7 +15,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import ArgumentError, NkiError, RegisterUseError, TensorOperatorError
-from nki.ir.register import VirtualRegister
+from nki.ir.loop import VirtualRegister
 from nki.ir.types import Access
 
 A = np.arange(8 * 8, dtype=np.float32).reshape(8, 8)

@@ -16,8 +16,8 @@ import nki.language as nl
 from nki.base.errors import DynamicIndexError, IndexRangeError, RegisterUseError, ViewError, WriteOverlapError
 from nki.base.warning import NkiWarning
 from nki.frontend.builder import Builder
+from nki.ir.loop import VirtualRegister
 from nki.ir.recorder import recording
-from nki.ir.register import VirtualRegister
 from nki.ir.types import Buffer, IndexKind
 from nki.language.tensor import NkiTensor
 from nki.target import GEN3

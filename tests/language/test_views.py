@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nki.base import dtype as dt
 from nki.base.errors import DynamicIndexError, IndexRangeError, ViewError
-from nki.ir import access_overlap
+from nki.ir import windows
 from nki.ir.types import Access, Buffer
 from nki.language.tensor import NkiTensor
 from tests.language import chains
@@ -54,7 +54,7 @@ def follow(state: chains.State, name: str, arguments: tuple[Any, ...]) -> None:
     assert view.get_pattern() == [[s, n] for s, n in zip(view.strides, view.shape, strict=True)]
     assert view.is_contiguous() is contiguous(wanted, state.on_chip)
     assert view.is_indirect() is (view.access.dynamic is not None)
-    assert access_overlap.repeats(view.access) is repeats(view.access)
+    assert windows.repeats(view.access) is repeats(view.access)
 
 
 def contiguous(array: np.ndarray[Any, Any], on_chip: bool) -> bool:
@@ -122,9 +122,9 @@ def tile(state: chains.State, shape: tuple[int, ...], dtype: dt.DType = dt.int32
 def test_meeting_an_element_twice(pairs: list[tuple[int, int]]) -> None:
     total = 1 + sum(s * (n - 1) for s, n in pairs)
     view = chains.begin((total,), dt.uint8, Buffer.hbm).view.ap(pairs).access
-    assert access_overlap.repeats(view) is repeats(view)
+    assert windows.repeats(view) is repeats(view)
     backwards = Access(view.tensor, total - 1, view.shape, tuple(-s for s in view.strides), view.dtype)
-    assert access_overlap.repeats(backwards) is access_overlap.repeats(view)
+    assert windows.repeats(backwards) is windows.repeats(view)
 
 
 @given(st.data())

@@ -1,4 +1,4 @@
-"""Kernels of Beta 1 whose migration could be wrong without a sign; tests/migrate/test_verdict.py runs them."""
+"""Kernels of Beta 1 that could be migrated wrongly without a sign; tests/migrate/test_verdict.py runs them."""
 
 import numpy as np
 

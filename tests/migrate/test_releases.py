@@ -1,4 +1,4 @@
-"""Forms of NKI 0.2 to 0.6 as those of 0.7: the text, and the same bits of both."""
+"""Forms of NKI 0.2 to 0.6 in the form of 0.7: the text, and the same bits of both."""
 
 from __future__ import annotations
 

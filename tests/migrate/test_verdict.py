@@ -48,7 +48,7 @@ def test_no_kernel_goes_to_other_numbers_without_a_sign(name: str, tmp_path: Pat
         return
     assert result.done, (text, result.left, result.notes, result.new)
     assert text.startswith("largest difference" if name in ROUNDED else "same bits")
-    call = Call(name, _arguments(name, 1))  # other numbers than those of the verdict
+    call = Call(name, _arguments(name, 1))  # other numbers than the verdict's
     with loaded(tmp_path / "before.py", old, tmp_path) as module:
         before = launched(module, call, new=False)
     with loaded(tmp_path / "after.py", result.new, tmp_path, beta1=False) as module:

@@ -114,7 +114,7 @@ def test_panels(half: int, depth: int, cuts: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(("first", "count"), [(0, 128), (0, 16), (16, 48), (80, 48), (32, 32)])
 @pytest.mark.parametrize("layout", ["rows", "columns"])
 def test_stationary_operands(half: int, depth: int, first: int, count: int, layout: str) -> None:
-    """Columns of an operand whose rows, or columns, are dense become columns of pairs; others stay as they are."""
+    """Columns of an operand with dense rows or columns become columns of pairs; others stay as they are."""
     columns = 128
     bits = operand(depth, columns)
     bits[:, 16:32] = 0x8000

@@ -1,4 +1,4 @@
-"""The costs of functions and operators are those of the code that is emitted for them."""
+"""The costs of functions and operators count the code that is emitted for them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.alu import emit_alu, emit_bits
 from nki.isa.tables.alu import TABLE
 from nki.numerics import simd
-from nki.numerics.functions import FUNCTIONS, emit, operations
+from nki.numerics.functions import FUNCTIONS, emit, emit_alu, emit_bits, operations
 
 CONVERSIONS = {"fpext", "fptrunc", "sitofp", "uitofp", "fptosi"}
 SLOW = {"fdiv": 8, "frem": 1000, "sqrt": 8, "maximum": 6, "minimum": 6}

@@ -237,7 +237,7 @@ def _hosts(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
 def test_vectors_and_scalars_have_the_same_bits(
     monkeypatch: pytest.MonkeyPatch, name: str, host: str, width: int
 ) -> None:
-    """Those of every processor."""
+    """On every processor."""
     inputs = 2 if name in ("prelu", "power") else 1
     given = [np.ascontiguousarray(SAMPLES[::5]), np.random.default_rng(3).permutation(SAMPLES[::5])][:inputs]
     expected = bits(power(*given) if name == "power" else activate(name, *given))

@@ -43,7 +43,7 @@ def call(code: Code) -> int:
 
 
 def open_objects() -> list[Any]:
-    """The objects of llvmlite whose finalizers free memory, but for those of the owner."""
+    """The objects of llvmlite with finalizers that free memory, but for the owner's."""
     owned = {id(each) for _, own in llvm_library._loaded.values() for each in own}
     return [
         each

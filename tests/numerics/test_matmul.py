@@ -107,7 +107,7 @@ def sequential(stationary: np.ndarray, moving: np.ndarray) -> np.ndarray:
 
 
 def in_groups(stationary: np.ndarray, moving: np.ndarray) -> np.ndarray:
-    """Groups of 32, of each of which both halves are chains."""
+    """Groups of 32: both halves of a group are chains."""
     total = np.zeros((stationary.shape[1], moving.shape[1]), np.float32)
     for first in range(0, len(stationary), 32):
         halves = [

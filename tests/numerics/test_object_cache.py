@@ -228,7 +228,7 @@ def test_a_module_that_is_begun_ahead_is_compiled_once(
             assert call(first) == 42
     assert call(first) == 42
     assert len(made) == len(compilations) == 1
-    with Engine().ahead({"doubled": make}):  # nobody asks for it
+    with Engine().ahead({"doubled": make}):  # nothing asks for it
         pass
     assert len(made) == len(compilations) == (1 if on_disk == "1" else 2)
 

@@ -43,7 +43,7 @@ def words(numbers: Any, unit: MatrixUnit) -> Words:
 
 
 def product(unit: MatrixUnit, left: Any, right: Any, out: Any, accumulate: int) -> None:
-    """Let the processor multiply words, with panels that lie apart, and columns of words beyond those of the result."""
+    """Let the processor multiply words, with panels that lie apart, and columns of words beyond the result's."""
     depth, rows, columns = *left.shape, right.shape[1]
     count, step = -(-columns // PANEL), depth // 2 * PANEL + 48
     stationary = np.full((-(-rows // CHAIN) * CHAIN, depth // 2 + 32), 0x7FC07FC0, np.uint32)

@@ -63,7 +63,7 @@ def same(numerators: np.ndarray, divisor: np.float32, lanes: int) -> None:
 
 
 def near_ties(divisor: int) -> np.ndarray:
-    """24-bit numerators whose quotients are almost halfway: ``2**k a = divisor * odd + r`` for a small ``r``."""
+    """24-bit numerators with quotients almost halfway: ``2**k a = divisor * odd + r`` for a small ``r``."""
     found: list[int] = []
     for shift in (24, 25):
         for rest in (*range(-6, 0), *range(1, 7)):

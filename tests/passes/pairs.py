@@ -18,7 +18,7 @@ ENGINES = (nisa.engine.unknown, nisa.engine.vector, nisa.engine.scalar, nisa.eng
 def program(x, plan):
     """``plan``: phases of steps for each core, and what the cores do together at the end of each.
 
-    Whose half of a shared tensor is whose changes at each barrier about it: first each core has its own, then the
+    The halves of a shared tensor change owners at each barrier about it: first each core has its own, then the
     other's, then both may read all of it. So there are no races if both are told of the same barriers.
     """
     core = nl.program_id(0)

@@ -27,7 +27,7 @@ STEPS = st.lists(
 
 
 def drawn_kernel(steps: Sequence[Any], columns: int = SIDE) -> Callable[..., Any]:
-    """The kernel of ``steps``, with sums of ``columns`` columns, of which SIDE at most are in use."""
+    """The kernel of ``steps``, with sums of ``columns`` columns, and at most SIDE sums in use."""
     width = min(columns, SIDE)
 
     def kernel(x):
@@ -86,7 +86,7 @@ def do(step: Step, tiles: list[Any], sums: list[Any], mask: Any, x: Any) -> None
         nisa.tensor_tensor(one, one, two, nl.add)
     elif kind in (3, 4):
         nisa.nc_matmul(total, one, two[:, 0:width], accumulate=kind == 4)
-        if kind == 4:  # a sum that nobody reads after the last addition is an error
+        if kind == 4:  # a sum that nothing reads after the last addition is an error
             nisa.tensor_copy(two[:, 0:width], total)
     elif kind == 5:
         nisa.tensor_copy(two[:, 0:width], total)

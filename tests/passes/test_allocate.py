@@ -1,4 +1,4 @@
-"""Stage ``allocate``: places that nobody else uses meanwhile, in a memory as small as what is in use."""
+"""Stage ``allocate``: places that nothing else uses meanwhile, in a memory as small as what is in use."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def scores(iterations: int, at_once: int, turned: int) -> list[LiveRange]:
 
 
 def test_banks_that_do_not_divide_among_the_sites_are_used() -> None:
-    """Two banks are left for three sites: both go to the one whose tiles follow each other fastest."""
+    """Two banks are left for three sites: both go to the site where tiles follow each other fastest."""
     banks = banks_of(scores(12, 4, 16), 8)
     assert len(set(banks["turned"])) == 3 and len(set(banks["score"])) == 4
     assert all(one != two for one, two in zip(banks["turned"], banks["turned"][1:], strict=False))

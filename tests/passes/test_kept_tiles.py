@@ -15,7 +15,7 @@ from tests.passes.test_load_reuse import loads, ordered, reused, shapes_of_state
 
 @st.composite
 def gaps_of_loads(draw: st.DrawFn) -> list[Gap]:
-    """The gaps of a random sequence of loads, each of which has as many uses behind it as is drawn."""
+    """The gaps of a random sequence of loads, with a random number of uses behind each."""
     windows = draw(st.lists(st.integers(0, 4), min_size=2, max_size=11))
     statement, last, gaps = 0, dict[int, int](), list[Gap]()
     for window in windows:

@@ -81,7 +81,7 @@ def assert_same_bits(before: Program, after: Program, machine: Target = TRN2) ->
 
 @beta1.jit
 def states(delta, u, a, b, c):
-    """A state-space model whose states are the outer loop, so that all of ``delta`` and ``u`` comes again for each."""
+    """A state-space model with the states as outer loop, so that all of ``delta`` and ``u`` comes again for each."""
     channels, length = delta.shape
     out = b1.ndarray((channels, length), dtype=delta.dtype, buffer=b1.shared_hbm)
     sums = b1.zeros((channels // P, b1.par_dim(P), length), dtype=delta.dtype)

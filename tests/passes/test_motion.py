@@ -1,6 +1,6 @@
 """Code motion: a kernel that fills tiles long before their first use, or uses them up long behind it, fits.
 
-The bits are those of a larger memory.
+The bits are the same as with a larger memory.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def test_a_load_does_not_pass_a_change_of_its_rows() -> None:
 
 
 def named(x):
-    """As ``ahead``, of two tiles, the second of which is stored first; an edge may name both loads."""
+    """As ``ahead``, with two tiles, where the second is stored first; an edge may name both loads."""
     first, second = new_tile(), new_tile()
     nisa.dma_copy(dst=first, src=x[0], name="first")
     nisa.dma_copy(dst=second, src=x[1], name="second")

@@ -1,4 +1,4 @@
-"""Results in the place of operands: bits stay, and all that says otherwise keeps the tiles apart."""
+"""Results that take the place of operands: bits stay, and all that says otherwise keeps the tiles apart."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_where_many_tiles_fit_all_stay() -> None:
 
 
 def gated(x):
-    """A product of a tile with a function of it: three tiles, of which two are enough."""
+    """A product of a tile with a function of it: three tiles, where two are enough."""
     t, gate, y = loaded(x), tile(), tile()
     nisa.activation(dst=gate, op=nl.sigmoid, data=t)
     nisa.tensor_tensor(y, t, gate, nl.multiply)

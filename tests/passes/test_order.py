@@ -1,4 +1,4 @@
-"""What depends on what: exactly the instructions whose bytes meet, judged by sets of bytes."""
+"""Dependences: exactly the instructions with bytes that meet, judged by sets of bytes."""
 
 from __future__ import annotations
 

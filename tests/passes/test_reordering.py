@@ -103,7 +103,7 @@ class BrokenSchedule(Schedule):
 def compiled(stage: Order | Schedule) -> Program:
     arguments = (X,)
     specs = kernel.specs(kernel.bind(arguments, {}), adapter_for(arguments, {}))
-    stages = pipeline.replaced(stage)
+    stages = pipeline.STAGES.with_stage(stage)
     return pipeline.compile(kernel.func, specs, targets.find("trn2"), stop=stage.name, stages=stages)
 
 
@@ -169,4 +169,4 @@ def test_an_edge_that_is_not_kept_is_found():
     assert parser.parse(printer.show(program)) == program
     for stage in (BrokenOrder(change=swapped(1, 2)), BrokenSchedule(change=swapped(1, 2))):
         with pytest.raises(AssertionError, match="is before"):
-            pipeline.compile(None, {}, targets.find("trn2"), start=program, stages=pipeline.replaced(stage))
+            pipeline.compile(None, {}, targets.find("trn2"), start=program, stages=pipeline.STAGES.with_stage(stage))

@@ -197,7 +197,7 @@ def test_a_ring_in_a_loop_on_the_device() -> None:
         compiled(ring_in_a_loop, small(psum=BANK), (128, 128), (128, 128))
 
 
-@pytest.mark.filterwarnings("ignore::nki.NkiWarning")  # of sums that nobody reads
+@pytest.mark.filterwarnings("ignore::nki.NkiWarning")  # of sums that nothing reads
 @settings(max_examples=25, deadline=None)
 @given(rings.STEPS, st.integers(3, 8), st.integers(1, 5), st.sampled_from([8, 32, 512]))
 def test_the_bits_of_a_larger_memory(steps: Any, room: int, banks: int, columns: int) -> None:

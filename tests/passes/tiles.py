@@ -1,4 +1,4 @@
-"""Random programs over tiles, and a machine that runs them on bytes that remember whose they are."""
+"""Random programs over tiles, and a machine that runs them on bytes that remember their owner."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def squares_that_meet(x, squares):
 
 
 def products_on_cores(x, w, divided):
-    """The product of the transpose of ``x`` with ``w``, of which each core loads all: its half of the rows, or all."""
+    """``x.T @ w``; each core loads all of both tensors, for its half of the rows, or for all rows."""
     y = _output((x.shape[1], w.shape[1]), nl.float32)
     blocks = [slice(first, first + ROWS) for first in range(0, x.shape[0], ROWS)]
     lhs, rhs = ([_tile(each.shape[1], each.dtype) for _ in blocks] for each in (x, w))

@@ -90,7 +90,7 @@ def polynomial(x, rows):
 
 
 def exponential(x, width):
-    """exp(x) / 2, in tiles of ``width`` columns, whose loads, activations and stores can overlap."""
+    """exp(x) / 2, in tiles of ``width`` columns, so that loads, activations and stores can overlap."""
     y = _output(x.shape, x.dtype)
     for first in range(0, x.shape[1], width):
         tile = _tile(width, x.dtype)
@@ -160,7 +160,7 @@ def sums_of_products(x, w):
 
 
 def evictions(x, w, engines):
-    """Products whose sums leave PSUM through ``engines`` in turn; the Vector engine scales what they leave."""
+    """Products with sums that leave PSUM through ``engines`` in turn; the Vector engine scales what they leave."""
     y = _output((ROWS, x.shape[1] // ROWS * 512), nl.bfloat16)
     weights = _tile(512, w.dtype)
     nisa.dma_copy(dst=weights, src=w)
@@ -195,7 +195,7 @@ def powers(x, w):
 
 
 def buffered(x, buffers):
-    """The maximum of many blocks, each of which is loaded into one of ``buffers`` tiles in turn."""
+    """The maximum of many blocks, which are loaded into ``buffers`` tiles in turn."""
     width = 2048
     y = _output((ROWS, width), x.dtype)
     tiles = [_tile(width, x.dtype) for _ in range(buffers)]
@@ -453,7 +453,7 @@ def scaled_and_shifted(x, rounds, fused):
 
 
 def repeated_column(x, column, as_operand):
-    """x * column ** 3, with the column as an operand of its own or as a tile whose elements it repeats."""
+    """x * column ** 3, with the column as an operand of its own or as a tile that repeats its elements."""
     y = _output(x.shape, x.dtype)
     factor = _tile(1, nl.float32)
     nisa.dma_copy(dst=factor, src=column)

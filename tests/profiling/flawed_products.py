@@ -1,4 +1,4 @@
-"""Kernels whose products have one planted inefficiency each, and the same kernels without it."""
+"""Kernels with one planted inefficiency in the products of each, and the same kernels without it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.profiling.flawed_kernels import ROWS, VECTOR, _output, _tile
 
 
 def sums_of_blocks(x, w, in_psum):
-    """The product of the transpose of ``x`` with ``w``, whose parts PSUM adds up, or Vector."""
+    """The product of the transpose of ``x`` with ``w``; PSUM adds up the parts, or Vector."""
     blocks = x.shape[0] // ROWS
     y = _output((x.shape[1], w.shape[1]), nl.float32)
     lhs, rhs = ([_tile(each.shape[1], each.dtype) for _ in range(blocks)] for each in (x, w))

@@ -86,7 +86,7 @@ def products_with_powers(x, w, before):
 
 
 def changing(x, form):
-    """Rounds that look alike, and whose results differ: the data, the tile, or the number change."""
+    """Rounds that look alike with results that differ: the data, the tile, or the number change."""
     y = _output((4 * ROWS, x.shape[1]), x.dtype)
     between = nl.ndarray((ROWS, x.shape[1]), dtype=x.dtype, buffer=nl.hbm)
     source = _rows(x, 0)

@@ -1,4 +1,4 @@
-"""Kernels whose loops do work again, or let rounds wait for each other, and the same kernels without that."""
+"""Kernels with loops that do work again, or let rounds wait for each other, and the same kernels without that."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def squares_in_a_loop(x, form):
 
 
 def summed_products(x, w, form):
-    """The product of the transpose of ``x`` with ``w``, whose sums are in one tile of PSUM for all, or in new ones."""
+    """The product of the transpose of ``x`` with ``w``, with one tile of PSUM for all sums, or with new ones."""
     blocks = x.shape[0] // ROWS
     y = _output((x.shape[1], w.shape[1]), x.dtype)
     lhs, rhs = ([_tile(each.shape[1], each.dtype) for _ in range(blocks)] for each in (x, w))
@@ -83,7 +83,7 @@ def summed_products(x, w, form):
 
 
 def maxima(x, width):
-    """The greatest number of each row, in tiles of ``width`` columns, of which two do not fit if they are wide."""
+    """The greatest number of each row, in tiles of ``width`` columns; two wide ones do not fit."""
     blocks = x.shape[1] // width
     y = _output((ROWS, 1), nl.float32)
     most, part = _tile(1, nl.float32), None
@@ -115,7 +115,7 @@ def scaled_by_rows(x, scales, through_hbm):
 
 
 def shifted_in_a_loop(x, shift, through_hbm):
-    """``x`` plus a row, by a loop on the device, each iteration of which repeats its row over the partitions."""
+    """``x`` plus a row, by a loop on the device, where each iteration repeats its row over the partitions."""
     y = _output(x.shape, x.dtype)
     columns = x.shape[1]
     row = None
@@ -139,7 +139,7 @@ def shifted_in_a_loop(x, shift, through_hbm):
 
 
 def scanned(u, rates, left, right, engines):
-    """A scan over time for the states of each row, whose products beside it run on ``engines``."""
+    """A scan over time for the states of each row; the products beside it run on ``engines``."""
     y = _output(u.shape, u.dtype)
     rows, columns = u.shape[0], u.shape[1]
     x, speeds, total = (_tile(each, nl.float32, rows=rows) for each in (columns, rates.shape[1], columns))
@@ -160,7 +160,7 @@ def scanned(u, rates, left, right, engines):
 
 
 def polynomials(x, engines):
-    """x ** 4 + x ** 2 of each tile, whose second half runs on ``engines`` in turn."""
+    """x ** 4 + x ** 2 of each tile; the second half runs on ``engines`` in turn."""
     y = _output(x.shape, x.dtype)
     for number, first in enumerate(range(0, x.shape[1], 1024)):
         tile, square, fourth = (_tile(1024, x.dtype) for _ in range(3))
@@ -234,7 +234,7 @@ def rows_by_index(x, numbers, column, at_once):
 
 
 def rows_repeated(x, rows):
-    """The sum of all rows of ``x``, each of which is loaded into some partitions."""
+    """The sum of all rows of ``x``, with each row loaded into some partitions."""
     y, total = _output((rows, x.shape[1]), x.dtype), _tile(x.shape[1], x.dtype, rows=rows)
     nisa.memset(dst=total, value=0.0)
     for number in range(x.shape[0]):

@@ -1,4 +1,4 @@
-"""Kernels whose profiles these tests read."""
+"""Kernels for the tests that read profiles."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def profiled_halves():
 
 
 def static_copy(x):
-    """A copy through SBUF whose descriptors lie in HBM before the kernel begins."""
+    """A copy through SBUF, with descriptors in HBM before the kernel begins."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=x, dge_mode=nisa.dge_mode.none)

@@ -204,7 +204,7 @@ def test_a_number_of_iterations_without_data(file, nki):
         (
             ("--trips", "3"),
             2,
-            "--trips 3: scaled has no loop whose number of iterations depends on data",
+            "--trips 3: scaled has no loop with a number of iterations that depends on data",
             "leave --trips",
         ),
         (("more",), 2, "nki profile does not know what to do with 'more'", "see nki profile --help"),

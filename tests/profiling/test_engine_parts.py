@@ -49,7 +49,7 @@ def worked(plan, x, out, tiles):
 
 @nki.jit
 def planned(x, plan):
-    """The steps of ``plan`` on each core, whose cores meet at the end if there are two."""
+    """The steps of ``plan`` on each core; two cores meet at the end."""
     outs = [
         nl.ndarray((128, 128), dtype=nl.bfloat16, buffer=nl.hbm if rank else nl.shared_hbm, name=f"out{rank}")
         for rank in range(2)
@@ -78,7 +78,7 @@ def drawn(random: Random, depth: int = 0) -> Plan:
 
 
 def wrong(profile: Profile) -> list[str]:
-    """The engines whose parts are not the whole."""
+    """The engines with parts that do not make the whole."""
     total, found = profile.timeline.ns, list[str]()
     for use in profile.engines:
         parts = use.busy + use.idle + sum(use.stalls.values())

@@ -70,7 +70,7 @@ def test_packed_products_count_as_16_bit_ones():
     columns = tables(profile)["Instruction"]
     assert columns["raw_flops"][row] == 4 * columns["adjusted_flops"][row] > 0
     assert columns["opcode"][row] == "MATMUL"
-    # MFU is a part of the peak of this mode, four times that of 16-bit operands.
+    # MFU is a part of the peak of this mode, four times the peak with 16-bit operands.
     assert profile.peak_flops == pytest.approx(4 * profile.peak_flops_16_bit)
     assert profile.mfu == pytest.approx(profile.flops / 4 / profile.peak_flops_16_bit / profile.device_time)
 

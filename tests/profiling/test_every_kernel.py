@@ -23,7 +23,7 @@ MODULES = (control, elementwise, movement, products, randomness, reductions, sea
 SINGLE = [(module, name) for module in MODULES for name in module.ARGUMENTS]
 """The example kernel of each instruction."""
 LLAMA = [kernel for module in (kernels, attention) for kernel in vars(module).values() if isinstance(kernel, Kernel)]
-"""Kernels whose parameters say their shapes."""
+"""Kernels with parameters that say their shapes."""
 FEED_FORWARD = ("256x384", "384x1536", "1536", "1536x384", "384", "384", "384")
 LAUNCHES = [("trn2", 1), ("trn2", 2), ("trn3", 1), ("trn3", 2)]
 

@@ -1,4 +1,4 @@
-"""Choices of the vendor's compiler about memory: loads that it may leave out, results in the place of operands.
+"""Choices of the vendor's compiler about memory: loads that it may leave out, results that take the place of operands.
 
 Each report names the loads, and the fast end of the interval is without them.
 """
@@ -54,7 +54,7 @@ def passes(x, w):
 
 @beta1.jit
 def summed(x, w):
-    """The sum over passes as in :func:`passes`, of which only the loads take long."""
+    """The sum over passes as in :func:`passes`, where only the loads take long."""
     out = b1.ndarray((P, w.shape[0]), dtype=x.dtype, buffer=b1.shared_hbm)
     total = b1.zeros((w.shape[0], b1.par_dim(P), 1), b1.float32)
     for turn in b1.affine_range(w.shape[0]):
@@ -182,7 +182,7 @@ def test_the_program_is_that_of_the_compiler(profile: Profile) -> None:
 
 @beta1.jit
 def sums(x, w):
-    """Two products of the same rows, each of which fills a bank of PSUM, and is needed until their sum is known."""
+    """Two products of the same rows; each fills a bank of PSUM, and is needed until their sum is known."""
     out = b1.ndarray((P, 512), dtype=x.dtype, buffer=b1.shared_hbm)
     parts = [b1.matmul(b1.load(x[0:P, 0:P]), b1.load(x[0:P, 0:512]), transpose_x=True) for _ in range(2)]
     total = b1.add(b1.copy(parts[0]), parts[1])

@@ -1,4 +1,4 @@
-"""Variants of a kernel of which one is faster on any device: the model has to agree, whatever the sizes and target."""
+"""Variants of a kernel, where one is faster on any device: the model has to agree, whatever the sizes and target."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def normalised(x, fused=False):
 
 @beta1.jit
 def product(a, b, hoisted=False):
-    """``a.T @ b``, with the loads of ``a`` and ``b`` for each product, or with those of ``a`` before the columns."""
+    """``a.T @ b``, with loads of ``a`` and ``b`` for each product, or with the loads of ``a`` before the columns."""
     depth, rows = a.shape
     columns = b.shape[1]
     out = b1.ndarray((rows, columns), dtype=a.dtype, buffer=b1.shared_hbm)

@@ -245,7 +245,7 @@ def test_tensors_of_other_frameworks_without_data() -> None:
 
 
 def counted(x, count, noise):
-    """``x`` plus ``count``, whose data decide; ``noise`` is only read."""
+    """``x`` plus ``count``, which decides by its data; ``noise`` is only read."""
     tile, other = nl.load(x), nl.load(noise)
     nisa.tensor_tensor(dst=tile, data1=tile, data2=other, op=nl.add)
 
@@ -278,7 +278,7 @@ def test_stated_iterations_are_of_lines_that_have_such_a_loop() -> None:
 
 
 def counted_by_a_loop(x, count):
-    """The number of iterations of the second loop is that of the first, whose data decide."""
+    """The second loop has as many iterations as the first, where the data decide."""
     tile = nl.load(x)
     total = nisa.register_alloc(0)
 

@@ -71,7 +71,7 @@ def drawn_product(dst, left, right, choice, again):
 
 @nki.jit
 def drawn(x, plan, hardware):
-    """The steps of ``plan``, each of which makes a tile of two earlier ones; ``hardware``: on trn2 and later."""
+    """The steps of ``plan``; each makes a tile of two earlier ones; ``hardware``: on trn2 and later."""
     width, cores, rank = x.shape[1], nl.num_programs(), nl.program_id(0)
     out = nl.ndarray((cores * P, width), dtype=x.dtype, buffer=nl.shared_hbm)
     pool = [drawn_load(x, width, x.dtype, 0, 4), drawn_load(x, width, x.dtype, 1, 0)]

@@ -53,7 +53,7 @@ def functions(x, count=1):
 
 @beta1.jit
 def older_functions(x, count):
-    """The same in Beta 1, whose grid has one program for each row of tiles."""
+    """The same in Beta 1, with a grid of one program for each row of tiles."""
     result = b1.ndarray(x.shape, dtype=x.dtype, buffer=b1.shared_hbm)
     row = b1.program_id(0) * P
     tile = b1.load(x[b1.ds(row, P), :])
@@ -273,7 +273,7 @@ def test_the_summary_counts_both_cores(turns: Profile) -> None:
 
 @nki.jit
 def rounds(x, count=1):
-    """``count`` barriers in a loop on the device, whose body takes longer on core 1."""
+    """``count`` barriers in a loop on the device, which takes longer on core 1."""
     shared = nl.ndarray((2, P, 512), dtype=x.dtype, buffer=nl.shared_hbm)
     tile = nl.ndarray((P, 512), dtype=x.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=x)
@@ -304,7 +304,7 @@ def interleaved(seed: int) -> Iterator[tuple[int, int]]:
 
 @nki.jit
 def random_meetings(x, work=()):
-    """Uneven work before each of several exchanges, whose order both cores keep."""
+    """Uneven work before each of several exchanges; both cores keep the order."""
     rank = nl.program_id(0)
     result = nl.ndarray((2, P, 512), dtype=x.dtype, buffer=nl.shared_hbm)
     tile = nl.ndarray((P, 512), dtype=x.dtype, buffer=nl.sbuf)
@@ -321,7 +321,7 @@ def random_meetings(x, work=()):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_uneven_work_costs_that_of_the_slower_core(seed: int) -> None:
-    """Between two meetings both cores take as long as the slower one: the time is that of the maxima on both cores."""
+    """Between two meetings both cores take as long as the slower one: both cores take the maxima."""
     work = tuple((int(a), int(b)) for a, b in interleaved(seed))
     uneven = profiled(random_meetings[2], shape(P, 512), work)
     even = profiled(random_meetings[2], shape(P, 512), tuple((max(counts),) * 2 for counts in work))

@@ -64,7 +64,7 @@ def test_the_kernel_adds():
 
 
 def example_by_reference(in1, in2, out):
-    """Stands for the document's ``example_kernel``, whose content it leaves out."""
+    """Stands for the document's ``example_kernel``, which it shows without content."""
     kernel_of_beta1(in1, in2, out)
 
 

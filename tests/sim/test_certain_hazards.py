@@ -1,4 +1,4 @@
-"""Hazards that the compiler finds: each is one of the simulator's, of which none that is certain is missed."""
+"""Hazards that the compiler finds: each is one of the simulator's, and no certain one is missed."""
 
 from __future__ import annotations
 
@@ -284,7 +284,7 @@ def test_a_sum_needs_a_start(in_loop: bool) -> None:
 
 @nki.jit
 def begun_again(a, rounds, drained):
-    """A loop whose every round begins a sum in one tile; ``drained``: and reads it."""
+    """A loop that begins a sum in one tile in every round; ``drained``: and reads it."""
     tile = nl.load(a)
     total = nl.ndarray((32, 32), nl.float32, buffer=nl.psum)
     out = nl.ndarray((32, 32), nl.float32, buffer=nl.shared_hbm)
@@ -311,7 +311,7 @@ def test_a_loop_that_loses_sums_is_warned_of() -> None:
 
 @nki.jit
 def looped(a, rounds, read):
-    """Reads a tile that nothing has written in a loop of ``rounds`` rounds, of which only the kernel may know."""
+    """Reads a tile that nothing has written in a loop of ``rounds`` rounds; only the kernel may know the number."""
     tile = nl.ndarray(a.shape, a.dtype)
     result = nl.ndarray(a.shape, a.dtype)
     nisa.memset(result, 0.0)
@@ -330,7 +330,7 @@ def test_only_loops_that_run_are_judged() -> None:
 
 @nki.jit
 def loaded_in_part(a, rows, moved):
-    """A tile of which ``rows`` rows are loaded, stored as it is or after a multiplication."""
+    """A tile with ``rows`` loaded rows, stored as it is or after a multiplication."""
     tile = nl.ndarray(a.shape, a.dtype)
     nisa.dma_copy(tile[0:rows], a[0:rows])
     if not moved:
@@ -444,7 +444,7 @@ def test_a_copy_at_a_run_time_index_keeps_only_what_it_does_not_read(source: str
 
 @nki.jit
 def ends_of_a_tensor(x, rows, first):
-    """128 rows from ``first`` on of a tensor in HBM of which the first and the last 128 are written."""
+    """128 rows from ``first`` on of a tensor in HBM; the first and the last 128 are written."""
     whole = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.shared_hbm)
     out = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.shared_hbm)
     tile = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)

@@ -81,7 +81,7 @@ def test_the_switch_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @nki.jit
 def carried_along(a, rows):
-    """Transposes a tile of which only some rows were loaded, and stores ``rows`` columns of the result."""
+    """Transposes a tile after only some rows were loaded, and stores ``rows`` columns of the result."""
     tile = nl.ndarray((64, 32), a.dtype)
     nisa.dma_copy(tile[0:32], a[0:32])
     turned, kept = nl.ndarray((32, 64), a.dtype, buffer=nl.psum), nl.ndarray((32, 64), a.dtype)
@@ -100,7 +100,7 @@ def test_undefined_lanes_may_be_carried_along() -> None:
 
 @nki.jit
 def predicated(a, fill):
-    """Copies positive elements to a tile that nobody has written; ``fill`` copies the others."""
+    """Copies positive elements to a tile that nothing has written; ``fill`` copies the others."""
     tile, positive = nl.load(a), nl.ndarray(a.shape, nl.uint8)
     nisa.tensor_scalar(positive, tile, nl.greater, 0.0)
     chosen = nl.ndarray(a.shape, a.dtype)
@@ -120,7 +120,7 @@ def test_a_predicated_copy_writes_what_it_chooses() -> None:
 
 @nki.jit
 def in_rounds(a, ahead):
-    """Every round of a loop reads row ``i + ahead`` of a tensor whose row ``i`` it has written."""
+    """Every round of a loop writes row ``i`` of a tensor and reads its row ``i + ahead``."""
     kept = nl.ndarray((5, 32), a.dtype, buffer=nl.hbm)
     out = nl.ndarray((4, 32), a.dtype, buffer=nl.shared_hbm)
     rows = nl.ndarray((1, 32), a.dtype)
@@ -306,7 +306,7 @@ def test_a_run_that_writes_nothing_to_an_output_is_told_of() -> None:
         simulated_run.run(program, [A, 0 * rounds])
 
 
-# Kernels that have loops, or whose tiles are all written in parts or by more than one instruction.
+# Kernels that have loops, or write all their tiles in parts or by more than one instruction.
 PIECEMEAL = {
     "closure_over_constants",
     "configured",

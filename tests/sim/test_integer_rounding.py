@@ -51,7 +51,7 @@ def with_number(a, number, op):
 
 
 def simulated(kernel: Any, *args: Any) -> tuple[np.ndarray[Any, Any], list[str]]:
-    """The result, which is that of native code to the bit, and the warnings of the simulator."""
+    """The result, which equals native code's to the bit, and the warnings of the simulator."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = nki.simulate(kernel)(*args)

@@ -80,7 +80,7 @@ def test_a_row_that_is_masked_may_race(writer: int, late: bool) -> None:
 
 @nki.jit
 def both_write(a, read):
-    """Both cores write numbers of their own to one row of a tensor, of which the result has all, or the other rows."""
+    """Both cores write numbers of their own to one row of a tensor; the result has all rows, or the others."""
     core = nl.program_id(0)
     shared = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm, name="shared")
     out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)

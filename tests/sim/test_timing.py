@@ -172,7 +172,7 @@ A, B = nki.ShapeDtype((4096, 128), "bfloat16"), nki.ShapeDtype((4096, 512), "bfl
 
 def program(reorder: bool) -> Any:
     specs = summed.specs(summed.bind(tuple(np.zeros(s.shape, nl.bfloat16.dtype) for s in (A, B)), {}), _numpy())
-    return pipeline.compile(summed.func, specs, GEN3, stages=pipeline.replaced(Schedule(reorder)))
+    return pipeline.compile(summed.func, specs, GEN3, stages=pipeline.STAGES.with_stage(Schedule(reorder)))
 
 
 def _numpy() -> Any:

@@ -31,7 +31,7 @@ Step = tuple[str, int, int, int, Window]
 
 @nki.jit
 def onto_itself(a, masks, how, rows):
-    """Copies a tile of which as many rows are written to itself, where a mask is set."""
+    """Copies a tile with so many written rows to itself, where a mask is set."""
     mask = nl.load(masks)
     tile = nl.ndarray(a.shape, a.dtype)
     if rows:

@@ -12,7 +12,7 @@ from nki.base.errors import NkiError
 
 
 def both(kernel: Any, *arguments: Any) -> Any:
-    """The result of the compiled kernel, which is that of the simulator."""
+    """The result of the compiled kernel, which equals the simulator's."""
     native, eager = nki.jit(kernel)(*arguments), nki.simulate(kernel)(*arguments)
     if isinstance(native, tuple):
         assert all(a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in zip(native, eager, strict=True))

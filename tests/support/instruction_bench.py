@@ -22,9 +22,8 @@ from nki.base.errors import NkiError
 from nki.compilation import pipeline
 from nki.compilation.executable import Executable
 from nki.ir.instruction import REGISTRY, Inst
-from nki.ir.loop import touched
+from nki.ir.loop import is_register, is_scalar_register, touched
 from nki.ir.program import CoreProgram, Program, Signature
-from nki.ir.register import is_register, is_scalar_register
 from nki.ir.sample import Draw
 from nki.ir.text.printer import show_inst
 from nki.ir.types import Access, Buffer, Role, Tensor, row_major
@@ -109,7 +108,7 @@ def _packed(numbers: Array, dtype: DType) -> Array:
 
 
 def _stored(array: Array, dtype: DType) -> Array:
-    """tfloat32 is kept in float32 words whose low 13 bits are zero."""
+    """tfloat32 is kept in float32 words with zeros as the low 13 bits."""
     return (array.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) if dtype.name == "tfloat32" else array
 
 
@@ -157,7 +156,7 @@ class Bench:
 
 
 def program(trials: Sequence[Inst], target: Target, fresh: Collection[Tensor] = (), *, by_bytes: bool = False) -> Bench:
-    """A kernel that runs each instruction on tiles of its own, of which ``fresh`` ones are not filled before.
+    """A kernel that runs each instruction on tiles of its own; ``fresh`` ones are not filled before.
 
     All tensors need different names. ``by_bytes``: tiles are filled and read back as bytes. Few routines then do it for
     all dtypes, which is much less to compile, but no copy is eliminated any more.

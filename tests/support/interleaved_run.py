@@ -45,12 +45,12 @@ def onward(kernel: Program, **options: Any) -> Program:
 
 def _stages(name: str, reorder: bool | None = None) -> list[Stage]:
     """The tiles of random programs share bytes, so that much depends on much; stage ``allocate`` would refuse that."""
-    stages = pipeline.replaced(Schedule(reorder))
+    stages = pipeline.STAGES.with_stage(Schedule(reorder))
     return [stage for stage in stages if stage.name != "allocate" or name != "program"]
 
 
 def played(kernel: Program, inputs: Sequence[Array], seed: int) -> list[bytes]:
-    """The outputs, bit for bit, when chance decides which queue of which core goes on."""
+    """The outputs, bit for bit, when chance decides which core goes on, and in which queue."""
     return run(kernel, inputs, QueueSimulator(seed, len(kernel.cores)))
 
 

@@ -9,7 +9,7 @@ KINDS = {"string": str, "boolean": bool, "null": type(None), "array": list, "obj
 
 
 def mistakes(value: Any, schema: dict[str, Any], root: dict[str, Any], at: str = "$") -> Iterator[str]:
-    """What in ``value`` does not agree with ``schema``, whose references are those of ``root``."""
+    """The parts of ``value`` that do not agree with ``schema``; its references lead into ``root``."""
     if "$ref" in schema:
         yield from mistakes(value, root["$defs"][schema["$ref"].removeprefix("#/$defs/")], root, at)
     if "anyOf" in schema and all(list(mistakes(value, each, root, at)) for each in schema["anyOf"]):

@@ -1,8 +1,8 @@
 """A pytest plugin that hides features of the processor: native code is made, and run, as on one that lacks them.
 
 ``NKI_TEST_WITHOUT=amx,avx512 python -m pytest -p tests.support.masked_features …``, or ``make older``: LLVM does not
-see the features whose names begin with one of these. It must be loaded before any native code is made; processes that
-tests start see all features.
+see the features with names that begin with one of these. It must be loaded before any native code is made; processes
+that tests start see all features.
 """
 
 from __future__ import annotations

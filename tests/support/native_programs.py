@@ -21,7 +21,7 @@ def compiled(kernel: Any, *arguments: Any) -> Program:
 
 
 def lowered(kernel: Any, *arguments: Any, stop: str | None = None) -> list[Inst]:
-    """The instructions of a kernel after the stages of native code, of which ``stop`` names the last one."""
+    """The instructions of a kernel after the stages of native code; ``stop`` names the last one."""
     return list(lower(compiled(kernel, *arguments), stop).instructions())
 
 
@@ -31,7 +31,7 @@ def tiles_written(insts: list[Inst]) -> list[str]:
 
 
 def same_bits(kernel: Any, *arguments: Any, shared: pytest.MonkeyPatch) -> Any:
-    """The results of a kernel, which are those of the simulator and of 1, 2 and 3 threads."""
+    """The results of a kernel, which are equal in the simulator and on 1, 2 and 3 threads."""
     with np.errstate(all="ignore"):
         results = both(kernel, *arguments)
     bits = [result.tobytes() for result in (results if isinstance(results, tuple) else (results,))]

@@ -29,8 +29,8 @@ MEMORY = {Buffer.hbm: "hbm", Buffer.shared_hbm: "hbm", Buffer.sbuf: "sbuf", Buff
 
 
 def violations(profile: Profile, *, deep: bool = True, anomaly: float = ANOMALY) -> list[str]:
-    """One sentence for each property that ``profile`` does not have; ``deep``: also those that replay it again, of
-    which a faster resource may slow the kernel by the part ``anomaly``.
+    """One sentence for each property that ``profile`` does not have; ``deep``: also properties of further
+    replays, where a faster resource may slow the kernel by the part ``anomaly``.
     """
     found = [*_times(profile), *_engines(profile), *_bandwidth(profile), *_parts(profile), *_counts(profile)]
     found += _output(profile)

@@ -1,4 +1,4 @@
-"""Kernels whose profiles the tests of reports look at, and their profiles."""
+"""Kernels for the tests of reports, and their profiles."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def of_layer(blocks: int = 6) -> Profile:
 
 
 def of_hostile() -> Profile:
-    """A profile whose kernel, tensors and source lines hold markup."""
+    """A profile with markup in kernel, tensors and source lines."""
     plain = profile(hostile, target="trn2")(ShapeDtype((128, 64), "float32"))
     return of_program(replace(plain.program, name=HOSTILE))
 
@@ -123,12 +123,12 @@ def of_halves() -> Profile:
 
 
 def of_one_works() -> Profile:
-    """The profile of two cores of which the first has nothing to do."""
+    """The profile of two cores, where the first has nothing to do."""
     return profile(one_works[2], target="trn2")(ShapeDtype((128, 512), "float32"))
 
 
 def of_in_turn() -> Profile:
-    """The profile of two cores of which core 1 waits for core 0, and is the slower one from there on."""
+    """The profile of two cores, where core 1 waits for core 0, and is the slower one from there on."""
     return profile(in_turn[2], target="trn2")(ShapeDtype((256, 512), "float32"), 12)
 
 

@@ -73,7 +73,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Let launches be those of this test."""
+    """Record launches under the name of this test."""
     _state["test"] = item.nodeid
     yield
     _state["test"] = ""

@@ -37,7 +37,7 @@ class Children:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="repeated-launches-"))
         self.pythons: dict[int, list[str]] = {}
-        """Commands of Python processes that nobody has heard of, by process."""
+        """Commands of Python processes that have not reported, by process."""
 
     def environment(self, before: Mapping[str, str]) -> dict[str, str]:
         """``before`` with what the hook needs."""
@@ -97,7 +97,7 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """Fail the test whose launches differ; give its report the counts."""
+    """Fail the test if its launches differ; give its report the counts."""
     _session.take()
     _session.exception = "the test measures which threads work" if item.name in WHO_WORKS else ""
     with mock.patch.dict(os.environ, {repetition.EXCEPTION: _session.exception}):
@@ -123,7 +123,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def summary(total: Mapping[str, int]) -> list[str]:
-    """The lines of the counts: first those of comparisons, then the exceptions with their reasons."""
+    """The lines of the counts: first the comparisons, then the exceptions with their reasons."""
     exceptions = {name: count for name, count in total.items() if name.startswith(_REASONS)}
     lines = [f"{count:8d} {name}" for name, count in sorted(total.items()) if name not in exceptions]
     lines += [f"{count:8d} {name}" for name, count in sorted(exceptions.items())]

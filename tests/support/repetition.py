@@ -63,7 +63,7 @@ _FILLS = (0x00, 0xFF, 0xA5)
 
 Array = np.ndarray[Any, Any]
 _runtime = Runtime()
-"""Threads and memory of repetitions; tests replace those of the others."""
+"""Threads and memory of repetitions; tests replace the threads and memory of other launches."""
 
 
 class Session:
@@ -78,7 +78,7 @@ class Session:
         self.exception = os.environ.get(EXCEPTION, "")
         """The reason for which nothing is compared, if there is one."""
         self.folder = ""
-        """Where a child process leaves its counts; empty: somebody asks for them."""
+        """The folder where a child process leaves its counts; empty: a caller asks for them."""
         self.written = 0
 
     def add(self, name: str) -> None:
@@ -147,7 +147,7 @@ def _steps(body: Iterable[Statement]) -> int:
 
 
 def _linked(program: Program) -> native.Executable:
-    """Native code whose every region is shared."""
+    """Native code that shares every region."""
     with (
         mock.patch.object(regions, "WORTHWHILE", 0.0),
         default_environment(),
@@ -273,7 +273,7 @@ class Repetition:
     def compare(
         self, executable: native.Executable, work: Callable[[], Sequence[Array]], launch: Launch, where: str
     ) -> None:
-        """Note the outputs of ``work`` whose bits differ, or another error."""
+        """Note the outputs of ``work`` with different bits, or another error."""
         try:
             results = work()
         except NkiError as error:
@@ -403,7 +403,7 @@ def watch() -> None:
 
 
 def watch_child(folder: str) -> None:
-    """The same in a process that was started, whose counts go to ``folder``."""
+    """The same in a process that was started; its counts go to ``folder``."""
     session.folder = folder
     atexit.register(session.leave)
     watch()

@@ -1,4 +1,4 @@
-"""Native code whose smallest regions a thread pool shares, so that tests of small kernels run in several threads."""
+"""Native code with shared regions of any size, so that tests of small kernels run in several threads."""
 
 from __future__ import annotations
 

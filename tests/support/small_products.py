@@ -67,7 +67,7 @@ def window(m, step, rows, narrow):
 
 
 def loaded_product(m, step):
-    """Two products of loads of the same windows, of which parts may be other parts."""
+    """Two products of loads of the same windows, or of other parts of them."""
     depth, width = m.tiles[0].shape
     narrow = step.view == "whole"
     rows = min(depth, few(m.tiles[0]))
@@ -106,7 +106,7 @@ def filled_by_parts(m, step):
 
 
 def attention(m, step):
-    """A product whose stationary operand is transposed from what is computed; its source may change before."""
+    """A product with a stationary operand that is transposed from a result; its source may change before."""
     narrow = step.view == "whole"
     depth, width = m.tiles[0].shape[0], few(m.tiles[0])
     dtype = nl.bfloat16 if narrow else nl.float32
@@ -128,7 +128,7 @@ def attention(m, step):
 
 
 def heads(m, step):
-    """Blocks of columns, each transposed, side by side in one tile, of which products read one each."""
+    """Blocks of columns, each transposed, side by side in one tile; each product reads one."""
     depth, width = m.tiles[0].shape[0], few(m.tiles[0])
     narrow = step.view == "whole"
     weights = nl.ndarray((depth, width), dtype=nl.bfloat16 if narrow else nl.float32, buffer=nl.sbuf)

@@ -46,7 +46,7 @@ SPECIAL = np.array(
     [0x7FC00000, 0x7F800000, 0xFF800000, 0x80000000, 0x000116C2, 0xFFC00000, 0x7FFFFFFF, 0x7FA50001, 0xC2AF0000],
     np.uint32,
 )
-"""NaN of several payloads, infinities, -0, a subnormal number, and -87.5, whose exponential is nearly one."""
+"""NaN of several payloads, infinities, -0, a subnormal number, and -87.5 with a subnormal exponential."""
 
 
 # Element by element
@@ -268,7 +268,7 @@ def other_indices(m, step):
 
 
 def sum_in_place(m, step):
-    """A sum by DMA, of which the result is an operand, too."""
+    """A sum by DMA; its result is an operand, too."""
     a, b = m.tiles[step.to], same_dtype(m.tiles[step.to], m.tiles[step.one])
     if a.dtype == nl.float32:
         rows, first = a.shape[0], step.number
@@ -300,7 +300,7 @@ def largest(m, step):
 
 
 def noise(m, step):
-    """Random numbers, of which the generator may be set before."""
+    """Random numbers, with a generator that may be set before."""
     a = m.tiles[step.to]
     if step.number % 2:
         nisa.set_rng_seed(nl.full((1, 1), 1 + step.number, dtype=nl.uint32))
@@ -321,7 +321,7 @@ def exchange(m, step):
 
 
 def loop(m, step):
-    """A loop on the device whose rounds read what the round before has written."""
+    """A loop on the device; its rounds read what the round before has written."""
     a, b = m.tiles[step.to], m.tiles[step.one]
 
     def body(_):

@@ -1,4 +1,4 @@
-"""Copies that native code leaves out, the ones that it must not, and that results stay those of the simulator."""
+"""Copies that native code leaves out, copies that it must not, and results that stay equal to the simulator's."""
 
 from __future__ import annotations
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 from nki.analysis.access_classes import AccessClasses
 from nki.analysis.reaching_accesses import MOST_SETS, ReachingAccesses
 from nki.ir.instruction import Inst
 from nki.ir.loop import all_blocks
-from nki.ir.program import CoreProgram
+from nki.ir.program import AnalysisResult, CoreProgram
 
 _FEW = 4
 """Dependences of an instruction up to which it is no use to look for others with the same ones."""
@@ -71,6 +72,10 @@ class DependenceGraph:
         chained = self.chained
         graph.chained = [tuple([position[p] for p in chained[old]]) if chained[old] else () for old in order]
         return graph
+
+
+DEPENDENCES: Final = AnalysisResult[list[DependenceGraph]]("dependences")
+"""The graph of each basic block; stages that keep the instructions and their order pass them on."""
 
 
 class GraphBuilder:
@@ -134,16 +139,17 @@ class GraphBuilder:
 
 def dependence_graphs(core: CoreProgram) -> list[DependenceGraph]:
     """The graphs of the basic blocks of a core whose instructions have queues, in program order; kept with ``core``."""
-    if core.dependences is None:
-        _, queues = queue_numbers(core)
-        builder = GraphBuilder(core)
-        first = 0
-        graphs: list[DependenceGraph] = []
-        for block in all_blocks(core.body):
-            graphs.append(builder.graph(block, queues[first : first + len(block)]))
-            first += len(block)
-        core.dependences = graphs
-    return core.dependences
+    known = core.result(DEPENDENCES)
+    if known is not None:
+        return known
+    _, queues = queue_numbers(core)
+    builder = GraphBuilder(core)
+    first = 0
+    graphs: list[DependenceGraph] = []
+    for block in all_blocks(core.body):
+        graphs.append(builder.graph(block, queues[first : first + len(block)]))
+        first += len(block)
+    return core.keep(DEPENDENCES, graphs)
 
 
 def queue_numbers(core: CoreProgram) -> tuple[list[str], list[int]]:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from nki.analysis.access_pattern import pattern_of
 from nki.ir.algebra import Algebra, column_of, last_of
 from nki.ir.instruction import Inst
-from nki.ir.types import Access, Role, Tensor, is_element_indexed
+from nki.ir.types import Access, Tensor
 
 
 class Footprint:
@@ -67,17 +66,3 @@ class Loads(Footprint):
 
     def reads(self, access: Access) -> None:
         self.tensors.add(access.tensor)
-
-
-def may_keep(inst: Inst, access: Access) -> bool:
-    """True if ``inst`` reads ``access``, an operand, only to keep what it holds, and so may find it undefined."""
-    predicate = inst.write_predicate()
-    if predicate is None:
-        return False
-    dst = predicate.dst
-    kept = access.tensor is dst.tensor if is_element_indexed(dst) else _same_bytes(access, dst)
-    return kept and not any(_same_bytes(access, read) for f, read in inst.operands() if f.role is Role.IN)
-
-
-def _same_bytes(one: Access, other: Access) -> bool:
-    return one.tensor is other.tensor and pattern_of(one) == pattern_of(other)

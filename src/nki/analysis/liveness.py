@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from operator import attrgetter
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from nki.analysis.definite_initialization import upward_exposed_reads
 from nki.analysis.webs import webs
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, declared, instructions, touched
-from nki.ir.program import CoreProgram
+from nki.ir.program import AnalysisResult, CoreProgram
 from nki.ir.types import Access, Buffer, Tensor, TileAddress
 from nki.target.memory_spaces import MemorySpace, memory_spaces
 from nki.target.model import Target
@@ -53,6 +53,8 @@ class LiveRange:
 
 
 _Ranges = dict[Tensor, LiveRange]
+_LIVE_RANGES: Final = AnalysisResult[tuple[Target, dict[Buffer, list[LiveRange]]]]("live ranges", of_addresses=False)
+"""Live ranges, and the target for which they are."""
 
 
 def tensor_ranges(core: CoreProgram, retained: Collection[Tensor] = ()) -> Mapping[Tensor, LiveRange]:
@@ -129,9 +131,10 @@ def live_ranges(core: CoreProgram, target: Target) -> dict[Buffer, list[LiveRang
     A tensor that no instruction accesses has no live range. A tile that the user has placed may have several.
     The result is kept with ``core`` and its copies with other addresses, and is not to be changed.
     """
-    if core.live_ranges is None or core.live_ranges[0] is not target:
-        core.live_ranges = target, _live_ranges(core, target)
-    return core.live_ranges[1]
+    result = core.result(_LIVE_RANGES)
+    if result is None or result[0] is not target:
+        result = core.keep(_LIVE_RANGES, (target, _live_ranges(core, target)))
+    return result[1]
 
 
 def _live_ranges(core: CoreProgram, target: Target) -> dict[Buffer, list[LiveRange]]:

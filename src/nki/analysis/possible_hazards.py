@@ -11,9 +11,10 @@ from types import MappingProxyType
 from typing import Any
 
 from nki.analysis.access_pattern import AccessPattern, pattern_of
-from nki.analysis.footprint import Loads, may_keep
+from nki.analysis.footprint import Loads
 from nki.analysis.possible_races import SOMEWHERE, SharedAccesses, pieces_of
 from nki.analysis.register_values import MovingPlace, RegisterValues
+from nki.analysis.uses import may_keep
 from nki.base.dtype import uint32
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from nki.analysis.byte_sets import ByteSet
 from nki.base.warning import NkiPortabilityWarning, warn_at
-from nki.ir.access_overlap import may_overlap
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Tensor
+from nki.ir.windows import may_overlap
 
 
 def warn_of_unnamed(program: Program, unnamed: Mapping[str, Tensor]) -> None:

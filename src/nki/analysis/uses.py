@@ -9,11 +9,12 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
-from nki.ir.access_overlap import covers_tensor
+from nki.analysis.access_pattern import pattern_of
 from nki.ir.effects import Effects
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, instructions, touched
-from nki.ir.types import Access, Tensor
+from nki.ir.types import Access, Role, Tensor, is_element_indexed
+from nki.ir.windows import covers_tensor
 
 Use = tuple[int, int, Access]
 """The position of an instruction, the number of the operand, and that operand."""
@@ -118,3 +119,17 @@ def fills(inst: Statement | None, tensor: Tensor) -> bool:
     if not isinstance(inst, Inst) or inst.may_leave_unwritten() or inst.effects.predicate is not None:
         return False
     return any(access.tensor is tensor and covers_tensor(access) for access in inst.writes())
+
+
+def may_keep(inst: Inst, access: Access) -> bool:
+    """True if ``inst`` reads ``access``, an operand, only to keep what it holds, and so may find it undefined."""
+    predicate = inst.write_predicate()
+    if predicate is None:
+        return False
+    dst = predicate.dst
+    kept = access.tensor is dst.tensor if is_element_indexed(dst) else _same_bytes(access, dst)
+    return kept and not any(_same_bytes(access, read) for f, read in inst.operands() if f.role is Role.IN)
+
+
+def _same_bytes(one: Access, other: Access) -> bool:
+    return one.tensor is other.tensor and pattern_of(one) == pattern_of(other)

@@ -1,4 +1,4 @@
-"""The name that a user gives to the result of a call: that of the variable, entry or parameter that receives it.
+"""The name that a user gives to the result of a call: the name of the variable, entry or parameter that receives it.
 
 The call is found in the syntax tree of its file by its position. From there its result is followed outwards: through
 literals, views and conditions to an assignment, and through ``return`` to the call in the caller. What cannot be
@@ -25,11 +25,11 @@ _COMPREHENSIONS = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 _FILLING = ("append", "appendleft", "extend", "extendleft", "insert")
 """Methods that put their last argument, or its items, into a container."""
 _COLLECTING = ("deque", "dict", "iter", "list", "reversed", "set", "sorted", "tuple")
-"""Functions whose result has the items of their argument."""
+"""Functions that return the items of their argument."""
 _VIEWING = ("expand_dims",)
-"""Functions whose result shows the tile that is their first argument."""
+"""Functions that return a view of their first argument."""
 _BLANK = ("empty_like", "ndarray")
-"""Functions whose result has no contents yet: a call that takes it computes nothing from it, it hands it on."""
+"""Functions that return a tile without contents: a call that takes it computes nothing from it, it hands it on."""
 _ROLES = ("data", "data1", "data2", "dst", "moving", "src", "stationary", "value", "x", "y")
 """Parameters that say how a call uses a tile and not which tile it is: ``x_tile`` tells more than ``src``."""
 _RETURNED = "return"

@@ -18,7 +18,7 @@ class Beta1MaskError(NkiError):
 
 
 class Beta1TensorError(NkiError):
-    """A tensor whose shape, memory or initial value Beta 1 does not allow."""
+    """A tensor with a shape, memory or initial value that Beta 1 does not allow."""
 
     code = "NKI-B1003"
 

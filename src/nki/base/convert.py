@@ -32,7 +32,7 @@ _INFINITY: Final = np.uint32(0x7F800000)
 
 
 def to_float32(array: NDArray[Any], dtype: DType) -> Float32Array:
-    """The values of ``array``, whose elements are stored as ``dtype``, as float32; same shape.
+    """The values of ``array``, stored as ``dtype``, as float32; same shape.
 
     A float32 array may be returned as it is. Raises :class:`DTypeError` for a packed dtype.
     """

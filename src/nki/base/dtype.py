@@ -24,7 +24,7 @@ class DType:
     in one); ``dtype`` is the NumPy type of its arrays (NumPy finds it under that name); ``computes`` says whether
     instructions can calculate with it; ``largest`` is the largest finite magnitude of the format; ``element`` is the
     NumPy type of each of the four numbers of a packed element, of which the lowest bits are the first. ``plain`` is the
-    NumPy type that calculates with what is stored: ``dtype``, and for packed elements that of the word.
+    NumPy type that calculates with what is stored: ``dtype``, and for packed elements the type of the word.
     """
 
     __slots__ = ("computes", "dtype", "element", "itemsize", "kind", "largest", "name", "plain")
@@ -123,7 +123,7 @@ uint64 = _integer("uint64", computes=False)
 float32 = _float("float32", np.float32)
 float16 = _float("float16", np.float16)
 bfloat16 = _float("bfloat16", ml_dtypes.bfloat16)
-# tfloat32 occupies a 32-bit word whose low 13 mantissa bits are zero.
+# tfloat32 occupies a 32-bit word; its low 13 mantissa bits are zero.
 tfloat32 = DType("tfloat32", "f", 4, np.dtype(np.float32), largest=float(np.float32(3.4011621342146535e38)))
 float8_e4m3 = _float("float8_e4m3", ml_dtypes.float8_e4m3)
 float8_e4m3fn = _float("float8_e4m3fn", ml_dtypes.float8_e4m3fn)

@@ -34,7 +34,7 @@ class NkiError(Exception):
         self.stack = stack
         self.rule = rule
         self.is_late = False
-        """The running line is not that of the mistake, and no caller of it."""
+        """The mistake is neither in the running line nor in a caller of it."""
 
     def at(self, span: Span | None, stack: tuple[Span, ...] = ()) -> NkiError:
         """The same error, placed at ``span`` unless it already has a place; returns itself."""
@@ -168,7 +168,7 @@ class WindowError(NkiError):
 
 
 class StructureError(NkiError):
-    """A kernel, read from text or from an artifact, whose parts do not fit together."""
+    """A kernel, read from text or from an artifact, with parts that do not fit together."""
 
     code = "NKI-IR004"
 
@@ -297,7 +297,7 @@ class TileShapeError(NkiError, ValueError):
 
 
 def keep_report(error: Exception) -> None:
-    """Raise ``error`` again if it is a report already, as that of a register which Python takes for a number."""
+    """Raise ``error`` again if it is a report already, as where Python takes a register for a number."""
     if isinstance(error, NkiError):
         raise error
 
@@ -435,7 +435,7 @@ class DeviceOnlyError(NkiError):
 
 
 class ByteOrderError(NkiError):
-    """An array whose bytes are in the order of another machine."""
+    """An array with its bytes in the order of another machine."""
 
     code = "NKI-FW001"
 
@@ -471,7 +471,7 @@ class OutputDTypeError(NkiError):
 
 
 class NotDifferentiableError(NkiError):
-    """A gradient through a kernel for which nobody wrote a derivative."""
+    """A gradient through a kernel without a derivative."""
 
     code = "NKI-FW007"
 

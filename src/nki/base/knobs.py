@@ -51,12 +51,12 @@ def logical_cores() -> bytes:
 
 
 def version() -> bytes | None:
-    """``NKI_VERSION``: the release of NKI whose rules hold, such as 0.6; unset: those of all releases, as it stands."""
+    """``NKI_VERSION``, as it stands: the rules of this release of NKI hold, such as 0.6; unset: of all releases."""
     return _lookup(b"NKI_VERSION")
 
 
 def frontend() -> bytes | None:
-    """``NKI_COMPILER_FRONTEND``: without NKI_VERSION, parser and custom mean the rules of 0.6, tracer those of 0.7."""
+    """``NKI_COMPILER_FRONTEND``: without NKI_VERSION, parser and custom mean rules of 0.6, tracer rules of 0.7."""
     return _lookup(b"NKI_COMPILER_FRONTEND")
 
 

@@ -1,4 +1,8 @@
-"""Source locations: spans, carets, and the chain of user frames of the running code."""
+"""Source locations: spans, carets, and the chain of user frames of the running code.
+
+:func:`is_toolchain` tells the toolchain's own code, that of this distribution and of the packages of registered
+dialects, from the user's.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,15 @@ import ast
 import functools
 import itertools
 import linecache
+import os
 import sys
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
 from typing import Annotated, Any, TypedDict, TypeVar, cast
 
 from nki.base.locks import held_at_fork
-from nki.base.toolchain import is_toolchain, user_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ _PARSER = held_at_fork()
 """CPython 3.11 counts how deep the tree is that it hands over, once for all threads: two at a time are mixed up."""
 
 _own: set[str] = set()
-"""The files whose lines reports may show."""
+"""The files that reports may quote."""
 
 
 def note_file(file: str) -> None:
@@ -245,7 +250,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def user_frames_end(function: F) -> F:
-    """Decorator of a function that calls the user's code: neither its frame nor those of its callers are the user's."""
+    """Decorator of a function that calls the user's code: neither its frame nor its callers' frames are the user's."""
     _boundaries.add(id(cast(FunctionType, function).__code__))
     return function
 
@@ -304,3 +309,34 @@ _wheres: dict[tuple[int, ...], Where] = {}
 """Positions by the ids of the codes of their frames, which they keep alive, and the offsets in these."""
 _MOST_WHERES = 1 << 14
 """Positions, and codes of users, that are kept."""
+
+
+_packages: tuple[str, ...] = ("nki",)
+"""Names of packages, dotted where the package lies in another."""
+_folders: tuple[str, ...] = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,)
+"""Their folders, each with a separator at its end: a prefix of every file."""
+
+user_code: dict[int, types.CodeType] = {}
+"""Code of other files that was met, by id; it stays alive here, so that no other code gets the id."""
+
+
+def add_package(name: str, folder: str) -> None:
+    """Count the package ``name``, whose modules lie in ``folder``, as the toolchain's."""
+    global _packages, _folders  # rebound and not changed: readers on other threads see all or nothing
+    if name not in _packages:
+        _packages = (*_packages, name)
+        _folders = (*_folders, os.path.abspath(folder) + os.sep)
+        user_code.clear()
+
+
+def is_toolchain(value: Any) -> bool:
+    """True for a code object of a file of ours, a module of ours, and everything that such a module defines."""
+    if isinstance(value, types.CodeType):
+        return value.co_filename.startswith(_folders)
+    module = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return isinstance(module, str) and is_toolchain_module(module)
+
+
+def is_toolchain_module(name: str) -> bool:
+    """True for the name of a module of ours, imported or not."""
+    return any(name == package or name.startswith(package + ".") for package in _packages)

@@ -51,7 +51,7 @@ def _checked_out(root: Path) -> str:
 
 
 def find(root: Path) -> str:
-    """The version of the package whose source lies under ``root/src``."""
+    """The version of the package with its source under ``root/src``."""
     commit = _checked_out(root)
     if not commit:
         return _built()

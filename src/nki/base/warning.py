@@ -46,14 +46,14 @@ class Warned:
 
 
 _collectors: ContextVar[tuple[tuple[list[Warned], bool], ...]] = ContextVar("collectors", default=())
-"""Those of this context, which the threads of a launch's other cores have, too."""
+"""The collectors of this context; the threads of a launch's other cores have them, too."""
 
 _given: dict[str, dict[Any, Any]] = {}
 """Warnings given about each file, as Python notes it in a module's ``__warningregistry__``."""
 
 
 _release: ContextVar[tuple[int, ...] | None] = ContextVar("release", default=None)
-"""The release of NKI under whose rules a kernel is read, None for all of them."""
+"""The release of NKI that gives the rules for reading a kernel; None for all releases."""
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def stamped(message: str) -> str:
 
 
 def warn_here(message: str, category: type[NkiWarning] = NkiWarning, since: str = "") -> None:
-    """:func:`warn_at` the line of the kernel that is being recorded; outside of one there is nobody to tell."""
+    """:func:`warn_at` the line of the kernel that is being recorded; outside of one nothing happens."""
     span = here().span
     if span is not None:
         warn_at(span, message, category, since)

@@ -15,17 +15,16 @@ from nki.beta1.loops import once
 from nki.beta1.masks import left_of_and
 from nki.beta1.tensor import Tensor
 from nki.frontend.builder import Builder
-from nki.frontend.dialect import Dialect, InstructionStyle, RemovedNames, TensorType
-from nki.frontend.rewrite import ANNOTATED, LEFT, ONCE
+from nki.frontend.dialect import Dialect, PythonRules, TensorType
+from nki.frontend.inlining import call_hook
+from nki.frontend.rewrite import ANNOTATED, CALL, LEFT, ONCE
+from nki.frontend.syntax_rules import RULES, newer_syntax
 from nki.ir.loop import changed, instructions
 from nki.ir.types import Buffer
 from nki.ir.types import Tensor as Stored
 from nki.isa.descriptors import static_where_free
 from nki.language.advice.call import call_at
-from nki.language.dialect import NKI_0_7
-
-RELEASE: Final = "0.1"
-"""The number of Beta 1 among the releases of NKI, the next of which is 0.2."""
+from nki.language.releases import BETA_1
 
 _SEEN: Final = "statements with static descriptors"
 
@@ -113,29 +112,24 @@ def _written(builder: Builder) -> dict[Stored, Where]:
 
 
 def _advise(exc: Exception, site: Any) -> NkiError | None:
-    """The error for a function of ``nki`` in a kernel of ``neuronxcc.nki``, whose tensors it does not know."""
-    call = call_at(site) if isinstance(exc, ArgumentError | MemoryRegionError) else None
-    if call is None or not call.module.startswith(("nki.isa", "nki.language")):
+    """The error for a function of ``nki`` in a kernel of ``neuronxcc.nki``: it does not know the tensors of that."""
+    call = call_at(site, exc) if isinstance(exc, ArgumentError | MemoryRegionError) else None
+    if call is None or not isinstance(exc, NkiError) or not call.module.startswith(("nki.isa", "nki.language")):
         return None
     name = ast.unparse(call.node.func)
-    error = cast("NkiError", exc)
-    error.fix = (
+    exc.fix = (
         f"`{name}` is of `nki`, this kernel of `neuronxcc.nki`: take the decorator and all functions from one of them"
     )
-    return error
+    return exc
 
 
 BETA1: Final = Dialect(
     name="nki beta 1",
-    releases=(RELEASE,),
+    releases=(BETA_1,),
     namespaces=("neuronxcc.nki",),
     tensor=TensorType(Tensor, Tensor.around),
-    syntax_rules=NKI_0_7.syntax_rules,
-    unknown_syntax=NKI_0_7.unknown_syntax,
-    signature_rule=lambda _report, _args: None,
-    hooks={**NKI_0_7.hooks, ONCE: lambda _: once, LEFT: lambda _: left_of_and, ANNOTATED: lambda _: annotated},
-    instructions=InstructionStyle(),
-    removed=RemovedNames(),
+    python=PythonRules(RULES, newer_syntax, traced=BETA_1.traced, accepted=BETA_1.accepts),
+    hooks={CALL: call_hook, ONCE: lambda _: once, LEFT: lambda _: left_of_and, ANNOTATED: lambda _: annotated},
     imports={
         "nki": "import neuronxcc.nki as nki",
         "nl": "import neuronxcc.nki.language as nl",
@@ -145,9 +139,10 @@ BETA1: Final = Dialect(
         "math": "import math",
     },
     advise=_advise,
-    newer=NKI_0_7.newer,
     results=results,
-    hints=frozenset({"buffer", "dge_mode", "directives", "lazy_initialization", "mode", "name", "precise_schedule"}),
+    ignored_keywords=frozenset(
+        {"buffer", "dge_mode", "directives", "lazy_initialization", "mode", "name", "precise_schedule"}
+    ),
     carries=True,
     spills=True,
 )
@@ -155,4 +150,4 @@ BETA1: Final = Dialect(
 BETA1_STATIC: Final = replace(BETA1, name="nki beta 1, static descriptors", results=_without_generators)
 """Beta 1 under the options of the compiler that turn the generation of DMA descriptors off."""
 
-__all__ = ["BETA1", "BETA1_STATIC", "RELEASE", "results"]
+__all__ = ["BETA1", "BETA1_STATIC", "results"]

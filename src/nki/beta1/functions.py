@@ -15,8 +15,7 @@ from nki import isa
 from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_variable
 from nki.base.beta1_errors import Beta1LaunchError
-from nki.base.source import here
-from nki.base.toolchain import is_toolchain
+from nki.base.source import here, is_toolchain
 from nki.beta1 import creation, dtypes, moving, reducing
 from nki.beta1 import elementwise as elements
 from nki.beta1.index import Index, arange, ds, mgrid

@@ -28,8 +28,8 @@ from nki.cli.output.findings import failure
 from nki.cli.output.mistakes import complaint, exit_code
 from nki.cli.output.printed import print_document
 from nki.compilation.errors import BugReports
-from nki.compilation.pipeline import STAGES
-from nki.language.dialect import NKI
+from nki.compilation.pipeline import SPECIALISE, STAGES
+from nki.language.releases import RELEASES
 
 __all__ = ["main"]
 
@@ -258,7 +258,7 @@ def _add_check(commands: Any) -> None:
     checking.add_argument(
         "--nki",
         metavar="RELEASE",
-        choices=NKI.releases,
+        choices=RELEASES.versions,
         help="check under the rules of a release of NKI, such as 0.6 (default: NKI_VERSION, else all releases)",
     )
     checking.add_argument("--strict", action="store_true", help="exit with 1 also for warnings")
@@ -280,9 +280,10 @@ def _add_migrate(commands: Any) -> None:
     )
     migrating.add_argument(
         "--to",
-        choices=("0.6", "0.7"),
-        default="0.7",
-        help="release of NKI to write for (default 0.7); 0.6 keeps its loops",
+        choices=[release.version for release in RELEASES if release.traced or release is RELEASES.last_parsed],
+        default=RELEASES[-1].version,
+        help=f"release of NKI to write for (default {RELEASES[-1].version}); {RELEASES.last_parsed.version} keeps its "
+        "loops",
     )
     migrating.add_argument("--grid", metavar="N[,N…]", help="the launch grid of the kernel for the runs")
     migrating.add_argument("--seed", type=int, default=0, help="seed of random arguments (default 0)")
@@ -296,7 +297,7 @@ def _add_dump(commands: Any) -> None:
     dumping.set_defaults(module="nki.cli.dump")
     _add_kernel(dumping)
     forms = dumping.add_mutually_exclusive_group()
-    stages = ["specialise", *(stage.name for stage in STAGES)]
+    stages = [SPECIALISE, *STAGES.names]
     forms.add_argument(
         "--after", choices=stages, metavar="STAGE", help=f"stage to print: {', '.join(stages)} (default: the last)"
     )
@@ -314,7 +315,16 @@ def _add_dump(commands: Any) -> None:
     dumping.add_argument(
         "--queues", action="store_true", help="print the instructions and waits of each engine and DMA ring"
     )
-    dumping.add_argument("--in-order", action="store_true", help="keep program order on every queue")
+    dumping.add_argument(
+        "--stage",
+        action="append",
+        default=[],
+        metavar="STAGE:OPTION=VALUE[,…]",
+        help="set options of a stage; without an option the error lists those of the stage",
+    )
+    dumping.add_argument(
+        "--in-order", action="store_true", help="keep program order on every queue: --stage schedule:reorder=false"
+    )
     dumping.add_argument("--lines", action="store_true", help="print each source line above its instructions")
     dumping.add_argument("--json", action="store_true", help="print one JSON object: the text, and the instructions")
 

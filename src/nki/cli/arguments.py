@@ -34,7 +34,7 @@ _NAMED: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _RANDOM: Final = re.compile(r"(\d+(?:x\d+)*):(\w+)(?::(\w+))?")
 _SHAPE: Final = re.compile(r"\d+(?:x\d+)+")
 _NEARLY: Final = re.compile(r"[(\[]?\s*(\d+(?:[\s,x*×]+\d+)*)[\s,x]*[)\]]?\s*:\s*(\w+)\s*:?")
-"""A shape and a dtype with separators that are not those of SHAPE:DTYPE."""
+"""A shape and a dtype with other separators than SHAPE:DTYPE has."""
 _FILE: Final = re.compile(r"(.+\.npy)(?::(\w+))?")
 
 

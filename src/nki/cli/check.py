@@ -204,8 +204,8 @@ def _noted(survey: Survey) -> Generator[None]:
 @contextlib.contextmanager
 def _alone(path: Path, roots: set[Path]) -> Generator[None]:
     """Context manager: forgets the modules beside the file that its import loaded, because files in other folders may
-    import others under the same names. Modules of packages stay, until a file comes whose folder has other packages of
-    their names. ``roots``, to which it adds, are the folders that the files before were imported from.
+    import others under the same names. Modules of packages stay, until a file comes from a folder with other packages
+    of their names. ``roots``, to which it adds, are the folders that the files before were imported from.
     """
     root = root_of(path)
     folders = {entry.name for entry in root.iterdir() if entry.is_dir()}

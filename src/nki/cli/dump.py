@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nki.backend.cpu.runtime.routines import listing, loop_listing
+from nki.base.errors import StageError
 from nki.base.source import source_line
 from nki.base.usage import UsageError
 from nki.base.warning import collecting
@@ -22,13 +23,13 @@ from nki.cli.output.findings import warnings
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
 from nki.compilation.executable import lower
-from nki.compilation.pipeline import NATIVE_STOP, STAGES, replaced
+from nki.compilation.pipeline import NATIVE_STOP, STAGES
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, basic_blocks
 from nki.ir.program import Program
+from nki.ir.stage import Stages
 from nki.ir.text import artifact
 from nki.ir.text.printer import show
-from nki.passes.schedule import Schedule
 from nki.target.model import Target
 
 _WIDTH: Final = 100
@@ -50,6 +51,7 @@ def command(options: argparse.Namespace) -> int:
     for option, file in (("--artifact", options.artifact), ("--memory", options.memory)):
         if file and not Path(file).parent.is_dir():
             raise UsageError(f"{option} {file}: there is no folder {Path(file).parent}")
+    stages = _stages([*["schedule:reorder=false"] * options.in_order, *options.stage])
     # What a kernel prints while it is specialised must not end up inside the dump.
     with (
         aside(),
@@ -58,7 +60,6 @@ def command(options: argparse.Namespace) -> int:
     ):
         native = options.artifact or options.loops or options.llvm or options.asm
         stage = "allocate" if options.memory is not None else NATIVE_STOP if native else options.after
-        stages = replaced(Schedule(reorder=False)) if options.in_order else STAGES
         program = work.compile(stage, stages=stages)
     form = _form(options)
     named: str | None = options.artifact or options.memory
@@ -88,6 +89,18 @@ def command(options: argparse.Namespace) -> int:
         document["memory"] = list(map(described_map, maps(program, work.target)))
     print_document(document)
     return 0
+
+
+def _stages(options: Iterable[str]) -> Stages:
+    """The stages of the compiler with ``options``, each ``NAME:option=value`` or several of them behind commas."""
+    stages = STAGES
+    for option in options:
+        name, _, values = option.partition(":")
+        try:
+            stages = stages.with_stage(stages.find(name).with_options(values))
+        except StageError as error:
+            raise UsageError(f"--stage {option}: {error.message}", error.fix) from None
+    return stages
 
 
 def _form(options: argparse.Namespace) -> Form:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from nki.base.errors import FileImportError, NkiError
-from nki.base.source import Span, code_span, note_file
-from nki.base.toolchain import is_toolchain
+from nki.base.source import Span, code_span, is_toolchain, note_file
 from nki.frontend.errors import RemovedApiError
 from nki.language.dialect import NKI
 

@@ -135,7 +135,7 @@ def _launched(kernel: Kernel, target: Target | None, cores: int) -> Kernel:
 
 
 def _on_grid(kernel: Kernel, grid: tuple[int, ...]) -> Kernel:
-    """A kernel of Beta 1 launched on ``grid``, whose programs run on one core."""
+    """A kernel of Beta 1 launched on ``grid``; the programs of the grid run on one core."""
     if type(kernel) is Kernel:  # subclasses have grids of more than cores
         shown = "x".join(map(str, grid))
         raise UsageError(f"--grid {shown}: {kernel.func.__name__} is no kernel of Beta 1", "pass --cores N")
@@ -164,7 +164,7 @@ def _bound(kernel: Kernel, arguments: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _for_values(program: Program, floats: dict[str, float]) -> Program:
-    """``program`` for these values of its floats; for others, those of the call that it was compiled for."""
+    """``program`` for these values of its floats; other floats keep the values of the call that it was compiled for."""
     try:
         return for_values(program, floats)
     except ArithmeticError as error:

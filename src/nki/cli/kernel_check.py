@@ -58,7 +58,7 @@ class Compilations:
     skipped: list[Skipped] = field(default_factory=list[Skipped])
 
     def kernels(self, module: types.ModuleType, captured: Iterable[Captured], examples: Iterable[Example]) -> None:
-        """Compile the kernels of a file, and those of other files that its host code calls."""
+        """Compile the kernels of a file, and kernels of other files that its host code calls."""
         by_place: dict[tuple[str, int], list[Example]] = {}
         for example in examples:
             if isinstance(example.kernel, Kernel):

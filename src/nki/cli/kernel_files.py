@@ -11,7 +11,7 @@ from nki.base.source import parsed
 
 
 def kernel_files(folder: Path) -> Iterator[Path]:
-    """The files below ``folder`` whose text defines kernels, in order; not those of hidden folders and of virtual
+    """The files below ``folder`` that define kernels, in order; not the files of hidden folders and of virtual
     environments. A file with the word and without valid syntax counts: its error is a finding.
     """
     for root, folders, names in os.walk(folder):

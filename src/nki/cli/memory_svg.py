@@ -138,7 +138,7 @@ def _legend(memory: MemoryMap) -> tuple[list[str], int]:
 
 
 def _colour(number: int) -> str:
-    """Colours that differ most from those of the numbers around: steps of the golden angle."""
+    """Colours that differ most from the colours of the numbers around: steps of the golden angle."""
     red, green, blue = colorsys.hls_to_rgb(number * 0.618034 % 1.0, 0.78, 0.6)
     return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
 

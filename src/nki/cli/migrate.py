@@ -108,7 +108,7 @@ def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> l
 
 
 def _fitting(module: ModuleType, path: Path, options: argparse.Namespace) -> list[str]:
-    """The kernels of a file whose parameters take the arguments of the command line."""
+    """The kernels of a file with parameters that take the arguments of the command line."""
     kernels = _kernels(module)
     parsed = [argument.parse(text) for text in options.arg]
     args, kwargs = [value for key, value in parsed if not key], {key: value for key, value in parsed if key}
@@ -118,7 +118,7 @@ def _fitting(module: ModuleType, path: Path, options: argparse.Namespace) -> lis
         with contextlib.suppress(TypeError):
             bound = signature.bind(*args, **kwargs).arguments
             defaults = {key: signature.parameters[key].default for key in bound}
-            # a tensor is no value of a parameter whose default is a number or a word
+            # a tensor is no value of a parameter that has a number or a word as default
             if not any(isinstance(bound[key], TensorArgument) and isinstance(defaults[key], _PLAIN) for key in bound):
                 found.append(name)
     if not found:

@@ -151,7 +151,7 @@ def _check(options: argparse.Namespace, wanted: Sequence[str | None], changes: b
 
 
 def _check_file(option: str, file: Path) -> None:
-    """Refuse a file that cannot be written, before the work of many seconds whose result it is to hold."""
+    """Refuse a file that cannot be written, before the work of many seconds for it."""
     if file.is_dir():
         raise UsageError(f"{option} {file}: this is a folder", f"name a file in it, such as {file / 'profile'}")
     if not file.parent.is_dir():
@@ -221,7 +221,7 @@ def _profile(session: Session, source: str, options: argparse.Namespace, target:
         most: Trips = {}
         if options.trips is not None and not unknown_loops(program):
             raise UsageError(
-                f"--trips {options.trips}: {work.name} has no loop whose number of iterations depends on data",
+                f"--trips {options.trips}: {work.name} has no loop with a number of iterations that depends on data",
                 "leave --trips out",
             )
         if unknown_loops(program):
@@ -271,7 +271,7 @@ def _data(work: Work, program: Program, options: argparse.Namespace) -> Inputs:
 
 
 def _without_data(loop: Loop, inputs: Mapping[str, TensorArgument]) -> TripCountError:
-    """The error for a loop whose number of iterations depends on ``inputs``, which have only shapes."""
+    """The error for a loop with a number of iterations that depends on ``inputs``, which have only shapes."""
     names = " and ".join(f"'{name}'" for name in inputs)
     name, first = next(iter(inputs.items()))
     filling = f"{name}={'x'.join(map(str, first.shape))}:{first.dtype}:ones"

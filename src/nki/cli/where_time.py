@@ -19,9 +19,9 @@ _WIDTH: Final = 100
 def report(executable: Executable, pointers: Sequence[int], runs: int) -> Where:
     """Launch ``runs`` times, after one launch that is not counted, with a look at the clock around each dispatch entry.
 
-    ``nanoseconds`` and ``calls`` are those of one run on average; those of several threads or cores are added up.
-    ``python_calls``: entries of one run that call Python. ``with`` of a line: the other lines whose instructions share
-    its loop and its time.
+    ``nanoseconds`` and ``calls``: of one run on average; several threads or cores are added up. ``python_calls``:
+    entries of one run that call Python. ``with`` of a line: the other lines with instructions that share its loop and
+    its time.
     """
     cores = executable.with_times()
     executable.launch(pointers)

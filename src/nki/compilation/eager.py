@@ -25,6 +25,7 @@ from nki.base.errors import NkiError
 from nki.base.source import Where
 from nki.base.warning import collecting
 from nki.compilation import config, pipeline, simulated_run
+from nki.compilation.hazard_check import CheckHazards
 from nki.frontend.builder import CommonTensors, Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise
@@ -39,7 +40,6 @@ from nki.ir.types import Access, Tensor, is_element_indexed
 from nki.ir.value_printer import showing
 from nki.passes import accumulate, verify
 from nki.passes.allocate import Allocate
-from nki.passes.order import Order
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.turns import Turns
 from nki.sim.hazards import Hazards, Launch
@@ -216,5 +216,6 @@ def run(
     for core in kernel.cores:
         connect_names(core.body, edges, captured.span(captured.node))
     # Refuses what does not fit; known only now. What lies over what, hazards know to the byte.
-    pipeline.run_stages(kernel, target, (Order(), Allocate(check_overlap=launch is None)))
+    stages = pipeline.STAGES.behind(CheckHazards.name).with_stage(Allocate(check_overlap=launch is None))
+    pipeline.run_stages(kernel, target, stages, pipeline.NATIVE_STOP)
     return kernel, memory.results(kernel if wide is None else wide.kernel(kernel))

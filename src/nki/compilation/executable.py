@@ -27,24 +27,26 @@ from nki.compilation.cache.captured_values import Seen
 from nki.compilation.errors import BugReports
 from nki.compilation.float_arguments import for_formulas, for_values
 from nki.ir.program import Program
-from nki.ir.stage import Stage
+from nki.ir.stage import Stages
 from nki.ir.text import artifact
 from nki.numerics.floating_point import default_environment
 from nki.transforms.copy_elimination import EliminateCopies
 from nki.transforms.lower_sendrecv import LowerSendrecv
 from nki.transforms.promote_float32 import PromoteFloat32
 
-NATIVE_STAGES: tuple[Stage, ...] = (
-    LowerSendrecv(),
-    EliminateCopies(),
-    FoldTransposes(),
-    ShareLoads(),
-    AssignLayouts(),
-    FuseEpilogues(),
-    GroupReductions(),
-    Rematerialize(),
-    Fuse(),
-    EliminateDeadStores(),
+NATIVE_STAGES = Stages(
+    (
+        LowerSendrecv(),
+        EliminateCopies(),
+        FoldTransposes(),
+        ShareLoads(),
+        AssignLayouts(),
+        FuseEpilogues(),
+        GroupReductions(),
+        Rematerialize(),
+        Fuse(),
+        EliminateDeadStores(),
+    )
 )
 """The stages after ``NATIVE_STOP`` that prepare a program for linking."""
 

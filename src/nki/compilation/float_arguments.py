@@ -26,8 +26,6 @@ def with_float_arguments(program: Program, arguments: Mapping[str, Any]) -> Prog
     What instructions hold of the others becomes numbers.
     """
     floats = {name: value for name, value in arguments.items() if type(value) is RuntimeFloat}
-    if not floats:
-        return program
     held = [formula for inst in program.instructions() for formula in _formulas(inst)]
     taken = dependent(held, next(iter(floats.values())).uses or ())
     specs = tuple(FloatSpec(name, value.current()) for name, value in floats.items() if name not in taken)

@@ -6,9 +6,9 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from nki import compilation
 from nki import target as targets
 from nki.base.errors import KernelArgumentError
+from nki.base.locks import imported
 from nki.base.warning import NkiDeprecationWarning, stamped
 from nki.frontend.dialect import Dialect, release
 from nki.target.model import Target
@@ -32,11 +32,11 @@ _CALLER: Final = 3
 class JitOptions:
     """The options that have an effect, None where they are not given."""
 
-    target: Target | None
-    check: bool
-    configs: Configs | None
-    dialect: Dialect | None
-    simulated: bool
+    target: Target | None = None
+    check: bool = False
+    configs: Configs | None = None
+    dialect: Dialect | None = None
+    simulated: bool = False
     """A call runs in the simulator."""
 
 
@@ -79,7 +79,7 @@ def checked(options: dict[str, Any]) -> JitOptions:
     return JitOptions(
         target=None if target is None else targets.find(target),
         check=bool(options.get("check", False)),
-        configs=None if configs == (None, None) else compilation.config.checked(*configs),
+        configs=None if configs == (None, None) else imported("nki.compilation.config").checked(*configs),
         dialect=dialect,
         simulated=mode == "simulation",
     )

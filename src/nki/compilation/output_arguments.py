@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from nki import compilation
 from nki.analysis.definite_initialization import maybe_uninitialized
+from nki.base.locks import imported
 from nki.frontend.capture import Captured
-from nki.frontend.returned import returns_nothing
+from nki.frontend.specialise import returns_nothing
 from nki.ir.program import Program
 from nki.ir.text import artifact
 
@@ -36,7 +36,8 @@ def _without_operands(executable: Executable) -> Executable:
         tensor.role = "output" if tensor.name in names else tensor.role
     inputs = tuple(tensor for tensor in program.inputs if tensor.role == "input")
     program = replace(program, signature=replace(program.signature, inputs=inputs))
-    return compilation.executable.Executable.parsed(artifact.dumps(program), f"kernel {executable.name!r}")
+    executables: Any = imported("nki.compilation.executable")
+    return executables.Executable.parsed(artifact.dumps(program), f"kernel {executable.name!r}")
 
 
 def _only_written(program: Program) -> set[str]:

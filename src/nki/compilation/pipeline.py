@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nki.analysis.unnamed_tensors import warn_of_unnamed
 from nki.base import gc_pause, progress
-from nki.base.errors import StageError
 from nki.base.locks import imported
 from nki.compilation.errors import BugReports
 from nki.compilation.float_arguments import with_float_arguments
@@ -17,9 +15,10 @@ from nki.frontend.builder import CommonTensors
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise
 from nki.frontend.syntax_rules import check
+from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.ordering import Pairs, connect_names
 from nki.ir.program import Program
-from nki.ir.stage import Stage
+from nki.ir.stage import Stage, Stages, check_stage
 from nki.passes.accumulate import Accumulate
 from nki.passes.allocate import Allocate
 from nki.passes.order import Order
@@ -31,7 +30,9 @@ from nki.target.model import Target
 if TYPE_CHECKING:
     from nki.compilation.config import Configs
 
-STAGES: tuple[Stage, ...] = (Verify(), Accumulate(), CheckHazards(), Order(), Allocate(), Schedule(), Sync())
+STAGES = Stages((Verify(), Accumulate(), CheckHazards(), Order(), Allocate(), Schedule(), Sync()))
+SPECIALISE = "specialise"
+"""The name of what precedes the stages."""
 NATIVE_STOP = "allocate"
 """The last stage that native code needs: it runs instructions one after the other."""
 
@@ -60,12 +61,13 @@ def compile(  # noqa: A001  # the word of the field, and of the design
     ``observe(stage, program)`` sees the program after ``specialise`` and after every stage; ``stop`` names the
     last one. ``edges`` connect instructions by their ``name=``. ``configs``: those of ``fn``.
     """
-    check_stage(stop)
+    if stop is not None:
+        check_stage(stop, (SPECIALISE, *STAGES.names))
     name = getattr(fn, "__name__", "kernel") if start is None else start.name
     with BugReports(), gc_pause.paused(), progress.compiling(name):
         program = start or _specialised(_given(fn), arguments, target, grid, edges, configs)
-        observe("specialise", program)
-        if stop == "specialise":
+        observe(SPECIALISE, program)
+        if stop == SPECIALISE:
             return program
         return run_stages(program, target, stages, stop, observe)
 
@@ -107,26 +109,13 @@ def _specialised(
     if edges:
         for part in parts:
             connect_names(part.core.body, edges, captured.span(captured.node))
-    program = with_float_arguments(Program.of(parts), arguments)
-    warn_of_unnamed(program, common.unnamed)
+    program = Program.of(parts)
+    if RuntimeFloat in map(type, arguments.values()):
+        program = with_float_arguments(program, arguments)
+    if common.unnamed:
+        warn_of_unnamed(program, common.unnamed)
     program.spills |= config.spills(configs)
     return program
-
-
-def replaced(stage: Stage) -> tuple[Stage, ...]:
-    """The stages of the compiler, with ``stage`` instead of the stage of that name."""
-    return tuple(stage if each.name == stage.name else each for each in STAGES)
-
-
-def check_stage(name: str | None) -> None:
-    """Raise :class:`StageError` unless ``name`` is a stage (or None)."""
-    names = ["specialise", *(stage.name for stage in STAGES)]
-    if name is not None and name not in names:
-        near = difflib.get_close_matches(name, names, 1)
-        raise StageError(
-            f"there is no compiler stage {name!r}",
-            fix=(f"did you mean {near[0]}? " if near else "") + f"stages: {', '.join(names)}",
-        )
 
 
 def _given(fn: Callable[..., Any] | None) -> Callable[..., Any]:

@@ -104,7 +104,7 @@ ROWS: Final = (
     ),
     Row(
         "EVRF051",
-        "float8_e4m3fn exists from trn3 on; trn1 and trn2 have float8_e4m3, whose largest number is 240.",
+        "float8_e4m3fn exists from trn3 on; trn1 and trn2 have float8_e4m3, with 240 as its largest number.",
         "NKI-DT002/MM06",
         "Clamp to 240 and convert to float8_e4m3, or target trn3.",
     ),
@@ -131,7 +131,7 @@ ROWS: Final = (
     # Indices, shapes, access patterns
     Row(
         "EVRF031 EVRF056 ESMP002",
-        "A gather or scatter of the graph whose constant indices lead outside their tensor.",
+        "A gather or scatter of the graph with constant indices that lead outside their tensor.",
         "NKI-TN001 NKI-RG005",
         "In a kernel, constant indices are checked when it is compiled, those in tensors when it runs.",
         f"{_PAGES}; {_NOTES}",
@@ -152,7 +152,7 @@ ROWS: Final = (
     ),
     Row(
         "IBIR158",
-        "An access pattern on chip that the engines cannot walk: its first step must be that of a whole partition.",
+        "An access pattern on chip that the engines cannot walk: its first step must be a whole partition.",
         "NKI-TN002",
         "Slice along the free dimensions, or move the data by DMA.",
         _REPORT,
@@ -215,7 +215,7 @@ ROWS: Final = (
     ),
     Row(
         "IBIR098",
-        "A DMA whose descriptors hardware makes cannot convert one type to another.",
+        "A DMA with descriptors made by hardware cannot convert one type to another.",
         "NKI-DT002/DC03",
         "Leave dge_mode out, or convert with nisa.tensor_copy.",
         _REPORT,

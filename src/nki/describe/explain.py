@@ -12,8 +12,8 @@ from typing import Any, Literal
 from nki import isa, language, target
 from nki.base import beta1_errors, gradient_errors, profile_errors
 from nki.base.errors import NkiError
+from nki.base.source import is_toolchain
 from nki.base.terms import TERMS, term
-from nki.base.toolchain import is_toolchain
 from nki.base.usage import UsageError, nearest
 from nki.describe import instructions as facts
 from nki.describe import names, vendor_errors

@@ -20,10 +20,10 @@ from typing import Any, Final, cast
 from nki import target
 from nki.base import errors, knobs
 from nki.base.dtype import DType
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.frontend.dialect import default_dialect
 from nki.ir.types import Buffer
-from nki.language.releases.names import FIRST_RELEASE, LAST_RELEASE
+from nki.language.releases import RELEASES
 from nki.language.tensor import NkiTensor
 from nki.target.model import Target
 
@@ -102,7 +102,7 @@ def explain(topic: str) -> str | None:
 def since(full: str) -> str:
     """The releases of NKI that have the name, as a paragraph; "" if all have it."""
     name = f"nki.language.NkiTensor.{full.removeprefix('tensor.')}" if full.startswith("tensor.") else full
-    first, last = FIRST_RELEASE.get(name), LAST_RELEASE.get(name)
+    first, last = RELEASES.first_with(name), RELEASES.last_with(name)
     words = [*([f"since NKI {first}"] if first else []), *([f"not after NKI {last}"] if last else [])]
     return f"\n\n{', '.join(words)}" if words else ""
 
@@ -149,7 +149,7 @@ def index() -> Mapping[str, Explanation]:
 
 
 def _top() -> dict[str, Any]:
-    """The names of the package ``nki``, which joins those of all folders and is imported with any of them."""
+    """The names of the package ``nki``, which joins the public names of all folders and is imported with each."""
     package: Any = sys.modules["nki"]
     return {name: getattr(package, name) for name in (*package.__all__, "language", "isa") if name[0] != "_"}
 
@@ -174,7 +174,7 @@ def _module(module: ModuleType) -> dict[str, Explanation]:
 def _members(owner: str, cls: type[Any]) -> dict[str, Explanation]:
     """Members of an enumeration; documented methods and attributes of another class, as far as they are ours.
 
-    Those of tensors are explained once, under ``tensor``.
+    Members of tensors are explained once, under ``tensor``.
     """
     if issubclass(cls, enum.Enum):
         return {
@@ -270,7 +270,7 @@ def _dtype(dtype: DType) -> str:
     lines += [f"largest number: {dtype.largest:g}", f"NumPy type: {dtype.dtype}"]
     lines += [f"four numbers per word, each {dtype.element}"] if dtype.element is not None else []
     if not dtype.computes:
-        lines.append("instructions move it and do not compute with it, except those of MX matrix products")
+        lines.append("instructions move it and do not compute with it, except in MX matrix products")
     accepted = [each.name for each in target.GENERATIONS if dtype in each.matmul_dtypes]
     return "\n".join([*lines, f"operand of nisa.nc_matmul on: {', '.join(accepted) or 'no target'}"])
 
@@ -317,7 +317,7 @@ def _words(field: str) -> str:
 
 
 def variables() -> dict[str, str]:
-    """The environment variables, each with its documentation: that of the function that reads it."""
+    """The environment variables, each with the documentation of the function that reads it."""
     texts: dict[str, str] = {
         target.ENVIRONMENT: "The target of kernels that name none, such as trn2; trn3 where it is not set.",
         "XDG_CACHE_HOME": inspect.getdoc(knobs.cache_folder) or "",

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from nki.base.errors import NkiError
+from nki.base.warning import number_of
 from nki.describe.names import index, short
 from nki.frontend.rewrite import WHILE
 from nki.ir.deprecation import DeprecatedParameter
 from nki.ir.instruction import REGISTRY
 from nki.language import collectives
 from nki.language.dialect import NKI, RELEASED
-from nki.language.releases.names import FIRST_RELEASE, FIRST_RELEASE_OF_PARAMETERS, RELEASES, has
+from nki.language.releases import RELEASES
 
 _TENSOR: Final = "nki.language.NkiTensor"
 
@@ -30,7 +31,7 @@ class Row(NamedTuple):
 
 def releases_of(full: str) -> tuple[bool, ...]:
     """For each release, whether it has the name or parameter ``full``."""
-    return tuple(has(full, release) for release in RELEASES)
+    return RELEASES.have(full)
 
 
 def functions() -> list[Row]:
@@ -39,7 +40,8 @@ def functions() -> list[Row]:
     instructions = {f"nki.isa.{name}" for name, cls in REGISTRY.items() if cls.public}
     removed = {*NKI.removed.names, *NKI.removed.parameters}
     names = {n for n in index() if n.startswith(spaces) and n.count(".") == 2 and n not in instructions | removed}
-    nested = {name for name in FIRST_RELEASE if name.count(".") > 2 and not name.startswith(_TENSOR)}
+    added = [name for release in RELEASES for name in release.names]
+    nested = {name for name in added if name.count(".") > 2 and not name.startswith(_TENSOR)}
     return [Row(short(name), releases_of(name)) for name in sorted(names | nested)]
 
 
@@ -51,20 +53,20 @@ def tensor_members() -> list[Row]:
 
 def parameters() -> list[Row]:
     """The parameters that came after their function, and those that a release has dropped."""
-    added = [Row(_parameter(full), releases_of(full)) for full in FIRST_RELEASE_OF_PARAMETERS]
+    listed = dict.fromkeys(full for one in RELEASES for full in (*one.parameters, *one.removed_parameters))
     dropped = [
-        Row(_parameter(f"{full}.{form.parameter}"), tuple(_before(release, form.since) for release in RELEASES))
+        Row(_parameter(f"{full}.{form.parameter}"), row)
         for full, form in _dropped()
-        if _before(RELEASES[0], form.since)
+        if any(row := tuple(number_of(version) < number_of(form.since) for version in RELEASES.versions))
     ]
-    return sorted([*added, *dropped])
+    return sorted([*[Row(_parameter(full), releases_of(full)) for full in listed], *dropped])
 
 
 def python() -> list[Row]:
     """The Python of a kernel, by the error of the releases that refuse it."""
     rows = [
-        Row(f"{kind.code}: {_summary(kind)}", tuple(not _before(release, since) for release in RELEASES))
-        for kind, since in NKI.newer.since.items()
+        Row(f"{kind.code}: {_summary(kind)}", tuple(kind in dialect.python.accepted for dialect in RELEASED))
+        for kind in NKI.python.accepted
     ]
     loop = Row("a loop `while register:`", tuple(WHILE in dialect.hooks for dialect in RELEASED))
     return [*sorted(rows), loop]
@@ -85,10 +87,6 @@ def _dropped() -> Iterator[tuple[str, DeprecatedParameter]]:
     for name, value in vars(collectives).items():
         forms: dict[str, Any] = getattr(value, "deprecated_parameters", {})
         yield from ((f"nki.collectives.{name}", form) for form in forms.values())
-
-
-def _before(release: str, other: str) -> bool:
-    return RELEASES.index(release) < RELEASES.index(other)
 
 
 __all__ = ["Row", "functions", "parameters", "python", "releases_of", "tensor_members"]

@@ -48,7 +48,7 @@ _REPETITIONS = (
     (r"\b(\w+)=\1\b", r"\1"),
     (r"operand is operand in", "operand is in"),
 )
-"""Values whose word is the argument's name again."""
+"""Values for which the argument's name is used again."""
 _LISTS = {"in psum": "an operand in psum", "by rows": "a row-indexed operand", "by elements": "an indirect operand"}
 _OWN_CHOICE = ("this project", "open")
 

@@ -1,7 +1,7 @@
 """Statuses (``NRT_…``) and messages (``TDRV:…``, ``ENC:…``) of the Neuron runtime: their meaning for a kernel.
 
 The runtime writes messages as ``ERROR  TDRV:function  text``. A row names messages by part and function, as they stand
-there; its other fields are those of the rows of the compiler. Only public documents and reports are used.
+there; its other fields are as in the rows of the compiler. Only public documents and reports are used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROWS: Final = (
     # What a kernel can cause
     Row(
         "NRT_EXEC_OOB TDRV:exec_process_custom_notification TDRV:exec_wait_round_robin",
-        "An indirect copy (a gather or scatter whose indices are data) reached outside of its tensor.",
+        "An indirect copy (a gather or scatter with data as indices) reached outside of its tensor.",
         "NKI-RG005 NKI-TN001",
         "Run the kernel here with the same indices: the error names the tensor, the index and the line. With "
         "oob_mode=nisa.oob_mode.skip a dma_copy leaves such rows out.",
@@ -207,7 +207,7 @@ ROWS: Final = (
         "A call of the runtime got what it cannot take: a broken NEFF, or tensors of other names or sizes than the "
         "model has.",
         "NKI-KN005",
-        "Pass the tensors by the names and in the shapes of the model; `nki info FILE` shows those of a model here.",
+        "Pass the tensors by the names and in the shapes of the model; `nki info FILE` shows them for a model here.",
         _STATUS,
     ),
     Row(

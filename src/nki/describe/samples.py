@@ -16,8 +16,8 @@ from nki.base.errors import NkiError
 from nki.base.warning import collecting
 from nki.frontend.builder import Builder
 from nki.ir.instruction import NOWHERE, Field, Inst
+from nki.ir.loop import VirtualRegister, is_scalar_register
 from nki.ir.recorder import recording
-from nki.ir.register import VirtualRegister, is_scalar_register
 from nki.ir.sample import Draw
 from nki.ir.scalars import NkiScalar
 from nki.ir.types import Access, Tensor

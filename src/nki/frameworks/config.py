@@ -67,7 +67,7 @@ class BackendConfig:
     def decode(cls, text: str | bytes) -> BackendConfig:
         """Read a config of NKI 0.2, of NKI 0.3 or later, or of this package.
 
-        Raises :class:`BackendConfigError` for text that is no config, and for the configs of Beta 1 and before, whose
+        Raises :class:`BackendConfigError` for text that is no config, and for the configs of Beta 1 and before: their
         kernel is a serialised program that only the compiler of that release understands.
         """
         fields = _json(text)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Axes = tuple[int, ...]
 
 _kernels: Final[WeakValueDictionary[bytes, Executable]] = WeakValueDictionary()
-"""The kernel of each config. That of an embedded kernel holds its digest, so that its bytes are looked at once."""
+"""The kernel of each config. The key of an embedded kernel is its digest, so its bytes are looked at once."""
 
 
 def _kernel_of(config: bytes, attribute: Callable[[bytes], bytes]) -> Executable:

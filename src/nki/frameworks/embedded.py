@@ -5,7 +5,7 @@ file, so it holds ``nki-kernel:1:NAME:DIGEST:BYTES``: a version of this form, th
 artifact in hexadecimal, and the artifact (the bytes of a ``.klir`` file) in base64. The text without ``:BYTES`` is the
 kernel's reference; custom calls of XLA keep the two apart, because they look the reference up in each launch.
 
-Reading one runs no code from it: the kernel is parsed, checked and compiled as that of a ``.klir`` file is.
+Reading one runs no code from it: the kernel is parsed, checked and compiled like the kernel of a ``.klir`` file.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Final
 
-from nki import compilation
 from nki.base.errors import ArtifactError
-from nki.base.locks import Lock
+from nki.base.locks import Lock, imported
 from nki.compilation.kept_executables import NamedExecutables
 from nki.ir.text import artifact
 
@@ -41,7 +40,7 @@ _lock: Final = Lock()
 def embed(executable: Executable) -> str:
     """The text that an exported program holds in place of a path.
 
-    Raises :class:`ArtifactError` under ``NKI_PRECISE_FP=0``, whose float32 results no other process would repeat.
+    Raises :class:`ArtifactError` under ``NKI_PRECISE_FP=0``: no other process would repeat its float32 results.
     """
     text = executable.text
     if text is None:
@@ -55,7 +54,7 @@ def embed(executable: Executable) -> str:
         reference = f"{MARK}{_VERSION}:{name}:{hashlib.sha256(data).hexdigest()}"
         text = executable.text = f"{reference}:{base64.b64encode(data).decode()}"
         # One that checks its first launch keeps that to itself.
-        if type(executable) is compilation.executable.Executable and _named.get(reference) is None:
+        if type(executable) is imported("nki.compilation.executable").Executable and _named.get(reference) is None:
             _named.add(reference, executable)
     return text
 
@@ -83,7 +82,7 @@ def load(text: str) -> Executable:
         if found is None:
             data = read(text)
             try:
-                found = compilation.executable.Executable.parsed(data, _origin(reference))
+                found = imported("nki.compilation.executable").Executable.parsed(data, _origin(reference))
             except ArtifactError as error:
                 raise ArtifactError(error.message, fix=_FIX) from None
             _named.add(reference, found)
@@ -91,7 +90,7 @@ def load(text: str) -> Executable:
 
 
 def read(text: str) -> bytes:
-    """The artifact in ``text``, whose digest is right; its contents are not read yet."""
+    """The artifact in ``text``. Its digest is right; its contents are not read yet."""
     reference, encoded = divided(text)
     match = _REFERENCE.fullmatch(reference)
     if match is None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FRAMEWORKS: Final = {"torch": "torch", "jax": "jax", "jaxlib": "jax"}
 """The framework by the root module of a type of its own."""
 _PACKAGES: Final = {"torch": ("torch",), "jax": ("jax", "jaxlib")}
-"""Packages whose versions the file names."""
+"""Packages: the file names their versions."""
 
 
 class Model:
@@ -132,7 +132,7 @@ def _described(text: str) -> dict[str, Any]:
 
 
 def _framework(values: Any) -> str:
-    """The framework whose types occur among ``values`` first: in the model, then in its arguments."""
+    """The framework of the first tensor among ``values``: in the model, then in its arguments."""
     for value in _leaves(values):
         for base in type(value).__mro__:
             root = base.__module__.partition(".")[0]

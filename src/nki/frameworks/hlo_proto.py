@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TYPED_FFI: Final = 4
 UNSPECIFIED: Final = 0
-"""Values of ``CustomCallApiVersion``: that of XLA's typed interface, and that of the vendor's graphs."""
+"""Values of ``CustomCallApiVersion``: for XLA's typed interface, and for the vendor's graphs."""
 _ENTRY: Final = "main.1"  # XLA's builder numbers names anew, and wants a number to replace
 _TUPLE: Final = 13  # PrimitiveType TUPLE
 _NUMBERS: Final = {dtype.plain: number for number, dtype in DTYPES.items()}
@@ -33,7 +33,7 @@ def module(
     operation: str,
     aliases: Mapping[int, int],
 ) -> bytes:
-    """A module whose parameters are ``inputs`` and whose result is the tuple of ``outputs`` of one custom call.
+    """A module with parameters ``inputs``, which returns the tuple of ``outputs`` of one custom call.
 
     ``operation`` is the call's ``op_type`` and ``op_name``; ``aliases`` has the output that shares the storage of an
     input, by the input's position.

@@ -18,9 +18,9 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from nki import compilation
 from nki.base import dtype as dtypes
 from nki.base.tracing_errors import FixedShapeError
+from nki.compilation.executable import Executable
 from nki.frameworks import jax_call
 from nki.frameworks.kernel import Adapter, FrameworkKernel, pack
 from nki.frameworks.numpy import NumPyTensors
@@ -29,7 +29,6 @@ from nki.jit import simulation
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from nki.compilation.executable import Executable
     from nki.jit import Kernel
 
 Run = Callable[[list["NDArray[Any]"]], "Sequence[NDArray[Any]]"]
@@ -88,7 +87,7 @@ class JAXAdapter(JAXTensors, Adapter):
         return jax.numpy.asarray(array.view(dtypes.of(array.dtype).plain))
 
 
-class SimulatedExecutable(compilation.executable.Executable):
+class SimulatedExecutable(Executable):
     """A compiled kernel, of which the simulator runs each launch in place of native code.
 
     Graphs name it by a path of no file, since only this process can simulate it; exported programs hold the kernel as
@@ -122,7 +121,7 @@ class SimulatedExecutable(compilation.executable.Executable):
 
 
 class JAXFrameworkKernel(JAXTensors, FrameworkKernel):
-    """A :class:`FrameworkKernel` whose example arguments are JAX or NumPy arrays."""
+    """A :class:`FrameworkKernel` with JAX or NumPy arrays as example arguments."""
 
 
 def _handle_signals() -> None:

@@ -51,7 +51,7 @@ nki_call: Final = Primitive("nki_call")
 """Parameters: ``executable``; ``grid``, which the config mentions; ``batch``, the sizes of the batch axes; ``axes``,
 for each operand the batch axes that it has; ``partitioned``, the same call for several devices (None: the call itself).
 
-Results have all batch axes, before their own; an operand has those of ``axes``, in order.
+Results have all batch axes, before their own; an operand has the ones in ``axes``, in order.
 """
 nki_call.multiple_results = True
 

@@ -22,7 +22,7 @@ Names = tuple[str, ...]
 
 
 def is_split_by_hand() -> bool:
-    """True inside ``jax.shard_map``, whose function gets the part of one device already."""
+    """True inside ``jax.shard_map``, where the function gets the part of one device already."""
     mesh = get_abstract_mesh()
     return not mesh.empty and any(kind is AxisType.Manual for kind in mesh.axis_types)
 
@@ -34,7 +34,8 @@ def splittable(
     outs: Sequence[Names],
     split: Collection[str],
 ) -> Any:
-    """``run``, of operands of these types, as a closed jaxpr whose one operation XLA may split along axes ``split``.
+    """``run``, of operands of these types, as a closed jaxpr of one operation, which XLA may split along axes
+    ``split``.
 
     ``run`` is traced for the parts of one device as well. Each axis of ``split`` is one of every result. The others
     stay whole: XLA gathers an operand that is sharded along one.

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numpy as np
 
-from nki import compilation
 from nki.base import dtype as dtypes
 from nki.base.dtype import DType
 from nki.base.errors import (
@@ -26,14 +25,14 @@ from nki.base.errors import (
     ScalarTensorError,
     UnknownDTypeError,
 )
-from nki.base.locks import Lock
+from nki.base.locks import Lock, imported
 from nki.compilation import output_arguments
 from nki.compilation.kept_executables import NamedExecutables
 from nki.frameworks import embedded
 from nki.frameworks.config import BackendConfig
 from nki.frontend.capture import capture
 from nki.frontend.dialect import dialect_of, under_dialect
-from nki.frontend.returned import by_reference
+from nki.frontend.specialise import by_reference
 from nki.jit import Kernel, jit, simulate_eagerly
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PLAIN_CONSTANTS: Final = frozenset({type(None), bool, int, str})
-"""Types of arguments whose key is the type with the value."""
+"""Types of arguments that count with type and value as a key."""
 _RETRACE: Final = "clear the framework's compilation cache, so that the program is traced again"
 
 
@@ -83,7 +82,7 @@ class Adapter(TensorMap):
 
     @abstractmethod
     def update(self, t: Any, array: NDArray[Any], name: str) -> Any:
-        """The tensor ``t``, the input ``name``, after a kernel has changed its elements to those of ``array``."""
+        """The tensor ``t``, the input ``name``, after a kernel has changed its elements to the ones in ``array``."""
 
     @abstractmethod
     def from_numpy(self, array: NDArray[Any]) -> Any:
@@ -93,7 +92,7 @@ class Adapter(TensorMap):
 class FrameworkKernel(TensorMap):
     """Writes a kernel into an XLA graph, as a custom call with target ``AwsNeuronCustomNativeKernel``.
 
-    Subclass it for a framework, with the three methods of :class:`TensorMap`; dtypes may be those of NKI or of NumPy.
+    Subclass it for a framework, with the three methods of :class:`TensorMap`; dtypes may come from NKI or NumPy.
     ``func`` is a kernel function, decorated or not; ``func_name`` the name that the graph shows. ``grid`` is a number
     of cores, or a grid of independent programs of any size and rank, which one core runs one after the other; for a
     kernel of Beta 1 it is what its brackets take. One object serves any number of argument shapes; each gets a config
@@ -104,7 +103,7 @@ class FrameworkKernel(TensorMap):
 
     enable_cache: bool = True
     make_kernel = staticmethod(jit)
-    """Makes a kernel of a plain function; that of ``neuronxcc.nki`` makes one of Beta 1."""
+    """Makes a kernel of a plain function; ``neuronxcc.nki`` has one for Beta 1."""
 
     def __init__(
         self,
@@ -306,7 +305,7 @@ def find(path: str) -> Executable:
                     f"the graph calls the compiled kernel {path}, which does not exist",
                     fix=_RETRACE,
                 )
-            found = compilation.executable.Executable.load(path)
+            found = imported("nki.compilation.executable").Executable.load(path)
             _named.add(path, found)
         return found
 

@@ -172,7 +172,7 @@ def _dense(array: NDArray[Any]) -> NDArray[Any]:
 
 
 class NumPyFrameworkKernel(NumPyTensors, FrameworkKernel):
-    """A :class:`FrameworkKernel` whose example arguments are NumPy arrays."""
+    """A :class:`FrameworkKernel` with NumPy arrays as example arguments."""
 
 
 def _refuse_read_only(name: str) -> NoReturn:

@@ -123,7 +123,7 @@ class TorchAdapter(TorchTensors, Adapter):
 
 
 class PyTorchFrameworkKernel(TorchTensors, FrameworkKernel):
-    """A :class:`FrameworkKernel` whose example arguments are PyTorch tensors (of any device, meta included)."""
+    """A :class:`FrameworkKernel` with PyTorch tensors as example arguments (of any device, meta included)."""
 
 
 def _under_func() -> bool:
@@ -291,7 +291,7 @@ def _prepare(
 def _simulated(
     kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], executable: Executable, order: tuple[int, ...]
 ) -> str:
-    """The name of ``kernel`` with these arguments in the eager simulator; ``order`` is that of :func:`_prepare`."""
+    """The name of ``kernel`` with these arguments in the eager simulator; ``order`` comes from :func:`_prepare`."""
     _refuse_export()
     changes, is_sequence = executable.changes, executable.returns_sequence
 

@@ -23,7 +23,7 @@ _MODULE: Final = "torch.distributed.tensor"
 
 
 def among(values: Iterable[Any]) -> bool:
-    """True if a value is a ``DTensor``; does not import what nobody has imported yet."""
+    """True if a value is a ``DTensor``; imports nothing that is not imported already."""
     module = sys.modules.get(_MODULE)
     return module is not None and any(isinstance(value, module.DTensor) for value in values)
 
@@ -40,7 +40,7 @@ def call(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     meshes = [t.device_mesh for t in tensors if isinstance(t, DTensor)]
     if len(meshes) < len(tensors) or any(mesh != meshes[0] for mesh in meshes):
         raise TensorLayoutError(
-            f"kernel {kernel.func.__name__!r} gets distributed tensors together with plain ones or with those of "
+            f"kernel {kernel.func.__name__!r} gets distributed tensors together with plain ones or with ones of "
             "another mesh",
             fix="distribute all on one mesh (torch.distributed.tensor.distribute_tensor), or call the kernel under "
             "local_map",

@@ -75,7 +75,7 @@ def launch_plain(kernel: Kernel, args: Sequence[Any]) -> Any:
                 described.append((kind, value))
             else:
                 return None
-    except RuntimeError:  # no memory to read, as in sparse tensors and those of a torch.func that has returned
+    except RuntimeError:  # no memory to read, as in sparse tensors, and in tensors of a torch.func that has returned
         return None
     executable = kernel.kept(args, described)
     if executable is None or executable.changes:
@@ -127,7 +127,7 @@ def launch_in_place(
 def updated(
     outputs: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], changes: Mapping[int, int]
 ) -> list[torch.Tensor]:
-    """``outputs`` with the tensors that the kernel changes in the place of their new contents, which they then have."""
+    """``outputs`` with each tensor that the kernel changes instead of its new contents, copied into it."""
     result = list(outputs)
     for output, number in changes.items():
         changed = result[output]

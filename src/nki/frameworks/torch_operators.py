@@ -205,7 +205,7 @@ def _update_negated(
     others: list[torch.Tensor],
     kernel: str,
 ) -> None:
-    """Update copies of tensors that PyTorch negates lazily, whose memory has other numbers, and copy them back."""
+    """Update copies of tensors that PyTorch negates lazily, and copy them back: their memory has other numbers."""
     plain, fresh = [t.resolve_neg() for t in changed], [t.resolve_neg() for t in results]
     below = keys & torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.Negative)
     update_op.redispatch(below, plain, fresh, [t.resolve_neg() for t in others], kernel)

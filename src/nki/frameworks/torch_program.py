@@ -93,7 +93,7 @@ def kernels(program: torch.export.ExportedProgram) -> list[str]:
 
 
 def check_calls(program: torch.export.ExportedProgram) -> None:
-    """Raise :class:`ModelFileError` for a call whose results are not those of the kernel that it names.
+    """Raise :class:`ModelFileError` for a call with other results than the kernel that it names.
 
     The operators themselves compare the tensors that they get.
     """

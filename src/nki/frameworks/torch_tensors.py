@@ -186,7 +186,7 @@ def torch_dtype(dtype: DType) -> torch.dtype:
 
 
 def not_differentiable(what: str) -> NotDifferentiableError:
-    """The error about a derivative that nobody wrote, with the line that adds one."""
+    """The error about a missing derivative, with the line that adds one."""
     return NotDifferentiableError(
         f"{what} has no derivative",
         fix="give it one, f = nki.torch.op(kernel, backward), and call f; or call the kernel under torch.no_grad()",

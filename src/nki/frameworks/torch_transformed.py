@@ -2,8 +2,8 @@
 
 PyTorch's compiler keeps no backward of an ``autograd.Function`` that it meets inside ``torch.func.grad``: it would take
 the derivative of what the forward is made of. So there it meets an operator of PyTorch instead,
-``open_nki::transformed(Tensor[] tensors, str call) -> Tensor[]``, whose gradient belongs to each level of a transform,
-as that of PyTorch's own operators does. ``call`` names, in this process only, a Function and all of its arguments but
+``open_nki::transformed(Tensor[] tensors, str call) -> Tensor[]``: its gradient belongs to each level of a transform,
+as with PyTorch's own operators. ``call`` names, in this process only, a Function and all of its arguments but
 the tensors. Below the levels the operator is what the Function's forward makes of it: launches of kernels.
 """
 
@@ -49,7 +49,7 @@ class Function(Protocol):
 class _Call:
     function: type[Function]
     arguments: tuple[Any, ...]
-    """With :data:`_TENSOR` in the place of each tensor."""
+    """With :data:`_TENSOR` for each tensor."""
     is_tuple: bool = False
     """True if the forward, when it last ran, returned a tuple."""
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from nki.jit import Kernel
 
 NODE: Final = "xla::_op_<locals>CallImpl"
-"""The name of the node in printed graphs, that of the vendor's."""
+"""The name of the node in printed graphs, the vendor's."""
 OPERATION: Final = "xla___op_NkiKernelCallImpl"
-"""The ``op_type`` and ``op_name`` of the custom call in HLO, those of the vendor's."""
+"""The ``op_type`` and ``op_name`` of the custom call in HLO, the vendor's."""
 
 
 def call(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: TensorMap) -> Any:

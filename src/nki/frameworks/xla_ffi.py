@@ -179,7 +179,7 @@ _MOST_KNOWN: Final = 4096
 def _glance(address: int) -> tuple[tuple[Any, ...], list[int]]:
     """All that distinguishes a call but the addresses of its buffers, and these; nothing for a call of another form.
 
-    The form is that of most calls: ``backend_config`` is the only attribute.
+    The form is the usual one: ``backend_config`` is the only attribute.
     """
     fields: tuple[int, ...] = _FRAME.unpack_from(_MEMORY, address)
     extension, _, arguments, their, results, its, attributes, types, names, values = fields
@@ -261,7 +261,7 @@ def handler(execute: Execute) -> int:
 
 
 def register(api: int, name: str, platform: str, function: int) -> None:
-    """Register the C function at address ``function`` with the XLA whose table of functions is at ``api``.
+    """Register the C function at address ``function`` with the XLA that has its table of functions at ``api``.
 
     Raises RuntimeError if XLA refuses.
     """

@@ -1,9 +1,9 @@
 """Registration of a custom call with the XLA that a library has linked in, without a function of its own for that.
 
 torch_xla 2.9 registers custom calls with its clients for other devices, and raises ``RegisterCustomCall not
-implemented`` on the CPU. Its library contains XLA's typed interface nevertheless, whose C functions are a stable ABI;
-only the function that returns their table, ``xla::ffi::GetXlaFfiApi``, is not exported. Its address is in the library's
-symbol table. Where the library has no such table, :func:`register` returns False.
+implemented`` on the CPU. Its library contains XLA's typed interface nevertheless. The C functions of that are a stable
+ABI; only the function that returns their table, ``xla::ffi::GetXlaFfiApi``, is not exported. Its address is in the
+library's symbol table. Where the library has no such table, :func:`register` returns False.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _symbols(library: Path, names: tuple[bytes, ...]) -> dict[bytes, int] | None
 
 
 def _value(data: mmap.mmap, table: tuple[int, ...], strings: tuple[int, ...], name: bytes) -> int | None:
-    """The value of symbol ``name`` in the section ``table``, whose names are in the section ``strings``."""
+    """The value of symbol ``name`` in the section ``table``; the section ``strings`` holds the names."""
     first, length = strings[4:6]
     position = data.find(b"\0" + name + b"\0", first, first + length)
     symbols = np.frombuffer(data[table[4] : table[4] + table[5]], np.uint8).reshape(-1, _SYMBOL_BYTES)

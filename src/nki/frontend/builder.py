@@ -18,11 +18,10 @@ from nki.frontend.dialect import Dialect, default_dialect
 from nki.ir import recorder
 from nki.ir.constant import Constant
 from nki.ir.instruction import Inst, Rule
-from nki.ir.loop import Loop, Statement, declared, instructions
+from nki.ir.loop import Loop, Statement, VirtualRegister, declared, instructions
 from nki.ir.ordering import connect_requested
 from nki.ir.program import CoreProgram, Form, Program, Signature, own_forms
 from nki.ir.recorder import K
-from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Buffer, Tensor, TensorForm, tensor_form
 from nki.ir.verifier import check_tensor, verify
 from nki.isa.build import compute_scalar
@@ -45,7 +44,9 @@ class Observer:
         """The body of ``loop`` is complete."""
 
     def unrolling(self, where: Where) -> None:
-        """A loop begins whose iterations, recorded one after the other, are said not to depend on each other."""
+        """A loop begins; the user says that its iterations, recorded one after the other, do not depend on each
+        other.
+        """
 
     def iterating(self) -> None:
         """The next iteration of the innermost of these loops begins."""
@@ -55,7 +56,7 @@ class Observer:
 
 
 def share(tensor: Tensor) -> None:
-    """Move ``tensor`` from the memory of one core to that of all."""
+    """Move ``tensor`` from the memory of one core to the memory of all."""
     tensor.buffer = Buffer.shared_hbm
     tensor.form = tensor_form(tensor.shape, tensor.dtype, tensor.buffer)
 
@@ -84,7 +85,7 @@ class CommonTensors:
 
 @dataclass(slots=True, eq=False, repr=False)
 class _OpenLoop:
-    """A loop whose body is being recorded, with the statements and tensors of the body around it."""
+    """A loop while its body is recorded, with the statements and tensors of the body around it."""
 
     loop: Loop
     body: list[Statement]
@@ -118,7 +119,7 @@ class Builder:
     at: Where | None = None
     """The place at which instructions are recorded; None: the running line."""
     waiting: Any = None
-    """A result of the dialect whose instructions are not recorded yet."""
+    """A result of the dialect with instructions that are not recorded yet."""
     dialect_state: dict[str, Any] = field(default_factory=dict[str, Any])
     """Whatever the dialect keeps for this program."""
     _ordered_from: int = 0
@@ -242,7 +243,7 @@ class Builder:
         """Note that the call at ``where`` gives a tensor this ``name``; warn if another line has given it already."""
         first = self._declared.setdefault(name, where)
         if first is not where and first.frames[:1] != where.frames[:1] and first.span and where.span:
-            message = f"name={name!r} is that of the tensor of line {first.span.line} already: give each its own"
+            message = f"name={name!r} is the name of the tensor of line {first.span.line} already: give each its own"
             warn_at(where.span, message)
 
     def _unique(self, name: str) -> str:
@@ -348,7 +349,7 @@ class Builder:
         return self._constants[key]
 
     def _outermost(self, tensor: Tensor) -> Tensor:
-        """``tensor``, which belongs to the kernel and not to the loop whose body is being recorded."""
+        """``tensor``, which belongs to the kernel and not to the loop that is being recorded."""
         (self._open_loops[0].tensors if self._open_loops else self.tensors).append(tensor)
         if self.observer is not None:
             self.observer.allocated(tensor)
@@ -360,7 +361,7 @@ class Builder:
             loop = self._ended.get(access.tensor)
             if loop is not None:
                 raise LoopScopeError(
-                    f"'{access.name}' is used after the run-time loop in whose body it was made"
+                    f"'{access.name}' is used after the run-time loop that made it in its body"
                     + (f" (line {loop.where.span.line})" if loop.where.span else "")
                     + ": the loop may never have run",
                     fix="make it before the loop",
@@ -409,7 +410,7 @@ def _entangled(ending: Loop, inner: Loop) -> NkiError:
 
 
 def _unended(loop: Loop) -> NkiError:
-    """The error of a loop whose body has no end: a generator was left in it, or an exception left it."""
+    """The error of a loop with a body that has no end: a generator was left in it, or an exception left it."""
     return DynamicLoopError(
         "the kernel ends inside the body of this run-time loop",
         fix="run the generator that holds the loop to its end, and let no exception leave the loop's body",

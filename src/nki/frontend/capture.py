@@ -2,6 +2,8 @@
 
 The whole file is parsed once and the function is looked up in that tree, so every node keeps the line and column
 that it has in the user's file.
+
+Host functions (:func:`is_host`) have no capture: kernels call them as they are.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ import ast
 import functools
 import inspect
 import linecache
+import os
 import re
+import sys
 import time
 import types
 import warnings
@@ -20,14 +24,17 @@ from pathlib import Path
 from typing import Any
 
 from nki.base.errors import NkiError
-from nki.base.source import Span, node_span, note_file, parsed
-from nki.base.toolchain import is_toolchain
+from nki.base.source import Span, is_toolchain, is_toolchain_module, node_span, note_file, parsed
 from nki.base.warning import Warned
 from nki.frontend.code_objects import FunctionNode, without_source
 from nki.frontend.dialect import Dialect, default_dialect, dialect_of
 from nki.frontend.errors import AsyncError, NoSourceError, NotAFunctionError, SourceChangedError
 
 EMPTY = object()  # what a closure variable holds before its assignment has run
+
+# Packages whose Python functions are tools for compile time (shapes, constants), never parts of a kernel.
+HOST_PACKAGES = frozenset({"jax", "jaxlib", "ml_dtypes", "numpy", "scipy", "torch"})
+_STDLIB = os.path.dirname(os.__file__)
 
 _STARTED = time.time()  # a file older than this cannot have changed since Python read it
 
@@ -95,7 +102,7 @@ def capture(fn: Callable[..., Any], dialect: Dialect | None = None) -> Captured:
     try:
         node, class_name = _definition(function)
     except (NoSourceError, SourceChangedError) as error:
-        if type(error) not in dialect.newer.since:
+        if type(error) not in dialect.python.accepted:
             raise
         node, class_name, unread = without_source(code), "", error
         if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
@@ -248,7 +255,7 @@ def _named(node: FunctionNode, name: str) -> bool:
 
 
 def _tell_apart(matches: list[tuple[FunctionNode, str]], code: types.CodeType) -> list[tuple[FunctionNode, str]]:
-    """Of several functions on one line, the innermost whose body holds every position of ``code``."""
+    """Of several functions on one line, the innermost that holds every position of ``code`` in its body."""
     inside = [p for p in code.co_positions() if p[2] is not None and p[2] != p[3]]
     starts = [(line or 0, column or 0) for line, _, column, _ in inside]
     ends = [(line or 0, column or 0) for _, line, _, column in inside]
@@ -317,3 +324,81 @@ def _place(code: types.CodeType) -> tuple[int, str]:
 def _fingerprint(code: types.CodeType) -> tuple[object, ...]:
     consts = tuple(_fingerprint(c) if isinstance(c, types.CodeType) else repr(c) for c in code.co_consts)
     return (code.co_code, code.co_names, consts, code.co_freevars)
+
+
+# Host functions, which are called as they are, and user functions, which are captured
+
+
+def home(value: Any) -> str:
+    """The name of the module that defines ``value``."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__
+    if isinstance(value, types.FunctionType):
+        return str(value.__globals__.get("__name__", ""))  # decorators copy ``__module__``
+    name = getattr(value, "__module__", None)
+    return name if isinstance(name, str) else type(value).__module__
+
+
+def is_users(value: Any) -> bool:
+    """True if ``value`` is of a file that somebody edits: no part of Python, NumPy and the like."""
+    name = home(value)
+    package = name.partition(".")[0]
+    if package in HOST_PACKAGES or is_toolchain_module(name):
+        return False
+    if package not in sys.stdlib_module_names:
+        return True
+    # By file as well: a user's module may be called `select` or `types`.
+    module = value if isinstance(value, types.ModuleType) else sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    return file is not None and (not file.startswith(_STDLIB) or "site-packages" in file)
+
+
+def calls_back(fn: object) -> bool:
+    """True if ``fn`` is a built-in that calls a function which it is given."""
+    return type(fn) in (type, types.BuiltinFunctionType) and fn in _CALLS_BACK
+
+
+# Declared Any: a type checker does not come to an end with the union of so many overloads.
+_CALLS_BACK: tuple[Any, ...] = (map, filter, sorted, min, max, functools.reduce)
+
+
+def is_host(fn: object) -> bool:
+    """True if ``fn`` is called as it is: a class, a built-in, or a function of NKI, NumPy and the like."""
+    if isinstance(fn, types.FunctionType):
+        return _is_host_function(fn)
+    if isinstance(fn, types.MethodType | functools.partial) or calls_back(fn):
+        return False
+    if not callable(fn) or unwrap(fn) is not fn or wraps_users(fn):
+        return False
+    return isinstance(fn, type) or not isinstance(type(fn).__call__, types.FunctionType) or is_toolchain(type(fn))
+
+
+def wraps_users(fn: Any) -> bool:
+    """True for what the standard library has put around a function of the user's: ``contextmanager``, ``lru_cache``."""
+    inner = getattr(fn, "__wrapped__", None)
+    return (
+        isinstance(inner, types.FunctionType)
+        and not isinstance(fn, type)
+        and not is_host_code(inner.__code__, inner.__globals__)
+    )
+
+
+def _is_host_function(fn: types.FunctionType) -> bool:
+    if not is_host_code(fn.__code__, fn.__globals__):
+        return False
+    return "__wrapped__" not in fn.__dict__ or is_toolchain(fn) or not wraps_users(fn)
+
+
+def is_host_code(code: types.CodeType, around: dict[str, Any]) -> bool:
+    """True for code of NKI, NumPy, Python and the like; ``around``: the globals that it runs with."""
+    module = around.get("__name__")
+    if not isinstance(module, str):
+        module = ""
+    package = module.partition(".")[0]
+    if package in HOST_PACKAGES or is_toolchain_module(module):
+        return True
+    file = code.co_filename
+    if package in sys.stdlib_module_names:  # by file as well: a user's module may be called `select` or `types`
+        return file.startswith(("<frozen ", _STDLIB)) and "site-packages" not in file
+    dunder = code.co_name.startswith("__") and code.co_name.endswith("__")
+    return file == "<string>" and dunder  # written by dataclasses or namedtuple, which keep no source

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from nki.base.toolchain import is_toolchain
-from nki.frontend.host_calls import is_users
+from nki.base.source import is_toolchain
+from nki.frontend.capture import is_users
 
 ABSENT: Any = object()
 """The value that a name without a binding reads as."""
@@ -137,7 +137,7 @@ def _reads(
 def _handed_on(
     node: ast.AST, code: types.CodeType, module: dict[str, Any], cells: dict[str, types.CellType]
 ) -> Iterator[types.ModuleType]:
-    """Modules of the user's that the code passes on, or gives another name, whose attributes others may read."""
+    """Modules of the user's that the code passes on, or gives another name: others may read their attributes."""
     for name in _bare_names(node):
         value = of_cell(cells[name]) if name in cells else module.get(name) if name in global_names(code) else None
         if isinstance(value, types.ModuleType) and is_users(value):
@@ -153,7 +153,7 @@ def _attributes(module: types.ModuleType, names: set[str]) -> Iterator[tuple[tup
 
 
 def _constants(module: dict[str, Any]) -> Iterator[tuple[tuple[int, str], Read]]:
-    """Reads of the numbers, texts, functions and classes of a module whose dictionary the code has in hand."""
+    """Reads of the numbers, texts, functions and classes of a module; the code has its dictionary in hand."""
     for name, value in list(module.items()):  # another thread may define one
         if isinstance(value, bool | int | float | str | types.FunctionType | type) and not is_toolchain(value):
             yield (id(module), name), functools.partial(module.get, name, ABSENT)

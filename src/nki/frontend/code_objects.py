@@ -46,8 +46,8 @@ def compiled(
 ) -> types.CodeType:
     """Compile ``node`` on its own into a code object that can stand in for ``like``.
 
-    It is compiled inside a function whose parameters are the closure variables of ``like`` and ``extra`` (and inside a
-    class called ``class_name``, for name mangling and ``super()``), and then taken out of there: nothing is executed.
+    It is compiled inside a function that has as parameters the closure variables of ``like`` and ``extra`` (and inside
+    a class called ``class_name``, for name mangling and ``super()``), and then taken out of there: nothing is executed.
     Decorators, defaults and annotations belong to the definition, which has already run, and are left out.
     """
     variables = tuple(dict.fromkeys((*like.co_freevars, *extra)))

@@ -13,8 +13,7 @@ from nki.base.source import Span, code_span, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.builder import Builder, current
 from nki.frontend.code_objects import origin
-from nki.ir.loop import Loop, While
-from nki.ir.register import VirtualRegister
+from nki.ir.loop import Loop, VirtualRegister, While
 from nki.ir.scalars import NkiScalar
 from nki.ir.types import Access, access_of
 

@@ -1,6 +1,6 @@
 """Locations of exceptions in the user's file, and the translation of Python's exceptions to errors of the kernel.
 
-Only frames whose code the frontend compiled count: the compiler's own frames never show.
+Only frames of code that the frontend compiled count: the compiler's own frames never show.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from nki.base.errors import KernelArgumentError, NkiError
-from nki.base.source import Span, asserted, code_span, definition_span, folded, node_span
-from nki.base.toolchain import is_toolchain
+from nki.base.source import Span, asserted, code_span, definition_span, folded, is_toolchain, node_span
+from nki.frontend.capture import is_host_code
 from nki.frontend.code_objects import Origin, origin
 from nki.frontend.dialect import default_dialect
 from nki.frontend.errors import KernelAssertError, KernelPythonError, RemovedApiError, UnknownApiError, UnknownNameError
-from nki.frontend.host_calls import is_host_code
 from nki.frontend.name_checks import did_you_mean, public_names, spelling
 from nki.frontend.site import site_of
 
@@ -33,10 +32,10 @@ def locate(exc: BaseException) -> tuple[Span | None, tuple[Span, ...]]:
 
 
 def explain(exc: Exception) -> NkiError:
-    """``exc`` as an error of the kernel, to be raised in its place.
+    """``exc`` as an error of the kernel, to be raised instead.
 
-    An ``NkiError`` comes back itself, placed if it had no place. Anything else is wrapped, with ``exc`` as its cause,
-    whose traceback keeps only the user's frames. Raise the result as it is, or ``from`` its ``__cause__``.
+    An ``NkiError`` comes back itself, placed if it had no place. Anything else is wrapped, with ``exc`` as its cause;
+    the traceback of that keeps only the user's frames. Raise the result as it is, or ``from`` its ``__cause__``.
     """
     span, stack = locate(exc)
     if isinstance(exc, NkiError):
@@ -82,7 +81,7 @@ def _translate(exc: Exception) -> NkiError:
             if removed is None:
                 return KernelPythonError(_python_text(exc))
             return RemovedApiError(f"`{function}` no longer takes `{keyword}`", fix=removed)
-        case RecursionError():  # whose text depends on what Python was doing at the limit
+        case RecursionError():  # its text depends on what Python was doing at the limit
             return KernelPythonError("RecursionError: the calls nest too deep, or without end")
         case KeyError():
             return KernelPythonError(f"KeyError: key {exc} is not in the dictionary")
@@ -91,7 +90,7 @@ def _translate(exc: Exception) -> NkiError:
 
 
 def misfit(function: Callable[..., Any], signature: inspect.Signature, error: TypeError) -> KernelArgumentError:
-    """The error for a call whose arguments do not fit the ``signature`` of the kernel ``function``."""
+    """The error for a call with arguments that do not fit the ``signature`` of the kernel ``function``."""
     name, parameters = function.__name__, signature.parameters
     first = next(iter(parameters), "")
     fix = "pass the parameters of its signature"

@@ -9,17 +9,18 @@ import ast
 import functools
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from nki.base import knobs
 from nki.base.errors import NkiError
-from nki.base.toolchain import add_package, is_toolchain_module
+from nki.base.source import add_package, is_toolchain_module
 from nki.base.warning import number_of
-from nki.frontend.errors import NewerApiError, NotAFunctionError, ReleaseError
+from nki.frontend.errors import NotAFunctionError, ReleaseError
+from nki.frontend.release import Availability, HookFactory, Release
 from nki.ir.types import Access, TensorHandle
 
 T = TypeVar("T", bound=TensorHandle)
@@ -27,9 +28,6 @@ T = TypeVar("T", bound=TensorHandle)
 SyntaxRule = Callable[[Any, Any, frozenset[str]], bool]
 """Judges one node: takes the report of the function, the node, and the names bound around the node; reports mistakes
 and returns True if the parts of the node are to be judged as well."""
-
-HookFactory = Callable[[Any], Callable[..., Any]]
-"""Makes the function that rewritten code calls, from the dialect's :class:`nki.frontend.inlining.Inliner`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -42,12 +40,11 @@ class TensorType(Generic[T]):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RemovedNames:
-    """Names that older releases had, each with the text that says what to write instead.
+    """Names that the language once had and its packages do not, each with the text that says what to write instead.
 
     ``names``: by full name; ``attributes``: of the toolchain's objects; ``keywords``: of all calls; ``parameters``: by
-    full name of function and parameter; ``packages``: whole packages, by dotted name. ``since``: by full name, those
-    that the package still has for older releases of the language. ``exact``: from a captured function and a node in it
-    the rewrite of the statement with the user's own names, "" where only the text is known.
+    full name of function and parameter; ``packages``: whole packages, by dotted name. ``exact``: from a captured
+    function and a node in it the rewrite of the statement with the user's own names, "" where only the text is known.
     """
 
     names: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -55,7 +52,6 @@ class RemovedNames:
     keywords: Mapping[str, str] = field(default_factory=dict[str, str])
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
-    since: Mapping[str, str] = field(default_factory=dict[str, str])
     exact: Callable[[Any, ast.AST], str] = lambda _captured, _node: ""
 
     def package_fix(self, module: str) -> str | None:
@@ -92,118 +88,93 @@ class InstructionStyle:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class NewerPython:
-    """Python that runs as Python runs it, although older releases of the language refuse it.
+class PythonRules:
+    """The Python that kernels may contain.
 
-    ``since``: by the error of the older releases, the first release that takes it. ``warns``: each place that is sure
-    to run, or is reached, gets a portability warning.
+    ``syntax_rules`` has a rule per node class, ``unknown_syntax`` judges all others, and ``signature_rule`` the
+    parameters of a kernel. ``traced``: CPython runs kernels, so that names and operators keep Python's meaning.
+    ``accepted``: errors of these rules that are none in the dialect, so that what they report runs as Python runs it.
+    ``warns``: each place of it that is sure to run, or is reached, gets a portability warning. ``portable_since``: by
+    the error, the first release of the language that accepts it, for these warnings.
     """
 
-    since: Mapping[type[NkiError], str] = field(default_factory=dict[type[NkiError], str])
+    syntax_rules: Mapping[type[ast.AST], SyntaxRule]
+    unknown_syntax: SyntaxRule
+    signature_rule: Callable[[Any, ast.arguments], None] = lambda _report, _args: None
+    traced: bool = False
+    accepted: Collection[type[NkiError]] = frozenset()
     warns: bool = False
+    portable_since: Mapping[type[NkiError], str] = field(default_factory=dict[type[NkiError], str])
 
     @property
     def silent(self) -> bool:
-        """True if nothing is said about it: the kernel is meant for releases that take it."""
-        return bool(self.since) and not self.warns
+        """True if nothing is said about Python's own meaning: the kernel is meant for releases that trace it."""
+        return self.traced and not self.warns
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class LaterNames:
-    """Names that the packages have, and the releases of the dialect do not have yet.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ForeignNames:
+    """Names of other libraries, each with what to write instead.
 
-    ``first``: by full name of a function, class, constant, method or parameter, the first release that has it.
-    ``instead``: by full name, what older releases have in its place, as the beginning of a sentence. ``operators``: the
-    functions that older releases have as well, as operators, which are not called.
+    ``functions``: by bare name, or by full name where another module has the name; for a keyword, by
+    ``function.keyword``. ``keywords``: the parameters that a keyword may stand for.
     """
 
-    first: Mapping[str, str] = field(default_factory=dict[str, str])
-    instead: Mapping[str, str] = field(default_factory=dict[str, str])
-    operators: frozenset[str] = frozenset()
-
-    def are_missing(self, full: str | None, called: bool = False) -> bool:
-        """True if the releases lack the name ``full``, where it is ``called`` or only named."""
-        return full in self.first and (called == (full in self.operators))
-
-    @functools.cached_property
-    def values(self) -> Mapping[object, str]:
-        """The full names by the id of the function, class or constant, or by that of the function and the parameter."""
-        found: dict[object, str] = {}
-        for full in self.first:
-            module, _, name = full.rpartition(".")
-            owner, _, attribute = module.rpartition(".")
-            home = sys.modules.get(module) or getattr(sys.modules.get(owner), attribute, None)
-            if isinstance(home, FunctionType):
-                found[id(home), name] = full
-            elif isinstance(home, ModuleType | type) and name in vars(home):
-                found[id(vars(home)[name])] = full
-        return found
-
-    def message(self, full: str, written: str, release: str) -> tuple[str, str]:
-        """The text and the fix of the error about ``written``, which is the name ``full``, under ``release``."""
-        first = self.first[full]
-        choose = f"choose a release that has it: NKI_VERSION={first}, nki.jit(nki_version={first!r})"
-        fix = f"{self.instead[full]}; or {choose}" if full in self.instead else choose
-        return f"`{written}` came with NKI {first}; NKI {release} does not have it", fix
+    functions: Mapping[str, str] = field(default_factory=dict[str, str])
+    keywords: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dialect:
-    """A kernel language: the names, syntax and conventions under which the frontend reads a kernel.
+    """A kernel language: the names, Python and conventions under which the frontend reads a kernel.
 
     ``namespaces`` are the packages that hold the language: their functions are called as they are, and their names are
-    checked before a kernel runs. ``syntax_rules`` has a rule per node class, ``unknown_syntax`` judges all others, and
-    ``signature_rule`` the parameters of a kernel. ``hooks`` holds, by the name that rewritten code calls
-    (:mod:`nki.frontend.rewrite`), the functions behind calls and loops; what has no hook keeps Python's meaning.
-    ``imports`` are the customary names of modules and the statements that import them. ``advise`` makes a better error
-    of an exception and the :class:`nki.frontend.site.Site` that raised it, or gives None. ``newer`` is the Python that
-    runs though a syntax rule reports it, because a newer release of the language takes it; ``later`` are
-    names that only newer releases have. ``others`` says what to write for functions of other libraries, by bare name,
-    or by full name where another module has the name; for a keyword, by ``function.keyword``. ``keywords`` has, for
-    keywords of other libraries, the parameters that they may stand for.
-    ``spills``: kernels may hold more tiles than fit, as compilers of the language spill. ``results`` takes the builder
-    and what the kernel returned, when its Python has run, and gives what counts as returned. ``decorated`` is the
-    warning, with "{}" for the name, about a kernel with a decorator of its own that a kernel calls, "" where that is
-    usual. ``hints``: keywords that functions with further options ignore in silence; they warn of others, except in
-    dialects without hints. ``carries``: undefined elements may be read (``Program.carries``).
+    checked before a kernel runs. ``hooks`` holds, by the name that rewritten code calls (:mod:`nki.frontend.rewrite`),
+    the functions behind calls and loops; what has no hook keeps Python's meaning. ``imports`` are the customary names
+    of modules and the statements that import them. ``advise`` makes a better error of an exception and the
+    :class:`nki.frontend.site.Site` that raised it, or gives None. ``results`` takes the builder and what the kernel
+    returned, when its Python has run, and gives what counts as returned.
+    ``availability``: names that the packages have, and the releases of the dialect lack or warn of. ``warnings``: see
+    :class:`nki.frontend.release.Release`. ``ignored_keywords``: keywords that functions with further options ignore in
+    silence; they warn of others, except in dialects without such keywords. ``carries``: undefined elements may be read
+    (``Program.carries``). ``spills``: kernels may hold more tiles than fit, as compilers of the language spill.
     """
 
     name: str
-    releases: tuple[str, ...]
+    releases: tuple[Release, ...]
     namespaces: tuple[str, ...]
     tensor: TensorType[Any]
-    syntax_rules: Mapping[type[ast.AST], SyntaxRule]
-    unknown_syntax: SyntaxRule
-    signature_rule: Callable[[Any, ast.arguments], None]
+    python: PythonRules
     hooks: Mapping[str, HookFactory] = field(default_factory=dict[str, HookFactory])
     instructions: InstructionStyle = field(default_factory=InstructionStyle)
+    availability: Availability = field(default_factory=Availability)
     removed: RemovedNames = field(default_factory=RemovedNames)
+    foreign: ForeignNames = field(default_factory=ForeignNames)
+    ignored_keywords: frozenset[str] = frozenset()
     imports: Mapping[str, str] = field(default_factory=dict[str, str])
+    warnings: Mapping[str, str] = field(default_factory=dict[str, str])
     advise: Callable[[Exception, Any], NkiError | None] | None = None
-    newer: NewerPython = field(default_factory=NewerPython)
-    later: LaterNames = field(default_factory=LaterNames)
-    others: Mapping[str, str] = field(default_factory=dict[str, str])
-    keywords: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     results: Callable[[Any, Any], Any] | None = None
-    decorated: str = ""
-    hints: frozenset[str] = frozenset()
     carries: bool = False
     spills: bool = False
 
     def require(self, full: str, written: str) -> None:
-        """Raise :class:`NewerApiError` if the release does not have the name ``full``; kernels write ``written``."""
-        if full in self.later.first:
-            message, fix = self.later.message(full, written, self.releases[-1])
-            raise NewerApiError(message, fix=fix)
+        """Raise the error about ``written``, which is the name ``full``, if the release does not have it."""
+        if self.availability.lacks(full):
+            raise self.availability.error(full, written)
 
     def dropped(self, since: str) -> bool:
         """True if forms that ended with release ``since`` are errors: the dialect is of one release, not older."""
-        return len(self.releases) == 1 and number_of(self.releases[0]) >= number_of(since)
+        return self.release is not None and number_of(self.release) >= number_of(since)
 
     @property
     def release(self) -> str | None:
         """The one release of the dialect; None if it is of several."""
-        return self.releases[0] if len(self.releases) == 1 else None
+        return self.releases[0].version if len(self.releases) == 1 else None
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        return tuple(release.version for release in self.releases)
 
 
 _registered: Final[dict[str, Dialect]] = {}
@@ -227,42 +198,39 @@ def default_dialect() -> Dialect:
 
 @functools.lru_cache(maxsize=64)
 def _chosen(version: bytes | None, frontend: bytes | None) -> Dialect:
-    first = next(iter(_registered.values()))
+    default = next(iter(_registered.values()))
     if version:
-        text, source = version.decode(errors="replace"), "NKI_VERSION"
-        found = _of_release(".".join(text.strip().split(".")[:2]))
+        text, source, words = version.decode(errors="replace"), "NKI_VERSION", default.versions
+        dialect = _of_release(text)
     elif frontend:
         text, source = frontend.decode(errors="replace"), "NKI_COMPILER_FRONTEND"
-        found = _of_release(_FRONTENDS.get(text.strip().lower(), ""))
+        meant = {word: release.version for release in default.releases for word in release.compiler_frontends}
+        words, dialect = tuple(meant), _of_release(meant.get(text.strip().lower(), ""))
     else:
-        return first
-    if found is not None:
-        return found
-    words = ", ".join(first.releases) if version else ", ".join(_FRONTENDS)
-    raise ReleaseError(f"{source}={text!r} names no release of NKI", fix=f"use one of {words}, or unset it")
+        return default
+    if dialect is None:
+        fix = f"use one of {', '.join(words)}, or unset it"
+        raise ReleaseError(f"{source}={text!r} names no release of NKI", fix=fix)
+    return dialect
 
 
-def _of_release(release: str) -> Dialect | None:
-    """The dialect of one release, of the same packages as the default."""
-    first, *others = _registered.values()
-    same = (dialect for dialect in others if dialect.namespaces == first.namespaces)
-    return next((dialect for dialect in same if release in dialect.releases), None)
+def _of_release(text: str) -> Dialect | None:
+    """The dialect of one release, such as "0.6" or "0.6.0", of the same packages as the default."""
+    version = ".".join(text.strip().split(".")[:2])
+    default, *others = _registered.values()
+    same = (dialect for dialect in others if dialect.namespaces == default.namespaces)
+    return next((dialect for dialect in same if version in dialect.versions), None)
 
 
 def release(version: object) -> Dialect:
     """The dialect of the release ``version``, such as "0.6" or "0.6.0". Raises :class:`ReleaseError` for others."""
-    text = version if isinstance(version, str) else ""
-    found = _of_release(".".join(text.strip().split(".")[:2]))
-    if found is None:
-        words = ", ".join(next(iter(_registered.values())).releases)
+    dialect = _of_release(version) if isinstance(version, str) else None
+    if dialect is None:
+        words = ", ".join(next(iter(_registered.values())).versions)
         raise ReleaseError(
             f"nki.jit(nki_version={version!r}) names no release of NKI", fix=f"use one of {words}, as text"
         )
-    return found
-
-
-_FRONTENDS: Final = {"parser": "0.6", "custom": "0.6", "tracer": "0.7"}
-"""The rules that each value of ``NKI_COMPILER_FRONTEND`` meant in the releases that had it (0.6 and 0.7)."""
+    return dialect
 
 
 _assigned: Final[WeakKeyDictionary[FunctionType, Dialect]] = WeakKeyDictionary()
@@ -281,7 +249,7 @@ def under_dialect(function: Callable[..., Any], dialect: Dialect) -> FunctionTyp
     """
     if not isinstance(function, FunctionType):
         raise NotAFunctionError(
-            f"nki.jit(nki_version={dialect.releases[0]!r}) was given {function!r:.60}, which is no function of Python",
+            f"nki.jit(nki_version={dialect.versions[0]!r}) was given {function!r:.60}, which is no function of Python",
             fix="define a function that calls it",
         )
     if function in _originals:
@@ -321,9 +289,9 @@ def dialect_of(function: object) -> Dialect:
 
 __all__ = [
     "Dialect",
+    "ForeignNames",
     "InstructionStyle",
-    "LaterNames",
-    "NewerPython",
+    "PythonRules",
     "RemovedNames",
     "SyntaxRule",
     "TensorType",

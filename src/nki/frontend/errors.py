@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from nki.base.errors import NkiError
 from nki.base.version import version
@@ -163,7 +164,7 @@ class OutsideChangedError(NkiError):
 
 
 class EndlessLoopError(NkiError):
-    """A ``while`` whose condition stays true."""
+    """A ``while`` with a condition that stays true."""
 
     code = "NKI-FE028"
 
@@ -214,3 +215,27 @@ class KernelPythonError(NkiError):
     """A Python exception raised by the kernel's compile-time code."""
 
     code = "NKI-FE041"
+
+
+PARSER_ERRORS: Final[tuple[type[NkiError], ...]] = (
+    NoSourceError,
+    SourceChangedError,
+    GeneratorError,
+    WithError,
+    TryError,
+    RaiseError,
+    GlobalError,
+    DelError,
+    ImportInKernelError,
+    ClassInKernelError,
+    MatchError,
+    WalrusError,
+    LiteralError,
+    DictKeyError,
+    SignatureError,
+    SyntaxNotInNkiError,
+    DecoratorError,
+    HostBuiltinError,
+    OutsideChangedError,
+)
+"""Errors about Python that a parser of kernels refuses, and that CPython runs where it traces them."""

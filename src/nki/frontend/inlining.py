@@ -15,12 +15,11 @@ from nki.base.dtype import DType
 from nki.base.errors import NkiError
 from nki.base.warning import NkiPortabilityWarning, under_release, warn_here
 from nki.frontend.builder import current
-from nki.frontend.capture import Captured, capture, unwrap
+from nki.frontend.capture import Captured, calls_back, capture, is_host, is_host_code, unwrap, wraps_users
 from nki.frontend.captured_state import global_names, note, of_cell, rewritten_functions
 from nki.frontend.code_objects import compiled, marked, names_of, origin
 from nki.frontend.dialect import Dialect, assigned_dialect, default_dialect
 from nki.frontend.errors import DictKeyError, NewerApiError
-from nki.frontend.host_calls import calls_back, is_host, is_host_code, wraps_users
 from nki.frontend.objects import brings_keys, construct, is_object, with_keys
 from nki.frontend.python.arguments import leaves
 from nki.frontend.python.float_loads import (
@@ -33,19 +32,20 @@ from nki.frontend.python.float_loads import (
     takes_runtime_floats,
 )
 from nki.frontend.python.hooks import Managed, contains, warn_reached
+from nki.frontend.release import DECORATED
 from nki.frontend.report import portable_text
 from nki.frontend.rewrite import CALL, IN, KEY, REFUSE, UNCAUGHT, WARN, WITH, rewrite
 from nki.frontend.syntax_rules import check, too_deep
 from nki.ir.floats.runtime_float import RuntimeFloat, settled
 from nki.ir.instruction_handle import NkiInstruction
+from nki.ir.loop import VirtualRegister
 from nki.ir.recorder import is_recording
-from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, access_of
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Prepared:
-    source: weakref.ref[types.CodeType]  # keeps the entry just as long as the code whose id is its key
+    source: weakref.ref[types.CodeType]  # keeps the entry just as long as the code that has its key as id
     module: int  # id of the globals that static names were looked up in; holding them would keep the code alive
     rewritten: types.CodeType | None  # None: a function of the host
     node: ast.AST = field(default_factory=ast.Pass)  # as the user wrote it
@@ -92,7 +92,8 @@ class Inliner:
         return function
 
     def prepare(self, fn: types.FunctionType, floats: frozenset[str] = frozenset()) -> types.FunctionType:
-        """The rewritten version of a user function; rewritten functions and those of the host come back as they are.
+        """The rewritten version of a user function; rewritten functions and functions of the host come back as they
+        are.
 
         ``floats`` are the parameters that get run-time floats.
 
@@ -129,7 +130,7 @@ class Inliner:
         return function
 
     def _wrapper(self, fn: types.FunctionType) -> types.FunctionType:
-        """A function that the standard library has put around one of the user's, such as that of ``contextmanager``,
+        """A function that the standard library has put around one of the user's, as ``contextmanager`` does,
         around the rewritten one.
         """
         contents = [of_cell(cell) for cell in fn.__closure__ or ()]
@@ -206,8 +207,8 @@ class Inliner:
         check = getattr(fn, "check_inlining", None)
         if check is not None:
             check()
-            if self.dialect.decorated:
-                warn_here(self.dialect.decorated.format(inner.__name__), NkiPortabilityWarning)
+            if text := self.dialect.warnings.get(DECORATED):
+                warn_here(text.format(inner.__name__), NkiPortabilityWarning)
 
     def _float_parameters(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[str]:
         """The parameters of ``fn`` that may keep the run-time floats among the arguments."""
@@ -229,7 +230,7 @@ class Inliner:
             kwargs["key"] = self._callback(kwargs["key"])
         if is_object(fn):
             return construct(fn, args, kwargs)
-        if brings_keys(fn) and not self.dialect.newer.silent:
+        if brings_keys(fn) and not self.dialect.python.silent:
             made, keys = with_keys(fn, args, kwargs)
             for key in keys:
                 _key(self, key)
@@ -244,7 +245,7 @@ class Inliner:
         prepared = self._prepared
         source = weakref.ref(original, lambda _: prepared.pop(key, None))
         if is_host(fn):
-            full = self.dialect.later.values.get(id(fn))
+            full = self.dialect.availability.values.get(id(fn))
             if full is not None:
                 self.dialect.require(full, full.removeprefix("nki.language."))
             return _Prepared(source, id(fn.__globals__), None)
@@ -335,7 +336,7 @@ def nested_hook(inliner: Inliner) -> Callable[[Any, str, str], Any]:
 
     def sliced(value: Any, part: str, key: str) -> Any:
         if isinstance(value, inliner.dialect.tensor.kind):
-            message = f"`{part}{key}` slices a slice: NKI {inliner.dialect.releases[-1]} has no nested slicing"
+            message = f"`{part}{key}` slices a slice: NKI {inliner.dialect.versions[-1]} has no nested slicing"
             raise NewerApiError(message, fix=f"write one slice, or give the part a name: `part = {part}`, `part{key}`")
         return value
 
@@ -352,7 +353,7 @@ _DICTIONARY: Final[dict[str, Any]] = {}
 
 
 def _key(inliner: Inliner, value: Any, owner: object = _DICTIONARY) -> Any:
-    """The hook around a dictionary key; around that of ``owner``, which may also be something else."""
+    """The hook around a dictionary key; with ``owner``, which may also be something else, around its key."""
     if isinstance(value, str) or not isinstance(owner, dict):
         return value
     shown = f"{value!r}".partition("\n")[0][:60]
@@ -362,14 +363,14 @@ def _key(inliner: Inliner, value: Any, owner: object = _DICTIONARY) -> Any:
         fix = f"write `{shown!r}`, or use a list"
     elif isinstance(value, NkiInstruction | inliner.dialect.tensor.kind):
         fix = "use a list"
-    since = inliner.dialect.newer.since.get(DictKeyError)
-    if since is None and not isinstance(value, DType):  # dtypes were text in 0.2
+    python = inliner.dialect.python
+    if DictKeyError not in python.accepted and not isinstance(value, DType):  # dtypes were text in 0.2
         raise DictKeyError(message, fix=fix)
-    text = portable_text(DictKeyError, message, fix, since or "0.7")
-    warn_here(text, NkiPortabilityWarning)
+    if since := python.portable_since.get(DictKeyError):
+        warn_here(portable_text(DictKeyError, message, fix, since), NkiPortabilityWarning)
     return value
 
 
 def call_hook(inliner: Inliner) -> Callable[..., Any]:
-    """The hook behind calls whose callee is not settled before the kernel runs."""
+    """The hook behind calls of a function that is not settled before the kernel runs."""
     return inliner.invoke

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nki.base.errors import NkiError
-from nki.base.toolchain import is_toolchain, is_toolchain_module
+from nki.base.source import is_toolchain, is_toolchain_module
 from nki.base.warning import NkiWarning, Warned, collecting
-from nki.frontend.capture import Captured, capture, unwrap
+from nki.frontend.capture import Captured, capture, is_host, unwrap
 from nki.frontend.dialect import assigned_dialect, default_dialect
-from nki.frontend.host_calls import is_host
 from nki.frontend.scopes import resolve
 from nki.frontend.syntax_rules import examine
 
@@ -119,7 +118,7 @@ def names_instructions(code: types.CodeType, namespace: Mapping[str, Any]) -> bo
 
 @functools.cache
 def _language() -> frozenset[types.FunctionType]:
-    """The functions of the language, those of the modules that kernels customarily import."""
+    """The functions of the language: of the modules that kernels customarily import."""
     dialect = default_dialect()
     modules = {statement.split()[1] for statement in dialect.imports.values()}
     values = [

@@ -11,21 +11,19 @@ import itertools
 import os
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from nki.base.errors import NkiError
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.base.warning import NkiDeprecationWarning
-from nki.frontend.capture import unwrap
+from nki.frontend.capture import is_users, unwrap
 from nki.frontend.dialect import Dialect, InstructionStyle
 from nki.frontend.errors import (
     CallArgumentError,
-    NewerApiError,
     RemovedApiError,
     UnknownApiError,
     UnknownNameError,
 )
-from nki.frontend.host_calls import is_users
 from nki.frontend.purity import KEPT, check_change, check_host_call, check_read
 from nki.frontend.report import Report
 from nki.frontend.scopes import UNKNOWN
@@ -46,10 +44,9 @@ def check_name(report: Report, node: ast.Name, bound: frozenset[str]) -> bool:
             message = f"`{name}` comes from `{str(home).partition('.')[0]}`, which kernels can no longer use"
             report.error(RemovedApiError, node, message, fix)
         else:
-            later = captured.dialect.later
-            full = None if value is UNKNOWN else later.values.get(id(value))
-            if full is not None and later.are_missing(full):
-                _report_later(report, node, full)
+            full = None if value is UNKNOWN else captured.dialect.availability.values.get(id(value))
+            if full is not None:
+                _check_available(report, node, full, name)
             check_read(report, node, value)
     elif name not in report.reported_names:
         report.reported_names.add(name)
@@ -81,10 +78,8 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
     if owner is UNKNOWN or not _is_settled(owner):
         return True
     dialect = report.captured.dialect
-    if isinstance(owner, types.ModuleType) and dialect.removed.since:
-        _check_removed_since(report, node, getattr(owner, node.attr, None))
-    if dialect.later.first and dialect.later.are_missing(full := _full_name(report, node, bound)):
-        _report_later(report, node, full)
+    if node.attr in dialect.availability.last_parts:
+        _check_available(report, node, _full_name(report, node, bound), ast.unparse(node))
     if hasattr(owner, node.attr):
         return True
     home = owner.__name__ if isinstance(owner, types.ModuleType) else ""
@@ -98,7 +93,8 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
     else:
         prefix = ast.unparse(node.value)
         ours = home.partition(".")[0] in dialect.namespaces
-        other = dialect.others.get(f"{home}.{node.attr}") or dialect.others.get(node.attr, "") if ours else ""
+        foreign = dialect.foreign.functions
+        other = foreign.get(f"{home}.{node.attr}") or foreign.get(node.attr, "") if ours else ""
         elsewhere = f"write `{found}`" if not other and (found := _elsewhere(report, node.attr, owner)) else ""
         otherwise = "see the API reference for what there is"
         fix = other or elsewhere or did_you_mean(node.attr, public_names(owner), f"{prefix}.", otherwise)
@@ -133,26 +129,16 @@ def _full_name(report: Report, node: ast.Attribute, bound: frozenset[str]) -> st
     return around and f"{around}.{node.attr}"
 
 
-def _report_later(report: Report, node: ast.expr | ast.keyword, full: str, written: str = "") -> None:
-    """A name that the release does not have yet is an error where it is reached."""
-    dialect = report.captured.dialect
-    message, fix = dialect.later.message(full, written or ast.unparse(node), dialect.releases[-1])
-    report.error_if_reached(NewerApiError, node, message, fix)
-
-
-def _check_removed_since(report: Report, node: ast.Attribute, value: object) -> None:
-    dialect = report.captured.dialect
-    full = f"{getattr(value, '__module__', '')}.{getattr(value, '__name__', '')}"
-    fix = next((fix for name, fix in dialect.removed.since.items() if _defines(name, full)), None)
-    if fix is not None:
-        message = f"NKI {dialect.releases[0]} no longer has `{ast.unparse(node)}`"
-        report.doubtful_error(RemovedApiError, node, message, fix)
-
-
-def _defines(name: str, full: str) -> bool:
-    """True if the public ``name`` is that of a function whose module and name are ``full``."""
-    package, _, last = name.rpartition(".")
-    return full.startswith(package + ".") and full.endswith("." + last)
+def _check_available(
+    report: Report, node: ast.expr | ast.keyword, full: str, written: str, *, called: bool = False
+) -> None:
+    """A name that the release does not have is an error where it is reached, a deprecated one a warning."""
+    availability = report.captured.dialect.availability
+    if availability.lacks(full) and (called or full not in availability.operators):
+        error = availability.error(full, written)
+        report.error_if_reached(type(error), node, error.message, error.fix)
+    elif full in availability.deprecated:
+        report.warn_if_reached(node, availability.warning(full, written), NkiDeprecationWarning)
 
 
 def check_call(report: Report, node: ast.Call, bound: frozenset[str]) -> bool:
@@ -169,7 +155,7 @@ def check_call(report: Report, node: ast.Call, bound: frozenset[str]) -> bool:
 
 
 def _check_used(report: Report, node: ast.Call, callee: object) -> None:
-    """Warn of a call whose only effect is its result, a tensor, where nothing uses that."""
+    """Warn of a call with a result, a tensor, as its only effect, where nothing uses that."""
     if not isinstance(report.statements.get(node), ast.Expr) or callee is UNKNOWN or isinstance(callee, type):
         return
     computes = callee if isinstance(callee, types.FunctionType) else getattr(callee, "function", None)
@@ -199,8 +185,9 @@ def _check_arguments(
     takes = {*parameters, *deprecated}
     accepted = [k for k in node.keywords if inspect.Parameter.VAR_KEYWORD in kinds or k.arg is None or k.arg in takes]
     dialect = report.captured.dialect
-    if dialect.later.are_missing(named := dialect.later.values.get(id(callee)), called=True):
-        _report_later(report, node.func, cast("str", named))
+    available = dialect.availability
+    if (named := available.values.get(id(callee))) in available.operators:
+        _check_available(report, node.func, named, written, called=True)
     style = dialect.instructions
     ignored = leftover(node, callee, style)
     for keyword in node.keywords:
@@ -211,8 +198,8 @@ def _check_arguments(
             form = older[keyword.arg]
             message = f"`{written}` takes no `{form.parameter}` since NKI {form.since}"
             report.error_if_reached(RemovedApiError, keyword, message, form.fix)
-        elif (later := dialect.later.values.get((id(callee), keyword.arg))) is not None:
-            _report_later(report, keyword, later, f"{keyword.arg}= of {written}")
+        elif (parameter := available.values.get((id(callee), keyword.arg))) is not None:
+            _check_available(report, keyword, parameter, f"{keyword.arg}= of {written}")
         elif keyword not in accepted:
             _report_keyword(report, keyword, full, written, list(parameters))
         elif keyword.arg is not None and keyword.arg not in takes:
@@ -262,7 +249,7 @@ def _check_order(report: Report, node: ast.Call, full: str, parameters: list[str
 def _sizes_in_a_tuple(
     report: Report, node: ast.Call, signature: inspect.Signature, bound: frozenset[str]
 ) -> str | None:
-    """The fix of a call whose first parameter is a ``shape``, and which passes its sizes one by one."""
+    """The fix of a call with ``shape`` as its first parameter that passes its sizes one by one."""
 
     def is_size(arg: ast.expr) -> bool:
         return type(arg.value if isinstance(arg, ast.Constant) else report.resolve(arg, bound)) is int
@@ -275,7 +262,9 @@ def _sizes_in_a_tuple(
 
 
 def _shown(signature: inspect.Signature) -> inspect.Signature:
-    """``signature`` without what tells a caller nothing: that of the result, ``Any``, and options that are ignored."""
+    """``signature`` without what tells a caller nothing: the result's annotation, ``Any``, and options that are
+    ignored.
+    """
     kept = [
         p.replace(annotation=p.empty) if p.annotation is Any or isinstance(p.annotation, str) else p
         for p in signature.parameters.values()
@@ -341,8 +330,9 @@ def _report_keyword(report: Report, node: ast.keyword, full: str, written: str, 
         removed = "leave it out"
     if removed:
         removed = removals.exact(report.captured, node) or removed
-    same = next((p for p in dialect.keywords.get(keyword, ()) if p in parameters), "")
-    other = f"name it `{same}`" if same else dialect.others.get(f"{full.rpartition('.')[2]}.{keyword}", "")
+    foreign = dialect.foreign
+    same = next((p for p in foreign.keywords.get(keyword, ()) if p in parameters), "")
+    other = f"name it `{same}`" if same else foreign.functions.get(f"{full.rpartition('.')[2]}.{keyword}", "")
     if not other and keyword == "out" and dialect.instructions.destination not in parameters:
         other = f"it returns its result: write `name = {written}(…)`"
     near = did_you_mean(keyword, parameters, otherwise=other or _takes(parameters))
@@ -351,8 +341,8 @@ def _report_keyword(report: Report, node: ast.keyword, full: str, written: str, 
 
 def _warn_of_ignored(report: Report, node: ast.keyword, written: str, parameters: list[str]) -> None:
     """Warn of a keyword that a function takes only because it ignores whatever it does not know."""
-    keyword, hints = node.arg or "", report.captured.dialect.hints
-    if not hints or keyword in hints:
+    keyword, ignored = node.arg or "", report.captured.dialect.ignored_keywords
+    if not ignored or keyword in ignored:
         return
     if keyword == "dst":
         instead = f"it returns its result: write `t[...] = {written}(…)`"

@@ -13,9 +13,9 @@ from typing import Any, cast, dataclass_transform
 
 import numpy as np
 
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
+from nki.frontend.capture import HOST_PACKAGES
 from nki.frontend.errors import DictKeyError
-from nki.frontend.host_calls import HOST_PACKAGES
 from nki.ir.types import Access, access_of
 
 
@@ -24,7 +24,7 @@ class NKIObject:
     """Base class of classes for kernels; ``@dataclass`` on top of it is optional.
 
     A class without an ``__init__`` of its own is initialised from its annotations: one parameter each, in their order,
-    those of base classes first. The default is the class attribute of that name (each object gets a copy of its own),
+    fields of base classes first. The default is the class attribute of that name (each object gets a copy of its own),
     None where there is none. ``__post_init__`` is called afterwards. Objects are equal if they are of one class and
     their attributes are equal. Source: NKI Language Guide, "Class Support".
     """
@@ -164,8 +164,8 @@ def copied(value: Any, name: str = "", memo: dict[int, Any] | None = None, keys:
 
     What was one object stays one object: whoever copies several values that may share parts passes one ``memo`` for
     all. Numbers, strings, functions, classes, enumeration members, dtypes, tensors and other objects of NKI and of the
-    host's packages stay what they are. ``name``: whose value it is. ``keys`` takes the dictionary keys that are no
-    strings; without it, they raise :class:`DictKeyError`.
+    host's packages stay what they are. ``name``: the variable with this value. ``keys`` takes the dictionary keys that
+    are no strings; without it, they raise :class:`DictKeyError`.
     """
     memo = {} if memo is None else memo
     if id(value) not in memo:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.base.warning import NkiPortabilityWarning
 from nki.frontend.errors import HostBuiltinError, LiteralError, OutsideChangedError
 from nki.frontend.report import Report
@@ -141,14 +141,14 @@ _TYPES: Final[dict[Any, tuple[str, str]]] = {
 }
 
 _EFFECTS: Final = frozenset({"os", "posix", "nt", "subprocess", "shutil", "socket", "_socket", "_posixsubprocess"})
-"""Modules whose functions act on the host."""
+"""Modules with functions that act on the host."""
 
 _READS: Final = frozenset({"cpu_count", "fspath", "getcwd", "getenv", "getlogin", "getpid", "getppid", "times", "uname",
                            "urandom"})  # fmt: skip
 """The functions among them that only read."""
 
 _VARYING: Final = frozenset({"time", "random", "_random", "secrets", "uuid"})
-"""Modules whose functions give another value each time."""
+"""Modules with functions that give another value each time."""
 
 _CLOCKS: Final = frozenset({"now", "today", "utcnow"})
 
@@ -163,7 +163,7 @@ def check_host_call(report: Report, node: ast.Call, callee: object) -> None:
         if callee in _TYPES:
             what, fix = _TYPES[callee]
             report.error(LiteralError, node, f"NKI has no {what}: `{written}(…)`", fix)
-        elif callee is type and not report.captured.dialect.newer.silent:
+        elif callee is type and not report.captured.dialect.python.silent:
             message = (
                 f"NKI has no `type(…)`: write `isinstance({ast.unparse(node.args[0]) if node.args else 'x'}, kind)`"
             )
@@ -197,7 +197,7 @@ def _is_clock(report: Report, function: ast.expr) -> bool:
 
 
 def _module(callee: Any) -> str:
-    """The module of a function, of a bound method that of its object's class."""
+    """The module of a function; of a bound method, the module of its object's class."""
     if not callable(callee):
         return ""
     owner = getattr(callee, "__self__", None)

@@ -20,7 +20,7 @@ class Report:
         self.kernel = kernel
         self.errors: list[NkiError] = []
         self.nodes: list[ast.AST] = []  # of each error, the node that it is about
-        self.newer: list[tuple[ast.AST, Warned]] = []  # Python that older releases refuse
+        self.warned: list[tuple[ast.AST, Warned]] = []  # what older releases refuse, or newer ones
         self.warned_when_reached: dict[ast.AST, list[Warned]] = {}  # by the node that Python would run there
         self.statements: dict[ast.expr, ast.stmt] = {}  # by the expression that is their whole value
         self.dictionaries = dictionaries(captured.node)
@@ -41,14 +41,13 @@ class Report:
 
         True if it is none: a newer release takes this, and ``node`` runs as Python runs it.
         """
-        newer = self.captured.dialect.newer
-        since = newer.since.get(kind)
-        if since is None:
+        python = self.captured.dialect.python
+        if kind not in python.accepted:
             self.certain_error(kind, node, message, fix)
-        elif newer.warns:
-            text = portable_text(kind, message, fix, since)
-            self.newer.append((node, Warned(self.captured.span(node), text, NkiPortabilityWarning)))
-        return since is not None
+        elif python.warns:
+            text = portable_text(kind, message, fix, python.portable_since[kind])
+            self.warn_if_reached(node, text, NkiPortabilityWarning)
+        return kind in python.accepted
 
     def certain_error(self, kind: type[NkiError], node: ast.AST, message: str, fix: str) -> None:
         """Keep an error that is one in every release."""
@@ -59,11 +58,11 @@ class Report:
         """The errors about code that is sure to run, from top to bottom; and those about code that may not be reached,
         by the node that Python would run there, of several about one node the first.
 
-        Gives the warnings about newer Python that is sure to run; ``warned_when_reached`` holds the others.
+        Gives the warnings about code that is sure to run; ``warned_when_reached`` holds the others.
         """
-        if not self.errors and not self.newer:
+        if not self.errors and not self.warned:
             return [], {}
-        later = unreached(self.captured.node, [*self.nodes, *[node for node, _ in self.newer]])
+        later = unreached(self.captured.node, [*self.nodes, *[node for node, _ in self.warned]])
         certain: list[NkiError] = []
         deferred: dict[ast.AST, NkiError] = {}
         pairs = sorted(zip(self.errors, self.nodes, strict=True), key=lambda pair: _position(pair[0]))
@@ -72,7 +71,7 @@ class Report:
                 deferred.setdefault(later[node], error)
             else:
                 certain.append(error)
-        for node, warned in self.newer:
+        for node, warned in self.warned:
             if node in later:
                 self.warned_when_reached.setdefault(later[node], []).append(warned)
             else:
@@ -95,6 +94,10 @@ class Report:
     def warn(self, node: ast.AST, message: str, category: type[NkiWarning] = NkiWarning, since: str = "") -> None:
         """Warn at ``node``, now; ``since``: not under the rules of a release before this one."""
         warn_at(self.captured.span(node), message, category, since)
+
+    def warn_if_reached(self, node: ast.AST, message: str, category: type[NkiWarning]) -> None:
+        """Warn at ``node`` once the function is judged, or when it is reached, if it may not be."""
+        self.warned.append((node, Warned(self.captured.span(node), message, category)))
 
     def resolve(self, node: ast.expr, bound: frozenset[str]) -> object:
         """The value of a name or dotted name before the function runs; see :func:`nki.frontend.scopes.resolve`."""

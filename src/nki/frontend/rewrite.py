@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from nki.base.errors import NkiError
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.base.warning import Warned
-from nki.frontend.capture import Captured
-from nki.frontend.host_calls import is_host
+from nki.frontend.capture import Captured, is_host
 from nki.frontend.name_checks import leftover
 from nki.frontend.objects import is_dictionary, is_object
 from nki.frontend.python.float_loads import CALL_WITH_FLOATS, OPERATE, SETTLE, SIGNS, FloatLoads
@@ -30,13 +29,13 @@ WARN = "__nki_warn__"
 WITH = "__nki_with__"
 UNCAUGHT = "__nki_error__"
 ONCE = "__nki_once__"
-"""The hook of a dialect whose loops are traced once: the numbers that a body changes begin each round anew."""
+"""The hook of a dialect that traces loops once: the numbers that a body changes begin each round anew."""
 ANNOTATED = "__nki_annotated__"
-"""The hook of a dialect whose annotations of variables have a meaning: it takes the value and a function that gives
+"""The hook of a dialect that gives annotations of variables a meaning: it takes the value and a function that gives
 the annotation.
 """
 LEFT = "__nki_left__"
-"""The hook of a dialect whose masks may stand before ``and``: it takes each value but the last of an ``and``."""
+"""The hook of a dialect that allows masks before ``and``: it takes each value but the last of an ``and``."""
 
 _REGISTERS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 """Conditions of ``while`` that may turn out to be a register."""
@@ -122,7 +121,7 @@ class _Rewriting:
             return ast.copy_location(type(node)(node.op, [*left, node.values[-1]]), node)
         if isinstance(node, ast.Try):
             return cast("_Node", self._try(node, outer))
-        if isinstance(node, ast.withitem) and self.dialect.newer.since:
+        if isinstance(node, ast.withitem) and self.dialect.python.traced:
             return cast("_Node", self._managed(node, outer))
         return node
 
@@ -159,8 +158,8 @@ class _Rewriting:
         return ast.withitem(ast.copy_location(ast.Call(hook, [made], []), made), item.optional_vars)
 
     def _dictionary_keys(self, node: ast.AST, fields: dict[str, Any]) -> dict[str, Any]:
-        """The fields of a dictionary whose keys are to be looked at when they are known."""
-        if self.dialect.newer.silent:
+        """The fields of a dictionary with keys that are to be looked at when they are known."""
+        if self.dialect.python.silent:
             return {}
         if isinstance(node, ast.Dict):
             keys = [key if key is None or _is_text(key) else _key(key) for key in fields["keys"]]
@@ -199,7 +198,7 @@ class _Rewriting:
 
     def _stays(self, callee: object) -> bool:
         """True if calls of ``callee`` stay as they are."""
-        watched = is_object(callee) or (is_dictionary(callee) and not self.dialect.newer.silent)
+        watched = is_object(callee) or (is_dictionary(callee) and not self.dialect.python.silent)
         return is_host(callee) and not watched
 
     def _callee(self, call: ast.Call, outer: frozenset[str]) -> object:
@@ -238,7 +237,7 @@ def _warning(node: ast.AST, warned: Sequence[Warned]) -> ast.AST:
 
 
 def _called(hook: str, node: ast.AST, arguments: list[ast.expr]) -> ast.Call:
-    """A call of ``hook`` in the place of ``node``."""
+    """A call of ``hook`` instead of ``node``."""
     return ast.copy_location(ast.Call(ast.copy_location(ast.Name(hook, ast.Load()), node), arguments, []), node)
 
 

@@ -7,7 +7,7 @@ import builtins
 import types
 from collections.abc import Iterator
 
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.frontend.capture import EMPTY, Captured
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -16,7 +16,7 @@ UNKNOWN = object()
 
 
 def bound_names(scope: ast.AST) -> frozenset[str]:
-    """The names that a function, lambda or comprehension binds itself; those of scopes inside it do not count."""
+    """The names that a function, lambda or comprehension binds itself; names of scopes inside it do not count."""
     names: set[str] = set()
     if isinstance(scope, FUNCTIONS):
         a = scope.args

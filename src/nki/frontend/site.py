@@ -16,7 +16,7 @@ _PURE: Final = (
     *(ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.Constant, ast.BinOp, ast.UnaryOp),
     *(ast.operator, ast.unaryop, ast.expr_context),
 )
-"""Nodes whose evaluation records no instruction."""
+"""Nodes that record no instruction when they are evaluated."""
 
 
 class Site:

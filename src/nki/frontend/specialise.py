@@ -1,30 +1,38 @@
-"""Run a kernel's rewritten code for one set of argument types, recording its instructions."""
+"""Run a kernel's rewritten code for one set of argument types, recording its instructions; :class:`Returned` has the
+tensors that it returns, or the mistake in what it returns, with the code to write.
+"""
 
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
-from nki.base.errors import SharedTensorError
+from nki.base.errors import ReturnError, SharedTensorError
 from nki.base.source import Noted, user_frames_end
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, under_release, warn_at
 from nki.frontend.builder import Builder, CommonTensors, Observer
 from nki.frontend.capture import Captured
+from nki.frontend.code_objects import FunctionNode
 from nki.frontend.diagnostics import explain
+from nki.frontend.dialect import Dialect
 from nki.frontend.errors import DictKeyError
 from nki.frontend.inlining import compile_function
 from nki.frontend.objects import copied
 from nki.frontend.python.arguments import gathered, joined
 from nki.frontend.python.float_loads import is_open
+from nki.frontend.release import LIST_ARGUMENT
 from nki.frontend.report import portable_text
-from nki.frontend.returned import Returned
+from nki.frontend.scopes import bound_names
 from nki.ir.floats.runtime_float import RuntimeFloat
+from nki.ir.loop import instructions
 from nki.ir.program import Program
 from nki.ir.recorder import recording
 from nki.ir.types import Access, Buffer, Tensor, TensorSpec
+from nki.ir.windows import is_contiguous
 from nki.target.model import Target
 
 
@@ -74,9 +82,8 @@ def specialise(
 
 
 def _warn_of_list(captured: Captured, name: str) -> None:
-    if captured.dialect.release not in ("0.1", "0.2", "0.7"):  # 0.3 refused lists; nothing says that 0.7 does
-        message = f"`{name}` is a list: since NKI 0.3 kernels take tuples"
-        warn_at(captured.span(_parameter(captured, name)), message, NkiDeprecationWarning)
+    if text := captured.dialect.warnings.get(LIST_ARGUMENT):
+        warn_at(captured.span(_parameter(captured, name)), text.format(name), NkiDeprecationWarning)
 
 
 def _with_floats(captured: Captured, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any], frozenset[str]]:
@@ -99,7 +106,7 @@ def _with_floats(captured: Captured, arguments: Mapping[str, Any]) -> tuple[Mapp
 
 def sharded(axes: Sequence[int], axis: int, cores: int, stride: int) -> tuple[int, ...]:
     """The launch grid of programs ``axes`` that ``cores`` share along ``axis``: of every ``cores * stride`` programs
-    there, the first ``stride`` are those of core 0, the next those of core 1.
+    there, the first ``stride`` belong to core 0, the next to core 1.
 
     Grids are keys of caches and texts, so it is a tuple of numbers as well; a negative one begins what is no axis.
     """
@@ -143,18 +150,18 @@ class ProgramGrid:
 def _values(captured: Captured, arguments: Mapping[str, Any], inputs: Mapping[str, Tensor]) -> dict[str, Any]:
     """The arguments of one call: a view of each input, and copies of constants."""
     alias: dict[int, Any] = {}
-    newer = captured.dialect.newer
-    keys: list[Any] | None = [] if DictKeyError in newer.since else None
+    python = captured.dialect.python
+    keys: list[Any] | None = [] if DictKeyError in python.accepted else None
     wrap = captured.dialect.tensor.wrap
     values = {
         name: wrap(Access.whole(inputs[name])) if name in inputs else copied(value, name, alias, keys)
         for name, value in arguments.items()
     }
-    if keys and newer.warns:
+    if keys and python.warns:
         message = (
             f"an argument holds a dictionary with the key {keys[0]!r:.60}; NKI's dictionaries have string keys only"
         )
-        text = portable_text(DictKeyError, message, "use strings, or lists", newer.since[DictKeyError])
+        text = portable_text(DictKeyError, message, "use strings, or lists", python.portable_since[DictKeyError])
         warn_at(captured.span(captured.node), text, NkiPortabilityWarning)
     return joined(values)
 
@@ -185,7 +192,7 @@ def _call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any])
 
 
 def _outputs(captured: Captured, builder: Builder, result: Any, earlier: list[Access]) -> list[Access]:
-    """The tensors that a kernel returned: those of ``earlier`` programs."""
+    """The tensors that a kernel returned in ``earlier`` programs."""
     returned = Returned(captured, builder, result)
     views = returned.outputs()
     if earlier and [(v.tensor, v.shape, v.dtype) for v in views] != [(v.tensor, v.shape, v.dtype) for v in earlier]:
@@ -205,4 +212,191 @@ def _parameter(captured: Captured, name: str) -> ast.AST:
     return next((arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs) if arg.arg == name), captured.node)
 
 
-__all__ = ["specialise"]
+_ALLOCATE = "allocate it with nl.ndarray(…, buffer=nl.shared_hbm), copy the result into it and return it"
+
+
+def written_arguments(builder: Builder) -> list[Tensor]:
+    """The arguments that a kernel writes, in the order of its parameters."""
+    written = {access.tensor for inst in instructions(builder.body) for access in inst.writes()}
+    return [tensor for tensor in builder.tensors if tensor.role == "input" and tensor in written]
+
+
+def by_reference(dialect: Dialect) -> Dialect:
+    """``dialect``, in which a kernel that returns nothing returns the arguments that it writes.
+
+    It is ``dialect`` itself if that has a rule of its own for results.
+    """
+    if dialect.results is not None:
+        return dialect
+    return replace(dialect, name=f"{dialect.name}, outputs by reference", results=_or_written)
+
+
+def _is_nothing(result: Any) -> bool:
+    return result is None or (isinstance(result, tuple | list) and not result)
+
+
+def _or_written(builder: Builder, result: Any) -> Any:
+    if not _is_nothing(result):
+        return result
+    wrap = builder.dialect.tensor.wrap
+    outputs = tuple(wrap(Access.whole(tensor)) for tensor in written_arguments(builder))
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+class Returned:
+    """The result of ``captured``, and its return statement: the only one, or None."""
+
+    def __init__(self, captured: Captured, builder: Builder, result: Any) -> None:
+        self.captured = captured
+        self.builder = builder
+        self.result = result
+        self.statement = _return_statement(captured)
+        self.span = captured.span(self.statement or captured.node)
+
+    def outputs(self) -> list[Access]:
+        """The tensors that the kernel returned, each of them whole, maybe in another shape or dtype."""
+        result = self.result
+        if _is_nothing(result):
+            written = [tensor.name for tensor in written_arguments(self.builder)]
+            what = f", and writes to its argument{'s'[: len(written) > 1]} {', '.join(map(repr, written))}"
+            raise ReturnError(
+                f"kernel {self.captured.name!r} returns nothing{what if written else ''}",
+                fix=self._end_with(written),
+                span=self.span,
+            )
+        items: list[Any] = list(result) if isinstance(result, tuple | list) else [result]  # pyright: ignore[reportUnknownArgumentType]
+        views: list[Access] = []
+        for index, item in enumerate(items):
+            views.append(self._output(index, item, views))
+        return views
+
+    def _output(self, index: int, item: Any, before: list[Access]) -> Access:
+        name, span = self.captured.name, self.span
+        if not isinstance(item, self.captured.dialect.tensor.kind):
+            raise ReturnError(
+                f"kernel {name!r} returns {_shown(item)}; only HBM tensors reach the caller",
+                fix=self._tensors_of(item),
+                span=span,
+            )
+        view: Access = item.access
+        tensor = view.tensor
+        if not tensor.buffer.is_hbm:
+            raise ReturnError(
+                f"kernel {name!r} returns '{tensor.name}', which is in {tensor.buffer.value}",
+                fix=self._copied_out(index, view),
+                span=span if self.statement else tensor.span,
+            )
+        if tensor.data is not None:
+            raise ReturnError(
+                f"kernel {name!r} returns the constant '{tensor.name}'; results are tensors of their own",
+                fix="copy it to an output with nisa.dma_copy, or leave it out: the caller can have it without a kernel",
+                span=span,
+            )
+        if any(tensor is other.tensor for other in before):
+            raise ReturnError(
+                f"kernel {name!r} returns '{tensor.name}' twice", fix="return each tensor once", span=span
+            )
+        if not _is_all(view):
+            kind = f" as {view.dtype}" if view.dtype is not tensor.dtype else ""
+            other = f" with steps {view.strides}{kind}" if view.size == tensor.elements else ""
+            raise ReturnError(
+                f"kernel {name!r} returns a view {view.shape}{other} of '{tensor.name}' {tensor.shape}",
+                fix=self._copied_out(index, view),
+                span=span if self.statement else tensor.span,
+            )
+        if tensor.buffer is not Buffer.shared_hbm and tensor.role != "input":
+            message = f"'{tensor.name}' is returned and in nl.{tensor.buffer.value}: since NKI 0.3 results are in "
+            warn_at(tensor.span or span, message + "nl.shared_hbm", NkiDeprecationWarning, since="0.3")
+        return view
+
+    def _end_with(self, written: list[str]) -> str:
+        """The statement that returns all outputs that the kernel has allocated, and the arguments that it writes."""
+        if self.statement is not None and self.statement.value is not None:
+            return _ALLOCATE
+        own = [t for t in self.builder.tensors if t.buffer is Buffer.shared_hbm and not t.role]
+        names = [*[t.name for t in own if t.name in bound_names(self.captured.node)], *written]
+        if not names:
+            return _ALLOCATE
+        code = f"return {', '.join(names)}"
+        if self.statement is not None:
+            return f"write `{code}`"
+        return f"end the kernel with `{code}`"
+
+    def _tensors_of(self, item: Any) -> str:
+        """The return statement with only the tensors of a dictionary."""
+        value = self.statement.value if self.statement is not None else None
+        if not isinstance(value, ast.Dict) or not isinstance(item, dict):
+            return _ALLOCATE
+        kind = self.captured.dialect.tensor.kind
+        parts = zip(value.values, cast("dict[Any, Any]", item).values(), strict=False)
+        texts = [ast.unparse(node) for node, part in parts if isinstance(part, kind)]
+        return f"return tensors alone: write `return {', '.join(texts)}`" if texts else _ALLOCATE
+
+    def _copied_out(self, index: int, view: Access) -> str:
+        """Code that copies a returned tile or view to an output of its own, and returns that."""
+        value = self.statement.value if self.statement is not None else None
+        parts = list(value.elts) if isinstance(value, ast.Tuple | ast.List) else [value]
+        if value is None or index >= len(parts) or view.dynamic is not None or view.dtype.name not in _OUTPUTS:
+            return _ALLOCATE
+        source = ast.unparse(cast("ast.expr", parts[index]))
+        taken = {*bound_names(self.captured.node), *dir(builtins)}
+        name = next(n for n in ("out", "result", *(f"out{i}" for i in range(99))) if n not in taken)
+        lines = [f"{name} = nl.ndarray({view.shape}, dtype=nl.{view.dtype.name}, buffer=nl.shared_hbm)"]
+        staged = f"nl.copy({source})" if view.buffer is Buffer.psum else source
+        lines.append(f"nisa.dma_copy(dst={name}, src={staged})")
+        texts = [name if i == index else ast.unparse(cast("ast.expr", part)) for i, part in enumerate(parts)]
+        lines.append(f"return {', '.join(texts)}")
+        return "copy it to an output: write `\n" + "\n".join(f"        {line}" for line in lines) + "`"
+
+
+_OUTPUTS = frozenset({
+    "float32", "float16", "bfloat16", "int32", "int16", "int8", "uint32", "uint16", "uint8", "float8_e5m2",
+    "float8_e4m3fn",
+})  # fmt: skip
+"""The dtypes that results of a kernel usually have."""
+
+
+def _shown(item: Any) -> str:
+    """A result in a message; the tensors in a container would show their values in the simulator."""
+    kind = type(item).__name__
+    if isinstance(item, dict):
+        return f"a dict with the keys {', '.join(map(repr, cast('dict[Any, Any]', item))):.60}"
+    return f"a {kind}" if isinstance(item, list | tuple) else f"{kind} {item!r:.60}"
+
+
+def _is_all(view: Access) -> bool:
+    """True if a view is its whole tensor, byte for byte in the order in which they are stored.
+
+    A result may have another dtype than its storage, an argument keeps that of the caller.
+    """
+    tensor = view.tensor
+    same = view.size * view.dtype.itemsize == tensor.nbytes
+    same = same and (view.dtype is tensor.dtype or tensor.role != "input")
+    return same and view.offset == 0 and is_contiguous(view) and view.dynamic is None
+
+
+def returns_nothing(captured: Captured) -> bool:
+    """True if no return statement of the kernel has a value."""
+    return all(statement.value is None or ast.unparse(statement.value) == "None" for statement in _returns(captured))
+
+
+def _return_statement(captured: Captured) -> ast.Return | None:
+    """The kernel's return statement if it has just one."""
+    returns = _returns(captured)
+    return returns[0] if len(returns) == 1 else None
+
+
+def _returns(captured: Captured) -> list[ast.Return]:
+    """The return statements of the kernel itself."""
+    returns: list[ast.Return] = []
+    todo: list[ast.AST] = list(ast.iter_child_nodes(captured.node))
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Return):
+            returns.append(node)
+        elif not isinstance(node, FunctionNode):
+            todo.extend(ast.iter_child_nodes(node))
+    return returns
+
+
+__all__ = ["Returned", "by_reference", "returns_nothing", "specialise", "written_arguments"]

@@ -1,6 +1,6 @@
 """Syntax check: one rule per class of syntax tree nodes accepts a node or names the error.
 
-The rules are the dialect's. ``RULES`` is the rule book of NKI up to 0.6, whose kernels are parsed and not traced.
+The rules are the dialect's. ``RULES`` is the rule book of NKI up to 0.6, where kernels are parsed and not traced.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from nki.base.errors import NkiError
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.base.warning import NkiDeprecationWarning, under_release
 from nki.frontend.capture import Captured
 from nki.frontend.dialect import SyntaxRule
@@ -72,7 +72,7 @@ def examine(captured: Captured, *, kernel: bool = True) -> Report:
         return report
     with under_release(captured.dialect.release):
         if kernel:
-            captured.dialect.signature_rule(report, node.args)
+            captured.dialect.python.signature_rule(report, node.args)
         bound = bound_names(node)
         body = node.body if isinstance(node.body, list) else [node.body]
         try:
@@ -107,8 +107,8 @@ def _visit(report: Report, node: ast.AST, bound: frozenset[str]) -> None:
     """Judge ``node``, and its parts if its rule says so. ``bound``: the names that functions around it bind."""
     if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS, ast.ClassDef)):
         bound |= bound_names(node)
-    dialect = report.captured.dialect
-    if dialect.syntax_rules.get(type(node), dialect.unknown_syntax)(report, node, bound):
+    python = report.captured.dialect.python
+    if python.syntax_rules.get(type(node), python.unknown_syntax)(report, node, bound):
         for field, value in ast.iter_fields(node):
             if field not in _ELSEWHERE:
                 branch = isinstance(node, _BRANCHES.get(field, ()))
@@ -189,7 +189,7 @@ def _yield(report: Report, node: ast.Yield | ast.YieldFrom, _bound: frozenset[st
     """A helper may be a generator in newer releases, a kernel in none: it returns its results when it has ended."""
     if report.own_yields is None:
         report.own_yields = own_yields(report.captured.node) if report.kernel else frozenset()
-    if node in report.own_yields and report.captured.dialect.newer.since:
+    if node in report.own_yields and report.captured.dialect.python.traced:
         report.certain_error(GeneratorError, node, *_GENERATOR_KERNEL)
         return False
     return report.error(GeneratorError, node, "NKI has no generators", "build a list and return it")
@@ -237,7 +237,9 @@ _ENDS: Final = (ast.Break, ast.Return, ast.Raise, ast.Assert, ast.Nonlocal, ast.
 
 
 def _while(report: Report, node: ast.While, _bound: frozenset[str]) -> bool:
-    """A loop whose condition nothing changes never ends, if it begins; bare names may be registers, which change."""
+    """A loop with a condition that nothing changes never ends, if it begins; bare names may be registers, which
+    change.
+    """
     if isinstance(node.test, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
         return True
     tested = list(ast.walk(node.test))
@@ -246,7 +248,7 @@ def _while(report: Report, node: ast.While, _bound: frozenset[str]) -> bool:
     changes = any(isinstance(part, ast.Call | ast.Attribute | ast.Subscript | ast.NamedExpr) for part in tested)
     changes = changes or any(isinstance(part, ast.Name) and part.id in stored for part in tested)
     ends = any(isinstance(part, _ENDS) for part in body)
-    if report.captured.dialect.newer.since and not ends:  # an exception from within may be caught around the loop
+    if report.captured.dialect.python.traced and not ends:  # an exception from within may be caught around the loop
         ends = any(isinstance(part, ast.Try | ast.With) for part in ast.walk(report.captured.node))
     constant = isinstance(node.test, ast.Constant) and not node.test.value
     if not (changes or ends or constant):
@@ -294,7 +296,7 @@ def _dict_key(report: Report, key: ast.expr) -> None:
 
 
 def _compare(report: Report, node: ast.Compare, _bound: frozenset[str]) -> bool:
-    if report.captured.dialect.newer.silent:
+    if report.captured.dialect.python.silent:
         return True
     sides = [node.left, *node.comparators]
     for index, operator in enumerate(node.ops):
@@ -340,7 +342,7 @@ def _with(report: Report, node: ast.With, bound: frozenset[str]) -> bool:
             return _WITH(report, node, bound)
         if called is item.context_expr:
             report.error(WithError, called, f"`{ast.unparse(called)}` is not called", "write `with nl.no_reorder():`")
-        if item.optional_vars is not None and not report.captured.dialect.newer.since:
+        if item.optional_vars is not None and not report.captured.dialect.python.traced:
             report.error(WithError, item.optional_vars, "`no_reorder` gives nothing to name", "leave `as …` out")
     return True
 
@@ -366,7 +368,7 @@ def kernel_signature(report: Report, args: ast.arguments) -> None:
             report.error(SignatureError, arg, message, "name each parameter")
     if args.kwonlyargs and args.vararg is None:
         fix = "leave the `*` out and put parameters with defaults last"
-        if report.captured.dialect.newer.since:
+        if report.captured.dialect.python.traced:
             report.error(SignatureError, args.kwonlyargs[0], "NKI has no keyword-only parameters", fix)
         else:
             message = f"newer NKI has no keyword-only parameters: {fix}"

@@ -50,7 +50,7 @@ def _list(value: object) -> list[object]:
 
 
 def _is_read(node: ast.expr) -> bool:
-    """True for an expression whose value is used: no target of an assignment, and no part of one."""
+    """True for an expression that gives a value that is used: no target of an assignment, and no part of one."""
     return isinstance(getattr(node, "ctx", ast.Load()), ast.Load) and not isinstance(node, ast.Starred | ast.Slice)
 
 

@@ -20,7 +20,7 @@ from nki.profiling.shapes import is_shape_only
 
 WARMUP: Final = 10
 ITERATIONS: Final = 100
-"""Runs that are not measured, and runs that are, unless the caller says otherwise; those of Beta 1."""
+"""Runs that are not measured, and runs that are, unless the caller says otherwise; the defaults of Beta 1."""
 PERCENTILES: Final = (0, 50, 90, 99, 100)
 
 

@@ -98,7 +98,8 @@ class Benchmark(Baremetal):
 
 
 class Profile(Baremetal):
-    """A kernel whose call leaves its artifact in ``working_directory``; no trace of the hardware, as a warning says.
+    """A kernel that leaves its artifact in ``working_directory`` when called; no trace of the hardware, as a warning
+    says.
 
     As in NKI, ``working_directory`` is absolute, and an artifact that exists is an error unless ``overwrite=True``.
     """

@@ -50,7 +50,7 @@ class CompileOptions:
     lower_dma_transpose: bool = False
 
     def set_pipeline_options(self, *options: str) -> CompileOptions:  # noqa: ARG002
-        """The same options: those of the vendor's pipeline change no result."""
+        """The same options: the vendor's pipeline changes no result."""
         return self
 
     def disable_backend_optimizations(self) -> CompileOptions:
@@ -314,7 +314,7 @@ def compile_mlir_to_neff(*_: Any, **__: Any) -> CompiledKernel:
 
 
 def extract_perf_metrics(neff: Any = None, ntff: Any = None, **_: Any) -> dict[str, Any]:  # noqa: ARG001
-    """Raise :class:`DeviceOnlyError`: the metrics are those of a run on Trainium."""
+    """Raise :class:`DeviceOnlyError`: the metrics need a run on Trainium."""
     raise DeviceOnlyError(
         f"extract_perf_metrics reads a trace of Trainium, and {str(ntff)!r} is none that this machine has written",
         fix="use nki.benchmark or SpikeModel.benchmark for times of this machine's CPU",

@@ -1,6 +1,6 @@
 """``nki.runtime``: compiled kernels and tensors on the CPU of this machine.
 
-Source of the names: Neuron documentation, "nrtpy model API" and "nrtpy tensor API" (SDK 2.32), whose classes are the
+Source of the names: Neuron documentation, "nrtpy model API" and "nrtpy tensor API" (SDK 2.32). Their classes are the
 same under newer names.
 """
 
@@ -51,7 +51,7 @@ class SpikeTensor:
         return self._array
 
     def write_from_numpy(self, array: NDArray[Any]) -> None:
-        """Replace the elements by those of ``array``, which has as many bytes."""
+        """Replace the elements by the ones in ``array``, which has as many bytes."""
         if array.nbytes != self._array.nbytes:
             raise KernelArgumentError(
                 f"tensor {self.name!r} has {self._array.nbytes} bytes, the array {array.nbytes}",

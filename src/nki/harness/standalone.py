@@ -30,7 +30,7 @@ class CompileKernel:
     """A kernel that a call compiles, writes to ``artifacts_dir`` as ``kernel.neff`` (a ``.klir`` artifact), and runs.
 
     The run is native on this machine; with ``_enable_simulation`` it is the simulator's. An ``_executor`` runs it in
-    place of both. Results are those of the kernel, in the caller's framework; for an executor, NumPy arrays.
+    place of both. Results are the kernel's, in the caller's framework; for an executor, NumPy arrays.
     """
 
     func: Callable[..., Any] | Kernel

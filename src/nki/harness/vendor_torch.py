@@ -25,7 +25,7 @@ def nki_op(name: str, fn: Callable[..., Any] | None = None, mutates_args: str | 
     """Register ``fn``, which calls kernels, as the operator ``name`` of PyTorch (``namespace::name``).
 
     Kernels give shapes and dtypes for fake tensors, so ``fn`` is its own fake form, too. An argument that a kernel
-    changes and returns comes back as a copy, since PyTorch lets no operator return its arguments. The result is that of
+    changes and returns comes back as a copy, since PyTorch lets no operator return its arguments. The result comes from
     ``torch.library.custom_op``: it has ``register_autograd``.
     """
     library: Any = imported("torch.library")

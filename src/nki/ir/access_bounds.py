@@ -16,7 +16,7 @@ from nki.base.errors import WindowError
 from nki.ir.effects import Effects
 from nki.ir.indirection.gather_offsets import INDICES
 from nki.ir.instruction import Inst
-from nki.ir.register import is_scalar_register
+from nki.ir.loop import is_scalar_register
 from nki.ir.types import MOST_DIMENSIONS, MOST_ELEMENTS, Access, Buffer, IndexKind, is_row_indexed
 from nki.target.memory_spaces import OFFSET_GROUP
 
@@ -114,7 +114,7 @@ def _reaches(source: Access, access: Access) -> bool:
 
 
 def _check_lists(access: Access) -> None:
-    """Raise unless ``access`` is a tile of two dimensions whose index has a list for each group."""
+    """Raise unless ``access`` is a tile of two dimensions with an index that has a list for each group."""
     dynamic = access.dynamic
     assert dynamic is not None
     source = dynamic.source
@@ -149,7 +149,7 @@ def _reach(access: Access) -> _Reach:
             raise _error(access, f"moves by {step} elements from partition to partition of {access.partition_step}")
         if any(s < 0 for _, s in free):
             raise _error(access, "goes backwards within a partition")
-    within = sum((n - 1) * s for n, s in free)  # 0 where offsets choose elements, whose step is 0
+    within = sum((n - 1) * s for n, s in free)  # 0 where offsets choose elements: their step is 0
     ends = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
     step = access.partition_step if tensor.buffer.on_chip else 0
     below, beyond = sum(min(e, 0) for e in ends), sum(max(e, 0) for e in ends)

@@ -146,7 +146,7 @@ class Algebra(Protocol[V]):
     def ranked(self, value: V, count: int) -> V:
         """int32 positions of each partition's ``count`` largest elements, the largest last.
 
-        The order is that of numbers with -0 below +0 and NaN above all; of equal elements the earlier is the larger.
+        The order is of numbers, with -0 below +0 and NaN above all; of equal elements the earlier is the larger.
         """
         ...
 

@@ -16,7 +16,7 @@ class DeprecatedParameter:
     """A parameter that a function had until NKI ``since``.
 
     ``fix`` says what to write. ``convert`` changes the arguments of a call to what its value means today, and returns
-    the name of another function where that one takes them. ``replaces``: the required parameter whose place it takes.
+    the name of another function where that one takes them. ``replaces``: the required parameter that it replaces.
     """
 
     parameter: str
@@ -42,7 +42,7 @@ class DeprecatedOrder:
     fix: str
 
     def reorder(self, arguments: Arguments) -> Arguments:
-        """``arguments``, by today's names in today's order, by the names whose places they stood in."""
+        """``arguments``, by today's names in today's order, by the names that they had at their places."""
         return dict(zip(self.order, arguments.values(), strict=False))
 
 

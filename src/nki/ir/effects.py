@@ -164,7 +164,7 @@ class Effects:
     row_dims: Mapping[str, int] = field(default_factory=dict[str, int])
     """The dimension of an operand that runs over those rows, where it is not the first."""
     element_indexed: tuple[str, ...] = ()
-    """The operands whose elements may be chosen by run-time offsets (:mod:`nki.ir.indirection.gather_offsets`)."""
+    """The operands that may have elements chosen by run-time offsets (:mod:`nki.ir.indirection.gather_offsets`)."""
     external: bool = field(init=False)
     """The instruction acts on more than tensors: it prints, or meets other cores."""
     uses_registers: bool = field(init=False)

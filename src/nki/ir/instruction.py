@@ -138,7 +138,7 @@ class Inst(NkiInstruction):
     origin: Inst | None = None
     """The user's instruction that a transform lowered to this one, among others."""
     verified_for: Target | None = None
-    """The target whose rules the instruction was found to obey as it was recorded."""
+    """The target for which the instruction was checked against the rules as it was recorded."""
 
     def semantics(self, m: Algebra[Any]) -> None:
         """The semantics, in primitives of ``m``."""
@@ -232,7 +232,7 @@ class Inst(NkiInstruction):
 
     @property
     def skips_out_of_bounds(self) -> bool:
-        """True if a row whose run-time index leads out of bounds is skipped; otherwise it is an error."""
+        """True if a row with a run-time index out of bounds is skipped; otherwise it is an error."""
         skips = self.effects.skips
         return skips is not None and skips(self)
 

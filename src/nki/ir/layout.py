@@ -18,7 +18,7 @@ class Layout:
     """The places of elements, all counted in elements; ``name`` tells layouts apart.
 
     Columns lie in blocks of ``width`` (0: all in one), one block behind the other. In a block the rows lie one behind
-    the other, each followed by ``pad`` elements that nobody uses; ``gap`` such elements follow each block.
+    the other, each followed by ``pad`` unused elements; ``gap`` such elements follow each block.
     """
 
     name: str

@@ -109,7 +109,7 @@ def connect_requested(body: Iterable[Statement]) -> None:
 
 
 def connect_names(body: Iterable[Statement], pairs: Pairs, where: Span | None) -> None:
-    """Add the edges of ``pairs``, whose names are those given to instructions with ``name=``.
+    """Add the edges of ``pairs``, given as names from the instructions' ``name=``.
 
     Raises :class:`ScheduleNameError` for a name that no instruction has, or several have.
     """

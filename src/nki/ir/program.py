@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 from nki.base.dtype import DType
 from nki.base.errors import SharedTensorError
@@ -17,11 +17,11 @@ from nki.ir.floats.runtime_float import FloatSpec
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, While, instructions
 from nki.ir.types import Buffer, Tensor, TensorSpec, TileAddress
-from nki.target.model import Target
 
 Placement = Mapping[Tensor, TileAddress]
 """The address of each tensor on chip."""
 _LOOPS = {For, While}
+R = TypeVar("R")
 
 
 Form = tuple[tuple[int, ...], DType]
@@ -63,6 +63,17 @@ class Signature:
         return {o: positions[tensor] for o, tensor in enumerate(self.outputs) if tensor in positions}
 
 
+@dataclass(frozen=True, eq=False)
+class AnalysisResult(Generic[R]):
+    """The key under which a :class:`CoreProgram` keeps the result of an analysis, which has type ``R``.
+
+    ``of_addresses``: the result depends on where tiles lie.
+    """
+
+    name: str
+    of_addresses: bool = True
+
+
 @dataclass(slots=True)
 class CoreProgram:
     """The program of one core: instructions, and loops that run on the device.
@@ -79,11 +90,18 @@ class CoreProgram:
     _numbered: tuple[Inst, ...] | None = field(default=None, init=False, repr=False)
     _has_edges: bool | None = field(default=None, init=False, repr=False)
     _effects: frozenset[Effects] | None = field(default=None, init=False, repr=False)
-    live_ranges: tuple[Target, Any] | None = field(default=None, init=False, repr=False)
-    """The target and the result of the last :func:`nki.analysis.liveness.live_ranges`."""
-    dependences: Any = field(default=None, init=False, repr=False)
-    """The dependence graph of each basic block (:mod:`nki.analysis.dependence`), once a stage has found them; stages
-    that keep the instructions and their order pass them on."""
+    _results: dict[AnalysisResult[Any], Any] = field(
+        default_factory=dict[AnalysisResult[Any], Any], init=False, repr=False
+    )
+
+    def result(self, key: AnalysisResult[R]) -> R | None:
+        """The result of an analysis, if it is known."""
+        return self._results.get(key)
+
+    def keep(self, key: AnalysisResult[R], result: R) -> R:
+        """``result``, kept from now on; stages that keep what it depends on pass it on."""
+        self._results[key] = result
+        return result
 
     @property
     def numbered(self) -> tuple[Inst, ...]:
@@ -115,8 +133,8 @@ class CoreProgram:
     def with_placement(self, placement: Placement) -> CoreProgram:
         """The same core with other addresses."""
         core = replace(self, placement=placement)
-        core._numbered, core._has_edges, core.live_ranges = self._numbered, self._has_edges, self.live_ranges
-        core._effects = self._effects
+        core._numbered, core._has_edges, core._effects = self._numbered, self._has_edges, self._effects
+        core._results = {key: result for key, result in self._results.items() if not key.of_addresses}
         return core
 
     def instructions(self) -> Iterator[Inst]:

@@ -9,7 +9,7 @@ from nki.base.dtype import DType, int32
 from nki.base.errors import OutsideKernelError
 from nki.base.source import Where, here
 from nki.ir.instruction import Inst
-from nki.ir.register import VirtualRegister
+from nki.ir.loop import VirtualRegister
 from nki.ir.types import Access
 from nki.target.model import Target
 

@@ -28,7 +28,7 @@ MIXING: Final = ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1))
 def initial(tensor: Tensor) -> NDArray[np.uint32] | None:
     """Initial contents of the generators' registers; None if ``tensor`` is something else.
 
-    Word w of lane p is mix((24 p + w + 1) * GOLDEN) on the Vector engine. GpSimd's follow as those of more lanes.
+    Word w of lane p is mix((24 p + w + 1) * GOLDEN) on the Vector engine. GpSimd's follow as if of more lanes.
     """
     if tensor.buffer is not Buffer.register or tensor.dtype is not uint32:
         return None

@@ -46,7 +46,7 @@ class Buffer(Enum):
     def __repr__(self) -> str:
         return f"nl.{self.value}"
 
-    __hash__ = object.__hash__  # members are single; that of Enum is a Python function, several times as slow
+    __hash__ = object.__hash__  # members are single; Enum's is a Python function, several times as slow
 
 
 MOST_DIMENSIONS = 30
@@ -65,7 +65,7 @@ class Tensor:
 
     ``address`` is set when the user placed it. ``role`` says how the kernel's caller sees it: ``"input"``, ``"output"``
     or ``""`` (internal). ``"constant"`` is the role of a tensor that holds ``data`` from the beginning and is never
-    written; ``"spill"`` that of one in HBM in which a tile waits (:mod:`nki.passes.allocation.spilling`).
+    written; ``"spill"`` of one in HBM in which a tile waits (:mod:`nki.passes.allocation.spilling`).
     ``layout`` is one of a back end; the compiler itself has dense tensors only.
     """
 
@@ -183,7 +183,7 @@ class IndexKind(Enum):
     whole = "at"
     """One index moves the window as a whole."""
     rows = "rows"
-    """An index for each element of dimension 0, whose own step then means nothing."""
+    """An index for each element of dimension 0; its own step then means nothing."""
     elements = "elements"
     """An index for each element of dimension 1, the same for all partitions of a group, which has a list of its own
     (:mod:`nki.ir.indirection.gather_offsets`). The step of dimension 1 is 0 and means nothing."""
@@ -484,7 +484,7 @@ class Role(Enum):
 
 
 class Immediate:
-    """Marks a field whose value reaches the compiled routine at run time instead of being compiled into it."""
+    """Marks a field with a value that reaches the compiled routine at run time instead of being compiled into it."""
 
 
 T = TypeVar("T")

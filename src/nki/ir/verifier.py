@@ -19,11 +19,11 @@ from nki.base.errors import (
     ShapeError,
     WriteOverlapError,
 )
-from nki.ir.access_overlap import repeats
 from nki.ir.instruction import Field, Inst, Rule
-from nki.ir.register import is_scalar_register
+from nki.ir.loop import is_scalar_register
 from nki.ir.scalars import NkiScalar
 from nki.ir.types import MOST_DIMENSIONS, Access, Buffer, access_of, is_element_indexed, is_row_indexed
+from nki.ir.windows import repeats
 from nki.target.model import Target
 
 

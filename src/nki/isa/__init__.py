@@ -6,13 +6,10 @@ import importlib as _importlib
 import pkgutil as _pkgutil
 
 from nki.base.errors import NkiError as NkiValidationError
-from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
-from nki.base.warning import warn_here as _warn_here
 from nki.ir.instruction import REGISTRY as _REGISTRY
 from nki.ir.instruction_handle import NkiInstruction
+from nki.ir.loop import VirtualRegister
 from nki.ir.recorder import current as _current
-from nki.ir.recorder import is_recording as _is_recording
-from nki.ir.register import VirtualRegister
 from nki.ir.scalars import NkiScalar
 from nki.isa import api as _api
 from nki.isa import instructions as _instructions
@@ -28,9 +25,6 @@ def __getattr__(name: str) -> engine:
     member = _ENGINES.get(name)
     if member is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if _is_recording():
-        message = f"`nisa.{name}` is deprecated since NKI 0.6: write `nisa.engine.{member.name}`"
-        _warn_here(message, _NkiDeprecationWarning, since="0.6")
     return member
 
 
@@ -40,7 +34,7 @@ def get_nc_version() -> nc_version:
 
 
 def get_nc_sub_version() -> int:
-    """The revision of that generation's silicon: 0, the first, which is the one whose limits are documented."""
+    """The revision of that generation's silicon: 0, the first; only its limits are documented."""
     _current("nisa.get_nc_sub_version")
     return 0
 

@@ -5,8 +5,8 @@ from typing import TypeAlias as _TypeAlias
 
 from nki.base.errors import NkiError as NkiValidationError
 from nki.ir.instruction_handle import NkiInstruction as NkiInstruction
-from nki.ir.register import VirtualRegister as VirtualRegister
-from nki.ir.register import VirtualRegister as _VirtualRegister
+from nki.ir.loop import VirtualRegister as VirtualRegister
+from nki.ir.loop import VirtualRegister as _VirtualRegister
 from nki.ir.scalars import NkiScalar as NkiScalar
 from nki.ir.types import Access as _Access
 from nki.ir.types import TensorHandle as _TensorHandle
@@ -38,7 +38,7 @@ def get_nc_version() -> _nc_version:
     """The NeuronCore generation that the running kernel is compiled for."""
 
 def get_nc_sub_version() -> int:
-    """The revision of that generation's silicon: 0, the first, which is the one whose limits are documented."""
+    """The revision of that generation's silicon: 0, the first; only its limits are documented."""
 
 def register_alloc(x: int | _VirtualRegister | _Tile | None = None) -> _VirtualRegister:
     """A new register: empty (None), holding the whole number ``x``, or a copy of a register or of one element.
@@ -149,7 +149,7 @@ def core_barrier(
 
     ``data`` is what the cores share: a tensor in ``nl.shared_hbm`` (real kernels also name a tile on chip; then the
     barrier orders that tile's instructions on this core). All that a core has done to ``data`` before its barrier is
-    done when the others go on. ``cores`` is ``(0, 1)``; ``(0,)`` on one core waits for nobody. Only ``engine`` waits.
+    done when the others go on. ``cores`` is ``(0, 1)``; ``(0,)`` on one core does not wait. Only ``engine`` waits.
     Since NeuronCore-v3.
     """
 
@@ -170,8 +170,8 @@ def dma_compute(
     With an index for each row it adds to what is there, row after row: ``dst`` is one of two sources, and either it has
     the indices and the other source is a tile in SBUF (scatter), or it is the tile and the other has them (gather).
     ``unique_indices=False`` is refused then. In a scatter, an index that occurs twice is an error, which is found when
-    the kernel is compiled if the indices are constant, else in the simulator; native code adds both rows. A row whose
-    index leads outside its tensor is an error, or is left out with ``oob_mode=nisa.oob_mode.skip``.
+    the kernel is compiled if the indices are constant, else in the simulator; native code adds both rows. A row with an
+    index outside its tensor is an error, or is left out with ``oob_mode=nisa.oob_mode.skip``.
     """
 
 def dma_copy(
@@ -190,7 +190,7 @@ def dma_copy(
     ``engine`` choose how descriptors are made.
 
     ``dst`` and ``src`` may have a run-time index, for all of it or (HBM tensors) one for each row; then both have as
-    many rows, which are copied one after the other. A row whose index leads outside its tensor is an error, or is left
+    many rows, which are copied one after the other. A row with an index outside its tensor is an error, or is left
     out with ``oob_mode=nisa.oob_mode.skip``.
     """
 
@@ -206,7 +206,7 @@ def dma_transpose(
     """Write ``src``, in HBM or SBUF, to the SBUF tile ``dst`` with its first and last dimensions exchanged.
 
     ``axes``, which may be left out, are ``(1, 0)``, ``(2, 1, 0)`` or ``(3, 1, 2, 0)`` after the number of dimensions of
-    ``src``: dimension ``i`` of ``dst`` is dimension ``axes[i]`` of ``src``. The rank of ``dst`` is that of ``src``.
+    ``src``: dimension ``i`` of ``dst`` is dimension ``axes[i]`` of ``src``. ``dst`` has the rank of ``src``.
     Bits are moved unchanged; both have one dtype.
 
     ``src`` may have a run-time index for all of it, or (in HBM) one for each row: row ``r`` of what is transposed is
@@ -214,7 +214,7 @@ def dma_transpose(
     next. With ``oob_mode=nisa.oob_mode.skip``, an index outside the tensor leaves what it would have written alone.
 
     The descriptor generation guide still has the limits that hardware descriptors had before NKI 0.6
-    (``src.shape[0] == 16`` for every rank); here those of the reference hold. It also lists ``nisa.dge_mode.none`` for
+    (``src.shape[0] == 16`` for every rank); here the reference's limits hold. It also lists ``nisa.dge_mode.none`` for
     transposes without indices, which the reference does not, and which real kernels use.
     """
 
@@ -232,7 +232,7 @@ def exponential(
     ``max_value`` is a number or a float32 tile ``(partitions, 1)``. The sum over the free dimensions goes through the
     Vector engine's reduction registers: ``reset_reduce`` begins with 0, ``reduce`` with what they hold, ``load_reduce``
     with ``reduce_init``, a number or a float32 tile ``(partitions, 1)``. It takes the float32 results before they are
-    rounded to ``dst``, one after the other. After ``idle`` nobody knows what the registers hold: NaN here.
+    rounded to ``dst``, one after the other. After ``idle`` the contents of the registers are unknown: NaN here.
     ``reduce_res``, a float tile ``(partitions, 1)``, receives the registers afterwards. Tiles have up to four
     dimensions; ``dst`` and ``src`` may be indirect views. Since NeuronCore-v4.
     """
@@ -402,7 +402,7 @@ def nc_matmul_mx(
     ``moving`` together with their scales, by the same offsets.
 
     Chosen where the reference is silent: products accumulate in float32, in order of ``4 K`` rows that the first
-    numbers of all partitions begin; a number whose scale takes it beyond float32 is infinite.
+    numbers of all partitions begin; a number that its scale takes beyond float32 is infinite.
     """
 
 def nc_stream_shuffle(
@@ -444,8 +444,8 @@ def quantize_mx(
     ``src`` is (32, 64, 96 or 128, 4 N), float16 or bfloat16; ``dst`` has as many partitions and N packed elements of
     float8_e4m3fn_x4 or float8_e5m2_x4, each made of four neighbours of ``src``. A group is 8 partitions of one packed
     element. Its scale is ``2 ** (floor(log2(largest magnitude)) - (E - 1))``, with E = 8 for float8_e4m3fn and 15 for
-    float8_e5m2: twice that of the OCP specification's sample conversion, so that rounding never leaves the format. It
-    is at least 2 ** -127, also for a group of zeros. ``dst_scale`` (float8_e8m0fnu, or uint8 for its codes) gets the
+    float8_e5m2: twice the scale of the OCP specification's sample conversion, so that rounding never leaves the format.
+    It is at least 2 ** -127, also for a group of zeros. ``dst_scale`` (float8_e8m0fnu, or uint8 for its codes) gets the
     scales of 32 partitions on four partitions of their quadrant; see ``nisa.nc_matmul_mx``. All in SBUF; gen4.
 
     The reference leaves open what infinities and NaNs do: here they count as the exponent 128, and are rounded to what
@@ -535,7 +535,7 @@ def rand_set_state(
     """Set an engine's generators, in the lanes of ``src_seeds``, to the words in its partitions; gen3 and later.
 
     ``src_seeds`` is a uint32 tile in SBUF: ``(partitions, 6)`` for GpSimd (default), ``(partitions, 24)`` for the
-    Vector engine (gen4), whose four generators follow one another. A generator's words are x, y, z, w, v and d of
+    Vector engine (gen4): its four generators follow one another. A generator's words are x, y, z, w, v and d of
     XORWOW.
     """
 
@@ -573,9 +573,9 @@ def select_reduce(
 
     ``reverse_pred`` swaps the two cases. ``on_false`` is a number or a tile ``(partitions, 1)``. The tiles agree on
     partitions and on elements per partition, not on how those are arranged; ``on_true`` and ``predicate`` are not both
-    in PSUM. ``predicate`` is an integer of at most 16 bits or a bool. The maximum is that of the float32 values before
+    in PSUM. ``predicate`` is an integer of at most 16 bits or a bool. The maximum is taken of the float32 values before
     they are rounded to ``dst``, and goes through the Vector engine's reduction registers: ``reset_reduce`` begins with
-    -inf, ``reduce`` with what they hold. After ``idle`` nobody knows what they hold: NaN here. ``reduce_res``, a float
+    -inf, ``reduce`` with what they hold. After ``idle`` their contents are unknown: NaN here. ``reduce_res``, a float
     tile ``(partitions, 1)``, receives the registers afterwards.
     """
 
@@ -595,13 +595,13 @@ def range_select(
 ) -> NkiInstruction:
     """``dst[p, i] = on_true_tile[p, i]`` where both comparisons of ``range_start + i`` hold, else the smallest float32.
 
-    They are ``comp_op0`` with ``bound0[p]`` and ``comp_op1`` with ``bound1[p]``, in float32; a bound is a float32
-    tile ``(partitions, 1)`` or, as kernels in use have it, a number. ``on_false_value`` can be no other number than
-    the smallest float32, however it is written. The maximum of the float32 results, before they are rounded to
-    ``dst``, goes through the Vector engine's reduction registers: ``reset_reduce`` begins with -inf, ``reduce``
-    with what they hold, ``reset`` leaves -inf and ``idle`` what was there. ``reduce_res``, a ``(partitions, 1)``
-    tile, receives the registers afterwards; if ``dst`` is narrower than float32, whose smallest number becomes -inf
-    there, keep it in float32. Since NeuronCore-v3.
+    They are ``comp_op0`` with ``bound0[p]`` and ``comp_op1`` with ``bound1[p]``, in float32; a bound is a float32 tile
+    ``(partitions, 1)`` or, as kernels in use have it, a number. ``on_false_value`` can be no other number than the
+    smallest float32, however it is written. The maximum of the float32 results, before they are rounded to ``dst``,
+    goes through the Vector engine's reduction registers: ``reset_reduce`` begins with -inf, ``reduce`` with what they
+    hold, ``reset`` leaves -inf and ``idle`` what was there. ``reduce_res``, a ``(partitions, 1)`` tile, receives the
+    registers afterwards; if ``dst`` is narrower than float32, where the smallest float32 becomes -inf there, keep it in
+    float32. Since NeuronCore-v3.
     """
 
 def sendrecv(
@@ -616,7 +616,7 @@ def sendrecv(
     """Send ``src`` to core ``send_to_rank`` while receiving ``dst`` from core ``recv_from_rank``.
 
     Both are SBUF tiles of one shape and dtype; of the cores that exchange, each calls it. An exchange is done when both
-    sides are; those of one ``pipe_id`` happen in the order of the program, and ``pipe_id`` tells which of several
+    sides are; exchanges of one ``pipe_id`` happen in the order of the program, and ``pipe_id`` tells which of several
     belong together. ``dma_engine.gpsimd_dma`` is faster and moves at most 1024 bytes per partition of a 32-bit dtype
     (512 of a 16-bit one, 256 of an 8-bit one). A core that names itself on both sides copies. Since NeuronCore-v3.
     """
@@ -833,7 +833,7 @@ def topk(
     partition of ``val_dst``, so that a sixteenth of it is used. Tiles are in SBUF: ``src`` and ``val_dst`` bfloat16,
     ``idx_dst`` uint32. Of equal numbers the one that stands earlier counts as the larger; -0 is below +0 and NaN above
     all. (The reference leaves ties open; that results are spread over the group shows in the kernels of the vendor's
-    library, which rely on their order no more than on that of the hardware.)
+    library, which rely on neither order.)
     """
 
 __all__ = [

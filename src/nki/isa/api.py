@@ -140,7 +140,7 @@ def _argument(f: Field) -> str:
 
 
 def mode(value: str) -> Any:
-    """The performance mode whose value is this text; any other text, unchanged: its type is then refused."""
+    """The performance mode with this text as its value; any other text, unchanged: its type is then refused."""
     return next((member for member in matmul_perf_mode if member.value == value), value)
 
 

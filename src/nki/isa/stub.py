@@ -27,8 +27,8 @@ from typing import TypeAlias as _TypeAlias
 
 from nki.base.errors import NkiError as NkiValidationError
 from nki.ir.instruction_handle import NkiInstruction as NkiInstruction
-from nki.ir.register import VirtualRegister as VirtualRegister
-from nki.ir.register import VirtualRegister as _VirtualRegister
+from nki.ir.loop import VirtualRegister as VirtualRegister
+from nki.ir.loop import VirtualRegister as _VirtualRegister
 from nki.ir.scalars import NkiScalar as NkiScalar
 from nki.ir.types import Access as _Access
 from nki.ir.types import TensorHandle as _TensorHandle

@@ -60,7 +60,7 @@ from nki.language.operands import lifted as _lifted
 from nki.language.operators import *  # noqa: F403
 from nki.language.randomness import dropout, rand, random_seed
 from nki.language.reducing import all, max, mean, min, prod, rms_norm, softmax, sum, var
-from nki.language.releases.removed_names import REMOVED as _REMOVED
+from nki.language.releases.v0_2 import OF_BETA_1 as _OF_BETA_1
 from nki.language.tensor import NkiTensor
 
 sbuf = MemoryRegion.sbuf
@@ -135,31 +135,25 @@ def _not_in_hbm(what: str, parameter: str, value: Any, instead: str = "nisa.tens
     return _BufferError(f"{what}: {parameter} {described}, not a tensor in HBM", fix=fix)
 
 
-def _outdated(message: str, since: str) -> None:
-    _warn_here(message, _NkiDeprecationWarning, since)
-
-
 def affine_range(start: int, stop: int | None = None, step: int = 1) -> _AffineRange:
     """``range``, for iterations that do not depend on each other. Deprecated since NKI 0.3: use ``range``.
 
     The simulator warns where they do depend on each other.
     """
-    return _AffineRange(_unrolled("affine_range", start, stop, step))
+    return _AffineRange(_unrolled(start, stop, step))
 
 
 def sequential_range(start: int, stop: int | None = None, step: int = 1) -> range:
     """``range``, for iterations that may depend on each other. Deprecated since NKI 0.3: use ``range``."""
-    return _unrolled("sequential_range", start, stop, step)
+    return _unrolled(start, stop, step)
 
 
 def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
     """``range``: all loops over it are unrolled. Deprecated since NKI 0.4: use ``range``."""
-    return _unrolled("static_range", start, stop, step)
+    return _unrolled(start, stop, step)
 
 
-def _unrolled(name: str, start: int, stop: int | None, step: int) -> range:
-    since = "0.4" if name == "static_range" else "0.3"
-    _outdated(f"`nl.{name}` is deprecated since NKI {since}: write `range(…)`, which is unrolled as well", since)
+def _unrolled(start: int, stop: int | None, step: int) -> range:
     return range(start) if stop is None else range(start, stop, step)
 
 
@@ -172,7 +166,7 @@ bool = bool_
 class no_reorder:
     """``with nl.no_reorder():`` runs the instructions of the block one after the other, in program order.
 
-    So it does with those of the functions that the block calls. Run-time loops are not allowed inside: the block would
+    So it does with the loops of functions that the block calls. Run-time loops are not allowed inside: the block would
     have to hold them together across iterations (NKI API reference of ``no_reorder``).
     """
 
@@ -194,7 +188,8 @@ def num_programs(axes: int | None = 0) -> int:
     """The number of programs on an axis of the launch grid; 1 without a grid."""
     builder = _current("nl.num_programs")
     if axes is None:
-        _outdated("nl.num_programs(None) is of an older NKI: write `nl.num_programs()`", "0.3")
+        message = "nl.num_programs(None) is of an older NKI: write `nl.num_programs()`"
+        _warn_here(message, _NkiDeprecationWarning, since="0.3")
         return _math.prod(builder.programs or builder.grid)
     _check_axis("nl.num_programs", axes, len(builder.programs))
     return (builder.programs or builder.grid or (1,))[axes]
@@ -238,7 +233,6 @@ class _TileSize:
     @property
     def psum_fmax(self) -> int:
         """The same as ``psum_bank_fmax``, under its older name."""
-        _outdated("`psum_fmax` is deprecated since NKI 0.4: write `psum_bank_fmax`", "0.4")
         return self.psum_bank_fmax
 
     @property
@@ -294,7 +288,6 @@ class _TileSize:
     @property
     def total_available_sbuf_size(self) -> int:
         """The same as ``sbuf_fmax_bytes``, under its older name."""
-        _outdated("`total_available_sbuf_size` is deprecated since NKI 0.4: write `sbuf_fmax_bytes`", "0.4")
         return self.sbuf_fmax_bytes
 
 
@@ -303,7 +296,7 @@ tile_size = _TileSize()
 if not TYPE_CHECKING:  # type checkers refuse unknown names by themselves
 
     def __getattr__(name: str) -> Any:
-        fix = _REMOVED.get(f"nki.language.{name}")
+        fix = _OF_BETA_1.names.get(f"nki.language.{name}")
         text = f", which is of NKI Beta 1: {fix}" if fix is not None else ""
         text = f": {_OTHERS[name]}" if name in _OTHERS else text
         raise AttributeError(f"module 'nki.language' has no attribute {name!r}{text}")

@@ -25,7 +25,7 @@ from nki.base.errors import (
 from nki.base.source import here
 from nki.frontend.builder import current
 from nki.frontend.objects import NKIObject
-from nki.ir.register import VirtualRegister
+from nki.ir.loop import VirtualRegister
 from nki.ir.types import Buffer
 from nki.isa.deprecated import accepting, dropped
 from nki.isa.tables.operators import Op
@@ -33,7 +33,7 @@ from nki.language.tensor import NkiTensor
 
 _REDUCTIONS = ("add", "minimum", "maximum")
 _PRIORITIES = 4
-"""The first generation whose DMA tells transfers apart by urgency."""
+"""The first generation with DMA that tells transfers apart by urgency."""
 _CHANNELS = 4
 """The most channels that a group can have: one of all devices of a node."""
 
@@ -112,7 +112,7 @@ def all_gather_v(
     priority: int | None = None,
     name: str | None = None,  # noqa: ARG001  # nothing is emitted that could be called so
 ) -> None:
-    """Like :func:`all_gather` of pieces whose sizes are known at run time: documented for groups of four ranks only, so
+    """Like :func:`all_gather` of pieces with sizes known at run time: documented for groups of four ranks only, so
     it always raises :class:`SeveralRanksError`.
     """
     what = "nki.collectives.all_gather_v"
@@ -131,7 +131,7 @@ def reduce_scatter(
 ) -> None:
     """Each of ``dsts`` becomes this rank's part, along ``collective_dim`` (0), of its source reduced over the ranks.
 
-    Operators and memories are those of :func:`all_reduce`.
+    Operators and memories are as in :func:`all_reduce`.
     """
     what = "nki.collectives.reduce_scatter"
     _alone(replica_group, what)
@@ -168,7 +168,7 @@ def all_to_all_v(
     priority: int | None = None,
     name: str | None = None,  # noqa: ARG001  # nothing is emitted that could be called so
 ) -> None:
-    """Like :func:`all_to_all` of parts whose sizes are known at run time: documented between devices or nodes only, so
+    """Like :func:`all_to_all` of parts with sizes known at run time: documented between devices or nodes only, so
     it always raises :class:`SeveralRanksError`.
     """
     what = "nki.collectives.all_to_all_v"
@@ -253,7 +253,7 @@ def collective_permute_implicit_reduce(
 def collective_permute_implicit_current_processing_rank_id(
     iteration_id: Any, replica_group: ReplicaGroup, channel_id: int = 0, name: str | None = None
 ) -> VirtualRegister:
-    """A register with the rank whose data step ``iteration_id`` of the ring works on: 0, the one rank of its ring."""
+    """A register with the rank that owns the data of step ``iteration_id`` of the ring: 0, the one rank of its ring."""
     what = "nki.collectives.collective_permute_implicit_current_processing_rank_id"
     _alone(replica_group, what)
     if type(channel_id) is not int or not 0 <= channel_id < _CHANNELS:
@@ -309,7 +309,7 @@ def _refuse_sizes(what: str, why: str, source: NkiTensor, target: NkiTensor) -> 
 def _variable(
     what: str, srcs: Any, dsts: Any, group: Any, metadata: Any, flags: tuple[Any, Any], priority: Any
 ) -> None:
-    """Check the arguments of a collective of pieces whose sizes stand in ``metadata``."""
+    """Check the arguments of a collective of pieces with their sizes in ``metadata``."""
     current(what)
     if not isinstance(group, ReplicaGroup):
         raise ArgumentError(f"{what}: replica_group={group!r} is no ReplicaGroup", fix="pass `ReplicaGroup([[0]])`")

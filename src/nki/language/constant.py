@@ -34,7 +34,8 @@ def shared_constant(constant: Any, dtype: Any = None) -> NkiTensor:
     ``constant``: a NumPy array, or the path of a ``.npy`` file, of floats of 8, 16 or 32 bits (not float8_e4m3) or
     integers of 8, 16 or 32 bits. The data become a part of the compiled kernel; equal constants share one tensor. A
     file is read when the kernel is compiled, and the kernel is compiled anew for a later call if the file has changed.
-    ``dtype``: of the tensor, to which the numbers are converted; that of ``constant`` if None (a parameter of NKI 0.2).
+    ``dtype``: of the tensor, to which the numbers are converted; None: the dtype of ``constant`` (a parameter of NKI
+    0.2).
     """
     where = here()
     current("nl.shared_constant")

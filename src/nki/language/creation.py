@@ -12,8 +12,7 @@ from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_name
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, keep_report
-from nki.base.source import Where, here
-from nki.base.toolchain import is_toolchain
+from nki.base.source import Where, here, is_toolchain
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.builder import current
 from nki.ir.floats.runtime_float import receives_floats
@@ -113,7 +112,7 @@ def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = Buffer.sbuf, nam
 def zeros_like(x: Any, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
     """A new tensor of zeros with the shape of the tensor ``x``, and its dtype unless ``dtype`` is given.
 
-    ``buffer``: by default that of ``x`` if it is on chip, else SBUF. Emits what :func:`zeros` emits.
+    ``buffer``: by default the memory of ``x`` if it is on chip, else SBUF. Emits what :func:`zeros` emits.
     """
     like = _tensor(x, "nl.zeros_like")
     place = buffer if buffer is not None else like.buffer if like.buffer.on_chip else Buffer.sbuf

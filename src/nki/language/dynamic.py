@@ -20,7 +20,7 @@ from nki.base.errors import (
 )
 from nki.frontend.builder import current
 from nki.ir.indirection.gather_offsets import INDICES
-from nki.ir.register import is_scalar_register
+from nki.ir.loop import is_scalar_register
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, access_of, is_element_indexed, is_row_indexed
 from nki.target.memory_spaces import OFFSET_GROUP, TENSOR_OFFSET_GROUP
 
@@ -69,13 +69,13 @@ def _check_source(t: Access, dim: int, source: Access) -> None:
         )
     if source.dynamic is not None:
         raise DynamicIndexError(
-            f"index '{source.name}' {into} is itself found at a run-time index, that of '{source.dynamic.source.name}'",
+            f"index '{source.name}' {into} is itself found at a run-time index, in '{source.dynamic.source.name}'",
             fix="copy the index to a tile of its own first",
         )
 
 
 def _by_rows(t: Access, source: Access) -> str:
-    """The code of a view with an index per row, with the names of tensor and index if they are those of variables."""
+    """The code of a view with an index per row, with the names of tensor and index if variables have them."""
     column = source.size == source.shape[0]
     if t.buffer.is_hbm and column and t.name.isidentifier() and source.name.isidentifier():
         return f"`{t.name}.vector_select(0, {source.name})`"
@@ -125,7 +125,7 @@ def column_index(t: Access, dim: int, column: Any, what: str, *, columns: bool =
 
 
 def vector_select(t: Access, dim: int, vector_offset: Any) -> Access:
-    """``t`` with dimension 0 replaced by the rows whose indices are in the column ``vector_offset``."""
+    """``t`` with dimension 0 replaced by the rows that the column ``vector_offset`` names."""
     column = column_index(t, dim, vector_offset, "vector_select")
     dynamic = Dynamic(column, t.strides[0], IndexKind.rows)
     shape, strides = (column.shape[0], *t.shape[1:]), (0, *t.strides[1:])
@@ -141,7 +141,7 @@ def keep_first(t: Access, what: str) -> None:
         )
     if is_row_indexed(t):
         raise DynamicIndexError(
-            f"{what} of '{t.name}' {t.shape} would change dimension 0, whose rows are chosen at run time",
+            f"{what} of '{t.name}' {t.shape} would change dimension 0; its rows are chosen at run time",
             fix="change the shape first, and choose the rows last",
         )
 
@@ -248,7 +248,7 @@ def keep_elements(t: Access, what: str) -> None:
     if is_element_indexed(t):
         assert t.dynamic is not None
         raise DynamicIndexError(
-            f"{what} of '{t.name}' {t.shape}, whose elements offsets in '{t.dynamic.source.name}' choose at run time",
+            f"{what} of '{t.name}' {t.shape}: offsets in '{t.dynamic.source.name}' choose its elements at run time",
             fix="slice and shape the tile and its offsets first, and take t.indirect(index) last",
         )
 

@@ -124,7 +124,7 @@ def _as_wide(x: NkiTensor, kind: DType) -> NkiTensor:
 
 
 def _dtype(op: Op, *sides: Operand) -> DType:
-    """The type of the result by default: that of the tiles; of integers and a number with a point, float32."""
+    """The type of the result by default: the tiles' own; of integers and a number with a point, float32."""
     kinds = [side.dtype for side in sides if isinstance(side, NkiTensor)]
     if op.alu is not None and op.alu.bits:
         return max(kinds, key=lambda kind: kind.itemsize)
@@ -137,7 +137,7 @@ def _whole_numbers(what: str, **sides: Operand) -> None:
     for name, side in sides.items():
         if isinstance(side, NkiTensor) and not side.dtype.is_integer:
             raise DTypeError(
-                f"{what}: {name} '{side.name}' {side.shape} is {side.dtype}; bits are those of integers",
+                f"{what}: {name} '{side.name}' {side.shape} is {side.dtype}; only integers have bits to combine",
                 fix=f"look at its bits as integers: {side.name}.view(nl.uint{8 * side.dtype.itemsize})",
             )
 
@@ -175,8 +175,8 @@ shapes that do not fit; bit operators want integers. Emits ``nisa.tensor_tensor`
 ``nisa.tensor_scalar``."""
 
 _UNARY_DOC: Final = """\
-``x``: a tile in SBUF or PSUM. ``dtype``: of the result; by default that of ``x``. Raises :class:`ArgumentError` for
-anything but a tile and :class:`MemoryRegionError` for a tensor in HBM. Emits """
+``x``: a tile in SBUF or PSUM. ``dtype``: of the result; by default the dtype of ``x``. Raises
+:class:`ArgumentError` for anything but a tile and :class:`MemoryRegionError` for a tensor in HBM. Emits """
 
 
 def apply(dst: NkiTensor, name: str, x: NkiTensor) -> None:
@@ -253,7 +253,7 @@ def sine(dst: NkiTensor, x: NkiTensor, turns: float) -> None:
 def cos(x: Any, dtype: Any = None) -> NkiTensor:
     """The cosine of an angle in radians: as ``nl.sin``, a quarter turn ahead.
 
-    ``x``: a tile in SBUF or PSUM; ``dtype``: of the result, by default that of ``x``.
+    ``x``: a tile in SBUF or PSUM; ``dtype``: of the result, by default the dtype of ``x``.
     """
     tile = tile_of(x, "nl.cos")
     dst = result("cos", tile.shape, tile.dtype if dtype is None else dtype)
@@ -264,7 +264,7 @@ def cos(x: Any, dtype: Any = None) -> NkiTensor:
 def tan(x: Any, dtype: Any = None) -> NkiTensor:
     """The tangent of an angle in radians: sine times the reciprocal of the cosine.
 
-    ``x``: a tile in SBUF or PSUM; ``dtype``: of the result, by default that of ``x``.
+    ``x``: a tile in SBUF or PSUM; ``dtype``: of the result, by default the dtype of ``x``.
     """
     tile = tile_of(x, "nl.tan")
     dst = result("tan", tile.shape, tile.dtype if dtype is None else dtype)
@@ -279,7 +279,7 @@ def tan(x: Any, dtype: Any = None) -> NkiTensor:
 def negative(x: Any, dtype: Any = None) -> NkiTensor:
     """``-x``: ``nisa.tensor_scalar``, in float32.
 
-    ``x``: a tile in SBUF or PSUM; ``dtype``: of the result, by default that of ``x``.
+    ``x``: a tile in SBUF or PSUM; ``dtype``: of the result, by default the dtype of ``x``.
     """
     tile = tile_of(x, "nl.negative")
     dst = result("negative", tile.shape, tile.dtype if dtype is None else dtype)
@@ -290,8 +290,8 @@ def negative(x: Any, dtype: Any = None) -> NkiTensor:
 def floor(x: Any, dtype: Any = None) -> NkiTensor:
     """The largest whole number that is not above ``x``; infinities and NaN as they are.
 
-    ``x``: a tile in SBUF or PSUM; ``dtype``: of the result, by default that of ``x``. ``x`` is converted to int32 and
-    back, and 1 is subtracted where that rounded up (``nisa.tensor_copy``, ``nisa.tensor_tensor``,
+    ``x``: a tile in SBUF or PSUM; ``dtype``: of the result, by default the dtype of ``x``. ``x`` is converted to int32
+    and back, and 1 is subtracted where that rounded up (``nisa.tensor_copy``, ``nisa.tensor_tensor``,
     ``nisa.tensor_scalar``, ``nisa.tensor_copy_predicated``).
     """
     tile = tile_of(x, "nl.floor")
@@ -303,7 +303,7 @@ def floor(x: Any, dtype: Any = None) -> NkiTensor:
 def ceil(x: Any, dtype: Any = None) -> NkiTensor:
     """The smallest whole number that is not below ``x``; as :func:`floor`, but 1 is added where it rounded down.
 
-    ``x``: a tile in SBUF or PSUM; ``dtype``: of the result, by default that of ``x``.
+    ``x``: a tile in SBUF or PSUM; ``dtype``: of the result, by default the dtype of ``x``.
     """
     tile = tile_of(x, "nl.ceil")
     dst = result("ceil", tile.shape, tile.dtype if dtype is None else dtype)
@@ -314,8 +314,8 @@ def ceil(x: Any, dtype: Any = None) -> NkiTensor:
 def trunc(x: Any, dtype: Any = None) -> NkiTensor:
     """``x`` without what is behind the point: the floor of its absolute value, times its sign.
 
-    ``x``: a tile in SBUF or PSUM; ``dtype``: of the result, by default that of ``x``. Emits what :func:`floor` does and
-    ``nisa.activation``.
+    ``x``: a tile in SBUF or PSUM; ``dtype``: of the result, by default the dtype of ``x``. Emits what :func:`floor`
+    does and ``nisa.activation``.
     """
     tile = tile_of(x, "nl.trunc")
     dst = result("trunc", tile.shape, tile.dtype if dtype is None else dtype)

@@ -242,10 +242,10 @@ def _negative(bound: Any) -> bool:
 
 
 def _chosen_stay(t: Access, keys: tuple[Any, ...]) -> None:
-    """Of a view whose rows, or elements, are chosen at run time an index takes them all."""
+    """Check that an index takes all rows, or elements, of a view that run-time indices choose."""
     if is_row_indexed(t) and not _takes_all(t, 0, keys[0]):
         raise DynamicIndexError(
-            f"dimension 0 of '{t.name}' {t.shape} is indexed, whose {t.shape[0]} rows are chosen at run time",
+            f"dimension 0 of '{t.name}' {t.shape} is indexed; its {t.shape[0]} rows are chosen at run time",
             fix="slice the column of indices before using it, and index the other dimensions: t[:, …]",
         )
     if is_element_indexed(t) and not all(_takes_all(t, dim, key) for dim, key in enumerate(keys)):

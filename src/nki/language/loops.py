@@ -12,15 +12,12 @@ from typing import Any, Final, overload
 from nki.base.assigned_name import assigned_name
 from nki.base.errors import DynamicLoopError, keep_report
 from nki.base.source import Where, here
-from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.builder import Builder, Observer, current
 from nki.frontend.device_loops import body_of, one_round
-from nki.frontend.errors import RemovedApiError
 from nki.frontend.inlining import invoke
 from nki.ir.instruction_handle import NkiInstruction
-from nki.ir.loop import BOUNDS, For, While
+from nki.ir.loop import BOUNDS, For, VirtualRegister, While, is_register
 from nki.ir.recorder import is_recording
-from nki.ir.register import VirtualRegister, is_register
 from nki.ir.scalars import NkiScalar
 from nki.isa.build import move_register
 from nki.language.tensor import NkiTensor
@@ -74,13 +71,8 @@ def dynamic_range(start: Bound, stop: Bound | None = None, step: int = 1) -> Dyn
     low, high = (0, start) if stop is None else (start, stop)
     where = here()
     builder = current("nl.dynamic_range")
-    gone = builder.dialect.removed.since.get("nki.language.dynamic_range")
-    if gone is not None:
-        raise RemovedApiError(f"NKI {builder.dialect.releases[0]} no longer has `nl.dynamic_range`", fix=gone)
+    builder.dialect.require("nki.language.dynamic_range", "nl.dynamic_range")
     _check_free(builder, "nl.dynamic_range")
-    if where.span is not None:
-        text = "`nl.dynamic_range` is deprecated since NKI 0.6: use nl.fori_loop(start, stop, body)"
-        warn_at(where.span, text, NkiDeprecationWarning, since="0.6")
     return DynamicRange(_bound("start", low), _bound("stop", high), _step(step), where)
 
 
@@ -113,7 +105,7 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[NkiScalar], None],
     _check_body("nl.fori_loop", body_fun)
     low, high, pace = _bound("lower", lower), _bound("upper", upper), _step(step)
     registers = any(isinstance(b, VirtualRegister) and not isinstance(b, NkiScalar) for b in (low, high))
-    early = "nki.isa.NkiScalar" in builder.dialect.later.first  # before NKI 0.7 the counter was a register
+    early = builder.dialect.availability.lacks("nki.isa.NkiScalar")  # the counter was a register
     kind = VirtualRegister if registers or early else NkiScalar
     register = builder.register(_parameter(body_fun), where, frozen=True, kind=kind)
     with body_of(builder, For(register, low, high, pace, where=where)):
@@ -155,7 +147,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], Virt
 
 
 def _generator(what: str, result: Any) -> DynamicLoopError | None:
-    """The error about a body that is a generator, whose code has not run."""
+    """The error about a body that is a generator: its code has not run."""
     if not isinstance(result, Generator):
         return None
     return DynamicLoopError(

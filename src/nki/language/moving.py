@@ -70,8 +70,8 @@ def gather_flattened(data: Any, indices: Any, axis: int = 0, dtype: Any = None) 
     """``data[p, indices[p, i]]`` in place of each index, the free dimensions of ``data`` counted as one.
 
     ``data``: a tile; ``indices``: an integer tile with as many partitions. ``axis``: 0, the only one that is
-    documented. ``dtype``: of the result, by default that of ``data``; the result has the shape of ``indices``. Emits
-    ``nisa.nc_n_gather``, which takes uint32, and ``nisa.tensor_copy`` for other dtypes or a tile in PSUM.
+    documented. ``dtype``: of the result, by default the dtype of ``data``; the result has the shape of ``indices``.
+    Emits ``nisa.nc_n_gather``, which takes uint32, and ``nisa.tensor_copy`` for other dtypes or a tile in PSUM.
     """
     tile = in_sbuf(tile_of(data, "nl.gather_flattened", "data"))
     offsets = in_sbuf(tile_of(indices, "nl.gather_flattened", "indices"))
@@ -124,8 +124,8 @@ def transpose(x: Any, dtype: Any = None) -> NkiTensor:
     """The tile ``x`` with partitions and free dimension exchanged, as a new tile in PSUM.
 
     ``x``: (rows, columns), each at most 128, in SBUF (from PSUM it is copied first). ``dtype``: of the result, by
-    default that of ``x``. Bits are moved unchanged (``nisa.nc_transpose`` on the Tensor engine); another dtype costs a
-    ``nisa.tensor_copy``. Raises :class:`ShapeError` for other shapes.
+    default the dtype of ``x``. Bits are moved unchanged (``nisa.nc_transpose`` on the Tensor engine); another dtype
+    costs a ``nisa.tensor_copy``. Raises :class:`ShapeError` for other shapes.
     """
     tile = tile_of(x, "nl.transpose")
     if tile.ndim != 2 or tile.shape[1] > 128:

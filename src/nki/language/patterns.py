@@ -15,8 +15,8 @@ from nki.base.dtype import DType
 from nki.base.errors import DynamicIndexError, IndexRangeError, NkiError, ViewError, keep_report
 from nki.base.source import here
 from nki.base.warning import warn_at
-from nki.ir.access_overlap import is_contiguous
 from nki.ir.types import Access, Dynamic, IndexKind, access_of
+from nki.ir.windows import is_contiguous
 from nki.language.deferred_error import defer_error
 from nki.language.dynamic import column_index, one_index
 from nki.language.indexing import dimension
@@ -87,7 +87,7 @@ def view(t: Access, dtype: Any) -> Access:
     what = f"view of '{t.name}' {t.shape} {t.dtype} as {kind}"
     if t.dynamic is not None:
         raise DynamicIndexError(
-            f"{what}: it is indexed at run time, in elements of {old} bytes; those of {kind} have {new}",
+            f"{what}: it is indexed at run time, in elements of {old} bytes; elements of {kind} have {new}",
             fix="view the tensor first, and index it then",
         )
     last = t.shape[-1]

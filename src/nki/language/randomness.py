@@ -1,4 +1,4 @@
-"""Random numbers: ``nl.rand``, ``nl.random_seed``, ``nl.dropout``. The generators are those of the Vector engine."""
+"""Random numbers: ``nl.rand``, ``nl.random_seed``, ``nl.dropout``. The generators belong to the Vector engine."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def dropout(x: Any, rate: Any, dtype: Any = None) -> NkiTensor:
     """``x`` with elements replaced by 0, each with the probability ``rate``; the others are not scaled.
 
     ``x``: a tile in SBUF or PSUM. ``rate``: a number from 0 to 1, or a (partitions, 1) tile. ``dtype``: of the result,
-    by default that of ``x``. Emits ``nisa.dropout``, and ``nisa.tensor_copy`` for another dtype.
+    by default the dtype of ``x``. Emits ``nisa.dropout``, and ``nisa.tensor_copy`` for another dtype.
     """
     tile, chance = tile_of(x, "nl.dropout"), operand_of(rate, "nl.dropout", "rate")
     kind = tile.dtype if dtype is None else dt.of(dtype)

@@ -100,7 +100,7 @@ def _split(t: Access, dim: int, group: tuple[str, ...], sizes: dict[str, int]) -
         raise ViewError(
             f"rearrange of '{t.name}' {t.shape}: dimension {dim} has {size} elements; {group} with fixed_sizes={sizes} "
             f"takes {'a multiple of ' if unknown else ''}{product}",
-            fix=f"choose sizes whose product is {size}",
+            fix=f"choose sizes with the product {size}",
         )
     return tuple(sizes.get(name, size // product) for name in group)
 

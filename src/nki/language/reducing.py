@@ -19,8 +19,8 @@ def sum(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTens
     """The sum over ``axis``, added in float32 from left to right: ``nisa.tensor_reduce``.
 
     ``x``: a tile in SBUF or PSUM. ``axis``: one or more of its dimensions, never dimension 0; other than the last ones
-    only with a :class:`NkiPortabilityWarning`. ``dtype``: of the result, by default that of ``x``. ``keepdims`` leaves
-    the reduced dimensions with size 1; without it they go, except that a tile keeps two dimensions. Raises
+    only with a :class:`NkiPortabilityWarning`. ``dtype``: of the result, by default the dtype of ``x``. ``keepdims``
+    leaves the reduced dimensions with size 1; without it they go, except that a tile keeps two dimensions. Raises
     :class:`ShapeError` for other axes.
     """
     return _reduced("sum", "add", x, axis, dtype, keepdims)
@@ -100,8 +100,8 @@ def rms_norm(
 ) -> NkiTensor:
     """``x / sqrt(sum(x * x) / n + epsilon) * w``, the sum over ``axis``.
 
-    ``x``: as of :func:`sum`. ``w``: a tile like ``x``; with a :class:`NkiPortabilityWarning` also one whose dimensions
-    of size 1 are repeated. ``n``: what the sum is divided by. ``dtype``: of the result, by default that of ``x``.
+    ``x``: as of :func:`sum`. ``w``: a tile like ``x``; with a :class:`NkiPortabilityWarning` also one with dimensions
+    of size 1, which are repeated. ``n``: what the sum is divided by. ``dtype``: of the result, by default as ``x``.
     ``compute_dtype``: of what is in between, by default float32. Emits ``nisa.activation``, ``nisa.tensor_reduce``,
     ``nisa.tensor_scalar`` and ``nisa.tensor_tensor``.
     """

@@ -84,7 +84,7 @@ def reshape(t: Access, requested: Any) -> Access:
     if math.prod(wanted) != t.size:
         raise ViewError(
             f"'{t.name}' of shape {t.shape} has {t.size} elements; shape {wanted} has {math.prod(wanted)}",
-            fix="choose sizes whose product stays the same",
+            fix="choose sizes with the same product",
         )
     on_chip = t.buffer.on_chip
     if on_chip and (len(wanted) < 2 or wanted[0] != t.shape[0]):
@@ -94,7 +94,7 @@ def reshape(t: Access, requested: Any) -> Access:
         )
     if is_row_indexed(t) and wanted[0] != t.shape[0]:
         raise DynamicIndexError(
-            f"reshape of '{t.name}' from {t.shape} to {wanted} would change dimension 0, whose rows are chosen at run "
+            f"reshape of '{t.name}' from {t.shape} to {wanted} would change dimension 0; its rows are chosen at run "
             "time",
             fix=f"keep dimension 0 at {t.shape[0]}",
         )
@@ -126,7 +126,7 @@ def reshape_dim(t: Access, dim: int, shape: Any) -> Access:
         raise ViewError(
             f"reshape_dim of dimension {at} of '{t.name}' {t.shape} into {wanted}: it has {size} elements, and the "
             f"sizes {'do not divide that' if open_ else f'make {product}'}",
-            fix=f"choose sizes whose product is {size}",
+            fix=f"choose sizes with the product {size}",
         )
     if at == 0 and wanted[0] != size:
         keep_first(t, f"reshape_dim into {wanted}")

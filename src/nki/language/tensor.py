@@ -13,18 +13,18 @@ from nki.base.errors import TensorOperatorError
 from nki.base.source import here
 from nki.base.warning import warn_at
 from nki.frontend.builder import current
-from nki.ir.access_overlap import is_contiguous
+from nki.ir.loop import VirtualRegister
 from nki.ir.recorder import is_recording
-from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Buffer, Tensor, is_row_indexed
 from nki.ir.value_printer import values
+from nki.ir.windows import is_contiguous
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.isa.tables.alu import TABLE
 from nki.language import dynamic, indexing, patterns, rearranging, shaping
 from nki.language.assignment import assign
 
 _new = object.__new__
-_LATE = "whose values exist only when the kernel runs"
+_LATE = "which has values only when the kernel runs"
 
 
 class NkiTensor:
@@ -225,7 +225,7 @@ class NkiTensor:
         return patterns.get_pattern(self.access)
 
     def is_contiguous(self) -> bool:
-        """True if the elements (on chip: those of a partition) lie one behind the other in row-major order."""
+        """True if the elements (on chip: of a partition) lie one behind the other in row-major order."""
         return is_contiguous(self.access)
 
     def is_indirect(self) -> bool:

@@ -14,7 +14,7 @@ _GONE: Final = {"par_dim", "arange", "mgrid", "trace", "spmd_dim", "nc", "loop_r
                 "fp32", "static_cast", "affine_range", "sequential_range", "static_range"}  # fmt: skip
 """Names that rewritten code no longer uses."""
 _CONSTANTS: Final = ("nki.language.constants", "nki.isa.constants")
-"""Modules of Beta 1 whose names the package itself has today."""
+"""Modules of Beta 1 with names that the package itself has today."""
 
 Import = ast.Import | ast.ImportFrom
 

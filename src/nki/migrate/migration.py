@@ -13,6 +13,7 @@ from nki.language.beta1_rewriting.facts import Facts
 from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.report import MARK, Report
 from nki.language.beta1_rewriting.source import Source
+from nki.language.releases import RELEASES
 from nki.migrate.beta1_file import rewritten
 from nki.migrate.releases import renewed
 from nki.migrate.runs.comparison import Call, Outcome, compared, launched, loaded
@@ -90,8 +91,13 @@ def is_beta1(source: str) -> bool:
     return Names.of(ast.parse(source)).beta1
 
 
-def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "", *, to: str = "0.7") -> Migration:
-    """The file rewritten for release ``to``, with ``calls`` of its kernels as the examples that both versions run."""
+def migrated(
+    path: Path, source: str, calls: Sequence[Call], only: str = "", *, to: str = RELEASES[-1].version
+) -> Migration:
+    """The file rewritten for release ``to``, with ``calls`` of its kernels as the examples that both versions run.
+
+    Kernels of Beta 1 become those of the last release with a parser, and from there on those of ``to``.
+    """
     result = Migration(path, source, only=only)
     old = Source(source)
     names = Names.of(old.tree)
@@ -103,8 +109,9 @@ def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "", *, 
             result.new = rewritten(old, facts, report, [call.kernel for call in calls])
             if is_beta1(result.new):
                 report.todo("an import of `neuronxcc` stays: this package has no counterpart of it")
-        if to != "0.6":
-            result.new = renewed(result.new, report, beta1=names.beta1)
+        release = RELEASES.find(to)
+        if release.traced:
+            result.new = renewed(result.new, report, release, beta1=names.beta1)
         result.left += report.left
         result.notes += report.notes
         result.kernels = report.kernels

@@ -1,4 +1,4 @@
-"""Forms of NKI 0.2 to 0.6 as those of 0.7. Each is a rule of its own; none needs a run of the kernel.
+"""Forms of older releases of NKI as those of a newer one. Each is a rule of its own; none needs a run of the kernel.
 
 Source of the forms: docs/language.md, "Older NKI", and the declarations of deprecated parameters in ``nki.isa``.
 """
@@ -12,16 +12,20 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import nki.isa as nisa
+from nki.frontend.release import Release
 from nki.language.beta1_rewriting.calls import Argument, NewCall, call_of, code_in_place
 from nki.language.beta1_rewriting.lines import Line, aligned, as_it_is, comment_behind, head, is_same, rendered
 from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.report import Report, marked
 from nki.language.beta1_rewriting.rewriting import BlockRewriter, ExpressionRewriter, head_changes
 from nki.language.beta1_rewriting.source import Source, code_of, names_in, one_line
-from nki.language.releases.removed_names import REMOVED
+from nki.language.releases import RELEASES
+from nki.language.releases.v0_2 import OF_BETA_1
 
 _PAR_DIM: Final = "nki.language.par_dim"
 _DYNAMIC_RANGE: Final = "nki.language.dynamic_range"
+_REWRITTEN: Final = (_PAR_DIM, _DYNAMIC_RANGE)
+"""Removed names that are rewritten, and not marked."""
 _RANGES: Final = {f"nki.language.{name}" for name in ("affine_range", "sequential_range", "static_range")}
 _ENGINES: Final = ("tensor", "vector", "scalar", "gpsimd", "dma", "unknown")
 _DROPPED: Final = {
@@ -49,9 +53,12 @@ _BUFFERS: Final = ("sbuf", "psum", "hbm", "private_hbm", "shared_hbm")
 class Releases(BlockRewriter, ExpressionRewriter):
     """Rewrites the forms of older releases in one file."""
 
-    def __init__(self, names: Names, report: Report) -> None:
+    def __init__(self, names: Names, report: Report, release: Release) -> None:
         self.names = names
         self.report = report
+        removed = {full: fix for full, (_, fix) in RELEASES.until(release).removed().items()}
+        self.gone = removed if names.beta1 else {**OF_BETA_1.names, **removed}
+        """Names and parameters that the release does not have, each with what to write."""
         self.registers: set[str] = set()
         self.functions: list[ast.FunctionDef] = []
         self.result: ast.expr | None = None
@@ -147,8 +154,8 @@ class Releases(BlockRewriter, ExpressionRewriter):
         full = self.names.full(node)
         if full in _ATTRIBUTES:
             return f"{code_of(node.value)}.{_ATTRIBUTES[full]}"
-        if full in REMOVED and not self.names.beta1 and full != _PAR_DIM:
-            self.pending.append(f"`{one_line(node)}` is gone: {REMOVED[full]}")
+        if full in self.gone and full not in _REWRITTEN:
+            self.pending.append(f"`{one_line(node)}` is gone: {self.gone[full]}")
         owner, _, name = full.rpartition(".")
         engine = name.removesuffix("_engine")
         if owner == "nki.isa" and name.endswith("_engine") and engine in _ENGINES and name != "dma_engine":
@@ -191,6 +198,8 @@ class Releases(BlockRewriter, ExpressionRewriter):
         renamed, dropped = _RENAMED.get(full, {}), _DROPPED.get(full, ())
         kept: list[Argument] = []
         for position, arg in enumerate(call.args):
+            if fix := self.gone.get(f"{full}.{arg.name}"):
+                self.pending.append(f"`{arg.name}=` of `{full}` is gone: {fix}")
             if arg.name in dropped or self._is_leftover(full, arg, call):
                 continue
             value = arg.node.value if isinstance(arg.node, ast.Constant) else None
@@ -342,7 +351,7 @@ class Releases(BlockRewriter, ExpressionRewriter):
 
 
 def _lines(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The simple statements inside of a block, not those of functions in it."""
+    """The simple statements inside of a block, without functions in it."""
     for line in body:
         if isinstance(line, ast.FunctionDef):
             continue
@@ -358,13 +367,13 @@ def _names_outside(node: ast.AST, loop: ast.AST) -> set[str]:
     return found.union(*(_names_outside(child, loop) for child in ast.iter_child_nodes(node)))
 
 
-def renewed(text: str, report: Report, *, beta1: bool = False) -> str:
-    """The file with the forms of NKI 0.7; ``beta1``: it was of Beta 1, and what is left of that has been marked."""
+def renewed(text: str, report: Report, release: Release = RELEASES[-1], *, beta1: bool = False) -> str:
+    """The file with the forms of ``release``; ``beta1``: it was of Beta 1, and what is left of that has been marked."""
     source = Source(text)
     names = Names.of(source.tree)
     names.beta1 = beta1
     body = source.tree.body
-    lines = Releases(names, report).block(body, 0)
+    lines = Releases(names, report, release).block(body, 0)
     if is_same(body, lines):
         return text
     return "\n".join([*rendered(lines), *source.lines[body[-1].end_lineno :]])

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import os
 import stat
-import time
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -22,7 +20,7 @@ from typing import Any, Final, TypeVar
 
 import msgpack
 
-from nki.base import knobs
+from nki.base import files, knobs
 from nki.base.warning import NkiWarning
 
 T = TypeVar("T")
@@ -34,10 +32,6 @@ _MAGIC: Final = b"nki native 2\n"
 _HEAD: Final = len(_MAGIC) + 32
 _MOST: Final = 64 << 20
 """Bytes of the largest file."""
-_PART: Final = ".part"
-_STALE: Final = 3600.0
-"""Seconds after which an unfinished file belongs to a process that has died."""
-_SERIAL = itertools.count()
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 _written = {"bytes": _ROUND}  # the first file of a process looks
@@ -57,29 +51,22 @@ def is_enabled() -> bool:
 def read(name: str) -> bytes | None:
     """The contents under ``name``; None if there is none. The file counts as used now."""
     with _opened(create=False) as handle:
-        if handle is None:
+        data = None if handle is None else files.contents(Path(name), handle, _is_own, os.O_NOFOLLOW | os.O_CLOEXEC)
+        if data is None:
             return None
-        try:
-            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=handle)
-        except OSError:
-            return None
-        try:
-            status = os.fstat(file)
-            own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
-            if not own or status.st_mode & _OTHERS_WRITE or status.st_size > _MOST:
-                return None
-            data = _all_of(file)
-            with contextlib.suppress(OSError):
-                os.utime(file)
-        except OSError:
-            return None
-        finally:
-            os.close(file)
         contents = data[_HEAD:]
-        if data[:_HEAD] == _MAGIC + _digest(name, contents):
-            return contents
-        _remove(name, handle)
-        return None
+        if data[:_HEAD] != _MAGIC + _digest(name, contents):
+            files.remove(Path(name), handle)
+            return None
+        with contextlib.suppress(OSError, NotImplementedError):
+            os.utime(name, dir_fd=handle, follow_symlinks=False)
+        return contents
+
+
+def _is_own(status: os.stat_result) -> bool:
+    """True of the user's own file, which nobody else can write to."""
+    own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+    return own and not status.st_mode & _OTHERS_WRITE and status.st_size <= _MOST
 
 
 def write(name: str, contents: bytes) -> None:
@@ -87,22 +74,14 @@ def write(name: str, contents: bytes) -> None:
     with _opened(create=True) as handle:
         if handle is None or len(contents) + _HEAD > _MOST:
             return
-        part = f"{name}.{os.getpid()}.{time.time_ns()}.{next(_SERIAL)}{_PART}"
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(part, flags, 0o600, dir_fd=handle), "wb") as file:
-                file.write(_MAGIC + _digest(name, contents) + contents)
-            os.replace(part, name, src_dir_fd=handle, dst_dir_fd=handle)
+            files.write(Path(name), _MAGIC + _digest(name, contents) + contents, handle)
         except OSError:
-            _remove(part, handle)
             return
-        except BaseException:  # Ctrl-C, too, leaves nothing behind
-            _remove(part, handle)
-            raise
         _written["bytes"] += len(contents) + _HEAD
         if _written["bytes"] > _ROUND:
             _written["bytes"] = 0
-            _trim(handle)
+            files.trim("", LIMIT, handle)
 
 
 def load(name: str, make: Callable[..., T]) -> T | None:
@@ -113,7 +92,7 @@ def load(name: str, make: Callable[..., T]) -> T | None:
     except (TypeError, ValueError):  # complete, and not what this version writes
         with _opened(create=False) as handle:
             if handle is not None:
-                _remove(name, handle)
+                files.remove(Path(name), handle)
         return None
 
 
@@ -125,17 +104,16 @@ def store(name: str, values: tuple[Any, ...]) -> None:
 def sizes() -> list[int]:
     """The bytes of each file, also if the cache is switched off."""
     with _opened(create=False, enabled=os.name == "posix") as handle:
-        return [] if handle is None else [status.st_size for _, status in _files(handle)]
+        return [] if handle is None else [status.st_size for _, status in files.files("", handle)]
 
 
 def clear() -> int:
     """Remove all files, also if the cache is switched off; their number."""
     with _opened(create=False, enabled=os.name == "posix") as handle:
-        names = [] if handle is None else [name for name, _ in _files(handle)]
-        for name in names:
-            assert handle is not None
-            _remove(name, handle)
-        return len(names)
+        found = [] if handle is None else files.files("", handle)
+        for path, _ in found:
+            files.remove(path, handle)
+        return len(found)
 
 
 @contextmanager
@@ -186,42 +164,5 @@ def _refuse(path: Path, problem: str) -> None:
     )
 
 
-def _all_of(file: int) -> bytes:
-    parts: list[bytes] = []
-    while part := os.read(file, 1 << 20):
-        parts.append(part)
-    return b"".join(parts)
-
-
 def _digest(name: str, contents: bytes) -> bytes:
     return hashlib.sha256(name.encode() + b"\n" + contents).digest()
-
-
-def _remove(name: str, handle: int) -> None:
-    """Remove a file; that may fail, or somebody else may have done it."""
-    with contextlib.suppress(OSError):
-        os.unlink(name, dir_fd=handle)
-
-
-def _files(handle: int) -> list[tuple[str, os.stat_result]]:
-    """The regular files of the folder, the one used last first."""
-    entries: list[tuple[str, os.stat_result]] = []
-    for name in os.listdir(handle):
-        with contextlib.suppress(OSError):
-            status = os.stat(name, dir_fd=handle, follow_symlinks=False)
-            if stat.S_ISREG(status.st_mode):
-                entries.append((name, status))
-    return sorted(entries, key=lambda item: (-item[1].st_mtime_ns, item[0]))
-
-
-def _trim(handle: int) -> None:
-    """Remove what has not been used for longest until :data:`LIMIT` bytes are left, and what was never finished."""
-    total = 0
-    for name, status in _files(handle):
-        if name.endswith(_PART):
-            if time.time() - status.st_mtime > _STALE:
-                _remove(name, handle)
-            continue
-        total += status.st_size
-        if total > LIMIT:
-            _remove(name, handle)

@@ -1,8 +1,8 @@
 """Stage ``accumulate``: each matmul either overwrites PSUM or adds to it.
 
-``accumulate=None`` leaves the choice to the compiler. In program order, a place that nobody has written since its
+``accumulate=None`` leaves the choice to the compiler. In program order, a place that was not written since its
 tensor was made is overwritten; a place that has been written is added to. A matmul that meets both kinds adds, behind a
-``psum_zero`` for the places that nobody has written. After this stage no ``None`` is left.
+``psum_zero`` for the places that were not written. After this stage no ``None`` is left.
 """
 
 from __future__ import annotations

@@ -18,9 +18,8 @@ import numpy as np
 from nki.analysis.liveness import LiveRange, interference, live_ranges
 from nki.base.errors import MemoryFullError, NkiError, PlaceError
 from nki.ir.instruction import Inst, Rule
-from nki.ir.loop import touched
+from nki.ir.loop import is_scalar_register, touched
 from nki.ir.program import CoreProgram, Program
-from nki.ir.register import is_scalar_register
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Dynamic, Tensor, TileAddress
 from nki.ir.verifier import verify
@@ -66,7 +65,7 @@ class Allocate(CoreStage):
         """``core`` with an address for every tensor on chip.
 
         Where there is no room, the core changes step by step, until there is: :data:`_CHANGES`, then, where the program
-        allows spills, results in the place of operands (:mod:`nki.passes.operand_reuse`), and spills
+        allows spills, results in the bytes of operands (:mod:`nki.passes.operand_reuse`), and spills
         (:mod:`nki.passes.allocation.spilling`). Raises :class:`MemoryFullError` if nothing is enough.
         """
         _check_placement(core)
@@ -101,7 +100,7 @@ class Allocate(CoreStage):
     def _with_spills(
         self, core: CoreProgram, program: Program, target: Target
     ) -> tuple[CoreProgram, dict[Tensor, TileAddress]]:
-        """``core`` with results in the place of operands, or with spills if that is not enough; and its addresses."""
+        """``core`` with results in the bytes of operands, or with spills if that is not enough; and its addresses."""
         if (narrower := in_place(core)) is not core:
             try:
                 return narrower, self._addresses(narrower, program, target)
@@ -154,7 +153,7 @@ def _allocate(
     _check_pinned(core, space, pinned, target, check_overlap)
     free = [live for live in ranges if live.tensor not in fixed] if fixed else ranges
     plan = pack(free, space.usable, pinned) if free else []
-    if plan is not None and space.name == "psum" and not pinned:
+    if plan and space.name == "psum" and not pinned:
         offsets = rotated(free, space.align, space.usable // space.align)
         plan = plan if offsets is None else [(0, offset) for offset in offsets]
     if plan is None:
@@ -330,7 +329,7 @@ def _shifted(access: Access, addresses: Mapping[Tensor, TileAddress]) -> Access:
 def _first_illegal(
     core: CoreProgram, addresses: Mapping[Tensor, TileAddress], target: Target, release: str
 ) -> tuple[Inst, NkiError] | None:
-    """The first instruction whose rules forbid the start partitions of its tiles, and its error."""
+    """The first instruction with rules that forbid the start partitions of its tiles, and its error."""
     moved = {tensor: address for tensor, address in addresses.items() if address[0]}
     verified: dict[object, Sequence[Rule]] = {}
     for inst in core.instructions() if moved else ():

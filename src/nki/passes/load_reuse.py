@@ -1,6 +1,6 @@
 """Stage ``load_reuse``: leave out loads of rows that a tile in SBUF still holds.
 
-The compiler of Neuron does so at times, and nobody has published when. In the tutorial on fused Mamba tiles are
+The compiler of Neuron does so at times; when it does is not published. In the tutorial on fused Mamba tiles are
 "likely" loaded again in later iterations because all of them together are large, and its profile in the NKI Performance
 Guide ("Exploit temporal locality") counts 227 loads of a tensor for which the kernel asks 512 times. The counters of a
 product of 4096 (neuron-agentic-development) show each tile of one operand loaded 3 times of 8, and of the other one 32
@@ -9,12 +9,12 @@ and its counters on trn2 have all these bytes. So the prediction has all loads, 
 comes from a program after this stage. Results are the same either way, and executors on a CPU gain nothing from it.
 
 A load is left out where an earlier load has filled the same part of a tile of the same shape and dtype with the same
-window of a tensor in HBM, nobody has written to that tensor since, and the tile stays in SBUF; the readers of the
+window of a tensor in HBM, that tensor was not written since, and the tile stays in SBUF; the readers of the
 second tile then read the first. Only loads outside of loops on the device take part, and only tiles that nothing but
-the load writes. A load with an edge of the user stays, and so do those of a tensor that another core writes, and all
+the load writes. A load with an edge of the user stays, and so do loads of a tensor that another core writes, and all
 loads of a kernel that has addresses for its tiles.
 
-Which tiles stay is Belady's rule: where they do not fit, the tile goes whose next load is farthest. They take
+Which tiles stay is Belady's rule: where they do not fit, the tile with the farthest next load goes. They take
 :data:`SHARE` of the bytes per partition that the kernel leaves free at its peak. No document gives the rule or the
 share. With 80 KiB for tiles that stay, a kernel of that shape has the count of the figure on trn1; the share gives it
 76 KiB, and 242 loads. The tutorial says that SBUF was about half full, which this rule does not explain.
@@ -110,7 +110,7 @@ def kept(gaps: Iterable[Gap], capacity: int) -> list[Gap]:
 
 class _Load(NamedTuple):
     """The statement ``number`` fills ``tile`` and does nothing else; two loads with one ``window`` load the same rows
-    if nobody has written to ``source`` between them.
+    if ``source`` was not written between them.
     """
 
     number: int

@@ -1,7 +1,7 @@
-"""Stage ``operand_reuse``: let a result take the bytes of an operand that nobody reads any more, where few tiles fit.
+"""Stage ``operand_reuse``: let a result take the bytes of an operand that is not read again, where few tiles fit.
 
 The stage ``allocate`` gives every result bytes of its own. Where the tiles are so large that few fit into SBUF, loads
-then wait for memory: of a softmax on rows of 32 KiB each row needs four tiles, and with results in the place of
+then wait for memory: of a softmax on rows of 32 KiB each row needs four tiles, and with results in the bytes of
 operands one. No document says what the vendor's compiler does; authors write in place by hand, which is legal for the
 same instructions. So only profiles run this stage, and keep the faster program. Other programs have results in the
 place of operands where tiles do not fit and would spill (:mod:`nki.passes.allocate`). Results are the same either way.
@@ -42,7 +42,7 @@ class ReuseOperands(Stage):
     name: ClassVar[str] = "operand_reuse"
 
     def run(self, program: Program, target: Target) -> Program:
-        """``program`` with results in the place of operands; itself if there are none, or many tiles fit."""
+        """``program`` with results in the bytes of operands; itself if there are none, or many tiles fit."""
         cores = [_with_reuse(core, target) for core in program.cores]
         same = all(new is old for new, old in zip(cores, program.cores, strict=True))
         return program if same else program.with_cores(cores)
@@ -55,7 +55,7 @@ class ReuseOperands(Stage):
 
 
 def _with_reuse(core: CoreProgram, target: Target) -> CoreProgram:
-    """``core`` with results in the place of operands, if few tiles fit."""
+    """``core`` with results in the bytes of operands, if few tiles fit."""
     space, _ = memory_spaces(target)
     ranges = live_ranges(core, target)[Buffer[space.name]]
     if not ranges:
@@ -65,7 +65,7 @@ def _with_reuse(core: CoreProgram, target: Target) -> CoreProgram:
 
 
 def in_place(core: CoreProgram) -> CoreProgram:
-    """``core`` with results in the place of operands; itself if there are none."""
+    """``core`` with results in the bytes of operands; itself if there are none."""
     if any(tensor.address is not None or tensor in core.placement for tensor in core.tensors):
         return core
     uses = StatementUses(core.body)
@@ -78,7 +78,7 @@ def in_place(core: CoreProgram) -> CoreProgram:
 
 
 def _pair(inst: Inst, number: int, core: CoreProgram, uses: StatementUses) -> tuple[Tensor, Tensor] | None:
-    """The result of ``inst`` and the operand whose tile it may take over."""
+    """The result of ``inst`` and the operand with the tile that it may take over."""
     dst = inst.writes()[0]
     result = dst.tensor
     if not _is_free(dst, uses) or uses.first(result) != number:

@@ -37,14 +37,16 @@ class Order(CoreStage):
 
     name: ClassVar[str] = "order"
 
+    def concerns(self, program: Program) -> bool:
+        """False if the program requests no edges: then its order is kept."""
+        return any(core.has_edges for core in program.cores)
+
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with its statements in an order that obeys all edges; program order if that does.
 
         Raises :class:`ScheduleCycleError` if no order obeys them; StructureError or ScheduleScopeError for illegal
         edges, which only the text form can contain.
         """
-        if not core.has_edges:
-            return core
         return core.with_body(_ordered(core, core.body, 0, edges(core.body)))
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages

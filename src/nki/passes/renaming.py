@@ -12,14 +12,14 @@ from nki.ir.types import Access, Dynamic, Tensor
 
 
 def renamed(statement: Statement, tensors: Mapping[Tensor, Tensor]) -> Statement:
-    """``statement`` with the values of ``tensors`` in the place of their keys, those of its run-time indices too."""
+    """``statement`` with each key of ``tensors`` replaced by its value, in its run-time indices too."""
     if isinstance(statement, Inst):
         return renamed_instruction(statement, tensors)
     return replace(statement, body=changed(statement.body, lambda inst: [renamed_instruction(inst, tensors)]))
 
 
 def renamed_instruction(inst: Inst, tensors: Mapping[Tensor, Tensor]) -> Inst:
-    """``inst`` with the values of ``tensors`` in the place of their keys; ``inst`` itself where it uses none."""
+    """``inst`` with each key of ``tensors`` replaced by its value; ``inst`` itself where it uses none."""
     changes: dict[int, Access] = {}
     for number, access in enumerate(inst.accesses()):
         source = None if access.dynamic is None else access.dynamic.source
@@ -39,7 +39,7 @@ def in_place_of(old: Inst, new: Inst) -> Inst:
 
 
 def in_other_tiles(core: CoreProgram, tiles: Mapping[Tensor, Tensor], without: Collection[int] = ()) -> CoreProgram:
-    """``core`` with the values of ``tiles`` in the place of their keys, and without the statements of some numbers."""
+    """``core`` with each key of ``tiles`` replaced by its value, and without the statements of some numbers."""
     body: list[Statement] = []
     for number, statement in enumerate(core.body):
         if number not in without:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import ClassVar
 
-from nki.analysis.dependence import DependenceGraph, GraphBuilder
+from nki.analysis.dependence import DEPENDENCES, DependenceGraph, GraphBuilder
 from nki.base import knobs
 from nki.base.errors import QueueError
 from nki.ir.estimate import Estimate
@@ -43,7 +43,7 @@ class Schedule(CoreStage):
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with a queue for every instruction, in the order in which they begin.
 
-        A program whose instructions have queues stays as it is. Raises :class:`QueueError` for a queue that cannot run
+        A program with queues at its instructions stays as it is. Raises :class:`QueueError` for a queue that cannot run
         its instruction, or where only some have one.
         """
         assignment = Assignment(target)
@@ -51,7 +51,8 @@ class Schedule(CoreStage):
             reorder = knobs.reorder() if self.reorder is None else self.reorder
             scheduler = _Scheduler(core, assignment, reorder)
             scheduled = core.with_body(scheduler.body(core.body))
-            scheduled.dependences = scheduler.graphs if reorder else None
+            if reorder:
+                scheduled.keep(DEPENDENCES, scheduler.graphs)
             return scheduled
         without = [inst for inst in core.instructions() if not inst.queue]
         if without:

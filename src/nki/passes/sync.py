@@ -7,7 +7,7 @@ all the others, and grows by the clock of what it has waited for (vector clocks)
 
 A run-time loop is a barrier. It begins when everything before it is complete, its rounds follow one another, and what
 follows it begins when the last round is complete; at each of these points all semaphores start again at 0. So the
-counts of a body are those of one round, and of a kernel without loops those of a launch.
+a body counts one round, and a kernel without loops one launch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import ClassVar
 
 from nki.analysis.access_classes import AccessClasses
-from nki.analysis.dependence import dependence_graphs
+from nki.analysis.dependence import DEPENDENCES, dependence_graphs
 from nki.analysis.reaching_accesses import ReachingAccesses
 from nki.base import knobs
 from nki.base.errors import MissingWaitError, QueueDeadlockError
@@ -49,7 +49,8 @@ class Sync(CoreStage):
             _WaitChecker(core).body(core.body)
             return core
         synchronised = core.with_body(_WaitInserter(core).body(core.body))
-        synchronised.dependences = core.dependences
+        if (graphs := core.result(DEPENDENCES)) is not None:
+            synchronised.keep(DEPENDENCES, graphs)
         return synchronised
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
@@ -67,7 +68,7 @@ class Sync(CoreStage):
 def check_waits(program: Program) -> None:
     """Raise unless the waits of each core keep all dependences, and let all queues run to their end.
 
-    Dependences are those of the instructions in program order, and the edges that labels draw.
+    Dependences follow from the instructions in program order, and from the edges that labels draw.
     """
     for core in program.cores:
         _WaitChecker(core).body(core.body)
@@ -270,7 +271,7 @@ def _may_begin(inst: Inst, queues: dict[str, int], done: list[int]) -> bool:
 
 
 def _deadlock(blocked: Inst, queues: dict[str, int], done: list[int]) -> QueueDeadlockError:
-    """The error for an instruction whose waits are never satisfied."""
+    """The error for an instruction with waits that are never satisfied."""
     queue, count = next((q, n) for q, n in blocked.waits if q not in queues or done[queues[q]] < n)
     reached = done[queues[queue]] if queue in queues else 0
     error = QueueDeadlockError(

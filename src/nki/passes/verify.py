@@ -1,7 +1,8 @@
 """Stage ``verify``: every instruction obeys its rules, and the kernel as a whole can be called.
 
-Instructions were verified as they were recorded; those of a kernel that came as text or from an artifact are verified
-here. ``OPEN_NKI_CHECK_STAGES=1`` verifies all of them. Windows are checked in any case: native code trusts them.
+Instructions were verified as they were recorded; the instructions of a kernel that came as text or from an artifact are
+verified here. ``OPEN_NKI_CHECK_STAGES=1`` verifies all of them. Windows are checked in any case: native code trusts
+them.
 """
 
 from __future__ import annotations
@@ -23,9 +24,8 @@ from nki.base.errors import (
 from nki.ir.access_bounds import WindowChecker
 from nki.ir.declaration.methods import accesses_of
 from nki.ir.instruction import Inst, Rule
-from nki.ir.loop import BOUNDS, For, While, instructions, loops
+from nki.ir.loop import BOUNDS, For, While, instructions, is_register, loops
 from nki.ir.program import CoreProgram, Program
-from nki.ir.register import is_register
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Tensor
 from nki.ir.verifier import check_tensor, verify

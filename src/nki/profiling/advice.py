@@ -14,6 +14,7 @@ from itertools import permutations
 
 from nki.base.source import Span
 from nki.cost.tensor_array import TensorClock
+from nki.language.releases import returns_results
 from nki.profiling.changes.again import ComputedAgain
 from nki.profiling.changes.change import Change, lines
 from nki.profiling.changes.combining import Combined, FewElements, RepeatedOperand
@@ -90,7 +91,7 @@ def advise(profile: PredictedRun) -> list[Advice]:
         if timeline is None:
             continue
         seconds = (profile.timeline.ns - timeline.ns) * 1e-9
-        remedy = change.advised(profile.program.release)
+        remedy = change.advised(returns_results(profile.program.release))
         advice.append(Advice(change.title, change.evidence(), remedy, seconds, change.lines(), change.is_bound))
     advice += _about_iterations(profile)
     waiting = sum(each.seconds for each in advice if each.title in _OF_WAITING)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import dropwhile
 from typing import Final
 
 from nki.base.errors import MemoryFullError
@@ -26,7 +25,7 @@ from nki.target.model import Target
 
 _BEFORE: Final = Order.name
 """The last stage that sees all loads."""
-_BEHIND: Final = list(dropwhile(lambda stage: stage.name != _BEFORE, pipeline.STAGES))[1:]
+_BEHIND: Final = pipeline.STAGES.behind(_BEFORE)
 
 
 @dataclass(frozen=True)

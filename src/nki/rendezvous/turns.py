@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class _Abandoned(BaseException):
-    """Ends the thread of a core whose launch has failed on another one."""
+    """Ends the thread of a core when its launch has failed on another one."""
 
 
 @dataclass(slots=True)

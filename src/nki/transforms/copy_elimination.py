@@ -26,12 +26,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from nki.analysis.uses import Use, Uses, fills, uses_of
-from nki.ir.access_overlap import may_overlap
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, instructions
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.types import Access, Buffer, Tensor
-from nki.ir.windows import has_dense_rows, in_window, is_all
+from nki.ir.windows import has_dense_rows, in_window, is_all, may_overlap
 from nki.target.model import Target
 from nki.transforms.rewriter import Rewriter, RewritingStage, never_written, plain_copies
 

@@ -28,7 +28,7 @@ A = torch.arange(24, dtype=torch.float32).reshape(4, 6) / 8
 
 @nki.jit
 def append(cache, x, row=0):
-    """cache, whose rows from ``row`` on are then x; and 2 x."""
+    """cache, which holds x from ``row`` on; and 2 x."""
     tile = nl.load(x)
     nisa.dma_copy(dst=cache[row : row + x.shape[0], :], src=tile)
     nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
@@ -46,7 +46,7 @@ def overwrite_both(x, y):
 
 @nki.jit
 def overwrite_first(x, y):
-    """x, which is then 7; and 2 y, of which half is read after the change of x."""
+    """x, which is then 7; and 2 y, with half of y read after the change of x."""
     tile = nl.load(y)
     nisa.dma_copy(x, nl.full(x.shape, 7.0, dtype=nl.float32, buffer=nl.sbuf))
     again = nl.load(y)
@@ -279,7 +279,7 @@ def _negated(t):
 
 
 def _of_conjugate(t):
-    """The lazily negated imaginary part of a conjugate, whose memory ``t`` shares."""
+    """The lazily negated imaginary part of a conjugate; it shares memory with ``t``."""
     return torch.complex(torch.zeros_like(t), t).conj().imag
 
 

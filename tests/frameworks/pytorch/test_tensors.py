@@ -53,7 +53,7 @@ def test_a_borrowed_array_is_changed_in_place():
 
 
 class Lender:
-    """An array of a library of which this one knows nothing."""
+    """An array of a library that this one does not know."""
 
     def __init__(self, tensor):
         self._tensor = tensor

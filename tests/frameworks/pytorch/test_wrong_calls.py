@@ -1,4 +1,4 @@
-"""Operators of kernels that are called with wrong things, and model files whose kernels are exchanged: one NkiError."""
+"""Operators of kernels that are called with wrong things, and model files with exchanged kernels: one NkiError."""
 
 from __future__ import annotations
 

@@ -11,9 +11,10 @@ from nki.base.dtype import float32
 from nki.base.source import here
 from nki.frontend import syntax_rules
 from nki.frontend.builder import current
-from nki.frontend.dialect import Dialect, RemovedNames, TensorType, assign_dialect, register
+from nki.frontend.dialect import Dialect, PythonRules, RemovedNames, TensorType, assign_dialect, register
 from nki.frontend.errors import SyntaxNotInNkiError
 from nki.frontend.inlining import call_hook
+from nki.frontend.release import Release
 from nki.frontend.rewrite import CALL
 from nki.ir.types import Access, Buffer
 from nki.isa.tables.operators import OPS
@@ -65,12 +66,12 @@ def _no_if(report: Any, node: ast.If, _bound: frozenset[str]) -> bool:
 TOY = register(
     Dialect(
         name="toy",
-        releases=("1",),
+        releases=(Release(version="1"),),
         namespaces=("tests.frontend.toy",),
         tensor=TensorType(Sheet, Sheet),
-        syntax_rules={ast.If: _no_if, ast.Attribute: syntax_rules.RULES[ast.Attribute]},
-        unknown_syntax=syntax_rules.accept,
-        signature_rule=lambda report, arguments: None,
+        python=PythonRules(
+            {ast.If: _no_if, ast.Attribute: syntax_rules.RULES[ast.Attribute]}, unknown_syntax=syntax_rules.accept
+        ),
         hooks={CALL: call_hook},
         removed=RemovedNames(names={"tests.frontend.toy.subtract": "add the negative"}),
     )

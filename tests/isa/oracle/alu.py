@@ -119,7 +119,7 @@ REDUCTIONS: Final = frozenset(
     {"bitwise_and", "bitwise_or", "bitwise_xor", "add", "subtract", "multiply", "maximum", "minimum"}
     | {"logical_and", "logical_or", "logical_xor"}
 )
-# Operators whose float32 result is bounded, not promised: units in the last place of float32.
+# Operators with a bounded, not a promised, float32 result: units in the last place of float32.
 ULPS: Final = {"power": 2, "rsqrt": 2}
 INTEGER: Final = frozenset(BINARY) - {"divide", "mod", "fmod", "power"}
 

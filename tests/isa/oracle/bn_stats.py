@@ -3,8 +3,8 @@
 Chosen where the reference is silent: "even" and "odd" are positions counted from 0 in memory order; a single element
 leaves the odd half empty, with count, mean and variance * count all 0.
 
-The bound is that of a one-pass (Welford) evaluation in float32, which two passes also keep; the difference of the mean
-square and the squared mean does not.
+A one-pass (Welford) evaluation in float32 keeps the bound, and so do two passes; the difference of the mean square and
+the squared mean does not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """nki.isa.dma_transpose.
 
-Chosen where the reference is silent: columns of the result whose index is skipped keep their contents; an index is
+Chosen where the reference is silent: columns of the result with a skipped index keep their contents; an index is
 out of bounds below 0 too.
 """
 

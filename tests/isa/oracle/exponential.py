@@ -1,6 +1,6 @@
 """nki.isa.exponential (Vector Engine, NeuronCore-v4).
 
-Chosen where the reference is silent: the sum is that of the float32 results; after ``idle`` ("accumulator state
+Chosen where the reference is silent: the sum is over the float32 results; after ``idle`` ("accumulator state
 unknown") the registers are taken to hold NaN, which is what ``reduce_res`` then gets.
 """
 

@@ -1,6 +1,6 @@
 """nki.isa.nc_match_replace8 (Vector Engine).
 
-As ``nc_find_index8``, except that of equal values the last comes first. Chosen where the reference is silent: an
+As ``nc_find_index8``, but among equal values the last comes first. Chosen where the reference is silent: an
 element that was replaced is not looked at again, even if ``imm`` is one of the values (the NumPy code of an older
 reference would find it; hardware that sees each element once would not); the place of a value that is not there is all
 ones.

@@ -22,7 +22,7 @@ def copies_bits(_dst: Array, **_: Any) -> bool:
 
 
 def nothing(dtype: Any) -> Array:
-    """One element that nobody wrote."""
+    """One element that nothing wrote."""
     kind = np.dtype(dtype)
     if kind == np.bool_:
         return np.zeros(1, kind)

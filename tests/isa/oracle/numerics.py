@@ -3,7 +3,7 @@
 Nothing here uses NumPy's or ml_dtypes' conversions between formats (float32 <-> float64 widening aside, which is
 exact): each float format is a row of five numbers and one rounding routine on the bits of a float64 serves them all.
 
-Numbers travel through the oracles as float64 arrays whose values are float32 numbers; :func:`round32` restores that
+Numbers travel through the oracles as float32 values in float64 arrays; :func:`round32` restores that
 after an operation. One operation in float64 followed by :func:`round32` is correctly rounded for + - * / and sqrt,
 because 53 >= 2 * 24 + 2.
 

@@ -1,4 +1,4 @@
-"""psum_zero: what a matmul adds to in places that nobody has written (nki.isa.nc_matmul, "Accumulation mode")."""
+"""psum_zero: what a matmul adds to in places that nothing has written (nki.isa.nc_matmul, "Accumulation mode")."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ TOLERANCE = None
 
 
 def oracle(dst: Array, *, src: Any, **_: Any) -> Array:
-    """The 32 bits of a whole number, negative ones in two's complement, or those of another register."""
+    """The 32 bits of a whole number, negative ones in two's complement, or of another register."""
     bits = int(src.item()) if isinstance(src, np.ndarray) else src
     return np.array([[bits & 0xFFFFFFFF]], np.uint32).view(np.int32)
 

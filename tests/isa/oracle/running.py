@@ -36,7 +36,7 @@ def folds(command: str) -> bool:
 
 
 def states(op: str, values: Array, begin: Array) -> Array:
-    """The register after each element: ``value <op> register``, the order of which matters for subtract only."""
+    """The register after each element: ``value <op> register``; the order matters for subtract only."""
     result = np.empty(values.shape)
     held = begin
     for i in range(values.shape[1]):

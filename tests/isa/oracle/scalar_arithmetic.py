@@ -27,7 +27,7 @@ def wide(value: int) -> Array:
     return np.array([[value]], np.int64)
 
 
-VECTORS = [  # the products and sums that wrap are those of the reference
+VECTORS = [  # the products and sums that wrap come from the reference
     ({"dst": narrow(9), "op": "multiply", "left": narrow(100000), "right": narrow(100000)}, narrow(1410065408)),
     ({"dst": narrow(9), "op": "add", "left": narrow(2**31 - 1), "right": 1}, narrow(-(2**31))),
     ({"dst": narrow(9), "op": "subtract", "left": 0, "right": narrow(-(2**31))}, narrow(-(2**31))),

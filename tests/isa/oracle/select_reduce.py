@@ -1,6 +1,6 @@
 """nki.isa.select_reduce (Vector Engine).
 
-Chosen where the reference is silent: ``predicate`` is true wherever it is not zero; the maximum is that of the float32
+Chosen where the reference is silent: ``predicate`` is true wherever it is not zero; the maximum is over the float32
 values. After ``idle``, which "may still modify" the registers, they are taken to hold NaN, which is what ``reduce_res``
 then gets; a later reset helps.
 """

@@ -33,7 +33,7 @@ def oracle(dst: Array, *, src_seeds: Array, **_: Any) -> Array:
 
 
 def _states(seed: int) -> Array:
-    """A second way to the same words: in arrays of 64-bit numbers, whose upper halves are cut off."""
+    """A second way to the same words: in arrays of 64-bit numbers, without their upper halves."""
     words = (np.arange(1, 128 * 24 + 1, dtype=np.uint64) * 0x9E3779B9 + seed) & 0xFFFFFFFF
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
         words = ((words ^ (words >> np.uint64(shift))) * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
@@ -42,7 +42,7 @@ def _states(seed: int) -> Array:
 
 _before = np.zeros((128, 24), np.uint32)
 VECTORS = [
-    # The finaliser of 0 is 0 and that of 1 is 0x514E28B7.
+    # The finaliser makes 0 of 0 and 0x514E28B7 of 1.
     ({"dst": _before, "src_seeds": np.zeros((1, 1), np.uint32), "states": _before}, _states(0)),
     ({"dst": _before, "src_seeds": np.array([[1]], np.int32), "states": _before}, _states(0x514E28B7)),
     (

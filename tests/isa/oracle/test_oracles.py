@@ -220,7 +220,7 @@ def test_the_matmul_bound_holds_float32_and_catches_bfloat16_accumulation(kind: 
 
 
 def test_the_matmul_bound_holds_products_that_are_rounded_to_subnormal_numbers() -> None:
-    """128 products of 3 * 2**-151, each of which float32 rounds up to 2**-149; their sum is then exact."""
+    """128 products of 3 * 2**-151: float32 rounds each up to 2**-149, and their sum is then exact."""
     left, right = (np.full((128, 1), x, np.float32) for x in (1.5 * 2.0**-75, 2.0**-75))
     arguments = {"dst": np.zeros((1, 1), np.float32), "stationary": left, "moving": right}
     rounded, lost = (np.array([[x]], np.float32) for x in (128 * 2.0**-149, 0.0))

@@ -50,7 +50,7 @@ def four(first: list[int]) -> list[int]:
 
 
 def starts(generators: int) -> Array:
-    """States whose numbers are known, for one lane."""
+    """States with known numbers, for one lane."""
     return np.array([PUBLISHED if generators == 1 else four(PUBLISHED)], np.uint32)
 
 

@@ -1,6 +1,6 @@
 """Several indices in one dimension are access patterns
 
-A window that slices cannot say, such as that of a pooling kernel with overlaps, is `t.ap(pattern=…, offset=…)`."""
+A window that slices cannot say, such as a pooling window with overlaps, is `t.ap(pattern=…, offset=…)`."""
 
 # arguments: 64x8x12:float32
 

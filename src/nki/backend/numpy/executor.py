@@ -111,7 +111,7 @@ class Reference:
                 self._execute_resolved(resolved)
 
     def rerun(self, inst: Inst) -> None:
-        """Execute ``inst``, whose indices are resolved, once more and unwatched."""
+        """Execute ``inst``, with its indices resolved, once more and unwatched."""
         observer, self.observer = self.observer, None
         execute_indirect(inst, self)
         self.observer = observer
@@ -210,7 +210,7 @@ class Reference:
         self.store(reinterpreted(target, value.dtype), value)
 
     def numbers(self, value: Value) -> Array:
-        """The numbers with which engines compute: those of ``value`` in float32."""
+        """The numbers with which engines compute: ``value`` in float32."""
         return to_float32(value.array, value.dtype)
 
     def computed(self, result: Array) -> Value:

@@ -101,7 +101,7 @@ def _scatter(memory: Contents, view: Access, offsets: Offsets, values: Array, ma
 
 
 def execute_indirect(inst: Inst, executor: Any) -> None:
-    """Run the semantics of ``inst``, whose other indices are resolved, on an executor with a memory."""
+    """Run the semantics of ``inst``, with its other indices resolved, on an executor with a memory."""
     views = {number: (a, executor.offsets(inst, a)) for number, _, a in indirect_operands(inst)}
     if not views:
         inst.semantics(executor)

@@ -1,4 +1,4 @@
-"""Memory whose tiles lie at their placement: in the bytes of SBUF and PSUM, which tiles may share."""
+"""Memory with tiles at their placement: in the bytes of SBUF and PSUM, which tiles may share."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ NOWHERE: Final = 0xFFFFFFFF
 def top8(array: Array) -> Array:
     """The eight largest elements of each row of a float32 array, in descending order.
 
-    The order is that of numbers with -0 below +0, and every NaN, which becomes the canonical one, above them: so the
+    The order is of numbers, with -0 below +0, and every NaN, which becomes the canonical one, above them: so the
     result is the same whatever the algorithm.
     """
     words = array.view(np.int32) if array.flags.c_contiguous else np.ascontiguousarray(array).view(np.int32)

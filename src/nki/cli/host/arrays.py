@@ -1,6 +1,6 @@
 """Arrays without elements: shapes and dtypes of the results of NumPy, PyTorch and JAX, without their work.
 
-A stand-in is a NumPy array whose elements share one place in memory, a PyTorch tensor on the device ``meta``, or a
+A stand-in is a NumPy array with all elements at one place in memory, a PyTorch tensor on the device ``meta``, or a
 ``jax.ShapeDtypeStruct``. Only library functions that are listed here are called, and only with stand-ins and constants.
 Values that depend on elements are ``UNKNOWN``. PyTorch and JAX are looked up among the modules that the user's file has
 imported.
@@ -91,7 +91,7 @@ def without_elements(value: Any) -> Any:
 
 
 def argument(value: Any) -> Any:
-    """A stand-in as an argument of a kernel: those of JAX are NumPy's, which have the same dtypes."""
+    """A stand-in as an argument of a kernel: for JAX a NumPy array, which has the same dtypes."""
     return standin(value.shape, value.dtype) if _is_jax(value) else value
 
 

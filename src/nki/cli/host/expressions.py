@@ -24,8 +24,7 @@ import numpy as np
 
 from nki.base.dtype import DType
 from nki.base.errors import GridError
-from nki.base.source import Span
-from nki.base.toolchain import is_toolchain
+from nki.base.source import Span, is_toolchain
 from nki.cli.host import arrays
 from nki.frontend.lint import names_instructions
 from nki.frontend.scopes import UNKNOWN

@@ -94,7 +94,7 @@ def _counted(node: ast.expr, known: dict[str, Dimensions]) -> Dimensions | None:
 
 
 def _position(index: ast.expr) -> int:
-    """The dimensions that exist if the number ``index`` is that of one."""
+    """The dimensions that exist if the number ``index`` names one."""
     match index:
         case ast.Constant(value=int(number)):
             return number + 1
@@ -105,7 +105,7 @@ def _position(index: ast.expr) -> int:
 
 
 def _indexed(index: ast.expr, counters: set[str]) -> tuple[int, int]:
-    """The dimensions that an index names, and those of them that it removes: by a number, or by a loop's counter."""
+    """The dimensions that an index names, and the ones that it removes: by a number, or by a loop's counter."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     removed = sum(_is_number(part, counters) for part in parts)
     named = sum(not (isinstance(part, ast.Constant) and part.value in (None, ...)) for part in parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import types
 
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.frontend.capture import Captured
 from nki.frontend.scopes import resolve
 

@@ -1,4 +1,4 @@
 """The output of ``--json``: records of one schema, of which the page ``docs/json.md`` is made.
 
-A record is a ``TypedDict``, whose annotations hold the meaning and the unit of each field.
+A record is a ``TypedDict``. Its annotations hold the meaning and the unit of each field.
 """

@@ -1,4 +1,4 @@
-"""The documents of the commands; that of ``nki profile`` is :mod:`nki.profiling.record`."""
+"""The documents of the commands; for ``nki profile`` see :mod:`nki.profiling.record`."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Field(NamedTuple):
 
 
 def fields(record: Any) -> Iterator[Field]:
-    """The fields of a record, those of its bases first."""
+    """The fields of a record, the fields of its bases first."""
     for name, hint in get_type_hints(record, include_extras=True).items():
         required = get_origin(hint) is not NotRequired
         annotated = hint if required else get_args(hint)[0]

@@ -1,4 +1,6 @@
-"""The output of a command: apart from what users' code prints, and on streams whose encoding lacks ``µ`` or ``█``."""
+"""The output of a command: apart from what users' code prints, and on streams with an encoding that lacks ``µ`` or
+``█``.
+"""
 
 from __future__ import annotations
 

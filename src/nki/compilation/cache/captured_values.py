@@ -15,9 +15,9 @@ import numpy as np
 from nki.base.dtype import DType
 from nki.base.errors import KernelArgumentError
 from nki.base.float_text import exact_text
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
+from nki.frontend.capture import is_users
 from nki.frontend.captured_state import ABSENT, Read
-from nki.frontend.host_calls import is_users
 
 _DEEPEST: Final = 32
 _SCALARS: Final = frozenset({type(None), bool, int, str, bytes, complex, DType})

@@ -23,13 +23,12 @@ import numpy as np
 
 from nki.base import knobs
 from nki.base.float_text import exact_text
-from nki.base.toolchain import is_toolchain
+from nki.base.source import is_toolchain
 from nki.base.version import build
 from nki.compilation.cache.stable_values import Unportable, code_content, is_pure, source_text, value_content
-from nki.frontend.capture import unwrap
+from nki.frontend.capture import is_users, unwrap
 from nki.frontend.captured_state import ABSENT, BY_TEXT, Read, global_names, of_cell
 from nki.frontend.dialect import assigned_dialect, dialect_of
-from nki.frontend.host_calls import is_users
 from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.ordering import Pairs
 from nki.ir.types import TensorSpec

@@ -13,9 +13,8 @@ import numpy as np
 
 from nki import isa, language
 from nki.base.dtype import DType
-from nki.base.toolchain import is_toolchain
-from nki.frontend.capture import source_lines
-from nki.frontend.host_calls import home, is_users
+from nki.base.source import is_toolchain
+from nki.frontend.capture import home, is_users, source_lines
 from nki.isa.tables.operators import Op
 
 PURE: Final = frozenset(

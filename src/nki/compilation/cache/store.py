@@ -36,7 +36,7 @@ LIMIT: Final = 512 << 20
 _ROUND: Final = LIMIT // 16
 """Bytes that a process may write before it checks the folder's size again."""
 
-_STAGES: Final = tuple(stage for stage in pipeline.STAGES if not isinstance(stage, CheckHazards))
+_STAGES: Final = pipeline.STAGES.without(CheckHazards.name)
 """The stages that an entry passes again: all that native code trusts. Hazards were looked for as it was compiled."""
 
 _CATEGORIES: Final = {

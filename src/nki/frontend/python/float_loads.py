@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from nki.frontend.capture import Captured
-from nki.frontend.host_calls import is_host
+from nki.frontend.capture import Captured, is_host
 from nki.frontend.objects import is_object
 from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, resolve
 from nki.ir.floats.runtime_float import OPERATORS, RuntimeFloat, is_receiver, settled
@@ -34,7 +33,9 @@ SIGNS: Final[dict[type[ast.operator], str]] = {ast.Add: "+", ast.Sub: "-", ast.M
 
 @dataclass(slots=True)
 class FloatLoads:
-    """``settled``: the reads that take the value. ``operated``: the operators whose right side may be a float."""
+    """``settled``: the reads that take the value. ``operated``: the operators that may have a float on the right
+    side.
+    """
 
     settled: set[ast.AST] = field(default_factory=set[ast.AST])
     operated: set[ast.AST] = field(default_factory=set[ast.AST])
@@ -91,7 +92,7 @@ def _variables(captured: Captured, parameters: frozenset[str]) -> tuple[frozense
 
 
 def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """The targets of an assignment, each with its value; those of ``a, b = x, y`` one by one."""
+    """The targets of an assignment, each with its value; in ``a, b = x, y`` one by one."""
     for target in node.targets:
         if len(node.targets) == 1 and isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
             names, values = target.elts, node.value.elts

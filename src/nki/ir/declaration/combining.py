@@ -1,7 +1,7 @@
 """Combinations of instructions: what a declaration says of the work of another that its instruction could do as well.
 
-Each function of a :class:`Combining` returns None where there is no such combination; the defaults know none. Nobody
-changes a program by them: advice prices the combined instruction (:mod:`nki.profiling.changes.combining`).
+Each function of a :class:`Combining` returns None where there is no such combination; the defaults know none. No
+program is changed by them: advice prices the combined instruction (:mod:`nki.profiling.changes.combining`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RowSum(NamedTuple):
 
 
 class Combination(NamedTuple):
-    """An instruction that does the work of two, and the words in which advice says so; those of releases before 0.2,
+    """An instruction that does the work of two, and the words in which advice says so; the words for Beta 1,
     if they are others.
     """
 

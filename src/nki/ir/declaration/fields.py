@@ -18,8 +18,8 @@ class Field:
     """One argument of an instruction.
 
     ``role`` is set for tensor operands; ``immediate`` for numbers that may differ between uses of one compiled routine;
-    ``symbol`` is the class whose ``named`` finds a value by name (operators, enums). ``several``: the operand is a
-    tuple of tiles. ``items``: the types of what a sequence may hold, in sequences of it too.
+    ``symbol`` is the class with the method ``named`` that finds a value by name (operators, enums). ``several``: the
+    operand is a tuple of tiles. ``items``: the types of what a sequence may hold, in sequences of it too.
     """
 
     name: str

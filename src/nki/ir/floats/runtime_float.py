@@ -30,16 +30,16 @@ _NUMBERS: Final = (float, int, bool)
 
 @dataclass(frozen=True, slots=True)
 class FloatSpec:
-    """A float parameter of a compiled kernel. ``value`` is that of the call for which the kernel was compiled."""
+    """A float parameter of a compiled kernel. ``value``: in the call for which the kernel was compiled."""
 
     name: str
     value: float
 
 
 class RuntimeFloat(float):
-    """A float that is computed from parameters by ``formula`` at each launch; its own value is that of one call.
+    """A float that is computed from parameters by ``formula`` at each launch; its own value belongs to one call.
 
-    ``uses`` notes each parameter whose value something takes: all methods of ``float`` do, but ``+ - * /`` with Python
+    ``uses`` notes each parameter that gives its value away: all methods of ``float`` do, but ``+ - * /`` with Python
     numbers, which make another such float. Without ``uses``, taking the value raises :class:`ArgumentError`.
     Code in C may read the value without a call of a method, so no such object may get to code outside the toolchain.
     """

@@ -23,7 +23,7 @@ from nki.ir.types import Access, IndexKind, Tensor, is_element_indexed
 from nki.target.memory_spaces import OFFSET_GROUP, TENSOR_OFFSET_GROUP
 
 INDICES: Final = (uint16, uint32, int32)
-"""Dtypes of offsets: those of the instructions that gather by a list (local_gather, nc_n_gather), and int32."""
+"""Dtypes of offsets: as the instructions that gather by a list take them (local_gather, nc_n_gather), and int32."""
 
 Offsets = NDArray[np.int64]
 """(groups, offsets of each)."""

@@ -47,7 +47,7 @@ def _index(source: Access, number: int) -> Access:
 def largest_index(access: Access) -> int:
     """The largest run-time index with which ``access``, or each row or element of it, stays in bounds; below 0 if none.
 
-    The bounds are those of the partition on chip, and those of the tensor in HBM.
+    The bounds are the partition's on chip, and the tensor's in HBM.
     """
     dynamic, tensor = access.dynamic, access.tensor
     assert dynamic is not None

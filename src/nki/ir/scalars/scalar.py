@@ -8,8 +8,8 @@ from typing import Any, Final, NoReturn
 from nki.base.dtype import DType, int32, int64
 from nki.base.errors import RegisterUseError
 from nki.base.source import here
+from nki.ir.loop import VirtualRegister
 from nki.ir.recorder import current
-from nki.ir.register import VirtualRegister
 from nki.ir.scalars.comparison import ScalarComparison
 from nki.ir.types import Access, access_of
 

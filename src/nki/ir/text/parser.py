@@ -44,7 +44,7 @@ _DEPTH = 8
 def parse(text: str, origin: str = "") -> Program:
     """The kernel that ``text`` describes. Raises :class:`TextError` naming the line that cannot be read.
 
-    ``origin`` is the file of a text that somebody may have edited: later errors then point at its lines. Without it
+    ``origin`` is the file of a text that a user may have edited: later errors then point at its lines. Without it
     they point at the source lines that the text names.
     """
     with gc_pause.paused():
@@ -315,7 +315,7 @@ class _Parser(UsualLines):
         raise self.fail(f"cannot read the value at column {at + 1}")
 
     def runtime_float(self, line: str, at: int, f: Field) -> tuple[RuntimeFloat, int]:
-        """The run-time float whose formula starts at ``at``. Only immediates that are floats may be one."""
+        """The run-time float of the formula that starts at ``at``. Only immediates that are floats may be one."""
         if not f.immediate or float not in f.types:
             raise self.fail(f"{f.name} is no number that a launch may pass")
         try:
@@ -343,7 +343,7 @@ class _Parser(UsualLines):
         return tuple(items), at + 1
 
     def dtype(self, name: str | None, tensor: Tensor) -> DType:
-        """The dtype ``name``, by default that of ``tensor``."""
+        """The dtype ``name``, by default the dtype of ``tensor``."""
         if not name:
             return tensor.dtype
         if name not in BY_NAME:

@@ -25,8 +25,8 @@ bytes as another type, then ``at step*operand`` where a run-time index moves it,
 has an index of its own. ``float`` declares a number that each launch passes, with the value for which the kernel was
 compiled; ``@`` stands before a formula of such numbers. The data of a constant are its bytes, compressed (zlib) and in
 base64, behind the digest of the uncompressed ones. ``at`` is the address that the user gave, ``place`` the one that the
-tensor has after stage ``allocate``, both as (first partition, byte in the partition). A tensor whose name is no plain
-word has it in quotes. Bounds of loops are numbers or registers. The declarations of a loop are local to the loop.
+tensor has after stage ``allocate``, both as (first partition, byte in the partition). A tensor with a name that is no
+plain word has it in quotes. Bounds of loops are numbers or registers. The declarations of a loop are local to the loop.
 Behind an instruction's arguments stand ``label name``, which edges call it, ``after name, …``, ``on queue`` and ``wait
 queue>=count, …``, as far as it has them. ``parse(show(kernel)) == kernel``.
 """

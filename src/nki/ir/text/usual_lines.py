@@ -110,7 +110,9 @@ class UsualLines(ABC):
         return inst
 
     def first_value(self, cls: type[Inst], name: str, written: str, words: dict[tuple[str, str], Any]) -> Any:
-        """The value of an argument whose text was not read before; it is kept unless it has quotes or parentheses."""
+        """The value of an argument with text that was not read before; it is kept unless it has quotes or
+        parentheses.
+        """
         value: Any = self.usual_operand(written) if written[-1:] == "]" else None
         if value is None:
             f = fields_by_name(cls).get(name)

@@ -29,7 +29,7 @@ class CoreBarrier(Inst):
 
     ``data`` is what the cores share: a tensor in ``nl.shared_hbm`` (real kernels also name a tile on chip; then the
     barrier orders that tile's instructions on this core). All that a core has done to ``data`` before its barrier is
-    done when the others go on. ``cores`` is ``(0, 1)``; ``(0,)`` on one core waits for nobody. Only ``engine`` waits.
+    done when the others go on. ``cores`` is ``(0, 1)``; ``(0,)`` on one core does not wait. Only ``engine`` waits.
     Since NeuronCore-v3.
     """
 

@@ -53,7 +53,7 @@ class DevicePrint(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """One transfer of ``src``."""
-        why = "a copy to the host, whose time is not the kernel's"
+        why = "a copy to the host; its time is not the kernel's"
         return dma.transfer(self.src, (self.src,), target, kind="guess", source=why)
 
     @classmethod

@@ -83,8 +83,8 @@ class DmaCompute(Inst):
     With an index for each row it adds to what is there, row after row: ``dst`` is one of two sources, and either it has
     the indices and the other source is a tile in SBUF (scatter), or it is the tile and the other has them (gather).
     ``unique_indices=False`` is refused then. In a scatter, an index that occurs twice is an error, which is found when
-    the kernel is compiled if the indices are constant, else in the simulator; native code adds both rows. A row whose
-    index leads outside its tensor is an error, or is left out with ``oob_mode=nisa.oob_mode.skip``.
+    the kernel is compiled if the indices are constant, else in the simulator; native code adds both rows. A row with an
+    index outside its tensor is an error, or is left out with ``oob_mode=nisa.oob_mode.skip``.
     """
 
     dst: Out[Tile]

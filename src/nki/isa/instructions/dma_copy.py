@@ -56,7 +56,7 @@ class DmaCopy(Inst):
     ``engine`` choose how descriptors are made.
 
     ``dst`` and ``src`` may have a run-time index, for all of it or (HBM tensors) one for each row; then both have as
-    many rows, which are copied one after the other. A row whose index leads outside its tensor is an error, or is left
+    many rows, which are copied one after the other. A row with an index outside its tensor is an error, or is left
     out with ``oob_mode=nisa.oob_mode.skip``.
     """
 

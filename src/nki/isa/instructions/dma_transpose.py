@@ -61,7 +61,7 @@ class DmaTranspose(Inst):
     """Write ``src``, in HBM or SBUF, to the SBUF tile ``dst`` with its first and last dimensions exchanged.
 
     ``axes``, which may be left out, are ``(1, 0)``, ``(2, 1, 0)`` or ``(3, 1, 2, 0)`` after the number of dimensions of
-    ``src``: dimension ``i`` of ``dst`` is dimension ``axes[i]`` of ``src``. The rank of ``dst`` is that of ``src``.
+    ``src``: dimension ``i`` of ``dst`` is dimension ``axes[i]`` of ``src``. ``dst`` has the rank of ``src``.
     Bits are moved unchanged; both have one dtype.
 
     ``src`` may have a run-time index for all of it, or (in HBM) one for each row: row ``r`` of what is transposed is
@@ -69,7 +69,7 @@ class DmaTranspose(Inst):
     next. With ``oob_mode=nisa.oob_mode.skip``, an index outside the tensor leaves what it would have written alone.
 
     The descriptor generation guide still has the limits that hardware descriptors had before NKI 0.6
-    (``src.shape[0] == 16`` for every rank); here those of the reference hold. It also lists ``nisa.dge_mode.none`` for
+    (``src.shape[0] == 16`` for every rank); here the reference's limits hold. It also lists ``nisa.dge_mode.none`` for
     transposes without indices, which the reference does not, and which real kernels use.
     """
 

@@ -47,7 +47,7 @@ class Exponential(Inst):
     ``max_value`` is a number or a float32 tile ``(partitions, 1)``. The sum over the free dimensions goes through the
     Vector engine's reduction registers: ``reset_reduce`` begins with 0, ``reduce`` with what they hold, ``load_reduce``
     with ``reduce_init``, a number or a float32 tile ``(partitions, 1)``. It takes the float32 results before they are
-    rounded to ``dst``, one after the other. After ``idle`` nobody knows what the registers hold: NaN here.
+    rounded to ``dst``, one after the other. After ``idle`` the contents of the registers are unknown: NaN here.
     ``reduce_res``, a float tile ``(partitions, 1)``, receives the registers afterwards. Tiles have up to four
     dimensions; ``dst`` and ``src`` may be indirect views. Since NeuronCore-v4.
     """

@@ -13,7 +13,7 @@ from nki.ir.deprecation import DeprecatedForms, DeprecatedOrder
 from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, Rule, instruction
-from nki.ir.register import is_register
+from nki.ir.loop import is_register
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, Buffer, In, Index, Out, Scalar, Tile
 from nki.isa.rules.operands import buffer, rule, same_elements, same_partitions, tiles

@@ -77,7 +77,7 @@ class Max8(Inst):
 
 
 def _repeating(draw: Draw) -> Any:
-    """A dtype whose few values make equal elements likely, or any other."""
+    """A dtype of few values, so that equal elements are likely, or any other."""
     return draw.choice([d for d in COMPUTING if d.itemsize == 1]) if draw.flag() else draw.choice(COMPUTING)
 
 

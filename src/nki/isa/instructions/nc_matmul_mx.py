@@ -64,7 +64,7 @@ class NcMatmulMx(Inst):
     ``moving`` together with their scales, by the same offsets.
 
     Chosen where the reference is silent: products accumulate in float32, in order of ``4 K`` rows that the first
-    numbers of all partitions begin; a number whose scale takes it beyond float32 is infinite.
+    numbers of all partitions begin; a number that its scale takes beyond float32 is infinite.
     """
 
     dst: Out[Tile]

@@ -48,7 +48,7 @@ def _runs(mask: tuple[int, ...]) -> list[Run]:
 
 
 def _rows(access: Access, start: int, step: int, count: int, quadrants: int) -> Access:
-    """``count`` partitions from ``start``, of each of several quadrants, whose elements stand side by side."""
+    """``count`` partitions from ``start``, of each of several quadrants; the elements stand side by side."""
     over = access.strides[0]
     shape, strides = (count, quadrants, *access.shape[1:]), (step * over, QUADRANT * over, *access.strides[1:])
     return Access(access.tensor, access.offset + start * over, shape, strides, access.dtype)

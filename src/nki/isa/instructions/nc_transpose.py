@@ -28,7 +28,7 @@ def _small(i: Any, t: Target) -> bool:
 
 
 def _by_tensor(i: Any) -> bool:
-    """True if the memories are those of the Tensor engine: from SBUF into PSUM."""
+    """True if the Tensor engine can reach the memories: from SBUF into PSUM."""
     return i.data.buffer is Buffer.sbuf and i.dst.buffer is Buffer.psum
 
 

@@ -14,8 +14,8 @@ from nki.ir.deprecation import DeprecatedForms
 from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, Rule, instruction
+from nki.ir.loop import VirtualRegister, is_register
 from nki.ir.recorder import current
-from nki.ir.register import VirtualRegister, is_register
 from nki.ir.sample import INTEGERS, Draw
 from nki.ir.scalars import NkiScalar
 from nki.ir.types import Access, In, Index, Out, Tile, access_of

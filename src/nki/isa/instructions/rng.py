@@ -65,7 +65,7 @@ def _gpsimd(i: Any) -> bool:
 
 
 def _generators(operand: str | None) -> ImplicitOperand:
-    """The generators of the partitions of ``operand``; without one, those of all lanes."""
+    """The generators of the partitions of ``operand``; without one, of all lanes."""
 
     def supply(i: Any, state: EngineState) -> Access:
         tile = None if operand is None else getattr(i, operand)
@@ -367,7 +367,7 @@ def _state_rules(tile: str, source: str, *more: Rule) -> tuple[Rule, ...]:
 
 
 def _state_sample(draw: Draw, where: Buffer = Buffer.sbuf) -> tuple[Access, enums.engine]:
-    """A tile of states. Samples for generations without the instruction are made like those of gen3."""
+    """A tile of states. Samples for generations without the instruction are made as for gen3."""
     by_vector = draw.target.generation > 3 and draw.flag()
     tile = draw.block(
         draw.partitions(), (VECTOR_RNG_WORDS if by_vector else WORDS,), uint32, where if by_vector else Buffer.sbuf
@@ -380,7 +380,7 @@ class RandSetState(Inst):
     """Set an engine's generators, in the lanes of ``src_seeds``, to the words in its partitions; gen3 and later.
 
     ``src_seeds`` is a uint32 tile in SBUF: ``(partitions, 6)`` for GpSimd (default), ``(partitions, 24)`` for the
-    Vector engine (gen4), whose four generators follow one another. A generator's words are x, y, z, w, v and d of
+    Vector engine (gen4): its four generators follow one another. A generator's words are x, y, z, w, v and d of
     XORWOW.
     """
 

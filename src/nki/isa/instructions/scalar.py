@@ -14,8 +14,8 @@ from nki.ir.algebra import Algebra
 from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, Rule, instruction
+from nki.ir.loop import VirtualRegister, is_scalar_register
 from nki.ir.recorder import current
-from nki.ir.register import VirtualRegister, is_scalar_register
 from nki.ir.sample import Draw
 from nki.ir.scalars import EXACT, WIDTHS, NkiScalar
 from nki.ir.types import Access, In, Index, Out, Tile, access_of

@@ -48,9 +48,9 @@ class SelectReduce(Inst):
 
     ``reverse_pred`` swaps the two cases. ``on_false`` is a number or a tile ``(partitions, 1)``. The tiles agree on
     partitions and on elements per partition, not on how those are arranged; ``on_true`` and ``predicate`` are not both
-    in PSUM. ``predicate`` is an integer of at most 16 bits or a bool. The maximum is that of the float32 values before
+    in PSUM. ``predicate`` is an integer of at most 16 bits or a bool. The maximum is taken of the float32 values before
     they are rounded to ``dst``, and goes through the Vector engine's reduction registers: ``reset_reduce`` begins with
-    -inf, ``reduce`` with what they hold. After ``idle`` nobody knows what they hold: NaN here. ``reduce_res``, a float
+    -inf, ``reduce`` with what they hold. After ``idle`` their contents are unknown: NaN here. ``reduce_res``, a float
     tile ``(partitions, 1)``, receives the registers afterwards.
     """
 
@@ -133,13 +133,13 @@ class SelectReduce(Inst):
 class RangeSelect(Inst):
     """``dst[p, i] = on_true_tile[p, i]`` where both comparisons of ``range_start + i`` hold, else the smallest float32.
 
-    They are ``comp_op0`` with ``bound0[p]`` and ``comp_op1`` with ``bound1[p]``, in float32; a bound is a float32
-    tile ``(partitions, 1)`` or, as kernels in use have it, a number. ``on_false_value`` can be no other number than
-    the smallest float32, however it is written. The maximum of the float32 results, before they are rounded to
-    ``dst``, goes through the Vector engine's reduction registers: ``reset_reduce`` begins with -inf, ``reduce``
-    with what they hold, ``reset`` leaves -inf and ``idle`` what was there. ``reduce_res``, a ``(partitions, 1)``
-    tile, receives the registers afterwards; if ``dst`` is narrower than float32, whose smallest number becomes -inf
-    there, keep it in float32. Since NeuronCore-v3.
+    They are ``comp_op0`` with ``bound0[p]`` and ``comp_op1`` with ``bound1[p]``, in float32; a bound is a float32 tile
+    ``(partitions, 1)`` or, as kernels in use have it, a number. ``on_false_value`` can be no other number than the
+    smallest float32, however it is written. The maximum of the float32 results, before they are rounded to ``dst``,
+    goes through the Vector engine's reduction registers: ``reset_reduce`` begins with -inf, ``reduce`` with what they
+    hold, ``reset`` leaves -inf and ``idle`` what was there. ``reduce_res``, a ``(partitions, 1)`` tile, receives the
+    registers afterwards; if ``dst`` is narrower than float32, where the smallest float32 becomes -inf there, keep it in
+    float32. Since NeuronCore-v3.
     """
 
     dst: Out[Tile]

@@ -49,7 +49,7 @@ class Sendrecv(Inst):
     """Send ``src`` to core ``send_to_rank`` while receiving ``dst`` from core ``recv_from_rank``.
 
     Both are SBUF tiles of one shape and dtype; of the cores that exchange, each calls it. An exchange is done when both
-    sides are; those of one ``pipe_id`` happen in the order of the program, and ``pipe_id`` tells which of several
+    sides are; exchanges of one ``pipe_id`` happen in the order of the program, and ``pipe_id`` tells which of several
     belong together. ``dma_engine.gpsimd_dma`` is faster and moves at most 1024 bytes per partition of a 32-bit dtype
     (512 of a 16-bit one, 256 of an 8-bit one). A core that names itself on both sides copies. Since NeuronCore-v3.
     """

@@ -38,7 +38,7 @@ class Topk(Inst):
     partition of ``val_dst``, so that a sixteenth of it is used. Tiles are in SBUF: ``src`` and ``val_dst`` bfloat16,
     ``idx_dst`` uint32. Of equal numbers the one that stands earlier counts as the larger; -0 is below +0 and NaN above
     all. (The reference leaves ties open; that results are spread over the group shows in the kernels of the vendor's
-    library, which rely on their order no more than on that of the hardware.)
+    library, which rely on neither order.)
     """
 
     val_dst: Out[Tile]

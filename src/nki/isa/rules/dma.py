@@ -16,7 +16,7 @@ _REFERENCE = "NKI reference, nki.isa.dma_copy"
 
 
 def skips(inst: Any) -> bool:
-    """True if ``oob_mode`` skips rows whose index leads out of bounds."""
+    """True if ``oob_mode`` skips rows with an index out of bounds."""
     return inst.oob_mode is enums.oob_mode.skip
 
 

@@ -181,7 +181,7 @@ def not_on(wrong: engine) -> Rule:
 
 
 def no_addresses() -> Rule:
-    """Arithmetic on 32-bit integers from ``data`` to ``dst`` is that of addresses."""
+    """Arithmetic on 32-bit integers from ``data`` to ``dst`` computes addresses."""
 
     def ok(i: Any, t: Target) -> bool:
         words = {"int32", "uint32"}
@@ -190,8 +190,8 @@ def no_addresses() -> Rule:
 
     return Rule(
         "TI09",
-        "{o[by elements]}: arithmetic on int32 or uint32, from data {o[data]} to dst {o[dst]}, is that of addresses, "
-        "which takes no indirect views",
+        "{o[by elements]}: arithmetic on int32 or uint32, from data {o[data]} to dst {o[dst]}, computes addresses, "
+        "and such arithmetic takes no indirect views",
         ok,
         _SECTIONS,
         DTypeError,

@@ -54,7 +54,7 @@ def _starts(scale: Access, data: Access, t: Target) -> bool:
 
 
 def scale_rules(name: str, data: str, elements: str, source: str) -> tuple[Rule, ...]:
-    """The operand ``name`` can hold the scales of ``data``, whose packed elements are those of ``elements``."""
+    """The operand ``name`` can hold the scales of ``data``, which has the packed elements of ``elements``."""
     return (
         buffer(name, Buffer.sbuf),
         rule(

@@ -382,7 +382,7 @@ def elements_within(name: str, allowed: Callable[[Target], range], count: str, s
 
 
 def dimensions(name: str, least: int, most: int, source: str) -> Rule:
-    """The tile has from ``least`` to ``most`` dimensions, that of the partitions included."""
+    """The tile has from ``least`` to ``most`` dimensions, the partitions included."""
 
     def ok(i: Inst, t: Target) -> bool:
         tile = _tile(i, name)

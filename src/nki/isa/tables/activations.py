@@ -47,7 +47,7 @@ class Activation:
     ``floor``      absolute error that is allowed in place of ``ulp`` where it is the larger of the two and the input
                    is in ``floor_range``: around a zero of the function, relative errors cannot be bounded.
     ``special``    NaN, infinity, signed zero. Everywhere, a NaN input gives a NaN.
-    ``cores``      NeuronCore versions whose ``activation`` or ``activate2`` accepts the function.
+    ``cores``      NeuronCore versions with an ``activation`` or ``activate2`` that accepts the function.
     ``parameter``  name of the second operand; empty if there is none.
     ``source``     where the row comes from.
     """

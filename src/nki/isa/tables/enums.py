@@ -16,7 +16,7 @@ class engine(Enum):
     vector = 5
     sync = 6
 
-    __hash__ = object.__hash__  # members are single; that of Enum is a Python function, several times as slow
+    __hash__ = object.__hash__  # members are single; Enum's is a Python function, several times as slow
 
 
 class reduce_cmd(Enum):

@@ -1,8 +1,8 @@
 """Opcodes: the names of instructions in profiles.
 
-Public profiles and documents about them name those of :data:`OPCODES`: Neuron documentation, figures of the NKI
+Public profiles and documents about them name the codes in :data:`OPCODES`: Neuron documentation, figures of the NKI
 performance guide (MATMUL, ACTIVATE, TENSOR_TENSOR), and public pages about the tables of Neuron Explorer (DMA_DIRECT2D;
-a transpose on the Tensor engine is a MATMUL). Nobody has published the others: they are the mnemonic in capitals.
+a transpose on the Tensor engine is a MATMUL). The others are not published: they are the mnemonic in capitals.
 """
 
 from __future__ import annotations

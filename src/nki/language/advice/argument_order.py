@@ -1,4 +1,4 @@
-"""Advice on calls whose arguments stand in another order than the parameters: the same call, each where it belongs."""
+"""Advice on calls with arguments in another order than the parameters: the same call, each where it belongs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def by_kind(call: ast.Call, full: str, value_of: Callable[[ast.expr], object]) -
 
 
 def reordered(call: Call) -> str | None:
-    """The fix for a call of an instruction whose arguments have the kinds of its parameters, in another order."""
+    """The fix for a call of an instruction with arguments of the right kinds in another order."""
     if call.module != "nki.isa":
         return None
     fitting = by_kind(call.node, call.name, call.site.value)

@@ -7,7 +7,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from nki.base.toolchain import is_toolchain
+import numpy as np
+
+from nki.base.errors import NkiError
+from nki.base.source import is_toolchain
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
 from nki.language.tensor import NkiTensor
@@ -21,18 +24,138 @@ def _is_given(made: ast.Call, keyword: str) -> bool:
     return len(made.args) > _ALLOCATED.index(keyword) or any(k.arg == keyword for k in made.keywords)
 
 
+class NotKnownError(KeyError):
+    """A parameter that the call does not pass, or a fact about a value that the code does not tell."""
+
+
+class Argument:
+    """One argument of a call: the user's code as text, and facts about its value. Raises :class:`NotKnownError`."""
+
+    def __init__(self, call: Call, parameter: str) -> None:
+        self.call = call
+        self.parameter = parameter
+        self.node = call.arguments[parameter]
+        self.value: Any = call.site.value(self.node)
+
+    def __str__(self) -> str:
+        return ast.unparse(self.node)
+
+    @property
+    def is_number(self) -> bool:
+        """True for a number of Python or NumPy that is no truth value."""
+        number: Any = self.value
+        return isinstance(number, int | float | np.generic) and not isinstance(number, bool)
+
+    @property
+    def is_tensor(self) -> bool:
+        """True for a tensor of the kernel."""
+        return isinstance(self.value, NkiTensor)
+
+    @property
+    def tensor(self) -> NkiTensor:
+        """The tensor of the kernel."""
+        if not isinstance(self.value, NkiTensor):
+            raise NotKnownError(self.parameter)
+        return self.value
+
+    @property
+    def name(self) -> str:
+        """The tensor's name."""
+        return self.tensor.name
+
+    @property
+    def memory(self) -> str:
+        """The tensor's memory: ``sbuf``, ``psum``, ``hbm`` and its kinds."""
+        return self.tensor.buffer.value
+
+    @property
+    def dtype(self) -> str:
+        """The tensor's dtype."""
+        return self.tensor.dtype.name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a tensor, or of a foreign array."""
+        shape = getattr(self.value, "shape", None)
+        if not isinstance(shape, tuple):
+            raise NotKnownError(self.parameter)
+        return tuple(cast("tuple[int, ...]", shape))
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def rows(self) -> int:
+        """The size of the first dimension."""
+        return self.shape[0]
+
+    @property
+    def columns(self) -> int:
+        """The size of the last dimension."""
+        return self.shape[-1]
+
+    @property
+    def free(self) -> str:
+        """The sizes of all dimensions but the first, as code."""
+        return ", ".join(map(str, self.shape[1:]))
+
+    @property
+    def in_float32(self) -> str:
+        """Code for the tensor in float32."""
+        return str(self) if self.dtype == "float32" else f"{self.call.nl}.copy({self}, dtype={self.call.nl}.float32)"
+
+
 class Call:
-    """A call of a function of this package: ``arguments`` by parameter, as the user wrote them."""
+    """A call of a function of this package: ``arguments`` by parameter, as the user wrote them.
+
+    ``operand`` is the parameter that advice is about, ``fix`` and ``rule`` are the error's. The names that templates of
+    fix-its may use are items of the call.
+    """
 
     def __init__(
-        self, site: Site, node: ast.Call, function: Callable[..., Any], arguments: dict[str, ast.expr]
+        self,
+        site: Site,
+        node: ast.Call,
+        function: Callable[..., Any],
+        arguments: dict[str, ast.expr],
+        error: NkiError,
     ) -> None:
+        self.operand = ""
+        self.fix = error.fix
+        self.rule = error.rule
         self.site = site
         self.node = node
         self.function = function
         self.arguments = arguments
         self.name = getattr(function, "__name__", "")
         self.module = getattr(function, "__module__", "")
+
+    def __getitem__(self, name: str) -> Argument | str:
+        if name in ("nl", "nisa", "name", "fix"):
+            return str(getattr(self, name))
+        return self.arg(name)
+
+    def arg(self, name: str) -> Argument:
+        """The argument of a parameter, of ``operand``, or of ``input``: ``data`` or ``src``.
+
+        Raises :class:`NotKnownError` if the call does not pass it.
+        """
+        if name == "input":
+            name = "data" if "data" in self.arguments else "src"
+        parameter = self.operand if name == "operand" else name
+        if parameter not in self.arguments:
+            raise NotKnownError(parameter)
+        return Argument(self, parameter)
+
+    def passes(self, *parameters: str) -> bool:
+        """True if the call passes all of ``parameters``."""
+        return self.arguments.keys() >= set(parameters)
+
+    def passes_only(self, *parameters: str) -> bool:
+        """True if the call passes nothing but ``parameters``."""
+        return self.arguments.keys() <= set(parameters)
 
     def value(self, parameter: str) -> Any:
         """The value of an argument, ``UNKNOWN`` where only its own code could tell."""
@@ -53,7 +176,7 @@ class Call:
         return self.site.module("nki.isa", "nisa")
 
     def tensors(self) -> dict[str, NkiTensor]:
-        """The tensor arguments whose values are known, by parameter."""
+        """The tensor arguments with known values, by parameter."""
         values = {name: self.value(name) for name in self.arguments}
         return {name: value for name, value in values.items() if isinstance(value, NkiTensor)}
 
@@ -132,8 +255,8 @@ def substituted(node: ast.AST, old: ast.AST, new: ast.AST) -> ast.AST:
     return ast.copy_location(type(node)(**fields), node)
 
 
-def call_at(site: Site) -> Call | None:
-    """The call of a function of this package that failed, with its arguments bound."""
+def call_at(site: Site, error: NkiError) -> Call | None:
+    """The call of a function of this package that raised ``error``, with its arguments bound."""
     node = site.node
     if not isinstance(node, ast.Call):
         return None
@@ -146,7 +269,7 @@ def call_at(site: Site) -> Call | None:
         bound = inspect.signature(function).bind_partial(*node.args, **{str(k.arg): k.value for k in node.keywords})
     except (TypeError, ValueError):
         return None
-    return Call(site, node, function, dict(bound.arguments))
+    return Call(site, node, function, dict(bound.arguments), error)
 
 
-__all__ = ["Call", "call_at", "substituted"]
+__all__ = ["Argument", "Call", "NotKnownError", "call_at", "substituted"]

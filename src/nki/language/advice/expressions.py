@@ -7,8 +7,8 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
-from nki.base.toolchain import is_toolchain
-from nki.frontend.host_calls import HOST_PACKAGES, home
+from nki.base.source import is_toolchain
+from nki.frontend.capture import HOST_PACKAGES, home
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
 from nki.isa.tables.operators import Op
@@ -271,7 +271,7 @@ _DTYPES: Final = frozenset({
 
 
 def _is_truth(node: ast.expr) -> bool:
-    """True for a comparison and what joins some: numbers 0 and 1 in the dtype of the tiles, whose bits say nothing."""
+    """True for a comparison and what joins some: numbers 0 and 1 in the dtype of the tiles: their bits say nothing."""
     match node:
         case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
             return True

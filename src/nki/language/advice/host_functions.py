@@ -6,14 +6,14 @@ import ast
 from typing import Any, Final
 
 from nki.base.errors import NkiError, TensorOperatorError
-from nki.base.toolchain import is_toolchain
-from nki.frontend.host_calls import HOST_PACKAGES, home
+from nki.base.source import is_toolchain
+from nki.frontend.capture import HOST_PACKAGES, home
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
 from nki.language.advice.other_libraries import OTHERS
 from nki.language.tensor import NkiTensor
 
-_LATE: Final = "whose values exist only when the kernel runs"
+_LATE: Final = "which has values only when the kernel runs"
 
 
 def refuses_tensors(exc: Exception, site: Site) -> bool:
@@ -40,10 +40,8 @@ def instead_of_host_function(exc: Exception, site: Site) -> str:
     return f"use functions of nki.language and nki.isa: {package} computes on values known at compile time only"
 
 
-def values_as_text(exc: Exception, site: Site) -> NkiError | None:
+def advise_text(_: Exception, site: Site) -> NkiError | None:
     """``f"{t:.3f}"``, ``"%.3f" % t`` and ``"{:.3f}".format(t)``, which ask for values."""
-    if not isinstance(exc, TypeError):
-        return None
     match _formatted(site):
         case ast.JoinedStr(values=parts):
             shown = [part.value for part in parts if isinstance(part, ast.FormattedValue)]
@@ -77,4 +75,4 @@ def _formatted(site: Site) -> ast.AST:
     return site.node
 
 
-__all__ = ["instead_of_host_function", "refuses_tensors", "values_as_text"]
+__all__ = ["advise_text", "instead_of_host_function", "refuses_tensors"]

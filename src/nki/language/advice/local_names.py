@@ -10,9 +10,9 @@ from nki.frontend.site import Site
 from nki.language.beta1_rewriting.tables import OPERATORS
 
 
-def advise_local(exc: Exception, site: Site) -> NkiError | None:
+def advise_local(_: Exception, site: Site) -> NkiError | None:
     """``acc = nl.add(acc, 1.0)`` in the body of a loop on the device, with ``acc`` a tensor made before the loop."""
-    functions = site.functions() if isinstance(exc, UnboundLocalError) else []
+    functions = site.functions()
     if len(functions) < 2 or not isinstance(site.node, ast.Name):
         return None
     name, inner = site.node.id, functions[-1]

@@ -22,7 +22,7 @@ _SCAN: Final = "use `nisa.tensor_tensor_scan`: each element from the one before,
 _GATHER: Final = (
     "load rows by index with `x.ap(…, vector_offset=indices, indirect_dim=0)`, or columns with `nisa.local_gather`"
 )
-_TRIANGLE: Final = "mask with `nisa.affine_select`, whose condition is a linear function of row and column"
+_TRIANGLE: Final = "mask with `nisa.affine_select`: its condition is a linear function of row and column"
 _NUMBERS: Final = "use `nisa.iota`, and `nisa.tensor_scalar` on its result"
 _LOGARITHM: Final = "multiply `nl.log(x)` by the number that changes its base"
 _MOVE: Final = (
@@ -31,7 +31,7 @@ _MOVE: Final = (
 
 _CONSTANT: Final = "write `nl.shared_constant(array)`, or pass the array to the kernel"
 _TILE: Final = "write `nl.ndarray(shape, dtype, buffer=nl.sbuf)`: a tile in the memory on the chip"
-_IN_PLACE: Final = "no function works in place: write `t = nl.exp(t)`, or an instruction whose `dst` is `t`"
+_IN_PLACE: Final = "no function works in place: write `t = nl.exp(t)`, or an instruction with `dst=t`"
 _THREADS: Final = (
     "NKI has no threads: an instruction works on all partitions of a tile; `nl.program_id(0)` is the number of the core"
 )
@@ -47,9 +47,7 @@ _POINTER: Final = (
     "offset=n)`; there are no pointers"
 )
 _POOL: Final = "reduce the last dimensions of a view with `nisa.tensor_reduce`: `t.reshape(…)` and `permute` of windows"
-_CONVOLUTION: Final = (
-    "sum products in PSUM, one `nisa.nc_matmul` for each offset of the window, whose operand is a slice"
-)
+_CONVOLUTION: Final = "sum products in PSUM, one `nisa.nc_matmul` of a slice for each offset of the window"
 _NORMALISE: Final = (
     "use `nisa.bn_stats` of up to 512 elements and `nisa.bn_aggr`: mean and variance; then "
     "`nisa.tensor_scalar` with both"

@@ -8,17 +8,15 @@ from typing import Any
 
 from nki.base.errors import NkiError, RegisterUseError
 from nki.frontend.site import Site
-from nki.ir.register import VirtualRegister
+from nki.ir.loop import VirtualRegister
 from nki.ir.scalars import NkiScalar
 
 _TRIED = (0, 1, 5)
 """Numbers in place of run-time values: a slice that has one size for all of them has it for any."""
 
 
-def advise_runtime_index(exc: Exception, site: Site) -> NkiError | None:
+def advise_runtime_index(_: Exception, site: Site) -> NkiError | None:
     """``x[i * 32 : (i + 1) * 32]`` and ``tiles[i]`` where ``i`` counts a loop on the device."""
-    if not isinstance(exc, RegisterUseError):
-        return None
     return _item(site) or _slices(site)
 
 

@@ -9,15 +9,15 @@ from typing import Any, Final
 from nki.base.errors import NkiError, RegisterUseError, TensorOperatorError
 from nki.frontend.errors import KernelPythonError, UnknownApiError
 from nki.frontend.site import Site
-from nki.ir.register import VirtualRegister
+from nki.ir.loop import VirtualRegister
 from nki.ir.types import Buffer as MemoryRegion
 from nki.language.advice.beta1 import advise_at
 from nki.language.advice.expressions import Translator
-from nki.language.advice.host_functions import instead_of_host_function, refuses_tensors, values_as_text
+from nki.language.advice.host_functions import instead_of_host_function, refuses_tensors
 from nki.language.beta1_rewriting.tables import OPERATORS
 from nki.language.tensor import NkiTensor
 
-_LATE: Final = "whose values exist only when the kernel runs"
+_LATE: Final = "which has values only when the kernel runs"
 _HOST: Final = (
     "return the tensor and read the value from the kernel's result; a loop count or an index on the device is "
     "`nisa.register_alloc(…)` of an integer tile of one element"
@@ -25,15 +25,7 @@ _HOST: Final = (
 
 
 def advise_python(exc: Exception, site: Site) -> NkiError | None:
-    """The error for a statement that treats a tensor as Python's numbers or another framework's tensors."""
-    if isinstance(exc, NkiError) and not isinstance(exc, TensorOperatorError | UnknownApiError | RegisterUseError):
-        return _assigned_otherwise(exc, site)
-    if not isinstance(exc, NkiError | TypeError | AttributeError | ValueError):
-        return None
-    error = _pointer(site) or _conversion(site) or _control_flow(site) or _attribute_assignment(site)
-    error = error or _no_tensor(exc, site) or values_as_text(exc, site)
-    if error is not None:
-        return error
+    """Python, NumPy or PyTorch on tensors, or a name of Beta 1: the statement with functions of NKI."""
     code = replacement(site) or _folded(site)
     fix = f"write `{code}`" if code is not None else instead_of_host_function(exc, site)
     older = advise_at(site) if _is_of_beta1(exc) else ""
@@ -47,7 +39,7 @@ def advise_python(exc: Exception, site: Site) -> NkiError | None:
 
 
 def _folded(site: Site) -> str | None:
-    """``sum([a, b])`` of tiles in a list, whose first addition is that of Python's 0."""
+    """``sum([a, b])`` of tiles in a list, which begins with Python's 0."""
     match site.node:
         case ast.Call(func=ast.Name(id="sum"), args=[parts]) if site.value(site.node.func) is sum:
             add = f"{_nl(site)}.add"
@@ -66,7 +58,7 @@ def _is_of_beta1(exc: Exception) -> bool:
 _MEMBERS: Final = frozenset({"broadcast_to", "assert_shape", "itemsize", "as_tile", "astype", "type"})
 
 
-def _assigned_otherwise(exc: NkiError, site: Site) -> NkiError | None:
+def advise_assignment(exc: NkiError, site: Site) -> NkiError | None:
     """The error for ``t[…] = bank`` that a DMA would have to copy, and for ``t[3] = u[5]`` that only a DMA copies."""
     match site.statement:
         case ast.Assign(targets=[ast.Subscript() as target], value=value) if exc.rule in ("DM01", "TL03"):
@@ -107,9 +99,9 @@ def _attribute(exc: Exception) -> NkiError | None:
     return None
 
 
-def _no_tensor(exc: Exception, site: Site) -> NkiError | None:
+def advise_no_tensor(exc: AttributeError, site: Site) -> NkiError | None:
     """``bias.shape`` where ``bias`` is None, text, a number or a list: an attribute of a tensor, and no tensor."""
-    if not isinstance(exc, AttributeError) or not isinstance(site.node, ast.Attribute):
+    if not isinstance(site.node, ast.Attribute):
         return None
     kind: type[Any] = type(exc.obj)
     if not issubclass(kind, _PLAIN) or exc.name is None or not hasattr(NkiTensor, exc.name):
@@ -125,7 +117,7 @@ def _no_tensor(exc: Exception, site: Site) -> NkiError | None:
 _PLAIN: Final = (type(None), str, int, float, list, tuple, dict)
 
 
-def _pointer(site: Site) -> NkiError | None:
+def advise_pointer(_: Exception, site: Site) -> NkiError | None:
     """``nl.load(x + offset)``: arithmetic on a tensor in HBM where a transfer takes a part of it."""
     node = site.node
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add) or not _is_address(site, node):
@@ -152,7 +144,7 @@ def _is_address(site: Site, node: ast.expr) -> bool:
     return False
 
 
-def _conversion(site: Site) -> NkiError | None:
+def advise_conversion(_: Exception, site: Site) -> NkiError | None:
     """``float(t)``, ``t.item()`` and the like, which ask for a value."""
     match site.node:
         case ast.Call(func=ast.Name(id="float" | "int" | "complex" | "bool" as called), args=[argument]):
@@ -166,7 +158,7 @@ def _conversion(site: Site) -> NkiError | None:
     return TensorOperatorError(f"`{called}` of tensor '{value.name}' {value.shape}, {_LATE}", fix=_HOST)
 
 
-def _attribute_assignment(site: Site) -> NkiError | None:
+def advise_attribute(_: Exception, site: Site) -> NkiError | None:
     """``t.shape = …``: a tensor's attributes are facts about it."""
     match site.statement:
         case ast.Assign(targets=[ast.Attribute(value=owner, attr=name)], value=wanted):
@@ -184,7 +176,7 @@ def _attribute_assignment(site: Site) -> NkiError | None:
             return None
 
 
-def _control_flow(site: Site) -> NkiError | None:
+def advise_control_flow(_: Exception, site: Site) -> NkiError | None:
     """``range(tile)`` and ``if tile > 0``, which the device would have to decide."""
     match site.statement:
         case ast.For(target=ast.Name() as index, iter=ast.Call(func=ast.Name(id="range"), args=[stop])) as loop:
@@ -198,7 +190,7 @@ def _control_flow(site: Site) -> NkiError | None:
             )
             kind = RegisterUseError if register else TensorOperatorError
             code = _function(loop.body, "body", index.id, f"{_nl(site)}.fori_loop(0, {bound}, body)")
-            late = "whose value exists only when the kernel runs" if register else _LATE
+            late = "which has a value only when the kernel runs" if register else _LATE
             return kind(f"range of {what}, {late}", fix=f"count on the device: {code}")
         case ast.Assert(test=test) if _inside(site.node, test) and Translator(site).is_tensor(test):
             fix = (
@@ -411,4 +403,13 @@ def _matmul_operands(value: ast.expr) -> tuple[str, str, bool] | None:
             return None
 
 
-__all__ = ["advise_python", "replacement"]
+__all__ = [
+    "advise_assignment",
+    "advise_attribute",
+    "advise_control_flow",
+    "advise_conversion",
+    "advise_no_tensor",
+    "advise_pointer",
+    "advise_python",
+    "replacement",
+]

@@ -45,7 +45,7 @@ class State:
 
 
 class Branches(BlockRewriter, Writes):
-    """Rewrites statements whose names depend on the branch that was taken."""
+    """Rewrites statements with names that depend on the branch that was taken."""
 
     def merge(self, test: str, before: State, yes: State, no: State, bound: tuple[set[str], set[str]]) -> None:
         """The state behind ``if test: … else: …``; ``bound`` are the names that each branch assigns."""
@@ -123,7 +123,7 @@ class Branches(BlockRewriter, Writes):
 
 
 def _either(one: Tensor, other: Tensor | None) -> Tensor:
-    """The facts that two tensors share, one of which it is."""
+    """The facts that two tensors share: the tensor is one of them."""
     if other is None or one == other:
         return one
     shape = one.shape if one.shape == other.shape else None
@@ -166,7 +166,7 @@ def assigned(body: Sequence[ast.stmt]) -> set[str]:
 
 
 def is_empty(lines: Sequence[Line]) -> bool:
-    """True for a branch that does nothing, and of which no test calls anything."""
+    """True for a branch that does nothing, with tests that call nothing."""
     return all(line.body is not None and "(" not in line.text and _does_nothing(line.body) for line in lines)
 
 

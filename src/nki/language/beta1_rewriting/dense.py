@@ -8,7 +8,7 @@ from nki.language.beta1_rewriting.indices import Index, Variable
 from nki.language.beta1_rewriting.polynomial import Polynomial
 
 Group = tuple[Variable, ...]
-"""The variables of an index, outermost first, each of which steps over all of the next one."""
+"""The variables of an index, outermost first: each one steps over all of the next one."""
 
 
 def group_of(index: Index) -> Group | None:

@@ -58,7 +58,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor, as far as the source tells: sizes and dtype as code, ``buffer`` "sbuf", "psum", "hbm" or ""."""
+    """A tensor with what the source tells of it: sizes and dtype as code, ``buffer`` "sbuf", "psum", "hbm" or ""."""
 
     shape: tuple[Polynomial, ...] | None = None
     dtype: str = ""
@@ -67,7 +67,7 @@ class Tensor:
     name: str = ""
     """The variable that holds it, if that is all that the expression is."""
     observed: bool = False
-    """The shape is that of a run: numbers that other arguments may change."""
+    """The shape was seen in a run: its numbers may change with other arguments."""
 
     @property
     def shape_text(self) -> str:

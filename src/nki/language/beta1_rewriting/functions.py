@@ -189,7 +189,7 @@ def _looped(lines: list[Line], grid: dict[int, str]) -> list[Line]:
 
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes inside of a function, without those of functions in it."""
+    """The nodes inside of a function, without the nodes of functions in it."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.FunctionDef | ast.Lambda):
             yield child
@@ -328,7 +328,7 @@ def _index_parameters(uses: dict[str, list[ast.Name]], facts: Facts) -> dict[str
 
 
 def _with_equal_dtypes(lines: list[Line], pairs: Sequence[tuple[str, str]], parameters: Sequence[str]) -> list[Line]:
-    """The body with an assertion for each two parameters whose dtypes it takes as equal."""
+    """The body with an assertion for each two parameters with dtypes that it takes as equal."""
     known = [
         pair for pair in dict.fromkeys(pairs) if all(name.removesuffix(".dtype") in parameters for name in pair)
     ]  # fmt: skip
@@ -337,7 +337,7 @@ def _with_equal_dtypes(lines: list[Line], pairs: Sequence[tuple[str, str]], para
 
 
 def _parameter(name: str, uses: Sequence[ast.Name], facts: Facts, buffer: str) -> Tensor:
-    """A tensor that is a parameter: its sizes are those of its shape, so that no size of a run gets into the code."""
+    """A tensor that is a parameter: its sizes are named by its shape, so that no size of a run gets into the code."""
     seen = list(facts.all.get(id(uses[0]), ())) if uses else []
     kinds = {(one.buffer, len(one.shape), bool(one.blocks)) for one in seen}
     buffer = buffer or (seen[0].buffer if seen else "sbuf")

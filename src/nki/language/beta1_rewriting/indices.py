@@ -121,7 +121,7 @@ Value = Index | Mask | Grid | tuple["Value", ...]
 
 
 def without(value: Any, fixed: Sequence[tuple[Variable, Polynomial]]) -> Any:
-    """A value whose variables in ``fixed`` are numbers: one after the other, each is an axis less."""
+    """A value with numbers in place of the variables in ``fixed``: one after the other, each is an axis less."""
     for variable, number in fixed:
         match value:
             case Index():
@@ -180,7 +180,7 @@ class Evaluator:
         return value
 
     def mask(self, node: ast.expr) -> Mask | None:
-        """A mask, or a condition of plain numbers; None where it is neither, as far as is known."""
+        """A mask, or a condition of plain numbers; None where it is known as neither."""
         value = self._any(node)
         if isinstance(value, Index) and not value.steps:
             return Mask((Comparison(value, "if", one_line(node)),))

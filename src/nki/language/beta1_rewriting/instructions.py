@@ -103,7 +103,7 @@ class InstructionCalls(LanguageCalls):
         return [Line(made), self.written(target, name, node, call)]
 
     def _assumed(self, name: str, node: ast.Call, call: NewCall) -> tuple[str, str]:
-        """Shape and dtype of a result whose operands have two dimensions; "" where they do not tell."""
+        """Shape and dtype of a result of operands with two dimensions; "" where they do not tell."""
         row, then = INSTRUCTIONS[name], call.by_name(PARAMETERS[name])
         x = next((then[key] for key in (row.like, *_OPERANDS) if key in then), "")
         if not x:
@@ -130,7 +130,7 @@ class InstructionCalls(LanguageCalls):
             self.notes.append(f"`{target}` has the dtype {dtype} of the run; other arguments may need another")
 
     def _operand_dtype(self, name: str, node: ast.Call) -> str:
-        """``x.dtype`` for a result whose dtype only a run tells, if its operand x had the same; else ""."""
+        """``x.dtype`` for a result, where only a run tells its dtype and its operand x had the same; else ""."""
         named, seen = arguments(node, PARAMETERS[name]), self.types.facts.seen(node)
         source = LIKE.get(name) or next((key for key in ("data", "src") if key in named), "")
         if source not in named or name == "nc_find_index8" or "dtype" in named or seen is None:

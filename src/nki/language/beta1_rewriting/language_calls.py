@@ -197,7 +197,7 @@ class LanguageCalls:
         return f"nl.multiply({x}, nl.reciprocal({y}){more})"
 
     def aligned(self, left: ast.expr, right: ast.expr, x: str, y: str) -> tuple[str, str]:
-        """The code of two operands; one of another shape is repeated to that of both."""
+        """The code of two operands; the smaller one is repeated to the shape of both."""
         one, other = self.types.tensor(left), self.types.tensor(right)
         if one is None or other is None or one.shape is None or other.shape is None:
             return varying(self.types.facts, left, right, x, y)

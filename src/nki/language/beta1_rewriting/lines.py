@@ -164,7 +164,7 @@ def _walk(text: str) -> Iterable[Any]:
 
 
 def by_lines(body: Sequence[ast.stmt]) -> list[list[ast.stmt]]:
-    """The statements of a block, those of one line together."""
+    """The statements of a block, in groups of one line."""
     groups: list[list[ast.stmt]] = []
     for one in body:
         if groups and groups[-1][-1].end_lineno == one.lineno:

@@ -50,7 +50,7 @@ def trailing_axes(
 
 
 def varying(facts: Facts, left: ast.expr, right: ast.expr, x: str, y: str) -> tuple[str, str]:
-    """The code of two operands whose shapes differ from run to run: each is repeated to the sizes of both."""
+    """The code of two operands with shapes that differ from run to run: each is repeated to the sizes of both."""
     one, other = facts.tensors.get(id(left)), facts.tensors.get(id(right))
     if one is None or other is None or len(one.shape) != len(other.shape) or one.shape == other.shape:
         return x, y

@@ -74,7 +74,7 @@ class Polynomial:
 
 
 def _joined(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    """The factors of a product, those of ``one`` first; equal products get equal tuples."""
+    """The factors of a product, in one order: equal products get equal tuples."""
     return tuple(sorted((*one, *other)))
 
 

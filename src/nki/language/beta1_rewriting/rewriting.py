@@ -45,7 +45,7 @@ def head_changes(rewriter: ExpressionRewriter, one: ast.stmt) -> list[Change]:
 
 
 def _inner(node: ast.AST) -> Iterator[ast.expr]:
-    """The expressions right inside of a node; none of a string with values in it, of which Python tells no places."""
+    """The expressions right inside of a node; none of a string with values in it: Python tells no places there."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.JoinedStr):
             continue

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 
 class Source:
-    """A text and its syntax tree, of which each node knows its source."""
+    """A text and its syntax tree: each node knows its source."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -224,7 +224,7 @@ class Statements(Branches):
                 return None
 
     def _plain(self, small: ast.stmt, value: ast.expr) -> list[Line]:
-        """A statement of which one expression is rewritten."""
+        """A statement with one expression that is rewritten."""
         before: list[Line] = []
         text = self._expression(value, before)
         return [*before, Line(with_changes(small, [(value, text)] if text != code_of(value) else []))]

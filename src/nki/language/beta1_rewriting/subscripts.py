@@ -126,7 +126,7 @@ def _moved(types: Types, key: ast.expr) -> Part | None:
 
 
 def _is_one_number(types: Types, node: ast.expr) -> bool:
-    """True for a tile of one element; without a run also for a tile of which the source does not tell the shape."""
+    """True for a tile of one element; without a run also for a tile of unknown shape."""
     seen, known = types.facts.seen(node), types.tensor(node)
     if seen is not None:
         return set(seen.shape) <= {1} and seen.buffer == "sbuf"
@@ -167,7 +167,7 @@ def _bounds_of_slice(types: Types, key: ast.expr) -> tuple[Polynomial, bool] | N
 def _clipped(
     types: Types, node: ast.Subscript, parts: list[Part], blocks: int, owner: Tensor | None, bounds: Bounds
 ) -> list[Part]:
-    """The keys of a subscript with slices, as far as ``bounds`` let the axes of the tile through."""
+    """The keys of a subscript with slices, within the ``bounds`` of the axes of the tile."""
     slices = [_bounds_of_slice(types, key) for key in keys_of(node)]
     rank = len(owner.shape) + blocks if owner is not None and owner.shape is not None else len(parts)
     missing = max(rank - len(slices), 0)
@@ -436,7 +436,7 @@ def _vector(
 
 
 def cut(text: str, tensor: Tensor | None, bounds: Bounds, variables: list[Variable]) -> str:
-    """A whole tile as far as ``bounds`` let its axes through."""
+    """A whole tile, cut to the ``bounds`` of its axes."""
     restricted = {v.axis: v for v in variables if bounds.restricts(v)}
     if not restricted:
         return text

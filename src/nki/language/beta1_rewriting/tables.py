@@ -68,6 +68,15 @@ RESULTS: Final = frozenset(name for name, row in INSTRUCTIONS.items() if row.ret
 LIKE: Final = {name: row.like for name, row in INSTRUCTIONS.items() if row.like}
 """Instructions with a result of the shape and dtype of an operand."""
 
+TENSORS: Final = ("dst", "data", "data1", "src", "stationary", "data0", "src_buffer", "index")
+"""Parameters that take tensors alone."""
+
+
+def is_number(parameter: str, value: object) -> bool:
+    """True for a number where a parameter takes a tensor; instructions on registers take numbers as ``src``."""
+    return parameter not in ("dst", "src") and isinstance(value, int | float)
+
+
 CREATION: Final = {"ndarray", "zeros", "ones", "full", "rand"}
 CREATED_LIKE: Final = {"zeros_like", "empty_like"}
 ELEMENTWISE: Final = {
@@ -86,7 +95,7 @@ ALIKE: Final = {
     *(f"nki.language.{name}" for name in {"load", "store", *ELEMENTWISE, *BINARY} - {"softmax", "rms_norm"}),
     "nki.isa.dma_copy", "nki.isa.tensor_copy", "nki.isa.activation", "nki.isa.reciprocal",
 }  # fmt: skip
-"""Functions of which each element of the result comes from the elements in the same place."""
+"""Functions that make each element of the result from the elements in the same place."""
 
 OPERATORS: Final[dict[type[ast.AST], str]] = {
     ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Mod: "mod", ast.Pow: "power",
@@ -107,5 +116,5 @@ NUMPY_OPERATORS: Final = {
 
 __all__ = [
     "ALIKE", "BINARY", "CREATED_LIKE", "CREATION", "ELEMENTWISE", "INSTRUCTIONS", "LIKE", "NUMPY_OPERATORS",
-    "OPERATORS", "PARAMETERS", "REDUCTIONS", "RESULTS", "Instruction",
+    "OPERATORS", "PARAMETERS", "REDUCTIONS", "RESULTS", "TENSORS", "Instruction", "is_number",
 ]  # fmt: skip

@@ -24,11 +24,12 @@ from nki.language.beta1_rewriting.tables import (
     PARAMETERS,
     REDUCTIONS,
     RESULTS,
+    TENSORS,
+    is_number,
 )
-from nki.language.releases.removed_names import TENSORS, is_number
 
 Alternatives = tuple[tuple[str, Value], ...]
-"""The values of a name, each with its condition; the last, whose condition is "", is that of all other cases.
+"""The values of a name, each with its condition; the last one, with the condition "", is for all other cases.
 
 () where the conditions are no longer known.
 """
@@ -69,7 +70,7 @@ class Types:
         self.allocators: dict[str, ast.Call] = {}
         """Names of Beta 1's allocators, with the calls that made them."""
         self.unmasked: set[int] = set()
-        """Calls whose mask the code around them takes care of."""
+        """Calls with a mask that the code around them takes care of."""
         self._done: dict[int, tuple[ast.expr, Tensor | None]] = {}
         """The inferred tensors, with their nodes, so that no other node gets the identity of one."""
 
@@ -90,7 +91,7 @@ class Types:
         return value if isinstance(value, Index) else None
 
     def tensor(self, node: ast.expr) -> Tensor | None:
-        """The tensor that an expression is, as far as is known; None if it is none."""
+        """The tensor that an expression is; None if it is none, or unknown."""
         if id(node) not in self._done:
             self._done[id(node)] = node, self._tensor(node)
         return self._done[id(node)][1]
@@ -171,7 +172,7 @@ class Types:
     # -- calls ---------------------------------------------------------------------------------------------------
 
     def result_of(self, call: ast.Call) -> str:
-        """The instruction of a call that returned its result in Beta 1; "" for other calls, and those of today."""
+        """The instruction of a call that returned its result in Beta 1; "" for other calls, and for calls of today."""
         package, _, name = self.names.full(call.func).rpartition(".")
         if package != "nki.isa" or name not in RESULTS or any(k.arg == "dst" for k in call.keywords):
             return ""

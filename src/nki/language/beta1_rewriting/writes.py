@@ -32,7 +32,7 @@ from nki.language.beta1_rewriting.types import Types, arguments, creation_order,
 _PLAIN_NUMBER: Final = re.compile(r"n[pl]\.(?:float|int|uint|bfloat)\w*\((-?[\d.e+-]+)\)")
 """A number with a dtype of NumPy's around it, which the tile has anyway."""
 _NO_DTYPE: Final = ("matmul", "transpose", "broadcast_to", "expand_dims", "ds")
-"""Functions whose results are copied with the dtype that they have."""
+"""Functions with results that are copied with the dtype that they have."""
 
 
 class Writes:
@@ -46,7 +46,7 @@ class Writes:
         self.imports: list[ast.Import | ast.ImportFrom] = []
         self.grid = types.grid
         self.filled: set[str] = set()
-        """Tiles of which masked statements write a part."""
+        """Tiles with parts that masked statements write."""
         self.returned: set[str] = set()
         self.accumulators: set[str] = set()
         """Tiles in PSUM that only accumulate matmuls, so that a clearing write before them is none of today's."""
@@ -246,7 +246,7 @@ class Writes:
     def _by_psum(self, function: str, call: ast.Call, owner: Tensor | None, place: ast.expr) -> bool:
         """True for a result of the Tensor engine that goes to SBUF: today it goes to PSUM, and a copy from there.
 
-        So does a transposed tile whose destination has another dtype.
+        So does a transposed tile for a destination of another dtype.
         """
         if owner is None or function not in ("nc_matmul", "nc_transpose"):
             return False
@@ -265,7 +265,7 @@ class Writes:
         return True
 
     def _place(self, target: ast.expr, before: list[Line], bounds: Bounds) -> str:
-        """The place that is written: all of a tile only as far as ``bounds`` let its axes through."""
+        """The place that is written: all of a tile only within the ``bounds`` of its axes."""
         place = self._expression(target, before, bounds)
         variables = [*bounds.lower, *bounds.upper]
         indexed = isinstance(target, ast.Subscript) and variables_in(self.types, target)

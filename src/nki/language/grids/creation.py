@@ -42,7 +42,7 @@ def blocks(
 ) -> NkiBlockGrid:
     """``source`` as a grid of blocks of ``block_shape`` tiles; the last ones end where the source ends.
 
-    ``block_shape``: tiles along each dimension of ``tile_shape``. The other arguments and errors are those of
+    ``block_shape``: tiles along each dimension of ``tile_shape``. The other arguments and errors are as in
     :func:`tiles`.
     """
     what = "nl.blocks"
@@ -81,8 +81,8 @@ def alloc_blocks(
 ) -> NkiBlockGrid:  # fmt: skip
     """A grid of blocks over a new tensor with undefined contents.
 
-    The tensor is that of :func:`alloc_tiles`: blocks do not change the order of tiles. ``block_shape``: as in
-    :func:`blocks`; the other arguments are those of :func:`alloc_tiles`.
+    The tensor is as from :func:`alloc_tiles`: blocks do not change the order of tiles. ``block_shape``: as in
+    :func:`blocks`; the other arguments are as in :func:`alloc_tiles`.
     """
     _sizes("nl.alloc_blocks", "block_shape", block_shape)
     grid = _allocated("nl.alloc_blocks", tile_shape, element_shape, buffer, dtype, address, name)
@@ -179,7 +179,7 @@ def _fitted(what: str, sizes: Shape, extent: Shape, buffer: Buffer, name: str) -
     """``sizes`` with a 1 for each dimension in front of the tiles."""
     if not 2 <= len(sizes) <= len(extent):
         raise TileShapeError(
-            f"{what}: tile_shape {sizes} has {len(sizes)} dimensions; those of {name} {extent} have 2 to {len(extent)}",
+            f"{what}: tile_shape {sizes} has {len(sizes)} dimensions; tiles of {name} {extent} have 2 to {len(extent)}",
             fix="give a size for at least two of the last dimensions, and for no more than there are",
         )
     front = len(extent) - len(sizes)

@@ -68,7 +68,7 @@ _TARGETS: Final = {"targets", "target", "annotation", "decorator_list", "returns
 
 
 class Instrument(ast.NodeVisitor):
-    """Finds the expressions of functions whose values are noted: ``nodes``, by number."""
+    """Finds the expressions of functions to note the values of: ``nodes``, by number."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -170,7 +170,7 @@ def instrumented(source: Source, names: Names) -> tuple[str, list[Any]]:
 
 
 def lines_not_run(tree: ast.Module, facts: Facts, nodes: Sequence[Any]) -> list[tuple[int, int]]:
-    """First and last of the lines, in functions that ran, of which no expression was evaluated."""
+    """First and last of the lines, in functions that ran, without an expression that was evaluated."""
     missed: set[int] = set()
     seen_lines: set[int] = set()
     for node in nodes:

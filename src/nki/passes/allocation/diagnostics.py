@@ -30,7 +30,7 @@ def out_of_memory(
 ) -> NkiError:
     """The error for a memory that is too small: the tensors that are live at peak pressure, and remedies.
 
-    ``name`` is that of the kernel.
+    ``name`` is the kernel's.
     """
     need, point = peak_pressure(ranges)
     inst = instruction_at(core, point)

@@ -113,7 +113,7 @@ class _Ownership:
         for other, writer in self.last_writers.values():
             if other is not tensor and area.overlaps(self.areas[other]):
                 return other, writer
-        raise AssertionError(f"'{tensor.name}' lost bytes to nobody")
+        raise AssertionError(f"'{tensor.name}' lost bytes to no other tile")
 
     def _write(self, inst: Inst, access: Access, is_definite: bool) -> None:
         tensor, number, static = access.tensor, self.numbers[access.tensor], _static(access)

@@ -49,7 +49,7 @@ _FIRST_FIT_BUDGET: Final = 40_000
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pinned:
-    """A live range whose address is given: its first partition, and its byte offset there."""
+    """A live range with a given address: its first partition, and its byte offset there."""
 
     live: LiveRange
     partition: int

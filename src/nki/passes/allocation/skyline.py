@@ -1,8 +1,8 @@
 """Skyline packing for memory that is nearly full: all live ranges at once, then local repair.
 
 The tensors placed so far have an upper edge, the skyline: a height for each program point. Where the skyline is lowest,
-the heaviest tensor whose live range fits between the higher parts around is placed; if there is none, the gap is filled
-up to the lower of its sides. The weight of a tensor is made of its duration and its size.
+the heaviest tensor with a live range that fits between the higher parts around is placed; if there is none, the gap is
+filled up to the lower of its sides. The weight of a tensor is made of its duration and its size.
 
 A tensor that then ends above the memory is placed again, the earliest first, into a gap. If there is none, the tensor
 takes the place of the tensors that are cheapest to move, which are placed again in turn, and its own cost of moving
@@ -148,7 +148,7 @@ def _stack(blocks: _Blocks, weights: Array) -> list[int]:
 
 
 def _heaviest(blocks: _Blocks, weights: Array, start: int, end: int) -> int | None:
-    """The first heaviest block whose live range lies within two points; blocks already placed have weight 0."""
+    """The first heaviest block with a live range within two points; blocks already placed have weight 0."""
     low = bisect_left(blocks.firsts, start)
     high = bisect_left(blocks.firsts, end, low)
     if high - low > _MIN_VECTOR_LENGTH:

@@ -1,20 +1,20 @@
 """Spills: tiles that wait in another memory while others need their bytes.
 
 The compiler of Neuron saves tiles to device memory where a kernel holds more than SBUF ("NKI Performance Guide", data
-spilling); kernels of Beta 1 rely on it. Where memory is full, a tile whose next use is far away gives way (Belady's
+spilling); kernels of Beta 1 rely on it. Where memory is full, the tile with the farthest next use gives way (Belady's
 rule). Short rows cost more time for each byte: of two tiles, the one gives way that costs less for the time until its
 next use. A tile of SBUF waits in HBM. A tile of PSUM waits in SBUF, where instructions that may read it do so: it comes
-back for the others alone. A tile that holds nothing but loads of tensors that nobody writes, or constants, is not
-stored: the loads are done again, and a load that nobody used until then is left out. A tile that is stored already and
+back for the others alone. A tile that holds nothing but loads of unwritten tensors, or constants, is not
+stored: the loads are done again, and a load that was not used until then is left out. A tile that is stored already and
 has not changed is not stored again. A tile that has to be stored stays for a moment after its last use, if others can
 give way: whoever takes its bytes waits for the store.
 
 No document gives the three numbers below; they are guesses. On three spilling kernels, half and double of the first
-two change the predicted latency by 0.2 % at most. All of the memory first, in the place of 0.9, made one 24 % slower
+two change the predicted latency by 0.2 % at most. All of the memory first, instead of 0.9, made one 24 % slower
 and one 1 % faster.
 
 A tile that was loaded and not read yet gives way at no cost: its load is postponed here, by price among all others, and
-not by :mod:`nki.passes.allocation.motion` before. That motion, as far as it gets, in the place of the postponement
+not by :mod:`nki.passes.allocation.motion` before. That motion, as far as it gets, instead of the postponement
 changes the predicted latency of three kernels, each in three sizes, by -2 to +16 %: it knows first reads alone.
 
 A sum in PSUM to which the Tensor engine still adds stays: on trn2 it adds to nothing that another engine has written.
@@ -125,7 +125,7 @@ class _Tile:
 
     ``uses``: the statements that access it, the next one last. ``loads``: the copies that filled it, as long as there
     is no other write. ``home``: where it waits, ``saved`` if that has the present contents. ``fresh``: the statements
-    that loaded ``current``, as long as nobody has read it; ``postponed``: they are left out, and done later.
+    that loaded ``current``, as long as it was not read; ``postponed``: they are left out, and done later.
     ``unknown``: a write may be anywhere. ``sums``: the statements that add to its contents.
     """
 
@@ -279,7 +279,7 @@ class _Walk:
         return self.times[number] - self.times[tile.last] < _STORES * self._estimate(self._store(tile)).latency
 
     def _cheapest(self, number: int) -> tuple[float, _Entry] | None:
-        """Price and entry of the tile whose room costs least: the least price for the time until its next use."""
+        """Price and entry of the tile with the cheapest room: the least price for the time until its next use."""
         best, least = None, float("inf")
         for price, entries in self.farthest.items():
             while entries and not self._is_current(entries[0]):

@@ -21,8 +21,6 @@ MOST_REORDERED = 4096
 """Instructions of a program up to which the changed kernel gets an order of its own, which takes longest."""
 MOST_LINES = 5
 """Lines that a piece of advice names."""
-BETA_1 = "0.1"
-"""The release of programs whose functions return tiles, and have other names."""
 
 
 class _Revised(Revision):
@@ -55,7 +53,7 @@ class Change(Revision):
     title: str
     remedy: str
     older_remedy = ""
-    """The remedy in the words of NKI Beta 1, if its names are others."""
+    """The remedy for NKI Beta 1, if its names are others."""
     is_bound = False
     """The change gains no more than the model says, and may gain less."""
 
@@ -72,9 +70,9 @@ class Change(Revision):
         """The lines that the change is about, the first ones first."""
         return lines(self.found)
 
-    def advised(self, release: str) -> str:
-        """The remedy in the words of ``release``."""
-        return self.older_remedy if release == BETA_1 and self.older_remedy else self.remedy
+    def advised(self, returns_results: bool) -> str:
+        """The remedy, of programs whose instructions return their results (NKI Beta 1) in the words of these."""
+        return self.older_remedy if returns_results and self.older_remedy else self.remedy
 
     def runs(self, core: TimedCore, number: int) -> int:
         """The number of executions of an instruction."""

@@ -19,7 +19,7 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
 from nki.passes.scheduling.engine_assignment import candidates
-from nki.profiling.changes.change import BETA_1, Change, on_engine, span, without_time
+from nki.profiling.changes.change import Change, on_engine, span, without_time
 from nki.profiling.measures import LEAST_WORTH
 from nki.profiling.predicted_run import PredictedRun
 from nki.sim.timing import NO_QUEUE, Block, Part, Revision, TimedCore
@@ -90,8 +90,8 @@ class Combined(Change):
     def evidence(self) -> str:
         return f"{self.count('instruction')} only prepare or add up what another instruction could by itself"
 
-    def advised(self, release: str) -> str:
-        return "; ".join(older if older and release == BETA_1 else newer for newer, older in self.advice)
+    def advised(self, returns_results: bool) -> str:
+        return "; ".join(older if older and returns_results else newer for newer, older in self.advice)
 
     def queues(self, core: TimedCore) -> Mapping[int, int]:
         return dict.fromkeys(self._gone.get(core, ()), NO_QUEUE)

@@ -10,7 +10,7 @@ from nki.cost.replay import table_ns
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
-from nki.profiling.changes.change import BETA_1, Change, OneByOne, span, without_time
+from nki.profiling.changes.change import Change, OneByOne, span, without_time
 from nki.sim.timing import NO_QUEUE, TimedCore
 from nki.target.model import Target
 
@@ -52,8 +52,8 @@ class Transposes(OneByOne):
         moved = self.count("instruction", includes=lambda inst: inst.on_tensor_engine)
         return f"{moved} of the Tensor engine only move data, and {copies} take the results out of PSUM"
 
-    def advised(self, release: str) -> str:
-        if release == BETA_1:
+    def advised(self, returns_results: bool) -> str:
+        if returns_results:
             product = "of nl.matmul give x as it multiplies, with transpose_x=True; or choose the stationary operand of"
             return f"keep the operand transposed in HBM; {product} nisa.nc_matmul so that no transpose is needed"
         direct = ", or load 2-byte elements with nisa.dma_transpose" if self.target.dma_hardware_descriptors else ""

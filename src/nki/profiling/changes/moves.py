@@ -82,7 +82,7 @@ class OnOtherEngine(Rewriting):
             f"{self.surplus / 1e3:.1f} us longer"
         )
 
-    def advised(self, release: str) -> str:  # noqa: ARG002  # the same words in all
+    def advised(self, returns_results: bool) -> str:  # noqa: ARG002  # the same words in all
         where = [
             f"{'' if line.part == 1 else f'{line.part.numerator} of {line.part.denominator} '}nisa.{line.mnemonic} at "
             f"line {span.line if span else '?'}"

@@ -12,7 +12,7 @@ from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
-from nki.profiling.changes.change import BETA_1, Change, span, without_time
+from nki.profiling.changes.change import Change, span, without_time
 from nki.sim.timing import NO_QUEUE, TimedCore
 from nki.target.model import Target
 
@@ -127,7 +127,7 @@ class FewRows(Change):
     def evidence(self) -> str:
         return f"{self.count('product')} contract {span(self.rows)} of {self.target.partitions} rows"
 
-    def advised(self, release: str) -> str:  # noqa: ARG002
+    def advised(self, returns_results: bool) -> str:  # noqa: ARG002
         ways: list[str] = []
         if self.adds:
             ways.append("put the operands of products of one sum below each other, so that one product has 128 rows")
@@ -174,8 +174,8 @@ class ShortStationary(Change):
         super().__init__(target)
         self.columns: set[int] = set()
 
-    def advised(self, release: str) -> str:
-        return self.remedy.replace("stationary= and moving=", "the operands") if release == BETA_1 else self.remedy
+    def advised(self, returns_results: bool) -> str:
+        return self.remedy.replace("stationary= and moving=", "the operands") if returns_results else self.remedy
 
     def evidence(self) -> str:
         return f"{self.count('product')} load {span(self.columns)} columns, and more columns move"

@@ -11,7 +11,7 @@ from nki.cost.dma import SOFTWARE, bandwidth, contiguous_bytes
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor, is_row_indexed
-from nki.profiling.changes.change import BETA_1, Change, OneByOne, hbm_side, on_engine, span, writes
+from nki.profiling.changes.change import Change, OneByOne, hbm_side, on_engine, span, writes
 from nki.sim.timing import TimedCore
 from nki.target.model import Target
 
@@ -55,8 +55,8 @@ class ShortRows(OneByOne):
         moved = f"{self.count('transfer')} of {self.tensors()} move rows of {span(rows)} bytes"
         return f"{moved}; efficient ones have {GOOD_ROW}"
 
-    def advised(self, release: str) -> str:
-        move = "nl.load or nl.store" if release == BETA_1 else "nisa.dma_copy"
+    def advised(self, returns_results: bool) -> str:
+        move = "nl.load or nl.store" if returns_results else "nisa.dma_copy"
         words = {
             _Form.partial: f"move more columns in one {move}, so that each partition has 2 KiB, and slice the tile",
             _Form.whole: "where the tensor has no longer rows, give each partition several neighbours in HBM",
@@ -180,10 +180,10 @@ class FewPartitions(Change):
         self.found_by_data: set[Tensor] = set()
         """The tiles and registers of the core with indices that come from data, and not from a loop."""
 
-    def advised(self, release: str) -> str:
+    def advised(self, returns_results: bool) -> str:
         ways = [self.more_rows] if self.more_rows in self.ways else []
         if self.folded in self.ways:
-            ways.append(self.older_folded if release == BETA_1 else self.folded)
+            ways.append(self.older_folded if returns_results else self.folded)
         if self.gathered in self.ways:
             ways.append(self.gathered)
         return (
@@ -374,13 +374,13 @@ class Descriptors(OneByOne):
             "they are"
         )
 
-    def advised(self, release: str) -> str:
+    def advised(self, returns_results: bool) -> str:
         fewer = "use fewer, larger transfers"
         if not self.target.dma_hardware_descriptors:
             return (
                 f"{fewer}; or make descriptors of part of them in advance: nisa.dma_copy, dge_mode=nisa.dge_mode.none"
             )
-        if release == BETA_1:
+        if returns_results:
             return f"{fewer}; or move part of them with nisa.dma_copy and dge_mode=nisa.dge_mode.swdge"
         return (
             f"{fewer}; or let part of them take another way: dge_mode=nisa.dge_mode.hwdge with "

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.footprint import may_keep
+from nki.analysis.uses import may_keep
 from nki.base.errors import CoreRaceError, NkiError
 from nki.base.source import Where
 from nki.base.warning import warn_at

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.analysis.access_pattern import pattern_of
-from nki.analysis.footprint import may_keep
+from nki.analysis.uses import may_keep
 from nki.ir.effects import Exchange, Predicate
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop

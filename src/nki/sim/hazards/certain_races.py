@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from nki.base.errors import NkiError
 from nki.base.warning import warn_at
-from nki.ir.access_overlap import may_overlap
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
+from nki.ir.windows import may_overlap
 from nki.sim.hazards.core_races import ByteArray, CoreRaces, Race, per_byte
 from nki.sim.hazards.messages import ExecutionLog, describe_tensor
 from nki.sim.hazards.shadow import AccessTimes

@@ -9,7 +9,6 @@ from typing import cast
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.alu import ARITHMETIC
 from nki.backend.cpu.codegen.convert import encode, encode_normal, encode_unseen
 from nki.backend.cpu.codegen.elementwise import vectorized_last
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value, halvings
@@ -20,7 +19,7 @@ from nki.backend.cpu.kernel_ir.rules import short_formula
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.isa.tables.alu import BITS
-from nki.numerics.functions import FUNCTIONS, Normal
+from nki.numerics.functions import ARITHMETIC, FUNCTIONS, Normal
 from nki.numerics.llvm import F32, canonical_nan, lanes_of
 from nki.numerics.simd import Lanes
 

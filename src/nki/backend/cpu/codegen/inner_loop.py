@@ -11,7 +11,6 @@ from typing import Final, cast
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.alu import emit_alu, emit_bits, emit_integer
 from nki.backend.cpu.codegen.convert import (
     decode,
     decode_part,
@@ -25,7 +24,7 @@ from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, Stream
 from nki.backend.cpu.kernel_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpressions
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS, TRUTHS
-from nki.numerics.functions import emit, operations
+from nki.numerics.functions import emit, emit_alu, emit_bits, emit_integer, operations
 from nki.numerics.llvm import AVX512, I8, I32, I64, LINE, canonical_nan, constant, lanes_of, prefetch, splat
 from nki.numerics.shared_divisor import SharedDivisor, may_share, quotient, shared
 

@@ -7,7 +7,6 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.alu import emit_alu, emit_bits
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.elementwise import materialize_strided
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value, halvings
@@ -27,6 +26,7 @@ from nki.backend.cpu.kernel_ir.loops import (
 )
 from nki.backend.cpu.kernel_ir.nodes import Reduce
 from nki.isa.tables.alu import BITS
+from nki.numerics.functions import emit_alu, emit_bits
 from nki.numerics.llvm import F32, I32, canonical_nan, constant, i64, lanes_of
 
 _CHAINS: Final = (GROUP, 8, 4, 2, 1)

@@ -36,6 +36,7 @@ from nki.backend.cpu.native import library
 from nki.backend.cpu.native.callbacks import printer
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
+from nki.ir.layout import DENSE
 from nki.ir.types import Buffer, is_row_indexed
 from nki.numerics.llvm import POINTER, i64
 
@@ -64,7 +65,7 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
 
     An instruction with an index for each row becomes a loop over them.
     """
-    kernel_ir = lower_any(next(split_rows(inst)), aliases)
+    kernel_ir = routine_ir(inst, aliases)
     split = _split(inst, kernel_ir.statements, aliases)
     routine = FunctionBuilder(module, name, kernel_ir, inst, lanes, split.count, split.by_columns)
     with routine.for_each_row(), routine.in_blocks(_block(kernel_ir, split.count)):
@@ -77,6 +78,11 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
     if not split.count:
         return EmittedRoutine(kernel_ir.scratch_bytes, 0)
     return EmittedRoutine(kernel_ir.scratch_bytes, split.count, split.uses, nanoseconds(kernel_ir.statements))
+
+
+def routine_ir(inst: Inst, aliases: Aliases) -> KernelIRBuilder:
+    """The kernel IR of the routine of ``inst``: of its first row, if an operand has an index for each row."""
+    return lower_any(next(split_rows(inst)) if inst.form().has_runtime_index else inst, aliases)
 
 
 def _split(inst: Inst, statements: Sequence[LoopStatement], aliases: Aliases) -> Split:
@@ -129,9 +135,10 @@ def _same_in_ranges(inst: Inst) -> bool:
 
 def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
     match statement:
+        case Assign(target) if target.layout is not DENSE and emit_layout_copy(r, statement):
+            pass
         case Assign():
-            if not emit_layout_copy(r, statement):
-                (emit_columns if r.by_columns else emit_assign)(r, statement)
+            (emit_columns if r.by_columns else emit_assign)(r, statement)
         case Reduce():
             emit_reduce(r, statement)
         case Fused():

@@ -7,14 +7,13 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.alu import emit_alu
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.kernel_ir.loops import CountedLoop
 from nki.backend.cpu.kernel_ir.nodes import Call, MemRef, Scan
 from nki.backend.cpu.native import library
 from nki.base import dtype as dt
-from nki.numerics.functions import operations
+from nki.numerics.functions import emit_alu, operations
 from nki.numerics.llvm import F32, I64, canonical_nan
 
 _CHAINS: Final = 4

@@ -22,10 +22,10 @@ from nki.backend.cpu.kernel_ir.nodes import REGISTER, Aliases, Fused
 from nki.backend.cpu.kernel_ir.rules import inline_sums
 from nki.backend.cpu.kernel_ir.verifier import verify
 from nki.base import knobs
-from nki.ir.access_overlap import may_overlap
 from nki.ir.declaration.fields import Field
 from nki.ir.instruction import Inst
 from nki.ir.types import FORMS, Access, Form, Role, Tensor, coalesced, new_form
+from nki.ir.windows import may_overlap
 
 MOST_PARTS: Final = 12
 """Instructions of a group, but for sums."""

@@ -18,11 +18,11 @@ from nki.analysis.uses import StatementUses
 from nki.backend.cpu.fusion.group import is_same_window
 from nki.backend.cpu.fusion.parts import Size, Window, facts
 from nki.base import knobs
-from nki.ir.access_overlap import covers_tensor
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.windows import covers_tensor
 from nki.target.model import Target
 from nki.transforms.rewriter import Body, Edit, EditingStage, never_written, seen_by_others
 

@@ -31,9 +31,9 @@ from nki.backend.cpu.kernel_ir.nodes import (
     flat,
     loads,
 )
-from nki.ir.access_overlap import may_overlap, pattern_repeats
 from nki.ir.instruction import Inst
 from nki.ir.types import Role
+from nki.ir.windows import may_overlap, pattern_repeats
 from nki.numerics.matmul import host
 from nki.numerics.matmul.contract import BLOCK
 

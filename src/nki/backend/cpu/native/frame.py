@@ -43,6 +43,8 @@ LINE: Final = 64
 """Bytes of the line of an ordered pair of cores."""
 DEADLOCK: Final = -1
 """Second word of the status, instead of the number of an operand, when cores do not meet."""
+_MOST_KEPT: Final = 4
+"""Frames from which on a pool keeps no others."""
 
 
 def aligned(nbytes: int) -> int:
@@ -66,6 +68,29 @@ class Frame:
         self.nbytes = nbytes
         self.layout: FrameLayout | None = None
         """The layout whose fixed slots it has, as for a launch on one thread."""
+
+
+class FramePool:
+    """The frames of the launches of a process. A launch acquires one for each core, and releases them if it succeeds.
+
+    They are kept for the next launches, because fresh pages are slow to touch and used ones are in the cache.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[Frame] = []
+
+    def acquire(self, nbytes: int) -> Frame:
+        """A frame with at least ``nbytes``; its contents are undefined."""
+        try:
+            frame = self._kept.pop()
+        except IndexError:
+            return Frame(nbytes)
+        return frame if frame.nbytes >= nbytes else Frame(nbytes)
+
+    def release(self, *frames: Frame) -> None:
+        """Keep ``frames`` for later launches."""
+        if len(self._kept) < _MOST_KEPT:
+            self._kept += frames
 
 
 class FrameLayout:

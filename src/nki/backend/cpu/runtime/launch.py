@@ -104,7 +104,7 @@ class Executable:
         """The inputs that it returns, changed: position among the inputs by that among the outputs."""
         with gc_pause.paused():
             self.linked = link(program, progress)
-        self._runtime = runtime
+        self._runtime, self._frames = runtime, runtime.frames
         sizes = [(number, tensor.nbytes) for number, tensor in enumerate(program.outputs, len(self.inputs))]
         self._large = [(number, nbytes) for number, nbytes in sizes if nbytes >= LARGE]
         """The positions and sizes of large outputs, whose memory is likely to be fresh."""
@@ -163,11 +163,11 @@ class Executable:
         core = self._core
         linked, layout, slots = core.linked, core.frame, (*pointers, *core.constants, *floats)
         if self._shared < WORTH_OPENMP:
-            frame = self._runtime.acquire(layout.nbytes)
+            frame = self._frames.acquire(layout.nbytes)
             layout.write(frame, slots)
         else:
             threads, pool = self._threads(from_torch)
-            frame = self._runtime.acquire(layout.nbytes + (threads - 1) * layout.worker)
+            frame = self._frames.acquire(layout.nbytes + (threads - 1) * layout.worker)
             layout.write(frame, slots, 0, 0, pool, threads)
         try:
             self._run(frame.address, linked.entries)
@@ -176,7 +176,7 @@ class Executable:
             raise
         if linked.traps and (status := core.status(frame))[0]:
             core.raise_out_of_bounds(status)
-        self._runtime.release(frame)
+        self._frames.release(frame)
 
     def _threads(self, from_torch: bool) -> tuple[int, int]:
         """The threads that a launch may use, and the address of their pool, 0 for one thread alone."""
@@ -202,10 +202,10 @@ class Executable:
 
         Memory that the cores share lies behind the frame of the first one: the lines of barriers, then the tensors.
         """
-        runtime, cores = self._runtime, self._cores
+        runtime, pool, cores = self._runtime, self._frames, self._cores
         first, count = cores[0], len(cores)
-        frames = [runtime.acquire(first.frame.nbytes + self.linked.shared_bytes)]
-        frames += [runtime.acquire(core.frame.nbytes) for core in cores[1:]]
+        frames = [pool.acquire(first.frame.nbytes + self.linked.shared_bytes)]
+        frames += [pool.acquire(core.frame.nbytes) for core in cores[1:]]
         lines = frames[0].address + first.frame.nbytes
         control = lines + control_offset(count)
         ctypes.memset(lines, 0, lines_bytes(count))
@@ -229,7 +229,7 @@ class Executable:
             self._note_interruption(error, frames)
             raise
         self._raise_first_error([core.status(frame) for core, frame in zip(cores, frames, strict=True)])
-        runtime.release(*frames)
+        pool.release(*frames)
 
     def _follow(self, rank: int, walk: _Walk, _memory: Sequence[Frame], launch: ref[_Launch]) -> None:
         """Run core ``rank`` once its launch has begun; holds the memory of the launch meanwhile."""

@@ -1,5 +1,5 @@
-"""Process-wide resources of native launches: frames, large pages, thread pools, and threads for the cores beside the
-first.
+"""Process-wide resources of native launches: large pages, thread pools, threads for the cores beside the first, and the
+frames that are kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import Any, Final
 
 from nki.backend.cpu.native import library
-from nki.backend.cpu.native.frame import Frame
+from nki.backend.cpu.native.frame import FramePool
 from nki.backend.cpu.native.thread_pool import ThreadPool, openmp_of_torch
 from nki.base import knobs, threads
 from nki.base.locks import Lock
@@ -25,7 +25,6 @@ MOST_THREADS: Final = 32
 """More threads than a region has chunks have nothing to do."""
 LARGE: Final = 4 << 20
 """Bytes from which on an output asks for huge pages, as an array of NumPy does."""
-_MOST_FRAMES: Final = 4
 _PAGE: Final = mmap.PAGESIZE
 
 
@@ -115,14 +114,10 @@ def _run(queue: SimpleQueue[_Work | None], idle: deque[_CoreThread]) -> None:
 
 
 class Runtime:
-    """Owns the memory and the threads of launches; any number of threads may launch at once.
-
-    A launch acquires a frame for each of its cores, and releases the frames if it succeeds. They are kept for the next
-    launches, because fresh pages are slow to touch and used ones are in the cache.
-    """
+    """Owns the memory and the threads of launches; any number of threads may launch at once."""
 
     def __init__(self) -> None:
-        self._frames: list[Frame] = []
+        self.frames = FramePool()
         self._idle: deque[_CoreThread] = deque()
         self._pool: ThreadPool | None = None
         self._openmp_pool: ThreadPool | None = None
@@ -131,19 +126,6 @@ class Runtime:
         atexit.register(self._end_pool)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget_threads)  # a child process does not inherit threads
-
-    def acquire(self, nbytes: int) -> Frame:
-        """A frame with at least ``nbytes``; its contents are undefined."""
-        try:
-            frame = self._frames.pop()
-        except IndexError:
-            return Frame(nbytes)
-        return frame if frame.nbytes >= nbytes else Frame(nbytes)
-
-    def release(self, *frames: Frame) -> None:
-        """Keep ``frames`` for later launches."""
-        if len(self._frames) < _MOST_FRAMES:
-            self._frames += frames
 
     def start(self, call: Callable[..., object], *arguments: Any) -> None:
         """Call ``call(*arguments)`` in a thread for a core beside the first; it must not raise.

@@ -15,7 +15,7 @@ def advise_removed(captured: Any, node: ast.AST) -> str:
 
 
 def advise_at(site: Site) -> str:
-    """The fix for the statement of a site that failed, whose names have values; "" if it holds nothing of Beta 1."""
+    """The fix for the statement of a failed site, from the values of its names; "" if it holds nothing of Beta 1."""
     return _fixes().advise_at(site)
 
 

@@ -61,7 +61,7 @@ def _block_writes(captured: Any, reading: Reading, statement: ast.stmt) -> list[
 
 
 def advise_at(site: Site) -> str:
-    """The fix for the statement of a site that failed, whose names have values; "" if it holds nothing of Beta 1."""
+    """The fix for the statement of a failed site, from the values of its names; "" if it holds nothing of Beta 1."""
     lines = read_at(site).lines(site.statement) if not hasattr(site.statement, "body") else None
     return shown(lines, site.statement) if lines is not None else ""
 

@@ -12,7 +12,7 @@ from nki.language.beta1_rewriting.types import arguments
 
 
 def advise_tile_mask(reading: Reading, statement: ast.stmt) -> str:
-    """The fix for a statement with a call whose mask compares tensors; "" for any other statement."""
+    """The fix for a statement with a call below a mask that compares tensors; "" for any other statement."""
     new = reading.nodes[id(statement)]
     found = [n for n in ast.walk(new) if isinstance(n, ast.Call) and _mask(reading, n) is not None]
     if len(found) != 1 or hasattr(statement, "body"):
@@ -67,7 +67,7 @@ class _Chooser:
         return f"nl.where({self._on_chip(mask)}, {text}, {rest})"
 
     def _on_chip(self, node: ast.expr) -> str:
-        """A mask whose tensors are in tiles."""
+        """A mask of tiles."""
         text = code_of(node)
         if text in self.names:
             return self.names[text]

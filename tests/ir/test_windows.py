@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki.base.dtype import DType, bfloat16, float32, uint8
-from nki.ir.access_overlap import covers_tensor, may_overlap
 from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.windows import covers_tensor, may_overlap
 from tests.analysis.byte_model import accesses, bytes_of
 
 SBUF = Tensor("t", (4, 3, 20), float32, Buffer.sbuf)
