@@ -19,7 +19,8 @@ class Source:
         self.tree = ast.parse(text)
         self._is_ascii = text.isascii()
         for node in ast.walk(self.tree):
-            cast("Any", node).source = self
+            if hasattr(node, "lineno"):  # others, such as contexts, may be parts of several trees
+                cast("Any", node).source = self
 
     @cached_property
     def lines(self) -> list[str]:
