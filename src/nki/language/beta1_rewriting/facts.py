@@ -31,7 +31,6 @@ class Facts:
         """All different tensors that an expression was."""
         self.varying: set[int] = set()
         """Expressions that were different tensors at different times."""
-        self.nodes: dict[int, ast.AST] = {}
         self.reached: set[int] = set()
         """Expressions that were evaluated."""
 
@@ -45,7 +44,6 @@ class Facts:
 
     def note(self, node: ast.AST, value: Seen | str) -> None:
         """Add one observation."""
-        self.nodes[id(node)] = node
         if isinstance(value, str):
             same = self.others.get(id(node), value) == value or "none" not in (value, self.others[id(node)])
             self.others[id(node)] = value if same else "varying"
