@@ -59,7 +59,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
 }
 
 # What a function may import when it runs: packages that a user may not have.
-OPTIONAL = {"torch", "torch_xla", "jax", "jaxlib", "libcst"}
+OPTIONAL = {"torch", "torch_xla", "jax", "jaxlib"}
 NATIVE = (("nki", "backend", "cpu"), ("nki", "numerics"))
 """The folders that emit LLVM IR."""
 

@@ -45,8 +45,6 @@ new form. Without a name, `--arg` is for the kernels of the file that take such 
 `if __name__ == "__main__":` also runs as a program before and after, and an error that is new ends the command with 1.
 Output of these runs goes to stderr. Kernels of NKI 0.2 to 0.6 take the same way to 0.7.
 
-The command needs libcst: `pip install "open-nki[migrate]"`.
-
 Each section below shows a kernel in both forms. This page is generated: `python -m tools.beta1_guide` runs both and
 compares the bits.
 """

@@ -14,7 +14,7 @@ import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 from neuronxcc import nki
 from nki.base.errors import NkiError
-from nki.language.advice.beta1.results import PARAMETERS
+from nki.language.beta1_rewriting.tables import PARAMETERS
 from nki.profiling.profile import profile as predict
 from nki.profiling.shapes import ShapeDtype
 

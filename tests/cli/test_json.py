@@ -189,7 +189,6 @@ def test_an_explanation_is_the_text(nki):
 
 
 def test_a_migration_has_the_new_file(tmp_path, monkeypatch, nki):
-    pytest.importorskip("libcst")
     monkeypatch.chdir(tmp_path)
     Path("old.py").write_text(OLD, encoding="utf-8")
     words = ("migrate", "old.py", "--arg", "128x64:float32")

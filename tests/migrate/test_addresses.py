@@ -10,8 +10,6 @@ import pytest
 from nki.migrate.migration import Migration, migrated
 from nki.migrate.runs.comparison import Call
 
-pytest.importorskip("libcst")
-
 KERNEL = """\
 import neuronxcc.nki as nki
 import neuronxcc.nki.compiler as ncc

@@ -14,8 +14,6 @@ from nki.base.errors import NkiError
 from nki.migrate.migration import migrated
 from nki.migrate.runs.comparison import Call, launched, loaded
 
-pytest.importorskip("libcst")
-
 KERNELS = Path(__file__).parent / "other_arguments.py"
 
 

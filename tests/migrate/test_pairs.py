@@ -10,8 +10,6 @@ from nki.cli.check import Subject, check
 from nki.migrate.migration import MARK
 from tools import beta1_guide
 
-pytest.importorskip("libcst")
-
 CASES = sorted(beta1_guide.CASES.glob("*.py"))
 
 

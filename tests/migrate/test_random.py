@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nki.language.beta1_rewriting.polynomial import Polynomial, largest, smallest
 from nki.migrate.migration import migrated
-from nki.migrate.polynomial import Polynomial, largest, smallest
 from nki.migrate.runs.comparison import Call
 
 HEAD = (

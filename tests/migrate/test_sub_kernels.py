@@ -10,8 +10,6 @@ import pytest
 
 from nki.cli import main
 
-pytest.importorskip("libcst")
-
 FILE = """\
 import unittest
 

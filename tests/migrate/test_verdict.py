@@ -13,8 +13,6 @@ from nki.cli.arguments import parse
 from nki.migrate.migration import migrated
 from nki.migrate.runs.comparison import Call, compared, launched, loaded
 
-pytest.importorskip("libcst")
-
 KERNELS = Path(__file__).parent / "risky_kernels.py"
 NAMES = [node.name for node in ast.parse(KERNELS.read_text()).body if isinstance(node, ast.FunctionDef)]
 LEFT = {"whole_division": "does not run", "backward_rows": "does not run", "rows_below_a_mask": "does not run"}

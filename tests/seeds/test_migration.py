@@ -82,7 +82,7 @@ def test_the_destination_is_a_parameter():
         return finished(result)
 
     x = np.abs(numbers(8, 16)) + 1
-    assert "fix: write `nisa.reciprocal(result, tile)`" in refused(before, x)
+    assert "fix: write `nisa.reciprocal(dst=result, data=tile)`" in refused(before, x)
     np.testing.assert_allclose(both(after, x), 1 / x, rtol=1e-6)
 
 
@@ -250,8 +250,8 @@ def test_masks_become_slices_that_end_in_time():
     t = numbers(129, 513)
     told = refused(before, t)
     assert "no longer takes `mask`" in told
-    place = "128 * i:min(128 * i + 128, 129), 512 * j:min(512 * j + 512, 513)"
-    assert f"fix: write `nisa.tensor_copy(result[{place}], t[{place}])`" in told
+    place = "i * 128:min(i * 128 + 128, 129), j * 512:min(j * 512 + 512, 513)"
+    assert f"fix: write `nisa.tensor_copy(dst=result[{place}], src=t[{place}])`" in told
     assert np.array_equal(both(with_slices, t), t) and np.array_equal(both(inlined, t), t)
 
 
@@ -313,7 +313,7 @@ def test_modular_allocation_becomes_a_list_of_addresses():
     told = refused(before, k)
     assert "no longer has `par_dim`" in told and "no longer has `mod_alloc`" in told
     tile = "nl.ndarray((p_k, n_k), dtype=nl.bfloat16, buffer=nl.sbuf, "
-    address = "address=(0, sca + i % num_512_tiles_cur_section * n_k * 2)"
+    address = "address=(0, sca + (i % num_512_tiles_cur_section) * n_k * 2)"
     assert f"write `k_loaded = [{tile}{address}) for i in range(num_512_tiles_cur_section)]`" in told
     assert np.array_equal(both(after, k), k)
 

@@ -17,8 +17,6 @@ from nki.migrate.migration import Migration, migrated
 from nki.migrate.runs.comparison import Call
 from tests.seeds.test_migration import numbers
 
-pytest.importorskip("libcst")
-
 HEAD = """\
 import numpy as np
 import neuronxcc.nki as nki

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import contextlib
 import difflib
 import inspect
@@ -66,10 +67,6 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _migration(path: Path, name: str, options: argparse.Namespace) -> Migration:
-    try:
-        import libcst as cst
-    except ImportError:
-        raise UsageError("nki migrate needs libcst", 'install it: pip install "open-nki[migrate]"') from None
     migration: Any = imported_lazily("nki.migrate.migration")
     try:
         source = path.read_text(encoding="utf-8")
@@ -78,11 +75,11 @@ def _migration(path: Path, name: str, options: argparse.Namespace) -> Migration:
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not text") from None
     try:
-        cst.parse_module(source)
+        ast.parse(source)
         calls = _calls(path, source, name, options)
         return migration.migrated(path.resolve(), source, calls, name, to=options.to)
-    except cst.ParserSyntaxError as error:
-        raise UsageError(f"{path} is not Python: {error.message}") from None
+    except SyntaxError as error:
+        raise UsageError(f"{path} is not Python: {error.msg}") from None
 
 
 def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> list[Call]:

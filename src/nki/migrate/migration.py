@@ -8,19 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import libcst as cst
-
 from nki.base.errors import NkiError
+from nki.language.beta1_rewriting.facts import Facts
+from nki.language.beta1_rewriting.names import Names
+from nki.language.beta1_rewriting.report import MARK, Report
+from nki.language.beta1_rewriting.source import Source
 from nki.language.releases import RELEASES
 from nki.migrate.beta1_file import rewritten
-from nki.migrate.facts import Facts
 from nki.migrate.releases import renewed
-from nki.migrate.report import MARK, Report
 from nki.migrate.runs.comparison import Call, Outcome, compared, launched, loaded
 from nki.migrate.runs.programs import PROGRAM, broken
 from nki.migrate.runs.recording import instrumented, lines_not_run, recording
-from nki.migrate.syntax.layout import laid_out
-from nki.migrate.syntax.names import Names
 
 
 @dataclass(slots=True)
@@ -89,16 +87,8 @@ def _reached(source: str, name: str) -> list[str]:
 
 
 def is_beta1(source: str) -> bool:
-    """True for a file that imports the names of Beta 1. Raises ``libcst.ParserSyntaxError``."""
-    names = Names()
-    cst.parse_module(source).visit(names)
-    return names.beta1
-
-
-def _imports_beta1(module: cst.Module) -> bool:
-    names = Names()
-    module.visit(names)
-    return names.beta1
+    """True for a file that imports the names of Beta 1. Raises ``SyntaxError``."""
+    return Names.of(ast.parse(source)).beta1
 
 
 def migrated(
@@ -109,20 +99,19 @@ def migrated(
     Kernels of Beta 1 become those of the last release with a parser, and from there on those of ``to``.
     """
     result = Migration(path, source, only=only)
-    module = cst.parse_module(source)
-    names = Names()
-    module.visit(names)
+    old = Source(source)
+    names = Names.of(old.tree)
     result.beta1 = names.beta1
-    report, error = Report(), ""
+    report, error, result.new = Report(), "", source
     with tempfile.TemporaryDirectory(prefix="nki-migrate-") as folder:
         if names.beta1:
-            facts = _recorded(module, names, path, Path(folder), calls, result)
-            module = laid_out(rewritten(module, facts, report, [call.kernel for call in calls]), module)
-            if _imports_beta1(module):
+            facts = _recorded(old, names, path, Path(folder), calls, result)
+            result.new = rewritten(old, facts, report, [call.kernel for call in calls])
+            if is_beta1(result.new):
                 report.todo("an import of `neuronxcc` stays: this package has no counterpart of it")
         release = RELEASES.find(to)
-        module = renewed(module, report, release, beta1=names.beta1) if release.traced else module
-        result.new = module.code
+        if release.traced:
+            result.new = renewed(result.new, report, release, beta1=names.beta1)
         result.left += report.left
         result.notes += report.notes
         result.kernels = report.kernels
@@ -138,14 +127,12 @@ def migrated(
     return result
 
 
-def _recorded(
-    module: cst.Module, names: Names, path: Path, folder: Path, calls: Sequence[Call], result: Migration
-) -> Facts:
+def _recorded(old: Source, names: Names, path: Path, folder: Path, calls: Sequence[Call], result: Migration) -> Facts:
     """The facts of a run of each call."""
     facts = Facts()
     if not calls:
         return facts
-    source, nodes = instrumented(module, names)
+    source, nodes = instrumented(old, names)
     try:
         with loaded(folder / f"{path.stem}_recorded.py", source, path.parent) as copy, recording(facts, nodes):
             for call in calls:
@@ -155,7 +142,7 @@ def _recorded(
                     result.notes.append(f"`{call.kernel}` does not run as it is: {_brief(error)}")
     except Exception as error:
         result.notes.append(f"the file does not load as it is: {_brief(error)}")
-    for first, last in lines_not_run(module, facts, nodes):
+    for first, last in lines_not_run(old.tree, facts, nodes):
         where = f"line {first}" if first == last else f"lines {first} to {last}"
         result.notes.append(
             f"{where} of the old file did not run with these arguments: no number proves their new form"

@@ -5,20 +5,22 @@ Source of the forms: docs/language.md, "Older NKI", and the declarations of depr
 
 from __future__ import annotations
 
+import ast
 import inspect
-from collections.abc import Sequence
-from typing import Any, Final, cast
-
-import libcst as cst
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Final
 
 import nki.isa as nisa
 from nki.frontend.release import Release
+from nki.language.beta1_rewriting.calls import Argument, NewCall, call_of, code_in_place
+from nki.language.beta1_rewriting.lines import Line, aligned, as_it_is, comment_behind, head, is_same, rendered
+from nki.language.beta1_rewriting.names import Names
+from nki.language.beta1_rewriting.report import Report, marked
+from nki.language.beta1_rewriting.rewriting import BlockRewriter, ExpressionRewriter, head_changes
+from nki.language.beta1_rewriting.source import Source, code_of, names_in, one_line
 from nki.language.releases import RELEASES
 from nki.language.releases.v0_2 import OF_BETA_1
-from nki.migrate.calls import keyword, last_comma, parameters
-from nki.migrate.report import Report, marked
-from nki.migrate.syntax.code import code_of, expression, one_line, statement
-from nki.migrate.syntax.names import Names, names_in
 
 _PAR_DIM: Final = "nki.language.par_dim"
 _DYNAMIC_RANGE: Final = "nki.language.dynamic_range"
@@ -44,313 +46,302 @@ _ATTRIBUTES: Final = {
 _CREATE: Final = {"ndarray": 1, "zeros": 1, "ones": 1, "rand": 1, "full": 2}
 """Functions that allocate, with the position of their dtype; the buffer follows."""
 _INTEGERS: Final = ("int8", "int16", "int32", "uint8", "uint16", "uint32")
-_DGE: Final = {"0": "unknown", "1": "swdge", "2": "hwdge", "3": "none"}
+_DGE: Final = {0: "unknown", 1: "swdge", 2: "hwdge", 3: "none"}
 _BUFFERS: Final = ("sbuf", "psum", "hbm", "private_hbm", "shared_hbm")
 
 
-class Releases(cst.CSTTransformer):
+class Releases(BlockRewriter, ExpressionRewriter):
     """Rewrites the forms of older releases in one file."""
 
     def __init__(self, names: Names, report: Report, release: Release) -> None:
-        super().__init__()
         self.names = names
         self.report = report
         removed = {full: fix for full, (_, fix) in RELEASES.until(release).removed().items()}
         self.gone = removed if names.beta1 else {**OF_BETA_1.names, **removed}
         """Names and parameters that the release does not have, each with what to write."""
         self.registers: set[str] = set()
-        self.functions: list[cst.FunctionDef] = []
-        self.returned: list[set[str]] = []
+        self.functions: list[ast.FunctionDef] = []
+        self.result: ast.expr | None = None
+        """The value of the present statement, if the function returns its target."""
         self.integers: set[str] = set()
         """Names of tensors of integers."""
         self.pending: list[str] = []
-        """Faults of the statement that is being left."""
+        """Faults of the present statement."""
         self.made: set[str] = set()
         """Names of functions that loops became."""
         self.nl = names.alias("nki.language") or "nl"
         self.nisa = names.alias("nki.isa") or "nisa"
 
+    # -- statements ----------------------------------------------------------------------------------------------
+
+    def statement(self, group: Sequence[ast.stmt]) -> list[Line]:
+        """The lines for a statement; what no release since Beta 1 has stays, below a comment."""
+        match group[0]:
+            case ast.FunctionDef() as one:
+                self.functions.append(one)
+                lines = self.compound(one)
+                self.functions.pop()
+                if not self.functions:
+                    self.made.clear()
+            case ast.For(iter=ast.Call(func=function)) as one if self.names.full(function) == _DYNAMIC_RANGE:
+                lines = self._for(one)
+            case ast.While(test=ast.Name(id=name)) as one if name in self.registers:
+                lines = self._while(one, name)
+            case one if hasattr(one, "body"):
+                lines = self.compound(one)
+            case _:
+                lines = [self._line(group)]
+        messages, self.pending = self.pending, []
+        for message in dict.fromkeys(messages):
+            self.report.todo(message)
+            lines[0] = marked(lines[0], message)
+        return lines
+
+    def compound(self, one: Any) -> list[Line]:
+        """A statement with blocks in it, and decorators."""
+        if isinstance(one, ast.Match | ast.AsyncFunctionDef):
+            return [as_it_is(one)]
+        changes = head_changes(self, one)
+        nodes = getattr(one, "decorator_list", ())
+        decorators = [self.code(each) for each in nodes]
+        lines = self.rewritten(one, changes)
+        if lines[0].kept and decorators == [code_of(each) for each in nodes]:
+            return lines
+        if lines[0].kept:  # all but the decorators
+            line, row = head(one, one.body, changes)
+            line.body = self.block(one.body, row)
+            lines = [line]
+        return [*(Line(f"@{each}", fixed=True) for each in decorators), *lines]
+
+    def _line(self, group: Sequence[ast.stmt]) -> Line:
+        """The statements of one line."""
+        texts = [self._simple(small) for small in group]
+        if texts == [code_of(small) for small in group]:
+            return as_it_is(*group)
+        text = "; ".join(aligned(text, small.col_offset) for text, small in zip(texts, group, strict=True))
+        return Line(text, fixed=True, comment=comment_behind(group[-1]))
+
+    def _simple(self, small: ast.stmt) -> str:
+        match small:
+            case ast.Assign(targets=[ast.Name(id=name), *_], value=ast.Call() as value):
+                self._note(name, value)
+                self.result = value if self.functions and name in self._returned() else None
+            case ast.Import() | ast.ImportFrom() | ast.Global() | ast.Nonlocal():
+                return code_of(small)
+            case _:
+                pass
+        text = self.inside(small)
+        self.result = None
+        return text
+
+    def _returned(self) -> set[str]:
+        """The names that the present function returns."""
+        lines = [line for line in _lines(self.functions[-1].body) if isinstance(line, ast.Return)]
+        return names_in(*(line.value for line in lines))
+
+    def _note(self, name: str, value: ast.Call) -> None:
+        """Take in what an assigned name holds."""
+        register = self.names.full(value.func) in ("nki.isa.register_alloc", "nki.isa.scalar_load")
+        (self.registers.add if register else self.registers.discard)(name)
+        args = [*value.args, *(k.value for k in value.keywords)]
+        dtypes = {self.names.full(arg).rpartition(".")[2] for arg in args}
+        dtypes |= {arg.value for arg in args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)}
+        (self.integers.add if dtypes & set(_INTEGERS) else self.integers.discard)(name)
+
     # -- names ---------------------------------------------------------------------------------------------------
 
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        full = self.names.full(original_node)
+    def _attribute(self, node: ast.Attribute) -> str:
+        full = self.names.full(node)
         if full in _ATTRIBUTES:
-            return updated_node.with_changes(attr=cst.Name(_ATTRIBUTES[full]))
+            return f"{code_of(node.value)}.{_ATTRIBUTES[full]}"
         if full in self.gone and full not in _REWRITTEN:
-            self.pending.append(f"`{one_line(updated_node)}` is gone: {self.gone[full]}")
+            self.pending.append(f"`{one_line(node)}` is gone: {self.gone[full]}")
         owner, _, name = full.rpartition(".")
         engine = name.removesuffix("_engine")
         if owner == "nki.isa" and name.endswith("_engine") and engine in _ENGINES and name != "dma_engine":
-            return expression(f"{self.nisa}.engine.{engine}")
-        return updated_node
-
-    def leave_SimpleStatementLine(
-        self,
-        original_node: cst.SimpleStatementLine,  # noqa: ARG002
-        updated_node: cst.SimpleStatementLine,
-    ) -> Any:
-        """A name that no release since Beta 1 has stays, below a comment."""
-        messages, self.pending = self.pending, []
-        node: Any = updated_node
-        for message in dict.fromkeys(messages):
-            node = self._left(node, message)
-        return node
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        self.functions.append(node)
-        returned: set[str] = set()
-        for line in _lines(node.body):
-            if isinstance(line, cst.Return) and line.value is not None:
-                returned |= names_in(line.value)
-        self.returned.append(returned)
-
-    def leave_FunctionDef(
-        self,
-        original_node: cst.FunctionDef,  # noqa: ARG002
-        updated_node: cst.FunctionDef,
-    ) -> cst.FunctionDef:
-        self.functions.pop()
-        self.returned.pop()
-        if not self.functions:
-            self.made.clear()
-        return updated_node
-
-    def visit_Assign(self, node: cst.Assign) -> None:
-        target = node.targets[0].target
-        if isinstance(target, cst.Name) and isinstance(node.value, cst.Call):
-            if self.names.full(node.value.func) in ("nki.isa.register_alloc", "nki.isa.scalar_load"):
-                self.registers.add(target.value)
-            else:
-                self.registers.discard(target.value)
-            dtypes = {self.names.full(arg.value).rpartition(".")[2] for arg in node.value.args}
-            strings = {str(arg.value.raw_value) for arg in node.value.args if isinstance(arg.value, cst.SimpleString)}
-            if (dtypes | strings) & set(_INTEGERS):
-                self.integers.add(target.value)
-            else:
-                self.integers.discard(target.value)
-
-    def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:  # noqa: ARG002
-        """Results in ``nl.hbm`` lie in ``nl.shared_hbm`` today."""
-        target, value = updated_node.targets[0].target, updated_node.value
-        if not (isinstance(target, cst.Name) and self.returned and target.value in self.returned[-1]):
-            return updated_node
-        if not isinstance(value, cst.Call):
-            return updated_node
-        places = _CREATE.get(self.names.full(value.func).rpartition(".")[2], -2) + 1
-        args = [
-            arg.with_changes(value=expression(f"{self.nl}.shared_hbm"))
-            if self.names.full(arg.value) == "nki.language.hbm"
-            and (arg.keyword.value == "buffer" if arg.keyword is not None else place == places) else arg
-            for place, arg in enumerate(value.args)
-        ]  # fmt: skip
-        return updated_node.with_changes(value=value.with_changes(args=args))
+            return f"{self.nisa}.engine.{engine}"
+        return self.inside(node)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        full = self.names.full(original_node.func)
-        if not full.startswith("nki."):
-            return updated_node
+    def _call(self, node: ast.Call) -> str:
+        call, full = call_of(node, self.code(node.func), self.code), self.names.full(node.func)
         if full in _RANGES:
-            return updated_node.with_changes(func=cst.Name("range"))
-        if full == _PAR_DIM and len(updated_node.args) == 1 and not self.names.beta1:
-            return updated_node.args[0].value
-        args = self._arguments(full, updated_node.args)
-        call = updated_node.with_changes(args=args)
-        match full:
-            case "nki.isa.sendrecv":
-                return self._sendrecv(call)
-            case "nki.isa.dma_compute":
-                return self._dma_compute(call)
-            case "nki.isa.affine_select":
-                return self._affine_select(call)
-            case "nki.isa.dma_copy":
-                return self._dma_copy(call)
-            case "nki.isa.memset":
-                return self._memset(call)
-            case "nki.jit" if not args and len(updated_node.args) > 0 and _is_options(updated_node):
-                return updated_node.func
-            case _:
-                return call
+            call = replace(call, func="range")
+        elif full == _PAR_DIM and len(call.args) == 1 and not self.names.beta1:
+            return call.args[0].text
+        elif full == "nki.jit":
+            call = self._arguments(full, call)
+            if not call.args and node.keywords and not node.args:
+                return call.func
+        elif full.startswith("nki."):
+            call = self._arguments(full, call)
+            rule = self._forms.get(full)
+            if rule is not None:
+                call = rule(self, node, call)
+            if node is self.result:
+                call = self._shared(full, call)
+        return code_in_place(node, call)
 
-    def _arguments(self, full: str, args: Sequence[cst.Arg]) -> list[cst.Arg]:
+    def _shared(self, full: str, call: NewCall) -> NewCall:
+        """Results in ``nl.hbm`` lie in ``nl.shared_hbm`` today."""
+        place = _CREATE.get(full.rpartition(".")[2], -2) + 1
+        return call.with_args(
+            replace(arg, text=f"{self.nl}.shared_hbm")
+            if arg.node is not None and self.names.full(arg.node) == "nki.language.hbm"
+            and (arg.name == "buffer" if arg.name else position == place) else arg
+            for position, arg in enumerate(call.args)
+        )  # fmt: skip
+
+    def _arguments(self, full: str, call: NewCall) -> NewCall:
         """The arguments under their names of today; text and integers for enumerations become members."""
         renamed, dropped = _RENAMED.get(full, {}), _DROPPED.get(full, ())
-        kept: list[cst.Arg] = []
-        for arg in args:
-            name = arg.keyword.value if arg.keyword is not None else ""
-            if fix := self.gone.get(f"{full}.{name}"):
-                self.pending.append(f"`{name}=` of `{full}` is gone: {fix}")
-            if name in dropped or self._is_leftover(full, name, arg, args):
+        kept: list[Argument] = []
+        for position, arg in enumerate(call.args):
+            if fix := self.gone.get(f"{full}.{arg.name}"):
+                self.pending.append(f"`{arg.name}=` of `{full}` is gone: {fix}")
+            if arg.name in dropped or self._is_leftover(full, arg, call):
                 continue
-            if arg.keyword is not None and name in renamed:
-                arg = arg.with_changes(keyword=arg.keyword.with_changes(value=renamed[name]))
-            value = arg.value
-            if isinstance(value, cst.SimpleString) and full.startswith(("nki.language.", "nki.isa.")):
-                text = str(value.raw_value)
-                place = list(args).index(arg) - _CREATE.get(full.rpartition(".")[2], 99) if not name else -1
-                if (text in _BUFFERS and (name == "buffer" or place == 1)) or name == "dtype" or place == 0:
-                    arg = arg.with_changes(value=expression(f"{self.nl}.{text}"))
-            if name == "dge_mode" and isinstance(value, cst.Integer) and value.value in _DGE:
-                arg = arg.with_changes(value=expression(f"{self.nisa}.dge_mode.{_DGE[value.value]}"))
-            kept.append(arg)
-        return last_comma(kept)
+            value = arg.node.value if isinstance(arg.node, ast.Constant) else None
+            if isinstance(value, str) and full.startswith(("nki.language.", "nki.isa.")):
+                place = position - _CREATE.get(full.rpartition(".")[2], 99) if not arg.name else -1
+                if (value in _BUFFERS and (arg.name == "buffer" or place == 1)) or arg.name == "dtype" or place == 0:
+                    arg = replace(arg, text=f"{self.nl}.{value}")
+            if arg.name == "dge_mode" and value in _DGE:
+                arg = replace(arg, text=f"{self.nisa}.dge_mode.{_DGE[value]}")
+            kept.append(replace(arg, name=renamed.get(arg.name, arg.name)))
+        return call.with_args(kept)
 
-    def _is_leftover(self, full: str, name: str, arg: cst.Arg, args: Sequence[cst.Arg]) -> bool:
+    def _is_leftover(self, full: str, arg: Argument, call: NewCall) -> bool:
         """True for ``dtype=`` and ``mask=None`` beside the destination of an instruction, which ignored them."""
         function = getattr(nisa, full.removeprefix("nki.isa."), None) if full.startswith("nki.isa.") else None
-        if function is None or name not in ("dtype", "mask") or self.names.beta1:
+        if function is None or arg.name not in ("dtype", "mask") or self.names.beta1:
             return False
-        parameters = list(inspect.signature(function).parameters)
-        given = any(each.keyword is not None and each.keyword.value == "dst" for each in args)
-        if parameters[:1] != ["dst"] or name in parameters or (name == "mask" and one_line(arg.value) != "None"):
+        parameters = inspect.signature(function).parameters
+        if next(iter(parameters), "") != "dst" or arg.name in parameters or (arg.name == "mask" and arg.text != "None"):
             return False
-        required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
-        return given or len(args) > len(required)
+        required = [p for p in parameters.values() if p.default is p.empty]
+        return any(each.name == "dst" for each in call.args) or len(call.args) > len(required)
 
-    def _memset(self, call: cst.Call) -> cst.Call:
+    def _memset(self, _: ast.Call, call: NewCall) -> NewCall:
         """``2.0`` into a tile of integers is ``2``."""
-        names = [one_line(arg.value) for arg in call.args if arg.keyword is None or arg.keyword.value == "dst"]
-        if not names or names[0].partition("[")[0] not in self.integers:
+        to = call.by_name(("dst",)).get("dst", "")
+        if to.partition("[")[0] not in self.integers:
             return call
-        args = [
-            arg.with_changes(value=cst.Integer(str(int(float(arg.value.value)))))
-            if isinstance(arg.value, cst.Float) and float(arg.value.value).is_integer() else arg
-            for arg in call.args
-        ]  # fmt: skip
-        return call.with_changes(args=args)
+        return call.with_args(
+            replace(arg, text=str(int(arg.node.value)))
+            if isinstance(arg.node, ast.Constant) and isinstance(arg.node.value, float) and arg.node.value.is_integer()
+            else arg for arg in call.args
+        )  # fmt: skip
 
-    def _sendrecv(self, call: cst.Call) -> cst.Call:
-        args: list[cst.Arg] = []
+    def _sendrecv(self, _: ast.Call, call: NewCall) -> NewCall:
+        args: list[Argument] = []
         for arg in call.args:
-            if arg.keyword is not None and arg.keyword.value == "use_gpsimd_dma":
-                if one_line(arg.value) == "False":
+            if arg.name == "use_gpsimd_dma":
+                if arg.text == "False":
                     continue
-                engine, test = f"{self.nisa}.dma_engine", one_line(arg.value)
-                text = f"{engine}.gpsimd_dma" + ("" if test == "True" else f" if {test} else {engine}.dma")
-                new = keyword("dma_engine", expression(text))
-                arg = new.with_changes(comma=arg.comma)
+                engine = f"{self.nisa}.dma_engine"
+                choice = "" if arg.text == "True" else f" if {arg.text} else {engine}.dma"
+                arg = replace(arg, name="dma_engine", text=f"{engine}.gpsimd_dma{choice}")
             args.append(arg)
-        return call.with_changes(args=last_comma(args))
+        return call.with_args(args)
 
-    def _dma_compute(self, call: cst.Call) -> cst.Call:
+    def _dma_compute(self, _: ast.Call, call: NewCall) -> NewCall:
         """``scales`` stood before ``reduce_op`` until 0.2."""
-        positional = [arg for arg in call.args if arg.keyword is None]
-        named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
-        if len(positional) >= 3 and self._is_operator(positional[2].value):
-            return call
-        if len(positional) == 3 and "reduce_op" in named:
-            args = [keyword("scales", arg.value).with_changes(comma=arg.comma) if arg is positional[2] else arg
-                    for arg in call.args]  # fmt: skip
-            return call.with_changes(args=args)
-        if len(positional) >= 4 and self._is_operator(positional[3].value):
-            args = list(call.args)
-            args[2], args[3] = args[2].with_changes(value=args[3].value), args[3].with_changes(value=args[2].value)
-            return call.with_changes(args=args)
-        return call
-
-    def _is_operator(self, node: cst.BaseExpression) -> bool:
-        full = self.names.full(node)
-        return full.startswith("nki.language.")
-
-    def _affine_select(self, call: cst.Call) -> cst.Call:
-        """``offset`` stood behind ``pattern`` until 0.2."""
-        old = ("dst", "pattern", "offset", "channel_multiplier", "on_true_tile", "on_false_value", "cmp_op")
-        positional = [arg for arg in call.args if arg.keyword is None]
-        named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
-        whole = [isinstance(arg.value, cst.Integer | cst.UnaryOperation | cst.BinaryOperation) for arg in positional]
-        both = len(positional) >= 4 and whole[2] and whole[3]
-        is_old = (
-            both
-            or len(positional) == 7
-            or (len(positional) >= 4 and {"on_true_tile"} <= named and "offset" not in named)
-        )
-        if not is_old:
-            return call
-        args = [
-            keyword(old[position], arg.value).with_changes(comma=arg.comma)
-            if arg.keyword is None and position > 1
-            else arg
-            for position, arg in enumerate(call.args)
+        args = list(call.args)
+        positional = [arg for arg in args if not arg.name]
+        operators = [
+            arg.node is not None and self.names.full(arg.node).startswith("nki.language.") for arg in positional
         ]
-        return call.with_changes(args=args)
+        if operators[2:3] == [True]:
+            return call
+        if len(positional) == 3 and any(arg.name == "reduce_op" for arg in args):
+            args[2] = replace(args[2], name="scales")
+        elif operators[3:4] == [True]:
+            args[2], args[3] = args[3], args[2]
+        return call.with_args(args)
 
-    def _dma_copy(self, call: cst.Call) -> cst.BaseExpression:
+    def _affine_select(self, _: ast.Call, call: NewCall) -> NewCall:
+        """``offset`` stood behind ``pattern`` until 0.2."""
+        order = ("dst", "pattern", "offset", "channel_multiplier", "on_true_tile", "on_false_value", "cmp_op")
+        positional = [arg.node for arg in call.args if not arg.name]
+        named = {arg.name for arg in call.args}
+        whole = [
+            isinstance(node, ast.UnaryOp | ast.BinOp)
+            or (isinstance(node, ast.Constant) and isinstance(node.value, int))
+            for node in positional
+        ]
+        many = len(positional) >= 4
+        old = "on_true_tile" in named and "offset" not in named
+        if not (many and ((whole[2] and whole[3]) or old)) and len(positional) != 7:
+            return call
+        return call.with_args(
+            replace(arg, name=order[place]) if not arg.name and place > 1 else arg
+            for place, arg in enumerate(call.args)
+        )
+
+    def _dma_copy(self, node: ast.Call, call: NewCall) -> NewCall:
         """``dst_rmw_op`` was an addition to the destination until 0.2."""
-        named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
-        if "dst_rmw_op" not in named:
+        named = call.by_name(("dst", "src"))
+        if not {"dst", "src", "dst_rmw_op"} <= named.keys():
             return call
-        positional = [arg.value for arg in call.args if arg.keyword is None]
-        dst = named.get("dst") or (positional[0] if positional else None)
-        src = named.get("src") or (positional[1] if len(positional) > 1 else positional[0] if positional else None)
-        if dst is None or src is None:
-            return call
-        to, op = one_line(dst), one_line(named["dst_rmw_op"])
+        to, op = named["dst"], named["dst_rmw_op"]
         if op == "None":
-            return call.with_changes(
-                args=last_comma([a for a in call.args if a.keyword is None or a.keyword.value != "dst_rmw_op"])
-            )
-        op = f"{self.nl}.add" if self.names.full(named["dst_rmw_op"]).startswith("numpy.") else op
-        return expression(f"{self.nisa}.dma_compute({to}, [{one_line(src)}, {to}], {op})")
+            return call.with_args(arg for arg in call.args if arg.name != "dst_rmw_op")
+        given = next(k.value for k in node.keywords if k.arg == "dst_rmw_op")
+        op = f"{self.nl}.add" if self.names.full(given).startswith("numpy.") else op
+        args = (Argument("", to), Argument("", f"[{named['src']}, {to}]"), Argument("", op))
+        return NewCall(f"{self.nisa}.dma_compute", args)
+
+    rules = {ast.Call: _call, ast.Attribute: _attribute}  # noqa: RUF012
+    _forms: ClassVar = {
+        "nki.isa.sendrecv": _sendrecv, "nki.isa.dma_compute": _dma_compute, "nki.isa.affine_select": _affine_select,
+        "nki.isa.dma_copy": _dma_copy, "nki.isa.memset": _memset,
+    }  # fmt: skip
+    """Instructions with arguments in another form."""
 
     # -- loops on the device -------------------------------------------------------------------------------------
 
-    def leave_For(self, original_node: cst.For, updated_node: cst.For) -> Any:
-        iterated = original_node.iter
-        if not isinstance(iterated, cst.Call) or self.names.full(iterated.func) != _DYNAMIC_RANGE:
-            return updated_node
-        if not isinstance(updated_node.target, cst.Name) or updated_node.orelse is not None:
-            return self._left(updated_node, "`nl.dynamic_range` in this form: use nl.fori_loop")
-        later = self._assigned_for_later(original_node)
-        if later:
-            return self._left(
-                updated_node, f"`{later}` is set in the loop and read behind it: nl.fori_loop has a function"
-            )
-        args = [one_line(arg.value) for arg in cast("cst.Call", updated_node.iter).args]
+    def _for(self, one: ast.For) -> list[Line]:
+        if not isinstance(one.target, ast.Name) or one.orelse or not isinstance(one.iter, ast.Call):
+            return self._stays(one, "`nl.dynamic_range` in this form: use nl.fori_loop")
+        if later := self._assigned_for_later(one):
+            return self._stays(one, f"`{later}` is set in the loop and read behind it: nl.fori_loop has a function")
+        args = [self.code(arg) for arg in one.iter.args]
         bounds = ["0", *args] if len(args) == 1 else args
         name = self._fresh("body")
-        lines: Any = cst.ensure_type(statement(f"def {name}({updated_node.target.value}):\n    pass"), cst.FunctionDef)
-        function = lines.with_changes(body=updated_node.body, leading_lines=updated_node.leading_lines)
         step = f", step={bounds[2]}" if len(bounds) > 2 else ""
-        call = statement(f"{self.nl}.fori_loop({bounds[0]}, {bounds[1]}, {name}{step})")
-        return cst.FlattenSentinel([function, call])
+        call = Line(f"{self.nl}.fori_loop({bounds[0]}, {bounds[1]}, {name}{step})")
+        return [self._function(one, name, one.target.id, []), call]
 
-    def leave_While(self, original_node: cst.While, updated_node: cst.While) -> Any:
-        test = original_node.test
-        if not isinstance(test, cst.Name) or test.value not in self.registers:
-            return updated_node
-        later = self._assigned_for_later(original_node)
-        if later:
-            return self._left(
-                updated_node, f"`{later}` is set in the loop and read behind it: nl.while_loop has a function"
-            )
+    def _while(self, one: ast.While, test: str) -> list[Line]:
+        if later := self._assigned_for_later(one):
+            return self._stays(one, f"`{later}` is set in the loop and read behind it: nl.while_loop has a function")
         name = self._fresh("body")
-        function: Any = cst.ensure_type(statement(f"def {name}({test.value}):\n    pass"), cst.FunctionDef)
-        inner = list(cast("cst.IndentedBlock", updated_node.body).body)
-        block = cst.IndentedBlock([*inner, cast(Any, statement(f"return {test.value}"))])
-        function = function.with_changes(body=block, leading_lines=updated_node.leading_lines)
-        call = statement(f"{self.nl}.while_loop({test.value}, {name})")
-        return cst.FlattenSentinel([function, call])
+        call = Line(f"{self.nl}.while_loop({test}, {name})")
+        return [self._function(one, name, test, [Line(f"return {test}")]), call]
 
-    def _left(self, node: Any, message: str) -> Any:
-        self.report.todo(message)
-        return marked(node, message)
+    def _function(self, loop: ast.For | ast.While, name: str, parameter: str, more: list[Line]) -> Line:
+        """The body of a loop as a function."""
+        line, row = head(loop, loop.body, [])
+        return Line(f"def {name}({parameter}):", [*self.block(loop.body, row), *more], pad=line.pad)
 
-    def _assigned_for_later(self, loop: cst.For | cst.While) -> str:
+    def _stays(self, one: ast.For | ast.While, message: str) -> list[Line]:
+        lines = self.compound(one)
+        self.pending.append(message)
+        return lines
+
+    def _assigned_for_later(self, loop: ast.For | ast.While) -> str:
         """A variable that the loop sets and that code outside of it mentions; "" if there is none."""
         inside: set[str] = set()
         for line in _lines(loop.body):
-            if isinstance(line, cst.Assign | cst.AugAssign | cst.AnnAssign):
-                targets = [t.target for t in line.targets] if isinstance(line, cst.Assign) else [line.target]
-                inside |= {target.value for target in targets if isinstance(target, cst.Name)}
-        if any(isinstance(line, cst.Break | cst.Continue | cst.Return) for line in _lines(loop.body)):
-            return "break"
-        if not inside or not self.functions:
+            targets = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
+            inside |= {target.id for target in targets if isinstance(target, ast.Name)}
+            if isinstance(line, ast.Break | ast.Continue | ast.Return):
+                return "break"
+        if not self.functions:
             return ""
-        function = self.functions[-1]
-        counter = _Mentions(inside, loop)
-        function.visit(counter)
-        return next(iter(sorted(counter.outside)), "")
+        return next(iter(sorted(inside & _names_outside(self.functions[-1], loop))), "")
 
     def _fresh(self, name: str) -> str:
         taken = (names_in(self.functions[0]) if self.functions else set[str]()) | self.made
@@ -359,52 +350,33 @@ class Releases(cst.CSTTransformer):
         return found
 
 
-class _Mentions(cst.CSTVisitor):
-    """Finds those of some names that code outside of a loop mentions."""
-
-    def __init__(self, wanted: set[str], loop: cst.CSTNode) -> None:
-        super().__init__()
-        self.wanted = wanted
-        self.loop = loop
-        self.outside: set[str] = set()
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        if node is self.loop:
-            return False
-        return super().on_visit(node)
-
-    def visit_Name(self, node: cst.Name) -> None:
-        if node.value in self.wanted:
-            self.outside.add(node.value)
+def _lines(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The simple statements inside of a block, without functions in it."""
+    for line in body:
+        if isinstance(line, ast.FunctionDef):
+            continue
+        inner = [child for child in ast.walk(line) if isinstance(child, ast.stmt) and child is not line]
+        yield from (child for child in (inner or [line]) if not hasattr(child, "body"))
 
 
-def _lines(block: cst.CSTNode) -> list[cst.CSTNode]:
-    """The small statements inside a block, not those of functions in it."""
-    found: list[cst.CSTNode] = []
-
-    class _Small(cst.CSTVisitor):
-        def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: ARG002
-            return False
-
-        def on_visit(self, node: cst.CSTNode) -> bool:
-            if isinstance(node, cst.BaseSmallStatement):
-                found.append(node)
-            return super().on_visit(node)
-
-    block.visit(_Small())
-    return found
+def _names_outside(node: ast.AST, loop: ast.AST) -> set[str]:
+    """The names inside of a node, without those in ``loop``."""
+    if node is loop:
+        return set()
+    found = {node.id} if isinstance(node, ast.Name) else set[str]()
+    return found.union(*(_names_outside(child, loop) for child in ast.iter_child_nodes(node)))
 
 
-def _is_options(call: cst.Call) -> bool:
-    return all(arg.keyword is not None for arg in call.args)
-
-
-def renewed(module: cst.Module, report: Report, release: Release = RELEASES[-1], *, beta1: bool = False) -> cst.Module:
+def renewed(text: str, report: Report, release: Release = RELEASES[-1], *, beta1: bool = False) -> str:
     """The file with the forms of ``release``; ``beta1``: it was of Beta 1, and what is left of that has been marked."""
-    names = Names()
-    module.visit(names)
+    source = Source(text)
+    names = Names.of(source.tree)
     names.beta1 = beta1
-    return module.visit(Releases(names, report, release))
+    body = source.tree.body
+    lines = Releases(names, report, release).block(body, 0)
+    if is_same(body, lines):
+        return text
+    return "\n".join([*rendered(lines), *source.lines[body[-1].end_lineno :]])
 
 
-__all__ = ["code_of", "parameters", "renewed"]
+__all__ = ["renewed"]

@@ -12,17 +12,8 @@ from nki.frontend.capture import HOST_PACKAGES, home
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
 from nki.isa.tables.operators import Op
+from nki.language.beta1_rewriting.tables import OPERATORS
 from nki.language.tensor import NkiTensor
-
-OPERATORS: Final[dict[type[ast.AST], str]] = {
-    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Mod: "mod", ast.Pow: "power",
-    ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or", ast.BitXor: "bitwise_xor",
-    ast.LShift: "left_shift", ast.RShift: "right_shift",
-    ast.USub: "negative", ast.Invert: "invert",
-    ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal", ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-}  # fmt: skip
-"""The function of ``nki.language`` behind each operator of Python that has one."""
 
 _ELEMENTWISE: Final = {
     **dict.fromkeys(("power", "pow", "float_power"), "power"),
@@ -305,4 +296,4 @@ def _is_numeric(callee: object) -> bool:
     return package in HOST_PACKAGES or package in ("math", "_operator", "operator") or type(callee).__name__ == "ufunc"
 
 
-__all__ = ["OPERATORS", "Translator", "dtype_name"]
+__all__ = ["Translator", "dtype_name"]

@@ -7,7 +7,7 @@ import ast
 from nki.base.errors import NkiError
 from nki.frontend.errors import KernelPythonError
 from nki.frontend.site import Site
-from nki.language.advice.expressions import OPERATORS
+from nki.language.beta1_rewriting.tables import OPERATORS
 
 
 def advise_local(_: Exception, site: Site) -> NkiError | None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import Final
 
 import numpy as np
 
 from nki.isa.tables.operators import Op
-
-TENSORS: Final = ("dst", "data", "data1", "src", "stationary", "data0", "src_buffer", "index")
-"""Parameters that take tensors alone."""
+from nki.language.beta1_rewriting.tables import TENSORS, is_number
 
 
 def older_order(call: ast.Call, full: str, parameters: list[str], value_of: Callable[[ast.expr], object]) -> str:
@@ -31,15 +28,10 @@ def older_order(call: ast.Call, full: str, parameters: list[str], value_of: Call
     )
 
 
-def is_number(parameter: str, value: object) -> bool:
-    """True for a number where a parameter takes a tensor; instructions on registers take numbers as ``src``."""
-    return parameter not in ("dst", "src") and isinstance(value, int | float)
-
-
 def _is_no_tensor(parameter: str, node: ast.expr, value_of: Callable[[ast.expr], object]) -> bool:
     """True for a shape, a number and an operator."""
     value = node.value if isinstance(node, ast.Constant) else value_of(node)
     return isinstance(node, ast.Tuple | ast.List) or isinstance(value, Op | np.ufunc) or is_number(parameter, value)
 
 
-__all__ = ["TENSORS", "is_number", "older_order"]
+__all__ = ["older_order"]

@@ -12,8 +12,9 @@ from nki.frontend.site import Site
 from nki.ir.loop import VirtualRegister
 from nki.ir.types import Buffer as MemoryRegion
 from nki.language.advice.beta1 import advise_at
-from nki.language.advice.expressions import OPERATORS, Translator
+from nki.language.advice.expressions import Translator
 from nki.language.advice.host_functions import instead_of_host_function, refuses_tensors
+from nki.language.beta1_rewriting.tables import OPERATORS
 from nki.language.tensor import NkiTensor
 
 _LATE: Final = "which has values only when the kernel runs"

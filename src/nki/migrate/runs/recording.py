@@ -5,20 +5,19 @@ The file is copied with a call of :func:`seen` around each expression of interes
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
-import libcst as cst
 import numpy as np
-from libcst.metadata import MetadataWrapper, PositionProvider
 
-from nki.migrate.facts import Facts, Seen, buffer_name
-from nki.migrate.syntax.code import statement
-from nki.migrate.syntax.names import Names
+from nki.language.beta1_rewriting.facts import Facts, Seen
+from nki.language.beta1_rewriting.names import Names
+from nki.language.beta1_rewriting.source import Source
 
 _NAME = "_nki_seen"
 _IMPORT = f"from nki.migrate.runs.recording import seen as {_NAME}"
-_current: list[tuple[Facts, list[cst.CSTNode]]] = []
+_current: list[tuple[Facts, list[Any]]] = []
 """The recording that runs, if one does: the facts, and the nodes by number."""
 
 
@@ -48,212 +47,139 @@ def described(value: Any) -> Seen | str | None:
         return None
     pending, view = value.pending, value._view
     if pending is not None:
-        return Seen(tuple(pending.shape), pending.dtype.name, buffer_name(pending.buffer))
+        return Seen(tuple(pending.shape), pending.dtype.name, _memory(pending.buffer))
     blocks = tuple(size for size, _ in view.blocks)
-    return Seen(tuple(view.shape), view.dtype.name, buffer_name(value._storage.buffer), blocks)
+    return Seen(tuple(view.shape), view.dtype.name, _memory(value._storage.buffer), blocks)
 
 
-class Instrument(cst.CSTTransformer):
-    """Puts :func:`seen` around the expressions of functions; ``nodes`` lists them by number."""
+def _memory(value: Any) -> str:
+    """The memory that an object names: "sbuf", "psum" or "hbm"."""
+    text = str(getattr(value, "name", value)).lower()
+    return next((name for name in ("psum", "sbuf", "hbm") if name in text), "sbuf")
+
+
+_QUIET: Final = (
+    ast.Lambda, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete, ast.withitem,
+    ast.comprehension, ast.arguments,
+)  # fmt: skip
+"""Nodes in which nothing is noted."""
+_TARGETS: Final = {"targets", "target", "annotation", "decorator_list", "returns"}
+"""Parts of nodes in which nothing is noted."""
+
+
+class Instrument(ast.NodeVisitor):
+    """Finds the expressions of functions to note the values of: ``nodes``, by number."""
 
     def __init__(self, names: Names) -> None:
-        super().__init__()
         self.names = names
-        self.nodes: list[cst.CSTNode] = []
+        self.nodes: list[Any] = []
+        self.calls: list[tuple[Any, int]] = []
+        """Expressions that :func:`seen` is put around, each with its number."""
+        self.behind: list[tuple[Any, str]] = []
+        """Statements, each with the calls of :func:`seen` behind it."""
         self.depth = 0
-        self.quiet = 0
-        """Number of nodes around the present one in which nothing is noted: callees, annotations, decorators."""
 
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: ARG002
+    def visit(self, node: ast.AST) -> None:
+        if not isinstance(node, _QUIET):
+            super().visit(node)
+
+    def generic_visit(self, node: ast.AST) -> None:
+        for name, value in ast.iter_fields(node):
+            for child in (
+                (cast("list[Any]", value) if isinstance(value, list) else [value]) if name not in _TARGETS else ()
+            ):
+                if isinstance(child, ast.AST):
+                    self.visit(child)
+
+    def _note(self, node: ast.AST) -> None:
+        if self.depth:
+            self.calls.append((node, len(self.nodes)))
+            self.nodes.append(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self.depth += 1
-        return True
-
-    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
+        self.generic_visit(node)
         self.depth -= 1
-        return updated_node.with_changes(params=original_node.params, decorators=original_node.decorators)
 
-    def visit_FunctionDef_name(self, node: cst.FunctionDef) -> None:  # noqa: ARG002
-        self.quiet += 1
+    def visit_Call(self, node: ast.Call) -> None:
+        for child in (*node.args, *node.keywords):
+            self.visit(child)
+        if not (isinstance(node.func, ast.Name) and node.func.id in ("super", "locals", "range")):
+            self._note(node)
 
-    def leave_FunctionDef_name(self, node: cst.FunctionDef) -> None:  # noqa: ARG002
-        self.quiet -= 1
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if not self.names.full(node) and isinstance(node.value, ast.Name | ast.Call | ast.Subscript):
+            self.visit(node.value)
 
-    def visit_FunctionDef_params(self, node: cst.FunctionDef) -> None:  # noqa: ARG002
-        self.quiet += 1
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        if not self.names.full(node.value).startswith("nki."):
+            self.generic_visit(node)
+        self._note(node)
 
-    def leave_FunctionDef_params(self, node: cst.FunctionDef) -> None:  # noqa: ARG002
-        self.quiet -= 1
+    def visit_Name(self, node: ast.Name) -> None:
+        if node.id not in self.names.bound and isinstance(node.ctx, ast.Load):
+            self._note(node)
 
-    def visit_FunctionDef_decorators(self, node: cst.FunctionDef) -> None:  # noqa: ARG002
-        self.quiet += 1
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        self.generic_visit(node)
+        self._note(node)
 
-    def leave_FunctionDef_decorators(self, node: cst.FunctionDef) -> None:  # noqa: ARG002
-        self.quiet -= 1
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self._assigned(node, node.targets)
 
-    def _noted(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
-        if not self.depth or self.quiet:
-            return updated
-        self.nodes.append(original)
-        value = cst.Arg(cst.Integer(str(len(self.nodes) - 1)))
-        return cst.Call(cst.Name(_NAME), [value, cst.Arg(updated)])
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self._assigned(node, [node.target])
 
-    def visit_Call_func(self, node: cst.Call) -> None:  # noqa: ARG002
-        self.quiet += 1
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self._assigned(node, [node.target] if node.value is not None else [])
 
-    def leave_Call_func(self, node: cst.Call) -> None:  # noqa: ARG002
-        self.quiet -= 1
-
-    def visit_Attribute(self, node: cst.Attribute) -> bool:
-        return not self.names.full(node) and isinstance(node.value, cst.Name | cst.Call | cst.Subscript)
-
-    def visit_Attribute_attr(self, node: cst.Attribute) -> None:  # noqa: ARG002
-        self.quiet += 1
-
-    def leave_Attribute_attr(self, node: cst.Attribute) -> None:  # noqa: ARG002
-        self.quiet -= 1
-
-    def visit_Subscript(self, node: cst.Subscript) -> bool:
-        full = self.names.full(node.value)
-        return not full.startswith("nki.")
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        if original_node.value in self.names.bound or original_node.value in ("None", "True", "False"):
-            return updated_node
-        return self._noted(original_node, updated_node)
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        if isinstance(updated_node.func, cst.Name) and updated_node.func.value in ("super", "locals", "range"):
-            return updated_node
-        return self._noted(original_node, updated_node)
-
-    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> cst.BaseExpression:
-        return self._noted(original_node, updated_node)
-
-    def leave_BinaryOperation(
-        self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
-    ) -> cst.BaseExpression:
-        return self._noted(original_node, updated_node)
-
-    # Targets, names of keywords and the like are no expressions with a value.
-
-    def visit_Arg_keyword(self, node: cst.Arg) -> None:  # noqa: ARG002
-        self.quiet += 1
-
-    def leave_Arg_keyword(self, node: cst.Arg) -> None:  # noqa: ARG002
-        self.quiet -= 1
-
-    def visit_AugAssign_target(self, node: cst.AugAssign) -> None:  # noqa: ARG002
-        self.quiet += 1
-
-    def leave_AugAssign_target(self, node: cst.AugAssign) -> None:  # noqa: ARG002
-        self.quiet -= 1
-
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:  # noqa: ARG002
-        return False
-
-    def visit_AnnAssign_target(self, node: cst.AnnAssign) -> None:  # noqa: ARG002
-        self.quiet += 1
-
-    def leave_AnnAssign_target(self, node: cst.AnnAssign) -> None:  # noqa: ARG002
-        self.quiet -= 1
-
-    def visit_CompFor(self, node: cst.CompFor) -> bool:  # noqa: ARG002
-        return False
-
-    def visit_For_target(self, node: cst.For) -> None:  # noqa: ARG002
-        self.quiet += 1
-
-    def leave_For_target(self, node: cst.For) -> None:  # noqa: ARG002
-        self.quiet -= 1
-
-    def visit_Annotation(self, node: cst.Annotation) -> bool:  # noqa: ARG002
-        return False
-
-    def visit_Lambda(self, node: cst.Lambda) -> bool:  # noqa: ARG002
-        return False
-
-    def visit_FormattedString(self, node: cst.FormattedString) -> bool:  # noqa: ARG002
-        return False
-
-    def visit_Import(self, node: cst.Import) -> bool:  # noqa: ARG002
-        return False
-
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:  # noqa: ARG002
-        return False
-
-    def visit_Global(self, node: cst.Global) -> bool:  # noqa: ARG002
-        return False
-
-    def visit_Nonlocal(self, node: cst.Nonlocal) -> bool:  # noqa: ARG002
-        return False
-
-    def visit_Del(self, node: cst.Del) -> bool:  # noqa: ARG002
-        return False
-
-    def visit_With(self, node: cst.With) -> bool:  # noqa: ARG002
-        return True
-
-    def visit_WithItem(self, node: cst.WithItem) -> bool:  # noqa: ARG002
-        return False
-
-    def visit_AsName(self, node: cst.AsName) -> bool:  # noqa: ARG002
-        return False
-
-    def visit_ExceptHandler(self, node: cst.ExceptHandler) -> bool:  # noqa: ARG002
-        return True
-
-    def leave_SimpleStatementLine(
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> Any:
-        """Behind an assignment, what its target is."""
-        if not self.depth:
-            return updated_node
-        after: list[cst.BaseStatement] = []
-        for small in original_node.body:
-            targets: list[cst.BaseExpression] = []
-            if isinstance(small, cst.Assign):
-                targets = [each.target for each in small.targets]
-            elif isinstance(small, cst.AugAssign | cst.AnnAssign) and getattr(small, "value", None) is not None:
-                targets = [small.target]
-            for target in targets:
-                base = target
-                while isinstance(base, cst.Subscript):
-                    base = base.value
-                if isinstance(base, cst.Name):
-                    self.nodes.append(base)
-                    after.append(statement(f"{_NAME}({len(self.nodes) - 1}, {base.value})"))
-        return cst.FlattenSentinel([updated_node, *after]) if after else updated_node
+    def _assigned(self, node: ast.stmt, targets: Sequence[ast.expr]) -> None:
+        """Behind an assignment, what its targets are."""
+        self.generic_visit(node)
+        for target in targets if self.depth else ():
+            base = target
+            while isinstance(base, ast.Subscript):
+                base = base.value
+            if isinstance(base, ast.Name):
+                self.behind.append((node, f"; {_NAME}({len(self.nodes)}, {base.id})"))
+                self.nodes.append(base)
 
 
-def instrumented(module: cst.Module, names: Names) -> tuple[str, list[cst.CSTNode]]:
+def instrumented(source: Source, names: Names) -> tuple[str, list[Any]]:
     """The source of the copy, and the nodes that its numbers stand for."""
-    transformer = Instrument(names)
-    new = module.visit(transformer)
-    body = list(new.body)
+    visitor = Instrument(names)
+    visitor.visit(source.tree)
+    added: list[tuple[int, int, int, str]] = []  # place; ends come first, then statements, then starts from the outside
+    for node, number in visitor.calls:
+        start, end = source.span(node)
+        added += [(start, 2, -end, f"{_NAME}({number}, "), (end, 0, 0, ")")]
+    for node, text in visitor.behind:
+        added.append((source.span(node)[1], 1, 0, text))
+    row = 0
+    for position, line in enumerate(source.tree.body):
+        future = isinstance(line, ast.ImportFrom) and line.module == "__future__"
+        if future or (position == 0 and isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)):
+            row = line.end_lineno or 0
+    added.append((source.offset(row + 1, 0) if row < len(source.lines) else len(source.text), 0, 0, f"{_IMPORT}\n"))
+    parts: list[str] = []
     place = 0
-    for position, line in enumerate(body):
-        text = cst.Module([cast(Any, line)]).code
-        if position == 0 and isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Expr):
-            place = 1
-        if "__future__" in text:
-            place = position + 1
-    body.insert(place, cast(Any, statement(_IMPORT)))
-    return new.with_changes(body=body).code, transformer.nodes
+    for offset, _, _, text in sorted(added, key=lambda each: each[:3]):
+        parts += [source.text[place:offset], text]
+        place = offset
+    return "".join([*parts, source.text[place:]]), visitor.nodes
 
 
-def lines_not_run(module: cst.Module, facts: Facts, nodes: Sequence[cst.CSTNode]) -> list[tuple[int, int]]:
-    """First and last of the lines, in functions that ran, of which no expression was evaluated."""
-    positions: Any = MetadataWrapper(module, unsafe_skip_copy=True).resolve(PositionProvider)
+def lines_not_run(tree: ast.Module, facts: Facts, nodes: Sequence[Any]) -> list[tuple[int, int]]:
+    """First and last of the lines, in functions that ran, without an expression that was evaluated."""
     missed: set[int] = set()
     seen_lines: set[int] = set()
     for node in nodes:
-        line = positions[node].start.line
-        (seen_lines if id(node) in facts.reached else missed).add(line)
+        (seen_lines if id(node) in facts.reached else missed).add(node.lineno)
     ranges: list[tuple[int, int]] = []
-    for function in module.body:
-        if not isinstance(function, cst.FunctionDef):
+    for function in tree.body:
+        if not isinstance(function, ast.FunctionDef):
             continue
-        first, last = positions[function].start.line, positions[function].end.line
+        first, last = function.lineno, function.end_lineno or function.lineno
         if not any(first <= line <= last for line in seen_lines):
             continue
         for line in sorted(one for one in missed - seen_lines if first <= one <= last):
@@ -268,7 +194,7 @@ def lines_not_run(module: cst.Module, facts: Facts, nodes: Sequence[cst.CSTNode]
 class recording:  # noqa: N801  # reads as a word
     """Context manager: calls of :func:`seen` go to ``facts``."""
 
-    def __init__(self, facts: Facts, nodes: list[cst.CSTNode]) -> None:
+    def __init__(self, facts: Facts, nodes: list[Any]) -> None:
         self.pair = (facts, nodes)
 
     def __enter__(self) -> None:
