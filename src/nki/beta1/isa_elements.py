@@ -481,7 +481,7 @@ def select_reduce(
     elementwise(dst.settle(), [test, tile], mask, run, columns.tiles)
 
 
-def sequence_bounds(*, segment_ids: Any, **_: Any) -> Tensor:
+def sequence_bounds(*, segment_ids: Any, dtype: Any = None, **_: Any) -> Tensor:
     """Start and exclusive end of each element's segment."""
     tile = in_sbuf(tile_of(segment_ids, "nisa.sequence_bounds", "segment_ids"))
     shape = (1, 2, math.prod(tile.shape[1:]))
@@ -491,7 +491,7 @@ def sequence_bounds(*, segment_ids: Any, **_: Any) -> Tensor:
         dst.place.before_write(into)
         isa.sequence_bounds(into, tile.access)
 
-    return Tensor.wait(Pending(shape, tile.kind, emit, name="bounds", direct=in_sbuf_only))
+    return Tensor.wait(Pending(shape, kind_of(dtype, tile.kind), emit, name="bounds", direct=in_sbuf_only))
 
 
 def dropout(data: Any, prob: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
