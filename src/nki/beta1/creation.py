@@ -18,7 +18,6 @@ from nki.base.dtype import DType
 from nki.base.source import here
 from nki.beta1 import dtypes
 from nki.beta1.allocation import Allocator
-from nki.beta1.elementwise import fill
 from nki.beta1.lowering import elementwise, operand_of, scratch, tile_of
 from nki.beta1.storage import Storage
 from nki.beta1.tensor import Pending, Tensor, flush
@@ -97,7 +96,7 @@ def new(what: str, shape: Any, dtype: Any, buffer: Any, name: str, initial: floa
     blocks, tile = tuple(int(n) for n in sizes[:at]), tuple(int(n) for n in sizes[at:])
     if len(tile) == 1:
         tile = (*tile, 1)
-    _check(what, label, tile, kind, memory)
+    check_size(what, label, tile, kind, memory)
     address = place.address_of(tile, kind, len(blocks), label) if isinstance(place, Allocator) else None
     if address is not None and initial is not None and initial != 0:
         raise Beta1TensorError(
@@ -107,7 +106,8 @@ def new(what: str, shape: Any, dtype: Any, buffer: Any, name: str, initial: floa
     return Tensor.whole(Storage(label, blocks, tile, kind, memory, where, address=address, initial=initial))
 
 
-def _check(what: str, label: str, tile: Shape, kind: DType, memory: Buffer) -> None:
+def check_size(what: str, label: str, tile: Shape, kind: DType, memory: Buffer) -> None:
+    """Raise unless ``memory`` has room for a tile of this shape."""
     target = current(what).target
     if tile[0] > target.partitions:
         raise Beta1TensorError(
@@ -173,16 +173,6 @@ def _shape_like(a: Tensor) -> tuple[Any, ...]:
     return (*a.shape[:blocks], ParDim(a.shape[blocks]), *a.shape[blocks + 1 :])
 
 
-def memset(shape: Any, value: Any, dtype: Any, mask: Any = None) -> Tensor:
-    """``nisa.memset``: a waiting tile filled with ``value``."""
-    sizes = tuple(int(n) for n in sizes_of(shape, "nisa.memset"))
-    kind = dtypes.of(dtype)
-    number: Any = cast("Any", value).item() if isinstance(value, np.generic) else value
-    tile = sizes if len(sizes) > 1 else (*sizes, 1)
-    _check("nisa.memset", "memset", tile, kind, Buffer.sbuf)
-    return Tensor.wait(Pending(tile, kind, lambda dst: fill(dst, number, mask), name="memset"))
-
-
 def shared_constant(constant: Any, dtype: Any = None, **_: Any) -> Tensor:
     """A tensor in HBM with the contents of a NumPy array."""
     flush()
@@ -237,18 +227,21 @@ def random_seed(seed: Any, **_: Any) -> None:
     isa.set_rng_seed(value.access)
 
 
-def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None, what: str = "nl.dropout") -> Tensor:
+def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """``x`` with elements replaced by 0, each with the probability ``rate``."""
+    what = "nl.dropout"
     tile, chance = tile_of(x, what, "x"), operand_of(rate, what, "rate")
-    kind = tile.kind if dtype is None else dtypes.of(dtype)
     columns = [chance] if isinstance(chance, Tensor) else []
 
-    def run(dst: Access, s: list[Access]) -> None:
-        kept = dst if dst.dtype is tile.kind else scratch("kept", dst.shape, tile.kind).bare()
-        isa.dropout(kept, s[0], s[1] if isinstance(chance, Tensor) else chance)
-        if kept is not dst:
-            isa.tensor_copy(dst, kept)
+    def emit(dst: Tensor) -> None:
+        elementwise(dst, [tile], mask, lambda d, s: drop(d, s[0], s[1] if columns else chance), columns)
 
-    return Tensor.wait(
-        Pending(tile.shape, kind, lambda dst: elementwise(dst, [tile], mask, run, columns), name="dropout")
-    )
+    return Tensor.wait(Pending(tile.shape, dtypes.chosen(dtype, tile.kind), emit, name="dropout"))
+
+
+def drop(dst: Access, x: Access, rate: Any) -> None:
+    """``dst``: ``x`` with elements replaced by 0; numbers are drawn for those of the dtype of ``x``."""
+    kept = dst if dst.dtype is x.dtype else scratch("kept", dst.shape, x.dtype).bare()
+    isa.dropout(kept, x, rate)
+    if kept is not dst:
+        isa.tensor_copy(dst, kept)

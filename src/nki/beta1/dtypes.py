@@ -25,6 +25,11 @@ def of(value: Any) -> DType:
     return dt.of(value)
 
 
+def chosen(dtype: Any, otherwise: DType) -> DType:
+    """The compiler's type for the argument ``dtype`` of a function, ``otherwise`` for None."""
+    return otherwise if dtype is None else of(dtype)
+
+
 def surface(kind: DType) -> Any:
     """The type that a kernel sees: NumPy's, and for tfloat32, which NumPy lacks, the compiler's own."""
     return kind if kind is dt.tfloat32 else kind.dtype

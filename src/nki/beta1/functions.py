@@ -29,18 +29,7 @@ from nki.ir.types import Buffer
 from nki.isa.build import device_print as print_instruction
 from nki.isa.tables.operators import OPS
 from nki.language import no_reorder
-
-BINARY: Final = (
-    "add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "mod", "fmod", "bitwise_and", "bitwise_or",
-    "bitwise_xor", "left_shift", "right_shift", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
-    "logical_and", "logical_or", "logical_xor",
-)  # fmt: skip
-UNARY: Final = (
-    "abs", "arctan", "ceil", "cos", "erf", "erf_dx", "exp", "floor", "gelu", "gelu_apprx_sigmoid",
-    "gelu_apprx_sigmoid_dx", "gelu_apprx_tanh", "gelu_dx", "invert", "log", "logical_not", "mish", "negative",
-    "reciprocal", "relu", "rsqrt", "sigmoid", "sign", "silu", "silu_dx", "sin", "softplus", "sqrt", "square", "tan",
-    "tanh", "trunc",
-)  # fmt: skip
+from nki.language.beta1_functions import BINARY, REDUCTIONS, UNARY
 
 
 def _binary(name: str) -> Callable[..., Any]:
@@ -80,10 +69,8 @@ def _reduction(name: str, op: str) -> Callable[..., Any]:
 functions: Final[dict[str, Any]] = {
     **{name: _binary(name) for name in BINARY},
     **{name: _unary(name) for name in UNARY},
-    **{name: _reduction(name, op) for name, op in {
-        "sum": "add", "max": "maximum", "min": "minimum", "prod": "multiply", "all": "logical_and",
-    }.items()},
-}  # fmt: skip
+    **{name: _reduction(name, op) for name, op in REDUCTIONS.items()},
+}
 """The functions of elements and the reductions, by name."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -86,6 +87,9 @@ def padded(shape: Shape, ndim: int) -> Shape:
 
 def joint_shape(what: str, *tiles: Tensor) -> Shape:
     """The shape to which all tiles can be repeated. Raises :class:`Beta1OperandError` where there is none."""
+    shapes = {t.shape for t in tiles}
+    if len(shapes) == 1:
+        return shapes.pop()
     ndim = max(t.ndim for t in tiles)
     try:
         return tuple(np.broadcast_shapes(*(padded(t.shape, ndim) for t in tiles)))
@@ -252,6 +256,21 @@ def write(t: Tensor, over: Region) -> Access:
     access = t.bare(over)
     t.place.before_write(access)
     return access
+
+
+def written(t: Tensor, *, certain: bool = True) -> Access:
+    """The access of all of ``t``, a result or an argument that an instruction writes; ``certain``: all elements."""
+    access = t.bare()
+    t.place.before_write(access, certain=certain)
+    return access
+
+
+def reordered(t: Tensor, axes: Shape) -> Tensor:
+    """``t`` with its dimensions in the order ``axes``."""
+    base = t.base
+    bounds = tuple(replace(b, steps=tuple(b.steps[a] for a in axes)) for b in base.bounds)
+    shape, strides = (tuple(numbers[a] for a in axes) for numbers in (base.shape, base.strides))
+    return Tensor(t.storage, replace(base, shape=shape, strides=strides, bounds=bounds))
 
 
 def within(t: Tensor, over: Region) -> Tensor:

@@ -24,6 +24,7 @@ from nki.beta1.lowering import (
     over_box,
     padded,
     record,
+    reordered,
     scratch,
     tile_of,
 )
@@ -267,9 +268,7 @@ def load_transpose2d(src: Any, *, dtype: Any = None, mask: Any = None) -> Tensor
     kind = source.kind if dtype is None else dtypes.of(dtype)
     shape = source.shape[::-1]
     check_tile(shape, f"nl.load_transpose2d: the transposed '{source.name}'")
-    base = source.base
-    bounds = tuple(replace(b, steps=b.steps[::-1]) for b in base.bounds)
-    turned = Tensor(source.storage, replace(base, shape=shape, strides=base.strides[::-1], bounds=bounds))
+    turned = reordered(source, (1, 0))
     mask = joined(mask, src.mask)
     turned_mask = None if mask is None else _turned_mask(mask, source.shape)
 

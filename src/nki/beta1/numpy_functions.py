@@ -9,11 +9,9 @@ import numpy as np
 from nki.base.beta1_errors import Beta1OperandError
 from nki.beta1.functions import NAMES
 from nki.beta1.tensor import Tensor, operations
+from nki.language.beta1_functions import NUMPY_FUNCTIONS
 
-_SPELLED: Final = {
-    "absolute": "abs", "fabs": "abs", "amax": "max", "amin": "min", "bitwise_not": "invert", "fmax": "maximum",
-    "fmin": "minimum", "remainder": "mod", "true_divide": "divide",
-}  # fmt: skip
+_SPELLED: Final = {**NUMPY_FUNCTIONS, "amax": "max", "amin": "min"}
 """Names of ``neuronxcc.nki.language`` by NumPy's, where they differ."""
 
 

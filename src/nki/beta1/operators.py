@@ -8,13 +8,10 @@ from nki.base import dtype as dt
 from nki.base.beta1_errors import Beta1OperandError
 from nki.base.dtype import DType
 from nki.isa.tables.operators import OPS, Op
+from nki.language.beta1_functions import NUMPY_OPERATORS
 
-_NUMPY: Final = {
-    "absolute": "abs", "fabs": "abs", "amax": "maximum", "max": "maximum", "fmax": "maximum", "amin": "minimum",
-    "min": "minimum", "fmin": "minimum", "sum": "add", "prod": "multiply", "true_divide": "divide", "remainder": "mod",
-    "bitwise_not": "invert", "mul": "multiply", "sub": "subtract", "all": "logical_and", "any": "logical_or",
-}  # fmt: skip
-"""NumPy's names, also those of reductions, by the name of the operator."""
+_NAMES: Final = {**NUMPY_OPERATORS, "mul": "multiply", "sub": "subtract"}
+"""Operators by the names of NumPy and of Python's module ``operator``, where they differ."""
 
 
 def operator_of(value: Any, what: str, name: str = "op") -> Op:
@@ -25,7 +22,7 @@ def operator_of(value: Any, what: str, name: str = "op") -> Op:
     if isinstance(known, Op):
         return known
     word = value if isinstance(value, str) else getattr(value, "__name__", "")
-    word = _NUMPY.get(word, word)
+    word = _NAMES.get(word, word)
     if word in OPS:
         return OPS[word]
     shown = word if word and not isinstance(value, str) else f"{value!r:.60}"

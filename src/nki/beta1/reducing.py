@@ -17,17 +17,14 @@ from nki.beta1.lowering import (
     at_start,
     constant_tile,
     elementwise,
-    operand_of,
     scratch,
     tile_of,
     within,
     write,
 )
 from nki.beta1.masks import Region, region
-from nki.beta1.operators import operator_of
-from nki.beta1.tensor import Pending, Tensor, flush
+from nki.beta1.tensor import Pending, Tensor
 from nki.ir.types import Access
-from nki.isa.tables import enums
 from nki.isa.tables.operators import OPS, Op
 
 Shape = tuple[int, ...]
@@ -60,7 +57,7 @@ def left_of(shape: Shape, axes: Shape, *, keepdims: bool) -> Shape:
 
 def reduce(
     op: Op, x: Any, axis: Any, what: str, *, dtype: Any = None, mask: Any = None, keepdims: bool = False,
-    negate: bool = False, name: str = "reduced",
+    name: str = "reduced",
 ) -> Tensor:  # fmt: skip
     """``x`` folded with ``op`` over ``axis``: a waiting result."""
     tile = tile_of(x, what, "x")
@@ -69,7 +66,7 @@ def reduce(
     kind = tile.kind if dtype is None else dtypes.of(dtype)
 
     def emit(dst: Tensor) -> None:
-        fold(dst, op, tile, axes, mask, keepdims=keepdims, negate=negate)
+        fold(dst, op, tile, axes, mask, keepdims=keepdims)
 
     return Tensor.wait(Pending(shape, kind, emit, name=name))
 
@@ -196,23 +193,4 @@ def rms_norm(
     return binary("multiply", binary("multiply", tile, factor, dtype=np.float32, mask=mask), w, dtype=kind, mask=mask)
 
 
-def tensor_scalar_cumulative(
-    *, dst: Any, src: Any, op0: Any, op1: Any, imm0: Any, imm1: Any = None,
-    reduce_cmd: Any = enums.reduce_cmd.reset_reduce, mask: Any = None, **_: Any,
-) -> None:  # fmt: skip
-    """``dst``: ``src op0 imm0``, accumulated along the free dimension with ``op1``."""
-    flush()
-    what = "nisa.tensor_scalar_cumulative"
-    tile, first, second = tile_of(src, what, "src"), operator_of(op0, what, "op0"), operator_of(op1, what, "op1")
-    number, start = operand_of(imm0, what, "imm0"), None if imm1 is None else operand_of(imm1, what, "imm1")
-    columns = [each for each in (number, start) if isinstance(each, Tensor)]
-
-    def run(place: Access, s: list[Access]) -> None:
-        one = s[1] if isinstance(number, Tensor) else number
-        other = s[-1] if isinstance(start, Tensor) else start
-        isa.tensor_scalar_cumulative(place, s[0], first, second, one, imm1=other, reduce_cmd=reduce_cmd)
-
-    elementwise(dst.settle(), [tile], mask, run, columns)
-
-
-__all__ = ["axes_of", "fold", "left_of", "mean", "reduce", "rms_norm", "softmax", "tensor_scalar_cumulative", "var"]
+__all__ = ["axes_of", "fold", "left_of", "mean", "reduce", "rms_norm", "softmax", "var"]
