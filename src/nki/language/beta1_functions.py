@@ -41,7 +41,7 @@ class Function:
     shape: str
     dtype: str
     like: str
-    """The parameter that has the shape of the result; "" if none has."""
+    """The parameter that has the shape of the result; of several that are joined, the first; "" if none has."""
     buffer: str
     """The memory of the result."""
     on_vector: str
@@ -55,7 +55,7 @@ def _row(
     parsed = cast("ast.FunctionDef", ast.parse(f"def {signature}: ...").body[0])
     positional = tuple(each.arg for each in parsed.args.args)
     every = (*positional, *(each.arg for each in parsed.args.kwonlyargs))
-    like = shape.removesuffix(".shape")
+    like = shape.removeprefix("joint(").partition(",")[0].removesuffix(".shape")
     return Function(
         parsed.name, signature, text, positional, every, result, shape, dtype, like if like in every else "", buffer,
         on_vector,

@@ -22,7 +22,7 @@ from nki.language.advice.argument_order import destination_first, reordered
 from nki.language.advice.call import Call, call_at
 from nki.language.advice.expressions import dtype_name
 from nki.language.advice.fixit import FixIt, allocation, arguments, code, expression, fixed, parsed
-from nki.language.beta1_rewriting.tables import NUMPY_OPERATORS
+from nki.language.beta1_functions import NUMPY_OPERATORS
 
 _ARRAYS: Final = frozenset({"numpy", "torch", "jax", "jaxlib"})
 _TRANSFERS: Final = ("load", "load_transpose2d", "store")

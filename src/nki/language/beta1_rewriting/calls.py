@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from nki.language.beta1_functions import NUMPY_OPERATORS
 from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.source import Source, code_of, in_one_line, spliced
-from nki.language.beta1_rewriting.tables import NUMPY_OPERATORS, PARAMETERS
+from nki.language.beta1_rewriting.tables import PARAMETERS
 from nki.language.beta1_rewriting.types import dtype_text
 
 _RENAMED: Final[dict[str, dict[str, str]]] = {

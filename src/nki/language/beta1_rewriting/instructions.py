@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from nki.language.beta1_functions import FUNCTIONS, RESULTS
+from nki.language.beta1_rewriting.assumed_shapes import assumed_shape
 from nki.language.beta1_rewriting.calls import (
     Argument,
     NewCall,
@@ -24,7 +26,7 @@ from nki.language.beta1_rewriting.language_calls import LanguageCalls
 from nki.language.beta1_rewriting.lines import Line
 from nki.language.beta1_rewriting.operands import as_bytes, trailing_axes
 from nki.language.beta1_rewriting.source import one_line
-from nki.language.beta1_rewriting.tables import INSTRUCTIONS, LIKE, PARAMETERS, RESULTS
+from nki.language.beta1_rewriting.tables import LIKE, PARAMETERS
 from nki.language.beta1_rewriting.types import arguments, reduced_axes
 
 _OPERANDS: Final = ("data", "src", "stationary", "src_buffer", "segment_ids")
@@ -104,18 +106,14 @@ class InstructionCalls(LanguageCalls):
 
     def _assumed(self, name: str, node: ast.Call, call: NewCall) -> tuple[str, str]:
         """Shape and dtype of a result of operands with two dimensions; "" where they do not tell."""
-        row, then = INSTRUCTIONS[name], call.by_name(PARAMETERS[name])
-        x = next((then[key] for key in (row.like, *_OPERANDS) if key in then), "")
+        then = call.by_name(PARAMETERS[name])
+        x = next((then[key] for key in (LIKE.get(name), *_OPERANDS) if key in then), "")
         if not x:
             return "", ""
-        shape = row.shape or ("{x}.shape" if row.like else f"({{x}}.shape[0], {row.columns})" if row.columns else "")
         axes = reduced_axes(arguments(node, PARAMETERS[name]))
         if name == "tensor_reduce" and min(axes, default=1) > 1:
-            shape = f"{{x}}.shape[:{min(axes)}]"
-        try:
-            return shape.format(x=x, **then), f"{x}.dtype"
-        except KeyError:
-            return "", ""
+            return f"{x}.shape[:{min(axes)}]", f"{x}.dtype"
+        return assumed_shape(FUNCTIONS[name], then), f"{x}.dtype"
 
     def _note_promotion(self, target: str, dtype: str, node: ast.Call) -> None:
         """Note what the dtype of a result takes for granted: no code of today says what two dtypes promote to."""

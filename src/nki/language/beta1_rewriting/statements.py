@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
+from nki.language.beta1_functions import BINARY
 from nki.language.beta1_rewriting.branches import Branches, State, assigned, does_nothing, is_empty, targets
 from nki.language.beta1_rewriting.calls import NotCarriedOverError
 from nki.language.beta1_rewriting.facts import Tensor, shape_text
@@ -35,7 +36,7 @@ from nki.language.beta1_rewriting.source import (
     one_line,
 )
 from nki.language.beta1_rewriting.subscripts import TooManyAxesError
-from nki.language.beta1_rewriting.tables import BINARY, CREATION, ELEMENTWISE, LIKE
+from nki.language.beta1_rewriting.tables import CREATION, ELEMENTWISE, LIKE
 from nki.language.beta1_rewriting.types import Types, arguments
 from nki.language.beta1_rewriting.writes import guarded, mask_of, plain
 

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from typing import Final
 
+from nki.language.beta1_functions import BINARY, RESULTS
 from nki.language.beta1_rewriting.dense import Group, joined
 from nki.language.beta1_rewriting.facts import Facts, Tensor, tensor_of
 from nki.language.beta1_rewriting.indices import Evaluator, Grid, Index, Mask, Value, Variable
@@ -15,15 +16,13 @@ from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.source import keys_of, one_line
 from nki.language.beta1_rewriting.tables import (
-    BINARY,
+    COLUMNS,
     CREATED_LIKE,
     CREATION,
     ELEMENTWISE,
-    INSTRUCTIONS,
     LIKE,
     PARAMETERS,
     REDUCTIONS,
-    RESULTS,
     TENSORS,
     is_number,
 )
@@ -255,7 +254,7 @@ class Types:
                 return Tensor(None, self._dtype(named, ""))
             return Tensor(result.shape, self._dtype(named, result.dtype), name=result.name)
         if operand is None:
-            return Tensor(None, self._dtype(named, "")) if name in ELEMENTWISE | REDUCTIONS | BINARY else None
+            return Tensor(None, self._dtype(named, "")) if name in {*ELEMENTWISE, *REDUCTIONS, *BINARY} else None
         return self._of_operand(node, name, named, operand)
 
     def _of_operand(self, node: ast.Call, name: str, named: dict[str, ast.expr], operand: Tensor) -> Tensor | None:
@@ -340,7 +339,7 @@ class Types:
                 return Tensor(product, "nl.float32", "psum")
             case "nc_transpose":
                 return Tensor(shape[::-1] if shape and len(shape) == 2 else None, dtype, transposed_to(named))
-            case _ if columns := INSTRUCTIONS[name].columns:
+            case _ if columns := COLUMNS.get(name):
                 dtype = "nl.uint32" if name == "nc_find_index8" else dtype
                 return Tensor((shape[0], Polynomial.of(columns)) if shape else None, dtype)
             case "tensor_reduce" if first is not None:
