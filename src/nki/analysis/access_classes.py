@@ -33,7 +33,7 @@ LEAST_RANGE = 8
 Classes = tuple[int, ...] | range
 ClassIndex = NDArray[np.int64] | slice
 Uses = dict[Access, bool]
-"""The accesses to a tensor in the order in which instructions come to them, each with True if somebody writes it."""
+"""The accesses to a tensor in the order in which instructions come to them, each with True if it is written."""
 _Tile = tuple[Tensor, TileAddress, Uses]
 _Window = tuple[int, AccessForm | None, bool, int]
 """The place in its tile at which an access begins, its form, whether somebody writes it, and the tile's bytes in each
@@ -53,7 +53,7 @@ class AccessClasses:
 
     def __init__(self, core: CoreProgram) -> None:
         self.count = 1
-        """Number of classes, without those of large memories."""
+        """Number of classes, without large memories."""
         self.small: dict[Access, Classes] = {}
         """The classes of each access, without those in large memories. An access without any has no entry: those to
         tensors that nobody writes, and those in large memories."""
@@ -147,7 +147,7 @@ class _Numbering:
                     spans[word] = []
                 tiles.append((tensor, address, uses))
                 spans[word].append((first, last[tensor]))
-            elif True in uses.values():  # else who reads it depends on nobody for that
+            elif True in uses.values():  # else its readers depend on no writer
                 accesses = list(uses)
                 self._memory(accesses, *self._alone(tensor, accesses))
         for word, tiles in placed.items():
@@ -183,7 +183,7 @@ class _Numbering:
         return True
 
     def _layout(self, tensor: Tensor, uses: Uses, small: dict[Access, Classes], first: int) -> TileLayout | None:
-        """The layout of a tile, whose classes, from ``first`` on, are entered; None if they are none or too many."""
+        """The layout of a tile; its classes, from ``first`` on, are entered. None if they are none or too many."""
         numbers, windows, length = self.windows, list[int](), tensor.bytes_per_partition
         for access, written in uses.items():
             if access.dynamic is None:
@@ -212,7 +212,7 @@ class _Numbering:
         return layout
 
     def _new_layout(self, tensor: Tensor, uses: Uses, windows: Iterable[int]) -> _Layout:
-        """The layout of a tile whose accesses are ``windows``."""
+        """The layout of a tile with the accesses ``windows``."""
         patterns: dict[AccessPattern, bool] = {}
         of_window: dict[int, AccessPattern] = {}
         for (access, written), window in zip(uses.items(), windows, strict=True):
@@ -289,7 +289,7 @@ class _Numbering:
 
     @cached_property
     def uses(self) -> Counter[Access]:
-        """The number of instructions that read, and that write, each access; counted when somebody asks."""
+        """The number of instructions that read, and that write, each access; counted on demand."""
         reads = self.classes.reads
         return Counter(chain.from_iterable(chain(reads(inst), inst.changes()) for inst in self.core.numbered))
 
@@ -303,7 +303,7 @@ def _run(classes: tuple[int, ...]) -> Classes:
 
 
 def _shifted(classes: Classes, first: int) -> Classes:
-    """The classes of a layout as those of a tile whose first class is ``first``."""
+    """The classes of a layout for a tile with ``first`` as its first class."""
     if isinstance(classes, range):
         return range(first + classes.start, first + classes.stop, classes.step)
     return tuple([first + each for each in classes])

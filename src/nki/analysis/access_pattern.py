@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 AccessPattern = tuple[int, tuple[int, ...], tuple[int, ...], int]
 """Offset, shape and strides of an access in elements, and the bytes of an element; a key without the tensor."""
 _MOST_KEPT = 1 << 13
-"""Patterns whose bytes are kept: the tiles of unrolled loops have the same few over and over."""
+"""Patterns with bytes that are kept: the tiles of unrolled loops have the same few over and over."""
 MAX_RUNS = 1 << 14
 """Runs of one axis pattern; a pattern with more counts as everything from its first to its last byte."""
 

@@ -55,7 +55,7 @@ class TileLayout:
 
 
 def tile_layout(tensor: Tensor, patterns: Mapping[AccessPattern, bool]) -> TileLayout:
-    """The layout of a tile that is accessed with ``patterns``, each with True if somebody writes it.
+    """The layout of a tile that is accessed with ``patterns``, each with True if it is written.
 
     Equal patterns give equal layouts, in whatever order they come.
     """
@@ -133,8 +133,8 @@ class AddressReuse:
     def __init__(self) -> None:
         self.by_class: dict[int, tuple[int, ...]] = {}
         self.runs: list[tuple[int, int, int]] = []
-        """Tiles whose classes have one earlier class each, in the same order: first class, their count, and the first
-        earlier class. None is in ``by_class``.
+        """Tiles with classes that have one earlier class each, in the same order: first class, their count, and the
+        first earlier class. None is in ``by_class``.
         """
 
     def of(self, alias_class: int) -> tuple[int, ...]:

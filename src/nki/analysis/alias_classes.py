@@ -3,7 +3,7 @@
 Two accesses share a byte if, and only if, they share a class. An access is rows by columns: the rows are partitions
 (in HBM, the tensor's rows where all accesses keep to them), the columns bytes of a row. All patterns that occur on an
 axis cut the axis into axis classes; an alias class is a row class by a column class. So strided accesses that
-interleave have no class in common. The cost is that of sorting the ends of the patterns.
+interleave have no class in common. The cost is a sort of the ends of the patterns.
 
 Where the number of pieces would be too large, accesses count as larger than they are: two accesses may then seem to
 overlap that do not, never the other way round.

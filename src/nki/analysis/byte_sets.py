@@ -107,7 +107,7 @@ class ByteSet:
         return self._approximate or cells is None or bool(cells.any())
 
     def missing(self, access: Access) -> Mask | None:
-        """The elements of ``access``, in its shape, of which the set lacks a byte; None if the set contains all."""
+        """The elements of ``access``, in its shape, that the set does not contain whole; None if it contains all."""
         pattern = pattern_of(access)
         if self._is_full or pattern in self.patterns:
             return None

@@ -73,7 +73,7 @@ class _Initialization(WriteAnalysis):
 
 
 def upward_exposed_reads(loop: Loop) -> set[Tensor]:
-    """The loop-local tensors of ``loop`` of which an iteration may read bytes that it has not written itself."""
+    """The loop-local tensors of ``loop`` from which an iteration may read bytes that it has not written itself."""
     analysis = _Initialization(set(), {*loop.tensors})
     analysis.visit_body(loop.body)
     return analysis.maybe_uninitialized
@@ -83,7 +83,7 @@ def maybe_uninitialized(core: CoreProgram, signature: Signature) -> set[Tensor]:
     """The tensors, inputs and constants aside, that ``core`` reads or returns where it may not have written.
 
     Native code fills those with the dtype's poison before their first use, so that a launch gives the same bits every
-    time and the same as the eager executor, whose memory is poisoned from the start.
+    time and the same as the eager executor, with its memory poisoned from the start.
     """
     analysis = _Initialization({*signature.inputs, *core.constants()})
     analysis.visit_body(core.body)

@@ -25,7 +25,7 @@ class DependenceGraph:
 
     ``predecessors[i]`` are the instructions that ``i`` has to follow, directly or as predecessors of others: producers
     and users of its data, and those of the edges that the program requests. ``chained[i]`` are the predecessors on the
-    queue of ``i`` whose result it reads.
+    queue of ``i`` with a result that it reads.
     """
 
     __slots__ = ("chained", "predecessors")
@@ -88,7 +88,7 @@ class GraphBuilder:
         self._first = 0
 
     def graph(self, instructions: Sequence[Inst], queues: Sequence[int]) -> DependenceGraph:
-        """The graph of the next block, whose instructions run on ``queues``."""
+        """The graph of the next block, with instructions that run on ``queues``."""
         graph = DependenceGraph()
         predecessors, chained = graph.predecessors, graph.chained
         first = self._reaching.floor = self._first
@@ -138,7 +138,8 @@ class GraphBuilder:
 
 
 def dependence_graphs(core: CoreProgram) -> list[DependenceGraph]:
-    """The graphs of the basic blocks of a core whose instructions have queues, in program order; kept with ``core``."""
+    """The graphs of the basic blocks of a core with queues at its instructions, in program order; kept with ``core``.
+    """
     known = core.result(DEPENDENCES)
     if known is not None:
         return known

@@ -23,7 +23,7 @@ class Footprint:
         """``access`` is written."""
 
     def visit(self, inst: Inst) -> None:
-        """Visit the accesses of ``inst``, none of which has a run-time index, in the order of its semantics."""
+        """Visit the accesses of ``inst``, all without a run-time index, in the order of its semantics."""
         inst.semantics(cast("Algebra[None]", self))
 
     def load(self, source: Access | float) -> None:

@@ -92,7 +92,7 @@ def overlapping_classes(
 
 
 def _few_meet(ends: list[int], classes: list[int], other_ends: list[int], others: list[int]) -> list[tuple[int, int]]:
-    """The pairs of classes of two lists of pieces, which begin at the same place, as far as both reach."""
+    """The pairs of classes of two lists of pieces, which begin at the same place, up to the end of the shorter one."""
     found: dict[tuple[int, int], None] = {}
     i = j = 0
     while i < len(ends) and j < len(other_ends):

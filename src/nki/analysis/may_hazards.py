@@ -63,7 +63,7 @@ class _Core(WriteAnalysis):
         self._moving: set[tuple[Tensor, Any]] = set()
         """Writes that move with loops, by keys that are equal for the same place in the same iteration."""
         self._moved: list[tuple[frozenset[Tensor], Access]] = []
-        """The bytes of these writes in all iterations, with the registers of their loops, some of which are open."""
+        """The bytes of these writes in all iterations, with the registers of their loops; some are open."""
         self._state_reads: dict[Any, bool] = {}
         """Answers of :meth:`_reads_state`, which depend on the signature of the instruction alone."""
 

@@ -68,7 +68,7 @@ class SharedAccesses:
         )
 
     def _reads_early(self, own: Iterable[Event], others: Iterable[Event]) -> bool:
-        """:meth:`_is_read_early` of a core, by its ``own`` accesses and those of the ``others``."""
+        """:meth:`_is_read_early` of a core, by its ``own`` accesses and the accesses of the ``others``."""
         is_ready = self.is_ready
         theirs: dict[int, ByteSet] = defaultdict(lambda: ByteSet(self.tensor))
         for epoch, is_write, access in others:

@@ -27,7 +27,7 @@ from nki.target.model import Target
 class PsumState:
     """Bytes of PSUM that a program has written so far, in program order.
 
-    ``warns``: warn of sums that the hardware does not add up, as far as that is known before the kernel runs.
+    ``warns``: warn of sums that the hardware does not add up, where that is known before the kernel runs.
 
     The body of a run-time loop is resolved once for all its iterations. So a matmul in the body may overwrite only a
     tensor that the body makes, and may add only to bytes that are written on every path to the matmul.
@@ -44,9 +44,9 @@ class PsumState:
         self._dynamically_written: set[Tensor] = set()
         """Written at run-time indices."""
         self._foreign: dict[Tensor, ByteSet] = {}
-        """The bytes of a tensor whose last writer is not the Tensor engine."""
+        """The bytes of a tensor that another engine than the Tensor engine wrote last."""
         self._filled: set[Tensor] = set()
-        """Tensors of which matmuls have written every byte, and nothing else has written any."""
+        """Tensors with every byte written by matmuls, and none by anything else."""
 
     def declare(self, tensor: Tensor) -> None:
         """The program makes ``tensor`` at this point."""
@@ -74,8 +74,8 @@ class PsumState:
     def resolve(self, inst: Inst) -> tuple[Inst, list[Access]]:
         """``inst`` with ``accumulate=None`` resolved, and the accesses to fill with 0 before the instruction.
 
-        The instruction overwrites a destination of which no byte is written, and adds to one of which every byte is.
-        To a destination that is written in part, as in a convolution whose windows overlap, the instruction adds, and
+        The instruction overwrites a destination without a written byte, and adds to one with every byte written. To a
+        destination that is written in part, as in a convolution with windows that overlap, the instruction adds, and
         the other bytes are to be 0. Raises :class:`PsumError` where the written bytes are not known.
         """
         accumulation = inst.effects.accumulation

@@ -31,7 +31,7 @@ _NO_USERS: tuple[int, ...] = ()
 
 
 class _LargeMemory:
-    """Last writer and readers of a memory whose accesses have many classes: arrays over its classes."""
+    """Last writer and readers of a memory with accesses of many classes: arrays over its classes."""
 
     def __init__(self, size: int) -> None:
         self.writer: Ids = np.full(size, -1)
@@ -84,7 +84,7 @@ class ReachingAccesses:
         self.classes = classes
         self._writer = [-1] * classes.count
         self._reader = [-1] * classes.count
-        """The last reader of each class since it was written; -1: nobody has read it; below: a key of ``_readers``."""
+        """The last reader of each class since it was written; -1: it was not read; below: a key of ``_readers``."""
         self._queue_of: dict[int, int] = {}
         """The queue of each instruction."""
         self._readers: dict[int, _Readers] = {}
@@ -195,7 +195,7 @@ class ReachingAccesses:
         producers.update([reader for reader in self._readers[key].by_queue.values() if reader >= floor])
 
     def _take_readers(self, key: int, count: int, producers: set[int]) -> None:
-        """Add the readers with this key, ``count`` classes of which are written."""
+        """Add the readers with this key; ``count`` of their classes are written."""
         self._add_readers(key, producers)
         readers = self._readers[key]
         readers.classes -= count
@@ -280,12 +280,12 @@ class ReachingAccesses:
         return known[1], known[2], known[3]
 
     def _earlier_writers(self, classes: Iterable[int]) -> set[int]:
-        """The last writers of the bytes of ``classes``, in which nobody has written yet."""
+        """The last writers of the bytes of ``classes``, which are not written yet."""
         writers, floor, earlier = self._writer, self.floor, self.classes.earlier
         return {writer for each in classes for old in earlier(each) if (writer := writers[old]) >= floor}
 
     def _users_before(self, classes: range, last_writers: list[int], unwritten: int) -> AbstractSet[int]:
-        """The last users of the bytes of those ``classes`` in which nobody has written yet."""
+        """The last users of the bytes of the ``classes`` that are not written yet."""
         first = self.classes.previous_class[classes.start]
         if first >= 0 and unwritten == len(classes):
             return self._users_of(range(first, first + classes.stop - classes.start, classes.step))
@@ -321,7 +321,7 @@ class ReachingAccesses:
         return users
 
     def _last_users(self, classes: tuple[int, ...]) -> Iterable[int]:
-        """:meth:`_add_users` of the classes of earlier tiles, to which nobody comes any more."""
+        """:meth:`_add_users` of the classes of earlier tiles that are not accessed any more."""
         users = self._users.get(id(classes))
         if users is None:
             found: set[int] = set()

@@ -38,7 +38,7 @@ class TileArea(NamedTuple):
         return rows, columns
 
     def hull(self, access: Access) -> tuple[TileArea, bool]:
-        """The smallest area with all bytes of ``access``, whose tile has this area; True if it has no other bytes."""
+        """The smallest area with all bytes of ``access``, from the area of its tile; True if it has no other bytes."""
         size, pitch = access.dtype.itemsize, access.partition_step
         row, column = divmod(access.offset, pitch)
         down = sum(step // pitch * (count - 1) for step, count in access.pattern() if step % pitch == 0)

@@ -40,7 +40,7 @@ def filled_again(core: CoreProgram) -> dict[Tensor, list[list[Inst]]]:
 
 
 def _collect(body: Sequence[Statement], found: Webs, values: dict[Tensor, list[list[Inst]]]) -> None:
-    """Add the uses in ``body`` to ``values``, those of each web by themselves."""
+    """Add the uses in ``body`` to ``values``, each web by itself."""
     for number, statement in enumerate(body):
         if not isinstance(statement, Inst):
             if number in found.loops:
@@ -69,7 +69,7 @@ def bodies(body: Iterable[Statement]) -> Iterator[list[Inst]]:
 
 
 def _written_twice(body: Sequence[Inst]) -> set[Tensor]:
-    """Tiles of which some place is written more than once by instructions that do not add to it."""
+    """Tiles with a place that instructions write more than once without adding to it."""
     first: dict[Tensor, int] = {}
     others: set[tuple[Tensor, int]] = set()
     """Places of tiles: the first that is written, and, for few tiles, the others."""

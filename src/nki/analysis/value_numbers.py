@@ -2,7 +2,7 @@
 
 Instructions outside of loops are visited in program order. Each tensor has the number of its contents; a number stands
 for an instruction and the numbers of what it reads, so that equal numbers are equal contents. Tiles begin as equals of
-all tiles of their form, since nobody reads what nothing has written. Contents that a loop leaves, or that other cores
+all tiles of their form, since what is never written is never read. Contents that a loop leaves, or that other cores
 may write, have a number that nothing else has.
 """
 

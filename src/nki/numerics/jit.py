@@ -92,7 +92,8 @@ class Engine:
         self._cpu: str = binding.get_host_cpu_name()
         features = dict(binding.get_host_cpu_features())
         if "avx512f" in features:
-            features["prefer-256-bit"] = False  # LLVM prefers 256 bits on CPUs whose clock suffers; we ask for 512
+            features["prefer-256-bit"] = False  # LLVM prefers 256 bits on CPUs with a clock that suffers; we ask for
+            512
         if not features.get("amx-bf16") or not _may_use_tiles():
             features |= {name: False for name in features if name.startswith("amx-")}
         self._features = ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
@@ -104,7 +105,7 @@ class Engine:
         self.has_bfloat16: Final = bool(features.get("avx512bf16"))
         """True if the host has AVX512-BF16, which rounds to bfloat16 numbers, and adds two products of them."""
         self.has_tiles: Final = bool(features.get("amx-bf16") and features.get("avx512f"))
-        """True if the host has AMX for bfloat16, whose instruction multiplies matrices, and this process may use it."""
+        """True if the host has AMX for bfloat16, which multiplies matrices, and this process may use it."""
 
     @property
     def host(self) -> str:
@@ -155,7 +156,7 @@ class Engine:
         try:
             unit.object = self._compiled(unit)
         except Exception as error:  # raised by the thread that waits
-            unit.error = error.with_traceback(None)  # whose frames hold objects of llvmlite, and this unit
+            unit.error = error.with_traceback(None)  # its frames hold objects of llvmlite, and this unit
         except BaseException as error:  # of a signal, in the thread that waits
             unit.error = error
             raise

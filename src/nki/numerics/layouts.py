@@ -9,7 +9,7 @@ pair_columns  a stationary operand of bfloat16 for the same: each column by itse
 ============  =========================================================================================================
 
 Behind each block of pairs there is room for the subnormal guard of :mod:`nki.numerics.matmul.conversions`. The order in
-which rows are paired is that of the matrix unit (:mod:`nki.numerics.matmul.units`).
+the matrix unit says which rows are paired (:mod:`nki.numerics.matmul.units`).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ VOID: Final = ir.VoidType()
 
 
 class _BFloat16(ir.Type):
-    """LLVM's type of bfloat16 numbers, of which llvmlite has none."""
+    """LLVM's type of bfloat16 numbers; llvmlite has none."""
 
     def _to_string(self) -> str:
         return "bfloat"
@@ -98,7 +98,7 @@ def splat(b: Builder, scalar: Value, kind: ir.Type) -> Value:
 
 
 def either(b: Builder, condition: Value, usual: Callable[[], Value], otherwise: Callable[[], Value]) -> Value:
-    """The value that ``usual`` emits where ``condition``, one truth value, holds, else that of ``otherwise``.
+    """The value that ``usual`` emits where ``condition``, one truth value, holds, else the value of ``otherwise``.
 
     Only one of them runs; ``condition`` is expected to hold.
     """

@@ -7,7 +7,7 @@ that lock; with a release of llvmlite that hides the functions, they wait for it
 Objects of llvmlite free LLVM's memory when Python finalizes them. The garbage collector finalizes the members of a
 cycle in any order, in any thread, in the middle of any allocation; and a kernel is a member of a cycle wherever the
 globals or the closure of its function hold it. So a kernel holds no object of llvmlite. These are in a table of the
-process, from which the collector never takes them. A kernel holds a token, whose end puts the entry into a queue,
+process, from which the collector never takes them. A kernel holds a token; its end puts the entry into a queue,
 without a lock. The thread that loads code next frees what is in the queue: first the engine, then the context of its
 module.
 """
@@ -45,7 +45,7 @@ Token = NDArray[np.uint8]
 """An object as long as which code stays in memory.
 
 It is an array, because the collector does not know arrays: one that a cycle holds ends with the memory of its last
-owner. What it does know, it finalizes earlier, beside a user's objects, whose finalizers may still call the kernel.
+owner. What it does know, it finalizes earlier, beside a user's objects, and their finalizers may still call the kernel.
 """
 lock: Final = held_at_fork()
 """LLVM is entered by one thread at a time; forking waits for it."""
@@ -112,7 +112,7 @@ class Workers(Generic[T]):
         self._ended: SimpleQueue[None] = SimpleQueue()
         """An entry for each item that was worked on."""
         self._open = 0
-        """Items whose entry was not taken yet."""
+        """Items with entries that were not taken yet."""
         self._threads = 0
         self._most = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self._pause = ExitStack()

@@ -64,7 +64,7 @@ def read(name: str) -> bytes | None:
 
 
 def _is_own(status: os.stat_result) -> bool:
-    """True of the user's own file, which nobody else can write to."""
+    """True of the user's own file, which no one else can write to."""
     own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
     return own and not status.st_mode & _OTHERS_WRITE and status.st_size <= _MOST
 

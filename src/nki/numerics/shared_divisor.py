@@ -82,7 +82,7 @@ def quotient(b: Builder, numerator: Value, by: SharedDivisor) -> Value:
 
 
 def _unusual(b: Builder, numerator: Value) -> Value:
-    """True in the lanes whose numerators are neither +0 nor in the range."""
+    """True in the lanes with numerators that are neither +0 nor in the range."""
     bits = b.bitcast(numerator, like(numerator, I32))
     kind = bits.type
     size = b.shl(bits, constant(kind, 1))

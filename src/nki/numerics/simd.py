@@ -256,7 +256,7 @@ class Lanes:
 
         ``whole`` is the exponent as an integer. If that is not so, the exponent is NaN and x too; so is the result.
         ``where``: it is 0 elsewhere.
-        AVX-512 has an instruction for it; elsewhere two multiplications, of which at most the second rounds. The bits
+        AVX-512 has an instruction for it; elsewhere two multiplications; at most the second rounds. The bits
         are the same. (``llvm.ldexp`` converts an integer first, and calls the C library where there is no instruction.)
         """
         if self.count == 16 and has_avx512():

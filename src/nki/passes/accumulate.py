@@ -37,7 +37,7 @@ class Accumulate(CoreStage):
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """No matmul is undecided."""
-        known: dict[object, bool] = {}  # by form, of which ``accumulate`` is a part
+        known: dict[object, bool] = {}  # by form, which includes ``accumulate``
         for inst in after.instructions():
             form = inst.known_form or inst.form()
             undecided = known.get(form)

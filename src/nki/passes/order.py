@@ -2,7 +2,7 @@
 
 Instructions depend on each other where one writes bytes that the other reads or writes, and where ``after`` says so. An
 edge may request that an instruction is complete before an earlier one begins; this stage then delays the earlier one,
-as far as the data allow. After this stage every instruction follows all instructions that it depends on.
+where the data allow it. After this stage every instruction follows all instructions that it depends on.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _sorted(body: Sequence[Statement], producers: list[set[int]], extra: list[tu
 def _cycle(
     body: Sequence[Statement], predecessors: list[set[int]], extra: list[tuple[int, int, Edge]], stuck: set[int]
 ) -> ScheduleCycleError:
-    """The error for a cycle among the statements ``stuck``, each of which has a predecessor in it."""
+    """The error for a cycle among the statements ``stuck``: each has a predecessor in it."""
     at = min(stuck)
     path: list[int] = []
     while at not in path:

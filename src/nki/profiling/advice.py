@@ -34,10 +34,10 @@ from nki.profiling.predicted_run import PredictedRun
 from nki.target.model import Target
 
 LEAST_OVERLAP = 0.1
-"""The same of advice about engines that do not overlap, whose worth is an estimate and no run of the model."""
+"""The same of advice about engines that do not overlap: its worth is an estimate and no run of the model."""
 SERIAL_LOOP = "Iterations of a loop on the device do not overlap"
 MOST_BUSY = 0.6
-"""Part of the time in which the busiest engine of a kernel works whose engines overlap well."""
+"""Part of the time in which the busiest engine works, in a kernel with engines that overlap well."""
 SERIAL_PIECES = 8
 """Pieces into which a tile is cut, so that engines overlap."""
 _OF_WAITING = (TilesOfRounds.title, NoDoubleBuffers.title, SERIAL_LOOP)
@@ -121,7 +121,7 @@ def _about_iterations(profile: PredictedRun) -> Iterator[Advice]:
 def _about_the_clock(profile: PredictedRun, others: Iterable[Advice]) -> Iterator[Advice]:
     """Advice about the throttled clock of the Tensor engine, beyond the time for which it warms up in any case.
 
-    Where idle rows keep it slow, the change is that of products of few rows, which ``others`` may have priced.
+    Where idle rows keep it slow, the change is the one for products of few rows, which ``others`` may have priced.
     """
     throttled = [use for use in profile.engines if use.engine == "tensor" and use.throttled > 0]
     if not throttled:
@@ -161,7 +161,7 @@ def _activity(profile: PredictedRun) -> float:
 
 
 def _about_balance(profile: PredictedRun) -> Iterator[Advice]:
-    """Advice about cores of which one has less to do: before a meeting, or until the end.
+    """Advice about cores if one has less to do: before a meeting, or until the end.
 
     With even parts both come at the mean of their times, so half of the time is gained in which one waits; or up to all
     of it, where the engine that makes the kernel long has more to do on the other one.
@@ -203,7 +203,7 @@ def _microseconds(ns: float) -> str:
 def _about_overlap(profile: PredictedRun, waiting: float) -> Iterator[Advice]:
     """Advice about engines that work one after the other on the critical path.
 
-    Work on the path that can be cut overlaps with that of the engine that has most of it, but for the first piece.
+    Work on the path that can be cut overlaps with the busiest engine of the path, but for the first piece.
     ``waiting``: seconds that advice about loads explains.
     """
     parts: defaultdict[str, float] = defaultdict(float)

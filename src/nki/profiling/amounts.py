@@ -58,5 +58,5 @@ def _three_digits(value: float) -> str:
 
 
 def short(value: float) -> str:
-    """A number with three digits, or all those of its whole part."""
+    """A number with three digits, or with all digits of its whole part."""
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"

@@ -99,7 +99,7 @@ Given = int | tuple[int, int] | Mapping[int, int | tuple[int, int]]
 
 
 def trips_of(program: Program, inputs: Inputs, given: Given | None = None) -> tuple[Trips, Trips]:
-    """The least and the most iterations of the loops of ``program`` whose bounds only the run knows.
+    """The least and the most iterations of the loops of ``program`` with bounds that only the run knows.
 
     They are ``given``, or counted by a run on ``inputs``; a loop that is neither has no entry. Inputs that decide about
     no loop need no data.
@@ -108,7 +108,7 @@ def trips_of(program: Program, inputs: Inputs, given: Given | None = None) -> tu
     _check_lines(unknown, given)
     if given not in (None, {}) and not unknown:
         raise KernelArgumentError(
-            f"trips={given!r}: {program.name} has no loop whose number of iterations depends on data",
+            f"trips={given!r}: {program.name} has no loop with a number of iterations that depends on data",
             fix="leave trips= out",
         )
     stated = {id(loop): bounds for loop in unknown if (bounds := _stated(loop, given)) is not None}
@@ -171,7 +171,7 @@ def _counted(program: Program, arrays: list[Array], unknown: list[Loop]) -> dict
 
 
 def unknown_loops(program: Program) -> list[Loop]:
-    """The loops of ``program`` whose numbers of iterations only a run knows."""
+    """The loops of ``program`` with numbers of iterations that only a run knows."""
     return [loop for core in program.cores for loop in loops(core.body) if loop_count(loop) is None]
 
 

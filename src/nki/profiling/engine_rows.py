@@ -1,4 +1,4 @@
-"""Events by the engine that profiles show them on: those of its queue, and the DMA triggers that it issues.
+"""Events by the engine that profiles show them on: events of its queue, and the DMA triggers that it issues.
 
 A profile of the device has a row for the instruction that starts a DMA, on the engine whose queue it is in, and other
 rows for the data that moves. So a DMA instruction belongs here to the engine that generates its descriptors, for the

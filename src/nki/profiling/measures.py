@@ -67,7 +67,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class TransferSize:
-    """The DMA transfers whose size is at most ``up_to`` bytes, and more than that of the row before it."""
+    """The DMA transfers of at most ``up_to`` bytes, and of more than the row before it has."""
 
     up_to: int
     count: int
@@ -283,7 +283,7 @@ def flops(cores: Sequence[CoreEvents], *, moves: bool) -> int:
 
 
 def product_slots(cores: Sequence[CoreEvents]) -> float:
-    """Operations of matrix products, those of modes that do several at once counted once."""
+    """Operations of matrix products; modes that do several at once count once."""
     return sum(
         estimate.flops * min(1.0, estimate.tensor_passes) * runs
         for core in cores
@@ -322,7 +322,7 @@ def critical_path(cores: Sequence[CoreEvents]) -> list[Step]:
     if not len(events):
         return steps
     row, until = int(np.argmax(ends[events.rank])), float(ends[events.rank].max())
-    until = max(until, events.timeline.end)  # that of a loop at the end of the kernel
+    until = max(until, events.timeline.end)  # a loop at the end of the kernel
     while True:
         start = min(float(events.start[row]), until)
         steps.append(Step(events.rank, row, start, until, until - start))
@@ -416,7 +416,7 @@ def memory_uses(events: CoreEvents) -> list[MemoryUse]:
     """SBUF and PSUM in use over time: the bytes of a partition at which a tile lies that is in use.
 
     A tile is in use from the first write to its last use. Tiles may lie at the same bytes at one time: side by side in
-    partitions, one in the part of the other that nobody uses any more, or both in a loop that counts as a whole.
+    partitions, one in the part of the other that is not used any more, or both in a loop that counts as a whole.
     Such bytes count once. Iterations that were not replayed use the most that the one before them did.
     """
     uses: list[MemoryUse] = []

@@ -42,7 +42,7 @@ class SpareLoads:
 
 
 def same_trips(program: Program, other: Program, trips: Trips) -> Trips:
-    """The iterations ``trips`` of the loops of ``other`` for those of ``program``, which has the same loops."""
+    """The iterations ``trips`` of the loops of ``other`` for the loops of ``program``, which are the same."""
     pairs = zip(_loops(other), _loops(program), strict=True)
     return {id(own): trips[id(loop)] for loop, own in pairs if id(loop) in trips}
 
@@ -66,7 +66,7 @@ def _loops(program: Program) -> list[Loop]:
 
 
 def compiled(compile_all: Callable[[pipeline.Observe], Program], target: Target) -> Compiled:
-    """The program that ``compile_all`` compiles, or the one with results in the place of operands if that is faster
+    """The program that ``compile_all`` compiles, or the one with results in the bytes of operands if that is faster
     (:mod:`nki.passes.operand_reuse`).
     """
     seen: dict[str, Program] = {}

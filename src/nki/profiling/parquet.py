@@ -24,7 +24,7 @@ from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.summary import SOURCE, summary
 
 SCHEMA: Final = "7.4.0"
-"""The release of the schema whose names the tables have."""
+"""The release of the schema that names the tables."""
 
 
 def write(profile: PredictedRun, folder: Path) -> list[Path]:

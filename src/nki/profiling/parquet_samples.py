@@ -15,7 +15,7 @@ from nki.profiling.measures import repeat
 from nki.profiling.parquet_events import Columns, Rows, joined, spread, whole
 
 QUARTERS = (0, 32, 64, 96)
-"""Partitions whose use of SBUF is sampled."""
+"""Partitions that are sampled for the use of SBUF."""
 
 
 def opcodes(rows: Rows) -> Columns:

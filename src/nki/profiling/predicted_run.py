@@ -42,7 +42,7 @@ class End(NamedTuple):
 
 
 class PredictedRun:
-    """The predicted run of a kernel on one target, in numbers. Times of properties are seconds, those of events ns.
+    """The predicted run of a kernel on one target, in numbers. Times of properties are seconds, times of events ns.
 
     ``program`` is the kernel after the last stage of the compiler, and ``timeline`` the replay of it.
     """

@@ -160,7 +160,7 @@ class Interval(TypedDict):
     least: Annotated[float, "s"]
     most: Annotated[float, "s"]
     guesses: Annotated[list[str], "the facts of the target that are no certain numbers (docs/reference/targets.md)"]
-    ends: Annotated[list[IntervalEnd], "the readings; least and most are those of their latencies"]
+    ends: Annotated[list[IntervalEnd], "the readings; least and most of their latencies"]
     spare_loads: Annotated[SpareLoadsRecord | None, "the loads that are missing at the fast end"]
 
 
@@ -188,7 +188,7 @@ class ComparisonRecord(TypedDict):
 
 
 class Details(TypedDict):
-    """The fields of a session beside those of the summary."""
+    """The fields of a session beside the summary's."""
 
     instructions: Annotated[int, "executed instructions on all cores"]
     cores: Annotated[int, "cores of the launch"]

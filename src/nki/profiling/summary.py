@@ -34,7 +34,7 @@ GENERATORS = {
 
 
 def summary(profile: PredictedRun) -> dict[str, Any]:
-    """The fields of ``profile``, of all its cores together; shares of time are those of the cores' mean."""
+    """The fields of ``profile``, of all its cores together; shares of time are of the cores' mean."""
     target = profile.target
     rows = [EngineRows(core) for core in profile.cores]
     first, second = profile.interval
@@ -86,7 +86,7 @@ def operands_in_sbuf(inst: Inst) -> list[Access]:
 
 
 def adjusted_flops(core: CoreEvents) -> list[int]:
-    """Operations of each instruction by dense number, as those of 16-bit operands that take the same cycles."""
+    """Operations of each instruction by dense number, as operations of 16-bit operands that take the same cycles."""
     return [round(e.flops * e.tensor_passes) if isinstance(e, Matmul) else 0 for e in core.estimates]
 
 

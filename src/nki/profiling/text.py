@@ -251,7 +251,7 @@ def comparison_rows(first: PredictedRun, second: PredictedRun) -> list[tuple[str
 
 
 def measures(first: PredictedRun, second: PredictedRun) -> list[tuple[str, float, float]]:
-    """The measures of a comparison as numbers: a name, that of the first and that of the second profile."""
+    """The measures of a comparison as numbers: a name, the first profile's and the second profile's."""
     rows = [(name, value(first), value(second)) for name, _, value in _MEASURES if value is not None]
     return rows + [(name, one, other) for name, (one, other) in _busy_shares([first, second])]
 
@@ -263,7 +263,9 @@ def _busy_shares(profiles: Sequence[PredictedRun]) -> Iterator[tuple[str, tuple[
 
 
 def _changed_lines(first: PredictedRun, second: PredictedRun) -> str:
-    """The lines of the kernel whose part of the critical path changed most, if both profiles are of one kernel."""
+    """The lines of the kernel that changed most in their part of the critical path, if both profiles are of one
+    kernel.
+    """
     largest = changed_lines(first.lines, second.lines)[:LINES]
     if not largest:
         return ""
@@ -304,7 +306,7 @@ _MEASURES: Final[tuple[_Measure, ...]] = (
     ("SBUF peak", lambda p: f"{p.peak_memory['sbuf']} bytes", lambda p: p.peak_memory["sbuf"]),
     ("PSUM peak", lambda p: f"{p.peak_memory['psum']} bytes", lambda p: p.peak_memory["psum"]),
 )
-"""Measures that stand side by side: name, text, and the number whose change is shown."""
+"""Measures that stand side by side: name, text, and the number that is compared."""
 
 
 def _columns(rows: Iterable[tuple[str, list[str]]]) -> str:

@@ -33,7 +33,7 @@ _PIECE: Final = 4096
 memory of the trace."""
 _Arguments = tuple[tuple[str, Any], ...]
 _DATA_FLOW: Final = 1 << 32
-"""Flows from triggers to data have identifiers from here on; those of semaphores are below."""
+"""Flows from triggers to data have identifiers from here on; flows of semaphores are below."""
 _MEETING_FLOW: Final = 1 << 33
 """Flows from core to core have identifiers from here on."""
 
@@ -58,7 +58,7 @@ def trace(profile: PredictedRun) -> bytes:
 
 
 def _pieces(profile: PredictedRun) -> list[bytes]:
-    """The trace in pieces, each of which is a serialised trace; one behind the other they are the whole."""
+    """The trace in pieces that are serialised traces; one behind the other they are the whole."""
     builder = needed("perfetto.trace_builder.proto_builder", "perfetto", "to_trace").TraceProtoBuilder
     protos = needed("perfetto.protos.perfetto.trace.perfetto_trace_pb2", "perfetto", "to_trace")
     writer = _Writer(builder, protos.TracePacket, protos.TrackEvent)
@@ -130,7 +130,7 @@ class _Writer:
             self._packet(kind, time).track_event.double_counter_value = value
 
     def slices(self, track: int, slices: Iterable[Slice]) -> None:
-        """Write slices of one track, none of which overlaps another."""
+        """Write slices of one track that do not overlap."""
         starts, stop = self.starts, self._event(self.event.TYPE_SLICE_END, track)
         for each in slices:
             key = track, each.name, each.common
@@ -273,7 +273,7 @@ class _Core:
             yield self._slice(row, starts[row], releases[row], flows)
 
     def _data(self, rows: Sequence[int]) -> Iterator[Slice]:
-        """The data of a ring, whose transfers complete in order; slices of a track cannot overlap as they can."""
+        """The data of a ring, where transfers complete in order; slices of a track cannot overlap as they can."""
         starts, ends = self.events.data_start.tolist(), self.events.data_end.tolist()
         last = 0.0
         for row in rows:

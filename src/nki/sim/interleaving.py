@@ -1,6 +1,6 @@
 """Random interleavings of a synchronised program: a simulator that runs the queues of all cores in a random order.
 
-Each queue of each core runs its instructions in order; the next queue is drawn among those whose waits are satisfied.
+Each queue of each core runs its instructions in order; the next queue is drawn among the queues with satisfied waits.
 So every order of the instructions that the waits allow can happen, and if all of them give the same bits, no wait is
 missing. An instruction executes at one point of time. A DMA moves its data at some point while it occupies its ring,
 and the other queues run before and after that: a ring that is not drawn is a DMA in flight.
@@ -47,7 +47,7 @@ class _Blocked(Exception):  # no error: the instruction is in flight
 
 
 class Interleaving(Rendezvous):
-    """The rendezvous of cores whose queues the simulator runs: it never keeps an executor waiting."""
+    """The rendezvous of cores with queues that the simulator runs: it never keeps an executor waiting."""
 
     def wait(self, rank: int, inst: Inst, ready: Ready) -> None:  # noqa: ARG002
         if not self.resumes:
@@ -64,7 +64,7 @@ class _Core:
         self.queues: dict[str, deque[Inst]] = {}
         self.done: dict[str, int] = {}
         self.in_flight: dict[str, Ready] = {}
-        """By queue whose head has come to a rendezvous: the condition on which the head completes."""
+        """By queue with its head at a rendezvous: the condition on which the head completes."""
         self.priorities: dict[str, float] = {}
         """By queue: in strict order the lowest runs first."""
         self.weights: dict[str, float] = {}
@@ -111,7 +111,7 @@ class QueueSimulator:
         cores = [_Core(rank, executor, body, self.random) for rank, (executor, body) in enumerate(programs)]
         several = len(cores) > 1
         cores = [core for core in cores if core.enter()]
-        strict = True  # the first queue that can run does: others fall behind as far as they may
+        strict = True  # the first queue that can run does: others fall behind as much as they may
         while cores:
             ready = [(core, queue) for core in cores for queue in core.queues if self._is_ready(core, queue)]
             if not ready:

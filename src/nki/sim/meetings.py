@@ -91,7 +91,7 @@ def meet(walks: Sequence[Walk], cores: Sequence[CoreProgram]) -> None:
         advance(rank, None)
     while waiting:
         ready = [(rank, last) for rank, one in waiting.items() if (last := _last(one, rank, arrivals)) is not None]
-        # Cores whose queues meet in other orders wait for each other here, and on the device do not.
+        # Cores with queues that meet in other orders wait for each other here, and on the device do not.
         for rank, last in ready or [(rank, one.arrival) for rank, one in waiting.items()]:
             advance(rank, last)
 
@@ -106,7 +106,7 @@ def _sender_key(inst: Inst, rank: int) -> tuple[object, ...]:
 
 
 def _last(one: _Waiting, rank: int, arrivals: Mapping[tuple[object, ...], list[Arrival]]) -> Arrival | None:
-    """The last arrival at the meeting of ``one``, its own if several come at once; None if somebody is missing."""
+    """The last arrival at the meeting of ``one``, its own if several come at once; None if a core is missing."""
     exchange = one.inst.as_exchange()
     if exchange is not None:
         keys: list[tuple[object, ...]] = [("exchange", exchange.source, rank, exchange.pipe)]

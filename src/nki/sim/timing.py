@@ -5,7 +5,7 @@ core. :meth:`TimedProgram.run` replays them (:mod:`nki.cost.replay`) with the es
 is another run with other facts. Cores run side by side and meet where their instructions do.
 
 The iterations of a run-time loop are replayed until two that follow each other take the same time; the others count as
-repetitions of the last one. So times of long loops are those of their steady state.
+repetitions of the last one. So times of long loops follow from their steady state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Trips = Mapping[int, Sequence[int]]
 _STEADY = 1e-4
 """Relative difference of two iterations that count as equal."""
 NO_QUEUE = -1
-"""The queue of an instruction that keeps nobody waiting, and waits for no queue."""
+"""The queue of an instruction that no queue waits for, and that waits for no queue."""
 _SAMPLES = 64
 """Most iterations of a loop that are replayed one by one; the average of the last half stands for the others."""
 
@@ -63,7 +63,7 @@ class CoreTimeline:
     """Record of one core. Lists are over records: instructions in the order of their replay, iterations one by one.
 
     ``numbers`` are the dense numbers of the instructions in the core's program; ``weights`` say how many times a record
-    stands for. The other lists are those of :class:`nki.cost.replay.Replay`.
+    stands for. The other lists come from :class:`nki.cost.replay.Replay`.
     """
 
     core: CoreProgram
@@ -77,7 +77,7 @@ class CoreTimeline:
     numbers: list[int] = field(default_factory=list[int])
     weights: list[int] = field(default_factory=list[int])
     skips: list[Skip] = field(default_factory=list[Skip])
-    """In the order of time; those of an inner loop come before one of the loop around it."""
+    """In the order of time; an inner loop comes before the loop around it."""
 
     @property
     def end(self) -> float:
@@ -179,7 +179,7 @@ class TimedCore:
         return [first[kind] for kind in range(len(first))], kinds
 
     def estimates(self, target: Target) -> list[Estimate]:
-        """The estimate of every instruction on its queue. Nobody changes the list."""
+        """The estimate of every instruction on its queue. The list is never changed."""
         if self._known is not None and self._known[0] is target:
             return self._known[1]
         assignment = Assignment(target)
@@ -222,9 +222,9 @@ class TimedCore:
                 alone = None
 
     def _held(self) -> list[int]:
-        """The instructions whose stationary operand the Tensor engine still holds.
+        """The instructions with a stationary operand that the Tensor engine still holds.
 
-        Their operand is that of the Tensor instruction before, and nothing has written to its tensor since.
+        Their operand is the same as in the Tensor instruction before, and nothing has written to its tensor since.
         """
         held: list[int] = []
         numbered = self.core.numbered
@@ -267,7 +267,7 @@ class Revision:
 class TimedProgram:
     """A scheduled program, analysed for timing.
 
-    ``trips`` gives the iterations of loops whose bounds only the run knows.
+    ``trips`` gives the iterations of loops with bounds that only the run knows.
     """
 
     def __init__(self, program: Program, trips: Trips | None = None) -> None:
@@ -287,7 +287,7 @@ class TimedProgram:
         """Replay all cores with the numbers of ``target``, and with other estimates if there is a ``revision``;
         ``reorder``: the instructions of each block get an order for these.
 
-        Raises :class:`TripCountError` for a loop whose number of iterations nobody knows.
+        Raises :class:`TripCountError` for a loop with an unknown number of iterations.
         """
         cores: list[CoreTimeline] = []
         walks: list[Walk] = []
@@ -307,7 +307,7 @@ class TimedProgram:
 
 
 def loop_count(loop: Loop) -> int | None:
-    """The iterations of a loop whose bounds are known."""
+    """The iterations of a loop with known bounds."""
     if isinstance(loop, For) and isinstance(loop.start, int) and isinstance(loop.stop, int):
         return len(range(loop.start, loop.stop, loop.step))
     return None
@@ -374,7 +374,7 @@ class _CoreRun:
     def _order(
         self, block: Block, queues: Sequence[int], estimates: Sequence[Estimate], predecessors: Dependences
     ) -> list[int] | None:
-        """The order of a block; None for that of the program, in which those stay that meet other cores."""
+        """The order of a block; None for the program's, where blocks stay that meet other cores."""
         if self.orders is None or block.meetings:
             return None
         if block not in self.orders:
@@ -383,7 +383,7 @@ class _CoreRun:
         return self.orders[block]
 
     def _needed(self, block: Block, number: int, waits: Iterable[int]) -> tuple[int, ...]:
-        """Predecessors of an instruction whose memory is free: transfers, meetings, writers of what it reads."""
+        """Predecessors of an instruction with free memory: transfers, meetings, writers of what it reads."""
         numbered, first = self.timeline.core.numbered, block.first
         inst = numbered[first + number]
         read = {access.tensor for access in (*inst.reads(), *inst.indexed_by())}
@@ -430,12 +430,12 @@ class _CoreRun:
 
 
 def once(program: Program) -> Trips:
-    """One iteration for each loop of ``program`` whose number of iterations only the run knows."""
+    """One iteration for each loop of ``program`` with a number of iterations that only the run knows."""
     return {id(loop): (1,) for core in program.cores for loop in loops(core.body) if loop_count(loop) is None}
 
 
 def unknown_trips(loop: Loop, core: CoreProgram) -> TripCountError:
-    """The error for a loop whose number of iterations nobody knows; it names the inputs that decide."""
+    """The error for a loop with an unknown number of iterations; it names the inputs that decide."""
     named = " and ".join(f"'{name}'" for name in deciding_inputs(loop, core)) or "data"
     error = TripCountError(
         f"the number of iterations of this loop depends on the contents of {named}",

@@ -4,18 +4,18 @@ On the chip a tile must be loaded before an engine can touch it; a CPU reads the
 DMA are redundant there:
 
 - a tile that a copy of an input or a constant (which never change) fills: its readers read the source;
-- a tile whose only reader is a copy to an output: its writers write the output, provided that one of them certainly
+- a tile that only a copy to an output reads: its writers write the output, provided that one of them certainly
   writes all of the tile, and that in between no other instruction touches these bytes of the output and no core waits
   for others.
 
-A tensor in HBM that nobody but the core sees counts as a tile: a row that goes to all partitions passes through one.
+A tensor in HBM that only the core sees counts as a tile: a row that goes to all partitions passes through one.
 
 An instruction that writes all of a tile begins its contents anew, also if it reads the old ones: both rules hold for
 the contents up to there, or from there on, by themselves.
 
-A copy that converts stays, and so does one that the user has ordered, and one whose access cannot be followed through
-the strides of the other side. An instruction keeps its operand if its declaration does not accept the new layout
-(:attr:`~nki.ir.effects.Effects.layout`). What loops or run-time indices touch is not changed.
+A copy that converts stays, and so does one that the user has ordered, and one with an access that cannot be followed
+through the strides of the other side. An instruction keeps its operand if its declaration does not accept the new
+layout (:attr:`~nki.ir.effects.Effects.layout`). What loops or run-time indices touch is not changed.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class _Elimination:
             self._remove(store)
 
     def _last_writers(self, tile: Tensor, uses: Uses) -> list[Use]:
-        """The writes of the last contents of ``tile``, the first of which fills it; empty if these contents have other
+        """The writes of the last contents of ``tile``: the first one fills it; empty if these contents have other
         readers than the last one.
         """
         writes, reads = uses.writes, uses.reads
@@ -176,7 +176,7 @@ def _position(use: Use) -> int:
 
 
 def _is_own(tensor: Tensor, shared: Collection[Tensor]) -> bool:
-    """True for an internal tensor in HBM that is not ``shared``: nobody but the core can see it."""
+    """True for an internal tensor in HBM that is not ``shared``: only the core can see it."""
     return tensor.buffer.is_hbm and not tensor.role and tensor.data is None and tensor not in shared
 
 

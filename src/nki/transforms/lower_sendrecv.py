@@ -1,7 +1,7 @@
 """Lower exchanges between cores to copies through shared memory with barriers between them.
 
 Every core has one mailbox in shared memory. For a ``sendrecv`` a core copies its tile into its own mailbox, waits until
-the other core has done so too, copies the other's mailbox into its destination, and waits again, so that nobody
+the other core has done so too, copies the other's mailbox into its destination, and waits again, so that no core
 overwrites a mailbox that is still being read. The ``name`` of a lowered barrier is its tag: cores that meet with
 different tags are deadlocked, and ``origin`` is the instruction of the user that the error names.
 """

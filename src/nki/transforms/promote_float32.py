@@ -88,7 +88,7 @@ class PromoteFloat32(Stage):
     name: ClassVar[str] = "promote_float32"
 
     def run(self, program: Program, target: Target) -> Program:  # noqa: ARG002  # as all stages
-        """``program`` with float32 tensors in the place of those of low precision."""
+        """``program`` with float32 tensors instead of tensors of low precision."""
         return Widening().kernel(program)
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages

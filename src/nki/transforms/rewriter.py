@@ -41,7 +41,7 @@ class RewritingStage(CoreStage):
 
 
 class Rewriter:
-    """The body of a core while it is rewritten: positions are those of the original statements."""
+    """The body of a core while it is rewritten: positions count the original statements."""
 
     def __init__(self, body: Sequence[Statement]) -> None:
         self.body: list[Statement | None] = list(body)
@@ -123,7 +123,7 @@ def edited(body: Body, edits: Sequence[Edit]) -> Body:
 
 
 def never_written(core: CoreProgram, signature: Signature) -> set[Tensor]:
-    """The tensors of ``core`` that nobody writes: inputs that are no outputs, and constants."""
+    """The tensors of ``core`` that are never written: inputs that are no outputs, and constants."""
     return {*signature.inputs, *core.constants()}.difference(signature.outputs)
 
 

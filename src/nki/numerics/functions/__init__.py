@@ -140,7 +140,7 @@ def emit(builder: ir.IRBuilder, name: str, *operands: ir.Value) -> ir.Value:
 def emit_power(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     """``x`` to the power ``y``, element by element, for ``float`` or ``<N x float>``; within 1 ulp.
 
-    Special values are those of C and NumPy: anything to the power 0, and 1 to any power, is 1; a negative number has
+    Special values are as in C and NumPy: anything to the power 0, and 1 to any power, is 1; a negative number has
     integer powers only (NaN otherwise); an odd integer power keeps the sign, also of zero and infinity.
     """
     return float64.power(Lanes(builder, x), x, y)
@@ -241,7 +241,7 @@ def emit_integer(b: Builder, op: str, x: Value, y: Value, signed: tuple[bool, bo
     Sums, differences and products of 64-bit integers have 64.
     """
     x, y = (_word(b, v, s) for v, s in zip((x, y), signed, strict=True))
-    if op in ("add", "subtract", "multiply"):  # whose low bits depend on low bits only
+    if op in ("add", "subtract", "multiply"):  # their low bits depend on low bits only
         return {"add": b.add, "subtract": b.sub, "multiply": b.mul}[op](x, y)
     wide = like(x, I64)
     one, two = ((b.sext if s else b.zext)(v, wide) for v, s in zip((x, y), signed, strict=True))

@@ -193,7 +193,7 @@ def _around_zero(lanes: Lanes, z: Value, n: Value, coefficients: Sequence[Value]
 
 
 def rsqrt(lanes: Lanes, x: Value) -> Value:
-    """A step with a polynomial and one of Newton's method, whose 1 - x y^2 is exact but for a last rounding."""
+    """A step with a polynomial and one of Newton's method; its 1 - x y^2 is exact but for a last rounding."""
     small, x_normal = lanes.lifted(x)
     bits, b = lanes.bits(x_normal), lanes.builder
     seed = lanes.from_bits(F32, b.sub(lanes.integer(bits, _RSQRT_SEED), b.lshr(bits, lanes.integer(bits, 1))))

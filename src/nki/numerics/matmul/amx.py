@@ -60,12 +60,12 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
 
     ``out`` (``rows`` x ``columns``) is the product, plus its old contents if ``accumulate`` is not 0. If that is
     :data:`AS_SUMMED`, old contents do not count, a NaN is any NaN, and ``out`` must have :data:`PANEL` columns and a
-    multiple of 16 rows, of which all are written.
+    multiple of 16 rows; all are written.
 
     A word holds two bfloat16 numbers: word w of group g has rows 32 g + w and 32 g + 16 + w of an operand, in either
     half, but in the same one for both operands. ``stationary`` has the 16 words of all groups of a column in a row, and
     rows up to a multiple of 16; ``lds`` counts words from row to row. ``moving`` has panels of :data:`PANEL` columns of
-    words, ``ldm`` words from panel to panel. What is in rows and columns beyond those of ``out`` does not matter. The
+    words, ``ldm`` words from panel to panel. What is in rows and columns beyond ``out`` does not matter. The
     tile registers must be configured: ``void nki_amx_begin()`` is called before products, ``void nki_amx_end()`` after.
     """
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64] * 3 + [I64] * 4), "nki_matmul_amx")
@@ -133,7 +133,7 @@ class _Sums:
         self._rows.set(i64(0))
 
     def stored(self, out: Value, rows: Value, columns: Value) -> None:
-        """Note that the next block has been stored, whose place in the result is ``out``."""
+        """Note that the next block has been stored, at ``out`` in the result."""
         self._out.set(out)
         self._rows.set(rows)
         self._columns.set(columns)

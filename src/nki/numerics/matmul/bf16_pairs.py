@@ -2,9 +2,9 @@
 
 ``VDPBF16PS`` adds two products of each word of a vector to a float, one after the other, first that of the upper
 halves: two links of a chain of :mod:`nki.numerics.matmul.contract`. A register tile has few rows, so that both chains
-of a group and the sum of the groups before stay in registers; a tile of three times as many rows, whose sums wait in
-memory, takes longer. The instruction takes subnormal numbers for 0: callers rule them out.
-Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, VDPBF16PS.
+of a group and the sum of the groups before stay in registers; a tile of three times as many rows, with sums that wait
+in memory, takes longer. The instruction takes subnormal numbers for 0: callers rule them out. Source: Intel 64 and
+IA-32 Architectures Software Developer's Manual, volume 2, VDPBF16PS.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def add_pair_matmul(module: ir.Module) -> ir.Function:
 
     A word holds two bfloat16 numbers, rows 2 w and 2 w + 1 of an operand, the first one in the upper half; a chain
     has 8 words. ``stationary`` has the words of a column in a row; ``lds`` counts words from row to row. ``moving`` has
-    panels of :data:`PANEL` columns of words, ``ldm`` words from panel to panel; columns beyond those of ``out`` do not
+    panels of :data:`PANEL` columns of words, ``ldm`` words from panel to panel; columns beyond ``out`` do not
     matter.
     """
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64] * 3 + [I64] * 4), "nki_matmul_pairs")

@@ -27,7 +27,7 @@ PANEL: Final = 32
 BLOCK: Final = 4
 """Columns of a block of the stationary operand, where the rows of a register tile are a multiple of that."""
 FITS_BFLOAT16: Final = frozenset({dt.bfloat16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
-"""Dtypes of which each number is one of bfloat16: operands of products by groups, and of pairs."""
+"""Dtypes with numbers that are all numbers of bfloat16: operands of products by groups, and of pairs."""
 
 
 def adds_by_groups(stationary: DType, moving: DType) -> bool:

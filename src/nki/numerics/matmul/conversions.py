@@ -91,7 +91,7 @@ TO_FLOAT32: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """The index map of tiles of ``rows`` and ``columns`` in a layout, whose pairs are in the order ``half``."""
+    """The index map of tiles of ``rows`` and ``columns`` in a layout with pairs in the order ``half``."""
 
     layout: Layout
     rows: int
@@ -206,7 +206,7 @@ class _Copy:
     def _over(
         self, sizes: Sequence[int], first: Value, last: Value, places: Places, by_rows: bool = False
     ) -> Iterator[tuple[int, Places]]:
-        """Emit loops over an axis in steps of each of ``sizes``, of which each takes what is left by those before.
+        """Emit loops over an axis in steps of each of ``sizes``: each takes what the sizes before have left.
 
         Each round has its number of rows or columns, and the places where they begin.
         """
@@ -256,7 +256,7 @@ class _Copy:
         self._store_guards(panel, self.b.udiv(row, i64(CHAIN)), halves)
 
     def _store_guards(self, block: Places, number: Value, halves: tuple[int, ...]) -> None:
-        """Store guards behind the elements of a block, from that of ``number`` on."""
+        """Store guards behind the elements of a block, from the guard of ``number`` on."""
         b, target = self.b, block[0]
         start = b.add(b.mul(self.depth, i64(self.conversion.target.width)), number)
         for half in halves:
@@ -334,7 +334,7 @@ class _Copy:
 
 
 class _Lines:
-    """The places in a tile, of which LLVM would keep a pointer each in a loop, in memory.
+    """The places in a tile, in memory: in a loop LLVM would keep a pointer for each.
 
     It sees one in :data:`_NEAR` lines; the processor adds the steps from there.
     """

@@ -51,15 +51,15 @@ _TILE: Final = [POINTER, I64, POINTER, I64, I64, POINTER, I64, I64, I64, I64, PO
 
 _UNROLLED: Final = 4
 """Steps over k in a round of the loop of a large tile: what counts the rounds takes the place of multiplications."""
-# The deepest product whose panels of the moving matrix are copied. A copy is contiguous, so its rows do not fight for
+# The deepest product with copied panels of the moving matrix. A copy is contiguous, so its rows do not fight for
 # the few cache sets that a stride of a power of two leaves them; 256 rows of two AVX-512 vectors are 32 KiB, one L1.
 _COPIED_DEPTH: Final = 256
 # Columns of the product that is transposed at a time, when the product has few columns.
 _NARROW_BLOCK: Final = 128
 _MOST: Final = 128
-"""The most rows and columns of a stationary operand of which a copy is made, in blocks."""
+"""The most rows and columns of a stationary operand that is copied, in blocks."""
 _PAYS_COPY: Final = 128
-"""The fewest columns of a product, each of which costs as much as that copy, for which it pays."""
+"""The fewest columns of a product for which the copy pays: each column costs as much as the copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class _Tile:
     ) -> list[Value]:
         """Sums of ``depth`` products, each from +0.0 on, of rows of both operands.
 
-        ``copied``: where those of ``right`` are copied to, dense. ``fetched``: rows of which one is fetched in each
+        ``copied``: where the columns of ``right`` are copied to, dense. ``fetched``: rows; one is fetched in each
         round of :data:`_UNROLLED` steps; without it, a round is one step.
         """
         b, v, sums, k = self.b, self.v, self.zeros(), Variable(self.b, I64, i64(0))
@@ -354,7 +354,7 @@ def _product(module: ir.Module, tiling: _Tiling) -> ir.Function:
 
 @dataclass(frozen=True, slots=True)
 class _Panels:
-    """The first row of a matrix whose columns lie in panels, ``step`` elements from one to the next."""
+    """The first row of a matrix with columns in panels, ``step`` elements from one to the next."""
 
     pointer: Value
     step: Value

@@ -25,7 +25,7 @@ _MICRO_KERNEL: Final = ctypes.CFUNCTYPE(
     None, *[ctypes.c_void_p, ctypes.c_int64] * 3, *[ctypes.c_int64] * 4
 )  # pointer and step of the result and of both operands, then sizes
 TRIALS: Final = 20
-"""Calls of a product of which the fastest counts."""
+"""Calls of a product; the fastest counts."""
 
 
 def matmul(

@@ -38,7 +38,7 @@ from nki.numerics.matmul.float32 import add_matmul
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MatrixUnit:
-    """A row of the table; operands of pairs are bfloat16, those of others float32."""
+    """A row of the table; operands of pairs are bfloat16, of others float32."""
 
     name: str
     tile: tuple[int, int, int]

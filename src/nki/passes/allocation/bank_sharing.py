@@ -1,6 +1,6 @@
 """Shared banks: small tiles of PSUM that are live together become parts of one tile.
 
-A tile of PSUM takes whole banks, of which there are eight. A kernel may hold more sums at a time, each of a few
+A tile of PSUM takes whole banks, and there are eight. A kernel may hold more sums at a time, each of a few
 columns: they find room within the banks. A sum depends on the bytes that it covers alone, so several fit side by side
 into one bank, and none of them leaves it. Matmuls and other engines then slow each other down, which is why only
 kernels that do not fit otherwise share banks.

@@ -135,7 +135,7 @@ def _line_with_address(live: LiveRange, core: CoreProgram, space: MemorySpace, n
 
 
 def _history(live: LiveRange, core: CoreProgram, near: Span | None) -> str:
-    """The lines that make the tensor and between which it is live, as far as they are known."""
+    """The lines that make the tensor and between which it is live, where they are known."""
     first, last = (instruction_at(core, point).where.span for point in (live.first, live.last))
     made = f", made at {_location(live.tensor.span, near)}" if live.tensor.span is not None else ""
     if first is None or last is None:

@@ -33,7 +33,7 @@ from nki.target.model import Target
 _SHARES: Final = (1.0, 0.95, 0.9, 0.8)
 """Parts of the memory that live tiles may take, tried in turn: with less than all an arrangement is easier to find."""
 _MOST_TILES: Final = 32
-"""Tiles of which the uses may move up; of all live ones, those that the program uses up first."""
+"""Tiles with uses that may move up; of all live ones, the tiles that the program uses up first."""
 _MOST_USES: Final = 512
 """Instructions that move up at once: the uses of a tile, and what these need."""
 
@@ -266,7 +266,7 @@ class _Walk:
                     del self.left[tile]
 
     def _postpone(self, space: int, number: int, needed: Collection[int] = ()) -> bool:
-        """Let the tile wait of which the first use is farthest, behind ``number`` and not ``needed``; False: none."""
+        """Let the tile with the farthest first use wait, behind ``number`` and not ``needed``; False: none."""
         waiting, passed = self.waiting[space], list[tuple[int, int, _Tile]]()
         found: _Tile | None = None
         while found is None and waiting and -waiting[0][0] > number:

@@ -14,7 +14,7 @@ two change the predicted latency by 0.2 % at most. All of the memory first, inst
 and one 1 % faster.
 
 A tile that was loaded and not read yet gives way at no cost: its load is postponed here, by price among all others, and
-not by :mod:`nki.passes.allocation.motion` before. That motion, as far as it gets, instead of the postponement
+not by :mod:`nki.passes.allocation.motion` before. That motion alone, instead of the postponement
 changes the predicted latency of three kernels, each in three sizes, by -2 to +16 %: it knows first reads alone.
 
 A sum in PSUM to which the Tensor engine still adds stays: on trn2 it adds to nothing that another engine has written.
@@ -53,7 +53,7 @@ _STORES: Final = 4
 """So many times as long as a store takes alone, no other tile should wait for the bytes of a tile that is stored: the
 store has to pass other transfers."""
 _PATIENCE: Final = 2
-"""A tile of which each byte costs more than so many times as much does not give way instead."""
+"""A tile is never evicted if its cost per byte is more than this multiple of the cheapest candidate's."""
 
 
 class _Attempt(NamedTuple):

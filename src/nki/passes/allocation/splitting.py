@@ -70,7 +70,7 @@ class _Splitter:
     def body(
         self, body: Sequence[Statement], found: Webs, outer: Mapping[Tensor, Tensor], made: list[Tensor]
     ) -> tuple[Statement, ...]:
-        """``body`` in tiles for its webs, of which the new ones are added to ``made``.
+        """``body`` in tiles for its webs; the new ones are added to ``made``.
 
         ``outer`` has the tile for what enters and leaves the body; who is not in it is made by the body itself.
         """
@@ -109,7 +109,7 @@ class _Splitter:
 
 
 def _begun(number: int, found: Webs) -> list[Tensor]:
-    """The tensors of which a web begins at a statement, without those that a loop keeps to itself."""
+    """The tensors with a web that begins at a statement, without the ones that a loop keeps to itself."""
     begins = found.begins.get(number, ())
     loop = found.loops.get(number)
     return sorted((t for t in begins if loop is None or t in loop.leaving), key=attrgetter("name"))

@@ -75,7 +75,7 @@ class Assignment:
         self.rings = [f"{DMA}.{number}" for number in range(min(target.dma_queues_per_engine, semaphores))]
         self._by_form: dict[object, tuple[Candidate, ...]] = {}
         self._without_descriptors: dict[object, tuple[Candidate, ...]] = {}
-        """Of the forms of DMA instructions on the kernel's own tensors, whose cost is another."""
+        """Of the forms of DMA instructions on the kernel's own tensors: their cost differs."""
 
     def candidates(self, inst: Inst) -> tuple[Candidate, ...]:
         """All candidates for ``inst``, the preferred one first."""
@@ -139,7 +139,7 @@ class Assignment:
         return queues, assigned
 
     def is_candidate(self, inst: Inst) -> bool:
-        """Test if the queue of ``inst`` is that of a candidate."""
+        """Test if a candidate has the queue of ``inst``."""
         queues = [candidate.queue for candidate in self.candidates(inst)]
         return inst.queue in (self.rings if queues == [DMA] else queues)
 

@@ -63,7 +63,7 @@ def list_schedule(
 
 
 def longest_path(queues: Sequence[int], estimates: Sequence[Estimate], graph: DependenceGraph) -> float:
-    """Time before which no order of the block ends: that of the longest chain of dependences."""
+    """Time before which no order of the block ends: the longest chain of dependences."""
     return max(_chains(queues, estimates, graph)[1])
 
 
@@ -173,7 +173,7 @@ class _ListScheduler:
         self.dma_engines = EnginesInOrder(self.loads.count)
         self.array, self.ports, self.dges = ArrayParts(), Ports(), DescriptorGenerators()
         self.pending: list[list[tuple[float, int]]] = [[] for _ in range(queue_count)]
-        """Of each queue: instructions whose predecessors have been issued, by the time at which they become ready."""
+        """Of each queue: instructions with all predecessors issued, by the time at which they become ready."""
         self.ready_list: list[list[int]] = [[] for _ in range(queue_count)]
         """Of each queue: instructions that are ready, by rank."""
         self.next_event = [_NO_EVENT] * queue_count
@@ -242,7 +242,7 @@ class _ListScheduler:
                 self._await(successor)
 
     def _past_kept(self, number: int, queue: int, time: float) -> int:
-        """``number``, or the next best instruction that is ready and for which nobody keeps what it shares: its part of
+        """``number``, or the next best instruction that is ready and has what it shares: its part of
         the array, and its ports; -1: there is none.
         """
         pending, ready_list = self.pending[queue], self.ready_list[queue]

@@ -180,7 +180,7 @@ class _Values:
 
 
 def _spared(core: CoreProgram, elsewhere: Collection[Tensor]) -> tuple[list[Inst], CoreProgram]:
-    """The instructions of ``core`` whose results are those of earlier ones, and the core without them."""
+    """The instructions of ``core`` with the same results as earlier ones, and the core without them."""
     first = repeated_instructions(core, elsewhere)
     if not first:
         return [], core
@@ -223,10 +223,10 @@ def _original(value: _Value, values: _Values, first: Mapping[int, Inst]) -> _Val
 def _without(
     core: CoreProgram, spared: Iterable[Inst], instead: Mapping[_Value, _Value], values: _Values
 ) -> CoreProgram:
-    """``core`` without the instructions ``spared``; who used their results uses those of ``instead``."""
+    """``core`` without the instructions ``spared``; users of their results use the results of ``instead``."""
     names = {tensor.name for tensor in core.tensors}
     tiles: dict[_Value, Tensor] = {}
-    """The tiles that stay, of which one that holds several values gets one for each."""
+    """The tiles that stay; one that holds several values becomes one tile for each."""
     for tensor, number in dict.fromkeys(instead.values()):
         parts = values.parts.get(tensor)
         tiles[tensor, number] = tensor if parts is None else tile_like(tensor, names)

@@ -25,7 +25,7 @@ MOST_LINES = 5
 
 
 class _Revised(Revision):
-    """A revision whose answers for each core are known."""
+    """A revision with known answers for each core."""
 
     def __init__(self) -> None:
         self.by_core: dict[TimedCore, tuple[list[Estimate], Collection[int], Mapping[int, int]]] = {}
@@ -72,7 +72,7 @@ class Change(Revision):
         return lines(self.found)
 
     def advised(self, returns_results: bool) -> str:
-        """The remedy, of programs whose instructions return their results (NKI Beta 1) in the words of these."""
+        """The remedy; for programs with instructions that return their results (NKI Beta 1), in their words."""
         return self.older_remedy if returns_results and self.older_remedy else self.remedy
 
     def runs(self, core: TimedCore, number: int) -> int:

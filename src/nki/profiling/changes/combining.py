@@ -78,7 +78,7 @@ def _columns(access: Access) -> tuple[int, int]:
 
 
 class Combined(Change):
-    """Pairs of instructions, of which the second one reads what only it reads of the first, as one."""
+    """Pairs of instructions as one: only the second one reads what the first one writes."""
 
     title = "Two instructions that one could do"
 
@@ -138,7 +138,7 @@ class Combined(Change):
 
 
 class _First(NamedTuple):
-    """An instruction whose result another one could take on: a scaling, or one that could add its results up."""
+    """An instruction with a result that another one could make: a scaling, or one that could add its results up."""
 
     dst: Access
     scaling: Scaling | None
@@ -153,7 +153,7 @@ class _First(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """The instruction that does the work of two, the one in whose place it is, and the one that it spares."""
+    """The combined instruction, the one that it replaces, and the one that it removes."""
 
     kept: int
     gone: int
@@ -263,7 +263,7 @@ def _blocks(parts: Iterable[Part]) -> Iterator[Block]:
 
 
 def _independent(block: Block, numbers: list[int]) -> Iterator[list[int]]:
-    """Groups of instructions of a block that follow each other, none of which needs another, or what comes of it."""
+    """Groups of instructions of a block that follow each other; none needs another, or what comes of it."""
     group: list[int] = []
     members = frozenset(numbers)
     needs: set[int] = set()

@@ -113,7 +113,7 @@ class Tables(OneByOne):
     """One load of each activation table."""
 
     title = "Swaps of activation tables"
-    remedy = "run all activations of one function before those of another, so that each table is loaded once"
+    remedy = "run all activations of one function before the next function's, so that each table is loaded once"
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)

@@ -19,7 +19,7 @@ _Window = tuple[Tensor, AccessPattern]
 
 
 class ThroughHbm(Change):
-    """Stores of a kernel's own tensors in HBM and loads of the same rows, none of which take place."""
+    """Stores of a kernel's own tensors in HBM and loads of the same rows: none of them takes place."""
 
     title = "Results that wait in HBM"
     remedy = (

@@ -26,7 +26,7 @@ LONGEST = 10_000
 
 @dataclass(frozen=True)
 class SerialLoop:
-    """A loop of which ``together`` iterations could be one: its ``count`` of iterations, the ns of each now and then,
+    """A loop with ``together`` iterations that could be one: its ``count`` of iterations, the ns of each now and then,
     its ``line``, and its instructions.
     """
 
@@ -44,7 +44,7 @@ class SerialLoop:
 
 
 def serial_loops(profile: PredictedRun) -> Iterator[SerialLoop]:
-    """The innermost loops of ``profile`` whose iterations need nothing of each other, on the slowest core.
+    """The innermost loops of ``profile`` with iterations that need nothing of each other, on the slowest core.
 
     Both times are of a replay in which the loop has run before: one iteration, and several as one, each in tiles of
     its own.
@@ -67,7 +67,7 @@ def serial_loops(profile: PredictedRun) -> Iterator[SerialLoop]:
 
 
 def _innermost(parts: Collection[Part]) -> Iterator[tuple[For, Block]]:
-    """The counted loops whose body is one block."""
+    """The counted loops with one block as body."""
     for part in parts:
         if not isinstance(part, Repeated):
             continue
@@ -95,7 +95,7 @@ def _needs_the_one_before(loop: For, instructions: Collection[Inst]) -> bool:
 
 
 def _room(profile: PredictedRun, instructions: Collection[Inst]) -> int:
-    """The iterations whose tiles fit on chip at once."""
+    """The iterations with tiles that fit on chip at once."""
     target = profile.target
     most = {Buffer.sbuf: target.sbuf_usable_partition_bytes, Buffer.psum: target.psum_partition_bytes}
     sizes: defaultdict[Buffer, int] = defaultdict(int)
@@ -119,7 +119,7 @@ def _ns(block: Block, estimates: list[Estimate], target: Target, copies: int) ->
 
 
 def _replayed(block: Block, estimates: list[Estimate], target: Target, order: Sequence[tuple[int, int]]) -> float:
-    """The time of copies of a block whose instructions have the ``order``, by copy and number, behind the block."""
+    """The time of copies of a block with instructions in the ``order``, by copy and number, behind the block."""
     replay = Replay(target)
     replay.now += target.sequencer_ns  # the branch
     run(replay.block(block.queues, estimates, block.graph.predecessors, block.graph.chained))

@@ -25,7 +25,7 @@ from nki.target.model import Target
 
 NAMES = {"vector": "Vector", "scalar": "Scalar", "gpsimd": "GpSimd"}
 LEAST_PART = Fraction(1, 4)
-"""The instructions of a line of which a part moves: at least one of four."""
+"""The instructions of a line if only a part moves: at least one of four."""
 
 
 def _busy(profile: PredictedRun, name: str) -> float:

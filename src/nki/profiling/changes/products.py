@@ -97,7 +97,7 @@ class _Product(NamedTuple):
 
 
 def _product(inst: Inst, estimate: Estimate) -> _Product | None:
-    """The sizes of a product of the whole array, whose moving columns are all that it takes time for."""
+    """The sizes of a product of the whole array: only its moving columns take time."""
     effects = inst.effects
     if not isinstance(estimate, Matmul) or not estimate.is_product or estimate.array_mask:
         return None
@@ -143,7 +143,7 @@ class FewRows(Change):
         for products in sums.values():
             rows = max(product.rows for product in products.values())
             if rows > self.target.partitions // 2:
-                continue  # a row beside many, such as that of a bias, fits nowhere else
+                continue  # a row beside many, such as a bias, fits nowhere else
             merged = min(self.target.partitions // rows, len(products))
             tile = min((size for size in self.target.matmul_row_tiles if size >= rows), default=self.target.partitions)
             share = min(1 / merged, tile / self.target.partitions)
@@ -161,7 +161,7 @@ class FewRows(Change):
 
 
 class ShortStationary(Change):
-    """Products whose operands are exchanged, so that the one with few columns moves (performance guide, Opt #7)."""
+    """Products with exchanged operands, so that the one with few columns moves (performance guide, Opt #7)."""
 
     title = "The short operand of products is stationary"
     remedy = (

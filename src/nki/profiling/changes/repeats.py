@@ -82,7 +82,7 @@ class RepeatedRows(Rewriting):
 
 
 def _repeats_own_row(inst: Inst) -> bool:
-    """Test if ``inst`` loads a tensor of the kernel in HBM into several partitions, each of which gets the same."""
+    """Test if ``inst`` loads a tensor of the kernel in HBM into several partitions, and each gets the same."""
     copy = inst.as_copy()
     if copy is None or copy.src.tensor.role or not copy.src.buffer.is_hbm or not copy.dst.buffer.on_chip:
         return False

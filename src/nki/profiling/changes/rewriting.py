@@ -75,7 +75,7 @@ class Rewriting(Change):
 
 
 def with_instructions(core: CoreProgram, instead: Mapping[int, tuple[Inst, ...]]) -> CoreProgram:
-    """``core`` with other instructions in the place of those with the ``id`` of a key."""
+    """``core`` with each instruction that has the ``id`` of a key replaced."""
 
     def change(inst: Inst) -> tuple[Inst, ...]:
         return instead.get(id(inst), (inst,))

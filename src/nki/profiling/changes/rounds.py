@@ -40,7 +40,7 @@ class TilesOfRounds(Rewriting):
         self.values: dict[int, dict[Tensor, list[list[Inst]]]] = {}
         """By the rank of a core: the tiles that hold several values, and the instructions that use each."""
         self.origins: dict[Tensor, Tensor] = {}
-        """The tile in the place of which each tile of one value is."""
+        """The tile that each tile of one value replaces."""
         self.tiles: dict[Tensor, int] = {}
         """The tiles that keep rounds from each other, and their rounds."""
 
@@ -88,7 +88,7 @@ class TilesOfRounds(Rewriting):
                     self.note(core.core.rank, part[:1])
 
     def _overlapping(self, events: CoreEvents) -> Iterator[Tensor]:
-        """The tiles of which two values are in use at one time; each iteration of a loop by itself."""
+        """The tiles with two values in use at one time; each iteration of a loop by itself."""
         found: dict[Tensor, None] = {}
         uses: dict[Tensor, tuple[float, float]] = {}
         tiles = [{a.tensor for a in inst.accesses() if a.tensor in self.origins} for inst in events.instructions]

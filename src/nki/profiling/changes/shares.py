@@ -88,7 +88,7 @@ def _outputs(instructions: Iterable[Inst]) -> list[tuple[Inst, Access]]:
 
 
 def _superfluous(core: CoreProgram, gone: Collection[int]) -> list[Inst]:
-    """The instructions of which nothing is needed without the stores with the ``id`` of ``gone``."""
+    """The instructions that nothing needs without the stores with the ``id`` of ``gone``."""
     place = {
         (id(inst), tensor): number
         for tensor, parts in filled_again(core).items()

@@ -1,4 +1,4 @@
-"""Changes of DMA transfers that advice proposes; :mod:`nki.profiling.changes.reloads` has those of repeated loads."""
+"""Changes of DMA transfers that advice proposes; :mod:`nki.profiling.changes.reloads` has changes of repeated loads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _row_bytes(tensor: Tensor) -> int:
 
 
 class ShortRows(OneByOne):
-    """Transfers of 2 KiB or more for each partition, as far as the tensor has them."""
+    """Transfers of 2 KiB or more for each partition, if the tensor has so many."""
 
     title = "Short rows in DMA transfers"
 
@@ -64,7 +64,7 @@ class ShortRows(OneByOne):
             "tile[:, ::2]",
             _Form.turned: "where single elements move, let the fastest dimension in HBM be the free dimension of the "
             "tile, and transpose on chip",
-            _Form.blocks: "move more rows in one nisa.dma_transpose, whose columns become the partitions",
+            _Form.blocks: "move more rows in one nisa.dma_transpose: its columns become the partitions",
         }
         return "; ".join(text for form, text in words.items() if form in self.forms)
 

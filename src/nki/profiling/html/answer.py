@@ -16,7 +16,7 @@ CHAIN = "dependences"
 COLOURS = {BETWEEN: "fill-throttled"}
 """Colours of the parts of the latency that have not their own."""
 NAMES = {LAUNCH: LAUNCH, BETWEEN: BETWEEN, "dma": "DMA", "gpsimd": "GpSimd"}
-"""Parts whose names are not those of their queues with a capital."""
+"""Parts with other names than their queues have with a capital."""
 
 
 def answer(profile: AdvisedRun, listing: Listing) -> Markup:

@@ -1,4 +1,4 @@
-"""HTML and SVG as text: elements whose attributes and text are escaped, whatever a kernel is called."""
+"""HTML and SVG as text: attributes and text of elements are escaped, whatever a kernel is called."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def head(profile: PredictedRun) -> Markup:
 
 
 def _plain(ns: float, like: float) -> str:
-    """A time without its unit if the unit is that of ``like``."""
+    """A time without its unit if ``like`` has the same."""
     value, _, unit = time(ns).partition(" ")
     return value if unit == time(like).partition(" ")[2] else f"{value} {unit}"
 

@@ -1,4 +1,4 @@
-"""The source of a profile: the functions whose lines have instructions, with the cost of each line."""
+"""The source of a profile: the functions with instructions at their lines, with the cost of each line."""
 
 from __future__ import annotations
 

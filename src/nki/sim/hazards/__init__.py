@@ -245,10 +245,10 @@ class Hazards(ExecutionObserver):
             self._read_partly_defined(inst, access, shadow, races)
 
     def _keeps(self, access: Access, shadow: Shadow) -> None:
-        """The instruction may leave elements of ``access``, some of which are undefined, as they are."""
+        """The instruction may leave elements of ``access`` as they are, and some are undefined."""
 
     def _read_partly_defined(self, inst: Inst, access: Access, shadow: Shadow, races: Sequence[Race] = ()) -> None:
-        """Read ``access``, some of which is undefined: raise if all of it is, else propagate the undefined elements."""
+        """Read ``access``, which is undefined in part: raise if all of it is, else propagate the undefined elements."""
         times, origins = shadow.times_of(access), self._launch.origins
         may_be = bool(races) or self._launch.carries or origins.may_be_read(times) or bool((times > 0).any())
         if is_overwritten(times).any() or not (may_be or self._others_may_write(access)):
@@ -406,7 +406,7 @@ class Hazards(ExecutionObserver):
         self._launch.psum_groups.check_foreign(inst, access, shadow, self._executor.memory.window(access))
 
     def _missing(self, by: Inst | Loop, access: Access, shadow: Shadow) -> NkiError:
-        """The error for reading ``access``, some of which is unwritten or overwritten."""
+        """The error for reading ``access``, which is unwritten or overwritten in part."""
         errors = self._errors(by, access, shadow)
         times = shadow.times_of(access)
         overwritten = is_overwritten(times)
@@ -418,7 +418,7 @@ class Hazards(ExecutionObserver):
         return self._unwritten(by, access, shadow, times)
 
     def _unwritten(self, by: Inst | Loop, access: Access, shadow: Shadow, times: Times) -> NkiError:
-        """The error for reading ``access``, some of which is unwritten."""
+        """The error for reading ``access``, which is unwritten in part."""
         errors = self._errors(by, access, shadow)
         missing = shadow.byte_mask(access, times == 0)
         if isinstance(by, Inst) and by.accumulates and shadow.reads is not None:

@@ -68,7 +68,7 @@ class _AccessHistory:
         self.last_bytes: ByteArray = np.zeros(tensor.nbytes, np.uint8)
         """Contents that the core has written last."""
         self.unsure = np.zeros(tensor.nbytes, np.bool_)
-        """Bytes of which it is undefined what the core has written last."""
+        """Bytes with an undefined last write of the core."""
         self.rewritten = np.zeros(tensor.nbytes, np.bool_)
         """Bytes to which the core has written different values."""
         self.changed = np.zeros(tensor.nbytes, np.bool_)
@@ -140,7 +140,7 @@ class CoreRaces:
     def reads(
         self, core: int, inst: Inst, access: Access, time: int, contents: Callable[[], ByteArray]
     ) -> Sequence[Race]:
-        """``core`` reads ``access``: its races with writes of other cores in the same epoch, as far as known."""
+        """``core`` reads ``access``: its races with writes of other cores in the same epoch, where they are known."""
         number = self.count_read(core)
         own = self.own_history(core, access.tensor)
         own.read(access, time, number)

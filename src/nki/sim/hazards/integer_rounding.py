@@ -125,7 +125,7 @@ def _is_large(numbers: Array) -> bool:
 
 
 def _changed(wanted: Array, got: Array, access: Access) -> NDArray[np.bool_]:
-    """The elements in which ``got`` is not what integers give, as far as its dtype holds that whole number."""
+    """The elements in which ``got`` is not what integers give, where its dtype holds that whole number."""
     if access.dtype.is_integer or access.dtype.name == "bool":
         return np.asarray(wanted != got)
     held = got.astype(np.float64)

@@ -151,7 +151,7 @@ def _amount(chosen: ByteMask, asked: ByteMask, tensor: Tensor) -> str:
 
 
 class ReadErrors:
-    """Errors of one read: ``by`` reads ``access``, whose bytes are ``asked``."""
+    """Errors of one read: ``by`` reads ``access``, the bytes ``asked``."""
 
     def __init__(self, by: Inst | Loop, access: Access, asked: ByteMask, log: ExecutionLog) -> None:
         self._by = by
@@ -264,7 +264,7 @@ class ReadErrors:
 
 
 def out_of_range_error(inst: Inst, numbers: NDArray[np.int64], outside: ByteMask) -> NkiError:
-    """The error for gathering elements of these ``numbers``, (partitions, elements), of which some are ``outside``."""
+    """The error for gathering elements of these ``numbers``, (partitions, elements); some are ``outside``."""
     partition, element = (int(n) for n in np.argwhere(outside)[0])
     source, index = inst.reads()[:2]
     text = (

@@ -25,7 +25,7 @@ _Epoch = tuple[Tensor, int]
 
 @dataclass(frozen=True)
 class _Read:
-    """A read of shared memory, and its number among those of its core."""
+    """A read of shared memory, and its number among the reads of its core."""
 
     access: Access
     time: int

@@ -25,7 +25,7 @@ from nki.sim.hazards.must_races import MustRaces
 from nki.target.model import Target
 
 MOST_INSTRUCTIONS: Final = 1 << 14
-"""Instructions that a core runs in loops whose iterations are all replayed. Of other loops two iterations are."""
+"""Instructions that a core runs in loops with all iterations replayed. Of other loops two iterations are."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class _Reporter(Footprint):
         self._participant = None
 
     def _static(self, inst: Inst) -> Inst:
-        """``inst`` with other tensors in the place of the operands that have a run-time index."""
+        """``inst`` with other tensors instead of the operands that have a run-time index."""
         places: dict[int, Access] = {}
         for number, access in enumerate(inst.accesses()):
             if access.dynamic is not None:
@@ -155,7 +155,7 @@ class _Core:
             self.run(loop.body)
 
     def _run_some(self, loop: Loop, certain: int) -> None:
-        """Replay up to two iterations of ``loop``, of which ``certain`` are in every run."""
+        """Replay up to two iterations of ``loop``; ``certain`` of them are in every run."""
         hazards = self._hazards
         meets = any(inst.as_barrier() or inst.as_exchange() for inst in instructions(loop.body))
         if meets and not certain:
@@ -176,7 +176,7 @@ class _Core:
 
 
 def _length(body: Sequence[Statement]) -> int:
-    """Instructions that run in ``body``, as far as that is known."""
+    """Instructions that run in ``body``, where that is known."""
     total = 0
     for statement in body:
         if isinstance(statement, Inst):

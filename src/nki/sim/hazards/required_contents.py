@@ -1,4 +1,4 @@
-"""Operands of which the reference asks certain contents, as a transposition on the Tensor engine does: an identity."""
+"""Operands with contents that the reference asks for, as a transposition on the Tensor engine does: an identity."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class AccessTimes:
         self.overwritten: dict[int, tuple[int, Tensor]] = {}
         """By the time of an overwrite: the time of the last access before it, and the tile that was written."""
         self._covered: set[AccessPattern] = set()
-        """Other patterns of which every byte is known to have a positive time."""
+        """Other patterns with a positive time at every byte."""
         self._map: Times | None = None
         self._map_is_newer = False
         """The map holds times that the patterns do not."""
@@ -154,7 +154,7 @@ class AccessTimes:
         return True
 
     def untouched_bytes(self) -> int:
-        """Bytes that certainly have no access and no undefined contents, as far as the patterns tell."""
+        """Bytes that certainly have no access and no undefined contents, if the patterns tell."""
         known = not self.is_whole and not self._map_is_newer and not self._background
         return max(0, self._bytes_left) if known else 0
 

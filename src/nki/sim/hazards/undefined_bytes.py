@@ -2,7 +2,7 @@
 
 Memory that nothing wrote and bytes for which two cores race are undefined alike. A byte keeps the number of its origin,
 the error that is raised where it matters, and a second content: another filling of fresh memory, or what the byte holds
-if the other core is first. All second contents together are another run of the kernel, as far as it differs.
+if the other core is first. All second contents together are another run of the kernel, where it differs.
 """
 
 from __future__ import annotations

@@ -27,11 +27,11 @@ Mask = NDArray[np.bool_]
 Place = tuple[Tensor, AccessPattern]
 
 _PROPAGATES_NAN: Final = frozenset(name for name, row in TABLE.items() if row.nan in ("gives NaN", "kept")) - {"power"}
-"""Operators of which NaN as either operand gives NaN. 1 to any power is 1, and any number to the power of 0."""
+"""Operators that give NaN if either operand is NaN. 1 to any power is 1, and any number to the power of 0."""
 _KEEPS_CHANGE: Final = frozenset(("add", "subtract", "bitwise_xor", "invert", "bypass"))
-"""Operators whose result changes with either operand, whatever the other one is."""
+"""Operators with a result that changes with either operand, whatever the other one is."""
 _NEEDS_BOTH: Final = frozenset(("bitwise_and", "bitwise_or", "logical_and", "logical_or", "multiply"))
-"""Operators of which one operand may decide the result alone."""
+"""Operators with a result that one operand may decide alone."""
 
 
 def place_of(access: Access) -> Place:
@@ -43,7 +43,7 @@ def place_of(access: Access) -> Place:
 class Undefined:
     """The undefined elements of a value, (partitions, elements); ``may_be_nan``: each of them may be NaN.
 
-    ``number`` is that of a constant.
+    ``number`` is the constant's.
     """
 
     mask: Mask
@@ -76,7 +76,7 @@ class UndefinedElements:
         """The results of the instruction in the order of its stores, each with its undefined elements."""
 
     def visit(self, inst: Inst) -> None:
-        """Collect the results of ``inst``, none of whose operands has a run-time index."""
+        """Collect the results of ``inst``, which has no operand with a run-time index."""
         inst.semantics(cast("Algebra[Undefined]", self))
 
     def load(self, source: Access | float) -> Undefined:

@@ -64,7 +64,7 @@ class Trial:
         self._results: list[tuple[Access, Words]] = []
 
     def reads(self, access: Access, undefined: Undefined) -> None:
-        """``access``, of which some is ``undefined``, is read."""
+        """``access`` is read, and ``undefined`` in part."""
         self._sources.append((access, undefined))
 
     def writes(self, access: Access) -> None:

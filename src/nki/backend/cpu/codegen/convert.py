@@ -1,8 +1,8 @@
 """Between stored elements and float32 values, as LLVM IR.
 
 Every function takes scalars and vectors alike and emits code without calls, which is straight but for a branch of
-:func:`encode_mostly_normal`. Rounding, saturation and special values are those of :mod:`nki.base.convert`, bit for bit,
-with one freedom: the float32 value that a NaN is decoded to may be any NaN, since nobody writes it as it is.
+:func:`encode_mostly_normal`. Rounding, saturation and special values are as in :mod:`nki.base.convert`, bit for bit,
+with one freedom: the float32 value that a NaN is decoded to may be any NaN, since it is never written as it is.
 
 float16 uses the ``half`` type; on an x86 processor without F16C, for which LLVM would call a library that nobody has,
 it is converted with integers like the smaller floats.
@@ -271,7 +271,7 @@ def upper_halves(b: Builder, words: Value) -> Value:
 
 
 def _decode_small(b: Builder, raw: Value, small: _Small) -> Value:
-    """``raw``: integers whose lowest bits are the code."""
+    """``raw``: integers with the code in their lowest bits."""
     word = raw if raw.type == like(raw, I32) else b.zext(raw, like(raw, I32))
     kind, value = word.type, like(raw, F32)
     code = b.and_(word, constant(kind, small.sign - 1))
@@ -304,7 +304,7 @@ def _encode_small(b: Builder, value: Value, small: _Small) -> Value:
     # raises the exponent, as it must.
     rounded = b.lshr(_nearest_even(b, magnitude, drop), constant(kind, drop))
     normal = b.sub(rounded, constant(kind, (_BIAS - small.bias) << small.mantissa))
-    # Subnormal results: add the number whose last mantissa bit is the least subnormal, and the adder rounds.
+    # Subnormal results: add the number with the least subnormal as its last mantissa bit, and the adder rounds.
     magic = constant(kind, (_BIAS + drop + 1 - small.bias) << _MANTISSA)
     total = b.fadd(b.bitcast(magnitude, value.type), b.bitcast(magic, value.type))
     subnormal = b.sub(b.bitcast(total, kind), magic)

@@ -34,7 +34,7 @@ def emit_assign(r: FunctionBuilder, s: Assign) -> None:
 
 
 def _emit_through_scratch(r: FunctionBuilder, s: Assign) -> None:
-    """Emit ``s``, whose patterns share no loop nest: they meet in dense scratch memory."""
+    """Emit ``s`` with patterns that share no loop nest: they meet in dense scratch memory."""
     materialize_strided(r, s.value)
     iotas = [part for part in subexpressions(s.value) if part.kind == "iota"]
     if any(len(iota.value[0]) > 1 for iota in iotas) or len(s.target.dims) > 1:

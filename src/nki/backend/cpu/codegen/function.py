@@ -123,7 +123,7 @@ class FunctionBuilder:
     def for_each_row(self) -> Generator[None]:
         """Emit the body for each row if an operand has an index per row, else once; ``pointers`` are moved to the row.
 
-        A row whose index is out of bounds is skipped, or the routine records the error and returns.
+        A row with an index out of bounds is skipped, or the routine records the error and returns.
         """
         b, arguments = self.b, self.arguments
         if not arguments.dynamic:
@@ -256,7 +256,7 @@ class FunctionBuilder:
         return memref.base != SCRATCH and self.operands[memref.base][0].buffer.is_hbm
 
     def passes_caches(self, memref: MemRef) -> bool:
-        """True of a result whose whole lines are written around the caches, as their readers come too late.
+        """True of a result with whole lines that are written around the caches, as their readers come too late.
 
         Then a line need not be read before it is written. Only AVX-512 writes a line at once. :meth:`end_writes` must
         follow such writes.
@@ -377,7 +377,7 @@ class FunctionBuilder:
     def _do_while(self, first: Value, last: Value, step: int, body: Callable[[Value], None], multiple: int = 1) -> None:
         """A loop from ``first`` below ``last``, at least one round; the number of rounds is a multiple of ``multiple``.
 
-        A loop whose bounds are known at run time only is unrolled here if its body is short; LLVM unrolls the others.
+        A loop with bounds known at run time only is unrolled here if its body is short; LLVM unrolls the others.
         """
         b = self.b
         if isinstance(last, ir.Constant) and last.constant - first.constant == step:
@@ -405,7 +405,7 @@ class FunctionBuilder:
         return 2 if is_short and multiple % 2 == 0 else 1
 
     def _opaque(self, number: Value) -> Value:
-        """``number``, about which LLVM knows nothing: it then leaves alone the loop whose index this is.
+        """``number``, about which LLVM knows nothing: it then leaves alone the loop with this index.
 
         Else it compares all accesses of a loop without a constant number of rounds with each other, and looks for
         cheaper ways to count, which takes more time than everything else that it does, and finds nothing.

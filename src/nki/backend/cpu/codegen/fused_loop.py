@@ -56,7 +56,7 @@ class FusedStatements:
         self.moved: set[MemRef] = set()
         """Memory of results that a statement moves on without arithmetic: their NaN must be the canonical one."""
         self.unseen: set[int] = set()
-        """The ids of roundings to bfloat16 whose results only arithmetic reads; see :func:`_has_short_nan`."""
+        """The ids of roundings to bfloat16 with results that only arithmetic reads; see :func:`_has_short_nan`."""
         self.operands: set[int] = set()
         """The ids of what the operators in such roundings read."""
         known: dict[MemRef, int] = {}
@@ -135,7 +135,7 @@ class FusedStatements:
 
 
 class InnerFusedLoop(InnerLoop):
-    """The innermost loop; ``registers`` are those of the step at hand."""
+    """The innermost loop; ``registers`` belong to the step at hand."""
 
     def __init__(self, r: FunctionBuilder, fused: FusedStatements, loop: CountedLoop, cursors: Cursors) -> None:
         super().__init__(r, fused.streams, loop, cursors)
@@ -194,7 +194,7 @@ class InnerFusedLoop(InnerLoop):
         return vectors
 
     def hoist(self, expr: Expr) -> None:
-        """Compute the loop invariants of ``expr``. Those of operators whose NaN must be short get the canonical one."""
+        """Compute the loop invariants of ``expr``. Operands of operators with a short NaN get the canonical one."""
         was_known = id(expr) in self.invariants
         super().hoist(expr)
         value = self.invariants.get(id(expr))
@@ -248,7 +248,7 @@ def _emit_normal_pair(
 
 
 def _has_short_nan(expr: Expr) -> bool:
-    """True of arithmetic on bfloat16, and on what all elements of a row share, whose NaN is canonical.
+    """True of arithmetic with a canonical NaN: on bfloat16, and on what all elements of a row share.
 
     Processors pass on the payload of one of the operands' NaN, or make one without payload. So the low half of each NaN
     in ``expr`` is 0.
@@ -267,7 +267,7 @@ def _is_shared(expr: Expr) -> bool:
 
 
 def _note_moved(expr: Expr, moves: bool, moved: set[MemRef]) -> None:
-    """Note the memory that ``expr`` loads and whose NaN are seen; ``moves``: its own value is."""
+    """Note the memory that ``expr`` loads with NaN that are seen; ``moves``: its own value is seen."""
     if expr.kind == "load" and moves and expr.memref is not None:
         moved.add(expr.memref)
     is_arithmetic = (expr.kind == "alu" and expr.op not in BITS) or expr.kind == "act"

@@ -29,16 +29,16 @@ from nki.numerics.llvm import AVX512, I8, I32, I64, LINE, canonical_nan, constan
 from nki.numerics.shared_divisor import SharedDivisor, may_share, quotient, shared
 
 _LARGEST_SHUFFLED: Final = 4
-"""The largest step of which vectors are shuffled out of vectors of neighbours; others are loaded one by one."""
+"""The largest step for which vectors are shuffled out of vectors of neighbours; others are loaded one by one."""
 
 _AHEAD: Final = 2048
 """Bytes ahead of a load at which memory is asked for: about a microsecond of a loop with a few functions."""
 _LONG: Final = 8 * _AHEAD
-"""Bytes of a row at whose end a request ahead is seldom in vain."""
+"""Bytes of a row from which on a request ahead at its end is seldom in vain."""
 _MOST_OPERATIONS: Final = 10
 """Operations of a function that two vectors at a time compute before they are rounded."""
 _LEAST_AROUND: Final = 128
-"""Elements of a loop whose results are worth a second loop."""
+"""Elements of a loop from which on its results are worth a second loop."""
 
 
 class InnerLoop:
@@ -59,7 +59,7 @@ class InnerLoop:
         )
         """True if two vectors at a time are words of two bfloat16 each: first all low halves, then all high ones."""
         self.around = -1
-        """The stream whose whole lines are written around the caches; -1: none."""
+        """The stream with whole lines that are written around the caches; -1: none."""
 
     def hoist(self, expr: Expr) -> None:
         """Compute the loop invariants of ``expr``."""
@@ -257,7 +257,7 @@ class InnerLoop:
         return self.b.shuffle_vector(value, value, ir.Constant(ir.VectorType(I32, width), order))
 
     def copying_loop(self, widths: Sequence[int], chunk: Callable[[Value, int], None]) -> None:
-        """Emit the loop, of whose elements ``chunk`` copies as many as the first of ``widths``, then of the next.
+        """Emit the loop: ``chunk`` copies as many elements as the first of ``widths`` says, then the next.
 
         A large result, if it begins where a line of memory does, gets whole lines around the caches: in a loop of its
         own, as such a store must be aligned. Loops that compute gain 5 % by that on one thread, and lose 10 to 15 %
@@ -281,7 +281,7 @@ class InnerLoop:
         r.tiled_loop(loop.count, widths[1:], chunk, loop.per_partition, whole)
 
     def _passes_caches(self, number: int, stream: Stream, width: int) -> bool:
-        """True of a dense result of which ``width`` elements are whole lines, and that is written around the caches."""
+        """True of a dense result that is written around the caches, with whole lines of ``width`` elements."""
         memref = stream.memref
         if stream.expr is not None or memref is None or self.loop.steps[number] != 1:
             return False
@@ -340,7 +340,7 @@ def emit_inner_loop(r: FunctionBuilder, s: Assign, streams: list[Stream], loop: 
 def packs_pairs(r: FunctionBuilder, values: Sequence[Expr], targets: Sequence[MemRef], loop: CountedLoop) -> bool:
     """True if two vectors at a time are rounded to bfloat16, as one instruction packs both; no range may split them.
 
-    Functions keep their constants in registers, of which two vectors leave too few.
+    Functions keep their constants in registers; two vectors leave too few of them.
     """
     parts = [part for value in values for part in subexpressions(value)]
     plain = all(

@@ -146,7 +146,7 @@ def _address(layouts: str) -> int:
 
 
 def _emit_float32(r: FunctionBuilder, s: Matmul, rows: tuple[Value, Value]) -> None:
-    """Emit one call of the micro-kernel, whose operands are in place."""
+    """Emit one call of the micro-kernel on operands that are in place."""
     blocks = s.left.dims[0][0] if s.left.in_blocks else 0
     stationary = _moved(r, r.address(s.left), rows[0], blocks or 4), _step(s.left), i64(blocks or columns_of_block())
     moving = r.address(s.right), _step(s.right), i64(s.right.dims[0][0] if len(s.right.dims) > 1 else PANEL)
@@ -169,7 +169,7 @@ class _Panel:
 
 
 class _LowPrecision:
-    """A product of operands of which at least one has fewer than 32 bits, on a unit for pairs or as float32."""
+    """A product with at least one operand of fewer than 32 bits, on a unit for pairs or as float32."""
 
     def __init__(self, r: FunctionBuilder, s: Matmul, unit: MatrixUnit | None) -> None:
         self.r, self.s, self.unit = r, s, unit
@@ -296,7 +296,7 @@ class _LowPrecision:
                 self._call_float32(panel, rows)
 
     def _call_float32(self, panel: _Panel, rows: tuple[Value, Value]) -> None:
-        """Call the micro-kernel of float32, whose operands are in scratch memory."""
+        """Call the micro-kernel of float32 on operands in scratch memory."""
         self._call(float32_unit(self.s.by_groups), panel, rows, self.floats, self.float_panel.pointer)
 
     def _call(
@@ -324,7 +324,7 @@ class _LowPrecision:
         _convert(self.r, address, source, target, (i64(0), i64(self.depth)), columns, self.depth, ahead)
 
     def _least_magnitude(self, layout: Layout, block: Value, step: int, blocks: Value) -> Value:
-        """The least of the guards behind each of some blocks of pairs, of which the first is given."""
+        """The least of the guards behind each of some blocks of pairs; the first block is given."""
         assert self.unit is not None
         r, guards = self.r, self.depth // CHAIN if layout is PAIR_PANELS else 1
         place = r.move(block, i64(2 * self.depth * layout.width))
@@ -386,7 +386,7 @@ class _Epilogue:
     """The epilogue of a product: its panel, which the first-level cache holds, and the loops that compute from it."""
 
     def __init__(self, r: FunctionBuilder, s: Matmul, tile: int) -> None:
-        """``tile``: rows of a register tile, of which whole ones are written."""
+        """``tile``: rows of a register tile; only whole tiles are written."""
         assert s.epilogue is not None
         self.r, self.target, self.value = r, s.target, s.epilogue
         whole_tiles = -(-s.target.rows // tile) * tile

@@ -57,7 +57,7 @@ def emit_reduce(r: FunctionBuilder, s: Reduce, odd: Reduce | None = None) -> Non
 
 
 def _in_order(r: FunctionBuilder, nests: Sequence[Nest]) -> None:
-    """Strictly sequential reductions, of which those of several rows run side by side."""
+    """Strictly sequential reductions; several rows run side by side."""
     nest, *odd = nests
     *outer, side = sorted(nest.outer, key=lambda loop: loop.count) or [CountedLoop(1, (0,) * len(nest.streams))]
     sizes = (GROUP, side.count % GROUP or 1) if nest.main else _CHAINS
@@ -98,7 +98,7 @@ def _in_chains(r: FunctionBuilder, nest: Nest, starts: list[Cursors]) -> None:
 def _in_lanes(r: FunctionBuilder, nests: Sequence[Nest], starts: list[list[Cursors]]) -> None:
     """Reductions of rows that begin at ``starts``, one in each lane of a vector; for two nests, of both halves of rows.
 
-    What a lane too many does is that of the last row again, and is not stored.
+    A lane too many does the work of the last row again, and its result is not stored.
     """
     count, nest, ways = len(starts[0]), nests[0], len(nests)
     starts = [rows + rows[-1:] * (r.lanes - count) for rows in starts]
@@ -154,7 +154,7 @@ class Totals:
 
 
 def _in_any_order(r: FunctionBuilder, nest: Nest) -> None:
-    """Reductions whose order is free: each lane of a vector by itself, then the lanes with each other."""
+    """Reductions in any order: each lane of a vector by itself, then the lanes with each other."""
 
     def one(start: Cursors) -> None:
         if nest.statement.op not in _RELATIONS:
@@ -246,7 +246,7 @@ class _QuickExtreme(_Partials):
         return self.b.select(self.b.fcmp_ordered(_RELATIONS[self.s.op], value, total), value, total)
 
     def is_uncertain(self, total: Value) -> Value:
-        """True if ``total``, the extreme of all vectors, may not be that of all numbers."""
+        """True if ``total``, the extreme of all vectors, may not be the extreme of all numbers."""
         b, word = self.b, ir.IntType(self.r.lanes)
         any_nan = b.icmp_unsigned("!=", b.bitcast(b.load(self.nan, typ=self.flags), word), ir.Constant(word, 0))
         return b.or_(any_nan, b.fcmp_ordered("==", total, ir.Constant(F32, 0.0)))

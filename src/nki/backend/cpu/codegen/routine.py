@@ -94,7 +94,7 @@ def _split(inst: Inst, statements: Sequence[LoopStatement], aliases: Aliases) ->
 
 
 def _turns(inst: Inst) -> bool:
-    """True of a transposition that is split by the partitions that it reads: they are those of the instructions before.
+    """True of a transposition that is split by the partitions that it reads: the instructions before use the same ones.
 
     What is in PSUM has a copy as its reader, which wants the partitions of the result.
     """

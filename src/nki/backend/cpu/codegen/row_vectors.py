@@ -1,6 +1,6 @@
 """Sequential reductions of many rows at once: each lane of a vector follows one row.
 
-The elements of a row stay in order, but those of neighbouring rows are far apart in memory. So four columns of as many
+The elements of a row stay in order, but neighbouring rows are far apart in memory. So four columns of as many
 rows as a vector has lanes are loaded in pieces of four elements and transposed in registers; that is a few cheap
 instructions for each vector of one column, and one addition then serves all rows.
 """

@@ -56,7 +56,7 @@ def emit_few_rows(r: FunctionBuilder, s: Matmul) -> None:
 
 
 def emit_column(r: FunctionBuilder, s: Matmul) -> None:
-    """Emit ``s``, whose result is a dense column: a row, if both operands change places."""
+    """Emit ``s`` with a dense column as its result: a row, if both operands change places."""
     target = replace(s.target, rows=1, row_step=s.target.rows, dims=((1, s.target.rows),))
     by_columns, r.by_columns = r.by_columns, bool(r.per_partition(s.target.rows))
     emit_few_rows(r, Matmul(target, s.right, s.left, s.accumulate, s.by_groups))
@@ -74,7 +74,7 @@ def _as_float32(r: FunctionBuilder, memref: MemRef) -> MemRef:
 
 
 class _Block:
-    """The product of ``rows`` and of columns from ``here`` on, whose sums stay in registers."""
+    """The product of ``rows`` and of columns from ``here`` on; its sums stay in registers."""
 
     def __init__(self, r: FunctionBuilder, s: Matmul, left: MemRef, rows: range, here: Value) -> None:
         self.r, self.s, self.left, self.rows, self.here = r, s, left, rows, here
@@ -144,7 +144,9 @@ class _Block:
             b.store(b.load(total, typ=kind), slot)
 
     def _fetch(self, start: Value, k: Value, nbytes: int) -> None:
-        """Fetch the block's bytes of the row :data:`_ROWS_AHEAD` later, after the last one those of the next block."""
+        """Fetch the block's bytes of the row :data:`_ROWS_AHEAD` later, after the last row the bytes of the next
+        block.
+        """
         b, right = self.r.b, self.s.right
         if nbytes > _FETCHED or len(right.dims) > 1:
             return

@@ -1,6 +1,6 @@
 """Dead-store elimination: what nothing reads later is not written.
 
-A window that one fusion group alone touches, as far as its contents count, needs no memory: it stays in registers.
+A window needs no memory if only one fusion group touches its contents: it stays in registers.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Products of narrow operands are made a panel of 32 columns after the other. Its consumer takes each panel where it lies
 in the first-level cache, so that the result never goes to PSUM, which is in the second level, and back. That is done
-where nobody reads the result later. A product that adds to PSUM, the last one of a sum, leaves PSUM as it was: the
+where the result is not read later. A product that adds to PSUM, the last one of a sum, leaves PSUM as it was: the
 consumer adds the panel to what it reads there.
 """
 
@@ -118,7 +118,7 @@ def _product_of(inst: Inst) -> Matmul | None:
 
 
 def _consumer_of(inst: Inst, result: Tensor) -> Assign | None:
-    """The only statement of ``inst``, if it computes dense rows from those of ``result``; None of others."""
+    """The only statement of ``inst``, if it computes dense rows from the rows of ``result``; else None."""
     part = None if aliases(inst) else part_of(inst)
     if part is None or part.sums or len(part.assigns) != 1:
         return None

@@ -72,7 +72,7 @@ def _components(body: Sequence[Statement]) -> Iterator[tuple[int, int]]:
 
 
 def _summed(body: Sequence[Statement], position: int, writers: Mapping[Window, int], size: Size) -> list[int]:
-    """The positions of the writers of windows of which neighbours from ``position`` on may be sums."""
+    """The positions of the writers of windows that neighbours from ``position`` on may sum."""
     found: list[int] = []
     for statement in body[position : position + MOST_SUMS]:
         if not may_sum(statement, writers, size):

@@ -49,7 +49,9 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A part as far as groups of one state share it: its signature, its windows, and if it reads and writes each."""
+    """The facts about a part that groups of one state share: its signature, its windows, and if it reads and writes
+    each.
+    """
 
     key: tuple[Any, ...]
     windows: _Numbers
@@ -111,7 +113,7 @@ class GroupState:
         return GroupState((*self.members, _Member(inst.key(), windows, uses, part)))
 
     def plan(self, without_memory: _Numbers) -> GroupPlan:
-        """The plan of groups of this state, some of whose windows have no memory."""
+        """The plan of groups of this state, with some windows without memory."""
         if without_memory not in self._plans:
             read, written = self._read, self._written
             only_written = tuple(n for n in written if n not in read and n not in without_memory)
@@ -173,7 +175,9 @@ class FusionGroup(Composite):
         return builder
 
     def removable(self) -> list[int]:
-        """The windows that need no memory if nothing else reads them: written first, of tensors of which it has one."""
+        """The windows that need no memory if nothing else reads them: written first, and the only ones of their
+        tensors.
+        """
         of_tensor = Counter(window.tensor for window in self.windows)
         return [n for n in self.state.removable if of_tensor[self.windows[n].tensor] == 1]
 
@@ -213,7 +217,7 @@ class GroupBuilder:
         return FusionGroup(self.state, self.parts, self.windows)
 
     def _edge(self, inst: Inst) -> _Edge | None:
-        """The edge of ``inst``, whose windows are added; None if one overlaps another, and one of both is written."""
+        """The edge of ``inst``, which adds its windows; None if one overlaps another, and one of both is written."""
         edge: list[object] = [inst.form()]
         windows, numbers = self.windows, self._numbers
         for access, _, writes in inst.uses():

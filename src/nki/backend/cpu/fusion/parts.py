@@ -29,7 +29,7 @@ from nki.ir.types import Access, Form, Tensor
 from nki.numerics.functions import operations
 
 _MOST_FORMS: Final = 1 << 12
-"""Forms of instructions of which a process remembers a fact."""
+"""Forms of instructions for which a process remembers a fact."""
 _MOST_OPERATORS: Final = 2
 """Operators on an element that take no longer than to write and to read it."""
 _MOST_OPERATIONS: Final = 1

@@ -2,7 +2,7 @@
 
 A broadcast, a constant, or an operator on one tile and a column takes less than a tile that one loop writes and a later
 one reads. A copy of such an instruction stands directly before the reader, writes what the tile has already, and shares
-the reader's loop; the tile then has no memory, unless somebody else reads it. The ``origin`` of a copy is the
+the reader's loop; the tile then has no memory, unless something else reads it. The ``origin`` of a copy is the
 instruction that it repeats.
 """
 
@@ -53,7 +53,7 @@ def _copy(inst: Statement) -> Inst:
 class _Repeats:
     """The instructions of one body that run again.
 
-    Others than the core read the tensors in ``seen``, of which those in ``fixed`` never change.
+    Others than the core read the tensors in ``seen``; the ones in ``fixed`` never change.
     """
 
     def __init__(self, body: Body, seen: Collection[Tensor], fixed: Collection[Tensor]) -> None:
@@ -100,7 +100,7 @@ class _Repeats:
             self._renewed.update((_target(self._body[number]), start) for number in found)
 
     def _add(self, access: Access, reader: int, size: Size, found: list[int]) -> bool:
-        """Add the instruction that writes ``access`` last, and those whose results it finds in registers."""
+        """Add the instruction that writes ``access`` last, and the ones with results that it finds in registers."""
         position = self._writers[access.tensor, access.offset]
         inst = self._body[position]
         assert isinstance(inst, Inst)

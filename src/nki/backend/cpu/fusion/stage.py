@@ -17,7 +17,7 @@ class FusionStage(EditingStage, RewritingStage):
     """A stage that keeps every instruction: by itself or as a part, and perhaps with copies."""
 
     def check(self, before: Program, after: Program, target: Target) -> None:
-        """Without copies, the instructions are those of before; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
+        """Without copies, the instructions are the same as before; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
         super().check(before, after, target)
         for old, core in zip(before.cores, after.cores, strict=True) if knobs.check_stages() else ():
             assert _originals(old.instructions()) == _originals(core.instructions()), self.name

@@ -258,7 +258,7 @@ def _is_copy_into_blocks(source: MemRef, target: MemRef) -> bool:
 
 
 def _columns_apart(memref: MemRef) -> bool:
-    """True if the bytes of a column of dense rows lie between those of no other one in another row, or of blocks."""
+    """True if the bytes of a column of dense rows, or of blocks, do not lie between the bytes of another column."""
     return memref.in_blocks or (memref.dense_rows and (memref.rows == 1 or abs(memref.row_step) >= memref.columns))
 
 
@@ -267,7 +267,7 @@ def _of_operands(uses: Iterable[Use]) -> tuple[Use, ...]:
 
 
 _Cut = Literal["rows", "columns", "nothing"]
-"""The dimension of an operand of which a range of the result uses a range."""
+"""The dimension of an operand that a range of the result cuts to a range."""
 
 
 def _uses(statement: Plain, by: _Cut, count: int) -> Iterator[tuple[MemRef, Window]]:
@@ -302,7 +302,7 @@ def _window(memref: MemRef, cut: _Cut, writes: bool) -> Window:
         step, low, high = _OWN if memref.base == SCRATCH else 0, first, end
     elif cut == "rows":
         step, (low, high) = memref.row_step * size, replace(memref, rows=1).span
-    elif memref.in_blocks:  # of which no range has only a part
+    elif memref.in_blocks:  # no range has only a part of a block
         step, low = memref.dims[0][0] * size // BLOCK, memref.offset
         high, end = low + step, low + memref.columns * step
     elif memref.row_step == 1 and len(memref.dims) == 1:

@@ -32,7 +32,7 @@ _KINDS: Final = frozenset({"load", "cast", "value", "alu", "act"})
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An access pattern: that of a load, of an iota (no memory) or of the target (no expression)."""
+    """An access pattern: of a load, of an iota (no memory) or of the target (no expression)."""
 
     expr: Expr | None
     memref: MemRef | None
@@ -109,7 +109,7 @@ def loop_nest(patterns: Sequence[Dims], cuts: Sequence[int]) -> list[CountedLoop
 
 
 def coalesced(loops: Sequence[CountedLoop]) -> list[CountedLoop]:
-    """The loops without those of one round; neighbours become one loop where every pattern runs straight on."""
+    """The loops of more than one round; neighbours become one loop where every pattern runs straight on."""
     result: list[CountedLoop] = []
     for loop in loops:
         if loop.count == 1:
@@ -122,7 +122,7 @@ def coalesced(loops: Sequence[CountedLoop]) -> list[CountedLoop]:
 
 
 def _continues(outer: CountedLoop, inner: CountedLoop) -> bool:
-    """True if a step of ``outer`` is as far as all rounds of ``inner``, for every stream."""
+    """True if a step of ``outer`` is as long as all rounds of ``inner``, for every stream."""
     return all(
         o is not None and i is not None and o == i * inner.count for o, i in zip(outer.steps, inner.steps, strict=True)
     )

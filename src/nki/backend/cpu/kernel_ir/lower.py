@@ -21,12 +21,14 @@ from nki.ir.types import FORMS, Access, Form, Role, Tensor, new_form
 
 
 def operand_lists(*roles: tuple[str, Role]) -> tuple[Field, ...]:
-    """Fields of an instruction whose operands are lists of these names and roles."""
+    """Fields of an instruction with operands that are lists of these names and roles."""
     return tuple(Field(name, role, False, False, None, None, (), several=True) for name, role in roles)
 
 
 class Composite(Inst):
-    """An instruction that stands for its ``parts``; its immediates, ``numbers``, are those of all parts in turn."""
+    """An instruction that stands for its ``parts``; its immediates, ``numbers``, are the immediates of all parts in
+    turn.
+    """
 
     public = False
     order_names = ()
@@ -62,7 +64,7 @@ def _numbered(number: int, tensor: Tensor) -> Tensor:
 
 
 def lower(inst: Inst, aliases: Aliases) -> KernelIRBuilder:
-    """The kernel IR of ``inst``, whose operands overlap as ``aliases`` says.
+    """The kernel IR of ``inst``, with operands that overlap as ``aliases`` says.
 
     Operands that would be read after they were written are copied to scratch memory first.
     """

@@ -134,7 +134,7 @@ class Expr:
     memref: MemRef | None = None
     value: Any = None
     """``value``: the number or :class:`Param`; ``iota``: (dims, offset, channel multiplier); ``unpack``: the number of
-    the part; ``gather``: the step and number of the elements to choose from, the first of which is at ``memref``.
+    the part; ``gather``: the step and number of the elements to choose from; the first one is at ``memref``.
     """
 
 

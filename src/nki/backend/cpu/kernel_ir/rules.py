@@ -203,7 +203,7 @@ def inline_sums(statements: list[LoopStatement], aliases: Aliases = ()) -> list[
 
 
 def _alone(loop: Fused) -> Reduce | None:
-    """The only sum of ``loop`` as that of an expression, if nothing else is wanted of it."""
+    """The only sum of ``loop`` as the sum of an expression, if nothing else is wanted of it."""
     if len(loop.sums) != 1 or any(map(loop.is_stored, range(len(loop.assigns)))):
         return None
     return _inlined(loop.assigns, loop.sums[0])
@@ -284,7 +284,7 @@ def _are_halves(even: Reduce, odd: Reduce) -> bool:
 
 
 def _moving(value: Expr) -> MemRef | None:
-    """The only memory of which ``value`` reads several elements of a partition."""
+    """The only memory from which ``value`` reads several elements of a partition."""
     wide = [load.memref for load in loads(value) if load.columns > 1]
     return wide[0] if len(wide) == 1 else None
 

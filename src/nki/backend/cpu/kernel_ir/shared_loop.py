@@ -36,7 +36,7 @@ _KINDS: Final = frozenset({"load", "value", "iota", "cast", "narrow", "alu", "in
 _LARGEST_STEP: Final = 4
 """Elements between neighbours that are still loaded as vectors."""
 _LEAST_GROUP: Final = 64
-"""Bytes of a group in the result, all of which share one element of an operand: a vector."""
+"""Bytes of a group in the result that share one element of an operand: a vector."""
 _FEWEST: Final = 32
 """Elements from which on a sum is worth its place in a loop."""
 _MOST_STREAMS: Final = 16
@@ -139,6 +139,6 @@ def _summed(total: Reduce) -> Expr:
 
 
 def _is_even(memref: MemRef) -> bool:
-    """True if elements are neighbours or one that is repeated, as far as the pattern goes without a jump."""
+    """True if elements are neighbours, or one that is repeated, up to where the pattern jumps."""
     step, count = memref.dims[-1]
     return not memref.dtype.is_packed and (step in (0, 1) or count == 1)

@@ -6,7 +6,7 @@ the slots of inputs, outputs, constants and of memory that cores share follow, t
 passes.
 
 If a thread pool helps (:mod:`nki.backend.cpu.native.thread_pool`), the frames of its workers stand behind the scratch
-memory, each with status and scratch memory of its own; their other slots are those of the launch.
+memory, each with status and scratch memory of its own; their other slots are the launch's.
 
 If a launch has several cores, lines of memory that they share let them meet. Exchanges are copies through shared memory
 with barriers between them (:mod:`nki.transforms.lower_sendrecv`), so the barrier is the only synchronisation with code
@@ -53,7 +53,7 @@ def aligned(nbytes: int) -> int:
 
 
 class Frame:
-    """A block of at least ``nbytes`` for one thread; ``address`` is that of its first whole cache line.
+    """A block of at least ``nbytes`` for one thread; ``address`` is its first whole cache line.
 
     Routines get ``address``. The contents are undefined until :meth:`FrameLayout.write`.
     """
@@ -67,7 +67,7 @@ class Frame:
         self.address = block.ctypes.data + start
         self.nbytes = nbytes
         self.layout: FrameLayout | None = None
-        """The layout whose fixed slots it has, as for a launch on one thread."""
+        """The layout that gives its fixed slots, as for a launch on one thread."""
 
 
 class FramePool:
@@ -94,7 +94,7 @@ class FramePool:
 
 
 class FrameLayout:
-    """Byte offsets in the frames of one core, whose routines get ``pointers`` pointers behind the fixed slots, then
+    """Byte offsets in the frames of one core. Its routines get ``pointers`` pointers behind the fixed slots, then
     ``floats`` doubles.
 
     ``table`` and ``args`` are the addresses of the core's dispatch table and of its arguments.

@@ -34,7 +34,7 @@ class EntryTime:
 
     @property
     def parts(self) -> tuple[Inst, ...]:
-        """The user's instructions that the entry runs: several if they share one loop, whose time nothing divides."""
+        """The user's instructions that the entry runs: several if they share one loop: nothing divides its time."""
         if self.inst is None:
             return ()
         parts = self.inst.parts if isinstance(self.inst, Composite) else (self.inst,)

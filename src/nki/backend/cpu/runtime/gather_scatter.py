@@ -27,7 +27,7 @@ Entry = tuple[int, list[int]]
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """An operand whose elements run-time offsets choose, and the dense tile that the computation uses instead.
+    """An operand with elements that run-time offsets choose, and the dense tile that the computation uses instead.
 
     ``order`` is its number among the operands with a run-time index. ``predicated``: only the elements that a predicate
     selects are scattered.

@@ -107,7 +107,7 @@ class Executable:
         self._runtime, self._frames = runtime, runtime.frames
         sizes = [(number, tensor.nbytes) for number, tensor in enumerate(program.outputs, len(self.inputs))]
         self._large = [(number, nbytes) for number, nbytes in sizes if nbytes >= LARGE]
-        """The positions and sizes of large outputs, whose memory is likely to be fresh."""
+        """The positions and sizes of large outputs: their memory is likely to be fresh."""
         self._several = len(program.cores) > 1
         count = len(self.inputs) + len(self.outputs) + (len(self.linked.shared) + 1 if self._several else 0)
         self._program, self._slots = program, count
@@ -142,7 +142,7 @@ class Executable:
     def launch(self, pointers: Sequence[int], floats: Sequence[float] = (), from_torch: bool = False) -> None:
         """Run on the memory at ``pointers``: the inputs, then the outputs, each dense and of the size of its spec.
 
-        ``floats`` are those of :meth:`floats_of`. ``from_torch``: PyTorch computes in the same Python thread, or is
+        ``floats`` come from :meth:`floats_of`. ``from_torch``: PyTorch computes in the same Python thread, or is
         likely to, so that its threads are those to use.
 
         An input that is also an output is changed in place if both are at one address; else it stays as it is.

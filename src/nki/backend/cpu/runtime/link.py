@@ -1,6 +1,6 @@
 """Link a program: for each core a dispatch table that native code walks, with one entry per instruction.
 
-An entry is a routine and the index of its first argument. A loop is an entry, too, whose routine walks the entries of
+An entry is a routine and the index of its first argument. A loop is an entry, too: its routine walks the entries of
 its body; those stand behind the entries of the statements around it. Every operand is an address that :class:`Storage`
 gives.
 """
@@ -34,7 +34,7 @@ from nki.transforms.rewriter import never_written
 
 @dataclass(slots=True)
 class LinkedCore:
-    """The dispatch table of one core; it walks the first ``entries``, whose loops walk those behind them.
+    """The dispatch table of one core; it walks the first ``entries``; their loops walk the entries behind them.
 
     ``body`` is what runs; entries that fill memory stand before and between its entries. The first ``prologue`` entries
     fill memory that cores share, and are done before any core begins. ``traps`` are the instructions that may trap: by
@@ -62,7 +62,7 @@ class LinkedProgram:
     """The tables of all cores, and their shared memory: its bytes, and the offset in it of each shared tensor.
 
     It begins with the lines of barriers; frames have slots for the shared tensors and for the lines, in this order,
-    behind those of inputs, outputs and constants.
+    behind inputs, outputs and constants.
     """
 
     cores: list[LinkedCore]
@@ -144,11 +144,11 @@ class _TableBuilder:
         self.origins: list[tuple[int, Statement]] = []
         self.scratch = max((routine.scratch for routine in routines), default=0)
         self.pending: list[tuple[int, Loop, int, int]] = []
-        """Loops whose bodies have no entries yet: the dense number of the first instruction, the loop, the index of the
-        arguments that tell the entries, and the rounds of all loops around.
+        """Loops with bodies that have no entries yet: the dense number of the first instruction, the loop, the index of
+        the arguments that tell the entries, and the rounds of all loops around.
         """
         self.rounds = 1
-        """Rounds of the loops around the entries that are added, as far as they are known."""
+        """Rounds of the loops around the entries that are added, where they are known."""
         self.apart: list[tuple[int, list[int]]] = []
         """Entries of regions, which stand behind all others, each with the index of the argument that tells where."""
         self.shared_nanoseconds = 0.0
@@ -156,7 +156,7 @@ class _TableBuilder:
     def build(
         self, core: CoreProgram, outputs: Sequence[Tensor], prologue: Sequence[Tensor], fills: set[Tensor]
     ) -> LinkedCore:
-        """The table: entries that fill ``prologue``, those of the statements, then those of the bodies of loops.
+        """The table: entries that fill ``prologue``, then the statements, then the bodies of loops.
 
         ``fills`` are filled before their first use, outputs at the beginning.
         """
@@ -196,11 +196,11 @@ class _TableBuilder:
         )
 
     def __len__(self) -> int:
-        """The number of entries, without those of regions."""
+        """The number of entries, without regions."""
         return len(self.entries) // 2
 
     def add_statements(self, body: Sequence[Statement], start: int) -> None:
-        """Add the entries of ``body``, whose first instruction has the dense number ``start``."""
+        """Add the entries of ``body``; its first instruction has the dense number ``start``."""
         for number, statement in with_numbers(body, start):
             if self.fills:  # a loop touches what its body touches
                 for access in touched(statement):
@@ -287,7 +287,7 @@ class _TableBuilder:
         return self.storage.free_slot + (self.cores > 1) + list(self.floats).index(text)
 
     def add_steps(self, steps: GatherComputeScatter, numbers: Sequence[int]) -> None:
-        """Add the entries of an instruction on indirect views, of which the parts have routines of these numbers."""
+        """Add the entries of an instruction on indirect views: its parts have routines of these numbers."""
         routines = [self.routines[number] for number in numbers]
         scratch = max(routine.scratch for routine in routines)
         before, after, scratch = steps.entries(scratch, self.storage, self.new_trap(steps.inst))
@@ -307,7 +307,9 @@ class _TableBuilder:
         self.add_entry(library.address("barrier"), barrier_arguments(lines, tag, trap, self.rank, peers, self.cores))
 
     def add_loop(self, number: int, loop: Loop) -> None:
-        """Add the entry of a loop, and note that its body, whose first instruction has that number, has none yet."""
+        """Add the entry of a loop, and note that its body, which begins with the instruction of that number, has none
+        yet.
+        """
         self.end_region()
         args = self.storage.arguments(loop.register)
         if not isinstance(loop, While):

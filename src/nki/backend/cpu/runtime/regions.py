@@ -1,7 +1,7 @@
 """Finds parallel regions: neighbouring dispatch entries in which no partition meets what another one does in another
 partition.
 
-An entry joins the open region if the windows of bytes that it uses go with those of the entries before it
+An entry joins the open region if the windows of bytes that it uses go with the windows of the entries before it
 (:func:`~nki.backend.cpu.kernel_ir.accesses.taking`). Otherwise partitions cross, and the entry opens the next region.
 """
 
@@ -25,15 +25,15 @@ WORTHWHILE: Final = 4000.0
 _CACHE: Final = 512 * 1024
 """Bytes that the entries of a chunk may use: half of the second-level cache of a present core."""
 _ENTRIES_IN_CACHE: Final = 3
-"""Entries in turn whose bytes are to be in the cache together."""
+"""Entries in turn with bytes that are to be in the cache together."""
 _PACKED_ROWS: Final = 2 * GRANULE
-"""Partitions whose numbers share words of packed operands: half of them would write each word by itself."""
+"""Partitions with numbers that share words of packed operands: half of them would write each word by itself."""
 _UNKNOWN_ROUNDS: Final = 16
-"""Assumed rounds of a loop whose number of rounds is known at run time only."""
+"""Assumed rounds of a loop with a number of rounds known at run time only."""
 
 
 def rounds_of(loop: Loop) -> int:
-    """The number of rounds of a loop, as far as it is known."""
+    """The number of rounds of a loop, where it is known."""
     if isinstance(loop, For) and isinstance(loop.start, int) and isinstance(loop.stop, int):
         return max(0, -(-(loop.stop - loop.start) // loop.step))
     return _UNKNOWN_ROUNDS

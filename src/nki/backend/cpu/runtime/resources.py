@@ -90,7 +90,7 @@ _Work = tuple["_CoreThread", Callable[..., object], tuple[Any, ...]]
 
 
 class _CoreThread:
-    """A thread that waits for work, and ends when nobody can give it any.
+    """A thread that waits for work, and ends when there can be none.
 
     A signal may raise at any instruction of the thread that gives work, so nothing here is ever half done: each step is
     one call of C. Threads and pools of the standard library have locks that such an exception leaves locked.

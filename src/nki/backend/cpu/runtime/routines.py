@@ -157,7 +157,7 @@ def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -
 
 
 def _add(routines: dict[Key, Routine], compiled: dict[Key, Routine]) -> None:
-    """Add ``routines`` to those of this process and to ``compiled``."""
+    """Add ``routines`` to the routines of this process and to ``compiled``."""
     with _lock:
         for key, routine in routines.items():
             compiled[key] = _routines[key] = routine
@@ -173,7 +173,7 @@ def _unpacked(code: str, name: str, facts: Sequence[Any]) -> tuple[str, str, Emi
 
 
 def stored_routines(keys: Iterable[Key]) -> dict[Key, Routine]:
-    """Those of the routines with these keys that are in the user's cache, with their code loaded."""
+    """The routines with these keys that are in the user's cache, with their code loaded."""
     routines: dict[Key, Routine] = {}
     codes: dict[str, Code | None] = {}
     for key in keys if object_cache.is_enabled() else ():
@@ -324,7 +324,7 @@ class RoutineText:
 
     @classmethod
     def of(cls, text: str) -> RoutineText:
-        """The routine whose definition is ``text``."""
+        """The routine with the definition ``text``."""
         head = _HEAD.search(text)
         assert head is not None, "a routine is a function without attributes"
         pieces: list[str] = []
@@ -392,7 +392,7 @@ def _shared(group: Sequence[RoutineText]) -> list[str]:
 def loop_listing(program: Program) -> str:
     """The kernel IR of every routine that ``program`` uses, each once, below the first instruction that uses it.
 
-    Routines of equal text, such as those of other start partitions, are shown once.
+    Routines of equal text, such as for other start partitions, are shown once.
     """
     numbers: dict[tuple[str, str, str], list[int]] = {}
     for number, inst in enumerate(_instructions(program)):

@@ -1,6 +1,6 @@
 """Addresses of tensors in native memory: a slot of the frame, and a byte offset from the pointer in it.
 
-Memory on chip and internal HBM become one arena; tensors whose live ranges do not interfere share its bytes, which
+Memory on chip and internal HBM become one arena; tensors with live ranges that do not interfere share its bytes, which
 also keeps a long unrolled loop in the processor's cache.
 """
 
@@ -20,7 +20,7 @@ from nki.ir.types import Access, Tensor
 
 _LEAST_CLASS: Final = 4 << 10
 _LARGEST_CLASS: Final = 8 << 20
-"""Bytes of blocks whose sizes are powers of two."""
+"""Bytes of blocks with sizes that are powers of two."""
 
 
 @dataclass(slots=True)

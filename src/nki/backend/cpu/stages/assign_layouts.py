@@ -105,7 +105,7 @@ class AssignLayouts(RewritingStage):
         return tuple([found.get(parameter.name) for parameter, _ in operands])
 
     def _row(self, operand: str, access: Access, other: Access | None) -> TileLayout | None:
-        """The row of the table for an operand, of which the product has ``other`` beside it."""
+        """The row of the table for an operand that has ``other`` beside it in the product."""
         row = next((row for row in self.table if row.operand == operand and row.claims(access) and row.exists()), None)
         return row if row is not None and row.wants(access, other) else None
 
@@ -116,7 +116,7 @@ def _assign(
     operands: Mapping[TileLayout, Sequence[Use]],
     uses: Mapping[Tensor, Uses],
 ) -> set[Tensor]:
-    """Put a tile with a layout in the place of each that gains by it, if all its uses take it; the tiles replaced."""
+    """Replace each tile that gains by a layout, if all its uses take it; the tiles replaced."""
     row_of = {access.tensor: row for row, each in operands.items() for _, _, access in each}
     moved: list[Use] = []
     assigned: set[Tensor] = set()
@@ -156,9 +156,9 @@ def _copy_operands(
     uses: Mapping[Tensor, Uses],
     fixed: Collection[Tensor],
 ) -> None:
-    """Copy each window that several of ``operands``, of products, read, once in its layout, as far as memory allows.
+    """Copy each window that several of ``operands``, of products, read, once in its layout, while memory allows it.
 
-    ``fixed``: tensors that nothing writes. Those whose products are nearest to each other are copied first.
+    ``fixed``: tensors that nothing writes. Windows with the nearest products are copied first.
     """
     windows: dict[tuple[object, ...], list[Use]] = {}
     for use in operands:
@@ -179,7 +179,7 @@ def _copy_operands(
 
 
 def _together(windows: Sequence[Sequence[Use]], fixed: Collection[Tensor]) -> Iterator[tuple[int, Sequence[Use]]]:
-    """Each window with the position before which its copy stands: that of its first product, or an earlier one.
+    """Each window with the position before which its copy stands: its first product, or earlier.
 
     Copies of what nothing writes follow each other, up to :data:`_MOST_TOGETHER`: threads meet between a copy and a
     product, and not between copies.

@@ -34,7 +34,7 @@ def _always(*_: object) -> bool:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TileLayout:
-    """A row. Of those of one operand, the first that exists and claims the operand decides."""
+    """A row. Of the rows for one operand, the first that exists and claims the operand decides."""
 
     layout: Layout
     operand: Literal["result", "stationary", "moving"]
