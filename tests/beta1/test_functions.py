@@ -148,7 +148,7 @@ def test_bits_of_a_truth_and_a_float_are_refused(data: Any) -> None:
         nl.store(out, (a > 0) & a)
         return out
 
-    with pytest.raises(NkiError, match="bits are those of integers"):
+    with pytest.raises(NkiError, match="only integers have bits to combine"):
         kernel(data(4, 4))
 
 

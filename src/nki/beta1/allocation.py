@@ -37,7 +37,7 @@ class Allocator:
         self.rule = rule
         self.counts = counts
         self.given = {name: value for name, value in given.items() if value not in (0, ())}
-        """The arguments of the allocator that are no defaults; those of ``alloc`` are its rule alone."""
+        """The arguments of the allocator that are no defaults; ``alloc`` has its rule alone."""
         self.where = here(3)
 
     def address_of(self, tile: Shape, kind: DType, blocks: int, label: str) -> Callable[[Shape], tuple[int, int]]:

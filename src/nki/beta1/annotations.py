@@ -66,7 +66,7 @@ class mutable_tensor(tensor):  # noqa: N801  # the public name
 
 
 def scalar(_value: Any) -> Any:
-    """Refused: a loop whose number of rounds only the data tell."""
+    """Refused: a loop with a number of rounds that only the data tell."""
     raise Beta1FlowError(
         "while_loop_requires_unconditional_entry: nt.scalar makes the condition of a loop at run time, which is not "
         "supported",

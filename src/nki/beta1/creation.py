@@ -48,7 +48,7 @@ _BUFFERS = {
 
 
 def sizes_of(shape: Any, what: str) -> tuple[Any, ...]:
-    """``shape`` as a tuple of integers, of which one may be a :class:`ParDim`."""
+    """``shape`` as a tuple of integers; one may be a :class:`ParDim`."""
     entries = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple | list) else (shape,)
     try:
         return tuple(n if isinstance(n, ParDim) else int(operator.index(n)) for n in entries)
@@ -240,7 +240,7 @@ def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None) -> Tensor
 
 
 def drop(dst: Access, x: Access, rate: Any) -> None:
-    """``dst``: ``x`` with elements replaced by 0; numbers are drawn for those of the dtype of ``x``."""
+    """``dst``: ``x`` with elements replaced by 0; numbers are drawn for the elements of ``x`` in its dtype."""
     kept = dst if dst.dtype is x.dtype else scratch("kept", dst.shape, x.dtype).bare()
     isa.dropout(kept, x, rate)
     if kept is not dst:

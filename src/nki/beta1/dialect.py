@@ -54,7 +54,7 @@ def results(builder: Builder, returned: Any) -> Any:
 
 
 def _without_generators(builder: Builder, returned: Any) -> Any:
-    """As :func:`results`; the transfers of the kernel whose descriptors the compiler may choose get static ones, in
+    """As :func:`results`; the transfers of the kernel with descriptors of the compiler's choice get static ones, in
     HBM.
     """
     result = results(builder, returned)

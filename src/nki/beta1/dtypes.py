@@ -1,4 +1,4 @@
-"""Element types: NumPy's on the surface, as in Beta 1; those of the compiler inside."""
+"""Element types: NumPy's on the surface, as in Beta 1; the compiler's inside."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _combine_bits(op: Op, dst: Access, x: Access | float, y: Access | float) -> 
     for side in (x, y):
         if isinstance(side, Access) and side.dtype.is_float:
             raise Beta1OperandError(
-                f"nl.{op.name} of {side.dtype}: bits are those of integers",
+                f"nl.{op.name} of {side.dtype}: only integers have bits to combine",
                 fix="pass integer tiles, or t.view(np.int32)",
             )
     kind = bit_kind(op, *(side.dtype if isinstance(side, Access) else side for side in (x, y)))

@@ -49,7 +49,7 @@ def _unary(name: str) -> Callable[..., Any]:
 def _named(function: Any, name: str, text: str) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
-    function.__annotations__["return"] = Tensor.__name__  # so that a call whose result nobody uses is reported
+    function.__annotations__["return"] = Tensor.__name__  # so that a call with an unused result is reported
     if name in OPS:
         function.operator = OPS[name]
     return function
@@ -252,7 +252,7 @@ def program_ndim() -> int:
 
 
 def affine_range(*args: Any, **_: Any) -> Rounds:
-    """Iterations whose order does not matter."""
+    """Iterations in any order."""
     return Rounds(range(*(int(a) for a in args)))
 
 
@@ -321,7 +321,9 @@ def gemm_stationary_grid() -> Any:
 
 
 class Axis(int):
-    """An axis of a launch grid whose programs ``cores`` share: ``stride`` that follow each other have the same core."""
+    """An axis of a launch grid with programs that ``cores`` share: ``stride`` that follow each other have the same
+    core.
+    """
 
     cores: int
     stride: int
@@ -342,7 +344,7 @@ class Axis(int):
 
 
 def _joined(outer: Any, inner: Any) -> Axis:
-    """The axis of ``outer`` times ``inner`` programs, of which one may be shared by cores."""
+    """The axis of ``outer`` times ``inner`` programs; cores may share one of both."""
     size = int(outer) * int(inner)
     if isinstance(inner, Axis) and inner.cores > 1:
         if isinstance(outer, Axis) and outer.cores > 1:

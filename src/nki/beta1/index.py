@@ -225,7 +225,7 @@ _ROW: Final = (None, slice(None))
 
 
 def _made(start: int, shape: Shape, steps: Shape) -> Index:
-    """An index whose steps are 0 already where its size is 1."""
+    """An index with steps that are 0 already where its size is 1."""
     index = Index.__new__(Index)
     index.start, index.shape, index.steps = start, shape, steps
     return index

@@ -220,7 +220,7 @@ def _function(row: Function) -> Callable[..., Any]:
     exec(compile(text, __file__, "exec"), scope)  # our own text, from the table
     public = scope[row.name]
     public.__module__, public.__doc__ = __name__, row.text
-    # The result of a call that nobody uses is reported, unless the function writes an argument, too.
+    # An unused result of a call is reported, unless the function writes an argument, too.
     public.__annotations__["return"] = "None" if not row.shape else "Any" if maker.written else "Tensor"
     return public
 

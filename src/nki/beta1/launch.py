@@ -100,7 +100,7 @@ def _is_parts(axis: Any) -> bool:
 
 def grid_of(grid: Any) -> tuple[int, ...]:
     """The launch grid of ``kernel[grid]``: ``nl.nc(n)`` alone is cores; cores share the programs of a grid that has
-    it as a part; one core runs those of any other.
+    it as a part; one core runs the programs of any other.
     """
     axes = cast("tuple[Any, ...]", grid) if isinstance(grid, tuple | list) else (grid,)
     if any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0 for n in axes):

@@ -1,4 +1,4 @@
-"""Loops of Beta 1, whose body its compiler traces once: numbers that the body changes begin each round anew."""
+"""Loops of Beta 1, with bodies that its compiler traces once: numbers that the body changes begin each round anew."""
 
 from __future__ import annotations
 

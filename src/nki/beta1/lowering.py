@@ -29,7 +29,7 @@ from nki.isa.tables.operators import OPS
 from nki.target.memory_spaces import start_partitions
 
 _PRODUCTS: Final = (dt.float32, dt.bfloat16, dt.float16)
-"""Dtypes whose numbers a product with one repeats exactly."""
+"""Dtypes with numbers that a product with one repeats exactly."""
 Shape = tuple[int, ...]
 Number = int | float
 Operand = Tensor | Number

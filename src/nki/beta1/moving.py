@@ -68,7 +68,7 @@ def at_least_2d(t: Tensor) -> Tensor:
 
 
 def part(access: Access, shape: Shape, box: tuple[tuple[int, int], ...]) -> Access:
-    """The box of an access of ``shape``; of rows chosen at run time, those of the box."""
+    """The box of an access of ``shape``; of rows chosen at run time, the rows of the box."""
     del shape
     offset = access.offset + sum(step * a for step, (a, _) in zip(access.strides, box, strict=True))
     sizes = tuple(b - a for a, b in box)
@@ -109,7 +109,8 @@ def transfer(dst: Tensor, src: Tensor, mask: Any, turns: Shape = (), **options: 
 
 def transposes_by_dma(src: Access, dtype: DType) -> bool:
     """Test if the DMA engines transpose ``src`` as they move it: elements of 2 or 4 bytes (Trainium2 Architecture Guide
-    for NKI, DMA Transpose). Those of trn1 do, too, at a low rate (NKI performance guide, Opt #10, from before trn2).
+    for NKI, DMA Transpose). The engines of trn1 do, too, at a low rate (NKI performance guide, Opt #10, from before
+    trn2).
     """
     return (
         src.dynamic is None
@@ -137,7 +138,7 @@ def _inside(src: Tensor, over: Region) -> bool:
 
 
 def _unchecked(t: Tensor) -> Access:
-    """All of ``t`` as an access, whose bounds the caller checks."""
+    """All of ``t`` as an access; the caller checks its bounds."""
     base = t.base
     return Access(t.place.tensor, base.offset, base.shape, base.strides, base.dtype, base.dynamic)
 
@@ -447,7 +448,9 @@ def product(stationary: Tensor, moving: Tensor, mask: Any, what: str, **options:
 
 
 def _check_product(stationary: Tensor, moving: Tensor, inside: Region, what: str) -> None:
-    """Raise unless the operands of a product, whose result covers ``inside``, have the sizes of the Tensor engine."""
+    """Raise unless the operands of a product with a result that covers ``inside`` have the sizes of the Tensor
+    engine.
+    """
     assert inside.box is not None
     columns, rows = (b - a for a, b in inside.box)
     if stationary.shape[0] != moving.shape[0]:

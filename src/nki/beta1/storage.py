@@ -37,7 +37,7 @@ class Place:
 
     @property
     def fresh(self) -> NDArray[np.bool_] | None:
-        """In PSUM, the elements that nothing has written; None: all are written, or nobody asks."""
+        """In PSUM, the elements that nothing has written; None: all are written, or it does not matter."""
         if self._untouched:
             self.fresh = np.ones((self.tensor.shape[0], self.tensor.free_size), np.bool_)
         return self._fresh

@@ -1,6 +1,6 @@
 """``nki.tensor``: the tensor of a Beta 1 kernel, and results that wait for their destination.
 
-A function returns a tensor whose instructions are not recorded yet. An assignment ``t[…] = f(…)`` records them with
+A function returns a tensor with instructions that are not recorded yet. An assignment ``t[…] = f(…)`` records them with
 ``t`` as destination; any other use, and the next function, gives the result a tile of its own first.
 """
 
@@ -61,7 +61,7 @@ class Pending:
 
 
 def flush() -> None:
-    """Give the waiting result, of which there is at most one, a tile of its own."""
+    """Give the waiting result a tile of its own; there is at most one."""
     waiting = current("a function of NKI").waiting
     if waiting is not None:
         waiting.settle()
@@ -307,7 +307,7 @@ class Tensor:
         if not fits or view.offset * old % new:
             raise Beta1TensorError(
                 f"view of {describe(self.storage.name, view)} as {kind}: its last dimension has {last} bytes",
-                fix="view a tile whose last dimension is contiguous and a multiple of the new size",
+                fix="view a tile with a last dimension that is contiguous and a multiple of the new size",
             )
         strides = (*(s * old // new for s in view.strides[:-1]), 1)
         shape = (*view.shape[:-1], last // new)
@@ -487,7 +487,7 @@ for _name, _sign in {"neg": "negative", "invert": "invert", "abs": "abs"}.items(
 
 
 def _compared(name: str, otherwise: bool) -> Any:
-    """``==`` and ``!=``, of which kernels also ask ``t == None``."""
+    """``==`` and ``!=``; kernels also ask ``t == None``."""
     compute = _operator(name)
 
     def method(self: Tensor, other: Any) -> Any:

@@ -72,7 +72,7 @@ def indexed(name: str, view: View, key: Any, *, on_chip: bool) -> View:
 
 
 def _without_ellipsis(view: View, entries: tuple[Any, ...]) -> tuple[Any, ...]:
-    """``entries`` with whole slices in the place of one Ellipsis; as they are if there are several, or too many."""
+    """``entries`` with whole slices instead of one Ellipsis; as they are if there are several, or too many."""
     rank = len(view.blocks) + len(view.shape)
     places = [place for place, entry in enumerate(entries) if entry is Ellipsis]
     missing = rank - sum(entry is not None and entry is not Ellipsis for entry in entries)

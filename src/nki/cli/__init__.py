@@ -82,7 +82,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _PrintVersion(argparse.Action):
-    """The option ``--version``, whose text takes as long to find as many a command to run."""
+    """The option ``--version``: its text takes as long to find as many a command to run."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **options)
@@ -93,7 +93,7 @@ class _PrintVersion(argparse.Action):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command in ``arguments`` (None: those of the process); the exit code."""
+    """Run the command in ``arguments`` (None: the process's own); the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  # with `>&-`
         print("nki: the standard output is closed", file=sys.stderr)
@@ -144,7 +144,7 @@ def _carried_out(words: list[str]) -> int:
 
 @contextlib.contextmanager
 def _release(release: str | None) -> Generator[None]:
-    """Context manager: kernels are read under the rules of ``release`` of NKI; None: under those of the environment."""
+    """Context manager: kernels are read under the rules of ``release`` of NKI; None: under the environment's."""
     before = os.environ.get("NKI_VERSION")
     if release is not None:
         os.environ["NKI_VERSION"] = release
@@ -320,7 +320,7 @@ def _add_dump(commands: Any) -> None:
         action="append",
         default=[],
         metavar="STAGE:OPTION=VALUE[,…]",
-        help="set options of a stage; without an option the error lists those of the stage",
+        help="set options of a stage; without an option the error lists the stage's options",
     )
     dumping.add_argument(
         "--in-order", action="store_true", help="keep program order on every queue: --stage schedule:reorder=false"
@@ -359,7 +359,7 @@ def _add_arguments(parser: argparse.ArgumentParser, *, targets_action: str = "st
         "--target",
         action=targets_action,
         metavar="NAME",
-        help=f"{names} (default: that of the kernel, else of the environment){several}",
+        help=f"{names} (default: the kernel's, else the environment's){several}",
     )
     launches = parser.add_mutually_exclusive_group()
     launches.add_argument("--cores", type=int, metavar="N", help="launch kernel[N] (default: the number in the file)")

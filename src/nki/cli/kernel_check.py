@@ -268,7 +268,7 @@ def _whatever(
 
 
 def _listed(known: dict[str, list[Any]], told: Mapping[str, Dimensions]) -> str:
-    """The parameters of which nothing is known, each with the names that the kernel gives its dimensions."""
+    """The parameters without any facts, each with the names that the kernel gives its dimensions."""
     shown = {name: f"({', '.join(told[name].names)})" if told[name].names else "" for name in told}
     return ", ".join(f"{name} {shown[name]}".rstrip() for name, values in known.items() if not values)
 

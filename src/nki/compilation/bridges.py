@@ -45,13 +45,13 @@ _by_root: dict[str, Bridge] = {}
 
 
 def register_bridges(bridges: Iterable[Bridge]) -> None:
-    """Make bridges known; ``nki`` does so for those of ``nki.frameworks``."""
+    """Make bridges known; ``nki`` does so for the bridges of ``nki.frameworks``."""
     for bridge in bridges:
         _by_root.update(dict.fromkeys(bridge.roots or ("",), bridge))
 
 
 def module_for(kinds: Iterable[type[Any]]) -> str:
-    """The module of the bridge for arguments of these types; that of NumPy if no framework has one of them."""
+    """The module of the bridge for arguments of these types; NumPy's if no framework has one of them."""
     modules = [base.__module__ for kind in kinds for base in kind.__mro__]
     roots = (*modules, *(module.partition(".")[0] for module in modules))
     candidates = [_by_root[root] for root in roots if root in _by_root]
@@ -63,7 +63,7 @@ class StandIns:
 
     Programs look for some of these packages to find a device (``importlib.util.find_spec``). So nothing provides them
     unless a user asks for it, and the finder is the last one: a package that is installed comes before. It has the
-    methods of ``importlib.abc``, and not its classes, whose import costs more than this module.
+    methods of ``importlib.abc``, and not its classes: their import costs more than this module.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class StandIns:
         self.names: Mapping[str, Sequence[str]] = {}
 
     def register(self, table: str) -> None:
-        """Make modules known: ``table`` is the module that lists them, which is imported when somebody asks for them.
+        """Make modules known: ``table`` is the module that lists them, which is imported when one is asked for.
 
         It has ``NAMES``, those of each module; ``SOURCE``, the module that they come from, imported with the first; and
         ``FIX``, the way out for a name or a module that none of them has.
@@ -138,7 +138,7 @@ STAND_INS = StandIns()
 def untraced(function: Callable[P, R]) -> Callable[P, R]:
     """``function``, which the compiler of PyTorch runs as it is where it traces a call; it takes the result as given.
 
-    The mark is that of ``torch.compiler.assume_constant_result``, set without an import of PyTorch.
+    The mark is as ``torch.compiler.assume_constant_result`` sets it, but set without an import of PyTorch.
     """
     setattr(function, "_dynamo_marked_constant", True)  # noqa: B010
     return function

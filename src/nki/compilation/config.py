@@ -51,7 +51,7 @@ Configs = tuple[CompileConfig | None, SpecializationConfig | None]
 """The configurations of a kernel, None where its decorator gives none."""
 
 _outer: ContextVar[Configs] = ContextVar("outer", default=(None, None))
-"""Those of the kernel that is being specialised."""
+"""The configurations of the kernel that is being specialised."""
 
 
 def checked(compile_config: Any, specialization_config: Any) -> Configs:
@@ -86,7 +86,7 @@ def configured(configs: Configs | None) -> Generator[None]:
 def check_nested(name: str, configs: Configs) -> None:
     """Raise :class:`NestedConfigError` if the kernel ``name`` may not be inlined into the one being specialised.
 
-    A kernel without a configuration takes that of its caller.
+    A kernel without a configuration takes its caller's.
     """
     own, (outer, specialization) = configs[0], _outer.get()
     outer = outer or CompileConfig()

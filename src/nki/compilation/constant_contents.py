@@ -1,4 +1,4 @@
-"""Operands of which the reference asks certain contents, where these are constant: known before any run.
+"""Operands with contents that the reference asks for, where these are constant: known before any run.
 
 The instructions that make such an operand run in the NumPy executor, as far as they read nothing but constants and what
 such instructions have written: ``nl.shared_identity_matrix``, ``nisa.memset``, ``nisa.iota``, ``nisa.affine_select``.

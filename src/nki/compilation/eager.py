@@ -53,7 +53,7 @@ _NO_MORE = object()
 
 @dataclass(slots=True)
 class _Rounds:
-    """A loop whose body is being recorded: the remaining rounds; ``runs`` is False if the loop has no round.
+    """A loop while its body is recorded: the remaining rounds; ``runs`` is False if the loop has no round.
 
     ``body`` holds the statements that the remaining rounds execute for those recorded so far.
     """

@@ -16,7 +16,7 @@ class DegreeError(NkiError):
 
 
 class NestedConfigError(NkiError):
-    """A kernel that another one calls has a ``compile_config`` of its own, and it is not that of the caller."""
+    """A kernel that another one calls has a ``compile_config`` of its own, and it is not the caller's."""
 
     code = "NKI-KN021"
 

@@ -93,7 +93,7 @@ class Executable(native.Executable):
 
     @staticmethod
     def load(path: str | Path) -> Executable:
-        """Compile the kernel in a ``.klir`` file. Its rules are checked like those of a kernel from source.
+        """Compile the kernel in a ``.klir`` file. Its rules are checked as for a kernel from source.
 
         Its floats have the values of the call that it was compiled for.
         """

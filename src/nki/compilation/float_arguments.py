@@ -57,7 +57,7 @@ def _formulas(inst: Inst) -> Iterator[Formula]:
 
 
 def _replaced(program: Program, taken: Iterable[str], value_of: Callable[[Formula], float] | None) -> Program:
-    """``program`` with numbers in the place of the formulas that hold a name of ``taken``; by default their own."""
+    """``program`` with numbers instead of the formulas that hold a name of ``taken``; by default their own."""
     chosen = set(taken)
 
     def inst(old: Inst) -> Inst:

@@ -62,7 +62,7 @@ def _of_text(text: str) -> list[tuple[dict[str, str], str]]:
 
 
 def _of_message(data: bytes) -> list[tuple[dict[str, str], str]]:
-    """The calls of a module, or of a message whose first field is one."""
+    """The calls of a module, or of a message with one as its first field."""
     try:
         found = _of_module(data)
     except (ValueError, IndexError):

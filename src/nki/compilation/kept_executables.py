@@ -1,4 +1,4 @@
-"""The executables in memory: those of one kernel by what they were compiled for, those of graphs by their names."""
+"""The executables in memory: of one kernel by what they were compiled for, of graphs by their names."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class KeptExecutables(Recent[Key]):
         """By key without numbers."""
 
     def pattern_of(self, executable: Executable, floats: Sequence[str]) -> Container[str]:
-        """The pattern of ``executable``, whose call has ``floats``; it is looked for from now on."""
+        """The pattern of ``executable`` for a call with ``floats``; it is looked for from now on."""
         passed = executable.float_names
         pattern = EVERY_FLOAT if passed == list(floats) else frozenset(passed)
         if pattern not in self.patterns:

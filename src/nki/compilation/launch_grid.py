@@ -51,7 +51,7 @@ def _loops(programs: tuple[int, ...]) -> str:
 
 
 def of_launch(name: str, grid: tuple[int, ...], target: Target) -> tuple[int, ...]:
-    """The grid on which kernel ``name`` runs: that of its brackets, or of the environment if ``grid`` is empty.
+    """The grid on which kernel ``name`` runs: from its brackets, or from the environment if ``grid`` is empty.
 
     Empty for one core that no brackets name. Raises :class:`DegreeError` if both name a number and these differ, as NKI
     0.7 does (Neuron compiler error NCC_EVRF066), and :class:`GridError` for a number that is none.

@@ -36,7 +36,7 @@ _AGAIN: Final = "export the model again, or copy the file again"
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A model file whose digests are right.
+    """A model file with the right digests.
 
     The manifest has ``framework``, ``versions`` of the packages that wrote it, ``inputs`` and ``outputs`` (a text
     each), ``kernels`` (``name``, ``target``, ``inputs``, ``outputs``, ``digest`` of the artifact and its size in

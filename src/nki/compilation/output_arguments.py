@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def without_operands(executable: Executable, captured: Captured) -> Executable:
     """``executable``, to which a call passes only what it reads, if the kernel returns nothing by itself.
 
-    An argument of which the kernel reads an element, or may leave one as it is, stays an operand that the result shares
-    its storage with.
+    An argument stays an operand, and the result shares its storage, if the kernel reads an element of it or may leave one
+    as it is.
     """
     return _without_operands(executable) if returns_nothing(captured) else executable
 
@@ -31,7 +31,7 @@ def _without_operands(executable: Executable) -> Executable:
     names = _only_written(executable.kernel)
     if not names:
         return executable
-    program = artifact.loads(artifact.dumps(executable.kernel))  # tensors of its own, whose role changes
+    program = artifact.loads(artifact.dumps(executable.kernel))  # tensors of its own: their role changes
     for tensor in program.inputs:
         tensor.role = "output" if tensor.name in names else tensor.role
     inputs = tuple(tensor for tensor in program.inputs if tensor.role == "input")
@@ -41,7 +41,7 @@ def _without_operands(executable: Executable) -> Executable:
 
 
 def _only_written(program: Program) -> set[str]:
-    """The inputs that the kernel returns and whose former contents reach nothing."""
+    """The inputs that the kernel returns and with former contents that reach nothing."""
     signature = program.signature
     changed = [tensor for tensor in signature.inputs if tensor in signature.outputs]
     others = tuple(tensor for tensor in signature.inputs if tensor not in changed)

@@ -32,7 +32,7 @@ class PickledByName:
     _lock: Any
 
     def varied(self, **fields: Any) -> Self:
-        """A kernel of the same class that differs in ``fields``, those of the constructor, and compiles by itself."""
+        """A kernel of the same class that differs in ``fields`` of the constructor, and compiles by itself."""
         return self.of_class(type(self), **fields)
 
     def of_class(self, kind: type[K], **fields: Any) -> K:

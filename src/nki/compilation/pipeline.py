@@ -59,7 +59,7 @@ def compile(  # noqa: A001  # the word of the field, and of the design
     """Compile ``fn`` for ``arguments``: a TensorSpec per tensor, plain values for constants; or start from ``start``.
 
     ``observe(stage, program)`` sees the program after ``specialise`` and after every stage; ``stop`` names the
-    last one. ``edges`` connect instructions by their ``name=``. ``configs``: those of ``fn``.
+    last one. ``edges`` connect instructions by their ``name=``. ``configs``: of ``fn``.
     """
     if stop is not None:
         check_stage(stop, (SPECIALISE, *STAGES.names))
@@ -75,7 +75,7 @@ def compile(  # noqa: A001  # the word of the field, and of the design
 def run_stages(
     program: Program, target: Target, stages: Sequence[Stage], stop: str | None = None, observe: Observe = ignore
 ) -> Program:
-    """Run, and check, those of ``stages`` that concern ``program``, in order; ``stop`` is the last one."""
+    """Run, and check, the ``stages`` that concern ``program``, in order; ``stop`` is the last one."""
     for stage in stages:
         if stage.concerns(program):
             progress.stage(stage.name)
@@ -95,7 +95,7 @@ def _specialised(
     edges: Pairs,
     configs: Configs | None,
 ) -> Program:
-    """The kernel with a program for each core of ``grid``; the programs of a larger grid are those of its cores."""
+    """The kernel with a program for each core of ``grid``; the programs of a larger grid belong to its cores."""
     captured = check(capture(fn))
     common = CommonTensors()
     grid, programs = launch_of(grid, target)

@@ -24,7 +24,7 @@ OWN_DMA: Final = "own DMA"
 
 
 def data_queue(estimate: Dma, ring: int) -> DataQueue:
-    """The queue of the DMA engines in which a transfer waits: that of its generator, else its ring."""
+    """The queue of the DMA engines in which a transfer waits: its generator's, else its ring."""
     if not estimate.occupancy:
         return OWN_DMA
     return estimate.dge or ring

@@ -17,7 +17,7 @@ from nki.target.model import Target
 
 
 def divisors(op: Any, data: Access, operand: object, reverse: bool = False) -> int:
-    """The elements per partition whose reciprocals ``data <op> operand`` needs; ``reverse`` swaps the sides. A
+    """The elements per partition that ``data <op> operand`` needs reciprocals of; ``reverse`` swaps the sides. A
     dimension that repeats elements counts once.
     """
     divisor = data if reverse else operand

@@ -1,4 +1,4 @@
-"""Time of DMA transfers: all queues share the 16 DMA engines of a core, each of which serves eight partitions.
+"""Time of DMA transfers: all queues share the 16 DMA engines of a core, and each engine serves eight partitions.
 
 A transfer costs its queue and a generator the issue of its descriptors, then waits for the first packet, then shares
 the bandwidth of the DMA engines and of HBM with the transfers of the other queues, and ends with the semaphore that its
@@ -28,7 +28,7 @@ from nki.target.facts import Kind
 from nki.target.model import Target
 
 SOFTWARE = "gpsimd"
-"""The engine whose software generates descriptors."""
+"""The engine with software that generates descriptors."""
 OPEN = "open"
 """The kernel names no generator."""
 _ARGUMENTS = ("input", "output")

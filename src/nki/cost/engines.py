@@ -3,7 +3,7 @@
 The cost entries of the NKI reference (Beta 1, release 2.26.1; later releases leave them out) count the cycles in which
 an engine streams ``N`` elements per partition. Profiles add two terms: the issue overhead of every instruction, and the
 depth of the engine's pipeline, which a dependent instruction sees. Declarations call the formulas with themselves as
-``inst``, for the engine and the operands. Operands whose neighbours are far apart in memory take as long as the memory
+``inst``, for the engine and the operands. Operands with neighbours far apart in memory take as long as the memory
 needs for them (:func:`_access_ns`), which may be longer than the engine's own cycles.
 """
 
@@ -60,7 +60,7 @@ def streaming(
 
 
 def guessed(inst: Inst, target: Target, cycles: float, why: str) -> Compute:
-    """At least MIN_II cycles, by a number that nobody has published."""
+    """At least MIN_II cycles, by a number that is not published."""
     return pipelined(inst, target, cycles * target.unpublished_cost, "guess", why)
 
 
@@ -78,7 +78,7 @@ def raising(inst: Inst, target: Target) -> Compute:
 
 
 def pipelined(inst: Inst, target: Target, cycles: float, kind: Kind, source: str) -> Compute:
-    """An instruction whose data takes ``cycles`` of its engine, with the issue overhead and latency of the engine.
+    """An instruction with data that takes ``cycles`` of its engine, with the issue overhead and latency of the engine.
 
     Vector and Scalar begin instructions at least MIN_II cycles apart; a short one is complete before that.
     """
@@ -264,15 +264,15 @@ def matmul(
     sooner than the least interval, which contains what profiles of long products show beyond their columns: the
     performance guide (Opt #7) has short ones begin every 64 cycles. Sums in PSUM follow each other without delay.
 
-    float32 takes several ``instructions`` with weights of their own, each of which is issued and loads them; a product
-    behind another one of the same operand finds the other half of the weights.
+    float32 takes several ``instructions`` with weights of their own, each issued by itself and loading its own; a
+    product behind another one of the same operand finds the other half of the weights.
 
     ``columns`` counts those that move for the time that they take; each row has ``pack`` elements of the contraction.
     A throttled clock issues fewer columns, and what is beside them goes by meanwhile: profiles of trn2 show 427 ns
     between products of 512 columns at half of the clock, and 105 to 107 for 128.
 
     Where the engine limits its activity, products that follow each other issue a part of the columns in the same time
-    (``tensor_activity_limit``). One alone does not: its latency is that of the whole rate.
+    (``tensor_activity_limit``). One alone does not: its latency follows from the whole rate.
 
     ``operands`` are the result, what is loaded, and what moves (None: an identity). Columns that are far apart in
     memory come, and go, at a part of the engine's rate (``strided_matmul_cycles``). That is the memory's time: a
@@ -349,7 +349,7 @@ def _activity(rows: float, columns: float, target: Target) -> float:
 
 
 def fixed(inst: Inst, target: Target, nanoseconds: float, kind: Kind, source: str) -> Compute:
-    """An instruction whose time does not depend on its operands."""
+    """An instruction with a time that does not depend on its operands."""
     engine = engine_of(inst)
     return Compute(nanoseconds, nanoseconds + target.semaphore_ns, kind, source, engine)
 

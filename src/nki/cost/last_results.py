@@ -20,7 +20,7 @@ _One = tuple[int, ...]
 
 
 class LastResults:
-    """Last results among those of a basic block. The lists are those of its replay, which fills them."""
+    """Last results of a basic block. The lists belong to its replay, which fills them."""
 
     def __init__(
         self, queues: Sequence[int], estimates: Sequence[Estimate], releases: list[float], results: list[float]

@@ -14,7 +14,7 @@ the resources that it shares are free:
 Windows of a fixed length throttle the clock of the Tensor engine: after a window that was busy enough the next one is
 at full rate, after one that was idle enough the next one is throttled again. A matmul that uses a part of the array's
 rows, or of its columns, may count as busy by that part (``tensor_throttle_idle_rows``, a guess). An activation
-function whose table is not loaded loads it first, while its operands are still awaited.
+function loads its table first if it is not loaded, while its operands are still awaited.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Dependences = Sequence[Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A core comes to a meeting at ``time`` (ns); ``record`` is that of its instruction."""
+    """A core comes to a meeting at ``time`` (ns); ``record`` is its instruction's."""
 
     time: float
     core: int
@@ -74,7 +74,7 @@ class Cause(IntEnum):
     dependence = 2
     """A result of another queue, with its semaphore."""
     chain = 3
-    """A result of its own engine, whose pipeline it has to leave first."""
+    """A result of its own engine; it has to leave the engine's pipeline first."""
     generator = 4
     """The generator of DMA descriptors serves another transfer."""
     port = 5
@@ -101,7 +101,7 @@ class Replay:
         self.array = ArrayParts()
         self.table = ""
         self.fetched = 0
-        """The loads so far whose descriptors were generated."""
+        """The loads so far with generated descriptors."""
         self.table_loads: list[tuple[float, float]] = []
         """Begin and end of each load of an activation table."""
         self.meetings: dict[int, Meeting] = {}
@@ -160,7 +160,7 @@ class _Block:
     Each queue of instructions runs on until one needs a time that is not known yet. When none can go on, the next event
     tells one: a transfer comes to the DMA engines or leaves them, or an engine asks for a memory port. Events come in
     the order of time, since whatever is not known yet follows from an event that is still to come. Where all data is in
-    one queue and no port is shared, times follow from those of earlier instructions, and there are no events.
+    one queue and no port is shared, times follow from the times of earlier instructions, and there are no events.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class _Block:
         self.ring_ends = [begin] * queue_count
         """The end of the last transfer of each ring that is complete."""
         self.in_line: list[deque[int]] = [deque() for _ in range(queue_count)]
-        """Of each ring the transfers whose end is not known yet."""
+        """Of each ring the transfers with an end that is not known yet."""
         self.held_back: dict[int, tuple[float, float]] = {}
         """The data of transfers that were through before one in front of them on their ring."""
         self.asked: dict[int, tuple[float, int, int]] = {}

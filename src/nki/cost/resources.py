@@ -14,7 +14,7 @@ _IDLE = (0.0, -1)
 
 
 class Ports:
-    """Ways to memory that engines have in common, each of which one queue has at a time."""
+    """Ways to memory that engines have in common; one queue has each at a time."""
 
     __slots__ = ("kept",)
 
@@ -38,7 +38,7 @@ class Ports:
 
 
 class DescriptorGenerators:
-    """Generators of DMA descriptors, each of which serves one transfer at a time."""
+    """Generators of DMA descriptors; each serves one transfer at a time."""
 
     __slots__ = ("served",)
 

@@ -23,7 +23,7 @@ from heapq import heappop, heappush, heapreplace
 from nki.ir.estimate import Dma, Estimate
 
 DataQueue = str | int
-"""The name of a generator of descriptors, or the number of a ring whose descriptors lie in HBM."""
+"""The name of a generator of descriptors, or the number of a ring with descriptors in HBM."""
 NEVER = float("inf")
 
 
@@ -215,7 +215,7 @@ class _Moving:
 
 
 class SharedEngines:
-    """DMA engines each of which shares its time as :class:`SharedBandwidth` does, with the same methods.
+    """DMA engines that each share their time as :class:`SharedBandwidth` does, with the same methods.
 
     All engines write the semaphore of a transfer, in the order of its queue. So transfers of a queue complete in order.
     """
@@ -312,7 +312,7 @@ class SharedEngines:
         return complete
 
     def _in_order(self, number: int, end: float) -> Sequence[tuple[int, float, float]]:
-        """The transfers that are complete with ``number``, whose data is through, in the order of their queue."""
+        """The transfers that are complete with ``number``, as its data is through, in the order of their queue."""
         moving = self._moving.pop(number)
         line, begin = moving.line, moving.begin
         if line[0] == number and (len(line) == 1 or line[1] not in self._through):

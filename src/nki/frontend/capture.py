@@ -32,7 +32,7 @@ from nki.frontend.errors import AsyncError, NoSourceError, NotAFunctionError, So
 
 EMPTY = object()  # what a closure variable holds before its assignment has run
 
-# Packages whose Python functions are tools for compile time (shapes, constants), never parts of a kernel.
+# Packages of Python functions that are tools for compile time (shapes, constants), never parts of a kernel.
 HOST_PACKAGES = frozenset({"jax", "jaxlib", "ml_dtypes", "numpy", "scipy", "torch"})
 _STDLIB = os.path.dirname(os.__file__)
 
@@ -340,7 +340,7 @@ def home(value: Any) -> str:
 
 
 def is_users(value: Any) -> bool:
-    """True if ``value`` is of a file that somebody edits: no part of Python, NumPy and the like."""
+    """True if ``value`` is of a file that users edit: no part of Python, NumPy and the like."""
     name = home(value)
     package = name.partition(".")[0]
     if package in HOST_PACKAGES or is_toolchain_module(name):

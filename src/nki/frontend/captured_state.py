@@ -34,7 +34,7 @@ class Watched:
     reads: list[Read] = field(default_factory=list[Read])
     codes: list[types.CodeType] = field(default_factory=list[types.CodeType])
     files: bool = False
-    """True if they read files, of which no other process can know before it runs the kernels."""
+    """True if they read files: no other process can know them before it runs the kernels."""
 
 
 class _Reached(threading.local):

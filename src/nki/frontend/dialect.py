@@ -67,12 +67,12 @@ class InstructionStyle:
     """The way in which calls of instructions pass their results.
 
     ``destination``: the parameter that takes the destination, "" where instructions return tensors. ``result_fix``,
-    with "{}" for the name of the function, is the general text about a call whose result a statement uses all the same,
-    "" where such calls are right. ``source_first``: functions, by full name, that once took the
-    source before the destination. ``ignored``: a keyword that a call may still pass besides its destination.
-    ``older_order``: the message about a call whose arguments stand where an older release took them, from the call, the
-    function's full name, its parameters, and the values of names; "" for other calls. ``reordered``: the call with its
-    arguments in the order of the parameters, from the call, the function's full name and the values; None if unknown.
+    with "{}" for the name of the function, is the general text about a call with a result that a statement uses all the
+    same, "" where such calls are right. ``source_first``: functions, by full name, that once took the source before the
+    destination. ``ignored``: a keyword that a call may still pass besides its destination. ``older_order``: the message
+    about a call with arguments where an older release took them, from the call, the function's full name, its
+    parameters, and the values of names; "" for other calls. ``reordered``: the call with its arguments in the order of
+    the parameters, from the call, the function's full name and the values; None if unknown.
     """
 
     destination: str = ""
@@ -191,7 +191,7 @@ def register(dialect: Dialect) -> Dialect:
 
 def default_dialect() -> Dialect:
     """The dialect of kernels that name no other: the one that was registered first, or the one that the environment
-    chooses among those of the same packages. Raises :class:`ReleaseError` for a release that none of them has.
+    chooses among the dialects of the same packages. Raises :class:`ReleaseError` for a release that none of them has.
     """
     return _chosen(knobs.version(), knobs.frontend())
 

@@ -39,7 +39,7 @@ class Release:
     names that it warns of, each with what to write; the packages keep all of them for older releases. ``undocumented``
     are names that its documents no longer have and that may be used all the same.
     ``accepts`` and ``refuses`` are errors of :mod:`nki.frontend.errors` about Python that it no longer raises, and that
-    it raises again. ``hooks`` are those of :class:`nki.frontend.dialect.Dialect` that it adds or, with None, drops;
+    it raises again. ``hooks`` are hooks of :class:`nki.frontend.dialect.Dialect` that it adds or, with None, drops;
     ``warnings`` the texts of :data:`DECORATED` and :data:`LIST_ARGUMENT`, "" for none.
     ``compiler_frontends``: the values of ``NKI_COMPILER_FRONTEND`` that mean its rules. ``returns_results``: calls of
     instructions return their results, and take no destination.
@@ -90,7 +90,9 @@ class Availability:
 
     @functools.cached_property
     def values(self) -> Mapping[object, str]:
-        """The full names by the id of the function, class or constant, or by that of the function and the parameter."""
+        """The full names by the id of the function, class or constant, or by the id of the function and the
+        parameter.
+        """
         values: dict[object, str] = {}
         for full in (*self.not_yet, *self.gone, *self.deprecated):
             module, _, name = full.rpartition(".")

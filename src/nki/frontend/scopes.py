@@ -91,7 +91,7 @@ def _is_dictionary(node: ast.expr) -> bool:
 
 
 def resolve(node: ast.expr, captured: Captured, outer: frozenset[str], *, closures: bool = True) -> object:
-    """The value of a name or dotted name as far as it is settled before the function runs, else ``UNKNOWN``.
+    """The value of a name or dotted name if it is settled before the function runs, else ``UNKNOWN``.
 
     Names in ``outer`` are not settled. Attributes are followed through modules and NKI's own objects only: looking at
     any other object could run code of the user. Without ``closures``, closure variables are not settled either.

@@ -367,7 +367,7 @@ def _shown(item: Any) -> str:
 def _is_all(view: Access) -> bool:
     """True if a view is its whole tensor, byte for byte in the order in which they are stored.
 
-    A result may have another dtype than its storage, an argument keeps that of the caller.
+    A result may have another dtype than its storage, an argument keeps the caller's.
     """
     tensor = view.tensor
     same = view.size * view.dtype.itemsize == tensor.nbytes

@@ -15,16 +15,16 @@ from typing import Final, cast
 class Function:
     """One instruction of Beta 1.
 
-    ``signature`` is that of its ``def``, without the keywords that the compiler ignores. ``shape`` and ``dtype`` of the
-    result are Python expressions over the parameters, tiles with ``.shape`` and ``.dtype``; both are "" if the
+    ``signature`` stands behind its ``def``, without the keywords that the compiler ignores. ``shape`` and ``dtype`` of
+    the result are Python expressions over the parameters, tiles with ``.shape`` and ``.dtype``; both are "" if the
     instruction writes to an argument and returns nothing. The argument ``dtype`` of a call, if there is one, comes
     before ``dtype`` here. The expressions use these functions, which a reader of the table defines for its own values:
 
     - ``free(x)``: the number of elements of each partition.
     - ``joint(x, y)`` and ``promoted(x, y)``: the shape to which both are repeated, the dtype of both together. A third
-      argument of ``promoted`` is the operator: those of bits keep truths, and the integers of the wider side.
+      argument of ``promoted`` is the operator: operators of bits keep truths, and the integers of the wider side.
     - ``reduced(x, axis, keepdims)``: the shape that a reduction leaves, of two dimensions or more.
-    - ``grid(expr)`` and ``sizes(shape)``: the shape of an index expression, and that of a tile ``shape``.
+    - ``grid(expr)`` and ``sizes(shape)``: the shape of an index expression, and of a tile ``shape``.
     - ``gathered(index, per, count)``: the free dimensions of ``count`` times ``per`` elements; without ``count`` as
       many as 16 partitions of ``index`` name.
     """
@@ -149,7 +149,7 @@ _ROWS: Final = (
     ),
     _row(
         "nc_stream_shuffle(src, dst, shuffle_mask, *, mask=None, dtype=None)",
-        "Copy partitions of ``src`` to those of ``dst`` within quadrants of 32.",
+        "Copy partitions of ``src`` to partitions of ``dst`` within quadrants of 32.",
     ),
     _row(
         "nc_transpose(data, *, mask=None, dtype=None, engine=None)",
@@ -184,11 +184,11 @@ _ROWS: Final = (
     ),
     _row(
         "tensor_copy_dynamic_dst(*, dst, src, mask=None, engine=None)",
-        "A copy into a tile one of whose free indices is known at run time.",
+        "A copy into a tile with one free index known at run time.",
     ),
     _row(
         "tensor_copy_dynamic_src(src, *, mask=None, dtype=None, engine=None)",
-        "A copy of a tile one of whose free indices is known at run time.",
+        "A copy of a tile with one free index known at run time.",
         "copied", *_like("src"),
     ),
     _row(

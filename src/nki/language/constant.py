@@ -87,7 +87,7 @@ def _made(label: str, array: NDArray[Any], where: Where, dtype: Any = None) -> N
 def shared_identity_matrix(n: int, dtype: Any = dt.uint8, dst: NkiTensor | None = None) -> NkiTensor:
     """An (n, n) tile in SBUF with 1 on the diagonal and 0 elsewhere; ``dst`` itself if that is given.
 
-    It is copied from a constant, of which there is one for each n and dtype in a kernel.
+    It is copied from a constant; a kernel has one for each n and dtype.
     """
     where = here()
     kind = dt.of(dtype)

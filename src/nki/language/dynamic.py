@@ -165,7 +165,7 @@ def indirect(t: Access, index: Any, num_elem: Any = None) -> Access:
         place = "already has a run-time index" if t.dynamic is not None else f"is in {t.buffer.value}"
         raise DynamicIndexError(
             f"{view}, which {place}",
-            fix="take a plain tile in SBUF or PSUM, of which columns are to be chosen",
+            fix="take a plain tile in SBUF or PSUM to choose columns from",
         )
     index = access_of(index)
     if not isinstance(index, Access) or index.buffer is not Buffer.sbuf or index.dtype not in INDICES:

@@ -167,7 +167,7 @@ def _binary(name: str) -> None:
 
 
 _BINARY_DOC: Final = """\
-``x`` and ``y``: tiles in SBUF or PSUM, one of which may be a number. Dimensions of size 1 are repeated where the other
+``x`` and ``y``: tiles in SBUF or PSUM; one may be a number. Dimensions of size 1 are repeated where the other
 tile is larger, and a (partitions, 1) tile goes with any number of dimensions (with a :class:`NkiPortabilityWarning`).
 ``dtype``: of the result; by default what both tiles' types make together (see docs/language.md). Raises
 :class:`ArgumentError` for two numbers, :class:`MemoryRegionError` for a tensor in HBM, :class:`ShapeError` for

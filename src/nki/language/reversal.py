@@ -9,7 +9,7 @@ from nki.ir.types import Buffer
 
 
 def reversal(name: str, buffer: Buffer, dim: int, pattern: Sequence[tuple[int, int]], start: int) -> str:
-    """Code that reverses dimension ``dim`` of the tensor ``name``, of which the view has the ``pattern``; its free
+    """Code that reverses dimension ``dim`` of the tensor ``name`` in a view with the ``pattern``; its free
     dimensions begin at element ``start`` of a partition.
 
     Elements of a partition are gathered by their numbers; rows are loaded by theirs.

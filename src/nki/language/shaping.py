@@ -109,7 +109,7 @@ def reshape(t: Access, requested: Any) -> Access:
 
 
 def reshape_dim(t: Access, dim: int, shape: Any) -> Access:
-    """Dimension ``dim`` split into dimensions of ``shape``, one of which may be -1: what the others leave."""
+    """Dimension ``dim`` split into dimensions of ``shape``; one may be -1: what the others leave."""
     at = dimension(t, dim, "reshape_dim")
     size = t.shape[at]
     wanted = _sizes(t, "reshape_dim", shape, least=-1)

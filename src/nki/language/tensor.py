@@ -84,7 +84,7 @@ class NkiTensor:
 
     @property
     def base_tensor(self) -> NkiTensor:
-        """All of the storage, of which this is a view; as the public library asks for it."""
+        """All of the storage that this views; as the public library asks for it."""
         return NkiTensor.of(self.access.tensor)
 
     @property
@@ -158,7 +158,7 @@ class NkiTensor:
         return NkiTensor(shaping.reshape(self.access, requested[0] if len(requested) == 1 else requested))
 
     def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
-        """Dimension ``dim`` split into dimensions of ``shape``, of which one may be -1. Not the partitions on chip."""
+        """Dimension ``dim`` split into dimensions of ``shape``; one may be -1. Not the partitions on chip."""
         return NkiTensor(shaping.reshape_dim(self.access, dim, shape))
 
     def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:

@@ -41,7 +41,7 @@ class Migration:
     def done(self) -> bool:
         """True if nothing is left to do, and no comparison found a difference; of one kernel and what it calls.
 
-        A file of Beta 1 of which no kernel was compared is not done: nothing proves its new form.
+        A file of Beta 1 is not done if no kernel of it was compared: nothing proves its new form.
         """
         if not all(one.same for one in self.outcomes) or (self.beta1 and (not self.outcomes or self.uncompared)):
             return False
@@ -96,7 +96,7 @@ def migrated(
 ) -> Migration:
     """The file rewritten for release ``to``, with ``calls`` of its kernels as the examples that both versions run.
 
-    Kernels of Beta 1 become those of the last release with a parser, and from there on those of ``to``.
+    Kernels of Beta 1 become kernels of the last release with a parser, and from there on kernels of ``to``.
     """
     result = Migration(path, source, only=only)
     old = Source(source)
@@ -191,7 +191,7 @@ def _older_neighbours(source: str, path: Path) -> str:
 
 
 def _with_marks(source: str, differing: Sequence[Outcome]) -> str:
-    """The source with a comment above each kernel whose results differ."""
+    """The source with a comment above each kernel with results that differ."""
     lines = source.split("\n")
     for one in differing:
         name = one.kernel.rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""Forms of older releases of NKI as those of a newer one. Each is a rule of its own; none needs a run of the kernel.
+"""Forms of older releases of NKI as forms of a newer one. Each is a rule of its own; none needs a run of the kernel.
 
 Source of the forms: docs/language.md, "Older NKI", and the declarations of deprecated parameters in ``nki.isa``.
 """

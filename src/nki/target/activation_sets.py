@@ -1,10 +1,10 @@
-"""Sets of activation functions, as far as they are published.
+"""Sets of activation functions, where they are published.
 
 The Scalar engine holds the table of one set at a time. The example of ``Activation.json`` in the Neuron Runtime
 documentation (Work with NEFF files) lists the sets that a program uses: ``reciprocal_sqrt_and_small``,
 ``natural_log_exp_and_others``, ``reciprocal_and_small`` and ``gelu_and_others``. So exponentials and logarithms share a
 set; reciprocals and reciprocal roots are each in a set of their own with small functions, and in none of the other
-three, since the program would not need theirs then. Which functions the others are, nobody has published.
+three, since the program would not need theirs then. The other functions are not published.
 """
 
 from __future__ import annotations

@@ -19,12 +19,12 @@ from nki.target.facts import SAME, Row, as_trn1, as_trn2, docs, guess, measured,
 class ComputeEngines:
     """Widths are elements per cycle over all partitions, for the dtypes of the performance mode (16bit) and for all
     others; ``two_tiles`` are Vector's cycles per element if it reads two tiles of those others in SBUF, and
-    ``two_narrow_tiles`` those of the mode. An element keeps an interface of SBUF or PSUM for ``strided_access_ns`` if
-    its neighbour is more than ``strided_access_bytes`` away, and an operand of a product takes
+    ``two_narrow_tiles`` for the dtypes of the mode. An element keeps an interface of SBUF or PSUM for
+    ``strided_access_ns`` if its neighbour is more than ``strided_access_bytes`` away, and an operand of a product takes
     ``strided_matmul_cycles`` of the Tensor engine for each column of it. GpSimd's own DMA moves data in one direction
-    at ``gpsimd_dma_gbps``, beside the DMA engines; its latency is that of a transfer without bytes. Vector's
-    performance mode and GpSimd have a bus in common, which an instruction keeps for ``vector_gpsimd_bus_part`` of its
-    time. One that reads the offset of an operand from a tile takes at least ``dynamic_offset_cycles``. A division takes
+    at ``gpsimd_dma_gbps``, beside the DMA engines; its latency is for a transfer without bytes. Vector's performance
+    mode and GpSimd have a bus in common, which an instruction keeps for ``vector_gpsimd_bus_part`` of its time. One
+    that reads the offset of an operand from a tile takes at least ``dynamic_offset_cycles``. A division takes
     ``divisor_cycles`` for each element of the divisor beside its product.
     """
 

@@ -1,7 +1,7 @@
 """Rows of the table of facts: one number about the hardware, of trn1, trn2 and trn3, each with its source.
 
 A row names the unit, then a cell for each generation; one cell alone holds for all of them. ``docs``, ``measured`` and
-``guess`` make a cell with a value of its own. ``SAME`` is the cell before it, whose source covers both generations.
+``guess`` make a cell with a value of its own. ``SAME`` is the cell before it: its source covers both generations.
 ``as_trn2`` and its like are guesses: the value of that other generation, for want of a better one.
 """
 
@@ -27,8 +27,8 @@ Kind = Literal["docs", "measured", "guess"]
 class Fact(Generic[T_co]):
     """One number about the hardware of one generation.
 
-    ``kind`` is ``"docs"`` (a public document states it), ``"measured"`` (somebody published a measurement or a
-    profiler trace of it) or ``"guess"`` (nobody published it; ``source`` says what the guess rests on). Where sources
+    ``kind`` is ``"docs"`` (a public document states it), ``"measured"`` (a published measurement or
+    profiler trace) or ``"guess"`` (not published; ``source`` says what the guess rests on). Where sources
     disagree, ``source`` names the one that lost, too. ``range``: the values that a guess may have, or between which
     measurements scatter; the one that makes kernels faster first.
     """
@@ -42,7 +42,7 @@ class Fact(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Cell(Generic[T_co]):
-    """A fact whose unit its row names."""
+    """A fact; its row names the unit."""
 
     value: T_co
     source: str

@@ -23,7 +23,7 @@ _TABLE: Final = (Limits, TensorEngine, ComputeEngines, DmaEngines)
 class Target(Limits, TensorEngine, ComputeEngines, DmaEngines):
     """One generation. Sizes are bytes, clocks GHz, latencies ns, rates GB/s (10^9 bytes per second, or bytes per ns).
 
-    Cycles are those of the engine that the field names. "Free" sizes count elements per partition.
+    Cycles belong to the engine that the field names. "Free" sizes count elements per partition.
     """
 
     name: str

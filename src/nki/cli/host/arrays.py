@@ -217,7 +217,7 @@ def attribute(owner: Any, name: str) -> Any:
 
 
 def operation(function: Callable[..., Any], operands: list[Any]) -> Any:
-    """The result of an operator on operands of which one is an array."""
+    """The result of an operator with an array among its operands."""
     if UNKNOWN in _flat(operands):
         return UNKNOWN
     if any(map(_is_jax, operands)):

@@ -1,4 +1,4 @@
-"""Values of host expressions as far as their syntax tells, and the calls of kernels among them.
+"""Values of host expressions where their syntax tells, and the calls of kernels among them.
 
 Nothing of the user's runs: a function of the user is followed statement by statement (:mod:`nki.cli.host.statements`),
 and of libraries only what :mod:`nki.cli.host.arrays` lists is called. What is not known is ``UNKNOWN``.

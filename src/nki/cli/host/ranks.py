@@ -18,7 +18,7 @@ _LOADS: Final = frozenset({"load", "load_transpose2d"})
 
 @dataclass(slots=True)
 class Dimensions:
-    """The dimensions of one parameter, as far as the source tells them.
+    """The dimensions of one parameter, where the source tells them.
 
     ``exactly`` is its number of dimensions, 0 if no statement tells it; ``least`` a number that it has at least;
     ``names`` the names of the sizes, empty if the kernel has none.
@@ -34,7 +34,7 @@ class Dimensions:
         return self.exactly or max(_TILE, self.least)
 
     def shape(self, base: tuple[int, int] = _BASE) -> tuple[int, ...]:
-        """A shape of that many dimensions, of which the last two are ``base``."""
+        """A shape of that many dimensions; the last two are ``base``."""
         return (2,) * (self.count - len(base)) + base if self.count >= len(base) else base[-self.count :]
 
 
@@ -83,7 +83,7 @@ def _of(shape: ast.Attribute, known: dict[str, Dimensions]) -> Dimensions | None
 
 
 def _counted(node: ast.expr, known: dict[str, Dimensions]) -> Dimensions | None:
-    """The parameter of which ``node``, ``x.ndim`` or ``len(x.shape)``, is the number of dimensions."""
+    """The parameter with ``node``, ``x.ndim`` or ``len(x.shape)``, as its number of dimensions."""
     match node:
         case ast.Attribute(value=ast.Name(id=name), attr="ndim"):
             return known.get(name)

@@ -31,7 +31,7 @@ _FROZEN: Final = (
     classmethod,
     inspect.Signature,  # which nki.language.NKIObject keeps in its classes
 )
-"""Entries of a class that do not change without becoming another object, or whose change is not followed."""
+"""Entries of a class that do not change without becoming another object, or with changes that are not followed."""
 
 
 def constant_key(name: str, value: Any) -> Any:
@@ -79,7 +79,7 @@ class Same:
 
 
 class _Opaque(Exception):
-    """A value whose content cannot be compared."""
+    """A value with a content that cannot be compared."""
 
     def __init__(self, value: Any, depth: int) -> None:
         self.value = value
@@ -97,7 +97,7 @@ def _is_array(value: Any) -> bool:
 class _Content:
     """Hashable contents of values; two are equal only if kernels compile alike with them.
 
-    An object counts with its attributes, in ``__dict__`` or in slots, and with those of its class; a function with its
+    An object counts with its attributes, in ``__dict__`` or in slots, and with its class's; a function with its
     code, defaults and attributes. With ``captured``, arrays count by their elements, an object that is met again by the
     number of its first meeting, and any other value by identity; without, these raise :class:`_Opaque` or
     :class:`_TooDeep`.
@@ -182,7 +182,7 @@ class _Content:
         return (Same(fn), fn.__code__, *[self.in_captured(part, depth) if part else None for part in variable])
 
     def attributes(self, value: Any, kind: type[Any], depth: int) -> Any:
-        """The content of an object's attributes, in ``__dict__`` and slots, and those of its class."""
+        """The content of an object's attributes, in ``__dict__`` and slots, and of its class's."""
         if kind in (list, tuple, dict):
             return None
         class_ = _Class.of(kind)
@@ -205,9 +205,9 @@ _NONE: Final[dict[str, Any]] = {}
 
 
 class _Class:
-    """A class with its bases at one time, as far as they are the user's; equal for the same attributes.
+    """A class with its bases at one time, where they are the user's; equal for the same attributes.
 
-    ``slots`` are the names of the slots of its objects, ``variable`` the attributes whose content can change.
+    ``slots`` are the names of the slots of its objects, ``variable`` the attributes with contents that can change.
     """
 
     __slots__ = ("bases", "kept", "kind", "slots", "state", "variable")
@@ -314,7 +314,7 @@ class _WholeClass:
 
 
 class _PlainFunction(NamedTuple):
-    """A function whose attributes and defaults cannot change, unless it gets others."""
+    """A function with attributes and defaults that cannot change, unless it gets others."""
 
     code: types.CodeType
     defaults: tuple[Any, ...] | None

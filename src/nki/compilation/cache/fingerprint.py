@@ -42,7 +42,7 @@ _PLAIN: Final = frozenset({type(None), bool, int, float, complex, str, bytes, ty
 _EFFECTS: Final = frozenset(
     {"__import__", "breakpoint", "compile", "eval", "exec", "globals", "hash", "id", "input", "locals", "open", "print"}
 )
-"""Built-ins whose effect or result differs from call to call."""
+"""Built-ins with an effect or result that differs from call to call."""
 _MOST: Final = 100_000
 """Limit on described values: beyond it, compiling is faster."""
 
@@ -158,7 +158,7 @@ class _Walk:
         kind = cast("type[Any]", type(value))
         if is_toolchain(kind):
             if (configs := getattr(value, "configs", None)) is not None:
-                self.put("configs", configs)  # compared with those of the kernel that calls it
+                self.put("configs", configs)  # compared with the configs of the kernel that calls it
             value = unwrap(value)  # what nki.jit made
             if (own := assigned_dialect(value)) is not None:
                 self.put("release", own.name)

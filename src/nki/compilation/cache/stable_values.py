@@ -25,7 +25,7 @@ PURE: Final = frozenset(
         "re", "reprlib", "statistics", "string", "textwrap", "types", "typing",
     }
 )  # fmt: skip
-"""Packages whose functions give the same result for the same arguments, as long as nobody updates them."""
+"""Packages with functions that give the same result for the same arguments, until they are updated."""
 
 
 class Unportable(Exception):

@@ -15,7 +15,7 @@ from nki.language.tensor import NkiTensor
 
 _MATMUL: Final = ("stationary", "moving")
 _SECOND: Final = {"data1": "data2", "data0": "data1", "data": "operand1", "on_true": "predicate", "src": "predicate"}
-"""The other one of two inputs, of which one may be in PSUM (:data:`nki.isa.rules.operands.not_both_psum`)."""
+"""The other one of two inputs; one of both may be in PSUM (:data:`nki.isa.rules.operands.not_both_psum`)."""
 
 
 def _inputs(call: Call) -> list[str]:

@@ -176,7 +176,7 @@ class Translator:
                 return node
 
     def _joined(self, word: str, values: list[ast.expr]) -> ast.expr:
-        """``values``, of which Python takes the last that decides, as a tile of truth values."""
+        """``values`` as a tile of truth values; Python would take the last that decides."""
         whole = self.loaded(values[0])
         for value in values[1:]:
             whole = self._use(f"logical_{word}", [whole, self.loaded(value)])

@@ -1,4 +1,4 @@
-"""Calls whose arguments stand in the order of NKI Beta 1."""
+"""Calls with arguments in the order of NKI Beta 1."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nki.language.beta1_rewriting.tables import TENSORS, is_number
 
 
 def older_order(call: ast.Call, full: str, parameters: list[str], value_of: Callable[[ast.expr], object]) -> str:
-    """The message about a call of ``nki.isa`` whose positional arguments stand in the order of Beta 1, "" for others.
+    """The message about a call of ``nki.isa`` with positional arguments in the order of Beta 1, "" for others.
 
     Such a call may bind by accident: a shape, a number or an operator is where a tensor belongs.
     """

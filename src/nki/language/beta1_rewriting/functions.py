@@ -212,7 +212,7 @@ def _returned(node: ast.FunctionDef) -> list[ast.expr]:
 
 
 class _TensorUses:
-    """Those of some names that a function uses as tensors, in HBM, and as destinations."""
+    """The names, of some, that a function uses as tensors, in HBM, and as destinations."""
 
     def __init__(self, names: Names, known: set[str], function: ast.FunctionDef) -> None:
         self.names = names

@@ -6,7 +6,7 @@ import ast
 from typing import Final
 
 ROOTS: Final = ("neuronxcc", "nki", "numpy", "torch_neuronx", "jax_neuronx")
-"""Packages whose names matter here."""
+"""Packages with names that matter here."""
 
 LAUNCHERS: Final = {f"nki.{name}" for name in ("jit", "trace", "simulate_kernel", "baremetal", "benchmark", "profile")}
 """Functions that make kernels or run them."""

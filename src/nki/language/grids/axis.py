@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Axis:
-    """A dimension of ``extent`` elements in tiles of ``tile``, of which every ``pace``-th coordinate is selected.
+    """A dimension of ``extent`` elements in tiles of ``tile``; every ``pace``-th coordinate is selected.
 
     A coordinate counts ``grain`` tiles: 1 in a grid of tiles, the size of a block in a grid of blocks. ``count``
     coordinates from tile ``first`` are selected; ``live`` says if they are still to be indexed. The storage has

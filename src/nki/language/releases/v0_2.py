@@ -97,4 +97,4 @@ SWAPPED: Final = frozenset({"nki.isa.nc_stream_shuffle"})
 """Functions that took the source before the destination in Beta 1."""
 
 RESULT_FIX: Final = "allocate the destination first and pass it: `{}(dst=tile, ...)`"
-"""The fix for a call of ``nki.isa`` whose result a statement uses, as Beta 1 had it, where no exact one is known."""
+"""The fix for a call of ``nki.isa`` with a result that a statement uses, as in Beta 1, where no exact one is known."""

@@ -140,7 +140,7 @@ def launched(module: ModuleType, call: Call, *, new: bool) -> list[Any]:
 
 
 def _today(value: Any) -> Any:
-    """An operator of NumPy as that of the language; other arguments as they are."""
+    """An operator of NumPy as the language's; other arguments as they are."""
     name = getattr(value, "__name__", "")
     return getattr(language, name, value) if isinstance(value, np.ufunc) else value
 

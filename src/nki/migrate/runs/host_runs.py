@@ -22,7 +22,7 @@ _EACH: Final = 2
 
 
 class _EnoughError(BaseException):
-    """The end of a run whose launches suffice; no error that host code could handle."""
+    """The end of a run with enough launches; no error that host code could handle."""
 
 
 def of_file(path: Path, source: str, limit: int) -> list[Call]:

@@ -14,7 +14,7 @@ from typing import Final
 PROGRAM: Final = "__main__"
 """The name of a file as a program."""
 _PATIENCE: Final = 60.0
-"""Seconds that the new program may take beyond ten times those of the old one."""
+"""Seconds that the new program may take beyond ten times the old one's."""
 
 
 def _is_program(source: str) -> bool:
