@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from nki.cost.dma import bandwidth
+from nki.ir.estimate import Dma, Matmul
 from nki.profiling.profile import Profile, profile
 from nki.sim.timing import Timeline
 
@@ -76,7 +77,8 @@ def first_descriptors(timeline: Timeline) -> float:
     """The seconds until the descriptors of the first transfer with a generator are complete."""
     core = timeline.cores[0]
     records = zip(core.numbers, core.replay.releases, strict=True)
-    return min(release for number, release in records if core.estimates[number].generator) * 1e-9
+    descriptors = [release for number, release in records if isinstance(one := core.estimates[number], Dma) and one.dge]
+    return min(descriptors) * 1e-9
 
 
 def roofline(predicted: Profile) -> float:
@@ -85,7 +87,7 @@ def roofline(predicted: Profile) -> float:
     compute = 0.0
     for core in predicted.cores:
         for estimate, runs in zip(core.estimates, core.runs.tolist(), strict=True):
-            if estimate.flops:
+            if isinstance(estimate, Matmul) and estimate.flops:
                 compute += runs * (estimate.occupancy - target.matmul_issue_cycles / target.tensor_clock_ghz) * 1e-9
     cores = len(predicted.cores)
     return max(compute / cores, predicted.hbm_bytes / (bandwidth(target) * 1e9 * cores))

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from nki import target as targets
 from nki.base.dtype import DType, bfloat16, float16, float32
 from nki.cost import dma
-from nki.ir.estimate import Estimate
+from nki.ir.estimate import Dma, Estimate, Matmul
 from nki.ir.instruction import REGISTRY
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.tables.enums import engine
@@ -45,26 +45,29 @@ class Microcase:
         """The model's time in ns."""
         target = targets.find(self.target)
         estimate = self.estimate(target)
-        match self.quantity:
-            case "duration":
+        match self.quantity, estimate:
+            case "duration", _:
                 return estimate.latency - target.semaphore_ns
-            case "interval":
-                return estimate.issue or estimate.occupancy - self._held(estimate)
-            case "throttled":
+            case "interval", Dma():
+                return estimate.issue or estimate.occupancy
+            case "interval", Matmul() if "same weights" in self.name:
+                return estimate.occupancy - estimate.weight_load_saving
+            case "interval", _:
+                return estimate.occupancy
+            case "throttled", Matmul():
                 return estimate.occupancy * max(1.0, estimate.clocked / target.tensor_throttle_fraction)
-            case "dependent":
+            case "dependent", _:
                 return estimate.occupancy + estimate.dependent
-            case "data":
+            case "data", Dma():
                 return estimate.transfer
-            case "first data":
+            case "first data", Dma():
                 return estimate.issue + estimate.start
-            case "packet":
+            case "packet", Dma():
                 return estimate.occupancy * target.dma_engines / 128
-            case "data to reader":
-                return estimate.latency - estimate.issue - estimate.start - estimate.transfer
-
-    def _held(self, estimate: Estimate) -> float:
-        return estimate.load if "same weights" in self.name else 0.0
+            case "data to reader", Dma():
+                return estimate.completion
+            case _:
+                raise TypeError(f"{self.name}: no {self.quantity} of a {type(estimate).__name__}")
 
     @property
     def error(self) -> float:
@@ -117,8 +120,8 @@ def load(rows: int, row_bytes: int, mode: str = "unknown", dtype: DType = bfloat
     source = Access.whole(Tensor("source", (rows, columns), dtype, Buffer.hbm))
 
     def estimate(target: Target) -> Estimate:
-        generator = dma.generator(mode, "unknown", target)
-        return dma.transfer(tile(columns, dtype, partitions=rows), (source,), target, generator=generator)
+        dge = dma.dge_of(mode, "unknown", target)
+        return dma.transfer(tile(columns, dtype, partitions=rows), (source,), target, dge=dge)
 
     return estimate
 

@@ -85,6 +85,9 @@ class BrokenOrder(Order):
 
     change: Callable[[Body], Body] = list
 
+    def concerns(self, program: Program) -> bool:  # the stage itself leaves programs without edges alone
+        return True
+
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:
         return core.with_body(self.change(list(super().transform(core, program, target).body)))
 

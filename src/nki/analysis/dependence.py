@@ -138,7 +138,7 @@ class GraphBuilder:
 
 
 def dependence_graphs(core: CoreProgram) -> list[DependenceGraph]:
-    """The graphs of the basic blocks of a core with queues at its instructions, in program order; kept with ``core``."""
+    """The graphs of the basic blocks of a core with queues at its instructions, in program order, kept with it."""
     known = core.result(DEPENDENCES)
     if known is not None:
         return known

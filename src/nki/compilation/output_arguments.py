@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def without_operands(executable: Executable, captured: Captured) -> Executable:
     """``executable``, to which a call passes only what it reads, if the kernel returns nothing by itself.
 
-    An argument stays an operand, and the result shares its storage, if the kernel reads an element of it or may leave one
-    as it is.
+    An argument stays an operand, and the result shares its storage, if the kernel reads an element of it or may leave
+    one as it is.
     """
     return _without_operands(executable) if returns_nothing(captured) else executable
 

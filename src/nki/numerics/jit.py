@@ -92,8 +92,7 @@ class Engine:
         self._cpu: str = binding.get_host_cpu_name()
         features = dict(binding.get_host_cpu_features())
         if "avx512f" in features:
-            features["prefer-256-bit"] = False  # LLVM prefers 256 bits on CPUs with a clock that suffers; we ask for
-            512
+            features["prefer-256-bit"] = False  # LLVM prefers 256 bits where the clock suffers; we ask for 512
         if not features.get("amx-bf16") or not _may_use_tiles():
             features |= {name: False for name in features if name.startswith("amx-")}
         self._features = ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))

@@ -18,7 +18,6 @@ from nki.language.beta1_rewriting.calls import (
     function_of,
     nki_value,
     with_destination,
-    with_values,
 )
 from nki.language.beta1_rewriting.facts import Tensor, shape_text
 from nki.language.beta1_rewriting.indices import Bounds, Index, Mask
@@ -43,7 +42,8 @@ class InstructionCalls(LanguageCalls):
         if self.types.result_of(node):
             return code_in_place(node, call) if node is self.top else self._temporary(name, node, call)
         if name in RESULTS:  # a call of today
-            return code_in_place(node, with_values(self.names, call))
+            function = function_of("nki.isa", name)
+            return code_in_place(node, cleaned(self.names, call, function) if function is not None else call)
         if name == "tensor_copy_dynamic_dst":
             name, call = "tensor_copy", replace(call, func="nisa.tensor_copy")
         function = function_of("nki.isa", name)

@@ -334,7 +334,8 @@ class Writes:
             return []
         tensor = self.types.tensor(target)
         before: list[Line] = []
-        if tensor is None and not (isinstance(target, ast.Subscript) and self._is_tile(target)):
+        accumulates = isinstance(value, ast.Call) and self.names.full(value.func) == "nki.isa.nc_matmul"
+        if tensor is None and not accumulates and not (isinstance(target, ast.Subscript) and self._is_tile(target)):
             text = self._expression(value, before)
             return [*before, Line(with_changes(node, [(value, text)] if text != code_of(value) else []))]
         bounds = self._bounds(value)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import nki.isa as nisa
+import nki.language
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
 from nki.language.beta1_rewriting.facts import Facts, Tensor
@@ -74,7 +75,7 @@ class Reading:
             tree = ast.parse(f"{code}\n    pass" if code.endswith(":") else code)
         except SyntaxError:
             return True
-        language = sys.modules[_NL]
+        language = nki.language
         full = (self.names.full(node) for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute))
         return any(name.rpartition(".")[0] == _NL and not hasattr(language, name.rpartition(".")[2]) for name in full)
 
