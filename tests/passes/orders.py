@@ -81,11 +81,11 @@ def _numbered(touched: Sequence[dict[object, list[Ints]]]) -> list[int]:
     for memory in dict.fromkeys(memory for sets in touched for memory in sets):
         known = np.unique(np.concatenate([part for sets in touched for part in sets.get(memory, [])]))
         members = [np.searchsorted(known, np.concatenate(sets[memory])) if memory in sets else None for sets in touched]
-        whose = np.zeros(len(known), np.int64)
+        classes_of = np.zeros(len(known), np.int64)
         for word, mine in zip(words, members, strict=True):
             if mine is not None:
-                whose[mine] += word  # once for each byte, however often it is among them
-        kinds, kind = np.unique(whose, return_inverse=True)
+                classes_of[mine] += word  # once for each byte, however often it is among them
+        kinds, kind = np.unique(classes_of, return_inverse=True)
         for number, mine in enumerate(members):
             if mine is not None:
                 masks[number] |= sum(1 << int(k) + total for k in np.unique(kind[mine]))

@@ -117,7 +117,7 @@ def _parts(profile: Profile) -> Iterator[str]:
         if any(value < 0 for value in use.used) or (use.used and use.used[-1] != 0):
             yield f"{use.memory} of core {use.core} does not return to nothing"
     if sum(row.count for row in profile.transfers) != sum(e.instructions for e in profile.engines if e.engine == "dma"):
-        yield "transfers by size do not count those of the queues"
+        yield "transfers by size and by queue differ"
 
 
 def executions(profile: Profile) -> dict[int, Counter[int]]:
@@ -180,7 +180,7 @@ def _counts(profile: Profile) -> Iterator[str]:
     wanted = traffic(profile)
     different = {name: (size, wanted[name]) for name, size in profile.bytes.items() if size != wanted[name]}
     if different:
-        yield f"bytes, and those of the program: {different}"
+        yield f"bytes, and the program's: {different}"
 
 
 def _output(profile: Profile) -> Iterator[str]:

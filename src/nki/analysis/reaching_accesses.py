@@ -107,7 +107,7 @@ class ReachingAccesses:
     def visit_each(
         self, first: int, queues: Iterable[int], instructions: Iterable[Inst]
     ) -> Iterator[tuple[AbstractSet[int], AbstractSet[int], bool]]:
-        """:meth:`visit` instructions one after the other, whose numbers begin with ``first``; True with sets that other
+        """:meth:`visit` instructions one after the other, with numbers from ``first`` on; True with sets that other
         instructions may have, too.
         """
         classes, floor, writers, readers = self.classes, self.floor, self._writer, self._reader

@@ -1,6 +1,6 @@
 """Source locations: spans, carets, and the chain of user frames of the running code.
 
-:func:`is_toolchain` tells the toolchain's own code, that of this distribution and of the packages of registered
+:func:`is_toolchain` tells the toolchain's own code: of this distribution and of the packages of registered
 dialects, from the user's.
 """
 
@@ -321,7 +321,7 @@ user_code: dict[int, types.CodeType] = {}
 
 
 def add_package(name: str, folder: str) -> None:
-    """Count the package ``name``, whose modules lie in ``folder``, as the toolchain's."""
+    """Count the package ``name`` with its modules in ``folder`` as the toolchain's."""
     global _packages, _folders  # rebound and not changed: readers on other threads see all or nothing
     if name not in _packages:
         _packages = (*_packages, name)

@@ -207,7 +207,9 @@ class _Group(SharedBandwidth):
 
 @dataclass(slots=True, eq=False)
 class _Moving:
-    """A transfer that has data: the engines that move it yet, since when, and those of its queue in their order."""
+    """A transfer that has data: the engines that move it yet, since when, and the transfers of its queue in their
+    order.
+    """
 
     engines: int
     begin: float

@@ -39,7 +39,8 @@ class Signature:
 
     ``inputs`` and ``outputs`` are HBM tensors in the caller's order; ``sequence``: the kernel returned a tuple or list.
     An output that is also an input is an input that the kernel changes. ``forms`` are the shapes and dtypes in which
-    outputs are returned; empty where each is as its tensor. ``floats`` are the parameters whose values launches pass.
+    outputs are returned; empty where each is as its tensor. ``floats`` are the parameters that launches pass values
+    for.
     """
 
     inputs: tuple[Tensor, ...]
@@ -142,7 +143,7 @@ class CoreProgram:
         return iter(self.numbered)
 
     def constants(self) -> list[Tensor]:
-        """The tensors whose contents are a part of the kernel, in the order of :attr:`tensors`."""
+        """The tensors with contents that are a part of the kernel, in the order of :attr:`tensors`."""
         return [tensor for tensor in self.tensors if tensor.data is not None]
 
     def __eq__(self, other: object) -> bool:
@@ -180,7 +181,7 @@ class Program:
 
     @classmethod
     def of(cls, parts: Sequence[Program]) -> Program:
-        """The program whose cores are those of ``parts``. Raises unless all of them return the same shared tensors."""
+        """The program with the cores of all ``parts``. Raises unless all of them return the same shared tensors."""
         first, *others = parts
         for other in others:
             one, two = first.signature, other.signature
@@ -210,7 +211,7 @@ class Program:
 
     @property
     def size(self) -> int:
-        """The number of instructions on all cores, those of loops counted once."""
+        """The number of instructions on all cores; loops count once."""
         return sum(len(core.numbered) for core in self.cores)
 
     def instructions(self) -> Iterator[Inst]:

@@ -128,7 +128,7 @@ def in_window(access: Access, window: Access) -> tuple[int, tuple[int, ...]] | N
 def may_overlap(one: Access, two: Access) -> bool:
     """True if two accesses may share a byte.
 
-    The answer is exact for accesses whose steps nest, as those of slices of one tensor do, for accesses to other
+    The answer is exact for accesses with nested steps, such as slices of one tensor, for accesses to other
     partitions or to other columns, and wherever few sums decide. Else it is True, also for run-time indices.
     """
     if one.tensor is not two.tensor:
@@ -150,7 +150,7 @@ def _patterns_overlap(
     other_strides: tuple[int, ...],
     other_size: int,
 ) -> bool:
-    """:func:`may_overlap` for patterns whose first elements are ``apart`` bytes from each other."""
+    """:func:`may_overlap` for patterns with first elements ``apart`` bytes from each other."""
     # Some start + sum(one) + byte equals start + sum(two) + byte. Both sums on one side, every step positive:
     # a dimension that is counted from its other end has the same elements.
     dims: list[tuple[int, int]] = []
@@ -237,7 +237,7 @@ def _search(levels: list[tuple[int, int, int]], top: int, low: int, high: int, b
 
 
 def is_contiguous(access: Access) -> bool:
-    """True if the elements (on chip: those of a partition) lie one behind the other in row-major order."""
+    """True if the elements (on chip: of a partition) lie one behind the other in row-major order."""
     step = 1
     for size, stride in reversed(list(zip(access.shape, access.strides, strict=True))[access.buffer.on_chip :]):
         if size != 1 and stride != step:

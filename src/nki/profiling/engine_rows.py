@@ -1,8 +1,8 @@
 """Events by the engine that profiles show them on: events of its queue, and the DMA triggers that it issues.
 
-A profile of the device has a row for the instruction that starts a DMA, on the engine whose queue it is in, and other
-rows for the data that moves. So a DMA instruction belongs here to the engine that generates its descriptors, for the
-time that the descriptors take; one with static descriptors belongs to ``dma``.
+A profile of the device has a row for the instruction that starts a DMA, on the engine that has it in its queue, and
+other rows for the data that moves. So a DMA instruction belongs here to the engine that generates its descriptors, for
+the time that the descriptors take; one with static descriptors belongs to ``dma``.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class EngineRows:
         return min(float((ends - begins).sum()) + repeated, events.timeline.end)
 
     def transfer_ns(self, generators: tuple[str, ...]) -> float:
-        """The time in which data is on the way whose descriptors come from one of these engines (empty: static)."""
+        """The time in which data is on the way, by descriptors from one of these engines (empty: static)."""
         events = self.events
         chosen = np.array([isinstance(e, Dma) and e.dge in generators for e in events.estimates], bool)
         rows = np.flatnonzero(chosen[events.number]) if len(events) else np.zeros(0, np.int64)

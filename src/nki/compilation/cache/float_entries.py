@@ -28,7 +28,7 @@ from nki.target.model import Target
 def load(key: Fingerprint, specs: Mapping[str, Any], target: Target) -> tuple[Program, list[Warned]] | None:
     """The kernel under ``key`` and the warnings of its compilation; None if there is no entry.
 
-    The floats whose values it was compiled for are noted as those of run-time floats among ``specs``.
+    The values of the floats that it was compiled for are noted for the run-time floats among ``specs``.
     """
     floats = _floats(specs)
     kept = store.load(key.digest, specs, target, list(floats))

@@ -37,7 +37,7 @@ class _Made(Stage):
 class Rewriting(Change):
     """A change of the program itself, as its author would make it.
 
-    It is worth what the model says of the changed program, whose tiles get new places, and whose instructions a new
+    It is worth what the model says of the changed program: its tiles get new places, and its instructions a new
     order.
     """
 

@@ -2,8 +2,8 @@
 
 A tiled product in the plain way loads each tile of an operand once for every row or column of tiles of the result. On
 the chip memory is short; a CPU has more. Loads of one window of an input, or of a constant, into tiles that only
-products read become one load, whose tile lives until its last reader. Of such loads those whose readers are nearest to
-each other are shared first, as long as all shared tiles together need no more than :data:`_MOST_BYTES` at any time.
+products read become one load; its tile lives until its last reader. Of such loads the ones with the nearest readers
+are shared first, as long as all shared tiles together need no more than :data:`_MOST_BYTES` at any time.
 
 Weights with more rows than there are partitions are loaded part by part, side by side in one tile. Products read the
 input instead, if each reads within one part: a product makes the copy of an operand that it wants, of what it reads and
