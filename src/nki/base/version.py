@@ -19,6 +19,7 @@ from nki.base.locks import imported
 def _built() -> str:
     # Imported when someone asks: it costs a fifth of `import nki`.
     metadata = imported("importlib.metadata")
+    imported("email.parser")  # reads the metadata; it would be imported while a signal's handler may ask the same
     try:
         return metadata.version("open-nki")
     except metadata.PackageNotFoundError:  # a source tree that was never installed
