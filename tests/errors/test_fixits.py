@@ -17,7 +17,7 @@ from nki.language.advice.call import Call
 from nki.language.advice.calls import RULES
 from nki.language.advice.fixit import FixIt
 from nki.language.advice.operands import OPERANDS
-from tests.errors.test_advice import imported, repaired
+from tests.errors.test_advice import imported, refused, repaired
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::nki.base.warning.NkiPortabilityWarning"),
@@ -62,16 +62,8 @@ def kernel(x):
     whole_bank = nl.ndarray((8, 8), dtype=nl.int32, buffer=nl.psum)
     wide_bank = nl.ndarray((8, 256), dtype=nl.float32, buffer=nl.psum)
 """
+ONES = np.ones((8, 8), np.float32)
 ROWS = [(key, row) for key, rows in RULES.items() for row in rows] + [("operand", row) for row in OPERANDS]
-
-
-def refused(text: str, file: Path) -> NkiError:
-    """The error of a kernel."""
-    file.write_text(text, encoding="utf-8")
-    module = imported(text, file)
-    with pytest.raises(NkiError) as caught:
-        module.kernel(np.ones((8, 8), np.float32))
-    return caught.value
 
 
 @pytest.mark.parametrize(("key", "row"), ROWS, ids=[f"{key}: {row.mistake}" for key, row in ROWS])
@@ -87,7 +79,7 @@ def test_row(key: str, row: FixIt, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(FixIt, "fix", recorded)
     text = f"{KERNEL}    {row.mistake}\n    return out\n"
-    error = refused(text, tmp_path / "mistake.py")
+    error = refused(text, tmp_path / "mistake.py", (ONES,), simulate=False)
     assert used == [row], f"{error}: answered by {[each.mistake for each in used]}"
     assert key in ("operand", error.rule, type(error).__name__)
     if "{write}" not in row.text:
@@ -95,7 +87,7 @@ def test_row(key: str, row: FixIt, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert re.search(r"`[^`]+`", error.fix), error.fix
     after: Any = None
     try:
-        imported(repaired(text, error), tmp_path / "repaired.py").kernel(np.ones((8, 8), np.float32))
+        imported(repaired(text, error), tmp_path / "repaired.py").kernel(ONES)
     except NkiError as other:
         after = other
     assert after is None or after.rule != error.rule or type(after) is not type(error), textwrap.dedent(str(after))
@@ -116,6 +108,6 @@ def test_answer(answer: advice.Answer, tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(advice, "ANSWERS", tuple(map(recorded, advice.ANSWERS)))
     lines = textwrap.indent(answer.mistake, "    ")
-    error = refused(f"{KERNEL}{lines}\n    return out\n", tmp_path / "mistake.py")
+    error = refused(f"{KERNEL}{lines}\n    return out\n", tmp_path / "mistake.py", (ONES,), simulate=False)
     assert answered == [answer.mistake], error
     assert error.fix

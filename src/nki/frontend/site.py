@@ -77,6 +77,11 @@ class Site:
         return None
 
 
+def keys_of(node: ast.Subscript) -> list[ast.expr]:
+    """The keys of a subscript."""
+    return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
 def site_of(frame: types.TracebackType) -> Site | None:
     """The site of an entry of a traceback; None where the source is not what the code was compiled from."""
     code = frame.tb_frame.f_code
@@ -128,4 +133,4 @@ def _loaded(node: ast.AST) -> Any:
     return ast.parse(ast.unparse(node), mode="eval").body
 
 
-__all__ = ["Site", "site_of"]
+__all__ = ["Site", "keys_of", "site_of"]

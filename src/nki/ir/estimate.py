@@ -28,7 +28,7 @@ class _OnEngine:
     latency: float
     kind: Kind
     source: str
-    queue_ns: float = field(init=False)
+    queue_ns: float = field(init=False)  # kept, as the sum of a Dma is: the schedulers read them for each candidate
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queue_ns", self.occupancy)

@@ -293,7 +293,7 @@ class Releases(BlockRewriter, ExpressionRewriter):
         args = (Argument("", to), Argument("", f"[{named['src']}, {to}]"), Argument("", op))
         return NewCall(f"{self.nisa}.dma_compute", args)
 
-    rules = {ast.Call: _call, ast.Attribute: _attribute}  # noqa: RUF012
+    rules: ClassVar = {ast.Call: _call, ast.Attribute: _attribute}
     _forms: ClassVar = {
         "nki.isa.sendrecv": _sendrecv, "nki.isa.dma_compute": _dma_compute, "nki.isa.affine_select": _affine_select,
         "nki.isa.dma_copy": _dma_copy, "nki.isa.memset": _memset,

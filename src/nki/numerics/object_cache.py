@@ -58,7 +58,7 @@ def read(name: str) -> bytes | None:
         if data[:_HEAD] != _MAGIC + _digest(name, contents):
             files.remove(Path(name), handle)
             return None
-        with contextlib.suppress(OSError, NotImplementedError):
+        with contextlib.suppress(OSError, NotImplementedError):  # not every system takes both options
             os.utime(name, dir_fd=handle, follow_symlinks=False)
         return contents
 

@@ -35,10 +35,10 @@ class Argument:
         self.call = call
         self.parameter = parameter
         self.node = call.arguments[parameter]
-        self.value: Any = call.site.value(self.node)
+        self.value: Any = call.value(parameter)
 
     def __str__(self) -> str:
-        return ast.unparse(self.node)
+        return self.call.text(self.parameter)
 
     @property
     def is_number(self) -> bool:
@@ -191,7 +191,7 @@ class Call:
         keywords = list(self.node.keywords)
         names = list(inspect.signature(self.function).parameters)
         for parameter, code in changes.items():
-            new = ast.parse(code, mode="eval").body
+            new = parsed(code)
             position = names.index(parameter)
             if position < len(args):
                 args[position] = new
@@ -215,7 +215,7 @@ class Call:
             return None
         assignment, made = allocation
         position = _ALLOCATED.index(keyword)
-        new = ast.parse(value, mode="eval").body
+        new = parsed(value)
         args = [new if index == position else arg for index, arg in enumerate(made.args)]
         others = [k for k in made.keywords if k.arg != keyword]
         keywords = others if position < len(made.args) else [*others, ast.keyword(keyword, new)]
@@ -239,6 +239,11 @@ class Call:
         """True if the allocation of a tensor argument names a ``buffer``, or is not found."""
         allocation = self.allocation(parameter)
         return allocation is None or _is_given(allocation[1], "buffer")
+
+
+def parsed(text: str) -> Any:
+    """The syntax tree of an expression."""
+    return ast.parse(text, mode="eval").body
 
 
 def substituted(node: ast.AST, old: ast.AST, new: ast.AST) -> ast.AST:
@@ -272,4 +277,4 @@ def call_at(site: Site, error: NkiError) -> Call | None:
     return Call(site, node, function, dict(bound.arguments), error)
 
 
-__all__ = ["Argument", "Call", "NotKnownError", "call_at", "substituted"]
+__all__ = ["Argument", "Call", "NotKnownError", "call_at", "parsed", "substituted"]

@@ -12,13 +12,12 @@ A row is passed over if its template or condition asks for a fact that the code 
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from nki.base.errors import NkiError
-from nki.language.advice.call import Call, NotKnownError
+from nki.language.advice.call import Call, NotKnownError, parsed
 
 Edit = Callable[[Call], str | None]
 """The proposal for a call, ``write `CODE```; None if there is nothing to propose."""
@@ -120,13 +119,8 @@ def block(lines: Iterable[str]) -> str:
     return "write `\n" + "\n".join(f"        {line}" for line in lines) + "`"
 
 
-def parsed(text: str) -> Any:
-    """The syntax tree of an expression."""
-    return ast.parse(text, mode="eval").body
-
-
 def _filled(call: Call, templates: dict[str, str]) -> dict[str, str]:
     return {call.operand if name == "operand" else name: value.format_map(call) for name, value in templates.items()}
 
 
-__all__ = ["Edit", "FixIt", "allocation", "arguments", "block", "code", "expression", "fixed", "parsed"]
+__all__ = ["Edit", "FixIt", "allocation", "arguments", "block", "code", "expression", "fixed"]

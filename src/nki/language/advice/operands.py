@@ -19,9 +19,9 @@ from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.types import Buffer as MemoryRegion
 from nki.isa.tables.operators import OPS, Op
 from nki.language.advice.argument_order import destination_first, reordered
-from nki.language.advice.call import Call, call_at
+from nki.language.advice.call import Call, call_at, parsed
 from nki.language.advice.expressions import dtype_name
-from nki.language.advice.fixit import FixIt, allocation, arguments, code, expression, fixed, parsed
+from nki.language.advice.fixit import FixIt, allocation, arguments, code, expression, fixed
 from nki.language.beta1_functions import NUMPY_OPERATORS
 
 _ARRAYS: Final = frozenset({"numpy", "torch", "jax", "jaxlib"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from nki.base.errors import NkiError
-from nki.frontend.site import Site
+from nki.frontend.site import Site, keys_of
 from nki.language.advice.call import substituted
 from nki.language.tensor import NkiTensor
 
@@ -16,7 +16,7 @@ def advise_slice(error: NkiError, site: Site) -> NkiError | None:
     tensor = site.value(node.value) if isinstance(node, ast.Subscript) else None
     if not isinstance(node, ast.Subscript) or not isinstance(tensor, NkiTensor) or hasattr(site.statement, "body"):
         return None
-    keys = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+    keys = keys_of(node)
     if len(keys) > tensor.ndim:
         return None
     cut = [_cut(site, key, size) for key, size in zip(keys, tensor.shape, strict=False)]

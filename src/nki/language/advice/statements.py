@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from nki.base.errors import NkiError, RegisterUseError, TensorOperatorError
 from nki.frontend.errors import KernelPythonError, UnknownApiError
-from nki.frontend.site import Site
+from nki.frontend.site import Site, keys_of
 from nki.ir.loop import VirtualRegister
 from nki.ir.types import Buffer as MemoryRegion
 from nki.language.advice.beta1 import advise_at
@@ -354,11 +354,10 @@ def _whole(target: ast.expr) -> ast.expr:
     """``t`` for ``t[...]`` and ``t[:, :]``."""
     if not isinstance(target, ast.Subscript):
         return target
-    keys = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
     full = all(
         (isinstance(key, ast.Constant) and key.value is ...)
         or (isinstance(key, ast.Slice) and key.lower is key.upper is key.step is None)
-        for key in keys
+        for key in keys_of(target)
     )
     return target.value if full else target
 

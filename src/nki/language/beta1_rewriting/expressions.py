@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from nki.frontend.site import keys_of
 from nki.language.beta1_rewriting.calls import NewCall, NotCarriedOverError, call_of, cleaned, code_in_place, nki_value
 from nki.language.beta1_rewriting.facts import shape_text
 from nki.language.beta1_rewriting.indices import Bounds, as_slice
@@ -13,16 +14,7 @@ from nki.language.beta1_rewriting.instructions import InstructionCalls
 from nki.language.beta1_rewriting.language_calls import POWERS
 from nki.language.beta1_rewriting.operands import operand_mask
 from nki.language.beta1_rewriting.rewriting import ExpressionRewriter
-from nki.language.beta1_rewriting.source import (
-    Source,
-    code_of,
-    expression,
-    in_one_line,
-    keys_of,
-    one_line,
-    replaced,
-    spliced,
-)
+from nki.language.beta1_rewriting.source import Source, code_of, expression, in_one_line, one_line, replaced, spliced
 from nki.language.beta1_rewriting.subscripts import converted, cut
 from nki.language.beta1_rewriting.tables import OPERATORS
 from nki.language.beta1_rewriting.types import dtype_text
@@ -199,7 +191,7 @@ class Expressions(ExpressionRewriter, InstructionCalls):
         self.inner -= 1
         return text
 
-    rules = {  # noqa: RUF012
+    rules: ClassVar = {
         ast.Call: _call, ast.Subscript: _subscript, ast.BinOp: _binary, ast.Compare: _comparison, ast.UnaryOp: _unary,
         ast.Attribute: _attribute, ast.ListComp: _nested, ast.GeneratorExp: _nested, ast.Lambda: _nested,
     }  # fmt: skip

@@ -6,12 +6,13 @@ import ast
 from dataclasses import replace
 from typing import Final
 
+from nki.frontend.site import keys_of
 from nki.language.beta1_functions import BINARY
 from nki.language.beta1_rewriting.calls import NewCall, NotCarriedOverError, cleaned, code_in_place, function_of
 from nki.language.beta1_rewriting.indices import Bounds, bounds_of, nonempty
 from nki.language.beta1_rewriting.lines import Line
 from nki.language.beta1_rewriting.operands import is_number, matmul_operands, target_shape, trailing_axes, varying
-from nki.language.beta1_rewriting.source import in_one_line, keys_of, one_line
+from nki.language.beta1_rewriting.source import in_one_line, one_line
 from nki.language.beta1_rewriting.subscripts import cut, has_slices
 from nki.language.beta1_rewriting.types import Types, arguments, dtype_text
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from nki.frontend.site import keys_of
 from nki.language.beta1_rewriting.addresses import address, block_indices, itemsize
 from nki.language.beta1_rewriting.calls import NewCall
 from nki.language.beta1_rewriting.dense import Group, group_of
 from nki.language.beta1_rewriting.facts import Facts, Tensor, shape_text
 from nki.language.beta1_rewriting.indices import Mask, Variable
-from nki.language.beta1_rewriting.source import keys_of, names_in, one_line
+from nki.language.beta1_rewriting.source import names_in, one_line
 from nki.language.beta1_rewriting.tables import ALIKE
 from nki.language.beta1_rewriting.types import Types, arguments
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -55,16 +56,16 @@ def _inner(node: ast.AST) -> Iterator[ast.expr]:
             yield from _inner(child)
 
 
-class BlockRewriter:
+class BlockRewriter(ABC):
     """Rewrites the statements of blocks."""
 
+    @abstractmethod
     def statement(self, group: Sequence[ast.stmt]) -> list[Line]:
         """The lines for a statement, or for several in one line."""
-        raise NotImplementedError
 
+    @abstractmethod
     def compound(self, one: Any) -> list[Line]:
         """The lines for a statement with blocks in it."""
-        raise NotImplementedError
 
     def block(self, body: Sequence[ast.stmt], row: int) -> list[Line]:
         """The statements of a block behind line ``row``; comments of statements that go stay with the next one."""

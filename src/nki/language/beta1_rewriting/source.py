@@ -75,11 +75,6 @@ def expression(text: str) -> Any:
     return cast("ast.Expr", parsed(text)[0]).value
 
 
-def keys_of(node: ast.Subscript) -> list[ast.expr]:
-    """The keys of a subscript."""
-    return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
-
-
 def names_in(*nodes: ast.AST | None) -> set[str]:
     """All names inside of nodes."""
     found: set[str] = set()
@@ -187,6 +182,6 @@ def _with_parentheses(text: str, first: int, last: int, start: int, end: int) ->
 
 
 __all__ = [
-    "Change", "Source", "code_of", "comments_in", "expression", "flat", "in_one_line", "keys_of", "names_in",
+    "Change", "Source", "code_of", "comments_in", "expression", "flat", "in_one_line", "names_in",
     "one_line", "parsed", "replaced", "spliced",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
+from nki.frontend.site import keys_of
 from nki.language.beta1_functions import BINARY
 from nki.language.beta1_rewriting.branches import Branches, State, assigned, does_nothing, is_empty, targets
 from nki.language.beta1_rewriting.calls import NotCarriedOverError
@@ -26,15 +27,7 @@ from nki.language.beta1_rewriting.names import Names, called, imports_nki
 from nki.language.beta1_rewriting.operands import groups_in
 from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.report import marked
-from nki.language.beta1_rewriting.source import (
-    Change,
-    code_of,
-    comments_in,
-    in_one_line,
-    keys_of,
-    names_in,
-    one_line,
-)
+from nki.language.beta1_rewriting.source import Change, code_of, comments_in, in_one_line, names_in, one_line
 from nki.language.beta1_rewriting.subscripts import TooManyAxesError
 from nki.language.beta1_rewriting.tables import CREATION, ELEMENTWISE, LIKE
 from nki.language.beta1_rewriting.types import Types, arguments

@@ -6,12 +6,13 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nki.frontend.site import keys_of
 from nki.language.beta1_rewriting.calls import NotCarriedOverError
 from nki.language.beta1_rewriting.dense import group_of, joined
 from nki.language.beta1_rewriting.facts import Tensor
 from nki.language.beta1_rewriting.indices import Bounds, Grid, Index, Variable, sliced
 from nki.language.beta1_rewriting.polynomial import Polynomial, largest, smallest
-from nki.language.beta1_rewriting.source import code_of, in_one_line, keys_of, one_line
+from nki.language.beta1_rewriting.source import code_of, in_one_line, one_line
 from nki.language.beta1_rewriting.types import Types
 
 

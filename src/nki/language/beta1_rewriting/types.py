@@ -8,13 +8,14 @@ import sys
 from dataclasses import replace
 from typing import Final
 
+from nki.frontend.site import keys_of
 from nki.language.beta1_functions import BINARY, RESULTS
 from nki.language.beta1_rewriting.dense import Group, joined
 from nki.language.beta1_rewriting.facts import Facts, Tensor, tensor_of
 from nki.language.beta1_rewriting.indices import Evaluator, Grid, Index, Mask, Value, Variable
 from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.polynomial import Polynomial
-from nki.language.beta1_rewriting.source import keys_of, one_line
+from nki.language.beta1_rewriting.source import one_line
 from nki.language.beta1_rewriting.tables import (
     COLUMNS,
     CREATED_LIKE,

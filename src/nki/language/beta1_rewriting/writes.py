@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from nki.frontend.site import keys_of
 from nki.language.beta1_rewriting.calls import (
     Argument,
     NewCall,
@@ -24,7 +25,7 @@ from nki.language.beta1_rewriting.names import called
 from nki.language.beta1_rewriting.operands import allocated, is_number, variables_in
 from nki.language.beta1_rewriting.polynomial import largest, smallest
 from nki.language.beta1_rewriting.report import Report
-from nki.language.beta1_rewriting.source import code_of, expression, in_one_line, keys_of, names_in, one_line, parsed
+from nki.language.beta1_rewriting.source import code_of, expression, in_one_line, names_in, one_line, parsed
 from nki.language.beta1_rewriting.subscripts import cut, has_slices
 from nki.language.beta1_rewriting.tables import ELEMENTWISE, OPERATORS, PARAMETERS, REDUCTIONS
 from nki.language.beta1_rewriting.types import Types, arguments, creation_order, dtype_text

@@ -9,11 +9,10 @@ import ast
 import contextlib
 from typing import Any, Final
 
-from nki.frontend.site import Site
+from nki.frontend.site import Site, keys_of
 from nki.language.advice.beta1.reading import Reading, read, read_at
 from nki.language.advice.beta1.tile_masks import advise_tile_mask
 from nki.language.beta1_rewriting.calls import NotCarriedOverError
-from nki.language.beta1_rewriting.source import keys_of
 from nki.language.beta1_rewriting.statements import UNEXPECTED
 
 _SHOWN: Final = 6
