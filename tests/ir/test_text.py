@@ -28,17 +28,6 @@ def test_text_and_kernel_are_one() -> None:
     assert printer.show(KERNEL) == TEXT
 
 
-def test_operands_have_the_forms_that_they_have_elsewhere() -> None:
-    """The parser finds forms by the texts of windows: of other dtypes, tensors and partitions they are others."""
-    operands = [access for inst in parser.parse(TEXT).instructions() for access in inst.accesses()]
-    known = 0
-    for access in operands:
-        fresh = access.with_window(access.offset, access.shape, access.strides, access.dynamic)
-        assert access.form is fresh.form
-        known += access.known_form is not None
-    assert known
-
-
 def test_positions_in_the_source_survive() -> None:
     got = [i.where.span for i in parser.parse(TEXT).core.body]
     want = [i.where.span for i in KERNEL.core.body]

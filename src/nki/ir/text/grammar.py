@@ -29,5 +29,8 @@ NUMBER: Final = re.compile(r"-?(?:\d++(?:\.\d*+)?(?:e[+-]?\d++)?|inf|nan)(?![\w.
 STRING: Final = re.compile(QUOTED)
 SOURCE: Final = re.compile(rf"# ({QUOTED}):(\d{{1,9}})")
 WORD: Final = re.compile(r"[A-Za-z_][\w.]*")
-USUAL_VALUE: Final = re.compile(r"[\w.+-]+(?:\[[^\[\]]*\])?")
-USUAL: Final = re.compile(rf" (\w+)=({USUAL_VALUE.pattern})(?= |$)")
+_BRIEF: Final = r"[\w.+-]+(?:\[[^\[\]]*\])?"
+"""A value without quotes, parentheses and run-time index, as most are."""
+ARGUMENT: Final = re.compile(rf" (\w+)=({_BRIEF})(?= |$)")
+INSTRUCTION: Final = re.compile(rf"({WORD.pattern})((?: \w+={_BRIEF}(?= |$))*)")
+"""A mnemonic, and the arguments up to the first one with another value."""

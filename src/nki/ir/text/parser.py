@@ -6,6 +6,7 @@ Parsing never evaluates anything, and proves nothing but the form: stage ``verif
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import re
 import zlib
@@ -26,7 +27,6 @@ from nki.ir.loop import For, Loop, Statement, While, declared
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.text import grammar, schedule_attributes
 from nki.ir.text.formula import parse_formula
-from nki.ir.text.usual_lines import UsualLines, fields_by_name
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
 
 _DIGITS = 20
@@ -35,6 +35,7 @@ _WORD = range(-(1 << 63), 1 << 63)
 """Whole numbers: more than 64 bits have no meaning anywhere."""
 MOST_DATA = 1 << 29
 """Bytes of all constants: a few edited letters must not fill the memory."""
+_BUFFERS = dict(Buffer.__members__)  # a lookup in the enumeration itself takes several times as long
 _NESTED = 32
 """Loops within loops."""
 _DEPTH = 8
@@ -51,10 +52,22 @@ def parse(text: str, origin: str = "") -> Program:
         return _Parser(text, origin).kernel()
 
 
-class _Parser(UsualLines):
+class _Parser:
     def __init__(self, text: str, origin: str) -> None:
-        super().__init__(origin)
+        self.origin = origin
         self.lines = [line.strip() for line in text.splitlines()]
+        self.number: int = 0
+        """The number of the line that was read last."""
+        self.tensors: dict[str, Tensor] = {}
+        """Those that can be named here, in the order in which they were declared."""
+        self.names: set[str] = set()
+        self.placement: dict[Tensor, tuple[int, int]] = {}
+        # Unrolled loops say the same again and again; what has been read is looked up by its text.
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.windows: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self.values: dict[object, Any] = {}
+        """Operands and numbers by their text, other values by their field and text."""
+        self.places: dict[str, Noted] = {}
         self.data_bytes = 0
         self.floats: dict[str, FloatSpec] = {}
         if origin:
@@ -132,9 +145,7 @@ class _Parser(UsualLines):
         body: list[Statement] = []
         while not (line := self.next()).startswith(end):
             if line.partition(" ")[0] in REGISTRY:
-                body.append(self.usual_instruction(line) or self.instruction(line))
-            elif line.startswith("tensor ") and self.usual_tensor(line):
-                continue
+                body.append(self.instruction(line))
             elif line.startswith(("input ", "output ", "tensor ", "constant ", "spill ")):
                 self.declare(line)
             elif (match := grammar.FLOAT.match(line)) and common is None and not depth:
@@ -193,24 +204,24 @@ class _Parser(UsualLines):
 
     def declare(self, line: str) -> None:
         match = grammar.DECLARE.match(line)
-        if match is None or match[3] not in Buffer.__members__ or match[4] not in BY_NAME:
+        buffer, dtype = (_BUFFERS.get(match[3]), BY_NAME.get(match[4])) if match else (None, None)
+        if match is None or buffer is None or dtype is None:
             raise self.fail("not a tensor declaration")
         name = self.name(match[2])
         if name in self.names:
             raise self.fail(f"tensor {name} is declared twice")
         self.names.add(name)
-        shape = tuple(self.whole(n) for n in match[5].split(",") if n)
+        shape = self.shapes.get(match[5])
+        if shape is None:
+            shape = self.shapes[match[5]] = tuple(self.whole(n) for n in match[5].split(",") if n)
         address = (self.whole(match[6]), self.whole(match[7])) if match[6] else None
         role = "" if match[1] == "tensor" else match[1]
         span = Span(self.origin, self.number) if self.origin else None
-        tensor = Tensor(name, shape, BY_NAME[match[4]], Buffer[match[3]], address, role, span)
+        tensor = self.tensors[name] = Tensor(name, shape, dtype, buffer, address, role, span)
         if match[8]:
             self.placement[tensor] = (self.whole(match[8]), self.whole(match[9]))
         if match[10]:
             tensor.data = self.data(match[10], match[11], tensor.nbytes)
-        self.tensors[name] = tensor
-        if match[1] == "tensor" and not address:
-            self.sorts[f"{match[3]} {match[4]}[{match[5]}]"] = tensor
 
     def share(self, line: str, common: Mapping[str, Tensor]) -> None:
         match = grammar.SHARED.match(line)
@@ -245,28 +256,33 @@ class _Parser(UsualLines):
         return self.tensors[name]
 
     def instruction(self, line: str) -> Inst:
-        mnemonic = grammar.WORD.match(line)
-        cls = REGISTRY.get(mnemonic[0]) if mnemonic else None
-        if mnemonic is None or cls is None:
+        head = grammar.INSTRUCTION.match(line)
+        cls = REGISTRY.get(head[1]) if head else None
+        if head is None or cls is None:
             raise self.fail("unknown instruction")
-        fields = fields_by_name(cls)
+        fields, known = _fields_by_name(cls), self.values
         values: dict[str, Any] = {}
-        at = mnemonic.end()
-        while (usual := grammar.USUAL.match(line, at)) and usual[1] in fields and usual[1] not in values:
-            values[usual[1]], at = self.usual(line, usual, fields[usual[1]]), usual.end()
+        at = head.end(1)
+        for name, written in grammar.ARGUMENT.findall(head[2]):
+            if name in values or name not in fields:
+                break
+            at += len(name) + 2
+            value = known.get(written)
+            values[name] = self.brief(line, at, written, fields[name]) if value is None else value
+            at += len(written)
         placed: dict[str, Any] = {}
         while (at := _skip(line, at)) < len(line) and line[at] != "#":
-            name = grammar.WORD.match(line, at)
-            if name is not None and not placed and line[name.end() : name.end() + 1] == " ":
+            word = grammar.WORD.match(line, at)
+            if word is not None and not placed and line[word.end() : word.end() + 1] == " ":
                 placed, at = schedule_attributes.read(line, at)
                 if not placed:
-                    raise self.fail(f"unknown argument of {mnemonic[0]}")
+                    raise self.fail(f"unknown argument of {cls.mnemonic}")
                 continue
-            if name is None or name[0] not in fields or line[name.end() : name.end() + 1] != "=":
-                raise self.fail(f"unknown argument of {mnemonic[0]}")
-            if name[0] in values:
-                raise self.fail(f"{name[0]} is given twice")
-            values[name[0]], at = self.value(line, name.end() + 1, fields[name[0]])
+            if word is None or word[0] not in fields or line[word.end() : word.end() + 1] != "=":
+                raise self.fail(f"unknown argument of {cls.mnemonic}")
+            if word[0] in values:
+                raise self.fail(f"{word[0]} is given twice")
+            values[word[0]], at = self.value(line, word.end() + 1, fields[word[0]])
         try:
             inst = cls(**values)
         except TypeError as error:
@@ -286,15 +302,15 @@ class _Parser(UsualLines):
         position = self.places[line[at + 1 :]] = Noted(Span(self.string(source[1]), int(source[2])))
         return position
 
-    def usual(self, line: str, match: re.Match[str], f: Field) -> Any:
-        """The value of an argument without quotes and parentheses; operands and numbers mean the same everywhere."""
-        value = self.values.get(match[2])
+    def brief(self, line: str, at: int, written: str, f: Field) -> Any:
+        """The value ``written`` at ``at``, of an argument that :data:`grammar.ARGUMENT` reads."""
+        value = self.values.get((f, written))
         if value is None:
-            value, end = self.value(line, match.start(2), f)
-            if end != match.end():
-                raise self.fail(f"cannot read the value at column {match.start(2) + 1}")
-            if isinstance(value, Access | int | float) and not isinstance(value, bool):
-                self.values[match[2]] = value
+            value, end = self.value(line, at, f)
+            if end != at + len(written):
+                raise self.fail(f"cannot read the value at column {at + 1}")
+            alike = isinstance(value, Access | int | float) and not isinstance(value, bool)  # for every field
+            self.values[written if alike else (f, written)] = value
         return value
 
     def value(self, line: str, at: int, f: Field, depth: int = 0) -> tuple[Any, int]:
@@ -357,11 +373,7 @@ class _Parser(UsualLines):
         at, dynamic = match.end(), None
         if line[at - 1] != "]":
             dynamic, at = self.index(line, at, depth)
-        offset = self.whole(match[2])
-        access = Access(tensor, offset, counts, steps, dtype, dynamic)
-        if dynamic is None and dtype is tensor.dtype:
-            self.note_form(access, match[3], offset)
-        return access, at
+        return Access(tensor, self.whole(match[2]), counts, steps, dtype, dynamic), at
 
     def index(self, line: str, at: int, depth: int) -> tuple[Dynamic, int]:
         """The run-time index of an operand, up to and with the operand's closing bracket."""
@@ -394,6 +406,11 @@ class _Parser(UsualLines):
             if member is not None:
                 return member
         raise self.fail(f"unknown word {word}")
+
+
+@functools.cache
+def _fields_by_name(cls: type[Inst]) -> dict[str, Field]:
+    return {f.name: f for f in cls.fields}
 
 
 def _skip(line: str, at: int) -> int:

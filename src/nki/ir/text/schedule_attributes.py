@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,9 +15,10 @@ _PLAIN = re.compile(r"[^\W\d][\w.]*")
 _LABEL = rf"(?:{_QUOTED}|[^\W\d][\w.]*)"
 QUEUE = re.compile(r"[a-z]+(?:\.\d{1,9})?")
 _WAIT = rf"{QUEUE.pattern}>=\d{{1,9}}"
+_WAITS = re.compile(rf"({QUEUE.pattern})>=(\d+)")
 _PARTS = re.compile(
-    rf"(?:label (?P<label>{_LABEL})(?: |$))?(?:after (?P<after>{_LABEL}(?:, {_LABEL})*)(?: |$))?"
-    rf"(?:on (?P<queue>{QUEUE.pattern})(?: |$))?(?:wait (?P<waits>{_WAIT}(?:, {_WAIT})*)(?: |$))?"
+    rf"(?:label ({_LABEL})(?: |$))?(?:after ({_LABEL}(?:, {_LABEL})*)(?: |$))?"
+    rf"(?:on ({QUEUE.pattern})(?: |$))?(?:wait ({_WAIT}(?:, {_WAIT})*)(?: |$))?"
 )
 
 
@@ -42,19 +44,19 @@ def read(line: str, at: int) -> tuple[dict[str, Any], int]:
     match = _PARTS.match(line, at)
     if match is None:
         return {}, at
+    label, after, queue, waits = match.groups()
     values: dict[str, Any] = {}
     try:
-        if match["label"]:
-            values["label"] = _name(match["label"])
-        if match["after"]:
-            values["ordered_after"] = tuple(_name(label) for label in re.findall(_LABEL, match["after"]))
+        if label:
+            values["label"] = _name(label)
+        if after:
+            values["ordered_after"] = tuple(_name(label) for label in re.findall(_LABEL, after))
     except ValueError:  # an escape that JSON does not have
         return {}, at
-    if match["queue"]:
-        values["queue"] = match["queue"]
-    if match["waits"]:
-        waits = [wait.split(">=") for wait in match["waits"].split(", ")]
-        values["waits"] = tuple((queue, int(count)) for queue, count in waits)
+    if queue:
+        values["queue"] = sys.intern(queue)
+    if waits:
+        values["waits"] = tuple([(sys.intern(other), int(count)) for other, count in _WAITS.findall(waits)])
     return values, match.end()
 
 
