@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
 from nki.base.errors import ArgumentError, NotDifferentiableError
-from nki.compilation.kept_executables import MOST
+from nki.compilation.executable_cache import CAPACITY
 from nki.frameworks import jax_call
 from nki.frameworks.jax import ADAPTER
 from nki.frameworks.jax_partition import Names, is_split_by_hand, splittable
@@ -263,7 +263,7 @@ class _Split:
         return results if isinstance(results, tuple) else (results,)
 
 
-@functools.lru_cache(MOST)
+@functools.lru_cache(CAPACITY)
 def _program(executable: Executable, call: _Split) -> Any:  # noqa: ARG001  # the other half of the key
     types = [value for value in call.arguments.values() if isinstance(value, jax.ShapeDtypeStruct)]
     return splittable(call.run, types, call.ins, call.outs, call.axes)

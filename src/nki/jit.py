@@ -20,12 +20,12 @@ from nki.base.tracing_errors import Unscriptable
 from nki.base.warning import collecting, warn_at
 from nki.compilation import bridges, jit_options, launch_grid, pipeline
 from nki.compilation.bridges import TensorMap, untraced
-from nki.compilation.cache import float_entries
+from nki.compilation.cache import specialized_entries
 from nki.compilation.cache.captured_values import Seen, constant_key, seen, unchanged
 from nki.compilation.cache.fingerprint import Fingerprint, fingerprint
 from nki.compilation.errors import BugReports, note_version, strip_frames
+from nki.compilation.executable_cache import NO_FLOATS, ExecutableCache
 from nki.compilation.float_arguments import as_arguments, for_values
-from nki.compilation.kept_executables import NO_FLOAT, KeptExecutables
 from nki.compilation.pickled_kernel import PickledByName
 from nki.frontend.captured_state import Read, watching
 from nki.frontend.diagnostics import misfit
@@ -82,8 +82,8 @@ class Kernel(PickledByName, Unscriptable):
         self._signature = inspect.signature(func)
         self._names = tuple(self._signature.parameters)
         self._by_position = by_position(self._signature)
-        self._kept = KeptExecutables()
-        self._executables = self._kept.by_key
+        self._cache = ExecutableCache()
+        self._executables = self._cache.by_key
         self._lock = Lock()
 
     def __getitem__(self, grid: int | tuple[int, ...]) -> Kernel:
@@ -158,7 +158,7 @@ class Kernel(PickledByName, Unscriptable):
         self,
         arguments: Mapping[str, Any],
         adapter: TensorMap,
-        passed: Container[str] = NO_FLOAT,
+        passed: Container[str] = NO_FLOATS,
         values: list[float] | None = None,
     ) -> tuple[Any, list[Any]]:
         """The cache key of a compilation, and the tensors among the arguments, in order.
@@ -211,7 +211,7 @@ class Kernel(PickledByName, Unscriptable):
         key, tensors = self.key(arguments, adapter)
         executable = self._executables.get(key)
         if executable is not None and (not executable.outside or unchanged(executable.outside)):
-            executable.last_used = self._kept.clock
+            executable.last_used = self._cache.clock
             return executable, tensors
         with self._lock:
             executable = self._executables.get(key)
@@ -249,18 +249,18 @@ class Kernel(PickledByName, Unscriptable):
         executable = self._executables.get((self.grid, knobs.of_compilation(), *described))
         if executable is None or (executable.outside and not unchanged(executable.outside)):
             return None
-        executable.last_used = self._kept.clock
+        executable.last_used = self._cache.clock
         return executable
 
     def _launchable(
         self, arguments: Mapping[str, Any], adapter: TensorMap
     ) -> tuple[Executable, list[Any], Sequence[float]] | None:
-        for pattern in self._kept.patterns:
+        for pattern in self._cache.patterns:
             values: list[float] = []
             key, tensors = self.key(arguments, adapter, pattern, values)
             executable = self._executables.get(key)
             if executable is not None and (not executable.outside or unchanged(executable.outside)):
-                executable.last_used = self._kept.clock
+                executable.last_used = self._cache.clock
                 return executable, tensors, executable.floats_of(values) if values else values
         return None
 
@@ -269,15 +269,15 @@ class Kernel(PickledByName, Unscriptable):
     ) -> tuple[Executable, list[Any], Sequence[float]]:
         uses: dict[str, Where] = {}
         executable = self._compile(arguments, adapter, pipeline.ignore, uses=uses)
-        self._kept.uses |= uses
-        pattern = self._kept.pattern_of(executable, [n for n, value in arguments.items() if type(value) is float])
+        self._cache.uses |= uses
+        pattern = self._cache.pattern_of(executable, [n for n, value in arguments.items() if type(value) is float])
         values: list[float] = []
         key, tensors = self.key(arguments, adapter, pattern, values)
         self._keep(key, executable, arguments)
         return executable, tensors, executable.floats_of(values)
 
     def _keep(self, key: tuple[Any, ...], executable: Executable, arguments: Mapping[str, Any]) -> None:
-        self._kept.keep(key, executable, arguments, self.func.__name__, self.func.__code__)
+        self._cache.keep(key, executable, arguments, self.func.__name__, self.func.__code__)
 
     def _compile(
         self,
@@ -315,7 +315,7 @@ class Kernel(PickledByName, Unscriptable):
         With ``observe``, the stages always run.
         """
         key = None if knobs.cache_disabled() or observe is not pipeline.ignore else self.fingerprint(specs)
-        if key is not None and (kept := float_entries.load(key, specs, self.chosen_target())):
+        if key is not None and (kept := specialized_entries.load(key, specs, self.chosen_target())):
             for warned in kept[1]:
                 warn_at(warned.span, warned.message, warned.category)
             return kept[0], key.reads
@@ -333,7 +333,7 @@ class Kernel(PickledByName, Unscriptable):
         # State that the kernel's own Python changed, or reached on hidden ways, is not in the fingerprint.
         complete = key is not None and not watched.files and key.codes.issuperset(watched.codes)
         if key is not None and complete and self.fingerprint(specs) == key:
-            float_entries.keep(key, program, self.func.__code__, specs, warnings)
+            specialized_entries.save(key, program, self.func.__code__, specs, warnings)
         return program, watched.reads
 
     def compile_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: TensorMap) -> Executable:

@@ -97,8 +97,8 @@ def test_a_value_that_python_takes_is_compiled_in(function: Any) -> None:
     for value in (*VALUES, *VALUES):
         assert raised(kernel, X, value) == raised(nki.simulate(nki.jit(function)), X, value), value
     assert len(kernel._executables) >= len(FINITE) - 1  # a kernel may be refused for the others
-    assert "lr" in kernel._kept.uses
-    line = kernel._kept.uses["lr"].span
+    assert "lr" in kernel._cache.uses
+    line = kernel._cache.uses["lr"].span
     assert line is not None and line.file == float_kernels.__file__
 
 
@@ -154,7 +154,7 @@ def test_a_float_that_is_compiled_in_may_decide_on_another(compilations: list[st
     for choice, rate in (*cases, (1.0, 7.0), (-1.0, 7.0)):
         assert same(fresh(X, choice, rate), nki.simulate(either)(X, choice, rate)), (choice, rate)
     assert compilations.count("either") == 5
-    assert fresh._kept.uses["choice"].span.line == either.__code__.co_firstlineno + 2
+    assert fresh._cache.uses["choice"].span.line == either.__code__.co_firstlineno + 2
 
 
 def test_a_warning_names_the_line_that_needs_the_value() -> None:

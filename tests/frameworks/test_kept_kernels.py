@@ -14,9 +14,9 @@ import pytest
 import torch
 
 import nki
-from nki.compilation import kept_executables
+from nki.compilation import executable_cache
 from nki.compilation.executable import Executable
-from nki.compilation.kept_executables import NamedExecutables
+from nki.compilation.executable_cache import NamedExecutables
 from nki.frameworks import embedded, kernel, torch_simulated
 from nki.frameworks.jax_program import CHECKS
 
@@ -29,7 +29,7 @@ COLUMNS = range(1, 11)
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Few kernels are kept, none from other tests; the folder of the cache."""
-    monkeypatch.setattr(kept_executables, "MOST", MOST)
+    monkeypatch.setattr(executable_cache, "CAPACITY", MOST)
     monkeypatch.setattr(kernel, "_named", NamedExecutables(kernel._is_lasting))
     monkeypatch.setattr(embedded, "_named", NamedExecutables(lambda _name, _executable: True))
     monkeypatch.setenv("OPEN_NKI_CACHE", str(tmp_path))

@@ -15,7 +15,7 @@ import torch
 
 import nki
 from nki.base.errors import ArtifactError, EagerTraceError
-from nki.compilation.kept_executables import NamedExecutables
+from nki.compilation.executable_cache import NamedExecutables
 from nki.frameworks import embedded
 from nki.frameworks.kernel import find
 

@@ -143,7 +143,7 @@ BETA1: Final = Dialect(
     ignored_keywords=frozenset(
         {"buffer", "dge_mode", "directives", "lazy_initialization", "mode", "name", "precise_schedule"}
     ),
-    carries=True,
+    propagates_undefined=True,
     spills=True,
 )
 

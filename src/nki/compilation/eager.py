@@ -176,9 +176,9 @@ def run(
     """
     memory, captured = Memory(), check(capture(fn))
     wide = None if knobs.precise_fp() else promote_float32.Widening()
-    carries = captured.dialect.carries
+    carried = captured.dialect.propagates_undefined
     watched = knobs.hazards() and wide is None  # wide tiles take the place of others
-    launch = Launch(target, carries=carries) if watched else None
+    launch = Launch(target, propagates_undefined=carried) if watched else None
 
     grid, programs = launch_of(grid, target)
 

@@ -69,7 +69,7 @@ class Executable(native.Executable):
     """Values that the kernel's Python read beside its arguments; the executable is valid for these values only."""
 
     last_used = 0
-    """The time of the last use, on the clock of :class:`nki.compilation.kept_executables.Recent`."""
+    """The time of the last use, on the clock of :class:`nki.compilation.executable_cache.LruExecutables`."""
 
     path: str | None = None
     """The path by which graphs name it, once there is one."""

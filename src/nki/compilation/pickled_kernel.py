@@ -46,7 +46,7 @@ class PickledByName:
 
     def beside(self, kernel: Any) -> Self:
         """Keep what this kernel compiles beside what ``kernel`` does, which is the same one on another grid."""
-        self._kept, self._executables, self._lock = kernel._kept, kernel._executables, kernel._lock
+        self._cache, self._executables, self._lock = kernel._cache, kernel._executables, kernel._lock
         return self
 
     def grid_of(self, grid: Any) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ def run(kernel: Program, inputs: list[Array]) -> list[Array]:
 def _run(kernel: Program, inputs: list[Array]) -> list[Array]:
     if not knobs.hazards():
         return reference.run(kernel, inputs)
-    launch = Launch(targets.find(kernel.target), carries=kernel.carries)
+    launch = Launch(targets.find(kernel.target), propagates_undefined=kernel.propagates_undefined)
     outputs = _watched(kernel, inputs, launch, exact_results)
     finish(launch, kernel, inputs)
     return outputs

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from nki.base.errors import ArtifactError
 from nki.base.locks import Lock, imported
-from nki.compilation.kept_executables import NamedExecutables
+from nki.compilation.executable_cache import NamedExecutables
 from nki.ir.text import artifact
 
 if TYPE_CHECKING:

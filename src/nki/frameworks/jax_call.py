@@ -29,7 +29,7 @@ from jax.sharding import NamedSharding, PartitionSpec, get_abstract_mesh
 
 from nki.base.errors import NotDifferentiableError
 from nki.compilation.errors import BugReports
-from nki.compilation.kept_executables import MOST
+from nki.compilation.executable_cache import CAPACITY
 from nki.frameworks import embedded, xla_ffi
 from nki.frameworks.config import CUSTOM_CALL_TARGET
 from nki.frameworks.custom_call import HANDLER
@@ -98,13 +98,13 @@ def _result_types(
     return [result.update(sharding=sharding, manual_axis_type=varying) for result in plain]
 
 
-@functools.lru_cache(MOST)
+@functools.lru_cache(CAPACITY)
 def compiled(executable: Executable, grid: tuple[int, ...]) -> Any:
     """The call as a jitted function of concrete arrays."""
     return _jitted(**_parameters(executable, grid))
 
 
-@functools.lru_cache(MOST)
+@functools.lru_cache(CAPACITY)
 def _jitted(**parameters: Any) -> Any:
     return jax.jit(functools.partial(nki_call.bind, **parameters))
 
@@ -222,7 +222,7 @@ def _spread(x: Any, axes: Axes, batch: tuple[int, ...]) -> Any:
 batching.primitive_batchers[nki_call] = _add_batch
 
 
-@functools.lru_cache(MOST)
+@functools.lru_cache(CAPACITY)
 def _splittable(
     executable: Executable,
     grid: tuple[int, ...],

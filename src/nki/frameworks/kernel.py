@@ -27,7 +27,7 @@ from nki.base.errors import (
 )
 from nki.base.locks import Lock, imported
 from nki.compilation import output_arguments
-from nki.compilation.kept_executables import NamedExecutables
+from nki.compilation.executable_cache import NamedExecutables
 from nki.frameworks import embedded
 from nki.frameworks.config import BackendConfig
 from nki.frontend.capture import capture

@@ -20,7 +20,7 @@ import torch
 
 from nki.base.errors import NotDifferentiableError, TensorDeviceError
 from nki.base.locks import Lock, imported
-from nki.compilation.kept_executables import MOST
+from nki.compilation.executable_cache import CAPACITY
 from nki.frameworks import hlo_proto, keep_hlo, xla_library
 from nki.frameworks.config import CUSTOM_CALL_TARGET
 from nki.frameworks.custom_call import HANDLER
@@ -90,7 +90,7 @@ def _register() -> bool:
 _registering: Final = Lock()
 
 
-@functools.lru_cache(MOST)
+@functools.lru_cache(CAPACITY)
 def _computation(executable: Executable, grid: tuple[int, ...], *, on_cpu: bool) -> Any:
     return _library()._xla_op_computation_from_module_proto("nki", module(executable, grid, on_cpu=on_cpu))
 

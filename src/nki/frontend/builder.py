@@ -391,7 +391,7 @@ class Builder:
             ),
             (CoreProgram(self.program, tuple(self.body), (*self.tensors, *declared(self.body))),),
             release=self.dialect.release or "",
-            carries=self.dialect.carries,
+            propagates_undefined=self.dialect.propagates_undefined,
             spills=self.dialect.spills,
         )
 

@@ -136,8 +136,9 @@ class Dialect:
     returned, when its Python has run, and gives what counts as returned.
     ``availability``: names that the packages have, and the releases of the dialect lack or warn of. ``warnings``: see
     :class:`nki.frontend.release.Release`. ``ignored_keywords``: keywords that functions with further options ignore in
-    silence; they warn of others, except in dialects without such keywords. ``carries``: undefined elements may be read
-    (``Program.carries``). ``spills``: kernels may hold more tiles than fit, as compilers of the language spill.
+    silence; they warn of others, except in dialects without such keywords. ``propagates_undefined``: undefined
+    elements may be read (``Program.propagates_undefined``). ``spills``: kernels may hold more tiles than fit, as
+    compilers of the language spill.
     """
 
     name: str
@@ -155,7 +156,7 @@ class Dialect:
     warnings: Mapping[str, str] = field(default_factory=dict[str, str])
     advise: Callable[[Exception, Any], NkiError | None] | None = None
     results: Callable[[Any, Any], Any] | None = None
-    carries: bool = False
+    propagates_undefined: bool = False
     spills: bool = False
 
     def require(self, full: str, written: str) -> None:

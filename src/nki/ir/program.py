@@ -172,7 +172,7 @@ class Program:
     signature: Signature
     cores: tuple[CoreProgram, ...]
     version: str = field(default_factory=version)
-    carries: bool = False
+    propagates_undefined: bool = False
     """Undefined elements may be read, and are an error only where they reach an output: the dialect says so."""
     release: str = ""
     """The release of NKI for which the kernel is, where rules of newer ones do not hold; "": the newest."""
@@ -241,5 +241,5 @@ class Program:
         s = self.signature
         names = [t.name for t in s.inputs], [t.name for t in s.outputs]
         floats = [(spec.name, exact_text(spec.value)) for spec in s.floats]  # NaN is NaN
-        head = (self.name, self.target, self.grid, self.version, self.carries, self.release)
+        head = (self.name, self.target, self.grid, self.version, self.propagates_undefined, self.release)
         return (*head, s.sequence, s.forms, floats, names, self.cores)

@@ -19,7 +19,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.compilation import kept_executables, pipeline
+from nki.compilation import executable_cache, pipeline
 from nki.compilation.cache.captured_values import constant_key, seen, unchanged
 
 X = np.ones((2, 4), np.float32)
@@ -212,7 +212,7 @@ def test_other_shapes_are_no_reason_to_warn() -> None:
 @pytest.mark.usefixtures("without_disk")
 def test_the_least_recently_used_executable_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = nki.jit(scaled)
-    monkeypatch.setattr(kept_executables, "MOST", 2)
+    monkeypatch.setattr(executable_cache, "CAPACITY", 2)
     for by in (1, 2, 1, 3):
         kernel(X, by)
     assert [key[-1][1] for key in kernel._executables] == [1, 3]
@@ -220,7 +220,7 @@ def test_the_least_recently_used_executable_is_dropped(monkeypatch: pytest.Monke
 
 def test_one_limit_is_for_all_grids(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = nki.jit(scaled)
-    monkeypatch.setattr(kept_executables, "MOST", 3)
+    monkeypatch.setattr(executable_cache, "CAPACITY", 3)
     for grid in (1, 2):
         for columns in range(1, 4):
             assert (kernel[grid](np.ones((2, columns), np.float32), 2) == 2).all()
@@ -231,7 +231,7 @@ def test_one_limit_is_for_all_grids(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_executable_that_was_dropped_comes_back_from_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OPEN_NKI_CACHE", str(tmp_path))
     monkeypatch.delenv("OPEN_NKI_CACHE_DISABLE")
-    monkeypatch.setattr(kept_executables, "MOST", 3)
+    monkeypatch.setattr(executable_cache, "CAPACITY", 3)
     kernel, specialised = nki.jit(scaled), 0
     specialise = pipeline.specialise
 
@@ -253,8 +253,8 @@ def test_a_thousand_shapes_take_no_more_memory_than_some(tmp_path: Path) -> None
 import gc, json, os
 import numpy as np, nki, nki.language as nl
 from nki.backend.cpu.runtime import routines
-from nki.compilation import kept_executables
-kept_executables.MOST = routines_kept = 32
+from nki.compilation import executable_cache
+executable_cache.CAPACITY = routines_kept = 32
 routines._recent = type(routines._recent)(maxlen=routines_kept)
 
 @nki.jit

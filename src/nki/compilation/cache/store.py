@@ -188,7 +188,7 @@ def clear_native() -> int:
 
 
 def note_path(digest: str) -> Path:
-    """The file that tells for which floats kernels under ``digest`` were compiled; see ``float_entries``."""
+    """The file that tells for which floats kernels under ``digest`` were compiled; see ``specialized_entries``."""
     return folder() / f"{digest[:40]}-floats{SUFFIX}"
 
 

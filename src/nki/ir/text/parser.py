@@ -113,7 +113,7 @@ class _Parser:
             (self.core(0, body), *self.others()),
             self.string(head[4]),
             release=head[5] or "",
-            carries=head[6] is not None,
+            propagates_undefined=head[6] is not None,
         )
 
     def core(self, rank: int, body: list[Statement]) -> CoreProgram:

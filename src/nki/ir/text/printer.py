@@ -55,7 +55,7 @@ def show(kernel: Program) -> str:
     """``kernel`` as text."""
     grid = _value(kernel.grid)
     options = f" release={kernel.release}" if kernel.release else ""
-    options += " undefined=carried" if kernel.carries else ""
+    options += " undefined=carried" if kernel.propagates_undefined else ""
     lines = [
         f"kernel {json.dumps(kernel.name)} target={kernel.target} grid={grid} version={json.dumps(kernel.version)}"
         f"{options} {{"

@@ -44,10 +44,10 @@ before a run: the map would be four times as large."""
 class Launch:
     """State of one run of a kernel on all its cores, which run in turns and share tensors."""
 
-    def __init__(self, target: Target, *, carries: bool = False) -> None:
+    def __init__(self, target: Target, *, propagates_undefined: bool = False) -> None:
         self.target = target
-        self.carries = carries
-        """Undefined elements are an error only where they reach an output (``Program.carries``)."""
+        self.propagates_undefined = propagates_undefined
+        """Undefined elements are an error only where they reach an output (``Program.propagates_undefined``)."""
         self.cores = 0
         self.log = ExecutionLog()
         self.races = CoreRaces(self.log)
@@ -64,7 +64,7 @@ class Launch:
         """
         if not self.races.late:
             return None
-        launch = Launch(self.target, carries=self.carries)
+        launch = Launch(self.target, propagates_undefined=self.propagates_undefined)
         launch.races = type(self.races)(launch.log)
         launch.races.known = self.races.late
         launch.psum_groups.warned = self.psum_groups.warned
@@ -250,7 +250,8 @@ class Hazards(ExecutionObserver):
     def _read_partly_defined(self, inst: Inst, access: Access, shadow: Shadow, races: Sequence[Race] = ()) -> None:
         """Read ``access``, which is undefined in part: raise if all of it is, else propagate the undefined elements."""
         times, origins = shadow.times_of(access), self._launch.origins
-        may_be = bool(races) or self._launch.carries or origins.may_be_read(times) or bool((times > 0).any())
+        carried = self._launch.propagates_undefined
+        may_be = bool(races) or carried or origins.may_be_read(times) or bool((times > 0).any())
         if is_overwritten(times).any() or not (may_be or self._others_may_write(access)):
             raise self._missing(inst, access, shadow)
         numbers = np.where(is_poisoned(times), times, 0)

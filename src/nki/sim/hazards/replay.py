@@ -194,7 +194,7 @@ def check(program: Program, target: Target) -> None:
     Hazards that only some data show are none of these: :mod:`nki.compilation.simulated_run` finds them. If reads race
     with writes that came later, a second replay tells what depends on these reads.
     """
-    launch = Launch(target, carries=program.carries)
+    launch = Launch(target, propagates_undefined=program.propagates_undefined)
     launch.races = MustRaces(launch.log)
     _replay_all(program, launch)
     again = launch.again()

@@ -44,7 +44,7 @@ def load(key: Fingerprint, specs: Mapping[str, Any], target: Target) -> tuple[Pr
     return None
 
 
-def keep(key: Fingerprint, program: Program, code: Any, specs: Mapping[str, Any], warned: Iterable[Warned]) -> None:
+def save(key: Fingerprint, program: Program, code: Any, specs: Mapping[str, Any], warned: Iterable[Warned]) -> None:
     """Keep ``program``, the kernel of the function with ``code`` that was compiled for ``specs``, if possible."""
     floats = _floats(specs)
     passed = {spec.name for spec in program.signature.floats}
@@ -89,4 +89,4 @@ def _place(where: Where) -> list[str | int]:
     return ["", 0] if where.span is None else [where.span.file, where.span.line]
 
 
-__all__ = ["keep", "load"]
+__all__ = ["load", "save"]

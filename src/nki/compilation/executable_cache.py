@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Key = tuple[Any, ...]
 K = TypeVar("K")
-MOST: Final = 256
+CAPACITY: Final = 256
 """Limit on the executables that a kernel keeps, and on those that are kept for graphs."""
 _TRIES: Final = 8
 """Executables that are looked at for one that may be dropped."""
@@ -34,12 +34,12 @@ class _Everything:
         return True
 
 
-EVERY_FLOAT: Final[Container[str]] = _Everything()
-NO_FLOAT: Final[Container[str]] = frozenset[str]()
+ALL_FLOATS: Final[Container[str]] = _Everything()
+NO_FLOATS: Final[Container[str]] = frozenset[str]()
 
 
-class Recent(Generic[K]):
-    """At most :data:`MOST` executables by key: the least recently used one is dropped."""
+class LruExecutables(Generic[K]):
+    """At most :data:`CAPACITY` executables by key: the least recently used one is dropped."""
 
     clock: ClassVar[int] = 0
     """Advances with each executable that is kept anywhere; executables have the time of their last use."""
@@ -50,21 +50,21 @@ class Recent(Generic[K]):
     def add(self, key: K, executable: Executable) -> None:
         """Keep ``executable``, and drop another one if there are too many."""
         kept = self.by_key
-        if len(kept) >= MOST and key not in kept:
+        if len(kept) >= CAPACITY and key not in kept:
             oldest = sorted(kept, key=lambda key: kept[key].last_used)
             dropped = next((key for key in oldest[:_TRIES] if self.may_drop(key, kept[key])), None)
             if dropped is not None:
                 del kept[dropped]
         kept[key] = executable
-        Recent.clock += 2
-        executable.last_used = Recent.clock - 1  # older than any that was used since
+        LruExecutables.clock += 2
+        executable.last_used = LruExecutables.clock - 1  # older than any that was used since
 
     def may_drop(self, key: K, executable: Executable) -> bool:  # noqa: ARG002  # of subclasses
         """True if ``executable`` can be had again."""
         return True
 
 
-class NamedExecutables(Recent[str]):
+class NamedExecutables(LruExecutables[str]):
     """Executables by the names that graphs have for them.
 
     One that was dropped is still found while something else holds it, such as its kernel. After that the caller has to
@@ -85,7 +85,7 @@ class NamedExecutables(Recent[str]):
             if found is None:
                 return None
             self.add(name, found)
-        found.last_used = Recent.clock
+        found.last_used = LruExecutables.clock
         return found
 
     def add(self, key: str, executable: Executable) -> None:
@@ -97,7 +97,7 @@ class NamedExecutables(Recent[str]):
         return self._is_lasting(key, executable)
 
 
-class KeptExecutables(Recent[Key]):
+class ExecutableCache(LruExecutables[Key]):
     """The executables of a kernel by key.
 
     A key has the values of the floats that its executable was compiled for; of the others, which launches pass, it has
@@ -106,7 +106,7 @@ class KeptExecutables(Recent[Key]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.patterns: tuple[Container[str], ...] = (EVERY_FLOAT,)
+        self.patterns: tuple[Container[str], ...] = (ALL_FLOATS,)
         self.uses: dict[str, Where] = {}
         """The first place at which a float was compiled in, by parameter."""
         self._compilations: dict[Key, int] = {}
@@ -115,7 +115,7 @@ class KeptExecutables(Recent[Key]):
     def pattern_of(self, executable: Executable, floats: Sequence[str]) -> Container[str]:
         """The pattern of ``executable`` for a call with ``floats``; it is looked for from now on."""
         passed = executable.float_names
-        pattern = EVERY_FLOAT if passed == list(floats) else frozenset(passed)
+        pattern = ALL_FLOATS if passed == list(floats) else frozenset(passed)
         if pattern not in self.patterns:
             self.patterns = (pattern, *self.patterns)
         return pattern
@@ -126,7 +126,7 @@ class KeptExecutables(Recent[Key]):
         pattern = _without_numbers(key)
         if pattern == key:
             return
-        if len(self._compilations) >= MOST:
+        if len(self._compilations) >= CAPACITY:
             self._compilations.clear()
         count = self._compilations[pattern] = self._compilations.get(pattern, 0) + 1
         if count == VALUES + 1:
@@ -160,4 +160,4 @@ def _without_numbers(key: Key) -> Key:
     return tuple([part[0] if type(part) is tuple and part[:1] in _NUMBERS else part for part in key])
 
 
-__all__ = ["EVERY_FLOAT", "MOST", "NO_FLOAT", "KeptExecutables", "Key", "NamedExecutables"]
+__all__ = ["ALL_FLOATS", "CAPACITY", "NO_FLOATS", "ExecutableCache", "Key", "NamedExecutables"]
