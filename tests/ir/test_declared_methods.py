@@ -35,7 +35,7 @@ def same(one: list[Access], two: list[Access]) -> bool:
 def test_operands_are_those_of_the_fields(name: str) -> None:
     for inst in samples(name):
         assert same(inst.accesses(), expected(inst, *Role))
-        inst.form()  # from now on the instruction has the form's lists
+        inst.key()  # from now on the instruction has the form's lists
         uses = inst.uses()
         assert same(inst.accesses(), expected(inst, *Role))
         assert same(inst.writes(), expected(inst, Role.OUT, Role.INOUT))
@@ -49,7 +49,7 @@ def test_operands_are_those_of_the_fields(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_fields_and_numbers_are_those_of_each_instruction_of_a_form(name: str) -> None:
     for inst in samples(name):
-        inst.form()
+        inst.key()
         for _ in range(2):  # noted by the form, then taken from there
             assert same([access for _, access in inst.operands()], expected(inst, *Role))
             for f, access in inst.operands():
@@ -67,21 +67,20 @@ def test_changed_copies_have_the_form_of_their_arguments(name: str) -> None:
                 access.tensor, access.offset, access.shape, (*access.strides[:-1], 7), access.dtype, access.dynamic
             )
             for _ in range(2):  # found, then found again
-                for changed in (inst.with_operands({number: wider}), inst.with_operand(number, wider)):
-                    assert changed.form().signature == changed.signature() != inst.signature()
-                    assert changed.accesses()[number] is wider
-                    assert changed.with_operand(number, access).accesses() == inst.accesses()
-                assert inst.with_operands({number: access}).form().signature == inst.signature()
-                assert inst.with_operand(number, access).form().signature == inst.signature()
+                changed = inst.with_operands({number: wider})
+                assert changed.form.signature == changed.signature() != inst.signature()
+                assert changed.accesses()[number] is wider
+                assert changed.with_operands({number: access}).accesses() == inst.accesses()
+                assert inst.with_operands({number: access}).form.signature == inst.signature()
         if inst.effects.accumulation is not None:
             for adds in (True, False, True):
-                assert inst.with_accumulation(adds).form().signature == inst.with_accumulation(adds).signature()
+                assert inst.with_accumulation(adds).form.signature == inst.with_accumulation(adds).signature()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_scheduled_copy_shares_the_names_of_its_attributes(name: str) -> None:
     inst = samples(name)[0]
-    inst.form(), inst.identity()
+    inst.key(), inst.identity()
     copy = inst.with_schedule(queue="vector", waits=(("tensor", 1),))
     alone = dict(vars(copy))  # which shares nothing
     # CPython counts the values alone of a dictionary with shared names: 0.38 to 0.71 of all.

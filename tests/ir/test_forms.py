@@ -79,7 +79,7 @@ def test_a_view_has_the_form_and_the_bounds_of_an_equal_access(view: NkiTensor) 
 
 def test_windows_of_one_shape_that_start_in_other_partitions_have_other_forms() -> None:
     tile = Access.whole(Tensor("t", (128, 8), float32, Buffer.sbuf))
-    at = [tile.with_part(8 * start, (32, 8)) for start in (0, 32, 64, 0, 64)]
+    at = [tile.with_window(8 * start, (32, 8), (8, 1)) for start in (0, 32, 64, 0, 64)]
     assert [part.signature[4] for part in at] == [0, 32, 64, 0, 64]
     assert len({part.form for part in at}) == 3
 
@@ -87,7 +87,7 @@ def test_windows_of_one_shape_that_start_in_other_partitions_have_other_forms() 
 def test_what_is_not_known_to_stay_inside_has_no_windows_that_are() -> None:
     tensor = Tensor("t", (128, 8), float32, Buffer.sbuf)
     outside = Access(tensor, 4, (128, 8), (8, 1), float32)
-    window = outside.with_part(8, (128, 8))
+    window = outside.with_window(8, (128, 8), (8, 1), inside=outside.inside)
     assert not window.inside
     inst = REGISTRY["tensor_copy"](window, Access.whole(tensor))
     with pytest.raises(WindowError, match="leaves"):
@@ -95,13 +95,7 @@ def test_what_is_not_known_to_stay_inside_has_no_windows_that_are() -> None:
     assert not window.inside and not outside.with_window(4, (1, 1), (8, 1), None).inside
 
 
-@pytest.mark.parametrize("forget", [False, True])
-def test_only_accesses_from_the_beginning_to_the_end_are_whole(forget: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the table of forms, which is full at times, has forgotten the whole tile's form."""
-    tile = NkiTensor.of(Tensor("t", (128, 8), float32, Buffer.sbuf))
-    if forget:
-        monkeypatch.setattr(types, "_ACCESS_FORMS", {})
-        monkeypatch.setattr(tile.access.form, "windows", {})
+def test_only_accesses_from_the_beginning_to_the_end_are_whole() -> None:
     tile = NkiTensor.of(Tensor("t", (128, 8), float32, Buffer.sbuf))
     assert tile.access.is_whole() and tile[:, :].access.is_whole() and tile[:, 0:8].access.is_whole()
     assert not tile[:, 0:7].access.is_whole() and not tile[0:64].access.is_whole()
@@ -133,7 +127,7 @@ def test_equal_forms_are_equal_signatures(name: str) -> None:
     known: dict[object, tuple[object, ...]] = {}
     for _ in range(40):
         inst = instruction_bench.sample(REGISTRY[name], draw)
-        assert known.setdefault(inst.form(), inst.signature()) == inst.signature() == inst.key()
+        assert known.setdefault(inst.form, inst.signature()) == inst.signature() == inst.key()
         assert known.setdefault(inst.form_parts(), inst.signature()) == inst.signature()
 
 
@@ -165,7 +159,7 @@ SIMPLE = [
 def test_a_recorded_instruction_has_the_form_that_it_would_find_itself(mnemonic: str) -> None:
     for inst in (recorded(mnemonic), recorded(mnemonic)):  # the form is new, then known
         copy = type(inst)(**{f.name: getattr(inst, f.name) for f in inst.fields})
-        assert inst.known_form is not None and inst.known_form is copy.form()
+        assert inst.form is copy.form
         assert {f.name for f in inst.fields} <= inst.__dict__.keys()
 
 

@@ -42,7 +42,7 @@ def _facts(program: Program) -> list[Any]:
     return [
         (
             inst.where.span,
-            inst.form().signature,
+            inst.form.signature,
             list(inst.__dict__.get("waits", ())),
             [(a.dtype.name, a.form.signature) for a in inst.accesses()],
         )

@@ -102,7 +102,7 @@ class _Numbering:
         self.runs: list[tuple[int, int, int]] = []
         """:attr:`AddressReuse.runs` of all memories."""
         self.classes_of: dict[object, tuple[int, list[NDArray[np.int64]]]] = {}
-        forms = {inst.known_form or inst.form() for inst in core.numbered}
+        forms = {inst.form for inst in core.numbered}
         classes.has_runtime_index = any(form.has_runtime_index for form in forms)
         self._collect()
         self._number()
@@ -187,7 +187,7 @@ class _Numbering:
         numbers, windows, length = self.windows, list[int](), tensor.bytes_per_partition
         for access, written in uses.items():
             if access.dynamic is None:
-                window = access.offset, access.known_form or access.form, written, length
+                window = access.offset, access.form, written, length
             else:
                 window = tensor.nbytes, None, written, length  # all of the tile; no window starts behind it
             windows.append(numbers.setdefault(window, len(numbers)))

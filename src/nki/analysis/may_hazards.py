@@ -201,7 +201,7 @@ class _Core(WriteAnalysis):
 
     def _reads_state(self, inst: Inst, access: Access) -> bool:
         """True if ``inst`` reads ``access``, the state of an engine: it may only overwrite it."""
-        form = inst.form()
+        form = inst.form
         found = self._state_reads.get(form)
         if found is None:
             found = self._state_reads[form] = access.tensor in Loads(inst).tensors

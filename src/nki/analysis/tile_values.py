@@ -77,7 +77,7 @@ def _written_twice(body: Sequence[Inst]) -> set[Tensor]:
     filled: dict[object, tuple[int, ...]] = {}
     """By the form of an instruction, the numbers of the operands that it fills: most kernels have few forms."""
     for inst in body:
-        form = inst.known_form or inst.form()
+        form = inst.form
         numbers = filled.get(form)
         if numbers is None:
             numbers = filled[form] = _filled(inst)

@@ -63,7 +63,7 @@ class _Numbers:
             return None
         reads = tuple([(self._number(access.tensor), pattern_of(access)) for access in inst.reads()])
         kept = () if self._fills(inst, writes) else tuple([self._number(access.tensor) for access in writes])
-        key = inst.known_form or inst.form(), reads, tuple([access.offset for access in writes]), kept
+        key = inst.form, reads, tuple([access.offset for access in writes]), kept
         values = tuple([id(v) if isinstance(v, RuntimeFloat) else v or repr(v) for v in inst.immediates()])
         found = self.known.get((key, values))
         if found is None:

@@ -84,7 +84,7 @@ def _remove(access: Access, live: _Live) -> None:
     tensor = access.tensor
     if tensor not in live:
         return
-    if _is_whole(access):
+    if access.is_whole():
         del live[tensor]
         return
     left = live[tensor] or _all_of(tensor)
@@ -97,17 +97,12 @@ def _remove(access: Access, live: _Live) -> None:
 
 def _add(access: Access, live: _Live) -> None:
     tensor = access.tensor
-    if access.dynamic is not None or _is_whole(access):
+    if access.dynamic is not None or access.is_whole():
         live[tensor] = None
         return
     left = live.setdefault(tensor, ByteSet(tensor))
     if left is not None:
         left.add(access)
-
-
-def _is_whole(access: Access) -> bool:
-    """True if ``access`` is one that a kernel has for all of a tensor; other windows may have every byte, too."""
-    return access.known_form is not None and access.known_form is access.tensor.form.whole and not access.offset
 
 
 def _copies(live: _Live) -> _Live:

@@ -81,9 +81,9 @@ class WrittenBytes:
             return True
         if len(written.patterns) > _FEW_WRITES:
             return written.contains(access)
-        parts: list[object] = [access.tensor.form, access.offset, access.known_form or access.form]
+        parts: list[object] = [access.tensor.form, access.offset, access.form]
         for part in written.patterns.values():
-            parts += part.offset, part.known_form or part.form
+            parts += part.offset, part.form
         key = tuple(parts)
         known = self._known.get(key)
         if known is None:

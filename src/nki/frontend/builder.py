@@ -270,7 +270,10 @@ class Builder:
     def emit(self, inst: Inst, where: Where | None = None) -> None:
         """Verify and record ``inst`` at ``where``, the user's current line unless given."""
         inst.where = self.at or where or here(2)  # this function is the toolchain's
-        rules = self._verified.get(inst.known_form)
+        try:
+            rules = self._verified.get(inst.form)
+        except (AttributeError, TypeError):  # an operand of a wrong kind, which verify refuses
+            rules = None
         if rules is None or rules:  # else :func:`verify` has nothing to do
             verify(inst, self.target, self._verified, self.dialect.release or "")
         inst.verified_for = self.target

@@ -91,12 +91,9 @@ def _words_of(value: Any) -> str:
 
 _SCHEDULE = ("label", "ordered_after", "queue", "waits")
 """The attributes that say when and where an instruction runs; they are no arguments."""
-_DERIVED = {"_identity": None, "known_form": None, "verified_for": None}
-_SELDOM_DERIVED = ("origin", "requested")
+_DERIVED = ("_form", "_identity", "verified_for", "origin", "requested")
 """The attributes that follow from an instruction's arguments or name others: a copy with other arguments has none."""
-
-
-_LATE = ("where", "known_form", "verified_for", "_identity", "queue", "waits")
+_LATE = ("where", "_form", "verified_for", "_identity", "queue", "waits")
 """The attributes that most instructions get after they were made."""
 
 
@@ -133,8 +130,7 @@ class Inst(NkiInstruction):
     """The operands that are written or only ordered: what touched them before is complete before."""
     immediate_names: ClassVar[tuple[str, ...]]
     _identity: int | None = None
-    known_form: Form | None = None
-    """:meth:`form`, once that was asked for: as good, and no call."""
+    _form: Form | None = None
     origin: Inst | None = None
     """The user's instruction that a transform lowered to this one, among others."""
     verified_for: Target | None = None
@@ -167,7 +163,7 @@ class Inst(NkiInstruction):
 
     def operands(self) -> list[tuple[Field, Access]]:
         """The tensor operands that are present, in field order."""
-        form = self.known_form
+        form = self._form
         if form is None or form.fields is None:
             return self._note_operands(form)
         return list(zip(form.fields, self.accesses(), strict=True))
@@ -187,7 +183,7 @@ class Inst(NkiInstruction):
 
     def accesses(self) -> list[Access]:
         """The tensor operands that are present, in field order, without their fields."""
-        form = self.known_form
+        form = self._form
         if form is None:
             return accesses_of(self, self.operand_names)
         if form.accesses is None:
@@ -201,7 +197,7 @@ class Inst(NkiInstruction):
 
     def uses(self) -> Sequence[tuple[Access, bool, bool]]:
         """The accesses in field order, each with whether the instruction reads it and writes it."""
-        form = self.known_form or self.form()
+        form = self.form
         if form.uses is None:
             form.uses = form_uses_lister(self, self.operand_names, self.read_names, self.write_names)
         return form.uses(self)
@@ -255,11 +251,7 @@ class Inst(NkiInstruction):
     def with_accumulation(self, adds: bool) -> Inst:
         """A copy that adds to the contents of PSUM, or overwrites them."""
         assert self.effects.accumulation is not None
-        fresh = self._copied()
-        values = fresh.__dict__
-        values[self.effects.accumulation.flag] = adds
-        values["known_form"] = self._variant_form(fresh, adds)
-        return fresh
+        return self.replace(**{self.effects.accumulation.flag: adds})
 
     def as_barrier(self) -> Barrier | None:
         """The barrier that the instruction is."""
@@ -291,34 +283,35 @@ class Inst(NkiInstruction):
 
     def indexed_by(self) -> list[Access]:
         """The accesses that hold the run-time indices of the operands, in operand order."""
-        form = self.known_form
+        form = self._form
         if form is not None and not form.has_runtime_index:
             return []
         return [a.dynamic.source for a in self.accesses() if a.dynamic is not None]
 
     def immediates(self) -> list[float | int]:
         """The run-time numbers, in field order."""
-        form = self.known_form or self.form()
+        form = self.form
         if form.immediates is None:
             form.immediates = form_lister(self, self.immediate_names, (int, float))
         return form.immediates(self)
 
     def key(self) -> tuple[Any, ...]:
         """The signature, computed once: operands never change after an instruction was recorded."""
-        return self.form().signature
+        return self.form.signature
 
+    @property
     def form(self) -> Form:
         """The object that only instructions of equal signature share, as good as all of them.
 
         A table by form may hold a signature twice.
         """
-        form = self.known_form
+        form = self._form
         if form is None:
             parts = self.form_parts()
             form = FORMS_BY_PARTS.get(parts)
             if form is None:
                 form = new_form(parts, self.signature(), bool(self.indexed_by()))
-            self.known_form = form
+            self._form = form
         return form
 
     def identity(self) -> int:
@@ -330,16 +323,9 @@ class Inst(NkiInstruction):
 
     def replace(self, **changes: Any) -> Inst:
         """A copy at the same source position, with the same schedule, and with some fields changed."""
-        fresh = self._copied()
-        fresh.__dict__ |= changes
-        return fresh
-
-    def _copied(self) -> Inst:
-        """A copy without what follows from arguments, which are to be changed."""
-        values = self.__dict__ | _DERIVED
-        if "origin" in values or "requested" in values:
-            for name in _SELDOM_DERIVED:
-                values.pop(name, None)
+        values = self.__dict__ | changes
+        for name in _DERIVED:
+            values.pop(name, None)
         fresh = _new(self.__class__)
         fresh.__dict__ = values
         return fresh
@@ -351,30 +337,12 @@ class Inst(NkiInstruction):
         fresh.__dict__ = self.__dict__ | changes
         return fresh
 
-    def with_operands(self, changes: Mapping[int, Access], form: Form | None = None) -> Inst:
-        """A copy with the operands of these numbers in :meth:`accesses` replaced; ``form``: its form, where known."""
-        fresh = self._copied()
-        values = fresh.__dict__
+    def with_operands(self, changes: Mapping[int, Access]) -> Inst:
+        """A copy with the operands of these numbers in :meth:`accesses` replaced."""
         if self.has_simple_operands:
             names = self.operand_names
-            for number, access in changes.items():
-                values[names[number]] = access
-        else:
-            values |= self._fields_with(changes)
-        values["known_form"] = form or self._variant_form(fresh, _change(changes))
-        return fresh
-
-    def with_operand(self, number: int, access: Access) -> Inst:
-        """A copy with one operand replaced: :meth:`with_operands` in half of the time."""
-        if not self.has_simple_operands:
-            return self.with_operands({number: access})
-        fresh = self._copied()
-        values = fresh.__dict__
-        values[self.operand_names[number]] = access
-        change = number, access.known_form or access.form
-        variants = (self.known_form or self.form()).variants
-        values["known_form"] = variants.get(change) or self._variant_form(fresh, change)
-        return fresh
+            return self.replace(**{names[number]: access for number, access in changes.items()})
+        return self.replace(**self._fields_with(changes))
 
     def _fields_with(self, changes: Mapping[int, Access]) -> dict[str, Any]:
         """The fields with the operands of these numbers, replaced."""
@@ -392,14 +360,6 @@ class Inst(NkiInstruction):
                 number += len(tiles)
         return fresh
 
-    def _variant_form(self, fresh: Inst, change: object) -> Form:
-        """The form of ``fresh``, a changed copy; it is found once for each form and ``change``."""
-        variants = (self.known_form or self.form()).variants
-        known = variants.get(change)
-        if known is None:
-            known = variants[change] = fresh.form()
-        return known
-
     def __repr__(self) -> str:
         operands = ", ".join(f"{a.name}{list(a.shape)}" for a in self.accesses())
         return f"<{self.mnemonic} {operands}>"
@@ -412,14 +372,6 @@ class Inst(NkiInstruction):
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in self.fields)
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def _change(operands: Mapping[int, Access]) -> tuple[object, ...]:
-    """All that the form of an instruction takes of these operands: their numbers and forms."""
-    change: list[object] = []
-    for number, access in operands.items():
-        change += number, access.known_form or access.form
-    return tuple(change)
 
 
 def _same(left: Any, right: Any) -> bool:

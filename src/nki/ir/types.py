@@ -110,7 +110,7 @@ class Tensor:
 class TensorForm:
     """Facts about all tensors of one shape, element type, memory and layout, which kernels make by the thousand."""
 
-    __slots__ = ("inside", "sizes", "strides", "whole")
+    __slots__ = ("inside", "sizes", "strides")
 
     def __init__(self, shape: tuple[int, ...], dtype: DType, buffer: Buffer) -> None:
         free, size = shape[1] if len(shape) == 2 else math.prod(shape[1:]), dtype.itemsize
@@ -121,8 +121,6 @@ class TensorForm:
         ranks = range(1 + buffer.on_chip, MOST_DIMENSIONS + 1)
         self.inside = buffer is not Buffer.register and len(shape) in ranks and 1 <= elements <= MOST_ELEMENTS
         """An access to a whole tensor stays inside it, and is one that executors take."""
-        self.whole: AccessForm | None = None
-        """The form of an access to a whole tensor, once there was one."""
 
 
 _TENSOR_FORMS: dict[tuple[Any, ...], TensorForm] = {}
@@ -210,16 +208,12 @@ class Dynamic:
 class AccessForm:
     """Facts about all accesses of one signature; compared by identity, a key without the cost of a hash."""
 
-    __slots__ = ("shape", "signature", "step", "strides", "windows")
+    __slots__ = ("shape", "signature", "strides")
 
     def __init__(self, signature: tuple[Any, ...]) -> None:
         self.signature = signature
-        self.step: int = 0 if signature[3].endswith("hbm") else signature[5]
-        """Elements from one partition of the tensor to the next; 0 in HBM."""
         self.shape: tuple[int, ...] = signature[1]
         self.strides: tuple[int, ...] = signature[2]
-        self.windows: dict[object, AccessForm] = {}
-        """The forms of windows with the same strides, by their shape, with their start partition if that is not 0."""
 
 
 _ACCESS_FORMS: dict[tuple[Any, ...], AccessForm] = {}
@@ -236,18 +230,15 @@ def _new_access_form(signature: tuple[Any, ...]) -> AccessForm:
     return form
 
 
-_new = object.__new__
-
-
 class Access:
     """A strided window of a tensor, counted in elements of ``dtype`` from the tensor's start.
 
     On chip, dimension 0 runs over partitions. A step of 0 repeats an element (broadcast). ``dynamic`` is an index that
-    is added at run time. ``known_form`` is :attr:`form` once that was asked for: as good, and no call.
+    is added at run time.
     ``inside``: the access is certain to stay inside its tensor, which is no register, and has no run-time index.
     """
 
-    __slots__ = ("dtype", "dynamic", "inside", "known_form", "offset", "shape", "strides", "tensor")
+    __slots__ = ("_form", "dtype", "dynamic", "inside", "offset", "shape", "strides", "tensor")
 
     def __init__(
         self,
@@ -257,6 +248,7 @@ class Access:
         strides: tuple[int, ...],
         dtype: DType,
         dynamic: Dynamic | None = None,
+        inside: bool = False,
     ) -> None:
         self.tensor = tensor
         self.offset = offset
@@ -264,49 +256,31 @@ class Access:
         self.strides = strides
         self.dtype = dtype
         self.dynamic = dynamic
-        self.known_form: AccessForm | None = None
-        self.inside = False
+        self.inside = inside
+        self._form: AccessForm | None = None
 
     @classmethod
     def whole(cls, tensor: Tensor) -> Access:
         """All of ``tensor``."""
-        form, whole = tensor.form, _new(cls)  # without a call of the constructor: kernels make one for each tile
-        whole.tensor, whole.offset, whole.shape, whole.strides = tensor, 0, tensor.shape, form.strides
-        whole.dtype, whole.dynamic, whole.known_form, whole.inside = tensor.dtype, None, form.whole, form.inside
-        if form.whole is None:
-            form.whole = whole.form
-        return whole
+        form = tensor.form
+        return cls(tensor, 0, tensor.shape, form.strides, tensor.dtype, inside=form.inside)
 
     def with_window(
-        self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dynamic: Dynamic | None
+        self,
+        offset: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dynamic: Dynamic | None = None,
+        inside: bool = False,
     ) -> Access:
         """Another window of the same tensor, in elements of the same dtype."""
-        view = _new(self.__class__)  # without a call of the constructor: kernels make one for each operand
-        view.tensor, view.offset, view.shape, view.strides = self.tensor, offset, shape, strides
-        view.dtype, view.dynamic, view.known_form, view.inside = self.dtype, dynamic, None, False
-        return view
-
-    def with_part(self, offset: int, shape: tuple[int, ...]) -> Access:
-        """A window of this one, which has no run-time index, with the same strides."""
-        form = self.known_form or self.form
-        start = offset // form.step if form.step else 0
-        key = (shape, start) if start else shape
-        part = form.windows.get(key)
-        view = _new(self.__class__)
-        view.tensor, view.offset, view.shape, view.strides = self.tensor, offset, shape, self.strides
-        view.dtype, view.dynamic, view.known_form, view.inside = self.dtype, None, part, self.inside
-        if part is None:
-            if len(form.windows) >= _MOST_FORMS:
-                form.windows.clear()
-            form.windows[key] = view.form
-        else:
-            view.shape = part.shape  # one tuple for all
-        return view
+        return self.__class__(self.tensor, offset, shape, strides, self.dtype, dynamic, inside)
 
     def is_whole(self) -> bool:
         """True of an access to all of a tensor in row-major order; False of some others that touch every byte, too."""
-        whole, known = self.tensor.form.whole, self.known_form  # two, if their table was cleared in between
-        return whole is not None and known is not None and not self.offset and known.signature == whole.signature
+        tensor = self.tensor
+        is_dense = self.shape == tensor.shape and self.strides == tensor.form.strides
+        return is_dense and not self.offset and self.dtype is tensor.dtype and self.dynamic is None
 
     @property
     def buffer(self) -> Buffer:
@@ -362,7 +336,7 @@ class Access:
     @property
     def form(self) -> AccessForm:
         """The object that accesses of equal signature share, as good as all of them."""
-        form = self.known_form
+        form = self._form
         if form is None:
             tensor, dtype = self.tensor, self.dtype
             buffer = tensor.buffer
@@ -374,7 +348,7 @@ class Access:
                 signature = (*signature, tensor.layout.name, tensor.shape[0])
             if self.dynamic is not None:
                 signature = (*signature, self.dynamic.signature)
-            form = self.known_form = _ACCESS_FORMS.get(signature) or _new_access_form(signature)
+            form = self._form = _ACCESS_FORMS.get(signature) or _new_access_form(signature)
             self.shape, self.strides = form.shape, form.strides  # one tuple for all
         return form
 
@@ -425,14 +399,12 @@ def is_element_indexed(access: Access) -> bool:
 class Form:
     """Facts about all instructions of one signature; compared by identity, a key without the cost of a hash."""
 
-    __slots__ = ("accesses", "fields", "has_runtime_index", "immediates", "reads", "signature", "uses", "variants")
+    __slots__ = ("accesses", "fields", "has_runtime_index", "immediates", "reads", "signature", "uses")
 
     def __init__(self, signature: tuple[Any, ...], has_runtime_index: bool) -> None:
         self.signature = signature
         self.has_runtime_index = has_runtime_index
         """An operand has a run-time index."""
-        self.variants: dict[object, Form] = {}
-        """The forms of changed copies by the change."""
         self.fields: tuple[Any, ...] | None = None
         """The field of each operand that is there; like the next ones, which list operands, made when asked for."""
         self.accesses: Callable[[Any], list[Access]] | None = None

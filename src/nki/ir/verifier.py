@@ -141,7 +141,7 @@ def verify(inst: Inst, target: Target, known: dict[object, Sequence[Rule]], rele
     Raises the broken rule's error.
     """
     try:
-        form = inst.form()
+        form = inst.form
         again = known.get(form)
     except (AttributeError, TypeError):  # an operand of a wrong kind, or an unhashable argument
         check_types(inst)

@@ -56,10 +56,7 @@ def transposed(access: Access) -> Access:
 
 def in_tensor(access: Access, tensor: Tensor) -> Access:
     """The same window of another tensor of the same shape."""
-    moved = Access(tensor, access.offset, access.shape, access.strides, access.dtype)
-    if tensor.form is access.tensor.form:
-        moved.known_form = access.known_form or access.form
-    return moved
+    return Access(tensor, access.offset, access.shape, access.strides, access.dtype)
 
 
 def side_by_side(windows: Iterable[tuple[Access, Access]]) -> Parts:

@@ -39,7 +39,7 @@ class Accumulate(CoreStage):
         """No matmul is undecided."""
         known: dict[object, bool] = {}  # by form, which includes ``accumulate``
         for inst in after.instructions():
-            form = inst.known_form or inst.form()
+            form = inst.form
             undecided = known.get(form)
             if undecided is None:
                 undecided = known[form] = inst.accumulates is None
@@ -51,7 +51,7 @@ def _decided(body: Sequence[Statement], psum: PsumState) -> tuple[Statement, ...
     known: dict[object, bool] = {}  # by form, which tells the memory of each operand
     for statement in body:
         if isinstance(statement, Inst):
-            form = statement.known_form or statement.form()
+            form = statement.form
             matters = known.get(form)
             if matters is None:
                 writes = any(access.buffer is Buffer.psum for access in statement.writes())

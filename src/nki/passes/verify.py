@@ -63,7 +63,7 @@ class Verify(CoreStage):
         fixed = {*after.inputs}.difference(after.outputs)
         writes_hbm: dict[object, bool] = {}  # by form; inputs, outputs and constants are in HBM
         for inst in after.instructions():
-            form = inst.known_form or inst.form()
+            form = inst.form
             matters = writes_hbm.get(form)
             if matters is None:
                 matters = writes_hbm[form] = any(access.buffer.is_hbm for access in inst.writes())

@@ -118,7 +118,7 @@ class CoreEvents:
         by_form: dict[object, Traffic] = {}
         result: list[Traffic] = []
         for inst in self.instructions:
-            form = inst.form()
+            form = inst.form
             known = by_form.get(form)
             if known is None:
                 known = by_form[form] = Traffic(_bytes(inst.reads()), _bytes(inst.writes()))

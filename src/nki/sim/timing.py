@@ -167,7 +167,7 @@ class TimedCore:
         """
         numbered, queue_of = self.core.numbered, self.queue_of
         engines = [queue.partition(".")[0] for queue in self.queues]
-        forms = [inst.known_form or inst.form() for inst in numbered]
+        forms = [inst.form for inst in numbered]
         keys: list[tuple[object, object]] = list(zip(forms, [engines[queue] for queue in queue_of], strict=True))
         rings = {number for number, engine in enumerate(engines) if engine == DMA}
         for number in [number for number, queue in enumerate(queue_of) if queue in rings]:

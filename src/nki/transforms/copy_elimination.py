@@ -156,7 +156,7 @@ class _Elimination:
         if access.dtype is not target.dtype:
             return None
         inst = self.rewriter.inst(position)
-        key = inst.known_form or inst.form(), number, access.offset, target.known_form or target.form
+        key = inst.form, number, access.offset, target.form
         try:
             place = self._places[key]
         except KeyError:

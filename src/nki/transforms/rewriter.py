@@ -54,19 +54,16 @@ class Rewriter:
         assert isinstance(inst, Inst)
         return inst
 
-    def replace(self, uses: Iterable[Use], same_forms: bool = False) -> bool:
-        """Let these ``uses`` take the place of others; False, and no change, if an instruction cannot address one.
-
-        ``same_forms``: all have the form of what they replace.
-        """
+    def replace(self, uses: Iterable[Use]) -> bool:
+        """Let these ``uses`` take the place of others; False, and no change, if an instruction cannot address one."""
         operands: dict[int, dict[int, Access]] = {}
         for position, number, access in uses:
             operands.setdefault(position, {})[number] = access
         changed: dict[int, Inst] = {}
         for position, of_inst in operands.items():
             old = self.inst(position)
-            inst = changed[position] = old.with_operands(of_inst, old.known_form if same_forms else None)
-            if inst.known_form is not old.known_form and not inst.has_supported_layout():
+            inst = changed[position] = old.with_operands(of_inst)
+            if inst.form is not old.form and not inst.has_supported_layout():
                 return False
         for position, inst in changed.items():
             self.body[position] = inst
@@ -136,7 +133,7 @@ def in_other(uses: Iterable[Use], tensor: Tensor) -> Iterator[Use]:
     """``uses`` of tensors of the same shape as uses of ``tensor``; equal windows are one object."""
     windows: dict[tuple[int, AccessForm], Access] = {}
     for position, number, access in uses:
-        place = access.offset, access.known_form or access.form
+        place = access.offset, access.form
         window = windows.get(place)
         if window is None:
             window = windows[place] = in_tensor(access, tensor)
@@ -151,7 +148,7 @@ def in_place_of(uses: Sequence[Use], parts: Parts) -> list[Use]:
 
 def is_plain(inst: Inst) -> bool:
     """True if ``inst`` has no run-time index, and the user asked for no order of it."""
-    return not (inst.label or inst.ordered_after or (inst.known_form or inst.form()).has_runtime_index)
+    return not (inst.label or inst.ordered_after or (inst.form).has_runtime_index)
 
 
 def plain_copy(inst: Inst) -> Copy | None:

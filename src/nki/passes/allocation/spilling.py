@@ -311,7 +311,7 @@ class _Walk:
         return self._estimate(inst).busy
 
     def _estimate(self, inst: Inst) -> Estimate:
-        form = inst.form()
+        form = inst.form
         estimate = self.estimates.get(form)
         if estimate is None:
             estimate = self.estimates[form] = inst.cost(self.target)

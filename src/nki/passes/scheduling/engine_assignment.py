@@ -79,7 +79,7 @@ class Assignment:
 
     def candidates(self, inst: Inst) -> tuple[Candidate, ...]:
         """All candidates for ``inst``, the preferred one first."""
-        form, by_form = inst.form(), self._by_form
+        form, by_form = inst.form, self._by_form
         if inst.on_rings and not needs_descriptors(inst.accesses()):  # their cost depends on the roles of tensors too
             by_form = self._without_descriptors
         cached = by_form.get(form)
@@ -93,7 +93,7 @@ class Assignment:
         offers: list[tuple[Candidate, ...]] = []
         for inst in instructions:  # as self.candidates has it
             is_plain = not inst.on_rings or needs_descriptors(inst.accesses())
-            offer = (by_form if is_plain else without_descriptors).get(inst.form())
+            offer = (by_form if is_plain else without_descriptors).get(inst.form)
             offers.append(self.candidates(inst) if offer is None else offer)
         return offers
 

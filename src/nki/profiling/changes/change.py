@@ -164,7 +164,7 @@ def writes(inst: Inst, access: Access) -> bool:
 
 def hbm_side(inst: Inst) -> tuple[Access, Access] | None:
     """The HBM and the SBUF operand of a transfer between the two, of whole rows that lie at known places."""
-    form = inst.known_form or inst.form()
+    form = inst.form
     sides = _sides.get(form)
     if sides is None:
         if len(_sides) >= _MOST_FORMS:

@@ -167,7 +167,7 @@ class OnOtherEngine(Rewriting):
 
     def _there(self, inst: Inst, estimate: Compute) -> Compute | None:
         """The estimate of ``inst`` on the other engine; None if it cannot run there, or would mean something else."""
-        key = inst.form(), id(estimate)
+        key = inst.form, id(estimate)
         if key not in self._elsewhere:
             self._elsewhere[key] = self._on_goal(inst)
         return self._elsewhere[key]
@@ -247,7 +247,7 @@ class Eviction(Change):
     def _there(self, inst: Inst, estimate: Estimate) -> Estimate:
         if inst.engine_choice is None:
             return estimate  # there is another instruction for the other engine
-        key = inst.form(), id(estimate)
+        key = inst.form, id(estimate)
         if key not in self._elsewhere:
             offers = candidates(inst.replace(engine=engine.unknown), self.target)
             self._elsewhere[key] = next((offer.estimate for offer in offers if offer.queue == self.goal), estimate)

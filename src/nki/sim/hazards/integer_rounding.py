@@ -48,7 +48,7 @@ class IntegerRounding:
         self.active = False
         if self._exact is None:
             return
-        form = inst.known_form or inst.form()
+        form = inst.form
         is_candidate = self._candidates.get(form)
         if is_candidate is None:
             is_candidate = _is_candidate(inst) and self._exact(self._executor, inst) is not None

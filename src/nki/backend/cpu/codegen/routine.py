@@ -82,7 +82,7 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
 
 def routine_ir(inst: Inst, aliases: Aliases) -> KernelIRBuilder:
     """The kernel IR of the routine of ``inst``: of its first row, if an operand has an index for each row."""
-    return lower(next(split_rows(inst)) if inst.form().has_runtime_index else inst, aliases)
+    return lower(next(split_rows(inst)) if inst.form.has_runtime_index else inst, aliases)
 
 
 def _split(inst: Inst, statements: Sequence[LoopStatement], aliases: Aliases) -> Split:

@@ -67,7 +67,7 @@ class MatmulWithEpilogue(Composite):
         self.read = (*product.read_operands(), *others)
         self.numbers = tuple(consumer.immediates())
         self.where = consumer.where
-        self.known_form = form_of(self.signature())
+        self._form = form_of(self.signature())
 
     def signature(self) -> tuple[Any, ...]:
         product, consumer = self.parts
@@ -163,7 +163,7 @@ def _edits(body: Body) -> list[Edit]:
         result = _result(product, consumer)
         if result is None:
             continue
-        key = product.form(), consumer.form(), tuple([a.tensor is result for a in consumer.accesses()])
+        key = product.form, consumer.form, tuple([a.tensor is result for a in consumer.accesses()])
         if key not in fits:
             fits[key] = _fit(product, consumer, result) and bf16_unit() is not None  # asked last: it compiles
         if fits[key] and _are_apart(product, consumer):
@@ -187,7 +187,7 @@ def _result(product: Inst, consumer: Inst) -> Tensor | None:
     tensor = written.tensor
     if others or tensor.buffer is not Buffer.psum:
         return None
-    if product.form().has_runtime_index or consumer.form().has_runtime_index or product.immediate_names:
+    if product.form.has_runtime_index or consumer.form.has_runtime_index or product.immediate_names:
         return None
     if consumer.effects.external or consumer.effects.predicate is not None:
         return None

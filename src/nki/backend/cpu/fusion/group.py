@@ -154,7 +154,7 @@ class FusionGroup(Composite):
         self.read = tuple([windows[number] for number in plan.read])
         self.numbers = tuple([number for part in parts if part.immediate_names for number in part.immediates()])
         self.where = parts[-1].where
-        self.known_form = plan.form
+        self._form = plan.form
 
     def signature(self) -> tuple[Any, ...]:
         return self.plan.form.signature
@@ -218,7 +218,7 @@ class GroupBuilder:
 
     def _edge(self, inst: Inst) -> _Edge | None:
         """The edge of ``inst``, which adds its windows; None if one overlaps another, and one of both is written."""
-        edge: list[object] = [inst.form()]
+        edge: list[object] = [inst.form]
         windows, numbers = self.windows, self._numbers
         for access, _, writes in inst.uses():
             number = numbers.get((access.tensor, access.offset))

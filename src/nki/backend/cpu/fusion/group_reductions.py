@@ -62,9 +62,9 @@ class _Passed:
 
 def _sums(body: Body) -> list[tuple[int, Inst]]:
     """The sums of ``body`` by position: in most programs there are none, which few forms tell."""
-    of_form = {inst.known_form: inst for inst in body if isinstance(inst, Inst)}
-    sums = {form for form, inst in of_form.items() if form is None or is_sum(inst)}
-    in_sums = ((n, s) for n, s in enumerate(body) if isinstance(s, Inst) and s.known_form in sums)
+    of_form = {inst.form: inst for inst in body if isinstance(inst, Inst)}
+    sums = {form for form, inst in of_form.items() if is_sum(inst)}
+    in_sums = ((n, s) for n, s in enumerate(body) if isinstance(s, Inst) and s.form in sums)
     return [(position, inst) for position, inst in in_sums if is_sum(inst)] if sums else []
 
 

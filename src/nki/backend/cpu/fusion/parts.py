@@ -126,7 +126,7 @@ def by_form(find: Callable[[Inst], _T]) -> Callable[[Inst], _T]:
     """``find``, which is asked once for each form of instructions."""
 
     def found(inst: Inst) -> _T:
-        form, known = inst.known_form or inst.form(), _answers[find]
+        form, known = inst.form, _answers[find]
         if form not in known:
             if len(known) >= _MOST_FORMS:
                 known.clear()
@@ -168,7 +168,7 @@ def is_sum(inst: Inst) -> bool:
 @by_form
 def sums_what_it_writes(inst: Inst) -> bool:
     """True if ``inst`` computes results and their sums, so that it need not write results that nothing reads."""
-    part = None if inst.effects.external or inst.form().has_runtime_index else _part_of_form(inst)
+    part = None if inst.effects.external or inst.form.has_runtime_index else _part_of_form(inst)
     return part is not None and bool(part.assigns and part.sums)
 
 
@@ -218,7 +218,7 @@ def is_plain(inst: Inst) -> bool:
 
     One with a predicate reads its result, too, and writes again what it leaves as it is.
     """
-    effects, form = inst.effects, inst.form()
+    effects, form = inst.effects, inst.form
     if effects.external or effects.accumulation is not None or form.has_runtime_index or isinstance(inst, Composite):
         return False
     return not inst.may_leave_unwritten()

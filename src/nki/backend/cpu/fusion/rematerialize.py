@@ -45,7 +45,7 @@ class Rematerialize(FusionStage):
 
 def _copy(inst: Statement) -> Inst:
     assert isinstance(inst, Inst)
-    copy = inst.with_operands({}, inst.form())
+    copy = inst.with_operands({})
     copy.origin = inst
     return copy
 

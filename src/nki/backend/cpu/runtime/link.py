@@ -262,7 +262,7 @@ class _TableBuilder:
             self.end_region()
             self.region.add(inst, routine, operands, places, len(args))
         args += places
-        if inst.form().has_runtime_index:
+        if inst.form.has_runtime_index:
             for access in operands:
                 if access.dynamic is not None:
                     args += [*self.storage.arguments(access.dynamic.source), largest_index(access)]

@@ -80,7 +80,7 @@ def routine_key(inst: Inst) -> Key:
 
 def is_indirect(inst: Inst) -> bool:
     """True if run-time offsets choose the elements of an operand: the parts of ``inst`` have routines, not itself."""
-    return inst.form().has_runtime_index and bool(inst.effects.element_indexed and indirect_operands(inst))
+    return inst.form.has_runtime_index and bool(inst.effects.element_indexed and indirect_operands(inst))
 
 
 class RoutineNumbers:
@@ -95,7 +95,7 @@ class RoutineNumbers:
 
     def number(self, inst: Inst) -> int:
         """The number of the routine of ``inst``."""
-        form = inst.form(), _sharing(inst)
+        form = inst.form, _sharing(inst)
         number = self._by_form.get(form)
         if number is None:
             key = routine_key(inst)

@@ -79,7 +79,7 @@ class AssignLayouts(RewritingStage):
         products: dict[int, tuple[Inst, Layouts]] = {}
         of_form: dict[Form, Layouts] = {}
         for position, inst in with_effect(core.body, lambda effects: effects.moving):
-            form = inst.known_form or inst.form()
+            form = inst.form
             layouts = of_form.get(form)
             if layouts is None:
                 layouts = of_form[form] = self._layouts(inst)
@@ -89,7 +89,7 @@ class AssignLayouts(RewritingStage):
     def _layouts(self, inst: Inst) -> Layouts:
         """The layouts of a product; what only moves data has one for its result alone."""
         effects, operands = inst.effects, inst.operands()
-        if inst.form().has_runtime_index:
+        if inst.form.has_runtime_index:
             return (None,) * len(operands)
         found = {
             parameter.name: self._row("result", access, None)

@@ -113,7 +113,7 @@ class _Folding:
     def _is_stationary(self, use: Use) -> bool:
         """True if a product reads its stationary operand."""
         inst = self.rewriter.inst(use[0])
-        is_usual = is_product(inst) and not inst.form().has_runtime_index
+        is_usual = is_product(inst) and not inst.form.has_runtime_index
         return is_usual and inst.operands()[use[1]][0].name == inst.effects.stationary
 
     def _multiplies_pairs(self, position: int, stationary: Access) -> bool:

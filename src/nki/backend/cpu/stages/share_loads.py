@@ -53,7 +53,7 @@ class ShareLoads(RewritingStage):
                 _read_sources(rewriter, uses, sources)
             elif is_all(uses.writes[0][2]):
                 source = sources[0]
-                window = source.tensor, source.offset, source.known_form or source.form, tile.form
+                window = source.tensor, source.offset, source.form, tile.form
                 windows.setdefault(window, []).append(uses)
         for first, *others in windows.values():
             if not others and _is_read_once(rewriter, first):
@@ -111,4 +111,4 @@ def _share(rewriter: Rewriter, windows: Sequence[Sequence[Uses]]) -> None:
         for uses in others:
             rewriter.put(uses.writes[0][0], None)
         moved += in_other((read for uses in others for read in uses.reads), first.writes[0][2].tensor)
-    rewriter.replace(moved, same_forms=True)
+    rewriter.replace(moved)

@@ -71,7 +71,7 @@ def _crowds_the_cache(dtype: DType, rows: int, columns: int) -> bool:
 
 
 def _has_no_runtime_index(inst: Inst, _access: Access) -> bool:
-    return not (inst.known_form or inst.form()).has_runtime_index
+    return not (inst.form).has_runtime_index
 
 
 # Operands: windows of rows as they are, filled with what copies and transpositions only move
