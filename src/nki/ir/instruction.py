@@ -21,7 +21,6 @@ from nki.ir.declaration.methods import (
     form_uses_lister,
     lister_of,
     methods_of,
-    reads_of,
     share_attributes,
     uses_lister,
 )
@@ -204,7 +203,12 @@ class Inst(NkiInstruction):
 
     def read_operands(self) -> list[Access]:
         """The operands that the instruction reads, without run-time indices."""
-        return reads_of(self, self.read_names)
+        form = self._form
+        if form is None:
+            return accesses_of(self, self.read_names)
+        if form.reads is None:
+            form.reads = form_lister(self, self.read_names, Access)
+        return form.reads(self)
 
     def writes(self) -> list[Access]:
         """The accesses that the instruction writes."""

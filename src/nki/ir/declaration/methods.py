@@ -55,16 +55,6 @@ def form_lister(
     return _lister(tuple(parts))
 
 
-def reads_of(inst: Any, names: tuple[str, ...]) -> list[Access]:
-    """:func:`accesses_of` of the operands ``names`` that instructions of the form of ``inst`` read."""
-    form = inst._form
-    if form is None:
-        return accesses_of(inst, names)
-    if form.reads is None:
-        form.reads = form_lister(inst, names, Access)
-    return form.reads(inst)
-
-
 def form_uses_lister(
     inst: Any, names: tuple[str, ...], read: tuple[str, ...], written: tuple[str, ...]
 ) -> Callable[[Any], Sequence[tuple[Access, bool, bool]]]:
