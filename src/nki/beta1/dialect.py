@@ -13,20 +13,18 @@ from nki.beta1 import creation, moving
 from nki.beta1.annotations import annotated
 from nki.beta1.loops import once
 from nki.beta1.masks import left_of_and
-from nki.beta1.tensor import Tensor
+from nki.beta1.tensor import Tensor, state_of
 from nki.frontend.builder import Builder
 from nki.frontend.dialect import Dialect, PythonRules, TensorType
 from nki.frontend.inlining import call_hook
 from nki.frontend.rewrite import ANNOTATED, CALL, LEFT, ONCE
 from nki.frontend.syntax_rules import RULES, newer_syntax
 from nki.ir.loop import changed, instructions
-from nki.ir.types import Buffer
+from nki.ir.types import Access, Buffer
 from nki.ir.types import Tensor as Stored
 from nki.isa.descriptors import static_where_free
 from nki.language.advice.call import call_at
 from nki.language.releases import BETA_1
-
-_SEEN: Final = "statements with static descriptors"
 
 
 def results(builder: Builder, returned: Any) -> Any:
@@ -35,7 +33,7 @@ def results(builder: Builder, returned: Any) -> Any:
     A kernel that returns nothing returns the arguments that it wrote, in the order of its parameters; so does one whose
     last arguments are its outputs.
     """
-    waiting = builder.waiting
+    waiting = state_of(builder).waiting
     if waiting is not None:
         waiting.settle()
     if isinstance(returned, Tensor):
@@ -49,7 +47,7 @@ def results(builder: Builder, returned: Any) -> Any:
     if returned is not None and not isinstance(returned, tuple | list):
         return cast("object", returned)
     written = _written(builder)
-    outputs = [Tensor.around_whole(tensor) for tensor in builder.tensors if tensor in written]
+    outputs = [Tensor.around(Access.whole(tensor)) for tensor in builder.tensors if tensor in written]
     return None if not outputs else outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
@@ -58,9 +56,10 @@ def _without_generators(builder: Builder, returned: Any) -> Any:
     HBM.
     """
     result = results(builder, returned)
-    first = builder.dialect_state.get(_SEEN, 0)  # each program of a grid comes here
+    state = state_of(builder)
+    first = state.with_static_descriptors  # each program of a grid comes here
     builder.body[first:] = changed(builder.body[first:], lambda inst: [static_where_free(inst)])
-    builder.dialect_state[_SEEN] = len(builder.body)
+    state.with_static_descriptors = len(builder.body)
     return result
 
 

@@ -28,7 +28,8 @@ from nki.beta1.lowering import (
 )
 from nki.beta1.masks import joined
 from nki.beta1.operators import bit_kind, is_bits
-from nki.beta1.tensor import Pending, Tensor, flush, operations, recorded_at
+from nki.beta1.recording_place import recorded_at
+from nki.beta1.tensor import Pending, Tensor, flush, operations
 from nki.beta1.view import describe
 from nki.ir.types import Access, Buffer
 from nki.isa import build

@@ -18,7 +18,7 @@ from nki.base.dtype import DType
 from nki.base.source import here
 from nki.beta1.masks import Mask, Region, boxes_of, region
 from nki.beta1.storage import Storage
-from nki.beta1.tensor import Tensor, flush
+from nki.beta1.tensor import Tensor, flush, state_of
 from nki.beta1.view import strides_of
 from nki.frontend.builder import current
 from nki.ir.constant import constant as constant_of
@@ -139,7 +139,7 @@ def _spread_by_product(row: Tensor, result: Tensor) -> None:
     """
     builder = current("a tile")
     rows, free, limit = result.shape[0], math.prod(row.shape[1:]), builder.target.gemm_moving_fmax
-    known: dict[Any, Tensor] = builder.dialect_state.setdefault("ones", {})
+    known = state_of(builder).ones
     ones = known.get(row.kind)
     if ones is None:
         ones = known[row.kind] = scratch("ones", (1, builder.target.partitions), row.kind)
@@ -395,7 +395,7 @@ def constant_tile(array: NDArray[Any]) -> Tensor:
     """A tile in SBUF with the contents of ``array``, loaded once for each contents."""
     builder = current("a mask")
     data = constant_of(np.ascontiguousarray(array).tobytes())
-    known: dict[Any, Tensor] = builder.dialect_state.setdefault("constants", {})
+    known = state_of(builder).constants
     key = (array.shape, array.dtype.str, array.tobytes())
     tile = known.get(key)
     if tile is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NoReturn, cast
 
 import numpy as np
@@ -16,17 +16,16 @@ import numpy as np
 from nki.base.assigned_name import assigned_name
 from nki.base.beta1_errors import Beta1FlowError, Beta1IndexError, Beta1OperandError, Beta1TensorError
 from nki.base.dtype import DType
-from nki.base.errors import NkiError
-from nki.base.source import Where, here
+from nki.base.source import here
 from nki.beta1 import dtypes
 from nki.beta1.index import Index
 from nki.beta1.masks import Mask, Region, region
+from nki.beta1.recording_place import recorded_at
 from nki.beta1.storage import Place, Storage
 from nki.beta1.view import View, check_bounds, describe, strides_of
 from nki.beta1.view_plans import indexed
-from nki.frontend.builder import current
+from nki.frontend.builder import Builder, current
 from nki.ir.types import Access, Buffer, row_major
-from nki.ir.types import Tensor as Stored
 from nki.ir.value_printer import values
 
 Shape = tuple[int, ...]
@@ -60,31 +59,6 @@ class Pending:
         """Of a matrix product: add it to the destination; False: nothing is recorded, a part of that holds no sum."""
 
 
-def flush() -> None:
-    """Give the waiting result a tile of its own; there is at most one."""
-    waiting = current("a function of NKI").waiting
-    if waiting is not None:
-        waiting.settle()
-
-
-class recorded_at:  # noqa: N801  # reads as a word
-    """Context manager: instructions are recorded, and errors placed, at ``where``."""
-
-    def __init__(self, where: Where) -> None:
-        self.where = where
-
-    def __enter__(self) -> None:
-        builder = current("a function of NKI")
-        self.builder, self.before = builder, builder.at
-        builder.at = self.where
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        self.builder.at = self.before
-        if isinstance(error, NkiError):
-            error.is_late = error.span is None
-            error.at(self.where.span, self.where.stack)
-
-
 class Tensor:
     """A tensor of a kernel: ``shape``, ``dtype`` (NumPy's), ``ndim``, ``itemsize``."""
 
@@ -107,11 +81,6 @@ class Tensor:
         return cls(Storage.around(access.tensor), view)
 
     @classmethod
-    def around_whole(cls, stored: Stored) -> Tensor:
-        """All of a tensor that exists already."""
-        return cls.around(Access.whole(stored))
-
-    @classmethod
     def whole(cls, storage: Storage) -> Tensor:
         """All of ``storage``."""
         steps = row_major(storage.blocks)
@@ -123,7 +92,7 @@ class Tensor:
         """The result ``pending``; one that waits already gets its tile."""
         flush()
         result = cls(None, None, pending)
-        current("a function of NKI").waiting = result
+        state_of(current("a function of NKI")).waiting = result
         return result
 
     # What the lowering asks
@@ -136,9 +105,9 @@ class Tensor:
         """The waiting result, which an assignment is about to record."""
         pending, self._pending = self._pending, None
         assert pending is not None
-        builder = current("a function of NKI")
-        if builder.waiting is self:
-            builder.waiting = None
+        state = state_of(current("a function of NKI"))
+        if state.waiting is self:
+            state.waiting = None
         return pending
 
     def become(self, other: Tensor) -> None:
@@ -411,6 +380,35 @@ def _reshaped(storage: Storage, view: View, sizes: Shape) -> View:
             fix="reshape the whole tensor, and index the result",
         )
     return replace(view, shape=sizes, strides=strides, bounds=())
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class KernelState:
+    """State of the functions of Beta 1 while one program is recorded."""
+
+    waiting: Tensor | None = None
+    """The result with instructions that are not recorded yet; there is at most one."""
+    ones: dict[DType, Tensor] = field(default_factory=dict[DType, Tensor])
+    """Tiles of ones, by dtype."""
+    constants: dict[object, Tensor] = field(default_factory=dict[object, Tensor])
+    """Tiles of constants in SBUF, by shape, dtype and contents."""
+    with_static_descriptors: int = 0
+    """Statements of the body that have static descriptors already."""
+
+
+def state_of(builder: Builder) -> KernelState:
+    """The state of the program that ``builder`` records."""
+    state = builder.dialect_state
+    if not isinstance(state, KernelState):
+        builder.dialect_state = state = KernelState()
+    return state
+
+
+def flush() -> None:
+    """Give the waiting result a tile of its own."""
+    waiting = state_of(current("a function of NKI")).waiting
+    if waiting is not None:
+        waiting.settle()
 
 
 def index_sum(tensor: Tensor, other: Index, sign: int) -> RuntimeIndex:

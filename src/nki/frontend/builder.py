@@ -118,10 +118,8 @@ class Builder:
     """Places and texts of warnings that the kernel's own code gives, each once."""
     at: Where | None = None
     """The place at which instructions are recorded; None: the running line."""
-    waiting: Any = None
-    """A result of the dialect with instructions that are not recorded yet."""
-    dialect_state: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Whatever the dialect keeps for this program."""
+    dialect_state: object = None
+    """State that functions of the dialect keep for this program, in a class of theirs; None before they need it."""
     _ordered_from: int = 0
     _declared: dict[str, Where] = field(default_factory=dict[str, Where])
     programs: tuple[int, ...] = ()
