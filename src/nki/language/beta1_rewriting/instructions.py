@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Final
 
 from nki.language.beta1_functions import FUNCTIONS, RESULTS
-from nki.language.beta1_rewriting.assumed_shapes import assumed_shape
 from nki.language.beta1_rewriting.calls import (
     Argument,
     NewCall,
@@ -24,9 +23,11 @@ from nki.language.beta1_rewriting.indices import Bounds, Index, Mask
 from nki.language.beta1_rewriting.language_calls import LanguageCalls
 from nki.language.beta1_rewriting.lines import Line
 from nki.language.beta1_rewriting.operands import as_bytes, trailing_axes
+from nki.language.beta1_rewriting.polynomial import Polynomial
+from nki.language.beta1_rewriting.result_shapes import Operand, Reader, reduced_axes, result_of
 from nki.language.beta1_rewriting.source import one_line
 from nki.language.beta1_rewriting.tables import LIKE, PARAMETERS
-from nki.language.beta1_rewriting.types import arguments, reduced_axes
+from nki.language.beta1_rewriting.types import arguments
 
 _OPERANDS: Final = ("data", "src", "stationary", "src_buffer", "segment_ids")
 """Operands that have the dtype of a result."""
@@ -110,10 +111,15 @@ class InstructionCalls(LanguageCalls):
         x = next((then[key] for key in (LIKE.get(name), *_OPERANDS) if key in then), "")
         if not x:
             return "", ""
-        axes = reduced_axes(arguments(node, PARAMETERS[name]))
+        named = arguments(node, PARAMETERS[name])
+        axes = reduced_axes(named.get("axis"))
         if name == "tensor_reduce" and min(axes, default=1) > 1:
             return f"{x}.shape[:{min(axes)}]", f"{x}.dtype"
-        return assumed_shape(FUNCTIONS[name], then), f"{x}.dtype"
+        operands = {key: Operand(value, _of_two_dimensions(then[key])) for key, value in named.items() if key in then}
+        if name == "tensor_reduce":
+            operands = {"data": operands["data"], "axis": Operand(ast.Constant(1))}
+        result = result_of(FUNCTIONS[name], operands, Reader(self.types.evaluator.polynomial, lambda _: None))
+        return result.shape_text, f"{x}.dtype"
 
     def _note_promotion(self, target: str, dtype: str, node: ast.Call) -> None:
         """Note what the dtype of a result takes for granted: no code of today says what two dtypes promote to."""
@@ -221,6 +227,12 @@ def pattern_of(index: Index, data: Tensor | None) -> tuple[str, str]:
         step, count = steps.get(axis, ("0", size))
         free.append(f"[{step}, {count}]")
     return f"[{', '.join(free)}]", steps.get(-ndim, ("0", ""))[0]
+
+
+def _of_two_dimensions(operand: str) -> Tensor:
+    """A tensor with this code."""
+    shape = tuple(Polynomial.of(f"{operand}.shape[{axis}]") for axis in range(2))
+    return Tensor(shape, f"{operand}.dtype", name=operand)
 
 
 def _is_column(small: Tensor | None, big: Tensor | None) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import Final
 
 from nki.language.beta1_functions import BINARY, FUNCTIONS, UNARY
@@ -13,13 +12,6 @@ PARAMETERS: Final = {name: row.positional for name, row in FUNCTIONS.items()}
 """The positional parameters of the instructions."""
 LIKE: Final = {name: row.like for name, row in FUNCTIONS.items() if row.like}
 """Instructions with a result of the shape and dtype of an operand: of several that are joined, the first."""
-COLUMNS: Final = {
-    name: int(fixed[1])
-    for name, row in FUNCTIONS.items()
-    if (fixed := re.fullmatch(r"\(\w+\.shape\[0\], (\d+)\)", row.shape)) is not None
-}
-"""Instructions with a result of a fixed number of elements per partition."""
-
 TENSORS: Final = ("dst", "data", "data1", "src", "stationary", "data0", "src_buffer", "index")
 """Parameters that take tensors alone."""
 
@@ -50,6 +42,6 @@ OPERATORS: Final[dict[type[ast.AST], str]] = {
 """The function of ``nki.language`` behind each operator of Python that has one."""
 
 __all__ = [
-    "ALIKE", "COLUMNS", "CREATED_LIKE", "CREATION", "ELEMENTWISE", "LIKE", "OPERATORS", "PARAMETERS", "REDUCTIONS",
+    "ALIKE", "CREATED_LIKE", "CREATION", "ELEMENTWISE", "LIKE", "OPERATORS", "PARAMETERS", "REDUCTIONS",
     "TENSORS", "is_number",
 ]  # fmt: skip

@@ -9,19 +9,18 @@ from dataclasses import replace
 from typing import Final
 
 from nki.frontend.site import keys_of
-from nki.language.beta1_functions import BINARY, RESULTS
+from nki.language.beta1_functions import BINARY, FUNCTIONS, RESULTS
 from nki.language.beta1_rewriting.dense import Group, joined
 from nki.language.beta1_rewriting.facts import Facts, Tensor, tensor_of
 from nki.language.beta1_rewriting.indices import Evaluator, Grid, Index, Mask, Value, Variable
 from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.polynomial import Polynomial
+from nki.language.beta1_rewriting.result_shapes import Operand, Reader, is_true, promoted, reduced, result_of, sizes
 from nki.language.beta1_rewriting.source import one_line
 from nki.language.beta1_rewriting.tables import (
-    COLUMNS,
     CREATED_LIKE,
     CREATION,
     ELEMENTWISE,
-    LIKE,
     PARAMETERS,
     REDUCTIONS,
     TENSORS,
@@ -39,11 +38,6 @@ _ONE: Final = Polynomial.of(1)
 def arguments(call: ast.Call, parameters: tuple[str, ...] = ()) -> dict[str, ast.expr]:
     """The arguments of a call by parameter; those by position get ``parameters``."""
     return dict(zip(parameters, call.args, strict=False)) | {k.arg: k.value for k in call.keywords if k.arg is not None}
-
-
-def is_true(node: ast.expr | None) -> bool:
-    """True for the word ``True``."""
-    return isinstance(node, ast.Constant) and node.value is True
 
 
 class Types:
@@ -219,7 +213,7 @@ class Types:
             dtype = dtype_text(self.names, first)
         if method == "astype":
             return Tensor(owner.shape, dtype, "sbuf")
-        shape = self._sizes(first) if method in ("reshape", "broadcast_to") else None
+        shape = sizes(self.evaluator.polynomial, first) if method in ("reshape", "broadcast_to") else None
         if method == "broadcast_to" and len(node.args) > 1:
             shape = tuple(map(self.evaluator.polynomial, node.args))
         return Tensor(shape, dtype, owner.buffer)
@@ -268,32 +262,16 @@ class Types:
         if name == "transpose" and operand.shape is not None:
             return Tensor(operand.shape[::-1], dtype, "psum")
         if name in REDUCTIONS:
-            return Tensor(self._reduced(named, operand), dtype)
+            return Tensor(reduced(operand.shape, named.get("axis"), is_true(named.get("keepdims"))), dtype)
         if name == "load_transpose2d" and operand.shape is not None and len(operand.shape) == 2:
             return Tensor(operand.shape[::-1], dtype)
         if name == "broadcast_to":
-            return Tensor(self._sizes(arguments(node, ("src", "shape")).get("shape")), dtype)
+            return Tensor(sizes(self.evaluator.polynomial, arguments(node, ("src", "shape")).get("shape")), dtype)
         if name in CREATED_LIKE:
             return Tensor(operand.shape, dtype, "sbuf", operand.blocks, operand.name)
         if name in {"where", "transpose", "load_transpose2d", "gather_flattened"}:
             return Tensor(None, dtype)
         return None
-
-    def _sizes(self, node: ast.expr | None) -> tuple[Polynomial, ...] | None:
-        """A shape that is written out."""
-        return tuple(map(self.evaluator.polynomial, node.elts)) if isinstance(node, ast.Tuple | ast.List) else None
-
-    def _reduced(self, named: dict[str, ast.expr], operand: Tensor) -> tuple[Polynomial, ...] | None:
-        """The shape of a reduction over ``axis``."""
-        if operand.shape is None:
-            return None
-        axes = {axis % len(operand.shape) for axis in reduced_axes(named)}
-        if not axes or 0 in axes:
-            return None
-        if is_true(named.get("keepdims")):
-            return tuple(_ONE if k in axes else size for k, size in enumerate(operand.shape))
-        left = tuple(size for k, size in enumerate(operand.shape) if k not in axes)
-        return left if len(left) > 1 else (*left, _ONE)
 
     def _product(self, named: dict[str, ast.expr]) -> Tensor | None:
         x, y = self.tensor(named["x"]), self.tensor(named["y"]) if "y" in named else None
@@ -315,61 +293,11 @@ class Types:
         shape = tuple(map(self.evaluator.polynomial, sizes.elts))
         return Tensor(shape[blocks:], dtype, kind, shape[:blocks])
 
-    def _instruction(self, node: ast.Call, name: str) -> Tensor | None:
+    def _instruction(self, node: ast.Call, name: str) -> Tensor:
         named = arguments(node, PARAMETERS[name])
-        if name in LIKE:
-            operand = self.tensor(named[LIKE[name]]) if LIKE[name] in named else None
-            if operand is None:
-                return Tensor(None, self._dtype(named, ""))
-            dtype = operand.dtype
-            if name == "tensor_tensor" and "data2" in named:
-                other = self.tensor(named["data2"])
-                dtype = promoted(dtype, other.dtype) if other is not None else ""
-            return Tensor(operand.shape, self._dtype(named, dtype), name=operand.name)
-        return self._shaped(name, named, {key: self.tensor(value) for key, value in named.items()})
-
-    def _shaped(self, name: str, named: dict[str, ast.expr], data: dict[str, Tensor | None]) -> Tensor | None:
-        """The result of an instruction with a shape of its own."""
-        first = data.get("data") or data.get("src")
-        shape = first.shape if first is not None else None
-        dtype = self._dtype(named, first.dtype if first is not None else "")
-        match name:
-            case "nc_matmul":
-                x, y = (tensor.shape if tensor is not None else None for tensor in map(data.get, PARAMETERS[name]))
-                product = (x[1], y[1]) if x is not None and y is not None and len(x) == len(y) == 2 else None
-                return Tensor(product, "nl.float32", "psum")
-            case "nc_transpose":
-                return Tensor(shape[::-1] if shape and len(shape) == 2 else None, dtype, transposed_to(named))
-            case _ if columns := COLUMNS.get(name):
-                dtype = "nl.uint32" if name == "nc_find_index8" else dtype
-                return Tensor((shape[0], Polynomial.of(columns)) if shape else None, dtype)
-            case "tensor_reduce" if first is not None:
-                return Tensor(self._reduced(named, first), dtype)
-            case "tensor_partition_reduce" if shape is not None:
-                return Tensor((_ONE, *shape[1:]), dtype)
-            case "dma_transpose" if shape is not None and len(shape) < 4:
-                return Tensor(shape[::-1], dtype)
-            case "local_gather":
-                return self._gathered(named, data)
-            case "iota":
-                return Tensor(self._of_index(named["expr"]), dtype_text(self.names, named["dtype"]))
-            case "memset":
-                return Tensor(self._sizes(named["shape"]), dtype)
-            case _:
-                return Tensor(None, dtype)
-
-    def _gathered(self, named: dict[str, ast.expr], data: dict[str, Tensor | None]) -> Tensor | None:
-        """The result of ``nisa.local_gather``: so many elements for each index of 16 partitions."""
-        source, index = data.get("src_buffer"), data.get("index")
-        if source is None or not source.shape or index is None:
-            return None
-        each = self.evaluator.polynomial(named["num_elem_per_idx"]) if "num_elem_per_idx" in named else _ONE
-        count = index.shape[1] * 16 if index.shape and len(index.shape) == 2 else None
-        if "num_valid_indices" in named:
-            count = self.evaluator.polynomial(named["num_valid_indices"])
-        if count is None:
-            return Tensor(None, source.dtype)
-        return Tensor((source.shape[0], count, *([each] if each.constant != 1 else [])), source.dtype)
+        operands = {key: Operand(value, self.tensor(value)) for key, value in named.items()}
+        result = result_of(FUNCTIONS[name], operands, Reader(self.evaluator.polynomial, self._of_index))
+        return replace(result, dtype=self._dtype(named, result.dtype))
 
     def _of_index(self, node: ast.expr) -> tuple[Polynomial, ...] | None:
         """The shape of an index tile."""
@@ -434,20 +362,9 @@ class Types:
         return self.index(key)
 
 
-def reduced_axes(named: dict[str, ast.expr]) -> list[int]:
-    """The axes of a reduction that are written out."""
-    words = one_line(named["axis"]).strip("[]()").replace(" ", "").split(",") if "axis" in named else []
-    return [int(word) for word in words if word.lstrip("-").isdigit()]
-
-
 def creation_order(name: str) -> tuple[str, ...]:
     """The positional parameters of a function that makes a tensor."""
     return ("shape", "fill_value", "dtype", "buffer") if name == "full" else ("shape", "dtype", "buffer")
-
-
-def transposed_to(named: dict[str, ast.expr]) -> str:
-    """The memory that ``nisa.nc_transpose`` writes."""
-    return "sbuf" if "engine" in named and "vector" in one_line(named["engine"]) else "psum"
 
 
 def par_dim_of(names: Names, node: ast.expr) -> ast.expr | None:
@@ -455,13 +372,6 @@ def par_dim_of(names: Names, node: ast.expr) -> ast.expr | None:
     if isinstance(node, ast.Call) and names.full(node.func) == "nki.language.par_dim" and node.args:
         return node.args[0]
     return None
-
-
-def promoted(one: str, other: str) -> str:
-    """The dtype of a result of two tiles; "" if it is not known from the source."""
-    if one == other:
-        return one
-    return "nl.float32" if "nl.float32" in (one, other) else ""
 
 
 _NUMPY_NAMES: Final = {"bool": "bool_", "half": "float16", "single": "float32"}
@@ -483,8 +393,5 @@ __all__ = [
     "arguments",
     "creation_order",
     "dtype_text",
-    "is_true",
     "par_dim_of",
-    "reduced_axes",
-    "transposed_to",
 ]
