@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import textwrap
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from importlib import resources
@@ -18,6 +17,7 @@ from nki.base.usage import UsageError, nearest
 from nki.describe import instructions as facts
 from nki.describe import names, vendor_errors
 from nki.describe.example_kernels import example_kernels
+from nki.describe.names import wrapped
 from nki.describe.rules import Grouped, grouped
 from nki.describe.samples import generations
 from nki.ir.instruction import REGISTRY, Inst
@@ -45,7 +45,7 @@ def topics() -> str:
 
 def _all() -> Explanation:
     errors = [f"  {code}  {_first_line(cls)}" for code, cls in sorted(NkiError.registry.items())]
-    errors += ["", "errors of the vendor's compiler and runtime", _wrapped(", ".join(vendor_errors.CODES))]
+    errors += ["", "errors of the vendor's compiler and runtime", wrapped(", ".join(vendor_errors.CODES))]
     width = max(map(len, REGISTRY))
     instructions = [f"  {name:<{width}}  {_first_line(cls)}" for name, cls in _public()]
     by_kind = {
@@ -59,12 +59,12 @@ def _all() -> Explanation:
     }
     parts = ["errors", *errors, "", "instructions", *instructions]
     for title, kind in (("operators", "operator"), ("functions", "function"), ("rules", "rule")):
-        parts += ["", title, _wrapped(", ".join(by_kind[kind]))]
-    parts += ["", "terms of profiles", _wrapped(", ".join(TERMS))]
+        parts += ["", title, wrapped(", ".join(by_kind[kind]))]
+    parts += ["", "terms of profiles", wrapped(", ".join(TERMS))]
     listed = {*(f"nl.{name}" for name in (*OPS, *_functions())), *(f"nisa.{name}" for name in REGISTRY)}
     listed |= {cls.__name__ for cls in NkiError.registry.values()}
     by_kind["name"] = [name for name in dict.fromkeys(map(names.short, names.index())) if name not in listed]
-    return Explanation("list", "\n".join([*parts, "", "other names", _wrapped(", ".join(by_kind["name"]))]), by_kind)
+    return Explanation("list", "\n".join([*parts, "", "other names", wrapped(", ".join(by_kind["name"]))]), by_kind)
 
 
 def about(topic: str) -> str:
@@ -100,7 +100,7 @@ def explanation(topic: str) -> Explanation:
     if (text := names.explain(name)) is not None:
         return Explanation("name", text)
     if (known := term(topic)) is not None:
-        return Explanation("term", f"{known[0]}\n\n{_wrapped(known[1], '')}")
+        return Explanation("term", f"{known[0]}\n\n{wrapped(known[1], '')}")
     raise UsageError(f"nothing is known about {topic!r}", _nearest(code, name, word))
 
 
@@ -122,7 +122,7 @@ def error(cls: type[NkiError]) -> str:
     raised = [r for r in grouped(c for _, c in _public()) if r.rule.error is cls]
     if raised:
         lines += ["", "rules that report it (nki explain RULE says more)"]
-        lines += [_wrapped(f"{r.rule.code}  {r.text}") for r in sorted(raised, key=lambda r: r.rule.code)]
+        lines += [wrapped(f"{r.rule.code}  {r.text}") for r in sorted(raised, key=lambda r: r.rule.code)]
     if example := examples().get(cls.code):
         lines += ["", "example", *(f"  {line}".rstrip() for line in example.splitlines())]
     return "\n".join(lines)
@@ -142,7 +142,7 @@ def rules(code: str) -> str:
         raise UsageError(f"there is no rule {code!r}", nearest(code, _rules(), "rules"))
     parts = [f"rule {code}"]
     for r in matching:
-        parts += ["", *_shown(r), _wrapped(f"instructions: {', '.join(r.instructions)}", "      ")]
+        parts += ["", *_shown(r), wrapped(f"instructions: {', '.join(r.instructions)}", "      ")]
     return "\n".join(parts)
 
 
@@ -152,10 +152,17 @@ def instruction(cls: type[Inst]) -> str:
     parts += [f"engines: {', '.join(e.name for e in cls.engines)}"]
     parts += [f"targets: {', '.join(t.name for t in generations(cls))}"]
     parts += [f"runs as: {runs(cls)}", "", "operands"]
-    parts += [_wrapped(operand(o)) for o in facts.operands(cls)]
+    parts += [wrapped(operand(o)) for o in facts.operands(cls)]
     kernel = example_kernels()[cls.mnemonic]
-    parts += ["", "example", *_indented(kernel.program), "", "cost", _wrapped(facts.formula(cls).replace("``", ""))]
-    parts += [_wrapped(f"in the example: {line}") for line in kernel.costs]
+    parts += [
+        "",
+        "example",
+        *_indented(kernel.program),
+        "",
+        "cost",
+        wrapped(facts.formula(cls).replace("``", "")),
+    ]
+    parts += [wrapped(f"in the example: {line}") for line in kernel.costs]
     parts += ["", "rules"]
     for r in grouped([cls]):
         parts += _shown(r)
@@ -188,7 +195,7 @@ def operator(op: Op) -> str:
         valid = ", ".join(f"[{low:g}, {high:g}]" for low, high in act.valid)
         parts += [f"  valid input on hardware: {valid}", f"  special values: {act.special}"]
         parts += [f"  targets: {_targets(act.cores)}", f"  source: {act.source}"]
-    return "\n".join([*parts, "", "taken by", _wrapped(", ".join(facts.accepting(op)) or "nothing")])
+    return "\n".join([*parts, "", "taken by", wrapped(", ".join(facts.accepting(op)) or "nothing")])
 
 
 def _targets(numbers: Container[int]) -> str:
@@ -205,20 +212,16 @@ def _shown(r: Grouped) -> Iterator[str]:
     limited = (rule.since, rule.until) != (2, 99)
     on = f", on {_targets(range(rule.since, rule.until + 1))}" if limited else ""
     on += f", from NKI {rule.release} on" if rule.release else ""
-    yield _wrapped(f"{rule.code}  {r.text} [{rule.error.code}{on}]")
+    yield wrapped(f"{rule.code}  {r.text} [{rule.error.code}{on}]")
     if r.operands:
-        yield _wrapped(f"operand: {', '.join(r.operands)}", "      ")
+        yield wrapped(f"operand: {', '.join(r.operands)}", "      ")
     if rule.fix:
-        yield _wrapped(f"fix: {r.fix}", "      ")
-    yield _wrapped(f"source: {rule.source}", "      ")
+        yield wrapped(f"fix: {r.fix}", "      ")
+    yield wrapped(f"source: {rule.source}", "      ")
 
 
 def _indented(text: str) -> list[str]:
     return [f"  {line}" for line in text.splitlines()]
-
-
-def _wrapped(text: str, indent: str = "  ") -> str:
-    return textwrap.fill(text, 100, initial_indent=indent, subsequent_indent=indent + "    ", break_on_hyphens=False)
 
 
 def _first_line(cls: type[NkiError | Inst]) -> str:

@@ -222,7 +222,7 @@ def _value(name: str, value: Any) -> str:
     doc = _ATTRIBUTES.get(name) or inspect.getdoc(documented) or ""
     text = _lines(called(short(name), inner) if inspect.isroutine(inner) else short(name), doc)
     if isinstance(inner, ModuleType):
-        return f"{text}\n\n{_wrapped(', '.join(inner.__all__))}" if hasattr(inner, "__all__") else text
+        return f"{text}\n\n{wrapped(', '.join(inner.__all__))}" if hasattr(inner, "__all__") else text
     if documented is not inner and is_toolchain(documented):
         return f"{text}\n\n{_listed(name, documented)}"
     return text
@@ -232,7 +232,7 @@ def _class(name: str, cls: type[Any]) -> str:
     text = _lines(short(name), inspect.getdoc(cls) or _ATTRIBUTES.get(name, ""))
     if issubclass(cls, enum.Enum):
         members = ", ".join(f"{each} = {member.value!r}" for each, member in cls.__members__.items())
-        return f"{text}\n\n{_wrapped(f'members: {members}', '')}"
+        return f"{text}\n\n{wrapped(f'members: {members}', '')}"
     listed = _listed(name, cls)
     return f"{text}\n\nmembers\n{listed}" if listed else text
 
@@ -255,7 +255,7 @@ def _member(owner: str, name: str, member: enum.Enum) -> str:
     if isinstance(member, Buffer):
         return _buffer(name, member)
     cls = type(member)
-    others = _wrapped(f"members: {', '.join(cls.__members__)}", "")
+    others = wrapped(f"members: {', '.join(cls.__members__)}", "")
     return f"{short(owner)}.{name} = {member.value!r}\n\n{_enumeration(cls, owner)}\n\n{others}"
 
 
@@ -378,8 +378,9 @@ def called(name: str, value: Any) -> str:
     return f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
 
 
-def _wrapped(text: str, indent: str = "  ") -> str:
+def wrapped(text: str, indent: str = "  ") -> str:
+    """``text`` in lines of at most 100 characters, further ones indented by four more."""
     return textwrap.fill(text, 100, initial_indent=indent, subsequent_indent=indent + "    ", break_on_hyphens=False)
 
 
-__all__ = ["called", "explain", "index", "short", "since", "variables"]
+__all__ = ["called", "explain", "index", "short", "since", "variables", "wrapped"]

@@ -97,11 +97,7 @@ class _Launch(_SingleLevelFunction):
     @staticmethod
     def forward(ctx: Any, keys: torch._C.DispatchKeySet, kernel: str, *inputs: torch.Tensor) -> Any:
         ctx.count, ctx.kernel = len(inputs), kernel
-        if peek_interpreter_stack() is None:
-            return tuple(_below_autograd(keys, list(inputs), kernel))
-        # PyTorch switches derivatives off here; the levels below have their own.
-        with torch.enable_grad(), _set_fwd_grad_enabled(True):
-            return tuple(_below_autograd(keys, list(inputs), kernel))
+        return tuple(at_next_level(launch_op, keys, list(inputs), kernel))
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:
@@ -109,9 +105,20 @@ class _Launch(_SingleLevelFunction):
         return None, None, *_no_gradient(ctx.kernel, ctx.count)
 
 
-def _below_autograd(keys: torch._C.DispatchKeySet, inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
+def below_autograd(op: Any, keys: torch._C.DispatchKeySet, *arguments: Any) -> Any:
+    """Call ``op`` with ``arguments``, without the derivatives of this level."""
     with torch._C._AutoDispatchBelowAutograd():
-        return launch_op.redispatch(keys & torch._C._after_autograd_keyset, inputs, kernel)
+        return op.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
+
+
+def at_next_level(op: Any, keys: torch._C.DispatchKeySet, *arguments: Any) -> Any:
+    """Call ``op`` from the forward of a Function, where PyTorch switches derivatives off: levels of ``torch.func``
+    below this one have their own.
+    """
+    if peek_interpreter_stack() is None:
+        return below_autograd(op, keys, *arguments)
+    with torch.enable_grad(), _set_fwd_grad_enabled(True):
+        return below_autograd(op, keys, *arguments)
 
 
 def has_tangent(tensors: Sequence[torch.Tensor]) -> bool:
@@ -126,24 +133,28 @@ def _differentiated(keys: torch._C.DispatchKeySet, inputs: list[torch.Tensor], k
     if has_tangent(inputs):
         raise not_differentiable(f"kernel {_found(kernel).name!r}")
     if not (torch.is_grad_enabled() and any(t.requires_grad for t in inputs)):
-        return _below_autograd(keys, inputs, kernel)
+        return below_autograd(launch_op, keys, inputs, kernel)
     with enable_single_level_autograd_function():
         outputs: tuple[torch.Tensor, ...] = cast("Any", _Launch).apply(keys, kernel, *inputs)
         return list(outputs)
 
 
-@BugReports()
-def _batched(
-    info: Any, in_dims: tuple[Sequence[int | None], None], inputs: list[torch.Tensor], kernel: str
+def batched_by_element(
+    op: Any, info: Any, in_dims: tuple[Sequence[int | None], None], tensors: list[torch.Tensor], name: str
 ) -> tuple[list[torch.Tensor], list[int]]:
-    """``torch.vmap``: one launch for each element of the batch, then one copy of each result into a stack."""
+    """``torch.vmap``: one call of ``op`` for each element of the batch, then one copy of each result into a stack."""
     check_shape((info.batch_size,))
     calls = [
-        launch_op([t if d is None else t.select(d, i) for t, d in zip(inputs, in_dims[0], strict=True)], kernel)
+        op([t if d is None else t.select(d, i) for t, d in zip(tensors, in_dims[0], strict=True)], name)
         for i in range(info.batch_size)
     ]
     results = [torch.stack(column) for column in zip(*calls, strict=True)]
     return results, [0] * len(results)
+
+
+@BugReports()
+def _batched(info: Any, in_dims: Any, inputs: list[torch.Tensor], kernel: str) -> Any:
+    return batched_by_element(launch_op, info, in_dims, inputs, kernel)
 
 
 def _raise_no_gradient(kernel: str, _count: int) -> list[torch.Tensor]:
@@ -193,8 +204,7 @@ def _update_differentiated(
     tensors = [*changed, *others]
     if has_tangent(tensors) or (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)):
         raise not_differentiable(f"kernel {_found(kernel).name!r}, which changes its arguments,")
-    with torch._C._AutoDispatchBelowAutograd():
-        update_op.redispatch(keys & torch._C._after_autograd_keyset, changed, results, others, kernel)
+    below_autograd(update_op, keys, changed, results, others, kernel)
 
 
 @BugReports()

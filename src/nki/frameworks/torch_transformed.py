@@ -15,20 +15,19 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import torch
-from torch._C._functorch import TransformType, get_interpreter_stack, peek_interpreter_stack
+from torch._C._functorch import TransformType, get_interpreter_stack
 from torch._functorch.utils import enable_single_level_autograd_function
-from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 
 from nki.base.errors import ArtifactError, NotDifferentiableError
 from nki.compilation.cache.captured_values import constant_key
-from nki.frameworks.kernel import check_shape
-from nki.frameworks.torch_operators import has_tangent
+from nki.frameworks.torch_operators import at_next_level, batched_by_element, below_autograd, has_tangent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,10 +164,7 @@ class _Level(_SingleLevelFunction):
     @staticmethod
     def forward(keys: torch._C.DispatchKeySet, name: str, *inputs: Any) -> Any:
         tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
-        if peek_interpreter_stack() is None:
-            return tuple(_below_autograd(keys, tensors, name))
-        with torch.enable_grad(), _set_fwd_grad_enabled(True):  # PyTorch switches derivatives off here
-            return tuple(_below_autograd(keys, tensors, name))
+        return tuple(at_next_level(transformed_op, keys, tensors, name))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -181,11 +177,6 @@ class _Level(_SingleLevelFunction):
         return None, None, *ctx.function.backward(ctx, *grads)
 
 
-def _below_autograd(keys: torch._C.DispatchKeySet, tensors: list[torch.Tensor], name: str) -> list[torch.Tensor]:
-    with torch._C._AutoDispatchBelowAutograd():
-        return transformed_op.redispatch(keys & torch._C._after_autograd_keyset, tensors, name)
-
-
 def _differentiated(keys: torch._C.DispatchKeySet, tensors: list[torch.Tensor], name: str) -> list[torch.Tensor]:
     if has_tangent(tensors):
         raise NotDifferentiableError(
@@ -193,7 +184,7 @@ def _differentiated(keys: torch._C.DispatchKeySet, tensors: list[torch.Tensor], 
             fix="use torch.func.vjp or grad",
         )
     if not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)):
-        return _below_autograd(keys, tensors, name)
+        return below_autograd(transformed_op, keys, tensors, name)
     with enable_single_level_autograd_function():
         outputs: tuple[torch.Tensor, ...] = cast("Any", _Level).apply(keys, name, *_call_of(name).inputs(tensors))
         return list(outputs)
@@ -206,24 +197,11 @@ def _run(tensors: list[torch.Tensor], name: str) -> list[torch.Tensor]:
     return list(results) if call.is_tuple else [results]
 
 
-def _batched(
-    info: Any, in_dims: tuple[Sequence[int | None], None], tensors: list[torch.Tensor], name: str
-) -> tuple[list[torch.Tensor], list[int]]:
-    """``torch.vmap``: one call for each element of the batch, then one copy of each result into a stack."""
-    check_shape((info.batch_size,))
-    calls = [
-        transformed_op([t if d is None else t.select(d, i) for t, d in zip(tensors, in_dims[0], strict=True)], name)
-        for i in range(info.batch_size)
-    ]
-    results = [torch.stack(column) for column in zip(*calls, strict=True)]
-    return results, [0] * len(results)
-
-
 _library: Final = torch.library.Library("open_nki", "FRAGMENT")
 _library.define("transformed(Tensor[] tensors, str call) -> Tensor[]", tags=(torch.Tag.pt2_compliant_tag,))
 # Modes of PyTorch take what is composite apart; without kernels of backends this would come before the gradient.
 for key in ("CompositeImplicitAutograd", "CPU"):
     _library.impl("transformed", _run, key)
 _library.impl("transformed", _differentiated, "Autograd", with_keyset=True)
-torch.library.register_vmap("open_nki::transformed", _batched, lib=_library)
 transformed_op: Final = torch.ops.open_nki.transformed.default
+torch.library.register_vmap("open_nki::transformed", partial(batched_by_element, transformed_op), lib=_library)
