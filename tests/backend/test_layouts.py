@@ -103,6 +103,11 @@ def test_tensors_of_another_layout_have_other_forms() -> None:
     assert Access(one, 0, (32, 64), row_major((32, 64)), nl.float32).signature == Access.whole(one).signature
 
 
+def test_each_layout_has_sizes() -> None:
+    missing = {layout.name for layout in NOT_DENSE} - set(SIZES)
+    assert not missing, f"add a row to SIZES for {missing}, with sizes of tiles that have whole blocks"
+
+
 # What conversions write there, and products read there
 
 
