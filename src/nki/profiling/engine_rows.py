@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nki.cost.replay import Cause
+from nki.base.terms import Cause
 from nki.ir.estimate import Dma
 from nki.isa.tables.opcodes import opcode
 from nki.profiling.events import Column, CoreEvents

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from nki.base.profile_errors import ProfileFileError
-from nki.cost.replay import Cause
+from nki.base.terms import Cause
 from nki.ir.estimate import Dma, Matmul
 from nki.profiling.amounts import place
 from nki.profiling.engine_rows import TITLES

@@ -16,10 +16,9 @@ from heapq import heappop, heappush
 from nki.analysis.dependence import DependenceGraph
 from nki.cost.dma import SOFTWARE
 from nki.cost.replay import in_order_ns
-from nki.cost.resources import DescriptorGenerators, Ports
-from nki.cost.sharing import EnginesInOrder, engine_loads
-from nki.cost.tensor_array import ArrayParts
-from nki.ir.estimate import Compute, Dma, Estimate, Matmul
+from nki.cost.shared_resources import SharedResources
+from nki.cost.sharing import engine_loads
+from nki.ir.estimate import Dma, Estimate
 from nki.target.model import Target
 
 WINDOW = 256
@@ -53,7 +52,7 @@ def list_schedule(
     best, least = None, in_order
     for keeps_order in (True, False):
         length = _chains_in_order(queues, estimates, successors) if keeps_order else path
-        order = _ListScheduler(queues, estimates, graph, successors, length).run()
+        order = _ListScheduler(queues, estimates, graph, successors, length, target).run()
         end = in_order_ns(queues, estimates, graph.predecessors, graph.chained, target, order)
         if end < least:
             best, least = order, end
@@ -154,6 +153,7 @@ class _ListScheduler:
         graph: DependenceGraph,
         successors: Sequence[_Successors],
         path: Sequence[float],
+        target: Target,
     ) -> None:
         self.queues = queues
         self.estimates = estimates
@@ -169,9 +169,8 @@ class _ListScheduler:
         """Earliest start, by the predecessors that have been issued."""
         self.issued = [False] * count
         self.free = [0.0] * queue_count
-        self.loads = engine_loads(estimates)
-        self.dma_engines = EnginesInOrder(self.loads.count)
-        self.array, self.ports, self.dges = ArrayParts(), Ports(), DescriptorGenerators()
+        self.resources = SharedResources(target)
+        self.resources.begin_block(engine_loads(estimates))
         self.pending: list[list[tuple[float, int]]] = [[] for _ in range(queue_count)]
         """Of each queue: instructions with all predecessors issued, by the time at which they become ready."""
         self.ready_list: list[list[int]] = [[] for _ in range(queue_count)]
@@ -204,7 +203,7 @@ class _ListScheduler:
                 while pending and pending[0][0] <= time:
                     heappush(ready_list, ranks[heappop(pending)[1]])
                 number = by_rank[heappop(ready_list)]
-            if self.array.until or self.ports.kept:
+            if self.resources.are_kept:
                 number = self._past_kept(number, queue, time)
                 if number < 0:
                     continue
@@ -226,11 +225,7 @@ class _ListScheduler:
             time = self._transfer(number, estimate, time, queue)
         else:
             self.free[queue] = time + estimate.occupancy
-            if isinstance(estimate, Matmul):
-                if estimate.array_mask:
-                    self.array.keep(estimate.array_mask, time + estimate.array_ns)
-            elif estimate.ports:
-                self.ports.keep(estimate, queue, time)
+            self.resources.keep(estimate, queue, time)
         self.issued[number] = True
         ready, unissued = self.ready, self.unissued
         for successor, delay in self.successors[number]:
@@ -247,7 +242,7 @@ class _ListScheduler:
         """
         pending, ready_list = self.pending[queue], self.ready_list[queue]
         while True:
-            kept = self._kept_until(number, queue, time)
+            kept = self.resources.free(self.estimates[number], queue, time)
             if kept <= time:
                 return number
             heappush(pending, (kept, number))
@@ -256,26 +251,19 @@ class _ListScheduler:
                 return -1
             number = self.by_rank[heappop(ready_list)]
 
-    def _kept_until(self, number: int, queue: int, time: float) -> float:
-        """The time, ``time`` or later, from which on an instruction has what it shares with others."""
-        estimate = self.estimates[number]
-        if isinstance(estimate, Matmul):
-            return self.array.free(estimate.array_mask, time)
-        return self.ports.free(estimate, queue, time) if isinstance(estimate, Compute) else time
-
     def _transfer(self, number: int, estimate: Dma, time: float, queue: int) -> float:
         """Start a transfer as soon as its generator is free; the start of one that meets no other transfers."""
-        if estimate.dge and (idle := self.dges.free(estimate.dge)[0]) > time:
+        dges = self.resources.dges
+        if estimate.dge and (idle := dges.free(estimate.dge)[0]) > time:
             time = idle
         issued = self.free[queue] = time + estimate.issue
         if estimate.dge:
-            self.dges.keep(estimate.dge, issued, number)
+            dges.keep(estimate.dge, issued, number)
         if not estimate.occupancy:
             return time
-        data = issued + estimate.start
-        end = self.dma_engines.move(data, self.loads.of(estimate))[1]
-        delayed = end - (data - time) - estimate.transfer
-        return delayed if delayed > time else time
+        end = self.resources.transfers.move(estimate, queue, issued)[1]
+        late = end - (issued + estimate.start + estimate.transfer)
+        return time + late if late > 0.0 else time
 
     def _await(self, number: int) -> None:
         """Let a queue choose an instruction from the time on at which it becomes ready."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.cost.replay import Cause
+from nki.base.terms import Cause
 from nki.ir.estimate import Compute, Dma, Matmul
 from nki.ir.types import Access
 from nki.profiling.events import CoreEvents
@@ -28,17 +28,6 @@ TICK = 0.1
 """Resolution of the times in the report, ns: less than a cycle of any engine."""
 MEMORY_POINTS = 4000
 """Most points of a curve of memory in use."""
-REASONS = {
-    Cause.block: "all that comes before its loop or block",
-    Cause.queue: "the instruction before it on its queue",
-    Cause.dependence: "a result of another queue, and its semaphore",
-    Cause.chain: "a result of its own queue",
-    Cause.generator: "the generator of DMA descriptors, which serves another transfer",
-    Cause.port: "a memory port that another engine uses",
-    Cause.table: "the table of its activation function",
-    Cause.meeting: "another core",
-}
-"""Ends of the sentence "waited for …", by cause."""
 
 Integers = NDArray[np.int64]
 
@@ -83,7 +72,7 @@ def encoded(profile: PredictedRun, listing: Listing) -> tuple[str, str]:
         "mnemonics": list(mnemonics),
         "operands": list(operands),
         "sources": list(sources),
-        "reasons": [REASONS[cause] for cause in Cause],
+        "reasons": [Cause(number).reason for number in range(len(Cause))],
         "lines": [{"label": place.label, "code": place.code} for place in listing.places],
     }
     text = json.dumps(description, separators=(",", ":"), ensure_ascii=True)
@@ -105,7 +94,7 @@ def _core(
     _write_rows(core, stream)
     count = _write_instructions(core, listing, mnemonics, operands, of_instruction, stream)
     skipped = [(skip.begin, skip.end, skip.iterations) for skip in core.timeline.skips]
-    tables, slow = core.timeline.replay.table_loads, throttled(core, skipped)
+    tables, slow = core.timeline.replay.resources.tables.loads, throttled(core, skipped)
     _write_stretches(tables, stream)
     _write_stretches(slow, stream)
     return {
@@ -203,7 +192,7 @@ def throttled(core: CoreEvents, skipped: Sequence[tuple[float, float, int]]) -> 
 
     A window in which iterations were left out is as much longer.
     """
-    clock = core.timeline.replay.clock
+    clock = core.timeline.replay.resources.array.clock
     if clock is None:
         return []
     result: list[tuple[float, float]] = []
