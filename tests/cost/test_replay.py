@@ -10,14 +10,14 @@ import pytest
 
 from nki.base.dtype import bfloat16, float32
 from nki.base.terms import Cause
-from nki.cost.replay import Replay, in_order_ns, run
+from nki.cost.queue_replay import Replay, in_order_ns, run
 from nki.cost.tensor_array import TensorClock
 from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.ir.instruction import REGISTRY
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.target import GEN2, GEN3, Target
-from nki.target.facts import Fact
+from nki.target.fact_rows import Fact
 
 
 def plain(resource: str, occupancy: float, latency: float, **more: Any) -> Compute:

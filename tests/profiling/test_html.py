@@ -24,9 +24,9 @@ from nki.profiling.advice import Advice
 from nki.profiling.html import charts, payload, quantities, sections
 from nki.profiling.html.answer import answer, path_parts
 from nki.profiling.html.markup import Markup, joined, tag
-from nki.profiling.html.source import Listing, short_names
-from nki.profiling.measures import MemoryUse
-from nki.profiling.profile import Profile
+from nki.profiling.html.source_listing import Listing, short_names
+from nki.profiling.kernel_profile import Profile
+from nki.profiling.metrics import MemoryUse
 from tests.support import profiled_kernels as kernels
 
 ASSETS = Path(html.__file__).parent / "assets"
@@ -185,7 +185,8 @@ def test_iterations_that_were_not_replayed_are_a_gap() -> None:
 
 def test_a_throttled_window_is_longer_by_the_iterations_in_it() -> None:
     clock = SimpleNamespace(length=100.0, windows=[0.5, 0.5, 1.0, 0.5])
-    core: Any = SimpleNamespace(timeline=SimpleNamespace(replay=SimpleNamespace(clock=clock)))
+    resources = SimpleNamespace(array=SimpleNamespace(clock=clock))
+    core: Any = SimpleNamespace(timeline=SimpleNamespace(replay=SimpleNamespace(resources=resources)))
     assert payload.throttled(core, []) == [(0.0, 200.0), (300.0, 400.0)]
     assert payload.throttled(core, [(150.0, 650.0, 9)]) == [(0.0, 700.0), (800.0, 900.0)]
 

@@ -11,8 +11,8 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.cost.replay import Replay
-from nki.profiling.profile import Profile, of_program, profile
+from nki.cost.queue_replay import Replay
+from nki.profiling.kernel_profile import Profile, of_program, profile
 from nki.profiling.shapes import ShapeDtype
 from nki.sim.timing import CoreTimeline, Timeline
 

@@ -11,6 +11,7 @@ class Cause(IntEnum):
     means, and the end of the sentence "waited for …".
     """
 
+    _value_: int
     word: str
     meaning: str
     reason: str

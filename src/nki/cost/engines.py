@@ -16,7 +16,7 @@ from nki.cost.tensor_array import blocks
 from nki.ir.estimate import Compute, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, IndexKind
-from nki.target.facts import Kind
+from nki.target.fact_rows import Kind
 from nki.target.model import Target
 
 REFERENCE: Final = "NKI reference of release 2.26.1, nki.isa."

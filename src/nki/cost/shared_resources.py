@@ -99,7 +99,7 @@ class DescriptorGenerators:
 
 
 class GeneratedLoads:
-    """Loads with generated descriptors, of which the data of the second one stands still."""
+    """Loads with generated descriptors. The data of the second one stands still at first."""
 
     __slots__ = ("count", "target")
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nki.base.source import Span
 from nki.base.terms import Cause
-from nki.cost.replay import Meeting
+from nki.cost.queue_replay import Meeting
 from nki.ir.estimate import Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor

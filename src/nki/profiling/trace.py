@@ -20,7 +20,7 @@ from nki.base.terms import Cause
 from nki.ir.estimate import Dma, Matmul
 from nki.profiling.amounts import place
 from nki.profiling.engine_rows import TITLES
-from nki.profiling.measures import engine_of
+from nki.profiling.metrics import engine_of
 from nki.profiling.packages import needed
 from nki.profiling.parquet_events import Rows, operands
 from nki.profiling.parquet_samples import throughput
@@ -241,7 +241,7 @@ class _Core:
         causes = (int(Cause.dependence), int(Cause.generator), int(Cause.chain))
         waiting = np.flatnonzero(np.isin(events.cause, causes) & (events.blocker >= 0))
         for row, blocker in zip(waiting.tolist(), events.blocker[waiting].tolist(), strict=True):
-            gives_data = self.transfers[blocker] >= 0 and self.causes[row] != Cause.generator
+            gives_data = self.transfers[blocker] >= 0 and self.causes[row] != int(Cause.generator)
             number = self.first + row + 1
             flows.setdefault((blocker, gives_data), []).append(number)
             flows.setdefault((row, self._is_static(row)), []).append(number)

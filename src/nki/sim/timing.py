@@ -1,8 +1,8 @@
 """Timing simulation of a scheduled program: when every instruction of every core begins and ends on the device.
 
 A :class:`TimedProgram` holds what does not depend on the target's numbers: queues, dependences and the loops of each
-core. :meth:`TimedProgram.run` replays them (:mod:`nki.cost.replay`) with the estimates of a target, so that a what-if
-is another run with other facts. Cores run side by side and meet where their instructions do.
+core. :meth:`TimedProgram.run` replays them (:mod:`nki.cost.queue_replay`) with the estimates of a target, so that a
+what-if is another run with other facts. Cores run side by side and meet where their instructions do.
 
 The iterations of a run-time loop are replayed until two that follow each other take the same time; the others count as
 repetitions of the last one. So times of long loops follow from their steady state.
@@ -19,8 +19,8 @@ from typing import NamedTuple
 from nki.analysis.dependence import DependenceGraph, dependence_graphs, queue_numbers
 from nki.base import gc_pause
 from nki.base.profile_errors import TripCountError
-from nki.cost.dma import needs_descriptors
-from nki.cost.replay import Arrival, Arrivals, Dependences, Replay, run
+from nki.cost.dma_costs import needs_descriptors
+from nki.cost.queue_replay import Arrival, Arrivals, Dependences, Replay, run
 from nki.ir.estimate import Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement, basic_blocks, loops
@@ -63,7 +63,7 @@ class CoreTimeline:
     """Record of one core. Lists are over records: instructions in the order of their replay, iterations one by one.
 
     ``numbers`` are the dense numbers of the instructions in the core's program; ``weights`` say how many times a record
-    stands for. The other lists come from :class:`nki.cost.replay.Replay`.
+    stands for. The other lists come from :class:`nki.cost.queue_replay.Replay`.
     """
 
     core: CoreProgram
@@ -244,7 +244,7 @@ class TimedCore:
         return held
 
 
-class Revision:
+class EstimateOverride:
     """A change of a kernel, told by what it does to the estimates; this class changes nothing."""
 
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:  # noqa: ARG002
@@ -283,8 +283,8 @@ class TimedProgram:
         other.trips = trips
         return other
 
-    def run(self, target: Target, revision: Revision | None = None, *, reorder: bool = False) -> Timeline:
-        """Replay all cores with the numbers of ``target``, and with other estimates if there is a ``revision``;
+    def run(self, target: Target, override: EstimateOverride | None = None, *, reorder: bool = False) -> Timeline:
+        """Replay all cores with the numbers of ``target``, and with other estimates if there is an ``override``;
         ``reorder``: the instructions of each block get an order for these.
 
         Raises :class:`TripCountError` for a loop with an unknown number of iterations.
@@ -295,9 +295,9 @@ class TimedProgram:
             estimates = core.estimates(target)
             unbound: Collection[int] = ()
             moved: Mapping[int, int] = {}
-            if revision is not None:
-                estimates = revision.estimates(core, estimates)
-                unbound, moved = revision.unbound(core), revision.queues(core)
+            if override is not None:
+                estimates = override.estimates(core, estimates)
+                unbound, moved = override.unbound(core), override.queues(core)
             timeline = CoreTimeline(core.core, core.queues, core.queue_of, estimates, Replay(target))
             cores.append(timeline)
             walks.append(_CoreRun(timeline, self.trips, unbound, moved, reorder).walk(core.parts))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from nki.base.errors import QueueError
-from nki.cost.dma import needs_descriptors
+from nki.cost.dma_costs import needs_descriptors
 from nki.cost.engines import BUS
 from nki.ir.estimate import Compute, Dma, Estimate
 from nki.ir.instruction import Inst

@@ -1,11 +1,12 @@
 """List scheduling of one basic block, by the estimates of its instructions.
 
 Times are nanoseconds from the beginning of the block; instructions are their dense numbers in it. Every queue issues in
-order, and shares with the others what they share in the replay (:mod:`nki.cost.resources`). Three things are simpler
-here, for speed: the DMA engines serve transfers in the order in which they are issued, instead of taking turns; the
-engine that makes descriptors works beside them; the clock of the Tensor engine and tables of activations do not count.
+order, and asks for what it shares with the others as in the replay (:mod:`nki.cost.shared_resources`). Three things are
+simpler here, for speed: the DMA engines serve transfers in the order in which they are issued, as in the replay of one
+data queue; the engine that makes descriptors works beside them; the clock of the Tensor engine and tables of
+activations do not count.
 An instruction is ready when the results that it needs are visible to its queue. The order that results is accepted if
-:mod:`nki.cost.replay`, which the timing model uses too, ends sooner with it than with program order.
+:mod:`nki.cost.queue_replay`, which the timing model uses too, ends sooner with it than with program order.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from nki.analysis.dependence import DependenceGraph
-from nki.cost.dma import SOFTWARE
-from nki.cost.replay import in_order_ns
+from nki.cost.dma_costs import SOFTWARE
+from nki.cost.queue_replay import in_order_ns
 from nki.cost.shared_resources import SharedResources
 from nki.cost.sharing import engine_loads
 from nki.ir.estimate import Dma, Estimate

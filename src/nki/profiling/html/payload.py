@@ -20,8 +20,8 @@ from nki.base.terms import Cause
 from nki.ir.estimate import Compute, Dma, Matmul
 from nki.ir.types import Access
 from nki.profiling.events import CoreEvents
-from nki.profiling.html.source import Listing
-from nki.profiling.measures import MemoryUse, Step
+from nki.profiling.html.source_listing import Listing
+from nki.profiling.metrics import MemoryUse, Step
 from nki.profiling.predicted_run import PredictedRun
 
 TICK = 0.1

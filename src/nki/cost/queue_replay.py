@@ -26,7 +26,7 @@ from heapq import heappop, heappush
 
 from nki.base.terms import Cause
 from nki.cost.arbitration import OWN_DMA, activation_tables, before, by_queue, contention, on_generator
-from nki.cost.dma import SOFTWARE
+from nki.cost.dma_costs import SOFTWARE
 from nki.cost.last_results import MANY, LastResults
 from nki.cost.shared_resources import SharedResources
 from nki.cost.sharing import NEVER, DataQueue, EnginesInOrder, SharedBandwidth, SharedEngines, distinct, engine_loads
@@ -164,7 +164,7 @@ class _Block:
         """The same of those that have their ports, with the time at which."""
         in_order = range(count) if order is None else order
         by_id = distinct(estimates)
-        self.tables, self.loads = activation_tables(by_id), engine_loads(by_id.values())
+        self.needs_table, self.loads = activation_tables(by_id), engine_loads(by_id.values())
         self.resources = replay.resources
         self.resources.begin_block(self.loads)
         shares_bandwidth, self.shares_ports = contention(queues, estimates, by_id)
@@ -207,6 +207,7 @@ class _Block:
         free, last, runnable, waiting, granted = self.free, self.last, self.runnable, self.waiting, self.granted
         predecessors, chained, meetings, turns = self.predecessors, self.chained, self.meetings, self.on_generator
         array, tables, dges = self.resources.array, self.resources.tables, self.resources.dges
+        needs = self.needs_table
         last_results, shared = LastResults(queues, estimates, releases, results), LastResults.shared(predecessors)
         while runnable or self._advance():
             thread = runnable.pop()
@@ -219,9 +220,8 @@ class _Block:
                 else:
                     start, blocker, grant = free[queue], last[queue], 0.0
                     cause = _QUEUE if blocker >= 0 else _BLOCK
-                    if self.tables and id(estimate) in self.tables:
-                        if (ready := tables.ready(self.tables[id(estimate)], start)) > start:
-                            start, cause = ready, _TABLE
+                    if needs and id(estimate) in needs and (ready := tables.ready(needs[id(estimate)], start)) > start:
+                        start, cause = ready, _TABLE
                     waits, chain = predecessors[number], chained[number]
                     if shared and id(waits) in shared:
                         waits, chain = last_results.of(waits, chain, queue)

@@ -19,10 +19,10 @@ from nki.ir.estimate import Compute, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
 from nki.passes.scheduling.engine_assignment import candidates
-from nki.profiling.changes.change import LEFT_OUT, Change, on_engine, span
-from nki.profiling.measures import LEAST_WORTH
+from nki.profiling.metrics import LEAST_WORTH
 from nki.profiling.predicted_run import PredictedRun
-from nki.sim.timing import NO_QUEUE, Block, Part, Revision, TimedCore
+from nki.profiling.suggestions.suggestion import LEFT_OUT, Suggestion, on_engine, span
+from nki.sim.timing import NO_QUEUE, Block, EstimateOverride, Part, TimedCore
 from nki.target.model import Target
 
 _MOST_USES = 256
@@ -77,7 +77,7 @@ def _columns(access: Access) -> tuple[int, int]:
     return first + sum(min(0, step) for step in reach), first + sum(max(0, step) for step in reach) + 1
 
 
-class Combined(Change):
+class Combined(Suggestion):
     """Pairs of instructions as one: only the second one reads what the first one writes."""
 
     title = "Two instructions that one could do"
@@ -116,7 +116,7 @@ class Combined(Change):
                         gone.add(pair.gone)
                         combined |= {pair.kept, pair.gone}
                         self.advice[pair.combination.advice, pair.combination.older_advice] = None
-                        self.find(core, pair.gone, estimates[pair.gone])
+                        self.add(core, pair.gone, estimates[pair.gone])
                         result[pair.gone], result[pair.kept] = LEFT_OUT, estimate
                     break  # else the one instruction streams both tiles in turn
         return result
@@ -164,7 +164,7 @@ def _is_legal(inst: Inst, target: Target) -> bool:
     return all(rule.ok(inst, target) for rule in inst.rules if rule.applies_to(target))
 
 
-class RepeatedOperand(Change):
+class RepeatedOperand(Suggestion):
     """Operands that are one number for each partition, as such."""
 
     title = "Tiles in which each partition repeats one number"
@@ -182,7 +182,7 @@ class RepeatedOperand(Change):
         return other if other is not None and other.occupancy < estimate.occupancy else None
 
 
-class FewElements(Change):
+class FewElements(Suggestion):
     """Instructions of one kind on few elements per partition, as parts of longer ones (performance guide, Opt #5a)."""
 
     title = "Instructions on few elements"
@@ -217,9 +217,9 @@ class FewElements(Change):
                     self._merge(core, estimate, _independent(block, numbers), elements, result)
         return result
 
-    def revised(self, profile: PredictedRun) -> Revision:
+    def override(self, profile: PredictedRun) -> EstimateOverride:
         self.least = LEAST_WORTH * profile.latency * 1e9
-        return super().revised(profile)
+        return super().override(profile)
 
     def _merge(
         self,
@@ -241,7 +241,7 @@ class FewElements(Change):
             changed = replace(estimate.releasing_after(part), ports_ns=min(estimate.ports_ns, part))
             self.sizes.add(elements)
             for number in group:
-                self.find(core, number, estimate)
+                self.add(core, number, estimate)
                 estimates[number] = changed
 
     def _widened(self, inst: Inst, resource: str, elements: int, times: int) -> Estimate:

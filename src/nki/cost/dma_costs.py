@@ -24,7 +24,7 @@ from functools import lru_cache
 
 from nki.ir.estimate import Dma
 from nki.ir.types import Access, is_row_indexed
-from nki.target.facts import Kind
+from nki.target.fact_rows import Kind
 from nki.target.model import Target
 
 SOFTWARE = "gpsimd"

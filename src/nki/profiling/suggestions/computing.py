@@ -10,7 +10,7 @@ from nki.cost.shared_resources import table_ns
 from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
-from nki.profiling.changes.change import LEFT_OUT, Change, OneByOne, span
+from nki.profiling.suggestions.suggestion import LEFT_OUT, OneByOne, Suggestion, span
 from nki.sim.timing import NO_QUEUE, TimedCore
 from nki.target.model import Target
 
@@ -23,7 +23,7 @@ def moves_data(inst: Inst) -> tuple[Access, Access] | None:
     return None if scaling is None or scaling.steps else (scaling.dst, scaling.data)
 
 
-class Chains(Change):
+class Chains(Suggestion):
     """Results that the next instruction of the engine can use at once."""
 
     title = "Instructions that need the result of the one before on their engine"
@@ -72,7 +72,7 @@ class Transposes(OneByOne):
                 self.turned.update(access.tensor for access in inst.writes())
             elif isinstance(estimate, Dma) or (copy := moves_data(inst)) is None or copy[1].tensor not in self.turned:
                 continue
-            self.find(core, number, estimate)
+            self.add(core, number, estimate)
             self.gone.add(number)
             result[number] = LEFT_OUT
         return result
@@ -85,7 +85,7 @@ class Transposes(OneByOne):
         return {n for n, inst in enumerate(core.core.numbered) if inst.on_tensor_engine and n not in self.gone}
 
 
-class Float32Products(Change):
+class Float32Products(Suggestion):
     """Products of one pass."""
 
     title = "Products of float32"
@@ -135,7 +135,7 @@ class Tables(OneByOne):
                 continue
             place = core.core.rank, table
             if last not in ("", table) and place in self.tables:
-                self.find(core, number, estimate)
+                self.add(core, number, estimate)
                 self.swaps.add(round(table_ns(last, table, self.target)))
             if place in self.tables:
                 result[number] = replace(estimate, table="")

@@ -11,9 +11,9 @@ from nki.ir.estimate import Compute, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Form, is_row_indexed
 from nki.isa.tables.enums import engine
-from nki.profiling.measures import LEAST_WORTH
+from nki.profiling.metrics import LEAST_WORTH
 from nki.profiling.predicted_run import PredictedRun
-from nki.sim.timing import Revision, TimedCore, Timeline
+from nki.sim.timing import EstimateOverride, TimedCore, Timeline
 from nki.target.model import Target
 
 MOST_REORDERED = 4096
@@ -24,8 +24,8 @@ MOST_LINES = 5
 """Lines that a piece of advice names."""
 
 
-class _Revised(Revision):
-    """A revision with known answers for each core."""
+class _KnownOverride(EstimateOverride):
+    """A override with known answers for each core."""
 
     def __init__(self) -> None:
         self.by_core: dict[TimedCore, tuple[list[Estimate], Collection[int], Mapping[int, int]]] = {}
@@ -40,7 +40,7 @@ class _Revised(Revision):
         return self.by_core[core][2]
 
 
-class Found(NamedTuple):
+class Affected(NamedTuple):
     """An instruction that a change is about, how often it runs, and the ns of its resource that it takes in all."""
 
     inst: Inst
@@ -48,7 +48,7 @@ class Found(NamedTuple):
     busy: float
 
 
-class Change(Revision):
+class Suggestion(EstimateOverride):
     """A change of some instructions, chosen and re-estimated one by one."""
 
     title: str
@@ -60,7 +60,7 @@ class Change(Revision):
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.found: list[Found] = []
+        self.affected: list[Affected] = []
         self._runs: dict[TimedCore, list[int]] = {}
 
     def evidence(self) -> str:
@@ -69,7 +69,7 @@ class Change(Revision):
 
     def lines(self) -> tuple[Span, ...]:
         """The lines that the change is about, the first ones first."""
-        return lines(self.found)
+        return lines(self.affected)
 
     def advised(self, returns_results: bool) -> str:
         """The remedy; for programs with instructions that return their results (NKI Beta 1), in their words."""
@@ -79,45 +79,45 @@ class Change(Revision):
         """The number of executions of an instruction."""
         return self._runs[core][number] if core in self._runs else 1
 
-    def find(self, core: TimedCore, number: int, estimate: Estimate, part: float = 1.0) -> None:
+    def add(self, core: TimedCore, number: int, estimate: Estimate, part: float = 1.0) -> None:
         """Note that the change is about ``part`` of the executions of an instruction."""
-        self.note_runs(core.core.numbered[number], self.runs(core, number) * part, estimate)
+        self.add_runs(core.core.numbered[number], self.runs(core, number) * part, estimate)
 
-    def note_runs(self, inst: Inst, runs: float, estimate: Estimate) -> None:
+    def add_runs(self, inst: Inst, runs: float, estimate: Estimate) -> None:
         """Note that the change is about ``runs`` executions of an instruction."""
-        self.found.append(Found(inst, runs, estimate.busy * runs))
+        self.affected.append(Affected(inst, runs, estimate.busy * runs))
 
     def count(self, noun: str, plural: str = "", includes: Callable[[Inst], bool] = lambda _: True) -> str:
         """The number of executions that the change is about, of the instructions that it ``includes``."""
-        number = round(sum(each.runs for each in self.found if includes(each.inst)))
+        number = round(sum(each.runs for each in self.affected if includes(each.inst)))
         return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
     def tensors(self) -> str:
         """The names of the tensors in HBM that the instructions move."""
-        names = sorted({pair[0].name for each in self.found if (pair := hbm_side(each.inst))})
+        names = sorted({pair[0].name for each in self.affected if (pair := hbm_side(each.inst))})
         return ", ".join(f"'{name}'" for name in names[:3]) + (", …" if len(names) > 3 else "")
 
     def timed(self, profile: PredictedRun) -> Timeline | None:
         """The timing of the changed kernel; None if the change is about nothing."""
-        revised = self.revised(profile)
-        if not self.found:
+        override = self.override(profile)
+        if not self.affected:
             return None
-        timeline = profile.timed.run(profile.target, revised)
+        timeline = profile.timed.run(profile.target, override)
         gained = profile.timeline.ns - timeline.ns
         if profile.program.size > MOST_REORDERED or gained < LEAST_WORTH / 2 * profile.latency * 1e9:
             return timeline
-        reordered = profile.timed.run(profile.target, revised, reorder=True)
+        reordered = profile.timed.run(profile.target, override, reorder=True)
         return min(timeline, reordered, key=lambda each: each.ns)
 
-    def revised(self, profile: PredictedRun) -> Revision:
+    def override(self, profile: PredictedRun) -> EstimateOverride:
         """The change of the instructions of ``profile``, which are asked about once: here, and in no replay."""
-        revised = _Revised()
+        override = _KnownOverride()
         for timed, events in zip(profile.timed.cores, profile.cores, strict=True):
             self._runs[timed] = events.runs.tolist()
         for core, times in zip(profile.timed.cores, profile.timeline.cores, strict=True):
             estimates = self.estimates(core, times.estimates)
-            revised.by_core[core] = estimates, self.unbound(core), self.queues(core)
-        return revised
+            override.by_core[core] = estimates, self.unbound(core), self.queues(core)
+        return override
 
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
         result = list(estimates)
@@ -130,7 +130,7 @@ class Change(Revision):
                 decided[key] = self.estimate(numbered[number], estimate, core)
             changed = decided[key]
             if changed is not None:
-                self.find(core, number, estimate)
+                self.add(core, number, estimate)
                 result[number] = changed
         return result
 
@@ -141,10 +141,10 @@ class Change(Revision):
         raise NotImplementedError
 
 
-def lines(found: Iterable[Found]) -> tuple[Span, ...]:
+def lines(affected: Iterable[Affected]) -> tuple[Span, ...]:
     """The lines of instructions, those that take most time first; at most five."""
     times: defaultdict[tuple[str, int], float] = defaultdict(float)
-    for inst, _, busy in found:
+    for inst, _, busy in affected:
         if (span := inst.where.span) is not None:
             times[span.file, span.line] += busy
     order = sorted(times, key=lambda place: -times[place])
@@ -185,7 +185,7 @@ def _find_sides(inst: Inst) -> tuple[int, int]:
     return outside[0], inside[0]
 
 
-class OneByOne(Change):
+class OneByOne(Suggestion):
     """A change for which instructions of one signature differ."""
 
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
@@ -193,7 +193,7 @@ class OneByOne(Change):
         for number, inst in enumerate(core.core.numbered):
             changed = self.estimate(inst, estimates[number], core)
             if changed is not None:
-                self.find(core, number, estimates[number])
+                self.add(core, number, estimates[number])
                 result[number] = changed
         return result
 

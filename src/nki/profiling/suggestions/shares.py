@@ -12,14 +12,14 @@ from nki.ir.estimate import Dma, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Tensor
-from nki.profiling.changes.change import Change
-from nki.profiling.changes.rewriting import Rewriting, with_instructions
 from nki.profiling.predicted_run import PredictedRun
+from nki.profiling.suggestions.program_rewrites import ProgramRewrite, with_instructions
+from nki.profiling.suggestions.suggestion import Suggestion
 from nki.sim.timing import TimedCore, Timeline
 from nki.target.model import Target
 
 
-class Shares(Rewriting):
+class Shares(ProgramRewrite):
     """Of stores that all cores do, each core keeps a share, with what these stores need.
 
     Where a core has fewer of them than there are cores, as in a loop on the device, each instruction takes a share of
@@ -52,7 +52,7 @@ class Shares(Rewriting):
         if (timeline := super().timed(profile)) is not None:
             return timeline
         self.is_bound = True
-        return Change.timed(self, profile)
+        return Suggestion.timed(self, profile)
 
     def rewritten(self, core: CoreProgram) -> CoreProgram:
         assert self.profile is not None
@@ -73,7 +73,7 @@ class Shares(Rewriting):
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
         for number, inst in enumerate(core.core.numbered):
             if _outputs([inst]):
-                self.find(core, number, estimates[number])
+                self.add(core, number, estimates[number])
         share = 1 / self.cores
         return [
             each.scaled(share) if isinstance(each, Dma) else each.releasing_after(each.occupancy * share)

@@ -12,14 +12,14 @@ from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.ir.estimate import Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
-from nki.profiling.changes.change import LEFT_OUT, Change, span
+from nki.profiling.suggestions.suggestion import LEFT_OUT, Suggestion, span
 from nki.sim.timing import NO_QUEUE, TimedCore
 from nki.target.model import Target
 
 _Window = tuple[Tensor, AccessPattern]
 
 
-class SumsOutsidePsum(Change):
+class SumsOutsidePsum(Suggestion):
     """Sums of products that the Tensor engine adds up itself."""
 
     title = "Sums of products on Vector"
@@ -65,7 +65,7 @@ class SumsOutsidePsum(Change):
         unbound = self._products[core] = set[int]()
         for window, numbers in sums.items():
             for number in numbers[:-1]:  # the last one takes the sum out
-                self.find(core, number, estimates[number])
+                self.add(core, number, estimates[number])
                 result[number] = LEFT_OUT
                 gone.add(number)
             if len(numbers) > 1:
@@ -108,7 +108,7 @@ def _product(inst: Inst, estimate: Estimate) -> _Product | None:
     return _Product(estimate, moving.partitions, stationary.free_elements, moving.free_elements, inst.writes()[0])
 
 
-class FewRows(Change):
+class FewRows(Suggestion):
     """Products of few rows of one sum as one product, and others side by side in the array."""
 
     title = "Products of few rows"
@@ -154,13 +154,13 @@ class FewRows(Change):
             self.rows.add(rows)
             for number, product in products.items():
                 estimate = product.estimate
-                self.find(core, number, estimate)
+                self.add(core, number, estimate)
                 shorter = estimate.releasing_after(estimate.occupancy * share)
                 result[number] = replace(shorter, activity=min(1.0, estimate.activity / share))
         return result
 
 
-class ShortStationary(Change):
+class ShortStationary(Suggestion):
     """Products with exchanged operands, so that the one with few columns moves (performance guide, Opt #7)."""
 
     title = "The short operand of products is stationary"

@@ -12,7 +12,7 @@ import numpy as np
 
 from nki.base.source import Span
 from nki.base.terms import Cause
-from nki.cost.dma import bandwidth
+from nki.cost.dma_costs import bandwidth
 from nki.ir.estimate import Dma, Matmul
 from nki.profiling.events import MEMORIES, CoreEvents
 from nki.target.model import Target

@@ -9,16 +9,16 @@ from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.ir.estimate import Dma, Estimate
 from nki.ir.types import Tensor
 from nki.profiling.amounts import size
-from nki.profiling.changes.change import LEFT_OUT, Change, hbm_side, writes
-from nki.profiling.changes.reloads import peak
 from nki.profiling.predicted_run import PredictedRun
-from nki.sim.timing import Revision, TimedCore
+from nki.profiling.suggestions.reloads import peak
+from nki.profiling.suggestions.suggestion import LEFT_OUT, Suggestion, hbm_side, writes
+from nki.sim.timing import EstimateOverride, TimedCore
 from nki.target.model import Target
 
 _Window = tuple[Tensor, AccessPattern]
 
 
-class ThroughHbm(Change):
+class ThroughHbm(Suggestion):
     """Stores of a kernel's own tensors in HBM and loads of the same rows: none of them takes place."""
 
     title = "Results that wait in HBM"
@@ -42,11 +42,11 @@ class ThroughHbm(Change):
         moved = f"{self.count('transfer')} store parts of {self.tensors()} and load them again, {size(self.bytes)}"
         return f"{moved}: all need {size(self.kept)} of each partition of SBUF, and {size(self.free)} are free"
 
-    def revised(self, profile: PredictedRun) -> Revision:
+    def override(self, profile: PredictedRun) -> EstimateOverride:
         if len(profile.cores) > 1:
-            return Revision()  # cores may pass each other what they store
+            return EstimateOverride()  # cores may pass each other what they store
         self.free = max(0, self.target.sbuf_usable_partition_bytes - profile.peak_memory["sbuf"])
-        return super().revised(profile)
+        return super().override(profile)
 
     def unbound(self, core: TimedCore) -> Collection[int]:
         return self._loads.get(core, ())
@@ -79,7 +79,7 @@ class ThroughHbm(Change):
             for number in (store, *again):
                 estimate = estimates[number]
                 assert isinstance(estimate, Dma)
-                self.find(core, number, estimate)
+                self.add(core, number, estimate)
                 self.bytes += estimate.bytes * self.runs(core, number)
                 result[number] = LEFT_OUT
             loads.update(again)

@@ -19,8 +19,8 @@ from nki.ir.program import Program
 from nki.profiling import notebook, parquet, text, trace
 from nki.profiling.advice import AdvisedRun
 from nki.profiling.compiling import Given, as_kernel, compiled_kernel, origin_of, trips_of
-from nki.profiling.measures import changed_lines
 from nki.profiling.memory_choices import Compiled, SpareLoads, same_trips
+from nki.profiling.metrics import changed_lines
 from nki.profiling.origin import UNKNOWN, Origin
 from nki.profiling.summary import summary
 from nki.sim.timing import TimedProgram, Trips

@@ -1,4 +1,4 @@
-"""Changes of DMA transfers that advice proposes; :mod:`nki.profiling.changes.reloads` has changes of repeated loads."""
+"""Changes of DMA transfers; :mod:`nki.profiling.suggestions.reloads` has the ones for repeated loads."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Collection
 from dataclasses import replace
 from enum import Enum
 
-from nki.cost.dma import SOFTWARE, bandwidth, contiguous_bytes
+from nki.cost.dma_costs import SOFTWARE, bandwidth, contiguous_bytes
 from nki.ir.estimate import Compute, Dma, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor, is_row_indexed
-from nki.profiling.changes.change import Change, OneByOne, hbm_side, on_engine, span, writes
+from nki.profiling.suggestions.suggestion import OneByOne, Suggestion, hbm_side, on_engine, span, writes
 from nki.sim.timing import TimedCore
 from nki.target.model import Target
 
@@ -51,7 +51,7 @@ class ShortRows(OneByOne):
         self.forms: set[_Form] = set()
 
     def evidence(self) -> str:
-        rows = [_run(each.inst) for each in self.found]
+        rows = [_run(each.inst) for each in self.affected]
         moved = f"{self.count('transfer')} of {self.tensors()} move rows of {span(rows)} bytes"
         return f"{moved}; efficient ones have {GOOD_ROW}"
 
@@ -155,7 +155,7 @@ def _block(outside: Access) -> tuple[object, ...]:
     return outside.tensor, outside.shape[1:], outside.strides, outside.offset % row, outside.dynamic is None
 
 
-class FewPartitions(Change):
+class FewPartitions(Suggestion):
     """Tiles of all partitions, in transfers and on Vector, Scalar and GpSimd."""
 
     title = "Tiles of few partitions"
@@ -190,8 +190,8 @@ class FewPartitions(Change):
         )
 
     def evidence(self) -> str:
-        moved = [pair[1].partitions for each in self.found if (pair := hbm_side(each.inst))]
-        computed = [lanes for each in self.found if hbm_side(each.inst) is None and (lanes := _lanes(each.inst))]
+        moved = [pair[1].partitions for each in self.affected if (pair := hbm_side(each.inst))]
+        computed = [lanes for each in self.affected if hbm_side(each.inst) is None and (lanes := _lanes(each.inst))]
         parts: list[str] = []
         if moved:
             transfers = self.count("transfer", includes=lambda inst: hbm_side(inst) is not None)
@@ -224,7 +224,7 @@ class FewPartitions(Change):
         for number, inst in enumerate(core.core.numbered):
             changed = self._changed(inst, estimates[number], self.together.get(number, 1))
             if changed is not None:
-                self.find(core, number, estimates[number])
+                self.add(core, number, estimates[number])
                 result[number] = changed
         return result
 
@@ -321,7 +321,7 @@ def _foldable(inst: Inst) -> int:
     return tiles[0].free_elements if len(sizes) == 1 and inst.effects.streamed else 1
 
 
-class NoDoubleBuffers(Change):
+class NoDoubleBuffers(Suggestion):
     """Loads into memory of their own, where that is the memory of another tile, or the kernel has chosen it."""
 
     title = "Loads wait for their memory"
@@ -338,7 +338,7 @@ class NoDoubleBuffers(Change):
 
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
         for number in self.unbound(core):
-            self.find(core, number, estimates[number])
+            self.add(core, number, estimates[number])
         return estimates
 
     def unbound(self, core: TimedCore) -> Collection[int]:
@@ -389,7 +389,7 @@ class Descriptors(OneByOne):
         is_static = not self.target.dma_hardware_descriptors or estimate.dge == SOFTWARE
         if is_static and any(access.dynamic is not None for access in inst.accesses()):
             return None
-        turn = len(self.found) % 2
+        turn = len(self.affected) % 2
         known = self.moved.get((id(estimate), turn))
         if known is None:
             other = self._in_advance(estimate) if is_static else replace(estimate, dge=f"{estimate.dge} 2")

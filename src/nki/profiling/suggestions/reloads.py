@@ -14,9 +14,9 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
 from nki.ir.types import Access, Tensor
 from nki.profiling.amounts import size
-from nki.profiling.changes.change import LEFT_OUT, Change, hbm_side
 from nki.profiling.predicted_run import PredictedRun
-from nki.sim.timing import Revision, TimedCore, loop_count
+from nki.profiling.suggestions.suggestion import LEFT_OUT, Suggestion, hbm_side
+from nki.sim.timing import EstimateOverride, TimedCore, loop_count
 from nki.target.model import Target
 
 """The estimate of a transfer that does not take place."""
@@ -61,7 +61,7 @@ def _ends(pattern: AccessPattern) -> tuple[int, int]:
     return ranges.start, ranges.start + ranges.size + sum((count - 1) * step for count, step in ranges.dims)
 
 
-class Reloads(Change):
+class Reloads(Suggestion):
     """Loads of bytes that an earlier instruction, or an earlier iteration, has loaded in the same way."""
 
     title = "Inputs loaded again"
@@ -90,10 +90,10 @@ class Reloads(Change):
             f"{fits}{blocks}"
         )
 
-    def revised(self, profile: PredictedRun) -> Revision:
+    def override(self, profile: PredictedRun) -> EstimateOverride:
         self.profile = profile
         self.free = max(0, self.target.sbuf_usable_partition_bytes - profile.peak_memory["sbuf"])
-        return super().revised(profile)
+        return super().override(profile)
 
     def unbound(self, core: TimedCore) -> Collection[int]:
         return self._unbound.get(core, ())
@@ -125,8 +125,8 @@ class Reloads(Change):
                 continue
             share = 1 / repeats
             result[number] = estimate.scaled(share) if share else LEFT_OUT
-            self.find(core, number, estimate, 1 - share)
-            self.bytes += round(estimate.bytes * self.found[-1].runs)
+            self.add(core, number, estimate, 1 - share)
+            self.bytes += round(estimate.bytes * self.affected[-1].runs)
             self._unbound[core].add(number)
             window = (*way, pattern_of(source))
             kept[window] = min(begin, kept.get(window, (begin,))[0]), number, tile.free_elements * tile.dtype.itemsize
