@@ -127,7 +127,8 @@ def row_of_an_index(x, index):
 def test_a_load_whose_memory_is_free_waits_for_its_index_all_the_same() -> None:
     profile = nki.profile(row_of_an_index, target="trn2")(shape(128, 512), shape(1, 1, dtype="int32"))
     change = NoDoubleBuffers(profile.target)
-    assert profile.timed.run(profile.target, change).ns == profile.timeline.ns and len(change.affected) == 2
+    timeline = change.timed(profile)
+    assert timeline is not None and timeline.ns == profile.timeline.ns and len(change.affected) == 2
 
 
 @pytest.mark.parametrize("target", ["trn2", "trn3"])

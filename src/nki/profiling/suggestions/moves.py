@@ -225,7 +225,7 @@ class Eviction(Suggestion):
             f"{self.surplus / 1e3:.1f} us longer than {self.goal}"
         )
 
-    def override(self, profile: PredictedRun) -> EstimateOverride:
+    def overrides(self, profile: PredictedRun) -> dict[TimedCore, EstimateOverride]:
         self.surplus = _busy(profile, self.source) - _busy(profile, self.goal)
         here = there = 0.0
         for core in profile.cores:
@@ -234,9 +234,9 @@ class Eviction(Suggestion):
                     here += estimate.occupancy * runs
                     there += self._there(inst, estimate).occupancy * runs
         if self.surplus <= 0.0 or not here:
-            return EstimateOverride()
+            return {}
         self.share = min(1.0, self.surplus / (here + there))
-        return super().override(profile)
+        return super().overrides(profile)
 
     def _evicts(self, inst: Inst, estimate: Estimate) -> bool:
         if estimate.resource != self.source:
@@ -253,17 +253,15 @@ class Eviction(Suggestion):
             self._elsewhere[key] = next((offer.estimate for offer in offers if offer.queue == self.goal), estimate)
         return self._elsewhere[key]
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
         """Each copy keeps its engine for a part of its time, and its result is there as late as before: where the other
         engine has time for which of them, the scheduler will know.
         """
-        result = list(estimates)
         shorter: dict[int, Estimate] = {}
         for number, inst in enumerate(core.core.numbered):
-            estimate = estimates[number]
+            estimate = override.before[number]
             if isinstance(estimate, Compute) and self._evicts(inst, estimate):
                 self.add(core, number, estimate)
                 if id(estimate) not in shorter:
                     shorter[id(estimate)] = estimate.releasing_after(estimate.occupancy * (1.0 - self.share))
-                result[number] = shorter[id(estimate)]
-        return result
+                override.estimates[number] = shorter[id(estimate)]

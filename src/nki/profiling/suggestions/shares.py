@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterable
 from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.analysis.tile_values import filled_again
 from nki.analysis.value_numbers import is_pure
-from nki.ir.estimate import Dma, Estimate
+from nki.ir.estimate import Dma
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Tensor
 from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.suggestions.program_rewrites import ProgramRewrite, with_instructions
 from nki.profiling.suggestions.suggestion import Suggestion
-from nki.sim.timing import TimedCore, Timeline
+from nki.sim.timing import EstimateOverride, TimedCore, Timeline
 from nki.target.model import Target
 
 
@@ -70,14 +70,14 @@ class Shares(ProgramRewrite):
         gone |= {id(inst): inst for inst in _superfluous(core, gone)}
         return with_instructions(core, dict.fromkeys(gone, ()))
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
         for number, inst in enumerate(core.core.numbered):
             if _outputs([inst]):
-                self.add(core, number, estimates[number])
+                self.add(core, number, override.before[number])
         share = 1 / self.cores
-        return [
+        override.estimates = [
             each.scaled(share) if isinstance(each, Dma) else each.releasing_after(each.occupancy * share)
-            for each in estimates
+            for each in override.before
         ]
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
 
 from nki.base.source import Span
-from nki.ir.estimate import Compute, Estimate
+from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Form, is_row_indexed
 from nki.isa.tables.enums import engine
@@ -18,26 +18,8 @@ from nki.target.model import Target
 
 MOST_REORDERED = 4096
 """Instructions of a program up to which the changed kernel gets an order of its own, which takes longest."""
-LEFT_OUT: Final = Compute(0.0, 0.0, "docs", "left out", "")
-"""The estimate of an instruction that another one makes superfluous."""
 MOST_LINES = 5
 """Lines that a piece of advice names."""
-
-
-class _KnownOverride(EstimateOverride):
-    """A override with known answers for each core."""
-
-    def __init__(self) -> None:
-        self.by_core: dict[TimedCore, tuple[list[Estimate], Collection[int], Mapping[int, int]]] = {}
-
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:  # noqa: ARG002
-        return self.by_core[core][0]
-
-    def unbound(self, core: TimedCore) -> Collection[int]:
-        return self.by_core[core][1]
-
-    def queues(self, core: TimedCore) -> Mapping[int, int]:
-        return self.by_core[core][2]
 
 
 class Affected(NamedTuple):
@@ -48,7 +30,7 @@ class Affected(NamedTuple):
     busy: float
 
 
-class Suggestion(EstimateOverride):
+class Suggestion:
     """A change of some instructions, chosen and re-estimated one by one."""
 
     title: str
@@ -99,28 +81,29 @@ class Suggestion(EstimateOverride):
 
     def timed(self, profile: PredictedRun) -> Timeline | None:
         """The timing of the changed kernel; None if the change is about nothing."""
-        override = self.override(profile)
+        overrides = self.overrides(profile)
         if not self.affected:
             return None
-        timeline = profile.timed.run(profile.target, override)
+        timeline = profile.timed.run(profile.target, overrides)
         gained = profile.timeline.ns - timeline.ns
         if profile.program.size > MOST_REORDERED or gained < LEAST_WORTH / 2 * profile.latency * 1e9:
             return timeline
-        reordered = profile.timed.run(profile.target, override, reorder=True)
+        reordered = profile.timed.run(profile.target, overrides, reorder=True)
         return min(timeline, reordered, key=lambda each: each.ns)
 
-    def override(self, profile: PredictedRun) -> EstimateOverride:
+    def overrides(self, profile: PredictedRun) -> dict[TimedCore, EstimateOverride]:
         """The change of the instructions of ``profile``, which are asked about once: here, and in no replay."""
-        override = _KnownOverride()
         for timed, events in zip(profile.timed.cores, profile.cores, strict=True):
             self._runs[timed] = events.runs.tolist()
+        result: dict[TimedCore, EstimateOverride] = {}
         for core, times in zip(profile.timed.cores, profile.timeline.cores, strict=True):
-            estimates = self.estimates(core, times.estimates)
-            override.by_core[core] = estimates, self.unbound(core), self.queues(core)
-        return override
+            result[core] = EstimateOverride(times.estimates)
+            self.change(core, result[core])
+        return result
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
-        result = list(estimates)
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
+        """Note what the change does to the instructions of ``core``."""
+        estimates, result = override.before, override.estimates
         numbered = core.core.numbered
         decided: dict[tuple[int, int], Estimate | None] = {}  # by kind, and by estimate: held weights have another
         for number, kind in enumerate(core.kinds):
@@ -132,7 +115,6 @@ class Suggestion(EstimateOverride):
             if changed is not None:
                 self.add(core, number, estimate)
                 result[number] = changed
-        return result
 
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:
         """The estimate of ``inst`` after the change; None if the change does not touch it. Instructions with one
@@ -188,14 +170,13 @@ def _find_sides(inst: Inst) -> tuple[int, int]:
 class OneByOne(Suggestion):
     """A change for which instructions of one signature differ."""
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
-        result = list(estimates)
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
+        estimates, result = override.before, override.estimates
         for number, inst in enumerate(core.core.numbered):
             changed = self.estimate(inst, estimates[number], core)
             if changed is not None:
                 self.add(core, number, estimates[number])
                 result[number] = changed
-        return result
 
 
 def span(numbers: Collection[int]) -> str:

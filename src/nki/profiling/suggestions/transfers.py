@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
 from dataclasses import replace
 from enum import Enum
 
@@ -12,7 +11,7 @@ from nki.ir.estimate import Compute, Dma, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor, is_row_indexed
 from nki.profiling.suggestions.suggestion import OneByOne, Suggestion, hbm_side, on_engine, span, writes
-from nki.sim.timing import TimedCore
+from nki.sim.timing import EstimateOverride, TimedCore
 from nki.target.model import Target
 
 LEAST_ROW = 512
@@ -68,7 +67,8 @@ class ShortRows(OneByOne):
         }
         return "; ".join(text for form, text in words.items() if form in self.forms)
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
+        estimates = override.before
         self.columns.clear()
         self.blocks.clear()
         self.shorter.clear()  # another core has estimates of its own
@@ -78,7 +78,7 @@ class ShortRows(OneByOne):
                 self.columns[_direction(pair, inst)] += moved * self.runs(core, number)
                 if _transposes(inst):
                     self.blocks[_block(pair[0])].add(pair[0].offset)
-        return super().estimates(core, estimates)
+        super().change(core, override)
 
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
         if not isinstance(estimate, Dma) or (pair := hbm_side(inst)) is None:
@@ -201,7 +201,8 @@ class FewPartitions(Suggestion):
             parts.append(f"{instructions} of Vector, Scalar or GpSimd {span(computed)}")
         return " and ".join(parts)
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
+        estimates, result = override.before, override.estimates
         self.rows.clear()
         self.wider.clear()
         self.together.clear()
@@ -220,13 +221,11 @@ class FewPartitions(Suggestion):
         for tiles in few.values():
             count = len({*tiles.values()})
             self.together.update(dict.fromkeys(tiles, count))
-        result = list(estimates)
         for number, inst in enumerate(core.core.numbered):
             changed = self._changed(inst, estimates[number], self.together.get(number, 1))
             if changed is not None:
                 self.add(core, number, estimates[number])
                 result[number] = changed
-        return result
 
     def _changed(self, inst: Inst, estimate: Estimate, together: int) -> Estimate | None:
         if isinstance(estimate, Dma):
@@ -336,21 +335,15 @@ class NoDoubleBuffers(Suggestion):
             "write"
         )
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
-        for number in self.unbound(core):
-            self.add(core, number, estimates[number])
-        return estimates
-
-    def unbound(self, core: TimedCore) -> Collection[int]:
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
         used: set[Tensor] = set()
-        found: set[int] = set()
         for number, inst in enumerate(core.core.numbered):
             if inst.on_rings and (pair := hbm_side(inst)) is not None and writes(inst, pair[1]):
                 tile = pair[1].tensor
                 if tile not in used or tile.address is not None:
-                    found.add(number)  # other loads wait for what the tile itself held: TilesOfRounds
+                    self.add(core, number, override.before[number])
+                    override.unbound.add(number)  # other loads wait for what the tile itself held: TilesOfRounds
                 used.add(tile)
-        return found
 
 
 class Descriptors(OneByOne):
