@@ -3,8 +3,8 @@
 Times are nanoseconds. Each instruction begins as soon as its queue is free, the results that it needs are visible, and
 the resources that it shares are free:
 
-* the DMA engines of the core, each of which the queues with data share in turns (:mod:`nki.cost.sharing`) and serves
-  each queue in order; engines that all transfers keep alike are one resource (:class:`nki.ir.estimate.Estimate`);
+* the DMA engines of the core: queues with data share each in turns (:mod:`nki.cost.sharing`), and it serves each
+  queue in order; engines that all transfers keep alike are one resource (:class:`nki.ir.estimate.Estimate`);
 * a generator of DMA descriptors, which serves the transfers of all its rings in the order of the program, as the engine
   that commands it comes to them: one that waits holds up those behind it. The instructions of the engine that generates
   or commands take their turns among those transfers (:mod:`nki.cost.arbitration`);

@@ -32,6 +32,8 @@ class SharedResources:
     def begin_block(self, engines: EngineLoads) -> None:
         """Free what a basic block finds free; ``engines`` are the DMA engines that matter for its transfers."""
         self.ports, self.dges = Ports(), DescriptorGenerators()
+        self.are_kept = bool(self.array.parts.until)
+        """A port or a part of the array was in use."""
         self.transfers = TransfersInOrder(engines, self.loads)
 
     def free(self, estimate: Estimate, queue: int, time: float) -> float:
@@ -47,13 +49,10 @@ class SharedResources:
         if isinstance(estimate, Matmul):
             if estimate.array_mask:
                 self.array.parts.keep(estimate.array_mask, time + estimate.array_ns)
+                self.are_kept = True
         elif estimate.ports:
             self.ports.keep(estimate, queue, time)
-
-    @property
-    def are_kept(self) -> bool:
-        """Test if a port or a part of the array was in use at all."""
-        return bool(self.array.parts.until or self.ports.kept)
+            self.are_kept = True
 
 
 class Ports:
@@ -131,13 +130,13 @@ class TransfersInOrder:
 
     def move(self, estimate: Dma, ring: int, time: float) -> tuple[float, float]:
         """Begin and end of the data of a transfer of ``ring`` that has its descriptors at ``time``."""
-        queue, loads = data_queue(estimate, ring), self._loads
-        begin = self.begin(estimate, queue, time)
-        begin, end = self._engines.move(begin, loads.of(estimate))
-        if (share := loads.busiest(estimate)) < estimate.transfer:
+        queue, ends = data_queue(estimate, ring), self._queue_ends
+        begin, end = self._engines.move(self.begin(estimate, queue, time), self._loads.of(estimate))
+        if (share := self._loads.busiest(estimate)) < estimate.transfer:
             end += estimate.transfer - share
-        last = self._queue_ends.get(queue, 0.0)
-        end = self._queue_ends[queue] = end if end > last else last
+        if (last := ends.get(queue, 0.0)) > end:
+            end = last
+        ends[queue] = end
         return begin, end
 
     def begin(self, estimate: Dma, queue: DataQueue, time: float) -> float:

@@ -69,8 +69,8 @@ class TransferSize:
 class Step:
     """A stretch of the critical path: from ``begin`` to ``end`` (ns) it consists of row ``row`` of core ``core``.
 
-    ``ns`` is its part of the path: with that of the iterations for which the row stands, and without the time in which
-    such iterations pass, which the replay leaves to the one step that is in front of what follows the loop.
+    ``ns`` is its part of the path: with the part of the iterations for which the row stands. The time in which such
+    iterations pass counts for the one step in front of what follows the loop.
     """
 
     core: int

@@ -107,8 +107,8 @@ class PredictedRun:
 
     @property
     def ends(self) -> list[End]:
-        """The ends of the interval; at the fast end, no load is spare, and at the slow end, no result is in the place
-        of an operand.
+        """The ends of the interval; at the fast end, no load is spare, and at the slow end, no result is in the
+        tile of an operand.
         """
         fast = [("as compiled" if self.fewest is self.timed else "with the fewest iterations", self.fewest)]
         if self.spare_loads is not None:
@@ -168,8 +168,8 @@ class PredictedRun:
 
     @cached_property
     def peak_flops(self) -> float:
-        """Operations per second of the cores' Tensor engines in the modes of the kernel's products: those of 8-bit
-        operands that do several at once have a higher peak than 16-bit operands have, and float32 counts as these.
+        """Operations per second of the cores' Tensor engines in the modes of the kernel's products: modes of 8-bit
+        operands that do several at once have a higher peak than 16-bit operands have, and float32 counts as 16 bits.
         """
         slots = metrics.product_slots(self.cores)
         return self.peak_flops_16_bit * (self.flops / slots if slots else 1)

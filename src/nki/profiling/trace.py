@@ -29,7 +29,7 @@ from nki.profiling.summary import SOURCE
 
 _SEQUENCE: Final = 1
 _PIECE: Final = 4096
-"""Packets that are serialised at once: as messages of the package, all those of a large kernel take ten times the
+"""Packets that are serialised at once: as messages of the package, all packets of a large kernel take ten times the
 memory of the trace."""
 _Arguments = tuple[tuple[str, Any], ...]
 _DATA_FLOW: Final = 1 << 32

@@ -38,7 +38,7 @@ def list_schedule(
     """The order in which the instructions begin; None where program order ends as soon.
 
     Whenever a queue is free, it takes the ready instruction with the longest path to the end of the block, of the
-    :data:`WINDOW` instructions from the first unissued one on. Two lengths are tried: that of the chain of dependences
+    :data:`WINDOW` instructions from the first unissued one on. Two lengths are tried: the chain of dependences
     counts no engine twice, which suits chains that a program begins late; where engines and generators also run the
     rest in program order, transfers come in that order and arrive before their use.
     """
@@ -185,6 +185,7 @@ class _ListScheduler:
         count = len(self.queues)
         ranks, by_rank, unissued, issued = self.ranks, self.by_rank, self.unissued, self.issued
         events, next_event, free, enter = self.events, self.next_event, self.free, self._await
+        resources = self.resources
         order: list[int] = []
         entered = oldest = 0
         while len(order) < count:
@@ -204,7 +205,7 @@ class _ListScheduler:
                 while pending and pending[0][0] <= time:
                     heappush(ready_list, ranks[heappop(pending)[1]])
                 number = by_rank[heappop(ready_list)]
-            if self.resources.are_kept:
+            if resources.are_kept:
                 number = self._past_kept(number, queue, time)
                 if number < 0:
                     continue

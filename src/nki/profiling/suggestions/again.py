@@ -23,7 +23,7 @@ _Value = tuple[Tensor, int]
 
 
 class ComputedAgain(ProgramRewrite):
-    """Instructions that need nothing of their loop on the device, in front of it; and one instruction in the place of
+    """Instructions that need nothing of their loop on the device, in front of it; and one instruction instead of
     all that compute the same.
     """
 

@@ -22,7 +22,7 @@ from nki.target.model import Target
 class TilesOfRounds(ProgramRewrite):
     """A tile for each value that one tile holds in turn.
 
-    The advice names tiles of which, in the changed run, one is filled before the last use of the one before is over.
+    The advice names a tile if, in the changed run, a round fills its own before the last use of the one before is over.
     """
 
     title = "One tile for all rounds"

@@ -390,7 +390,7 @@ class Descriptors(OneByOne):
         return known[1]
 
     def _in_advance(self, estimate: Dma) -> Dma:
-        """The estimate of a transfer whose descriptors lie in HBM from the beginning. It is as late as before: what
+        """The estimate of a transfer with descriptors that lie in HBM from the beginning. It is as late as before: what
         counts here is the time of the generator, which others wait for.
         """
         issue = self.target.sequencer_ns
