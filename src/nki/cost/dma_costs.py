@@ -12,7 +12,8 @@ transfers in that order (:mod:`nki.cost.sharing`). Where the kernel leaves the c
 are generated for the kernel's inputs and outputs and for offsets known at run time alone ("DGE ON Levels: {'io',
 'scalar_dynamic_offset'}", log of the compiler in the RMSNorm tutorial of release 2.26.1); descriptors of spills, of
 tensors that the kernel makes in HBM, and within SBUF lie in HBM. Sync then commands the hardware; before trn2, and for
-indices in SBUF, GpSimd writes them: one for each row that an index names, behind the time in which it reads the indices.
+indices in SBUF, GpSimd writes them: one for each row that an index names, behind the time in which it reads the
+indices.
 """
 
 from __future__ import annotations

@@ -28,8 +28,9 @@ from nki.base.terms import Cause
 from nki.cost.arbitration import OWN_DMA, activation_tables, before, by_queue, contention, on_generator
 from nki.cost.dma_costs import SOFTWARE
 from nki.cost.last_results import MANY, LastResults
-from nki.cost.shared_resources import SharedResources
+from nki.cost.shared_resources import ActivationTables, DescriptorGenerators, Ports, SharedResources
 from nki.cost.sharing import NEVER, DataQueue, EnginesInOrder, SharedBandwidth, SharedEngines, distinct, engine_loads
+from nki.cost.tensor_array import TensorArray
 from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.target.model import Target
 
@@ -59,9 +60,10 @@ class Meeting:
 
 
 _NO_DATA = (0.0, 0.0)
-_BLOCK, _QUEUE, _TABLE = int(Cause.block), int(Cause.queue), int(Cause.table)
-_DEPENDENCE, _CHAIN, _MEETING = int(Cause.dependence), int(Cause.chain), int(Cause.meeting)
-_GENERATOR, _PORT = int(Cause.generator), int(Cause.port)
+_BLOCK, _QUEUE, _DEPENDENCE = int(Cause.block), int(Cause.queue), int(Cause.dependence)
+_CHAIN, _MEETING = int(Cause.chain), int(Cause.meeting)
+_TABLE, _GENERATOR = int(ActivationTables.cause), int(DescriptorGenerators.cause)
+_PORT, _ARRAY = int(Ports.cause), int(TensorArray.cause)
 Arrivals = Generator[tuple[int, float], Arrival, None]
 """Yields instructions that meet another core, with the time of arrival; is sent the last arrival of all."""
 
@@ -252,7 +254,7 @@ class _Block:
                     if isinstance(estimate, Matmul):
                         begin, release = array.run(estimate, start)
                         if begin > start:
-                            start, cause, blocker = begin, _CHAIN, last[queue]
+                            start, cause, blocker = begin, _ARRAY, last[queue]
                     results[number] = release + estimate.latency - estimate.occupancy
                     if generator:  # Scalar commands the next transfer while it computes
                         dges.keep(generator, release if generator == SOFTWARE else start, number)

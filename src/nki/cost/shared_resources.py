@@ -2,12 +2,16 @@
 
 The replay and the list scheduler both ask :class:`SharedResources`, so that an instruction waits for the same reasons
 in both. Each resource reads the facts that it needs of the target: a mechanism of the hardware is a row in ``target/``,
-a resource here, and, if it is a new reason to wait, a row of :class:`nki.base.terms.Cause`. Parts of the array are in
-:mod:`nki.cost.tensor_array`, DMA engines that queues with data share in turns in :mod:`nki.cost.sharing`.
+a resource here, and, if it is a new reason to wait, a row of :class:`nki.base.terms.Cause`, which the resource names.
+Parts of the array are in :mod:`nki.cost.tensor_array`, DMA engines that queues with data share in turns in
+:mod:`nki.cost.sharing`.
 """
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from nki.base.terms import Cause
 from nki.cost.arbitration import data_queue
 from nki.cost.sharing import DataQueue, EngineLoads, EnginesInOrder
 from nki.cost.tensor_array import TensorArray
@@ -59,6 +63,7 @@ class Ports:
     """Ways to memory that engines have in common; one queue has each at a time."""
 
     __slots__ = ("kept",)
+    cause: ClassVar = Cause.port
 
     def __init__(self) -> None:
         self.kept: dict[str, tuple[int, float]] = {}
@@ -83,6 +88,7 @@ class DescriptorGenerators:
     """Generators of DMA descriptors; each serves one transfer at a time."""
 
     __slots__ = ("served",)
+    cause: ClassVar = Cause.generator
 
     def __init__(self) -> None:
         self.served: dict[str, tuple[float, int]] = {}
@@ -154,6 +160,7 @@ class ActivationTables:
     """The table of activation functions that Scalar has; it loads another one before it uses it."""
 
     __slots__ = ("loaded", "loads", "target")
+    cause: ClassVar = Cause.table
 
     def __init__(self, target: Target) -> None:
         self.target = target

@@ -7,6 +7,9 @@ it: nki-library counts on up to four times the rate with tiles of 32 columns.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from nki.base.terms import Cause
 from nki.ir.estimate import Matmul
 from nki.target.model import Target
 
@@ -83,6 +86,8 @@ class TensorClock:
 
 class TensorArray:
     """The array of the Tensor engine with its clock, and the parts of it that products keep."""
+
+    cause: ClassVar = Cause.chain
 
     def __init__(self, target: Target) -> None:
         self.clock = TensorClock(target) if target.tensor_throttle_fraction != 1.0 else None
