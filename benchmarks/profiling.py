@@ -12,7 +12,7 @@ from benchmarks.scheduling import minilm_calls
 from benchmarks.timing import Row
 from nki import target as targets
 from nki.base.warning import NkiPortabilityWarning
-from nki.profiling.profile import profile
+from nki.profiling.kernel_profile import profile
 from nki.sim.timing import TimedProgram
 from validation import matmul
 

@@ -12,7 +12,7 @@ from nki.base.dtype import bfloat16, float8_e4m3fn, float32
 from nki.base.errors import UnknownTargetError
 from nki.target import ENVIRONMENT, GEN2, GEN3, GEN4, GENERATIONS, default, find
 from nki.target import memory_spaces as layouts
-from nki.target.facts import SAME, Fact, Row, as_trn1, as_trn2, docs, measured, row
+from nki.target.fact_rows import SAME, Fact, Row, as_trn1, as_trn2, docs, measured, row
 from nki.target.memory_spaces import memory_spaces, start_partitions
 from nki.target.model import Target
 

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from examples.minilm.kernels import attention_block
-from nki.profiling.profile import Profile, profile
+from nki.profiling.kernel_profile import Profile, profile
 from nki.profiling.shapes import ShapeDtype
 from tests.support import browser
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from nki.cost.dma import bandwidth
+from nki.cost.dma_costs import bandwidth
 from nki.ir.estimate import Dma, Matmul
-from nki.profiling.profile import Profile, profile
+from nki.profiling.kernel_profile import Profile, profile
 from nki.sim.timing import Timeline
 
 Span = Literal["benchmark", "kernel", "descriptors"]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from nki import target as targets
 from nki.base.dtype import DType, bfloat16, float16, float32
-from nki.cost import dma
+from nki.cost import dma_costs
 from nki.ir.estimate import Dma, Estimate, Matmul
 from nki.ir.instruction import REGISTRY
 from nki.ir.types import Access, Buffer, Tensor
@@ -111,7 +111,7 @@ def exp(columns: int, source: Buffer = Buffer.sbuf) -> Callable[[Target], Estima
 def converting_store(columns: int) -> Callable[[Target], Estimate]:
     """A store of 128 rows of float32 that makes them two bytes wide."""
     result = Access.whole(Tensor("result", (128, columns), bfloat16, Buffer.hbm))
-    return lambda target: dma.transfer(result, (tile(columns),), target)
+    return lambda target: dma_costs.transfer(result, (tile(columns),), target)
 
 
 def load(rows: int, row_bytes: int, mode: str = "unknown", dtype: DType = bfloat16) -> Callable[[Target], Estimate]:
@@ -120,8 +120,8 @@ def load(rows: int, row_bytes: int, mode: str = "unknown", dtype: DType = bfloat
     source = Access.whole(Tensor("source", (rows, columns), dtype, Buffer.hbm))
 
     def estimate(target: Target) -> Estimate:
-        dge = dma.dge_of(mode, "unknown", target)
-        return dma.transfer(tile(columns, dtype, partitions=rows), (source,), target, dge=dge)
+        dge = dma_costs.dge_of(mode, "unknown", target)
+        return dma_costs.transfer(tile(columns, dtype, partitions=rows), (source,), target, dge=dge)
 
     return estimate
 
@@ -130,7 +130,7 @@ def store(rows: int, row_bytes: int, dtype: DType = bfloat16) -> Callable[[Targe
     """A transfer of dense rows to HBM."""
     columns = row_bytes // dtype.itemsize
     result = Access.whole(Tensor("result", (rows, columns), dtype, Buffer.hbm))
-    return lambda target: dma.transfer(result, (tile(columns, dtype, partitions=rows),), target)
+    return lambda target: dma_costs.transfer(result, (tile(columns, dtype, partitions=rows),), target)
 
 
 def _inf2() -> Iterator[Microcase]:

@@ -23,7 +23,7 @@ from nki.base.errors import GenerationError
 from nki.compilation.pipeline import compile as compile_program
 from nki.ir.text import parser, printer
 from nki.isa.tables.enums import engine
-from nki.profiling.profile import profile as predict
+from nki.profiling.kernel_profile import profile as predict
 from nki.target import GEN2
 
 TARGETS = ("trn1", "inf2", "trn2", "trn3")

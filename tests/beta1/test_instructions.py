@@ -15,7 +15,7 @@ import neuronxcc.nki.language as nl
 from neuronxcc import nki
 from nki.base.errors import NkiError
 from nki.language.beta1_rewriting.tables import PARAMETERS
-from nki.profiling.profile import profile as predict
+from nki.profiling.kernel_profile import profile as predict
 from nki.profiling.shapes import ShapeDtype
 
 ROWS, COLUMNS = 32, 48

@@ -16,7 +16,7 @@ from neuronxcc.nki import baremetal, benchmark, simulate_kernel
 from nki.base.errors import NkiError
 from nki.base.warning import NkiPortabilityWarning, NkiWarning
 from nki.ir.estimate import Dma
-from nki.profiling.profile import profile as predict
+from nki.profiling.kernel_profile import profile as predict
 
 
 @nki.jit

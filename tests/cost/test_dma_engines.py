@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki.base.dtype import float32
-from nki.cost import dma
-from nki.cost.replay import Replay, in_order_ns, run
+from nki.cost import dma_costs
+from nki.cost.queue_replay import Replay, in_order_ns, run
 from nki.cost.sharing import NEVER, SharedEngines, engine_loads
 from nki.ir.estimate import Dma
 from nki.ir.types import Access, Buffer, Tensor
@@ -176,7 +176,7 @@ def window(target: Target, first: int, rows: int, columns: int = 8192, step: int
     """Rows of a tensor in HBM to the partitions from ``first`` on of a tile."""
     tile = Tensor("t", (128, columns), float32, Buffer.sbuf)
     dst = Access(tile, first * columns, (rows, columns), (step * columns, 1), float32)
-    return dma.transfer(dst, (Access.whole(Tensor("source", (rows, columns), float32, Buffer.hbm)),), target)
+    return dma_costs.transfer(dst, (Access.whole(Tensor("source", (rows, columns), float32, Buffer.hbm)),), target)
 
 
 def last_data(target: Target, estimates: list[Dma]) -> float:
@@ -216,9 +216,13 @@ def test_engines_follow_from_the_partitions(target: Target) -> None:
     assert window(target, 0, 12).transfer == pytest.approx(window(target, 0, 8).transfer)
     # Copies within HBM go through all engines; within SBUF, through the engines of the tile with more rows.
     hbm = Access.whole(Tensor("a", (4, 512), float32, Buffer.hbm))
-    assert dma.transfer(hbm, (hbm,), target).engine_times == ()
+    assert dma_costs.transfer(hbm, (hbm,), target).engine_times == ()
     row, column = (Access.whole(Tensor("t", shape, float32, Buffer.sbuf)) for shape in ((1, 64), (64, 1)))
-    assert parts(dma.transfer(column, (row,), target)) == parts(dma.transfer(row, (column,), target)) == alike(0, 8)
+    assert (
+        parts(dma_costs.transfer(column, (row,), target))
+        == parts(dma_costs.transfer(row, (column,), target))
+        == alike(0, 8)
+    )
 
 
 @pytest.mark.parametrize("target", GENERATIONS, ids=str)

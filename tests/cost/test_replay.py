@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from nki.base.dtype import bfloat16, float32
-from nki.cost.replay import Cause, Replay, in_order_ns, run
+from nki.base.terms import Cause
+from nki.cost.queue_replay import Replay, in_order_ns, run
 from nki.cost.tensor_array import TensorClock
 from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.ir.instruction import REGISTRY
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.target import GEN2, GEN3, Target
-from nki.target.facts import Fact
+from nki.target.fact_rows import Fact
 
 
 def plain(resource: str, occupancy: float, latency: float, **more: Any) -> Compute:
@@ -164,12 +165,12 @@ def test_tables_are_loaded_while_operands_are_awaited() -> None:
     act = plain("scalar", 10, 20, table="exp")
     producer = plain("vector", 3000, 3000)
     replay = replayed([0, 1, 1], [producer, act, act], {1: (0,)})
-    assert replay.starts[1] == 3000 and replay.table_loads == [(0, load)]
+    assert replay.starts[1] == 3000 and replay.resources.tables.loads == [(0, load)]
     early = replayed([1], [act])
     assert early.starts == [load] and early.causes == [Cause.table]
     swapped = replayed([1, 1], [act, plain("scalar", 10, 20, table="tanh")])
     assert swapped.starts[1] == load + 10 + GEN3.activation_table_swap_ns
-    assert len(replayed([1, 1], [act, plain("scalar", 10, 20)]).table_loads) == 1  # a copy needs no table
+    assert len(replayed([1, 1], [act, plain("scalar", 10, 20)]).resources.tables.loads) == 1  # a copy needs no table
 
 
 WINDOW = 8192 / 2.4
@@ -298,7 +299,7 @@ def test_a_swap_between_sets_with_published_names_is_a_load() -> None:
         ("rsqrt", "tanh", False),
     ]:  # fmt: skip
         acts = [plain("scalar", 10, 20, table=tables[name]) for name in (first, second)]
-        (_, loaded), (begin, end) = replayed([1, 1], acts).table_loads
+        (_, loaded), (begin, end) = replayed([1, 1], acts).resources.tables.loads
         assert begin == loaded + 10
         assert end - begin == (GEN3.activation_table_load_ns if known else GEN3.activation_table_swap_ns)
 
@@ -310,7 +311,7 @@ def test_long_work_takes_the_rates_of_its_windows() -> None:
 
 
 def test_trn1_has_a_limit_of_activity_and_no_throttle() -> None:
-    assert all(Replay(target).clock is None for target in (GEN2, GEN2.bound(0), GEN2.bound(1)))
+    assert all(Replay(target).resources.array.clock is None for target in (GEN2, GEN2.bound(0), GEN2.bound(1)))
     assert [target.tensor_activity_limit for target in (GEN2.bound(0), GEN2, GEN3)] == [1.0, 0.875, 1.0]
 
 

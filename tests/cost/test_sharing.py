@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki.cost.replay import Replay, in_order_ns, run
+from nki.cost.queue_replay import Replay, in_order_ns, run
 from nki.cost.sharing import NEVER, SharedBandwidth
 from nki.ir.estimate import Compute, Dma, Estimate
 from nki.passes.scheduling.list_scheduler import resource_bounds

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nki.base.dtype import bfloat16
-from nki.cost.replay import Replay, run
+from nki.cost.queue_replay import Replay, run
 from nki.cost.tensor_array import TensorClock, blocks
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import REGISTRY

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nki.base.dtype import DType, bfloat16, float32, uint32
-from nki.cost import dma
-from nki.cost.replay import in_order_ns
+from nki.cost import dma_costs
+from nki.cost.queue_replay import in_order_ns
 from nki.ir.estimate import Compute, Dma
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
@@ -20,7 +20,7 @@ from nki.target import GEN2, GEN3, GEN4, GENERATIONS, Target
 def load(target: Target, rows: int, columns: int, dtype: DType = float32) -> Dma:
     """Rows of a dense tensor in HBM to as many partitions of SBUF."""
     source = Access.whole(Tensor("source", (rows, columns), dtype, Buffer.hbm))
-    return dma.transfer(Access.whole(Tensor("t", (rows, columns), dtype, Buffer.sbuf)), (source,), target)
+    return dma_costs.transfer(Access.whole(Tensor("t", (rows, columns), dtype, Buffer.sbuf)), (source,), target)
 
 
 def data_ns(target: Target, estimate: Dma) -> float:
@@ -45,7 +45,7 @@ def test_transfers_of_profiles() -> None:
 def store(target: Target, rows: int, columns: int, dtype: DType = float32) -> Dma:
     """As many partitions of SBUF to rows of a dense tensor in HBM."""
     tile = Access.whole(Tensor("t", (rows, columns), dtype, Buffer.sbuf))
-    return dma.transfer(Access.whole(Tensor("result", (rows, columns), dtype, Buffer.hbm)), (tile,), target)
+    return dma_costs.transfer(Access.whole(Tensor("result", (rows, columns), dtype, Buffer.hbm)), (tile,), target)
 
 
 def test_stores_of_profiles() -> None:
@@ -66,10 +66,10 @@ def test_what_reads_hbm_or_writes_sbuf_is_no_store(target: Target) -> None:
     rows = [Access.whole(Tensor(name, (128, 4096), float32, Buffer.hbm)) for name in "cd"]
     loaded, stored = load(target, 128, 4096), store(target, 128, 4096)
     for dst, src in (tiles, rows):
-        assert dma.transfer(dst, (src,), target).occupancy == pytest.approx(loaded.occupancy, rel=1e-9)
+        assert dma_costs.transfer(dst, (src,), target).occupancy == pytest.approx(loaded.occupancy, rel=1e-9)
     assert stored.occupancy <= loaded.occupancy
     peak = min(target.dma_engines * target.dma_engine_peak_gbps, target.hbm_chip_gbps / target.cores_per_chip)
-    assert stored.bytes / stored.occupancy <= dma.bandwidth(target, stores=True) <= peak
+    assert stored.bytes / stored.occupancy <= dma_costs.bandwidth(target, stores=True) <= peak
 
 
 def test_fixed_times_of_profiles() -> None:
@@ -84,7 +84,7 @@ def test_fixed_times_of_profiles() -> None:
 def test_no_transfer_is_faster_than_all_engines(target: Target) -> None:
     for rows, columns in ((1, 1), (1, 65536), (16, 512), (128, 1), (128, 512), (128, 8192)):
         estimate = load(target, rows, columns)
-        assert estimate.bytes / estimate.occupancy <= dma.bandwidth(target)
+        assert estimate.bytes / estimate.occupancy <= dma_costs.bandwidth(target)
         assert data_ns(target, estimate) >= estimate.occupancy * 0.999
     few, many = load(target, 8, 4096), load(target, 128, 4096)
     assert data_ns(target, few) > 10 * few.occupancy and few.occupancy * 17 > many.occupancy
@@ -102,17 +102,17 @@ def test_short_runs_cost_a_packet_each() -> None:
     wide = Access.whole(Tensor("wide", (128, 512), float32, Buffer.hbm))
     turned = Access(wide.tensor, 0, (128, 128), (1, 512), float32)
     dst = Access.whole(Tensor("t", (128, 128), float32, Buffer.sbuf))
-    assert dma.contiguous_bytes(wide) == 128 * 512 * 4 and dma.contiguous_bytes(turned) == 4
-    assert dma.contiguous_bytes(dst) == 128 * 4
+    assert dma_costs.contiguous_bytes(wide) == 128 * 512 * 4 and dma_costs.contiguous_bytes(turned) == 4
+    assert dma_costs.contiguous_bytes(dst) == 128 * 4
     dense = Access(wide.tensor, 0, (128, 128), (512, 1), float32)
-    turned_ns, dense_ns = (dma.transfer(dst, (source,), GEN3).occupancy for source in (turned, dense))
+    turned_ns, dense_ns = (dma_costs.transfer(dst, (source,), GEN3).occupancy for source in (turned, dense))
     assert turned_ns > 50 * dense_ns
 
 
 def converting_store(target: Target, columns: int) -> Dma:
     """A tile of 128 rows of float32 in SBUF to a dense tensor of bfloat16 in HBM."""
     tile = Access.whole(Tensor("t", (128, columns), float32, Buffer.sbuf))
-    return dma.transfer(Access.whole(Tensor("result", (128, columns), bfloat16, Buffer.hbm)), (tile,), target)
+    return dma_costs.transfer(Access.whole(Tensor("result", (128, columns), bfloat16, Buffer.hbm)), (tile,), target)
 
 
 def test_converting_transfers_of_profiles() -> None:
@@ -131,7 +131,7 @@ def test_conversion_makes_no_transfer_faster(target: Target) -> None:
     source = Tensor("source", (128, 128), bfloat16, Buffer.hbm)
     turned = Access(source, 0, (128, 128), (1, 128), bfloat16)
     plain, converted = (
-        dma.transfer(Access.whole(Tensor("t", (128, 128), dtype, Buffer.sbuf)), (turned,), target).occupancy
+        dma_costs.transfer(Access.whole(Tensor("t", (128, 128), dtype, Buffer.sbuf)), (turned,), target).occupancy
         for dtype in (bfloat16, float32)
     )
     assert converted > 0.98 * plain
@@ -145,7 +145,7 @@ def test_parallel_transfers_share_the_bandwidth(target: Target) -> None:
     end = in_order_ns(range(16), [estimate] * 16, none, none, target)
     assert end == pytest.approx(15 * estimate.occupancy + estimate.latency)
     moving = end - estimate.latency + estimate.occupancy
-    assert 16 * estimate.bytes / moving <= dma.bandwidth(target) * (1 + 1e-9)
+    assert 16 * estimate.bytes / moving <= dma_costs.bandwidth(target) * (1 + 1e-9)
     assert end - in_order_ns([0], [estimate], [()], [()], target) == pytest.approx(15 * estimate.occupancy)
 
 
@@ -175,7 +175,7 @@ def test_small_transfers_beside_a_large_one_do_not_exceed_the_bandwidth(target: 
     queues = [0, *[1 + number % 3 for number in range(48)]]
     none = [()] * len(queues)
     end = in_order_ns(queues, estimates, none, none, target)
-    assert sum(estimate.bytes for estimate in estimates) / end <= dma.bandwidth(target)
+    assert sum(estimate.bytes for estimate in estimates) / end <= dma_costs.bandwidth(target)
 
 
 @pytest.mark.parametrize("target", GENERATIONS, ids=str)
@@ -198,7 +198,7 @@ def transposed(target: Target, rows: int, columns: int, dtype: DType = bfloat16)
 def test_a_transpose_moves_whole_blocks_at_the_documented_rate(target: Target) -> None:
     """90 % of a copy's rate in blocks of 128 partitions and 16 elements; a part of a block takes as long."""
     whole = transposed(target, 4096, 128)
-    assert whole.bytes / whole.occupancy == pytest.approx(0.9 * dma.bandwidth(target)) and whole.kind == "docs"
+    assert whole.bytes / whole.occupancy == pytest.approx(0.9 * dma_costs.bandwidth(target)) and whole.kind == "docs"
     for rows, columns in ((4096, 64), (4081, 128)):
         part = transposed(target, rows, columns)
         assert part.occupancy == whole.occupancy and part.kind == "guess" and part.bytes < whole.bytes
@@ -258,7 +258,7 @@ def test_an_exchange_waits_for_a_barrier() -> None:
     """Reference, sendrecv: "the standard DMA engine with CoreBarrier synchronization"."""
     tile = Access.whole(Tensor("t", (128, 512), float32, Buffer.sbuf))
     for target in (GEN3, GEN4):
-        sent, copied = dma.exchanged(tile, tile, target), dma.transfer(tile, (tile,), target, dge="")
+        sent, copied = dma_costs.exchanged(tile, tile, target), dma_costs.transfer(tile, (tile,), target, dge="")
         barrier = target.sequencer_ns + target.remote_semaphore_ns
         assert sent.latency - copied.latency == pytest.approx(barrier)
         assert sent.start - copied.start == pytest.approx(barrier)

@@ -27,7 +27,7 @@ from nki.isa.instructions.tensor_copy import Memset, TensorCopy
 from nki.passes.allocate import Allocate
 from nki.passes.allocation.packing import pack
 from nki.passes.allocation.skyline import skyline
-from nki.target.facts import Fact
+from nki.target.fact_rows import Fact
 from nki.target.model import Target
 
 from .tiles import Lost, alike, check, programs

@@ -13,7 +13,7 @@ from nki.analysis.liveness import LiveRange, peak_pressure
 from nki.base.dtype import float32
 from nki.ir.types import Buffer, Tensor
 from nki.passes.allocation.bank_rotation import rotated
-from nki.profiling.profile import profile
+from nki.profiling.kernel_profile import profile
 from nki.profiling.shapes import ShapeDtype
 
 BANK, P = 2048, 128

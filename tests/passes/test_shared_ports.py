@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nki.analysis.dependence import DependenceGraph
-from nki.cost.replay import in_order_ns
+from nki.cost.queue_replay import in_order_ns
 from nki.ir.estimate import Compute
 from nki.passes.scheduling.list_scheduler import list_schedule
 from nki.target import GEN2, GEN3, Target

@@ -27,7 +27,7 @@ from nki.ir.types import Buffer, Tensor, TensorSpec
 from nki.isa.instructions.dma_copy import DmaCopy
 from nki.passes.allocation.spilling import ROLE
 from nki.passes.verify import Verify
-from nki.target.facts import Fact
+from nki.target.fact_rows import Fact
 from nki.target.model import Target
 
 TRN2 = target.find("trn2")

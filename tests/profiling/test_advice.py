@@ -10,9 +10,9 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.profiling.advice import SERIAL_LOOP
-from nki.profiling.changes.transfers import NoDoubleBuffers
-from nki.profiling.measures import LEAST_WORTH
-from nki.profiling.profile import Profile
+from nki.profiling.kernel_profile import Profile
+from nki.profiling.metrics import LEAST_WORTH
+from nki.profiling.suggestions.transfers import NoDoubleBuffers
 from nki.target import GEN2
 from tests.profiling import flawed_beta1_kernels as beta1
 from tests.profiling import flawed_kernels as kernels
@@ -127,7 +127,8 @@ def row_of_an_index(x, index):
 def test_a_load_whose_memory_is_free_waits_for_its_index_all_the_same() -> None:
     profile = nki.profile(row_of_an_index, target="trn2")(shape(128, 512), shape(1, 1, dtype="int32"))
     change = NoDoubleBuffers(profile.target)
-    assert profile.timed.run(profile.target, change).ns == profile.timeline.ns and len(change.found) == 2
+    timeline = change.timed(profile)
+    assert timeline is not None and timeline.ns == profile.timeline.ns and len(change.affected) == 2
 
 
 @pytest.mark.parametrize("target", ["trn2", "trn3"])

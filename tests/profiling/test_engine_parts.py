@@ -10,7 +10,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.profiling.profile import Profile
+from nki.profiling.kernel_profile import Profile
 
 TARGETS = ("trn1", "trn2", "trn3")
 V, G = nisa.engine.vector, nisa.engine.gpsimd

@@ -15,8 +15,8 @@ from nki.base.errors import NkiError
 from nki.ir.instruction import REGISTRY
 from nki.ir.sample import Draw
 from nki.ir.verifier import verify
+from nki.profiling.kernel_profile import of_program
 from nki.profiling.parquet import tables
-from nki.profiling.profile import of_program
 from nki.profiling.trace import trace
 from nki.target import GEN4, GENERATIONS
 from tests.support import instruction_bench

@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 
 from nki.base.source import Span
-from nki.cost.replay import Cause
+from nki.base.terms import Cause
 from nki.ir.estimate import Dma
 from nki.profiling import html
 from nki.profiling.advice import Advice
 from nki.profiling.html import charts, payload, quantities, sections
 from nki.profiling.html.answer import answer, path_parts
 from nki.profiling.html.markup import Markup, joined, tag
-from nki.profiling.html.source import Listing, short_names
-from nki.profiling.measures import MemoryUse
-from nki.profiling.profile import Profile
+from nki.profiling.html.source_listing import Listing, short_names
+from nki.profiling.kernel_profile import Profile
+from nki.profiling.metrics import MemoryUse
 from tests.support import profiled_kernels as kernels
 
 ASSETS = Path(html.__file__).parent / "assets"
@@ -65,112 +65,63 @@ class Parsed(HTMLParser):
         return sum(each == name for each, _ in self.elements)
 
 
-def data_of(text: str) -> tuple[dict[str, Any], bytes]:
+def data_of(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The description and the columns in a report."""
     description = re.search(r'<script type="application/json" id="profile">(.*?)</script>', text, re.DOTALL)
     columns = re.search(r'<script type="application/octet-stream" id="columns">(.*?)</script>', text, re.DOTALL)
     assert description and columns
-    return json.loads(description[1]), zlib.decompress(base64.b64decode(columns[1]))
-
-
-class Bytes:
-    """Reads the columns, one number at a time: an oracle for the writer."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-
-    def natural(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.data[self.at]
-            self.at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    def naturals(self, count: int) -> list[int]:
-        return [self.natural() for _ in range(count)]
-
-    def integers(self, count: int) -> list[int]:
-        return [-(n + 1) // 2 if n % 2 else n // 2 for n in self.naturals(count)]
-
-    def sums(self, count: int) -> list[int]:
-        total, result = 0, []
-        for each in self.integers(count):
-            total += each
-            result.append(total)
-        return result
+    return json.loads(description[1]), json.loads(zlib.decompress(base64.b64decode(columns[1])))
 
 
 @pytest.mark.parametrize("make", [kernels.of_layer, kernels.of_looped, kernels.of_in_turn, kernels.of_one_works])
 def test_the_columns_hold_the_events(make: Any) -> None:
     profile = make()
     description, data = data_of(html.render(profile))
-    reader = Bytes(data)
-    for core, written in zip(profile.cores, description["cores"], strict=True):
-        rows = written["rows"]
-        assert rows == len(core)
-        assert reader.sums(rows) == core.number.tolist()
-        start = np.array(reader.sums(rows))
-        release = start + reader.naturals(rows)
-        end = release + reader.integers(rows)
-        lead, length = np.array(reader.naturals(rows)), np.array(reader.naturals(rows))
+    for core, written, columns in zip(profile.cores, description["cores"], data["cores"], strict=True):
+        rows = {name: np.array(column) for name, column in columns["rows"].items()}
+        assert {len(column) for column in rows.values()} == {len(core)}
+        assert np.cumsum(rows["number"]).tolist() == core.number.tolist()
+        start = np.cumsum(rows["start"])
+        release = start + rows["release"]
+        end = release + rows["end"]
         for column, ticks in ((core.start, start), (core.release, release), (core.end, end)):
             assert (np.abs(column - ticks * 0.1) <= 0.0501).all()
         dma = core.is_dma
-        assert ((lead > 0) == dma).all()
-        begun = start + lead - 1
+        assert (rows["isDma"] == dma).all()
+        begun = start + rows["dataStart"]
         assert (np.abs(core.data_start - begun * 0.1)[dma] <= 0.0501).all()
-        assert (np.abs(core.data_end - (begun + length) * 0.1)[dma] <= 0.0501).all()
-        assert reader.naturals(rows) == core.cause.tolist()
-        distances = reader.naturals(rows)
-        assert [row - d if d else -1 for row, d in enumerate(distances)] == core.blocker.tolist()
-        assert [n + 1 for n in reader.naturals(rows)] == core.weight.tolist()
-        reader.naturals(rows)
-        check_instructions(reader, core, written, description)
-        for times in (written["tables"], written["slow"]):
-            begins = reader.sums(times)
-            assert begins == sorted(begins)
-            assert min(reader.naturals(times), default=1) > 0
-    for core, written in zip(profile.cores, description["cores"], strict=True):
+        assert (np.abs(core.data_end - (begun + rows["dataEnd"]) * 0.1)[dma] <= 0.0501).all()
+        assert rows["cause"].tolist() == core.cause.tolist()
+        assert [row - d if d else -1 for row, d in enumerate(rows["blocker"])] == core.blocker.tolist()
+        assert rows["weight"].tolist() == core.weight.tolist()
+        check_instructions(columns["instructions"], core, written, description)
+        for stretches in (columns["tables"], columns["slow"]):
+            begins = np.cumsum(stretches["begin"]).tolist()
+            assert begins == sorted(begins) and len(begins) == len(stretches["length"])
+            assert min(stretches["length"], default=1) > 0
         waits = [(row, m.last.core, m.last.record) for row, m in core.meetings.items() if m.last.time > m.time]
         assert [tuple(each) for each in written["meetings"]] == waits
-    steps = description["path"]["steps"]
-    assert reader.naturals(steps) == [step.core for step in profile.critical_path]
-    assert reader.sums(steps) == [step.row for step in profile.critical_path]
-    begins, lengths = reader.sums(steps), reader.naturals(steps)
-    assert sum(lengths) == pytest.approx(sum(s.end - s.begin for s in profile.critical_path) * 10, abs=steps)
-    assert len(begins) == steps and reader.at == len(data)
+    path, steps = data["path"], profile.critical_path
+    assert path["core"] == [step.core for step in steps]
+    assert np.cumsum(path["row"]).tolist() == [step.row for step in steps]
+    assert (np.abs(np.cumsum(path["begin"]) * 0.1 - [step.begin for step in steps]) <= 0.0501).all()
+    assert sum(path["length"]) == pytest.approx(sum(s.end - s.begin for s in steps) * 10, abs=len(steps))
 
 
-def check_instructions(reader: Bytes, core: Any, written: Any, description: Any) -> None:
-    count = written["instructions"]
-    queues, kinds, lines, estimates, writes, reads = (reader.naturals(count) for _ in range(6))
-    operands = iter([description["operands"][n] for n in reader.naturals(written["operands"])])
+def check_instructions(columns: Any, core: Any, written: Any, description: Any) -> None:
+    operands = iter([description["operands"][n] for n in columns["operand"]])
     for number, inst in enumerate(core.instructions):
-        assert written["queues"][queues[number]] == inst.queue
-        assert description["mnemonics"][kinds[number]] == inst.mnemonic
-        label = description["lines"][lines[number] - 1]["label"]
-        assert label == f"profiled_kernels.py:{inst.where.span.line}"
-        estimate = written["estimates"][estimates[number]]
+        row = {name: column[number] for name, column in columns.items() if name != "operand"}
+        assert written["queues"][row["queue"]] == inst.queue
+        assert description["mnemonics"][row["mnemonic"]] == inst.mnemonic
+        assert description["lines"][row["line"]]["label"] == f"profiled_kernels.py:{inst.where.span.line}"
+        estimate = written["estimates"][row["estimate"]]
         price = core.estimates[number]
         assert estimate[0] == (price.bytes if isinstance(price, Dma) else 0) and estimate[3] == price.kind
         assert description["sources"][estimate[4]] == price.source
-        names = [access.name for access in inst.writes()], [access.name for access in inst.reads()]
-        assert [next(operands).split(" ")[0] for _ in range(writes[number])] == names[0]
-        assert [next(operands).split(" ")[0] for _ in range(reads[number])] == names[1]
-
-
-@pytest.mark.parametrize("values", [[], [0], [127, 128, 16383, 16384], [2**53, 1, 2**35 + 5]])
-def test_varints(values: list[int]) -> None:
-    column = np.array(values, np.int64)
-    assert Bytes(payload.varints(column)).naturals(len(values)) == values
-    signed = np.concatenate((column, -column, [-1, 1]))
-    assert Bytes(payload.varints(payload.zigzag(signed))).integers(len(signed)) == signed.tolist()
-    with pytest.raises(AssertionError):
-        payload.varints(np.array([-1]))
+        assert [next(operands).split(" ")[0] for _ in range(row["writes"])] == [each.name for each in inst.writes()]
+        assert [next(operands).split(" ")[0] for _ in range(row["reads"])] == [each.name for each in inst.reads()]
+    assert next(operands, None) is None
 
 
 def test_iterations_that_were_not_replayed_are_a_gap() -> None:
@@ -185,7 +136,8 @@ def test_iterations_that_were_not_replayed_are_a_gap() -> None:
 
 def test_a_throttled_window_is_longer_by_the_iterations_in_it() -> None:
     clock = SimpleNamespace(length=100.0, windows=[0.5, 0.5, 1.0, 0.5])
-    core: Any = SimpleNamespace(timeline=SimpleNamespace(replay=SimpleNamespace(clock=clock)))
+    resources = SimpleNamespace(array=SimpleNamespace(clock=clock))
+    core: Any = SimpleNamespace(timeline=SimpleNamespace(replay=SimpleNamespace(resources=resources)))
     assert payload.throttled(core, []) == [(0.0, 200.0), (300.0, 400.0)]
     assert payload.throttled(core, [(150.0, 650.0, 9)]) == [(0.0, 700.0), (800.0, 900.0)]
 
@@ -199,7 +151,7 @@ def test_a_thinned_curve_keeps_its_peak() -> None:
 
 
 def test_every_cause_has_its_words() -> None:
-    assert set(payload.REASONS) == set(Cause)
+    assert all(cause.reason for cause in Cause) and sorted(Cause) == list(range(len(Cause)))
 
 
 @pytest.mark.parametrize(

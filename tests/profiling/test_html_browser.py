@@ -11,7 +11,7 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 from nki.profiling.events import CoreEvents
-from nki.profiling.profile import Profile
+from nki.profiling.kernel_profile import Profile
 from tests.support import browser as browsers
 from tests.support import profiled_kernels as kernels
 from tests.support.browser import Page

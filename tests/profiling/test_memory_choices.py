@@ -26,8 +26,8 @@ from nki.ir.types import TensorSpec
 from nki.passes.load_reuse import ReuseLoads
 from nki.profiling import html, text
 from nki.profiling.compiling import unknown_loops
+from nki.profiling.kernel_profile import Profile, of_program
 from nki.profiling.memory_choices import compiled
-from nki.profiling.profile import Profile, of_program
 from nki.profiling.shapes import ShapeDtype
 from nki.target import GEN3
 from tests.passes.test_spilling import small

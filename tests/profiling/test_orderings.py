@@ -12,7 +12,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from neuronxcc import nki as beta1
-from nki.profiling.profile import profile
+from nki.profiling.kernel_profile import profile
 from nki.profiling.shapes import ShapeDtype
 
 P = 128

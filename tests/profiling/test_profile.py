@@ -18,8 +18,8 @@ from nki.base.errors import GridError, KernelArgumentError, NkiError, UnknownDTy
 from nki.base.profile_errors import ProfileFileError, TripCountError, WhatIfError
 from nki.frontend.errors import NotAFunctionError
 from nki.ir.loop import loops
-from nki.profiling import measures
-from nki.profiling.profile import Profile
+from nki.profiling import metrics
+from nki.profiling.kernel_profile import Profile
 from nki.profiling.shapes import is_shape_only
 from nki.sim.timing import deciding_inputs
 from nki.target import GEN3
@@ -116,8 +116,8 @@ def test_memory_in_use_returns_to_nothing() -> None:
 
 def test_length_of_a_union_of_intervals() -> None:
     begins, ends = np.array([5.0, 0.0, 1.0, 20.0]), np.array([7.0, 2.0, 6.0, 21.0])
-    assert measures.covered(begins, ends) == 8.0
-    assert measures.covered(begins[:0], ends[:0]) == 0.0
+    assert metrics.covered(begins, ends) == 8.0
+    assert metrics.covered(begins[:0], ends[:0]) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 from nki.base.source import Span
 from nki.profiling import amounts, text
-from nki.profiling.measures import EngineUse
-from nki.profiling.profile import Profile
+from nki.profiling.kernel_profile import Profile
+from nki.profiling.metrics import EngineUse
 
 
 def test_the_first_line_is_the_answer(product):

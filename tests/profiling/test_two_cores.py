@@ -15,10 +15,10 @@ import nki.isa as nisa
 import nki.language as nl
 from neuronxcc import nki as beta1
 from neuronxcc.nki import language as b1
-from nki.cost.replay import Cause
+from nki.base.terms import Cause
 from nki.profiling.events import CoreEvents
+from nki.profiling.kernel_profile import Profile
 from nki.profiling.parquet import tables
-from nki.profiling.profile import Profile
 from nki.profiling.trace import trace
 from nki.target import GEN3, GEN4
 from tests.profiling.flaws_of_cores import BALANCE, SAME

@@ -12,10 +12,10 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import KernelArgumentError
 from nki.base.profile_errors import TripCountError
+from nki.base.terms import Cause
 from nki.compilation import pipeline
-from nki.cost.replay import Cause
 from nki.passes.schedule import Schedule
-from nki.profiling.profile import Profile, of_program
+from nki.profiling.kernel_profile import Profile, of_program
 from nki.sim.timing import TimedProgram
 from nki.target import GEN3, GEN4
 

@@ -15,7 +15,7 @@ from nki.ir.estimate import Dma
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.types import Access, Buffer
-from nki.profiling.profile import Profile
+from nki.profiling.kernel_profile import Profile
 from nki.profiling.trace import trace
 from nki.profiling.what_if import DELAYS, RESOURCES
 from tests.support.decoded_trace import DecodedTrace

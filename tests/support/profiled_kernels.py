@@ -11,8 +11,8 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.cost.replay import Replay
-from nki.profiling.profile import Profile, of_program, profile
+from nki.cost.queue_replay import Replay
+from nki.profiling.kernel_profile import Profile, of_program, profile
 from nki.profiling.shapes import ShapeDtype
 from nki.sim.timing import CoreTimeline, Timeline
 
@@ -148,7 +148,7 @@ def repeated(base: Profile, times: int) -> Profile:
         replay.results += [time + later for time in once.results]
         replay.blockers += [row + first if row >= 0 else first - 1 for row in once.blockers]
         replay.data += [(begin + later, end + later) if end else (0.0, 0.0) for begin, end in once.data]
-        replay.table_loads += [(begin + later, end + later) for begin, end in once.table_loads]
+        replay.resources.tables.loads += [(begin + later, end + later) for begin, end in once.resources.tables.loads]
     replay.causes = once.causes * times
     instructions = len(core.estimates)
     program: Any = SimpleNamespace(rank=0, numbered=core.core.numbered * times, placement=core.core.placement)

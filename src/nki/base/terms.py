@@ -2,7 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Final
+from enum import IntEnum
+from typing import Final, Self
+
+
+class Cause(IntEnum):
+    """Reason why an instruction did not begin earlier: its number, the word for a stall of that cause, what the word
+    means, and the end of the sentence "waited for …".
+    """
+
+    _value_: int
+    word: str
+    meaning: str
+    reason: str
+
+    def __new__(cls, number: int, word: str, meaning: str, reason: str) -> Self:
+        member = int.__new__(cls, number)
+        member._value_ = number
+        member.word, member.meaning, member.reason = word, meaning, reason
+        return member
+
+    dependence = 2, "", "", "a result of another queue, and its semaphore"
+    """Its stalls are told by the engine: ``waits for dma``."""
+    generator = (
+        4,
+        "descriptors",
+        "lists of addresses for DMA transfers, which one engine makes one after the other",
+        "the generator of DMA descriptors, which serves another transfer",
+    )
+    chain = (
+        3,
+        "own pipeline",
+        "the result of the instruction before on the same engine, which is not complete",
+        "a result of its own queue",
+    )
+    port = 5, "memory port", "the way to a memory that another engine uses", "a memory port that another engine uses"
+    table = (
+        6,
+        "activation table",
+        "numbers that Scalar loads before it uses an activation function",
+        "the table of its activation function",
+    )
+    meeting = 7, "other core", "the other core, which has not come to the point where both meet", "another core"
+    block = (
+        0,
+        "barrier",
+        "all engines, where a loop on the device begins or ends",
+        "all that comes before its loop or block",
+    )
+    queue = 1, "order", "the instruction before on the same queue", "the instruction before it on its queue"
+
 
 TERMS: Final[dict[str, str]] = {
     "busy": "the time in which an engine works; of a line, the times of its instructions, added up",
@@ -14,13 +63,7 @@ TERMS: Final[dict[str, str]] = {
     "ridge": "operations per byte of HBM from which on the Tensor engine is the limit",
     "launch": "the time beside the kernel's own that a benchmark on the device measures",
     "dependences": "instructions that need each other's results, so that no order runs them at once",
-    "descriptors": "lists of addresses for DMA transfers, which one engine makes one after the other",
-    "own pipeline": "the result of the instruction before on the same engine, which is not complete",
-    "memory port": "the way to a memory that another engine uses",
-    "activation table": "numbers that Scalar loads before it uses an activation function",
-    "other core": "the other core, which has not come to the point where both meet",
-    "barrier": "all engines, where a loop on the device begins or ends",
-    "order": "the instruction before on the same queue",
+    **{cause.word: cause.meaning for cause in Cause if cause.word},
     "slow clock": "the Tensor engine's clock, which is lower until it has worked for a while",
 }
 """Each word with its meaning."""

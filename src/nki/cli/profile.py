@@ -29,10 +29,10 @@ from nki.ir.loop import Loop
 from nki.ir.program import Program
 from nki.profiling import text
 from nki.profiling.compiling import Inputs, trips_of, unknown_loops
+from nki.profiling.kernel_profile import Comparison, Profile, of_program
 from nki.profiling.memory_choices import compiled
 from nki.profiling.origin import Origin, arguments_of
 from nki.profiling.packages import needed
-from nki.profiling.profile import Comparison, Profile, of_program
 from nki.profiling.record import comparison, details
 from nki.profiling.text import LINES
 from nki.profiling.titles import numbered, titles

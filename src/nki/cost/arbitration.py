@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from nki.cost.dma import SOFTWARE
+from nki.cost.dma_costs import SOFTWARE
 from nki.cost.sharing import DataQueue
 from nki.ir.estimate import Compute, Dma, Estimate
 

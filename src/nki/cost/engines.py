@@ -16,7 +16,7 @@ from nki.cost.tensor_array import blocks
 from nki.ir.estimate import Compute, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, IndexKind
-from nki.target.facts import Kind
+from nki.target.fact_rows import Kind
 from nki.target.model import Target
 
 REFERENCE: Final = "NKI reference of release 2.26.1, nki.isa."
@@ -141,8 +141,8 @@ def combining(inst: Inst, target: Target, inputs: tuple[Access, Access], entry: 
 
 
 def selecting_cycles(first: Access | None, second: Access, target: Target) -> tuple[float, tuple[Kind, str] | None]:
-    """Vector cycles per element of an instruction that picks elements of a tile, or a number (None), by those of
-    another: one if one of both is in PSUM and the other in SBUF, two if both are in SBUF (entry
+    """Vector cycles per element of an instruction that picks elements of a tile, or a number (None), by the
+    elements of another: one if one of both is in PSUM and the other in SBUF, two if both are in SBUF (entry
     ``tensor_copy_predicated``), or what a wider engine needs for two tiles. With the origin of that last number.
     """
     if first is not None and (first.buffer is Buffer.psum) != (second.buffer is Buffer.psum):

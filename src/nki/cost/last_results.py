@@ -36,9 +36,7 @@ class LastResults:
         return {number for number, count in Counter(numbers).items() if count > 1} if numbers else set()
 
     def of(self, producers: Sequence[int], chained: Sequence[int], queue: int) -> tuple[_One, _One]:
-        """The first of those ``producers`` on other queues whose results come last, and of those ``chained`` on
-        ``queue``; none where there are none.
-        """
+        """The latest producer on another queue, and the latest ``chained`` one on ``queue``; empty if there is none."""
         key = id(producers), id(chained), queue
         known = self._known.get(key)
         if known is not None:

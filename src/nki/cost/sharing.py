@@ -1,7 +1,7 @@
 """Processor sharing of the DMA engines: the data queues that have data take turns, a packet of each.
 
-A transfer goes to one queue on all DMA engines, which serve a queue in order and the queues round robin; the queue is
-that of the engine that triggers the transfer and of the method that generates its descriptors (NKI documentation,
+A transfer goes to one queue on all DMA engines, which serve a queue in order and the queues round robin; its queue
+follows from the engine that triggers it and the method that generates its descriptors (NKI documentation,
 "Introduction to Direct Memory Access with NKI", DMA Queues). With packets that are small beside a transfer, each of
 ``n`` queues with data has the ``n``-th part of the bandwidth, and queues together never have more than all of it.
 

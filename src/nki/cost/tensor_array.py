@@ -7,6 +7,10 @@ it: nki-library counts on up to four times the rate with tiles of 32 columns.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from nki.base.terms import Cause
+from nki.ir.estimate import Matmul
 from nki.target.model import Target
 
 _BLOCK = 32
@@ -78,6 +82,30 @@ class TensorClock:
         self.busy = 0.0
         self.windows.append(self.rate)
         self.window_end += self.length
+
+
+class TensorArray:
+    """The array of the Tensor engine with its clock, and the parts of it that products keep."""
+
+    cause: ClassVar = Cause.chain
+
+    def __init__(self, target: Target) -> None:
+        self.clock = TensorClock(target) if target.tensor_throttle_fraction != 1.0 else None
+        self.parts = ArrayParts()
+
+    def run(self, estimate: Matmul, time: float) -> tuple[float, float]:
+        """Begin and end of an instruction that may begin at ``time``: no other product is in the part that it uses."""
+        parts, clock = self.parts, self.clock
+        if parts.until and (free := parts.free(estimate.array_mask, time)) > time:
+            if clock is not None:
+                clock.wait(time, free, estimate.activity)
+            time = free
+        end = time + estimate.occupancy
+        if clock is not None:
+            end = clock.run(time, estimate.occupancy, estimate.activity, estimate.clocked)
+        if estimate.array_mask:
+            parts.keep(estimate.array_mask, time + estimate.array_ns * (end - time) / estimate.occupancy)
+        return time, end
 
 
 class ArrayParts:

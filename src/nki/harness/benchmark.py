@@ -14,8 +14,8 @@ from nki.harness.simulation import as_kernel
 from nki.harness.timing import measure
 from nki.jit import adapter_for
 from nki.profiling.amounts import duration
-from nki.profiling.profile import Profile
-from nki.profiling.profile import profile as predicted
+from nki.profiling.kernel_profile import Profile
+from nki.profiling.kernel_profile import profile as predicted
 from nki.profiling.shapes import is_shape_only
 
 WARMUP: Final = 10

@@ -18,7 +18,7 @@ from nki.harness.artifacts import check_options, save, warn_of_trace
 from nki.harness.simulation import as_kernel
 from nki.harness.timing import BenchmarkResult, measure
 from nki.jit import Kernel, adapter_for, simulate
-from nki.profiling import profile as predicted
+from nki.profiling import kernel_profile as predicted
 from nki.profiling.shapes import is_shape_only, placeholder
 
 _COMMON: Final = frozenset({"save_neff_name", "save_trace_name", "additional_compile_opt"})

@@ -26,7 +26,7 @@ from nki.harness.simulation import as_kernel
 from nki.harness.timing import KernelTimes
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel, adapter_for
-from nki.profiling.profile import Profile, of_program
+from nki.profiling.kernel_profile import Profile, of_program
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
-from nki.target.facts import Kind
+from nki.target.fact_rows import Kind
 
 
 @dataclass(frozen=True, slots=True)

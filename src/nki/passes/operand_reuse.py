@@ -3,8 +3,8 @@
 The stage ``allocate`` gives every result bytes of its own. Where the tiles are so large that few fit into SBUF, loads
 then wait for memory: of a softmax on rows of 32 KiB each row needs four tiles, and with results in the bytes of
 operands one. No document says what the vendor's compiler does; authors write in place by hand, which is legal for the
-same instructions. So only profiles run this stage, and keep the faster program. Other programs have results in the
-place of operands where tiles do not fit and would spill (:mod:`nki.passes.allocate`). Results are the same either way.
+same instructions. So only profiles run this stage, and keep the faster program. Other programs have results in
+tiles of operands where tiles do not fit and would spill (:mod:`nki.passes.allocate`). Results are the same either way.
 
 A result takes over the tile of an operand if the instruction streams both element by element
 (:attr:`nki.ir.effects.Effects.streamed`), writes and reads whole tiles of one shape and dtype, is the first to use the

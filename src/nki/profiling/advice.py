@@ -1,7 +1,7 @@
 """Advice: changes of a kernel, each with its evidence and its worth.
 
 The worth of a change is the difference of two runs of the model: the kernel as it is, and with the estimates that the
-change would give its instructions (:mod:`nki.profiling.changes`).
+change would give its instructions (:mod:`nki.profiling.suggestions`).
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from nki.base.source import Span
 from nki.cost.tensor_array import TensorClock
 from nki.ir.estimate import Matmul
 from nki.language.releases import returns_results
-from nki.profiling.changes.again import ComputedAgain
-from nki.profiling.changes.change import Change, lines
-from nki.profiling.changes.combining import Combined, FewElements, RepeatedOperand
-from nki.profiling.changes.computing import Chains, Float32Products, Tables, Transposes
-from nki.profiling.changes.intermediates import ThroughHbm
-from nki.profiling.changes.iterations import serial_loops
-from nki.profiling.changes.moves import Eviction, OnOtherEngine
-from nki.profiling.changes.products import FewRows, ShortStationary, SumsOutsidePsum
-from nki.profiling.changes.reloads import Reloads
-from nki.profiling.changes.repeats import RepeatedRows
-from nki.profiling.changes.rounds import TilesOfRounds
-from nki.profiling.changes.shares import Shares
-from nki.profiling.changes.transfers import Descriptors, FewPartitions, NoDoubleBuffers, ShortRows
-from nki.profiling.measures import LEAST_WORTH, engine_of, uneven_work, waits_for_others
+from nki.profiling.metrics import LEAST_WORTH, engine_of, uneven_work, waits_for_others
 from nki.profiling.predicted_run import PredictedRun
+from nki.profiling.suggestions.again import ComputedAgain
+from nki.profiling.suggestions.computing import Chains, Float32Products, Tables, Transposes
+from nki.profiling.suggestions.instruction_combining import Combined, FewElements, RepeatedOperand
+from nki.profiling.suggestions.intermediates import ThroughHbm
+from nki.profiling.suggestions.iterations import serial_loops
+from nki.profiling.suggestions.moves import Eviction, OnOtherEngine
+from nki.profiling.suggestions.products import FewRows, ShortStationary, SumsOutsidePsum
+from nki.profiling.suggestions.reloads import Reloads
+from nki.profiling.suggestions.repeats import RepeatedRows
+from nki.profiling.suggestions.rounds import TilesOfRounds
+from nki.profiling.suggestions.shares import Shares
+from nki.profiling.suggestions.suggestion import Suggestion, lines
+from nki.profiling.suggestions.transfers import Descriptors, FewPartitions, NoDoubleBuffers, ShortRows
 from nki.target.model import Target
 
 LEAST_OVERLAP = 0.1
@@ -41,7 +41,7 @@ MOST_BUSY = 0.6
 SERIAL_PIECES = 8
 """Pieces into which a tile is cut, so that engines overlap."""
 _OF_WAITING = (TilesOfRounds.title, NoDoubleBuffers.title, SERIAL_LOOP)
-KINDS: tuple[Callable[[Target], Change], ...] = (
+KINDS: tuple[Callable[[Target], Suggestion], ...] = (
     ShortRows,
     FewPartitions,
     Reloads,
@@ -114,7 +114,7 @@ def _about_iterations(profile: PredictedRun) -> Iterator[Advice]:
         "unroll the loop: iterations of a Python range overlap; several iterations in one, each with tiles of its own, "
         "gain a part of it",
         best.seconds,
-        (*(() if best.line is None else (Span(best.line.file, best.line.line),)), *lines(best.found)[:4]),
+        (*(() if best.line is None else (Span(best.line.file, best.line.line),)), *lines(best.affected)[:4]),
     )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nki.base.source import Span, source_line
-from nki.profiling import measures
+from nki.profiling import metrics
 from nki.profiling.events import CoreEvents
-from nki.profiling.measures import Cost, Step
+from nki.profiling.metrics import Cost, Step
 
 Calls = tuple[Span, ...]
 """The calls that lead to an instruction, outermost first."""
@@ -38,7 +38,7 @@ class Callers:
 
 def callers(cores: Sequence[CoreEvents], critical_path: Sequence[Step]) -> Callers:
     """The costs of a run by call."""
-    by_path = measures.costs(cores, critical_path, _path)
+    by_path = metrics.costs(cores, critical_path, _path)
     of_line: dict[Span, dict[Calls, Cost]] = {}
     parts: dict[Span, list[Cost]] = {}
     for (line, calls), cost in by_path.items():
@@ -53,7 +53,7 @@ def callers(cores: Sequence[CoreEvents], critical_path: Sequence[Step]) -> Calle
 
 
 def _path(events: CoreEvents, number: int) -> tuple[Span | None, Calls]:
-    return measures.by_line(events, number), events.instructions[number].where.stack
+    return metrics.by_line(events, number), events.instructions[number].where.stack
 
 
 def total_of(costs: Iterable[Cost]) -> Cost:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from nki.cost.replay import Cause
+from nki.base.terms import Cause
 from nki.ir.estimate import Dma
 from nki.isa.tables.opcodes import opcode
 from nki.profiling.events import Column, CoreEvents
-from nki.profiling.measures import engine_of
+from nki.profiling.metrics import engine_of
 
 TITLES = {"tensor": "Tensor", "vector": "Vector", "scalar": "Scalar", "gpsimd": "GpSimd", "sync": "Sync", "dma": "DMA"}
 """Names of engines in the columns of tables and in traces."""

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.base.source import Span
-from nki.cost.replay import Cause, Meeting
+from nki.base.terms import Cause
+from nki.cost.queue_replay import Meeting
 from nki.ir.estimate import Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
@@ -40,7 +41,7 @@ class CoreEvents:
     ``number`` is the dense number of the instruction in the core's program, ``weight`` the number of executions that
     the row stands for (iterations of a loop repeat it). ``start`` to ``release`` is the time on its queue; ``end`` the
     time at which its result is visible to other queues. ``data_start`` and ``data_end`` frame the data of a DMA, else
-    they are 0. ``cause`` (:class:`nki.cost.replay.Cause`) says why it did not begin earlier, and ``blocker`` which row
+    they are 0. ``cause`` (:class:`nki.base.terms.Cause`) says why it did not begin earlier, and ``blocker`` which row
     it waited for, or -1.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from nki.profiling.measures import ENGINES, engine_of
+from nki.profiling.metrics import ENGINES, engine_of
 from nki.profiling.predicted_run import PredictedRun
 
 LAUNCH: Final = "launch"

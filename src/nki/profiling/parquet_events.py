@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nki.base.source import Span
-from nki.cost.replay import Cause
+from nki.base.terms import Cause
 from nki.ir.estimate import Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, basic_blocks

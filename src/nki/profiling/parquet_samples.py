@@ -11,7 +11,7 @@ from nki.ir.estimate import Dma
 from nki.ir.types import Buffer, Tensor
 from nki.profiling.engine_rows import TITLES, EngineRows, merged
 from nki.profiling.events import Column, CoreEvents
-from nki.profiling.measures import repeat
+from nki.profiling.metrics import repeat
 from nki.profiling.parquet_events import Columns, Rows, joined, spread, whole
 
 QUARTERS = (0, 32, 64, 96)

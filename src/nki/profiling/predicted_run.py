@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import NamedTuple, Self
 
 from nki.base.source import Span
-from nki.cost.dma import bandwidth
+from nki.cost.dma_costs import bandwidth
 from nki.ir.program import Program
 from nki.ir.stage import Stage
-from nki.profiling import measures, what_if
+from nki.profiling import metrics, what_if
 from nki.profiling.callers import Callers, callers
 from nki.profiling.events import CoreEvents
-from nki.profiling.measures import Cost, EngineUse, MemoryUse, Step, TransferSize
 from nki.profiling.memory_choices import SpareLoads, same_trips
+from nki.profiling.metrics import Cost, EngineUse, MemoryUse, Step, TransferSize
 from nki.profiling.origin import UNKNOWN, Origin
 from nki.sim.lower_bound import lower_bound
 from nki.sim.timing import TimedProgram, Timeline
@@ -107,8 +107,8 @@ class PredictedRun:
 
     @property
     def ends(self) -> list[End]:
-        """The ends of the interval; at the fast end, no load is spare, and at the slow end, no result is in the place
-        of an operand.
+        """The ends of the interval; at the fast end, no load is spare, and at the slow end, no result is in the
+        tile of an operand.
         """
         fast = [("as compiled" if self.fewest is self.timed else "with the fewest iterations", self.fewest)]
         if self.spare_loads is not None:
@@ -144,12 +144,12 @@ class PredictedRun:
     @cached_property
     def engines(self) -> list[EngineUse]:
         """The use of every engine of every core."""
-        return [use for core in self.cores for use in measures.engine_uses(core, self.timeline.ns)]
+        return [use for core in self.cores for use in metrics.engine_uses(core, self.timeline.ns)]
 
     @cached_property
     def bytes(self) -> dict[str, int]:
         """Bytes by memory and direction (``hbm_read``, ``sbuf_write``, …), over all cores."""
-        return measures.memory_bytes(self.cores)
+        return metrics.memory_bytes(self.cores)
 
     @property
     def hbm_bytes(self) -> int:
@@ -159,19 +159,19 @@ class PredictedRun:
     @cached_property
     def flops(self) -> int:
         """Operations of matrix products, transposes left out."""
-        return measures.flops(self.cores, moves=False)
+        return metrics.flops(self.cores, moves=False)
 
     @cached_property
     def transpose_flops(self) -> int:
         """Operations of the Tensor engine that only move data."""
-        return measures.flops(self.cores, moves=True)
+        return metrics.flops(self.cores, moves=True)
 
     @cached_property
     def peak_flops(self) -> float:
-        """Operations per second of the cores' Tensor engines in the modes of the kernel's products: those of 8-bit
-        operands that do several at once have a higher peak than 16-bit operands have, and float32 counts as these.
+        """Operations per second of the cores' Tensor engines in the modes of the kernel's products: modes of 8-bit
+        operands that do several at once have a higher peak than 16-bit operands have, and float32 counts as 16 bits.
         """
-        slots = measures.product_slots(self.cores)
+        slots = metrics.product_slots(self.cores)
         return self.peak_flops_16_bit * (self.flops / slots if slots else 1)
 
     @property
@@ -196,7 +196,7 @@ class PredictedRun:
         """Part of the device time that transfers with HBM need at what the DMA engines of all cores sustain, in loads
         and in stores; a byte within HBM is moved once.
         """
-        seconds = measures.hbm_seconds(self.cores, self.target)
+        seconds = metrics.hbm_seconds(self.cores, self.target)
         return seconds / (self.device_time * len(self.cores)) if self.device_time else 0.0
 
     @property
@@ -212,17 +212,17 @@ class PredictedRun:
     @cached_property
     def transfers(self) -> list[TransferSize]:
         """DMA transfers by size."""
-        return measures.transfer_sizes(self.cores)
+        return metrics.transfer_sizes(self.cores)
 
     @cached_property
     def critical_path(self) -> list[Step]:
         """The chain of instructions that makes the slowest core as slow as it is, over all cores that it waits for."""
-        return measures.critical_path(self.cores)
+        return metrics.critical_path(self.cores)
 
     @cached_property
     def lines(self) -> dict[Span | None, Cost]:
         """Cost by source line, the greatest part of the critical path first; ns."""
-        return measures.costs(self.cores, self.critical_path, measures.by_line)
+        return metrics.costs(self.cores, self.critical_path, metrics.by_line)
 
     @cached_property
     def callers(self) -> Callers:
@@ -232,12 +232,12 @@ class PredictedRun:
     @cached_property
     def by_instruction(self) -> dict[str, Cost]:
         """Cost by mnemonic, the greatest part of the critical path first; ns."""
-        return measures.costs(self.cores, self.critical_path, measures.by_mnemonic)
+        return metrics.costs(self.cores, self.critical_path, metrics.by_mnemonic)
 
     @cached_property
     def memory(self) -> list[MemoryUse]:
         """SBUF and PSUM in use over time."""
-        return [use for core in self.cores for use in measures.memory_uses(core)]
+        return [use for core in self.cores for use in metrics.memory_uses(core)]
 
     @property
     def peak_memory(self) -> dict[str, int]:

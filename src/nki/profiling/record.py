@@ -12,10 +12,10 @@ from nki.base.source import Place, Span, source_line
 from nki.profiling import text
 from nki.profiling.callers import call_text
 from nki.profiling.latency_parts import latency_parts
-from nki.profiling.measures import Cost, MemoryUse
+from nki.profiling.metrics import Cost, MemoryUse
 
 if TYPE_CHECKING:
-    from nki.profiling.profile import Comparison, Profile
+    from nki.profiling.kernel_profile import Comparison, Profile
 
 STEPS = 12
 """Steps of the critical path in a record, the longest ones."""

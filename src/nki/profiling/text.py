@@ -13,7 +13,7 @@ from nki.base.terms import TERMS, limit, resource_name
 from nki.profiling.advice import AdvisedRun
 from nki.profiling.amounts import count, duration, number, percent, place, short, size
 from nki.profiling.callers import Calls, call_text, total_of
-from nki.profiling.measures import LEAST_WORTH, Cost, EngineUse, changed_lines
+from nki.profiling.metrics import LEAST_WORTH, Cost, EngineUse, changed_lines
 from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.titles import titles
 

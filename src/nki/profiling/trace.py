@@ -16,11 +16,11 @@ from typing import Any, Final
 import numpy as np
 
 from nki.base.profile_errors import ProfileFileError
-from nki.cost.replay import Cause
+from nki.base.terms import Cause
 from nki.ir.estimate import Dma, Matmul
 from nki.profiling.amounts import place
 from nki.profiling.engine_rows import TITLES
-from nki.profiling.measures import engine_of
+from nki.profiling.metrics import engine_of
 from nki.profiling.packages import needed
 from nki.profiling.parquet_events import Rows, operands
 from nki.profiling.parquet_samples import throughput
@@ -29,7 +29,7 @@ from nki.profiling.summary import SOURCE
 
 _SEQUENCE: Final = 1
 _PIECE: Final = 4096
-"""Packets that are serialised at once: as messages of the package, all those of a large kernel take ten times the
+"""Packets that are serialised at once: as messages of the package, all packets of a large kernel take ten times the
 memory of the trace."""
 _Arguments = tuple[tuple[str, Any], ...]
 _DATA_FLOW: Final = 1 << 32
@@ -241,7 +241,7 @@ class _Core:
         causes = (int(Cause.dependence), int(Cause.generator), int(Cause.chain))
         waiting = np.flatnonzero(np.isin(events.cause, causes) & (events.blocker >= 0))
         for row, blocker in zip(waiting.tolist(), events.blocker[waiting].tolist(), strict=True):
-            gives_data = self.transfers[blocker] >= 0 and self.causes[row] != Cause.generator
+            gives_data = self.transfers[blocker] >= 0 and self.causes[row] != int(Cause.generator)
             number = self.first + row + 1
             flows.setdefault((blocker, gives_data), []).append(number)
             flows.setdefault((row, self._is_static(row)), []).append(number)

@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any, Final
 
 from nki.base.profile_errors import WhatIfError
-from nki.target.facts import Fact
+from nki.target.fact_rows import Fact
 from nki.target.model import Target
 
 RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {

@@ -11,7 +11,7 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nki.analysis.dependence import DependenceGraph
-from nki.cost.replay import Arrival
+from nki.cost.queue_replay import Arrival
 from nki.ir.effects import Barrier
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram

@@ -1,8 +1,8 @@
 """Timing simulation of a scheduled program: when every instruction of every core begins and ends on the device.
 
 A :class:`TimedProgram` holds what does not depend on the target's numbers: queues, dependences and the loops of each
-core. :meth:`TimedProgram.run` replays them (:mod:`nki.cost.replay`) with the estimates of a target, so that a what-if
-is another run with other facts. Cores run side by side and meet where their instructions do.
+core. :meth:`TimedProgram.run` replays them (:mod:`nki.cost.queue_replay`) with the estimates of a target, so that a
+what-if is another run with other facts. Cores run side by side and meet where their instructions do.
 
 The iterations of a run-time loop are replayed until two that follow each other take the same time; the others count as
 repetitions of the last one. So times of long loops follow from their steady state.
@@ -14,14 +14,14 @@ import itertools
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from nki.analysis.dependence import DependenceGraph, dependence_graphs, queue_numbers
 from nki.base import gc_pause
 from nki.base.profile_errors import TripCountError
-from nki.cost.dma import needs_descriptors
-from nki.cost.replay import Arrival, Arrivals, Dependences, Replay, run
-from nki.ir.estimate import Dma, Estimate, Matmul
+from nki.cost.dma_costs import needs_descriptors
+from nki.cost.queue_replay import Arrival, Arrivals, Dependences, Replay, run
+from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement, basic_blocks, loops
 from nki.ir.program import CoreProgram, Program
@@ -37,6 +37,8 @@ _STEADY = 1e-4
 """Relative difference of two iterations that count as equal."""
 NO_QUEUE = -1
 """The queue of an instruction that no queue waits for, and that waits for no queue."""
+LEFT_OUT: Final = Compute(0.0, 0.0, "docs", "left out", "")
+"""The estimate of an instruction that another one makes superfluous."""
 _SAMPLES = 64
 """Most iterations of a loop that are replayed one by one; the average of the last half stands for the others."""
 
@@ -63,7 +65,7 @@ class CoreTimeline:
     """Record of one core. Lists are over records: instructions in the order of their replay, iterations one by one.
 
     ``numbers`` are the dense numbers of the instructions in the core's program; ``weights`` say how many times a record
-    stands for. The other lists come from :class:`nki.cost.replay.Replay`.
+    stands for. The other lists come from :class:`nki.cost.queue_replay.Replay`.
     """
 
     core: CoreProgram
@@ -244,24 +246,28 @@ class TimedCore:
         return held
 
 
-class Revision:
-    """A change of a kernel, told by what it does to the estimates; this class changes nothing."""
+@dataclass(slots=True)
+class EstimateOverride:
+    """A core of a changed kernel, told by what the change does to the estimates of the instructions.
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:  # noqa: ARG002
-        """The estimates of the changed kernel, by dense number."""
-        return estimates
+    ``before`` are the estimates by dense number, ``estimates`` the ones after the change. Instructions in ``unbound``
+    no longer wait until engines have used the memory that they write; they still wait for what they read, and for the
+    meetings of cores. ``queues`` has the instructions that are on another queue: its number in ``core.queues``, or
+    behind them, or :data:`NO_QUEUE`.
+    """
 
-    def unbound(self, core: TimedCore) -> Collection[int]:  # noqa: ARG002
-        """The instructions that no longer wait until engines have used the memory that they write. What they read, and
-        the meetings of cores, they wait for all the same.
-        """
-        return ()
+    before: list[Estimate]
+    estimates: list[Estimate] = field(init=False)
+    unbound: set[int] = field(default_factory=set[int])
+    queues: dict[int, int] = field(default_factory=dict[int, int])
 
-    def queues(self, core: TimedCore) -> Mapping[int, int]:  # noqa: ARG002
-        """Instructions that are on another queue in the changed kernel: its number in ``core.queues``, or behind them,
-        or :data:`NO_QUEUE`.
-        """
-        return {}
+    def __post_init__(self) -> None:
+        self.estimates = list(self.before)
+
+    def leave_out(self, number: int) -> None:
+        """An instruction takes no time, and nothing waits for it in a queue."""
+        self.estimates[number] = LEFT_OUT
+        self.queues[number] = NO_QUEUE
 
 
 class TimedProgram:
@@ -283,8 +289,10 @@ class TimedProgram:
         other.trips = trips
         return other
 
-    def run(self, target: Target, revision: Revision | None = None, *, reorder: bool = False) -> Timeline:
-        """Replay all cores with the numbers of ``target``, and with other estimates if there is a ``revision``;
+    def run(
+        self, target: Target, overrides: Mapping[TimedCore, EstimateOverride] | None = None, *, reorder: bool = False
+    ) -> Timeline:
+        """Replay all cores with the numbers of ``target``, and with other estimates where a core has ``overrides``;
         ``reorder``: the instructions of each block get an order for these.
 
         Raises :class:`TripCountError` for a loop with an unknown number of iterations.
@@ -292,15 +300,10 @@ class TimedProgram:
         cores: list[CoreTimeline] = []
         walks: list[Walk] = []
         for core in self.cores:
-            estimates = core.estimates(target)
-            unbound: Collection[int] = ()
-            moved: Mapping[int, int] = {}
-            if revision is not None:
-                estimates = revision.estimates(core, estimates)
-                unbound, moved = revision.unbound(core), revision.queues(core)
-            timeline = CoreTimeline(core.core, core.queues, core.queue_of, estimates, Replay(target))
+            override = (overrides or {}).get(core) or EstimateOverride(core.estimates(target))
+            timeline = CoreTimeline(core.core, core.queues, core.queue_of, override.estimates, Replay(target))
             cores.append(timeline)
-            walks.append(_CoreRun(timeline, self.trips, unbound, moved, reorder).walk(core.parts))
+            walks.append(_CoreRun(timeline, self.trips, override.unbound, override.queues, reorder).walk(core.parts))
         with gc_pause.paused():
             meet(walks, [core.core for core in cores])
         return Timeline(target, cores)

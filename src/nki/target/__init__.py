@@ -7,7 +7,7 @@ from typing import Final
 
 from nki.base import knobs
 from nki.base.errors import UnknownTargetError
-from nki.target.facts import Fact
+from nki.target.fact_rows import Fact
 from nki.target.model import GEN2, GEN3, GEN4, Target
 
 __all__ = ["ENVIRONMENT", "GEN2", "GEN3", "GEN4", "GENERATIONS", "Fact", "Target", "default", "find", "is_chosen"]

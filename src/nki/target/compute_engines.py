@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nki.base.dtype import DType, bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2, float16
-from nki.target.documents import (
+from nki.target.cited_documents import (
     BETA1,
     DRIVER,
     INF2_TRACES,
@@ -13,7 +13,7 @@ from nki.target.documents import (
     TRN3_GUIDE,
     UNPUBLISHED,
 )
-from nki.target.facts import SAME, Row, as_trn1, as_trn2, docs, guess, measured, row
+from nki.target.fact_rows import SAME, Row, as_trn1, as_trn2, docs, guess, measured, row
 
 
 class ComputeEngines:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nki.target.documents import DMA, INF2_TRACES, TRN1_GUIDE, TRN2_GUIDE, TRN2_TRACES, TRN3_GUIDE, TUTORIAL
-from nki.target.facts import KIB, SAME, as_trn2, docs, guess, measured, row
+from nki.target.cited_documents import DMA, INF2_TRACES, TRN1_GUIDE, TRN2_GUIDE, TRN2_TRACES, TRN3_GUIDE, TUTORIAL
+from nki.target.fact_rows import KIB, SAME, as_trn2, docs, guess, measured, row
 
 
 class DmaEngines:

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NoReturn, cast
 
 from nki.target.compute_engines import ComputeEngines
 from nki.target.dma_engines import DmaEngines
-from nki.target.facts import Fact, Kind, rows
+from nki.target.fact_rows import Fact, Kind, rows
 from nki.target.limits import Limits
 from nki.target.tensor_engine import TensorEngine
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from nki.target.documents import INF2_TRACES, TRN1_GUIDE, TRN2_GUIDE, TRN2_TRACES, TRN3_GUIDE, TUTORIAL, UNPUBLISHED
-from nki.target.facts import SAME, as_trn2, docs, guess, measured, row
+from nki.target.cited_documents import (
+    INF2_TRACES,
+    TRN1_GUIDE,
+    TRN2_GUIDE,
+    TRN2_TRACES,
+    TRN3_GUIDE,
+    TUTORIAL,
+    UNPUBLISHED,
+)
+from nki.target.fact_rows import SAME, as_trn2, docs, guess, measured, row
 
 
 class TensorEngine:

@@ -1,7 +1,8 @@
 """Combinations of instructions: what a declaration says of the work of another that its instruction could do as well.
 
 Each function of a :class:`Combining` returns None where there is no such combination; the defaults know none. No
-program is changed by them: advice prices the combined instruction (:mod:`nki.profiling.changes.combining`).
+program is changed by them: advice prices the combined instruction
+(:mod:`nki.profiling.suggestions.instruction_combining`).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nki.base.errors import ArgumentError, MemoryRegionError
-from nki.cost import dma
+from nki.cost import dma_costs
 from nki.ir.algebra import Algebra
 from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
@@ -54,7 +54,7 @@ class DevicePrint(Inst):
     def cost(self, target: Target) -> Estimate:
         """One transfer of ``src``."""
         why = "a copy to the host; its time is not the kernel's"
-        return dma.transfer(self.src, (self.src,), target, kind="guess", source=why)
+        return dma_costs.transfer(self.src, (self.src,), target, kind="guess", source=why)
 
     @classmethod
     def sample(cls, draw: Draw) -> DevicePrint:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.base.errors import ArgumentError, DTypeError, DynamicIndexError, MemoryRegionError, OperatorError, ShapeError
-from nki.cost import dma
+from nki.cost import dma_costs
 from nki.ir.algebra import Algebra
 from nki.ir.deprecation import DeprecatedForms, DeprecatedOrder
 from nki.ir.effects import Contents, Effects, Update
@@ -202,10 +202,10 @@ class DmaCompute(Inst):
         """Half of the bandwidth for a sum of two, in which the DMA engines read twice what they write; each source
         takes its part of that time. Descriptors lie in HBM; those by indices, GpSimd writes.
         """
-        dge = dma.dge_of("swdge" if row_indexed(self) else "none", "unknown", target)
+        dge = dma_costs.dge_of("swdge" if row_indexed(self) else "none", "unknown", target)
         efficiency = min(2 * target.dma_accumulate_efficiency, len(self.srcs))
         kind, source = target.origin("dma_accumulate_efficiency")
-        return dma.transfer(self.dst, self.srcs, target, dge=dge, efficiency=efficiency, kind=kind, source=source)
+        return dma_costs.transfer(self.dst, self.srcs, target, dge=dge, efficiency=efficiency, kind=kind, source=source)
 
     @classmethod
     def sample(cls, draw: Draw) -> DmaCompute:

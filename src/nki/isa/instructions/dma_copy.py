@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nki.base.errors import DTypeError, EngineError, ShapeError
-from nki.cost import dma
+from nki.cost import dma_costs
 from nki.ir.algebra import Algebra
 from nki.ir.deprecation import DeprecatedForms, DeprecatedParameter
 from nki.ir.effects import Copy, Effects
@@ -119,7 +119,7 @@ class DmaCopy(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``max(packets, bytes / bandwidth)``; the DMA engines of the core share the bandwidth."""
-        dge = dma.dge_of(
+        dge = dma_costs.dge_of(
             self.dge_mode.name,
             self.engine.name,
             target,
@@ -127,7 +127,7 @@ class DmaCopy(Inst):
             converts=self.dst.dtype is not self.src.dtype,
             accesses=self.accesses(),
         )
-        return dma.transfer(self.dst, (self.src,), target, dge=dge)
+        return dma_costs.transfer(self.dst, (self.src,), target, dge=dge)
 
     @classmethod
     def sample(cls, draw: Draw) -> DmaCopy:

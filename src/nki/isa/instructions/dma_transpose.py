@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from nki.base.errors import ArgumentError, DTypeError, PartitionError, ShapeError
-from nki.cost import dma
+from nki.cost import dma_costs
 from nki.ir.algebra import Algebra, permuted
 from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
@@ -218,8 +218,8 @@ class DmaTranspose(Inst):
         from_hbm = self.src.buffer.is_hbm
         efficiency = target.dma_transpose_efficiency if from_hbm else target.dma_transpose_sbuf_efficiency
         indirect = is_row_indexed(self.src)
-        dge = dma.dge_of(self.dge_mode.name, "unknown", target, indirect=indirect, accesses=(self.dst, self.src))
-        return dma.transposed(self.dst, target, efficiency, dge, by_rows=indirect)
+        dge = dma_costs.dge_of(self.dge_mode.name, "unknown", target, indirect=indirect, accesses=(self.dst, self.src))
+        return dma_costs.transposed(self.dst, target, efficiency, dge, by_rows=indirect)
 
     @classmethod
     def sample(cls, draw: Draw) -> DmaTranspose:

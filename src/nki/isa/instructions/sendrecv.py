@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nki.base.errors import ArgumentError, CapacityError, DTypeError
-from nki.cost import dma
+from nki.cost import dma_costs
 from nki.ir.algebra import Algebra
 from nki.ir.deprecation import DeprecatedForms, DeprecatedParameter
 from nki.ir.effects import Effects, Exchange
@@ -124,8 +124,8 @@ class Sendrecv(Inst):
     def cost(self, target: Target) -> Estimate:
         """A barrier and a ``nisa.dma_copy`` with static descriptors; or GpSimd's own DMA, at its rate and latency."""
         if self.dma_engine is enums.dma_engine.gpsimd_dma:
-            return dma.between_cores(self.dst, target)
-        return dma.exchanged(self.dst, self.src, target)
+            return dma_costs.between_cores(self.dst, target)
+        return dma_costs.exchanged(self.dst, self.src, target)
 
     @classmethod
     def sample(cls, draw: Draw) -> Sendrecv:

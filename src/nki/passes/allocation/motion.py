@@ -6,7 +6,7 @@ the last one: where nothing can move down, the remaining *uses* of a tile move u
 transfer, and no instruction is added (:mod:`nki.passes.allocation.spilling` does that).
 
 A walk in program order keeps account of the live tiles of both memories. Where the next statement would need too much,
-those fills wait of which the first use is farthest; if there are none, the tile gives way of which the uses are fewest
+the fills with the farthest first use wait; if there are none, the tile with the fewest uses gives way, counted in
 instructions. The dependences decide what may move: by data, by registers, and around meetings of cores, which no access
 to HBM passes. A loop on the device is one statement; it stays, and if its own tiles do not fit, the same walk orders
 its body. Instructions with an edge of the user (``name=``, ``after``) stay, and so do tiles with an address.
@@ -71,8 +71,8 @@ def _fits(ranges: Sequence[LiveRange], space: MemorySpace) -> bool:
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Tile:
-    """A tile in the memory ``space``. ``uses``: the statements that access it. ``fills``: those that write it before
-    all ``consumers``, of which the first is ``sink``, and that may move down to it; none of a tile that stays.
+    """A tile in the memory ``space``. ``uses``: the statements that access it. ``fills``: statements that write it
+    before all ``consumers`` and may move down to ``sink``, the first of these; none of a tile that stays.
     """
 
     size: int

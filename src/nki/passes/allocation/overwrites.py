@@ -1,4 +1,4 @@
-"""Overwrites of live values: tiles that the user has placed on the same bytes, one of which loses what is still read.
+"""Overwrites of live values: the user has placed tiles on the same bytes, and one loses what is still read.
 
 The program is visited once in order, loops twice (an iteration reads what the one before has left), with the owner of
 each byte of memory. The analysis is exact except for what only a run tells: an access at a run-time index counts as its

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from nki.base.errors import QueueError
-from nki.cost.dma import needs_descriptors
+from nki.cost.dma_costs import needs_descriptors
 from nki.cost.engines import BUS
 from nki.ir.estimate import Compute, Dma, Estimate
 from nki.ir.instruction import Inst
@@ -203,7 +203,7 @@ def _loads(offers: Sequence[Sequence[Candidate]], movable: Sequence[bool]) -> tu
 
 
 def _soonest(offer: Sequence[Candidate], load: Mapping[str, float], detour: float) -> Candidate:
-    """The candidate whose engine is through with it first, of those that gain anything.
+    """The candidate with the engine that is through with it first, if it gains anything.
 
     None gains where it keeps a memory from the preferred engine, and both together have as much to do there as that
     engine at all.

@@ -1,11 +1,12 @@
 """List scheduling of one basic block, by the estimates of its instructions.
 
 Times are nanoseconds from the beginning of the block; instructions are their dense numbers in it. Every queue issues in
-order, and shares with the others what they share in the replay (:mod:`nki.cost.resources`). Three things are simpler
-here, for speed: the DMA engines serve transfers in the order in which they are issued, instead of taking turns; the
-engine that makes descriptors works beside them; the clock of the Tensor engine and tables of activations do not count.
+order, and asks for what it shares with the others as in the replay (:mod:`nki.cost.shared_resources`). Three things are
+simpler here, for speed: the DMA engines serve transfers in the order in which they are issued, as in the replay of one
+data queue; the engine that makes descriptors works beside them; the clock of the Tensor engine and tables of
+activations do not count.
 An instruction is ready when the results that it needs are visible to its queue. The order that results is accepted if
-:mod:`nki.cost.replay`, which the timing model uses too, ends sooner with it than with program order.
+:mod:`nki.cost.queue_replay`, which the timing model uses too, ends sooner with it than with program order.
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from nki.analysis.dependence import DependenceGraph
-from nki.cost.dma import SOFTWARE
-from nki.cost.replay import in_order_ns
-from nki.cost.resources import DescriptorGenerators, Ports
-from nki.cost.sharing import EnginesInOrder, engine_loads
-from nki.cost.tensor_array import ArrayParts
-from nki.ir.estimate import Compute, Dma, Estimate, Matmul
+from nki.cost.dma_costs import SOFTWARE
+from nki.cost.queue_replay import in_order_ns
+from nki.cost.shared_resources import SharedResources
+from nki.cost.sharing import engine_loads
+from nki.ir.estimate import Dma, Estimate
 from nki.target.model import Target
 
 WINDOW = 256
@@ -38,7 +38,7 @@ def list_schedule(
     """The order in which the instructions begin; None where program order ends as soon.
 
     Whenever a queue is free, it takes the ready instruction with the longest path to the end of the block, of the
-    :data:`WINDOW` instructions from the first unissued one on. Two lengths are tried: that of the chain of dependences
+    :data:`WINDOW` instructions from the first unissued one on. Two lengths are tried: the chain of dependences
     counts no engine twice, which suits chains that a program begins late; where engines and generators also run the
     rest in program order, transfers come in that order and arrive before their use.
     """
@@ -53,7 +53,7 @@ def list_schedule(
     best, least = None, in_order
     for keeps_order in (True, False):
         length = _chains_in_order(queues, estimates, successors) if keeps_order else path
-        order = _ListScheduler(queues, estimates, graph, successors, length).run()
+        order = _ListScheduler(queues, estimates, graph, successors, length, target).run()
         end = in_order_ns(queues, estimates, graph.predecessors, graph.chained, target, order)
         if end < least:
             best, least = order, end
@@ -154,6 +154,7 @@ class _ListScheduler:
         graph: DependenceGraph,
         successors: Sequence[_Successors],
         path: Sequence[float],
+        target: Target,
     ) -> None:
         self.queues = queues
         self.estimates = estimates
@@ -169,9 +170,8 @@ class _ListScheduler:
         """Earliest start, by the predecessors that have been issued."""
         self.issued = [False] * count
         self.free = [0.0] * queue_count
-        self.loads = engine_loads(estimates)
-        self.dma_engines = EnginesInOrder(self.loads.count)
-        self.array, self.ports, self.dges = ArrayParts(), Ports(), DescriptorGenerators()
+        self.resources = SharedResources(target)
+        self.resources.begin_block(engine_loads(estimates))
         self.pending: list[list[tuple[float, int]]] = [[] for _ in range(queue_count)]
         """Of each queue: instructions with all predecessors issued, by the time at which they become ready."""
         self.ready_list: list[list[int]] = [[] for _ in range(queue_count)]
@@ -185,6 +185,7 @@ class _ListScheduler:
         count = len(self.queues)
         ranks, by_rank, unissued, issued = self.ranks, self.by_rank, self.unissued, self.issued
         events, next_event, free, enter = self.events, self.next_event, self.free, self._await
+        resources = self.resources
         order: list[int] = []
         entered = oldest = 0
         while len(order) < count:
@@ -204,7 +205,7 @@ class _ListScheduler:
                 while pending and pending[0][0] <= time:
                     heappush(ready_list, ranks[heappop(pending)[1]])
                 number = by_rank[heappop(ready_list)]
-            if self.array.until or self.ports.kept:
+            if resources.are_kept:
                 number = self._past_kept(number, queue, time)
                 if number < 0:
                     continue
@@ -226,11 +227,7 @@ class _ListScheduler:
             time = self._transfer(number, estimate, time, queue)
         else:
             self.free[queue] = time + estimate.occupancy
-            if isinstance(estimate, Matmul):
-                if estimate.array_mask:
-                    self.array.keep(estimate.array_mask, time + estimate.array_ns)
-            elif estimate.ports:
-                self.ports.keep(estimate, queue, time)
+            self.resources.keep(estimate, queue, time)
         self.issued[number] = True
         ready, unissued = self.ready, self.unissued
         for successor, delay in self.successors[number]:
@@ -247,7 +244,7 @@ class _ListScheduler:
         """
         pending, ready_list = self.pending[queue], self.ready_list[queue]
         while True:
-            kept = self._kept_until(number, queue, time)
+            kept = self.resources.free(self.estimates[number], queue, time)
             if kept <= time:
                 return number
             heappush(pending, (kept, number))
@@ -256,26 +253,19 @@ class _ListScheduler:
                 return -1
             number = self.by_rank[heappop(ready_list)]
 
-    def _kept_until(self, number: int, queue: int, time: float) -> float:
-        """The time, ``time`` or later, from which on an instruction has what it shares with others."""
-        estimate = self.estimates[number]
-        if isinstance(estimate, Matmul):
-            return self.array.free(estimate.array_mask, time)
-        return self.ports.free(estimate, queue, time) if isinstance(estimate, Compute) else time
-
     def _transfer(self, number: int, estimate: Dma, time: float, queue: int) -> float:
         """Start a transfer as soon as its generator is free; the start of one that meets no other transfers."""
-        if estimate.dge and (idle := self.dges.free(estimate.dge)[0]) > time:
+        dges = self.resources.dges
+        if estimate.dge and (idle := dges.free(estimate.dge)[0]) > time:
             time = idle
         issued = self.free[queue] = time + estimate.issue
         if estimate.dge:
-            self.dges.keep(estimate.dge, issued, number)
+            dges.keep(estimate.dge, issued, number)
         if not estimate.occupancy:
             return time
-        data = issued + estimate.start
-        end = self.dma_engines.move(data, self.loads.of(estimate))[1]
-        delayed = end - (data - time) - estimate.transfer
-        return delayed if delayed > time else time
+        end = self.resources.transfers.move(estimate, queue, issued)[1]
+        late = end - (issued + estimate.start + estimate.transfer)
+        return time + late if late > 0.0 else time
 
     def _await(self, number: int) -> None:
         """Let a queue choose an instruction from the time on at which it becomes ready."""

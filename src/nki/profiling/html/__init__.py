@@ -15,7 +15,7 @@ from nki.profiling.advice import AdvisedRun
 from nki.profiling.html import charts, payload, sections
 from nki.profiling.html.answer import answer
 from nki.profiling.html.markup import Markup, joined, tag
-from nki.profiling.html.source import Listing
+from nki.profiling.html.source_listing import Listing
 from nki.profiling.summary import SOURCE
 
 SCRIPTS = (

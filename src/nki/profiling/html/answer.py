@@ -7,9 +7,9 @@ from nki.profiling.advice import LEAST_WORTH, AdvisedRun
 from nki.profiling.html.markup import Markup, tag
 from nki.profiling.html.quantities import percent, sentence, time
 from nki.profiling.html.sections import line_buttons, worth
-from nki.profiling.html.source import Listing
+from nki.profiling.html.source_listing import Listing
 from nki.profiling.latency_parts import BETWEEN, LAUNCH, latency_parts
-from nki.profiling.measures import ENGINES
+from nki.profiling.metrics import ENGINES
 
 CHAIN = "dependences"
 """The lower bound's resource that is no engine: the longest chain of results that need each other."""

@@ -8,7 +8,7 @@ from nki.profiling.html.markup import Markup, tag
 from nki.profiling.html.payload import thinned
 from nki.profiling.html.quantities import percent, rate, size, time
 from nki.profiling.html.sections import card
-from nki.profiling.measures import MemoryUse
+from nki.profiling.metrics import MemoryUse
 from nki.profiling.predicted_run import PredictedRun
 
 WIDTH, HEIGHT = 460, 250

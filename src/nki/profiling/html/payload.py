@@ -1,8 +1,7 @@
-"""The events of a profile for the script of the report: a description in JSON, and columns of numbers in base64.
+"""The events of a profile for the script of the report: a description in JSON, and columns of numbers.
 
-The columns are written one after the other as variable-length integers (7 bits in each byte, the lowest first), signed
-ones in zigzag, times in ticks of :data:`TICK` ns, as differences where that is shorter. The bytes are compressed by
-zlib. ``assets/decode.js`` reads them in the same order.
+The columns are JSON too, compressed by zlib and in base64, since they are long: times in ticks of :data:`TICK` ns, as
+differences where columns get shorter by it. ``assets/decode.js`` reads them by their names.
 """
 
 from __future__ import annotations
@@ -10,35 +9,24 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.cost.replay import Cause
+from nki.base.terms import Cause
 from nki.ir.estimate import Compute, Dma, Matmul
 from nki.ir.types import Access
 from nki.profiling.events import CoreEvents
-from nki.profiling.html.source import Listing
-from nki.profiling.measures import MemoryUse, Step
+from nki.profiling.html.source_listing import Listing
+from nki.profiling.metrics import MemoryUse
 from nki.profiling.predicted_run import PredictedRun
 
 TICK = 0.1
 """Resolution of the times in the report, ns: less than a cycle of any engine."""
 MEMORY_POINTS = 4000
 """Most points of a curve of memory in use."""
-REASONS = {
-    Cause.block: "all that comes before its loop or block",
-    Cause.queue: "the instruction before it on its queue",
-    Cause.dependence: "a result of another queue, and its semaphore",
-    Cause.chain: "a result of its own queue",
-    Cause.generator: "the generator of DMA descriptors, which serves another transfer",
-    Cause.port: "a memory port that another engine uses",
-    Cause.table: "the table of its activation function",
-    Cause.meeting: "another core",
-}
-"""Ends of the sentence "waited for …", by cause."""
 
 Integers = NDArray[np.int64]
 
@@ -68,59 +56,55 @@ class Names:
 def encoded(profile: PredictedRun, listing: Listing) -> tuple[str, str]:
     """The description, as JSON that may stand in a script element, and the columns in base64."""
     mnemonics, operands, sources = Names(), Names(), Names()
-    stream: list[bytes] = []
-    cores = [_core(profile, core, listing, mnemonics, operands, sources, stream) for core in profile.cores]
-    path = profile.critical_path
-    indices = {core.rank: index for index, core in enumerate(profile.cores)}
-    _write_path(path, indices, stream)
+    tables = [_estimates(core, sources) for core in profile.cores]
+    columns = {
+        "cores": [
+            {
+                "rows": _rows(core),
+                "instructions": _instructions(core, listing, mnemonics, operands, numbers),
+                "tables": _stretches(core.timeline.replay.resources.tables.loads),
+                "slow": _stretches(throttled(core, _skipped(core))),
+            }
+            for core, (_, numbers) in zip(profile.cores, tables, strict=True)
+        ],
+        "path": _path(profile),
+    }
+    cores = [_core(profile, core, table) for core, (table, _) in zip(profile.cores, tables, strict=True)]
     description: dict[str, Any] = {
         "name": profile.name,
         "target": str(profile.target),
         "tick": TICK,
         "end": _tick(profile.timeline.ns),
         "cores": cores,
-        "path": {"steps": len(path)},
         "mnemonics": list(mnemonics),
         "operands": list(operands),
         "sources": list(sources),
-        "reasons": [REASONS[cause] for cause in Cause],
+        "reasons": [Cause(number).reason for number in range(len(Cause))],
         "lines": [{"label": place.label, "code": place.code} for place in listing.places],
     }
-    text = json.dumps(description, separators=(",", ":"), ensure_ascii=True)
+    text = _json(description)
     # A script element ends at "</script" and turns odd at "<!--", whatever the JSON means.
     text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return text, base64.b64encode(zlib.compress(b"".join(stream), 9)).decode("ascii")
+    return text, base64.b64encode(zlib.compress(_json(columns).encode("ascii"), 9)).decode("ascii")
 
 
-def _core(
-    profile: PredictedRun,
-    core: CoreEvents,
-    listing: Listing,
-    mnemonics: Names,
-    operands: Names,
-    sources: Names,
-    stream: list[bytes],
-) -> dict[str, Any]:
-    estimates, of_instruction = _estimates(core, sources)
-    _write_rows(core, stream)
-    count = _write_instructions(core, listing, mnemonics, operands, of_instruction, stream)
-    skipped = [(skip.begin, skip.end, skip.iterations) for skip in core.timeline.skips]
-    tables, slow = core.timeline.replay.table_loads, throttled(core, skipped)
-    _write_stretches(tables, stream)
-    _write_stretches(slow, stream)
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True)
+
+
+def _core(profile: PredictedRun, core: CoreEvents, estimates: list[list[Any]]) -> dict[str, Any]:
     return {
         "rank": core.rank,
-        "rows": len(core),
-        "instructions": len(core.instructions),
-        "operands": count,
         "queues": core.queues,
         "estimates": estimates,
-        "tables": len(tables),
-        "slow": len(slow),
         "meetings": _meetings(core, profile),
-        "skips": [[_tick(begin), _tick(end), times] for begin, end, times in skipped],
+        "skips": [[_tick(begin), _tick(end), times] for begin, end, times in _skipped(core)],
         "memory": [_curve(use, profile) for use in profile.memory if use.core == core.rank],
     }
+
+
+def _skipped(core: CoreEvents) -> list[tuple[float, float, int]]:
+    return [(skip.begin, skip.end, skip.iterations) for skip in core.timeline.skips]
 
 
 def _meetings(core: CoreEvents, profile: PredictedRun) -> list[tuple[int, int, int]]:
@@ -129,49 +113,40 @@ def _meetings(core: CoreEvents, profile: PredictedRun) -> list[tuple[int, int, i
     return [(row, indices[meeting.last.core], meeting.last.record) for row, meeting in core.waiting_meetings()]
 
 
-def _write_rows(core: CoreEvents, stream: list[bytes]) -> None:
+def _rows(core: CoreEvents) -> dict[str, list[int]]:
     start, release, end = _rounded(core.start), _rounded(core.release), _rounded(core.end)
     first, last = _rounded(core.data_start), _rounded(core.data_end)
     rows = np.arange(len(core), dtype=np.int64)
-    stream += [
-        varints(zigzag(differences(core.number))),
-        varints(zigzag(differences(start))),
-        varints(release - start),
-        varints(zigzag(end - release)),
-        varints(np.where(core.is_dma, np.maximum(first - start, 0) + 1, 0)),  # 0: no data
-        varints(np.maximum(last - first, 0)),
-        varints(core.cause),
-        varints(np.where(core.blocker >= 0, rows - core.blocker, 0)),
-        varints(core.weight - 1),
-        varints(_rounded(core.throttled)),
-    ]
+    columns: dict[str, NDArray[Any]] = {
+        "number": differences(core.number),
+        "start": differences(start),
+        "release": release - start,
+        "end": end - release,
+        "isDma": core.is_dma.astype(np.int64),
+        "dataStart": np.where(core.is_dma, np.maximum(first - start, 0), 0),
+        "dataEnd": np.maximum(last - first, 0),
+        "cause": core.cause,
+        "blocker": np.where(core.blocker >= 0, rows - core.blocker, 0),
+        "weight": core.weight,
+        "throttled": _rounded(core.throttled),
+    }
+    return {name: column.tolist() for name, column in columns.items()}
 
 
-def _write_instructions(
-    core: CoreEvents,
-    listing: Listing,
-    mnemonics: Names,
-    operands: Names,
-    of_instruction: list[int],
-    stream: list[bytes],
-) -> int:
-    """Write the columns of the instructions by dense number; the number of operands in the last one."""
-    kinds: list[int] = []
-    lines: list[int] = []
-    written: list[int] = []
-    read: list[int] = []
-    flat: list[int] = []
-    for inst in core.instructions:
-        kinds.append(mnemonics(inst.mnemonic))
-        lines.append(listing.number(inst.where.span) + 1)
-        writes, reads = inst.writes(), inst.reads()
-        written.append(len(writes))
-        read.append(len(reads))
-        flat += [operands.access(access) for access in writes]
-        flat += [operands.access(access) for access in reads]
-    columns: list[Sequence[int]] = [core.timeline.queue_of, kinds, lines, of_instruction, written, read, flat]
-    stream += [varints(np.array(column, np.int64)) for column in columns]
-    return len(flat)
+def _instructions(
+    core: CoreEvents, listing: Listing, mnemonics: Names, operands: Names, estimates: list[int]
+) -> dict[str, Sequence[int]]:
+    """Columns of the instructions by dense number; ``operand`` has the results and then the reads of each."""
+    accesses = [(inst.writes(), inst.reads()) for inst in core.instructions]
+    return {
+        "queue": core.timeline.queue_of,
+        "mnemonic": [mnemonics(inst.mnemonic) for inst in core.instructions],
+        "line": [listing.number(inst.where.span) for inst in core.instructions],
+        "estimate": estimates,
+        "writes": [len(writes) for writes, _ in accesses],
+        "reads": [len(reads) for _, reads in accesses],
+        "operand": [operands.access(access) for both in accesses for each in both for access in each],
+    }
 
 
 def _label(access: Access) -> str:
@@ -203,7 +178,7 @@ def throttled(core: CoreEvents, skipped: Sequence[tuple[float, float, int]]) -> 
 
     A window in which iterations were left out is as much longer.
     """
-    clock = core.timeline.replay.clock
+    clock = core.timeline.replay.resources.array.clock
     if clock is None:
         return []
     result: list[tuple[float, float]] = []
@@ -223,18 +198,18 @@ def throttled(core: CoreEvents, skipped: Sequence[tuple[float, float, int]]) -> 
     return result
 
 
-def _write_stretches(stretches: Sequence[tuple[float, float]], stream: list[bytes]) -> None:
+def _stretches(stretches: Sequence[tuple[float, float]]) -> dict[str, list[int]]:
     times = _rounded(np.array(stretches, np.float64).reshape(-1, 2))
-    stream += [varints(zigzag(differences(times[:, 0]))), varints(times[:, 1] - times[:, 0])]
+    return {"begin": differences(times[:, 0]).tolist(), "length": (times[:, 1] - times[:, 0]).tolist()}
 
 
-def _write_path(path: Sequence[Step], indices: Mapping[int, int], stream: list[bytes]) -> None:
-    cores = np.array([indices[step.core] for step in path], np.int64)
-    begins = _rounded(np.array([step.begin for step in path]))
-    ends = _rounded(np.array([step.end for step in path]))
-    rows = np.array([step.row for step in path], np.int64)
-    stream += [varints(cores), varints(zigzag(differences(rows)))]
-    stream += [varints(zigzag(differences(begins))), varints(ends - begins)]
+def _path(profile: PredictedRun) -> dict[str, list[int]]:
+    path, indices = profile.critical_path, {core.rank: index for index, core in enumerate(profile.cores)}
+    return {
+        "core": [indices[step.core] for step in path],
+        "row": differences(np.array([step.row for step in path], np.int64)).tolist(),
+        **_stretches([(step.begin, step.end) for step in path]),
+    }
 
 
 def _curve(use: MemoryUse, profile: PredictedRun) -> dict[str, Any]:
@@ -269,27 +244,3 @@ def _rounded(ns: NDArray[Any]) -> Integers:
 def differences(values: NDArray[Any]) -> Integers:
     """Each value minus the one before it."""
     return np.diff(values.astype(np.int64), prepend=0)
-
-
-def zigzag(values: Integers) -> Integers:
-    """Signed integers as natural numbers: 0, -1, 1, -2 are 0, 1, 2, 3."""
-    return (values << 1) ^ (values >> 63)
-
-
-def varints(values: NDArray[Any]) -> bytes:
-    """Natural numbers with 7 bits in each byte, the lowest first; the highest bit says that another byte follows."""
-    if not len(values):
-        return b""
-    assert values.min() >= 0, "a variable-length integer has no sign"
-    bits = values.astype(np.uint64)
-    lengths = np.ones(len(bits), np.int64)
-    for shift in range(7, 64, 7):
-        lengths += bits >= np.uint64(1 << shift)
-    starts = np.cumsum(lengths) - lengths
-    out = np.zeros(int(lengths.sum()), np.uint8)
-    for position in range(int(lengths.max())):
-        here = lengths > position
-        chunk = (bits[here] >> np.uint64(7 * position)) & np.uint64(127)
-        more = (lengths[here] > position + 1).astype(np.uint64) << np.uint64(7)
-        out[starts[here] + position] = chunk | more
-    return out.tobytes()

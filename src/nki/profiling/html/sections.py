@@ -10,8 +10,8 @@ from nki.profiling.advice import Advice
 from nki.profiling.callers import Calls, call_text
 from nki.profiling.html.markup import Child, Markup, tag
 from nki.profiling.html.quantities import count, digits, percent, rate, sentence, size, time
-from nki.profiling.html.source import Listing
-from nki.profiling.measures import LEAST_WORTH, Cost, EngineUse
+from nki.profiling.html.source_listing import Listing
+from nki.profiling.metrics import LEAST_WORTH, Cost, EngineUse
 from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.text import about_spare_loads
 

@@ -60,11 +60,10 @@ function search(values, holds, low = 0) {
 }
 
 class Model {
-  constructor(description, bytes) {
+  constructor(description, columns) {
     Object.assign(this, description);
-    const reader = new Reader(bytes);
-    this.cores = description.cores.map((core) => readCore(reader, core));
-    this.path = readPath(reader, description.path);
+    this.cores = description.cores.map((core, index) => readCore(core, columns.cores[index]));
+    this.path = readPath(columns.path);
     this.end = Math.max(description.end, 1);
     this.lanes = this.cores.flatMap((core, index) => this.lanesOf(core, index));
     this.stepOf = this.cores.map(() => new Map());
@@ -110,7 +109,7 @@ class Model {
     const number = core.number[row];
     const first = core.firstOperand[number];
     const middle = first + core.writes[number];
-    const names = (from, to) => Array.from(core.operand.subarray(from, to), (index) => this.operands[index]);
+    const names = (from, to) => core.operand.slice(from, to).map((index) => this.operands[index]);
     return { writes: names(first, middle), reads: names(middle, middle + core.reads[number]) };
   }
 

@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from nki.base.source import Span
-from nki.cost.replay import Replay, run
+from nki.cost.queue_replay import Replay, run
 from nki.ir.estimate import Dma, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.loop import For
 from nki.ir.types import Buffer, Tensor
-from nki.profiling.changes.change import Found
 from nki.profiling.predicted_run import PredictedRun
+from nki.profiling.suggestions.suggestion import Affected
 from nki.sim.timing import Block, Part, Repeated, loop_count
 from nki.target.model import Target
 
@@ -35,7 +35,7 @@ class SerialLoop:
     now: float
     then: float
     line: Span | None
-    found: tuple[Found, ...]
+    affected: tuple[Affected, ...]
 
     @property
     def seconds(self) -> float:
@@ -62,8 +62,8 @@ def serial_loops(profile: PredictedRun) -> Iterator[SerialLoop]:
         estimates = times.estimates[first:end]
         now, then = (_ns(block, estimates, profile.target, copies) / copies for copies in (1, together))
         pairs = zip(instructions, estimates, strict=True)
-        found = tuple(Found(inst, count, each.busy * count) for inst, each in pairs)
-        yield SerialLoop(count, together, now, then, loop.where.span, found)
+        affected = tuple(Affected(inst, count, each.busy * count) for inst, each in pairs)
+        yield SerialLoop(count, together, now, then, loop.where.span, affected)
 
 
 def _innermost(parts: Collection[Part]) -> Iterator[tuple[For, Block]]:

@@ -10,9 +10,10 @@ Descriptors come from hardware that the Sync or the Scalar engine commands, from
 before the kernel begins. Each generator works on one transfer at a time, and the DMA engines move the data of its
 transfers in that order (:mod:`nki.cost.sharing`). Where the kernel leaves the choice open, they
 are generated for the kernel's inputs and outputs and for offsets known at run time alone ("DGE ON Levels: {'io',
-'scalar_dynamic_offset'}", log of the compiler in the RMSNorm tutorial of release 2.26.1); those of spills, of tensors
-that the kernel makes in HBM, and within SBUF lie in HBM. Sync then commands the hardware; before trn2, and for indices
-in SBUF, GpSimd writes them: one for each row that an index names, behind the time in which it reads the indices.
+'scalar_dynamic_offset'}", log of the compiler in the RMSNorm tutorial of release 2.26.1); descriptors of spills, of
+tensors that the kernel makes in HBM, and within SBUF lie in HBM. Sync then commands the hardware; before trn2, and for
+indices in SBUF, GpSimd writes them: one for each row that an index names, behind the time in which it reads the
+indices.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from functools import lru_cache
 
 from nki.ir.estimate import Dma
 from nki.ir.types import Access, is_row_indexed
-from nki.target.facts import Kind
+from nki.target.fact_rows import Kind
 from nki.target.model import Target
 
 SOFTWARE = "gpsimd"

@@ -1,18 +1,17 @@
-"""Changes of DMA transfers that advice proposes; :mod:`nki.profiling.changes.reloads` has changes of repeated loads."""
+"""Changes of DMA transfers; :mod:`nki.profiling.suggestions.reloads` has the ones for repeated loads."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
 from dataclasses import replace
 from enum import Enum
 
-from nki.cost.dma import SOFTWARE, bandwidth, contiguous_bytes
+from nki.cost.dma_costs import SOFTWARE, bandwidth, contiguous_bytes
 from nki.ir.estimate import Compute, Dma, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor, is_row_indexed
-from nki.profiling.changes.change import Change, OneByOne, hbm_side, on_engine, span, writes
-from nki.sim.timing import TimedCore
+from nki.profiling.suggestions.suggestion import OneByOne, Suggestion, hbm_side, on_engine, span, writes
+from nki.sim.timing import EstimateOverride, TimedCore
 from nki.target.model import Target
 
 LEAST_ROW = 512
@@ -51,7 +50,7 @@ class ShortRows(OneByOne):
         self.forms: set[_Form] = set()
 
     def evidence(self) -> str:
-        rows = [_run(each.inst) for each in self.found]
+        rows = [_run(each.inst) for each in self.affected]
         moved = f"{self.count('transfer')} of {self.tensors()} move rows of {span(rows)} bytes"
         return f"{moved}; efficient ones have {GOOD_ROW}"
 
@@ -68,7 +67,8 @@ class ShortRows(OneByOne):
         }
         return "; ".join(text for form, text in words.items() if form in self.forms)
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
+        estimates = override.before
         self.columns.clear()
         self.blocks.clear()
         self.shorter.clear()  # another core has estimates of its own
@@ -78,7 +78,7 @@ class ShortRows(OneByOne):
                 self.columns[_direction(pair, inst)] += moved * self.runs(core, number)
                 if _transposes(inst):
                     self.blocks[_block(pair[0])].add(pair[0].offset)
-        return super().estimates(core, estimates)
+        super().change(core, override)
 
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
         if not isinstance(estimate, Dma) or (pair := hbm_side(inst)) is None:
@@ -155,7 +155,7 @@ def _block(outside: Access) -> tuple[object, ...]:
     return outside.tensor, outside.shape[1:], outside.strides, outside.offset % row, outside.dynamic is None
 
 
-class FewPartitions(Change):
+class FewPartitions(Suggestion):
     """Tiles of all partitions, in transfers and on Vector, Scalar and GpSimd."""
 
     title = "Tiles of few partitions"
@@ -190,8 +190,8 @@ class FewPartitions(Change):
         )
 
     def evidence(self) -> str:
-        moved = [pair[1].partitions for each in self.found if (pair := hbm_side(each.inst))]
-        computed = [lanes for each in self.found if hbm_side(each.inst) is None and (lanes := _lanes(each.inst))]
+        moved = [pair[1].partitions for each in self.affected if (pair := hbm_side(each.inst))]
+        computed = [lanes for each in self.affected if hbm_side(each.inst) is None and (lanes := _lanes(each.inst))]
         parts: list[str] = []
         if moved:
             transfers = self.count("transfer", includes=lambda inst: hbm_side(inst) is not None)
@@ -201,7 +201,8 @@ class FewPartitions(Change):
             parts.append(f"{instructions} of Vector, Scalar or GpSimd {span(computed)}")
         return " and ".join(parts)
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
+        estimates, result = override.before, override.estimates
         self.rows.clear()
         self.wider.clear()
         self.together.clear()
@@ -220,13 +221,11 @@ class FewPartitions(Change):
         for tiles in few.values():
             count = len({*tiles.values()})
             self.together.update(dict.fromkeys(tiles, count))
-        result = list(estimates)
         for number, inst in enumerate(core.core.numbered):
             changed = self._changed(inst, estimates[number], self.together.get(number, 1))
             if changed is not None:
-                self.find(core, number, estimates[number])
+                self.add(core, number, estimates[number])
                 result[number] = changed
-        return result
 
     def _changed(self, inst: Inst, estimate: Estimate, together: int) -> Estimate | None:
         if isinstance(estimate, Dma):
@@ -321,7 +320,7 @@ def _foldable(inst: Inst) -> int:
     return tiles[0].free_elements if len(sizes) == 1 and inst.effects.streamed else 1
 
 
-class NoDoubleBuffers(Change):
+class NoDoubleBuffers(Suggestion):
     """Loads into memory of their own, where that is the memory of another tile, or the kernel has chosen it."""
 
     title = "Loads wait for their memory"
@@ -336,21 +335,15 @@ class NoDoubleBuffers(Change):
             "write"
         )
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
-        for number in self.unbound(core):
-            self.find(core, number, estimates[number])
-        return estimates
-
-    def unbound(self, core: TimedCore) -> Collection[int]:
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
         used: set[Tensor] = set()
-        found: set[int] = set()
         for number, inst in enumerate(core.core.numbered):
             if inst.on_rings and (pair := hbm_side(inst)) is not None and writes(inst, pair[1]):
                 tile = pair[1].tensor
                 if tile not in used or tile.address is not None:
-                    found.add(number)  # other loads wait for what the tile itself held: TilesOfRounds
+                    self.add(core, number, override.before[number])
+                    override.unbound.add(number)  # other loads wait for what the tile itself held: TilesOfRounds
                 used.add(tile)
-        return found
 
 
 class Descriptors(OneByOne):
@@ -389,7 +382,7 @@ class Descriptors(OneByOne):
         is_static = not self.target.dma_hardware_descriptors or estimate.dge == SOFTWARE
         if is_static and any(access.dynamic is not None for access in inst.accesses()):
             return None
-        turn = len(self.found) % 2
+        turn = len(self.affected) % 2
         known = self.moved.get((id(estimate), turn))
         if known is None:
             other = self._in_advance(estimate) if is_static else replace(estimate, dge=f"{estimate.dge} 2")
@@ -397,7 +390,7 @@ class Descriptors(OneByOne):
         return known[1]
 
     def _in_advance(self, estimate: Dma) -> Dma:
-        """The estimate of a transfer whose descriptors lie in HBM from the beginning. It is as late as before: what
+        """The estimate of a transfer with descriptors that lie in HBM from the beginning. It is as late as before: what
         counts here is the time of the generator, which others wait for.
         """
         issue = self.target.sequencer_ns

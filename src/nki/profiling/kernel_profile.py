@@ -19,8 +19,8 @@ from nki.ir.program import Program
 from nki.profiling import notebook, parquet, text, trace
 from nki.profiling.advice import AdvisedRun
 from nki.profiling.compiling import Given, as_kernel, compiled_kernel, origin_of, trips_of
-from nki.profiling.measures import changed_lines
 from nki.profiling.memory_choices import Compiled, SpareLoads, same_trips
+from nki.profiling.metrics import changed_lines
 from nki.profiling.origin import UNKNOWN, Origin
 from nki.profiling.summary import summary
 from nki.sim.timing import TimedProgram, Trips
@@ -110,8 +110,8 @@ def profile(
 ) -> Callable[..., Profile]:
     """``nki.profile(kernel, target="trn2")(*args)``: the predicted run on the device, as a :class:`Profile`.
 
-    ``args`` are arrays, or objects with ``shape`` and ``dtype``: only loops whose number of iterations depends on data
-    need the data, and a run on the CPU then counts them. ``trips`` states them instead: a number, or a pair of the
+    ``args`` are arrays, or objects with ``shape`` and ``dtype``: only loops with a number of iterations that depends on
+    data need the data, and a run on the CPU then counts them. ``trips`` states them instead: a number, or a pair of the
     least and the greatest (the profile then holds the greatest, its interval both), for all such loops or by line.
     Nothing is run otherwise, and no cache changes.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,14 +11,14 @@ from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.ir.estimate import Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
-from nki.profiling.changes.change import LEFT_OUT, Change, span
-from nki.sim.timing import NO_QUEUE, TimedCore
+from nki.profiling.suggestions.suggestion import Suggestion, span
+from nki.sim.timing import EstimateOverride, TimedCore
 from nki.target.model import Target
 
 _Window = tuple[Tensor, AccessPattern]
 
 
-class SumsOutsidePsum(Change):
+class SumsOutsidePsum(Suggestion):
     """Sums of products that the Tensor engine adds up itself."""
 
     title = "Sums of products on Vector"
@@ -32,23 +31,11 @@ class SumsOutsidePsum(Change):
         "with buffer=nl.psum), and copy the sum out once: loop over the contraction innermost"
     )
 
-    def __init__(self, target: Target) -> None:
-        super().__init__(target)
-        self._gone: dict[TimedCore, set[int]] = {}
-        self._products: dict[TimedCore, set[int]] = {}
-
     def evidence(self) -> str:
         return f"{self.count('instruction')} add a product to a tile in SBUF"
 
-    def queues(self, core: TimedCore) -> Mapping[int, int]:
-        return dict.fromkeys(self._gone.get(core, ()), NO_QUEUE)
-
-    def unbound(self, core: TimedCore) -> Collection[int]:
-        """The products, which no longer wait until their tile is empty."""
-        return self._products.get(core, ())
-
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
-        result = list(estimates)
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
+        estimates = override.before
         sums: defaultdict[_Window, list[int]] = defaultdict(list)
         writers: dict[Tensor, int] = {}
         products: defaultdict[_Window, list[int]] = defaultdict(list)
@@ -61,16 +48,12 @@ class SumsOutsidePsum(Change):
                 window = total.tensor, pattern_of(total)
                 sums[window].append(number)
                 products[window].append(writers[operand.tensor])
-        gone = self._gone[core] = set[int]()
-        unbound = self._products[core] = set[int]()
         for window, numbers in sums.items():
             for number in numbers[:-1]:  # the last one takes the sum out
-                self.find(core, number, estimates[number])
-                result[number] = LEFT_OUT
-                gone.add(number)
+                self.add(core, number, estimates[number])
+                override.leave_out(number)
             if len(numbers) > 1:
-                unbound.update(products[window])
-        return result
+                override.unbound.update(products[window])  # they no longer wait until their tile is empty
 
 
 def _added(inst: Inst) -> tuple[Access, Access] | None:
@@ -108,7 +91,7 @@ def _product(inst: Inst, estimate: Estimate) -> _Product | None:
     return _Product(estimate, moving.partitions, stationary.free_elements, moving.free_elements, inst.writes()[0])
 
 
-class FewRows(Change):
+class FewRows(Suggestion):
     """Products of few rows of one sum as one product, and others side by side in the array."""
 
     title = "Products of few rows"
@@ -134,8 +117,8 @@ class FewRows(Change):
             ways.append("let independent products run side by side: tile_position= and tile_size= of nisa.nc_matmul")
         return "; ".join(ways)
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
-        result = list(estimates)
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
+        estimates, result = override.before, override.estimates
         sums: defaultdict[_Window, dict[int, _Product]] = defaultdict(dict)
         for number, inst in enumerate(core.core.numbered):
             if (product := _product(inst, estimates[number])) is not None:
@@ -154,13 +137,12 @@ class FewRows(Change):
             self.rows.add(rows)
             for number, product in products.items():
                 estimate = product.estimate
-                self.find(core, number, estimate)
+                self.add(core, number, estimate)
                 shorter = estimate.releasing_after(estimate.occupancy * share)
                 result[number] = replace(shorter, activity=min(1.0, estimate.activity / share))
-        return result
 
 
-class ShortStationary(Change):
+class ShortStationary(Suggestion):
     """Products with exchanged operands, so that the one with few columns moves (performance guide, Opt #7)."""
 
     title = "The short operand of products is stationary"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import chain
@@ -19,10 +19,10 @@ from nki.ir.estimate import Compute, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
 from nki.passes.scheduling.engine_assignment import candidates
-from nki.profiling.changes.change import LEFT_OUT, Change, on_engine, span
-from nki.profiling.measures import LEAST_WORTH
+from nki.profiling.metrics import LEAST_WORTH
 from nki.profiling.predicted_run import PredictedRun
-from nki.sim.timing import NO_QUEUE, Block, Part, Revision, TimedCore
+from nki.profiling.suggestions.suggestion import Suggestion, on_engine, span
+from nki.sim.timing import Block, EstimateOverride, Part, TimedCore
 from nki.target.model import Target
 
 _MOST_USES = 256
@@ -77,7 +77,7 @@ def _columns(access: Access) -> tuple[int, int]:
     return first + sum(min(0, step) for step in reach), first + sum(max(0, step) for step in reach) + 1
 
 
-class Combined(Change):
+class Combined(Suggestion):
     """Pairs of instructions as one: only the second one reads what the first one writes."""
 
     title = "Two instructions that one could do"
@@ -85,7 +85,6 @@ class Combined(Change):
     def __init__(self, target: Target) -> None:
         super().__init__(target)
         self.advice: dict[tuple[str, str], None] = {}
-        self._gone: dict[TimedCore, set[int]] = {}
 
     def evidence(self) -> str:
         return f"{self.count('instruction')} only prepare or add up what another instruction could by itself"
@@ -93,13 +92,9 @@ class Combined(Change):
     def advised(self, returns_results: bool) -> str:
         return "; ".join(older if older and returns_results else newer for newer, older in self.advice)
 
-    def queues(self, core: TimedCore) -> Mapping[int, int]:
-        return dict.fromkeys(self._gone.get(core, ()), NO_QUEUE)
-
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
-        result = list(estimates)
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
+        estimates = override.before
         numbered = core.core.numbered
-        gone = self._gone[core] = set[int]()
         firsts = [_First.of(inst) for inst in core.distinct]
         numbers = [number for number, kind in enumerate(core.kinds) if firsts[kind] is not None]
         found = {number: first for number in numbers if (first := _First.of(numbered[number])) is not None}
@@ -113,13 +108,12 @@ class Combined(Change):
                 if combined.isdisjoint((pair.kept, pair.gone)):
                     estimate = pair.combination.inst.cost(self.target)
                     if estimate.occupancy < estimates[pair.kept].occupancy + estimates[pair.gone].occupancy:
-                        gone.add(pair.gone)
+                        override.leave_out(pair.gone)
                         combined |= {pair.kept, pair.gone}
                         self.advice[pair.combination.advice, pair.combination.older_advice] = None
-                        self.find(core, pair.gone, estimates[pair.gone])
-                        result[pair.gone], result[pair.kept] = LEFT_OUT, estimate
+                        self.add(core, pair.gone, estimates[pair.gone])
+                        override.estimates[pair.kept] = estimate
                     break  # else the one instruction streams both tiles in turn
-        return result
 
     def _pairs(self, number: int, first: _First, numbered: Sequence[Inst], uses: _Uses) -> Iterator[_Pair]:
         """The legal combinations of instruction ``number``, as ``first``, with one that reads its result."""
@@ -164,7 +158,7 @@ def _is_legal(inst: Inst, target: Target) -> bool:
     return all(rule.ok(inst, target) for rule in inst.rules if rule.applies_to(target))
 
 
-class RepeatedOperand(Change):
+class RepeatedOperand(Suggestion):
     """Operands that are one number for each partition, as such."""
 
     title = "Tiles in which each partition repeats one number"
@@ -182,7 +176,7 @@ class RepeatedOperand(Change):
         return other if other is not None and other.occupancy < estimate.occupancy else None
 
 
-class FewElements(Change):
+class FewElements(Suggestion):
     """Instructions of one kind on few elements per partition, as parts of longer ones (performance guide, Opt #5a)."""
 
     title = "Instructions on few elements"
@@ -201,8 +195,8 @@ class FewElements(Change):
         elements = f"{span(self.sizes)} element{'' if self.sizes == {1} else 's'} per partition"
         return f"{self.count('instruction')} have {elements}, and their fixed time is longer than that"
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
-        result = list(estimates)
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
+        estimates, result = override.before, override.estimates
         for block in _blocks(core.parts):
             groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
             for number in range(block.first, block.first + len(block.queues)):
@@ -215,11 +209,10 @@ class FewElements(Change):
                 if 0 < elements < self.target.partitions and len(numbers) > 1 and busy > self.least:
                     assert isinstance(estimate, Compute)
                     self._merge(core, estimate, _independent(block, numbers), elements, result)
-        return result
 
-    def revised(self, profile: PredictedRun) -> Revision:
+    def overrides(self, profile: PredictedRun) -> dict[TimedCore, EstimateOverride]:
         self.least = LEAST_WORTH * profile.latency * 1e9
-        return super().revised(profile)
+        return super().overrides(profile)
 
     def _merge(
         self,
@@ -241,7 +234,7 @@ class FewElements(Change):
             changed = replace(estimate.releasing_after(part), ports_ns=min(estimate.ports_ns, part))
             self.sizes.add(elements)
             for number in group:
-                self.find(core, number, estimate)
+                self.add(core, number, estimate)
                 estimates[number] = changed
 
     def _widened(self, inst: Inst, resource: str, elements: int, times: int) -> Estimate:

@@ -10,12 +10,12 @@ import pytest
 
 import nki
 from nki.backend.numpy import executor
-from nki.profiling.changes.again import ComputedAgain
-from nki.profiling.changes.moves import OnOtherEngine
-from nki.profiling.changes.repeats import RepeatedRows
-from nki.profiling.changes.rewriting import Rewriting
-from nki.profiling.changes.rounds import TilesOfRounds
-from nki.profiling.profile import Profile
+from nki.profiling.kernel_profile import Profile
+from nki.profiling.suggestions.again import ComputedAgain
+from nki.profiling.suggestions.moves import OnOtherEngine
+from nki.profiling.suggestions.program_rewrites import ProgramRewrite
+from nki.profiling.suggestions.repeats import RepeatedRows
+from nki.profiling.suggestions.rounds import TilesOfRounds
 from tests.profiling import flawed_repeats
 from tests.profiling.flaws import AGAIN, FLAWS, IDLE, ROUNDS, ROWS_BACK, Flaw, shape
 from tests.profiling.flaws_of_rounds import FLAWS_OF_ROUNDS
@@ -30,7 +30,7 @@ KINDS: dict[str, Any] = {
 MADE = [(flaw, case) for flaw in (*FLAWS, *FLAWS_OF_ROUNDS) if flaw.title in KINDS for case in range(3)]
 
 
-def programs(profile: Profile, change: Rewriting) -> list[Any]:
+def programs(profile: Profile, change: ProgramRewrite) -> list[Any]:
     """The program, and all that the change makes of it."""
     made: list[Any] = [profile.timed.program]
     recompiled = profile.recompiled

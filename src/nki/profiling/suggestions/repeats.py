@@ -11,8 +11,8 @@ from nki.analysis.tile_values import bodies
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, IndexKind, Tensor
-from nki.profiling.changes.change import span
-from nki.profiling.changes.rewriting import Rewriting, with_instructions
+from nki.profiling.suggestions.program_rewrites import ProgramRewrite, with_instructions
+from nki.profiling.suggestions.suggestion import span
 from nki.target.model import Target
 
 _Uses = dict[Tensor, list[int]]
@@ -29,7 +29,7 @@ class _Trip(NamedTuple):
     source: Access
 
 
-class RepeatedRows(Rewriting):
+class RepeatedRows(ProgramRewrite):
     """Loads of rows that repeat them over partitions, in place of a load, a store and a load from there."""
 
     title = "Rows that go through HBM to be repeated"

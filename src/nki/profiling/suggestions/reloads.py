@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 
 from nki.analysis.access_pattern import AccessPattern, ByteRanges, pattern_of
 from nki.analysis.byte_sets import ByteSet
-from nki.ir.estimate import Dma, Estimate
+from nki.ir.estimate import Dma
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
 from nki.ir.types import Access, Tensor
 from nki.profiling.amounts import size
-from nki.profiling.changes.change import LEFT_OUT, Change, hbm_side
 from nki.profiling.predicted_run import PredictedRun
-from nki.sim.timing import Revision, TimedCore, loop_count
+from nki.profiling.suggestions.suggestion import Suggestion, hbm_side
+from nki.sim.timing import LEFT_OUT, EstimateOverride, TimedCore, loop_count
 from nki.target.model import Target
 
 """The estimate of a transfer that does not take place."""
@@ -61,7 +61,7 @@ def _ends(pattern: AccessPattern) -> tuple[int, int]:
     return ranges.start, ranges.start + ranges.size + sum((count - 1) * step for count, step in ranges.dims)
 
 
-class Reloads(Change):
+class Reloads(Suggestion):
     """Loads of bytes that an earlier instruction, or an earlier iteration, has loaded in the same way."""
 
     title = "Inputs loaded again"
@@ -76,7 +76,6 @@ class Reloads(Change):
         self.free = self.kept = 0
         """Bytes of a partition that no tile needs at the time of most use, and that the remedy needs."""
         self.profile: PredictedRun | None = None
-        self._unbound: dict[TimedCore, set[int]] = {}
 
     @property
     def is_bound(self) -> bool:
@@ -90,19 +89,15 @@ class Reloads(Change):
             f"{fits}{blocks}"
         )
 
-    def revised(self, profile: PredictedRun) -> Revision:
+    def overrides(self, profile: PredictedRun) -> dict[TimedCore, EstimateOverride]:
         self.profile = profile
         self.free = max(0, self.target.sbuf_usable_partition_bytes - profile.peak_memory["sbuf"])
-        return super().revised(profile)
+        return super().overrides(profile)
 
-    def unbound(self, core: TimedCore) -> Collection[int]:
-        return self._unbound.get(core, ())
-
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
-        result = list(estimates)
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
+        estimates, result = override.before, override.estimates
         loaded: dict[tuple[object, ...], _Loaded] = {}
         kept: dict[tuple[object, ...], tuple[int, int, int]] = {}  # windows: first and last use, bytes per partition
-        self._unbound[core] = set()
         for number, (inst, loops) in enumerate(_with_loops(core.core.body, ())):
             for access in inst.writes():
                 for key in [key for key in loaded if key[0] is access.tensor]:
@@ -125,13 +120,12 @@ class Reloads(Change):
                 continue
             share = 1 / repeats
             result[number] = estimate.scaled(share) if share else LEFT_OUT
-            self.find(core, number, estimate, 1 - share)
-            self.bytes += round(estimate.bytes * self.found[-1].runs)
-            self._unbound[core].add(number)
+            self.add(core, number, estimate, 1 - share)
+            self.bytes += round(estimate.bytes * self.affected[-1].runs)
+            override.unbound.add(number)
             window = (*way, pattern_of(source))
             kept[window] = min(begin, kept.get(window, (begin,))[0]), number, tile.free_elements * tile.dtype.itemsize
         self.kept = max(self.kept, peak(kept.values()))
-        return result
 
     def _repeats(self, inst: Inst, source: Access, loops: tuple[Loop, ...]) -> float:
         """The number of times that loops run a load with one index, while nothing changes its tensor."""

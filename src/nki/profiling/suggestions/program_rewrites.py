@@ -12,8 +12,8 @@ from nki.ir.loop import Statement, changed
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import Stage
 from nki.ir.types import Tensor
-from nki.profiling.changes.change import Change
 from nki.profiling.predicted_run import PredictedRun
+from nki.profiling.suggestions.suggestion import Suggestion
 from nki.sim.timing import Timeline
 from nki.target.model import Target
 
@@ -23,7 +23,7 @@ class _Made(Stage):
     """The stage that makes a change."""
 
     name: ClassVar[str] = "change"
-    change: Rewriting
+    change: ProgramRewrite
 
     def run(self, program: Program, target: Target) -> Program:  # noqa: ARG002  # as all stages
         cores = [self.change.rewritten(core) for core in program.cores]
@@ -34,7 +34,7 @@ class _Made(Stage):
         """Nothing: a change of a kernel may be any other program."""
 
 
-class Rewriting(Change):
+class ProgramRewrite(Suggestion):
     """A change of the program itself, as its author would make it.
 
     It is worth what the model says of the changed program: its tiles get new places, and its instructions a new
@@ -58,7 +58,7 @@ class Rewriting(Change):
             return None
         timeline = program.run(profile.target)
         self.compare(timeline)
-        return timeline if self.found else None
+        return timeline if self.affected else None
 
     def compare(self, timeline: Timeline) -> None:
         """Look at the changed run, ``timeline``, for what the advice is to say."""
@@ -71,7 +71,7 @@ class Rewriting(Change):
             self._numbers[rank] = {inst.identity(): number for number, inst in enumerate(core.instructions)}
         for inst in instructions:
             if (number := self._numbers[rank].get(inst.identity())) is not None:
-                self.note_runs(inst, int(core.runs[number]), core.estimates[number])
+                self.add_runs(inst, int(core.runs[number]), core.estimates[number])
 
 
 def with_instructions(core: CoreProgram, instead: Mapping[int, tuple[Inst, ...]]) -> CoreProgram:

@@ -12,17 +12,17 @@ from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
 from nki.ir.types import Tensor
 from nki.passes.renaming import renamed_instruction
-from nki.profiling.changes.change import MOST_LINES
-from nki.profiling.changes.rewriting import Rewriting, tile_like, with_instructions
 from nki.profiling.events import CoreEvents
+from nki.profiling.suggestions.program_rewrites import ProgramRewrite, tile_like, with_instructions
+from nki.profiling.suggestions.suggestion import MOST_LINES
 from nki.sim.timing import Timeline
 from nki.target.model import Target
 
 
-class TilesOfRounds(Rewriting):
+class TilesOfRounds(ProgramRewrite):
     """A tile for each value that one tile holds in turn.
 
-    The advice names tiles of which, in the changed run, one is filled before the last use of the one before is over.
+    The advice names a tile if, in the changed run, a round fills its own before the last use of the one before is over.
     """
 
     title = "One tile for all rounds"

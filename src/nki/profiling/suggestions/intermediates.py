@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
 
 from nki.analysis.access_pattern import AccessPattern, pattern_of
-from nki.ir.estimate import Dma, Estimate
+from nki.ir.estimate import Dma
 from nki.ir.types import Tensor
 from nki.profiling.amounts import size
-from nki.profiling.changes.change import LEFT_OUT, Change, hbm_side, writes
-from nki.profiling.changes.reloads import peak
 from nki.profiling.predicted_run import PredictedRun
-from nki.sim.timing import Revision, TimedCore
+from nki.profiling.suggestions.reloads import peak
+from nki.profiling.suggestions.suggestion import Suggestion, hbm_side, writes
+from nki.sim.timing import LEFT_OUT, EstimateOverride, TimedCore
 from nki.target.model import Target
 
 _Window = tuple[Tensor, AccessPattern]
 
 
-class ThroughHbm(Change):
+class ThroughHbm(Suggestion):
     """Stores of a kernel's own tensors in HBM and loads of the same rows: none of them takes place."""
 
     title = "Results that wait in HBM"
@@ -32,7 +31,6 @@ class ThroughHbm(Change):
         self.bytes = 0
         self.free = self.kept = 0
         """Bytes of a partition that no tile needs at the time of most use, and that the remedy needs."""
-        self._loads: dict[TimedCore, set[int]] = {}
 
     @property
     def is_bound(self) -> bool:
@@ -42,17 +40,14 @@ class ThroughHbm(Change):
         moved = f"{self.count('transfer')} store parts of {self.tensors()} and load them again, {size(self.bytes)}"
         return f"{moved}: all need {size(self.kept)} of each partition of SBUF, and {size(self.free)} are free"
 
-    def revised(self, profile: PredictedRun) -> Revision:
+    def overrides(self, profile: PredictedRun) -> dict[TimedCore, EstimateOverride]:
         if len(profile.cores) > 1:
-            return Revision()  # cores may pass each other what they store
+            return {}  # cores may pass each other what they store
         self.free = max(0, self.target.sbuf_usable_partition_bytes - profile.peak_memory["sbuf"])
-        return super().revised(profile)
+        return super().overrides(profile)
 
-    def unbound(self, core: TimedCore) -> Collection[int]:
-        return self._loads.get(core, ())
-
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
-        result = list(estimates)
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
+        estimates, result = override.before, override.estimates
         stores: dict[_Window, tuple[int, tuple[int, ...]]] = {}
         returns: defaultdict[int, list[int]] = defaultdict(list)  # the loads of what an instruction stored
         needed: set[Tensor] = set()
@@ -70,7 +65,6 @@ class ThroughHbm(Change):
                 else:
                     needed.add(access.tensor)
         kept: list[tuple[int, int, int]] = []
-        loads = self._loads[core] = set[int]()
         for store, again in returns.items():
             pair = hbm_side(core.core.numbered[store])
             assert pair is not None
@@ -79,10 +73,9 @@ class ThroughHbm(Change):
             for number in (store, *again):
                 estimate = estimates[number]
                 assert isinstance(estimate, Dma)
-                self.find(core, number, estimate)
+                self.add(core, number, estimate)
                 self.bytes += estimate.bytes * self.runs(core, number)
                 result[number] = LEFT_OUT
-            loads.update(again)
+            override.unbound.update(again)
             kept.append((store, again[-1], pair[1].free_elements * pair[1].dtype.itemsize))
         self.kept = max(self.kept, peak(kept))
-        return result

@@ -3,44 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
 
 from nki.base.source import Span
-from nki.ir.estimate import Compute, Estimate
+from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Form, is_row_indexed
 from nki.isa.tables.enums import engine
-from nki.profiling.measures import LEAST_WORTH
+from nki.profiling.metrics import LEAST_WORTH
 from nki.profiling.predicted_run import PredictedRun
-from nki.sim.timing import Revision, TimedCore, Timeline
+from nki.sim.timing import EstimateOverride, TimedCore, Timeline
 from nki.target.model import Target
 
 MOST_REORDERED = 4096
 """Instructions of a program up to which the changed kernel gets an order of its own, which takes longest."""
-LEFT_OUT: Final = Compute(0.0, 0.0, "docs", "left out", "")
-"""The estimate of an instruction that another one makes superfluous."""
 MOST_LINES = 5
 """Lines that a piece of advice names."""
 
 
-class _Revised(Revision):
-    """A revision with known answers for each core."""
-
-    def __init__(self) -> None:
-        self.by_core: dict[TimedCore, tuple[list[Estimate], Collection[int], Mapping[int, int]]] = {}
-
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:  # noqa: ARG002
-        return self.by_core[core][0]
-
-    def unbound(self, core: TimedCore) -> Collection[int]:
-        return self.by_core[core][1]
-
-    def queues(self, core: TimedCore) -> Mapping[int, int]:
-        return self.by_core[core][2]
-
-
-class Found(NamedTuple):
+class Affected(NamedTuple):
     """An instruction that a change is about, how often it runs, and the ns of its resource that it takes in all."""
 
     inst: Inst
@@ -48,7 +30,7 @@ class Found(NamedTuple):
     busy: float
 
 
-class Change(Revision):
+class Suggestion:
     """A change of some instructions, chosen and re-estimated one by one."""
 
     title: str
@@ -60,7 +42,7 @@ class Change(Revision):
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.found: list[Found] = []
+        self.affected: list[Affected] = []
         self._runs: dict[TimedCore, list[int]] = {}
 
     def evidence(self) -> str:
@@ -69,7 +51,7 @@ class Change(Revision):
 
     def lines(self) -> tuple[Span, ...]:
         """The lines that the change is about, the first ones first."""
-        return lines(self.found)
+        return lines(self.affected)
 
     def advised(self, returns_results: bool) -> str:
         """The remedy; for programs with instructions that return their results (NKI Beta 1), in their words."""
@@ -79,48 +61,49 @@ class Change(Revision):
         """The number of executions of an instruction."""
         return self._runs[core][number] if core in self._runs else 1
 
-    def find(self, core: TimedCore, number: int, estimate: Estimate, part: float = 1.0) -> None:
+    def add(self, core: TimedCore, number: int, estimate: Estimate, part: float = 1.0) -> None:
         """Note that the change is about ``part`` of the executions of an instruction."""
-        self.note_runs(core.core.numbered[number], self.runs(core, number) * part, estimate)
+        self.add_runs(core.core.numbered[number], self.runs(core, number) * part, estimate)
 
-    def note_runs(self, inst: Inst, runs: float, estimate: Estimate) -> None:
+    def add_runs(self, inst: Inst, runs: float, estimate: Estimate) -> None:
         """Note that the change is about ``runs`` executions of an instruction."""
-        self.found.append(Found(inst, runs, estimate.busy * runs))
+        self.affected.append(Affected(inst, runs, estimate.busy * runs))
 
     def count(self, noun: str, plural: str = "", includes: Callable[[Inst], bool] = lambda _: True) -> str:
         """The number of executions that the change is about, of the instructions that it ``includes``."""
-        number = round(sum(each.runs for each in self.found if includes(each.inst)))
+        number = round(sum(each.runs for each in self.affected if includes(each.inst)))
         return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
     def tensors(self) -> str:
         """The names of the tensors in HBM that the instructions move."""
-        names = sorted({pair[0].name for each in self.found if (pair := hbm_side(each.inst))})
+        names = sorted({pair[0].name for each in self.affected if (pair := hbm_side(each.inst))})
         return ", ".join(f"'{name}'" for name in names[:3]) + (", …" if len(names) > 3 else "")
 
     def timed(self, profile: PredictedRun) -> Timeline | None:
         """The timing of the changed kernel; None if the change is about nothing."""
-        revised = self.revised(profile)
-        if not self.found:
+        overrides = self.overrides(profile)
+        if not self.affected:
             return None
-        timeline = profile.timed.run(profile.target, revised)
+        timeline = profile.timed.run(profile.target, overrides)
         gained = profile.timeline.ns - timeline.ns
         if profile.program.size > MOST_REORDERED or gained < LEAST_WORTH / 2 * profile.latency * 1e9:
             return timeline
-        reordered = profile.timed.run(profile.target, revised, reorder=True)
+        reordered = profile.timed.run(profile.target, overrides, reorder=True)
         return min(timeline, reordered, key=lambda each: each.ns)
 
-    def revised(self, profile: PredictedRun) -> Revision:
+    def overrides(self, profile: PredictedRun) -> dict[TimedCore, EstimateOverride]:
         """The change of the instructions of ``profile``, which are asked about once: here, and in no replay."""
-        revised = _Revised()
         for timed, events in zip(profile.timed.cores, profile.cores, strict=True):
             self._runs[timed] = events.runs.tolist()
+        result: dict[TimedCore, EstimateOverride] = {}
         for core, times in zip(profile.timed.cores, profile.timeline.cores, strict=True):
-            estimates = self.estimates(core, times.estimates)
-            revised.by_core[core] = estimates, self.unbound(core), self.queues(core)
-        return revised
+            result[core] = EstimateOverride(times.estimates)
+            self.change(core, result[core])
+        return result
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
-        result = list(estimates)
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
+        """Note what the change does to the instructions of ``core``."""
+        estimates, result = override.before, override.estimates
         numbered = core.core.numbered
         decided: dict[tuple[int, int], Estimate | None] = {}  # by kind, and by estimate: held weights have another
         for number, kind in enumerate(core.kinds):
@@ -130,9 +113,8 @@ class Change(Revision):
                 decided[key] = self.estimate(numbered[number], estimate, core)
             changed = decided[key]
             if changed is not None:
-                self.find(core, number, estimate)
+                self.add(core, number, estimate)
                 result[number] = changed
-        return result
 
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:
         """The estimate of ``inst`` after the change; None if the change does not touch it. Instructions with one
@@ -141,10 +123,10 @@ class Change(Revision):
         raise NotImplementedError
 
 
-def lines(found: Iterable[Found]) -> tuple[Span, ...]:
+def lines(affected: Iterable[Affected]) -> tuple[Span, ...]:
     """The lines of instructions, those that take most time first; at most five."""
     times: defaultdict[tuple[str, int], float] = defaultdict(float)
-    for inst, _, busy in found:
+    for inst, _, busy in affected:
         if (span := inst.where.span) is not None:
             times[span.file, span.line] += busy
     order = sorted(times, key=lambda place: -times[place])
@@ -185,17 +167,16 @@ def _find_sides(inst: Inst) -> tuple[int, int]:
     return outside[0], inside[0]
 
 
-class OneByOne(Change):
+class OneByOne(Suggestion):
     """A change for which instructions of one signature differ."""
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
-        result = list(estimates)
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
+        estimates, result = override.before, override.estimates
         for number, inst in enumerate(core.core.numbered):
             changed = self.estimate(inst, estimates[number], core)
             if changed is not None:
-                self.find(core, number, estimates[number])
+                self.add(core, number, estimates[number])
                 result[number] = changed
-        return result
 
 
 def span(numbers: Collection[int]) -> str:

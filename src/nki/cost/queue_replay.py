@@ -3,8 +3,8 @@
 Times are nanoseconds. Each instruction begins as soon as its queue is free, the results that it needs are visible, and
 the resources that it shares are free:
 
-* the DMA engines of the core, each of which the queues with data share in turns (:mod:`nki.cost.sharing`) and serves
-  each queue in order; engines that all transfers keep alike are one resource (:class:`nki.ir.estimate.Estimate`);
+* the DMA engines of the core: queues with data share each in turns (:mod:`nki.cost.sharing`), and it serves each
+  queue in order; engines that all transfers keep alike are one resource (:class:`nki.ir.estimate.Estimate`);
 * a generator of DMA descriptors, which serves the transfers of all its rings in the order of the program, as the engine
   that commands it comes to them: one that waits holds up those behind it. The instructions of the engine that generates
   or commands take their turns among those transfers (:mod:`nki.cost.arbitration`);
@@ -22,17 +22,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from heapq import heappop, heappush
 
+from nki.base.terms import Cause
 from nki.cost.arbitration import OWN_DMA, activation_tables, before, by_queue, contention, on_generator
-from nki.cost.dma import SOFTWARE
+from nki.cost.dma_costs import SOFTWARE
 from nki.cost.last_results import MANY, LastResults
-from nki.cost.resources import DescriptorGenerators, Ports
+from nki.cost.shared_resources import ActivationTables, DescriptorGenerators, Ports, SharedResources
 from nki.cost.sharing import NEVER, DataQueue, EnginesInOrder, SharedBandwidth, SharedEngines, distinct, engine_loads
-from nki.cost.tensor_array import ArrayParts, TensorClock
+from nki.cost.tensor_array import TensorArray
 from nki.ir.estimate import Compute, Dma, Estimate, Matmul
-from nki.target.activation_sets import differ
 from nki.target.model import Target
 
 Dependences = Sequence[Sequence[int]]
@@ -60,29 +59,13 @@ class Meeting:
     last: Arrival
 
 
+_NO_DATA = (0.0, 0.0)
+_BLOCK, _QUEUE, _DEPENDENCE = int(Cause.block), int(Cause.queue), int(Cause.dependence)
+_CHAIN, _MEETING = int(Cause.chain), int(Cause.meeting)
+_TABLE, _GENERATOR = int(ActivationTables.cause), int(DescriptorGenerators.cause)
+_PORT, _ARRAY = int(Ports.cause), int(TensorArray.cause)
 Arrivals = Generator[tuple[int, float], Arrival, None]
 """Yields instructions that meet another core, with the time of arrival; is sent the last arrival of all."""
-
-
-class Cause(IntEnum):
-    """Reason why an instruction did not begin earlier."""
-
-    block = 0
-    """It begins with its basic block."""
-    queue = 1
-    """The instruction before it on its queue."""
-    dependence = 2
-    """A result of another queue, with its semaphore."""
-    chain = 3
-    """A result of its own engine; it has to leave the engine's pipeline first."""
-    generator = 4
-    """The generator of DMA descriptors serves another transfer."""
-    port = 5
-    """Another engine keeps the memory."""
-    table = 6
-    """The table of its activation function is loaded."""
-    meeting = 7
-    """Another core has not come to the meeting."""
 
 
 class Replay:
@@ -97,13 +80,7 @@ class Replay:
         self.target = target
         self.now = 0.0
         """Time at which all instructions are complete."""
-        self.clock = TensorClock(target) if target.tensor_throttle_fraction != 1.0 else None
-        self.array = ArrayParts()
-        self.table = ""
-        self.fetched = 0
-        """The loads so far with generated descriptors."""
-        self.table_loads: list[tuple[float, float]] = []
-        """Begin and end of each load of an activation table."""
+        self.resources = SharedResources(target)
         self.meetings: dict[int, Meeting] = {}
         """The meetings with other cores, by record."""
         self.starts: list[float] = []
@@ -139,19 +116,9 @@ class Replay:
     def skip(self, ns: float) -> None:
         """Let ``ns`` pass in which the state of the core stays as it is: iterations of a loop that repeat the last."""
         self.now += ns
-        if self.clock is not None:
-            self.clock.window_end += ns
-
-    def stall_of_load(self) -> float:
-        """The time for which the data of the next load that is generated stands still: that of the second one does."""
-        self.fetched += 1
-        return self.target.dma_second_load_ns if self.fetched == 2 else 0.0
-
-    def load_table(self, table: str, time: float) -> None:
-        """Load an activation table from ``time`` on."""
-        end = time + table_ns(self.table, table, self.target)
-        self.table = table
-        self.table_loads.append((time, end))
+        clock = self.resources.array.clock
+        if clock is not None:
+            clock.window_end += ns
 
 
 class _Block:
@@ -183,9 +150,6 @@ class _Block:
         self.data = [_NO_DATA] * count
         queue_count = max(queues, default=0) + 1
         self.free, self.last = [begin] * queue_count, [-1] * queue_count
-        self.dges, self.ports = DescriptorGenerators(), Ports()
-        self.next_begin: dict[DataQueue, float] = {}
-        """The time before which the next transfer of each data queue does not arrive, or on one engine, begin."""
         self.moving: dict[int, tuple[DataQueue, Dma]] = {}
         """The data queue and the estimate of each transfer that has its descriptors, where there are several queues."""
         self.queue_ends: dict[DataQueue, float] = {}
@@ -202,7 +166,9 @@ class _Block:
         """The same of those that have their ports, with the time at which."""
         in_order = range(count) if order is None else order
         by_id = distinct(estimates)
-        self.tables, self.loads = activation_tables(by_id), engine_loads(by_id.values())
+        self.needs_table, self.loads = activation_tables(by_id), engine_loads(by_id.values())
+        self.resources = replay.resources
+        self.resources.begin_block(self.loads)
         shares_bandwidth, self.shares_ports = contention(queues, estimates, by_id)
         self.by_events = shares_bandwidth or self.shares_ports
         self.threads = [in_order] if not self.by_events else by_queue(in_order, queues, queue_count)
@@ -220,7 +186,7 @@ class _Block:
         self.bandwidth = SharedBandwidth()
         self.engines = SharedEngines() if self.loads.count > 1 else None
         self.data_engines = self.engines or self.bandwidth
-        self.in_order, self.own_dma = EnginesInOrder(self.loads.count), EnginesInOrder(1)
+        self.own_dma = EnginesInOrder(1)
 
     def _advance(self) -> bool:
         """Let events happen until a thread is runnable; False if there are no more."""
@@ -242,6 +208,8 @@ class _Block:
         queues, estimates, releases, results = self.queues, self.estimates, self.releases, self.results
         free, last, runnable, waiting, granted = self.free, self.last, self.runnable, self.waiting, self.granted
         predecessors, chained, meetings, turns = self.predecessors, self.chained, self.meetings, self.on_generator
+        array, tables, dges = self.resources.array, self.resources.tables, self.resources.dges
+        needs = self.needs_table
         last_results, shared = LastResults(queues, estimates, releases, results), LastResults.shared(predecessors)
         while runnable or self._advance():
             thread = runnable.pop()
@@ -253,45 +221,43 @@ class _Block:
                     start, cause, blocker, grant = granted.pop(number)
                 else:
                     start, blocker, grant = free[queue], last[queue], 0.0
-                    cause = 1 if blocker >= 0 else 0
-                    if self.tables and id(estimate) in self.tables:
-                        start, cause = self._with_table(self.tables[id(estimate)], start, cause)
+                    cause = _QUEUE if blocker >= 0 else _BLOCK
+                    if needs and id(estimate) in needs and (ready := tables.ready(needs[id(estimate)], start)) > start:
+                        start, cause = ready, _TABLE
                     waits, chain = predecessors[number], chained[number]
                     if shared and id(waits) in shared:
                         waits, chain = last_results.of(waits, chain, queue)
                     for producer in waits:
-                        if queues[producer] != queue:
-                            visible = results[producer]
-                            if visible > start:
-                                start, cause, blocker = visible, 2, producer
+                        if queues[producer] != queue and results[producer] > start:
+                            start, cause, blocker = results[producer], _DEPENDENCE, producer
                     for producer in chain:
                         other = estimates[producer]
                         visible = results[producer] if isinstance(other, Dma) else releases[producer] + other.dependent
                         if visible > start:
-                            start, cause, blocker = visible, 3, producer
+                            start, cause, blocker = visible, _CHAIN, producer
                     if self.by_events and (grant := self._ready(number, start, cause, blocker)) < 0.0:
                         break
                 if number in meetings:
                     start, cause, blocker = yield from self._meet(number, start, cause, blocker)
                 transfers = isinstance(estimate, Dma)
                 generator = estimate.dge if transfers else turns.get(number) if turns else None
-                if generator and (served := self.dges.free(generator))[0] > start:
-                    (start, blocker), cause = served, 4
+                if generator and (served := dges.free(generator))[0] > start:
+                    (start, blocker), cause = served, _GENERATOR
                 if transfers:
                     release = self._issue(number, estimate, start)
                 else:
                     if grant > start:
                         if 2 * start - free[queue] <= grant:  # most of the stall is due to the port
-                            cause, blocker = 5, -1
+                            cause, blocker = _PORT, -1
                         start = grant
                     release = start + estimate.occupancy
                     if isinstance(estimate, Matmul):
-                        begin, release = self._on_array(estimate, start)
+                        begin, release = array.run(estimate, start)
                         if begin > start:
-                            start, cause, blocker = begin, 3, last[queue]
+                            start, cause, blocker = begin, _ARRAY, last[queue]
                     results[number] = release + estimate.latency - estimate.occupancy
                     if generator:  # Scalar commands the next transfer while it computes
-                        self.dges.keep(generator, release if generator == SOFTWARE else start, number)
+                        dges.keep(generator, release if generator == SOFTWARE else start, number)
                 free[queue], last[queue], releases[number] = release, number, release
                 self.starts[number], self.causes[number], self.blockers[number] = start, cause, blocker
                 position += 1
@@ -299,36 +265,12 @@ class _Block:
                     self._wake(number)
             self.positions[thread] = position
 
-    def _with_table(self, table: str, start: float, cause: int) -> tuple[float, int]:
-        """Start of an instruction that needs ``table``, which is loaded from ``start`` on, and its cause."""
-        replay = self.replay
-        if table != replay.table:
-            replay.load_table(table, start)
-        loaded = replay.table_loads[-1][1] if replay.table_loads else 0.0
-        return (loaded, 6) if loaded > start else (start, cause)
-
-    def _on_array(self, estimate: Matmul, time: float) -> tuple[float, float]:
-        """Begin and end of an instruction of the Tensor engine that may begin at ``time``: no other product is in the
-        part of the array that it uses.
-        """
-        array, clock = self.replay.array, self.replay.clock
-        if array.until and (free := array.free(estimate.array_mask, time)) > time:
-            if clock is not None:
-                clock.wait(time, free, estimate.activity)
-            time = free
-        end = time + estimate.occupancy
-        if clock is not None:
-            end = clock.run(time, estimate.occupancy, estimate.activity, estimate.clocked)
-        if estimate.array_mask:
-            array.keep(estimate.array_mask, time + estimate.array_ns * (end - time) / estimate.occupancy)
-        return time, end
-
     def _ready(self, number: int, start: float, cause: int, blocker: int) -> float:
         """The time at which an instruction has its ports, 0 if it needs none; -1 if it has to wait for an event before
         the replay can say when it begins.
         """
         if start == NEVER:
-            if len(waits := self.predecessors[number]) >= MANY and cause == 2:
+            if len(waits := self.predecessors[number]) >= MANY and cause == _DEPENDENCE:
                 results, queues, queue = self.results, self.queues, self.queues[number]
                 # Behind the last one of the program, those before it on its queue are known, too.
                 blocker = max([p for p in waits if results[p] == NEVER and queues[p] != queue])
@@ -341,7 +283,7 @@ class _Block:
         if not self.shares_ports or not isinstance(estimate := self.estimates[number], Compute) or not estimate.ports:
             return 0.0
         generator = self.on_generator.get(number)
-        idle = self.dges.free(generator)[0] if generator else 0.0
+        idle = self.resources.dges.free(generator)[0] if generator else 0.0
         time, events = start if start > idle else idle, self.events
         if not self.runnable and (not events or time < events[0][0]) and time < self.data_engines.next_end:
             return self._grant(number, estimate, time)  # the request is the next event
@@ -351,9 +293,9 @@ class _Block:
 
     def _grant(self, number: int, estimate: Compute, time: float) -> float:
         """Give an instruction that asks at ``time`` its ports; the time at which it has them."""
-        queue = self.queues[number]
-        time = self.ports.free(estimate, queue, time)
-        self.ports.keep(estimate, queue, time)
+        queue, ports = self.queues[number], self.resources.ports
+        time = ports.free(estimate, queue, time)
+        ports.keep(estimate, queue, time)
         return time
 
     def _wake(self, number: int) -> None:
@@ -369,38 +311,24 @@ class _Block:
         last = yield number, time
         first = len(self.replay.starts)
         self.replay.meetings[first + number] = Meeting(time, cause, blocker if blocker < 0 else first + blocker, last)
-        return (last.time, 7, -1) if last.time > time else (time, cause, blocker)
+        return (last.time, _MEETING, -1) if last.time > time else (time, cause, blocker)
 
     def _issue(self, number: int, estimate: Dma, start: float) -> float:
         """Begin to generate the descriptors of a transfer; the time at which it has them. Its data begins when its
         queue comes to it.
         """
         ring, generator, time = self.queues[number], estimate.dge, start + estimate.issue
+        resources = self.resources
         if generator:
-            self.dges.keep(generator, time, number)
-        queue = (generator or ring) if estimate.occupancy else OWN_DMA  # as data_queue, without the call
-        begun, least = time + estimate.start, self.next_begin.get(queue, 0.0)
-        if estimate.fetches:
-            begun += self.replay.stall_of_load()
-        if least > begun:
-            begun = least
+            resources.dges.keep(generator, time, number)
         if self.by_events:
-            self.next_begin[queue] = begun
+            queue = (generator or ring) if estimate.occupancy else OWN_DMA  # as data_queue, without the call
             self.moving[number] = queue, estimate
             self.in_line[ring].append(number)
             self.serial += 1  # as _expect, without the call
-            heappush(self.events, (begun, self.serial, number))
+            heappush(self.events, (resources.transfers.begin(estimate, queue, time), self.serial, number))
             return time
-        share = self.loads.busiest(estimate)
-        if self.engines is None:
-            end = self.next_begin[queue] = begun + share
-        else:
-            self.next_begin[queue] = begun
-            begun, end = self.in_order.move(begun, self.loads.of(estimate))
-        if estimate.transfer > share:
-            end += estimate.transfer - share
-        end = self.queue_ends[queue] = max(end, self.queue_ends.get(queue, 0.0))
-        self.data[number] = begun, end
+        self.data[number] = _, end = resources.transfers.move(estimate, ring, time)
         self.results[number] = end + estimate.completion
         return time
 
@@ -451,16 +379,6 @@ class _Block:
                 self.bandwidth.arrive(time, queue, number, self.loads.busiest(estimate))
         else:  # GpSimd's own DMA moves the data
             self._moved(number, *self.own_dma.move(time, self.loads.of(estimate)))
-
-
-def table_ns(loaded: str, table: str, target: Target) -> float:
-    """The time until ``table`` is there where ``loaded`` is (empty: none): known for tables of different sets."""
-    if not loaded or differ(loaded, table):
-        return target.activation_table_load_ns
-    return target.activation_table_swap_ns
-
-
-_NO_DATA = (0.0, 0.0)
 
 
 def run(arrivals: Arrivals) -> None:

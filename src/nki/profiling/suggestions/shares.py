@@ -8,18 +8,18 @@ from collections.abc import Collection, Iterable
 from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.analysis.tile_values import filled_again
 from nki.analysis.value_numbers import is_pure
-from nki.ir.estimate import Dma, Estimate
+from nki.ir.estimate import Dma
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Tensor
-from nki.profiling.changes.change import Change
-from nki.profiling.changes.rewriting import Rewriting, with_instructions
 from nki.profiling.predicted_run import PredictedRun
-from nki.sim.timing import TimedCore, Timeline
+from nki.profiling.suggestions.program_rewrites import ProgramRewrite, with_instructions
+from nki.profiling.suggestions.suggestion import Suggestion
+from nki.sim.timing import EstimateOverride, TimedCore, Timeline
 from nki.target.model import Target
 
 
-class Shares(Rewriting):
+class Shares(ProgramRewrite):
     """Of stores that all cores do, each core keeps a share, with what these stores need.
 
     Where a core has fewer of them than there are cores, as in a loop on the device, each instruction takes a share of
@@ -52,7 +52,7 @@ class Shares(Rewriting):
         if (timeline := super().timed(profile)) is not None:
             return timeline
         self.is_bound = True
-        return Change.timed(self, profile)
+        return Suggestion.timed(self, profile)
 
     def rewritten(self, core: CoreProgram) -> CoreProgram:
         assert self.profile is not None
@@ -70,14 +70,14 @@ class Shares(Rewriting):
         gone |= {id(inst): inst for inst in _superfluous(core, gone)}
         return with_instructions(core, dict.fromkeys(gone, ()))
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
         for number, inst in enumerate(core.core.numbered):
             if _outputs([inst]):
-                self.find(core, number, estimates[number])
+                self.add(core, number, override.before[number])
         share = 1 / self.cores
-        return [
+        override.estimates = [
             each.scaled(share) if isinstance(each, Dma) else each.releasing_after(each.occupancy * share)
-            for each in estimates
+            for each in override.before
         ]
 
 

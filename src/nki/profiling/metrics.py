@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from nki.base.source import Span
-from nki.cost.dma import bandwidth
-from nki.cost.replay import Cause
+from nki.base.terms import Cause
+from nki.cost.dma_costs import bandwidth
 from nki.ir.estimate import Dma, Matmul
 from nki.profiling.events import MEMORIES, CoreEvents
 from nki.target.model import Target
@@ -20,16 +20,6 @@ from nki.target.model import Target
 LEAST_WORTH = 0.02
 """Least part of the latency that advice is worth."""
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
-STALLS = {
-    Cause.chain: "own pipeline",
-    Cause.generator: "descriptors",
-    Cause.port: "memory port",
-    Cause.table: "activation table",
-    Cause.meeting: "other core",
-    Cause.block: "barrier",
-    Cause.queue: "order",
-}
-"""Names of the causes of a stall, of those that are not a result of another engine (``waits for dma``)."""
 
 
 @dataclass(slots=True)
@@ -79,8 +69,8 @@ class TransferSize:
 class Step:
     """A stretch of the critical path: from ``begin`` to ``end`` (ns) it consists of row ``row`` of core ``core``.
 
-    ``ns`` is its part of the path: with that of the iterations for which the row stands, and without the time in which
-    such iterations pass, which the replay leaves to the one step that is in front of what follows the loop.
+    ``ns`` is its part of the path: with the part of the iterations for which the row stands. The time in which such
+    iterations pass counts for the one step in front of what follows the loop.
     """
 
     core: int
@@ -134,7 +124,7 @@ def engine_uses(events: CoreEvents, total: float) -> list[EngineUse]:
             once = covered(events.data_start[rows], events.data_end[rows])
             busy = once + _moving_in_skips(events, rows)
             waits = _waits_of_rings(events, rows, once)
-            stalls = {STALLS[Cause.meeting]: waits} if waits > 0 else {}
+            stalls = {Cause.meeting.word: waits} if waits > 0 else {}
             uses.append(EngineUse(events.rank, engine, busy, max(total - busy - waits, 0.0), 0.0, count, stalls))
             continue
         gaps, weights = _gaps(events, rows)
@@ -198,7 +188,7 @@ def _stalls(events: CoreEvents, rows: Any, gaps: Any, weights: Any) -> tuple[dic
         cause, blocker = events.cause_of(row), int(events.blocker[row])
         if (meeting := meetings.get(row)) is not None and meeting.last.time > meeting.time:
             wait = meeting.last.time - meeting.time
-            add(STALLS[Cause.meeting], row, wait, weight)
+            add(Cause.meeting.word, row, wait, weight)
             gap = max(gap - wait, 0.0)
             if cause is Cause.meeting:
                 cause, blocker = Cause(meeting.cause), meeting.blocker
@@ -207,7 +197,7 @@ def _stalls(events: CoreEvents, rows: Any, gaps: Any, weights: Any) -> tuple[dic
         if cause is Cause.dependence and blocker >= 0:
             name = f"waits for {engine_of(events.queues[int(events.queue[blocker])])}"
         else:
-            name = STALLS.get(cause, "order")
+            name = cause.word or Cause.queue.word
         add(name, row, gap, weight)
     return stalls, {name: row for name, (_, row) in most.items()}
 

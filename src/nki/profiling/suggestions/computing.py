@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from nki.base.dtype import float32
-from nki.cost.replay import table_ns
+from nki.cost.shared_resources import table_ns
 from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
-from nki.profiling.changes.change import LEFT_OUT, Change, OneByOne, span
-from nki.sim.timing import NO_QUEUE, TimedCore
+from nki.profiling.suggestions.suggestion import OneByOne, Suggestion, span
+from nki.sim.timing import EstimateOverride, TimedCore
 from nki.target.model import Target
 
 
@@ -23,7 +22,7 @@ def moves_data(inst: Inst) -> tuple[Access, Access] | None:
     return None if scaling is None or scaling.steps else (scaling.dst, scaling.data)
 
 
-class Chains(Change):
+class Chains(Suggestion):
     """Results that the next instruction of the engine can use at once."""
 
     title = "Instructions that need the result of the one before on their engine"
@@ -45,8 +44,6 @@ class Transposes(OneByOne):
     def __init__(self, target: Target) -> None:
         super().__init__(target)
         self.turned: set[Tensor] = set()
-        self.gone: set[int] = set()
-        """The transposes and copies of the core that was asked about last."""
 
     def evidence(self) -> str:
         copies = self.count("copy", "copies", lambda inst: not inst.on_tensor_engine)
@@ -63,29 +60,21 @@ class Transposes(OneByOne):
             f"transpose is needed{direct}"
         )
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
-        self.gone.clear()
-        result = list(estimates)
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
         for number, inst in enumerate(core.core.numbered):
-            estimate = estimates[number]
+            estimate = override.before[number]
             if isinstance(estimate, Matmul) and estimate.is_data_movement:
                 self.turned.update(access.tensor for access in inst.writes())
             elif isinstance(estimate, Dma) or (copy := moves_data(inst)) is None or copy[1].tensor not in self.turned:
                 continue
-            self.find(core, number, estimate)
-            self.gone.add(number)
-            result[number] = LEFT_OUT
-        return result
-
-    def queues(self, core: TimedCore) -> Mapping[int, int]:  # noqa: ARG002
-        return dict.fromkeys(self.gone, NO_QUEUE)
-
-    def unbound(self, core: TimedCore) -> Collection[int]:
-        """The products, which get the banks of PSUM that the transposes had."""
-        return {n for n, inst in enumerate(core.core.numbered) if inst.on_tensor_engine and n not in self.gone}
+            self.add(core, number, estimate)
+            override.leave_out(number)
+        # Products get the banks of PSUM that the transposes had.
+        on_array = {number for number, inst in enumerate(core.core.numbered) if inst.on_tensor_engine}
+        override.unbound.update(on_array.difference(override.queues))
 
 
-class Float32Products(Change):
+class Float32Products(Suggestion):
     """Products of one pass."""
 
     title = "Products of float32"
@@ -128,17 +117,16 @@ class Tables(OneByOne):
             f"{span(sorted(self.swaps))} ns"
         )
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
-        result, last = list(estimates), ""
-        for number, estimate in enumerate(estimates):
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
+        last = ""
+        for number, estimate in enumerate(override.before):
             if not isinstance(estimate, Compute) or not (table := estimate.table):
                 continue
             place = core.core.rank, table
             if last not in ("", table) and place in self.tables:
-                self.find(core, number, estimate)
+                self.add(core, number, estimate)
                 self.swaps.add(round(table_ns(last, table, self.target)))
             if place in self.tables:
-                result[number] = replace(estimate, table="")
+                override.estimates[number] = replace(estimate, table="")
             self.tables.add(place)
             last = table
-        return result

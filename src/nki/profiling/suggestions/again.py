@@ -13,17 +13,17 @@ from nki.ir.loop import For, Loop, Statement, instructions, touched
 from nki.ir.program import CoreProgram
 from nki.ir.types import Buffer, Tensor
 from nki.passes.renaming import renamed_instruction
-from nki.profiling.changes.rewriting import Rewriting, tile_like, with_instructions
-from nki.profiling.measures import LEAST_WORTH
+from nki.profiling.metrics import LEAST_WORTH
 from nki.profiling.predicted_run import PredictedRun
+from nki.profiling.suggestions.program_rewrites import ProgramRewrite, tile_like, with_instructions
 from nki.sim.timing import Timeline
 
 _Value = tuple[Tensor, int]
 """A tile, and the number of the value that it holds."""
 
 
-class ComputedAgain(Rewriting):
-    """Instructions that need nothing of their loop on the device, in front of it; and one instruction in the place of
+class ComputedAgain(ProgramRewrite):
+    """Instructions that need nothing of their loop on the device, in front of it; and one instruction instead of
     all that compute the same.
     """
 

@@ -15,12 +15,12 @@ from nki.ir.program import CoreProgram
 from nki.ir.types import Buffer
 from nki.isa.tables.enums import engine
 from nki.passes.scheduling.engine_assignment import candidates
-from nki.profiling.changes.change import MOST_LINES, MOST_REORDERED, Change, Found
-from nki.profiling.changes.computing import moves_data
-from nki.profiling.changes.rewriting import Rewriting, with_instructions
-from nki.profiling.measures import LEAST_WORTH
+from nki.profiling.metrics import LEAST_WORTH
 from nki.profiling.predicted_run import PredictedRun
-from nki.sim.timing import Revision, TimedCore, Timeline
+from nki.profiling.suggestions.computing import moves_data
+from nki.profiling.suggestions.program_rewrites import ProgramRewrite, with_instructions
+from nki.profiling.suggestions.suggestion import MOST_LINES, MOST_REORDERED, Affected, Suggestion
+from nki.sim.timing import EstimateOverride, TimedCore, Timeline
 from nki.target.model import Target
 
 NAMES = {"vector": "Vector", "scalar": "Scalar", "gpsimd": "GpSimd"}
@@ -60,7 +60,7 @@ class _Loads(NamedTuple):
         return _Loads(self.source - line.here * each, self.goal + line.there * each, self.port + line.ports * each)
 
 
-class OnOtherEngine(Rewriting):
+class OnOtherEngine(ProgramRewrite):
     """Instructions of the engine ``source`` on ``goal``: whole lines as long as it has less to do, and then a part of
     the next one.
 
@@ -92,16 +92,16 @@ class OnOtherEngine(Rewriting):
         return f"write engine=nisa.engine.{self.goal}: {', '.join(where)}; {why}"
 
     def timed(self, profile: PredictedRun) -> Timeline | None:
-        best: tuple[float, Timeline, dict[Span | None, _Line], list[Found]] | None = None
+        best: tuple[float, Timeline, dict[Span | None, _Line], list[Affected]] | None = None
         for moving in self._choices(profile):
-            self.moving, self.found = moving, []
+            self.moving, self.affected = moving, []
             self._chosen = {identity for line in moving.values() for identity in _spread(line)}
             timeline = super().timed(profile)
             if timeline is not None and (best is None or timeline.ns < best[0]):
-                best = timeline.ns, timeline, moving, self.found
+                best = timeline.ns, timeline, moving, self.affected
         if best is None:
             return None
-        _, timeline, self.moving, self.found = best
+        _, timeline, self.moving, self.affected = best
         return timeline
 
     def rewritten(self, core: CoreProgram) -> CoreProgram:
@@ -203,7 +203,7 @@ def _spread(line: _Line) -> Iterator[int]:
             yield identity
 
 
-class Eviction(Change):
+class Eviction(Suggestion):
     """Copies from PSUM on both of the engines that can do them, which have different instructions for that."""
 
     title = "Sums leave PSUM through the busiest engine"
@@ -225,7 +225,7 @@ class Eviction(Change):
             f"{self.surplus / 1e3:.1f} us longer than {self.goal}"
         )
 
-    def revised(self, profile: PredictedRun) -> Revision:
+    def overrides(self, profile: PredictedRun) -> dict[TimedCore, EstimateOverride]:
         self.surplus = _busy(profile, self.source) - _busy(profile, self.goal)
         here = there = 0.0
         for core in profile.cores:
@@ -234,9 +234,9 @@ class Eviction(Change):
                     here += estimate.occupancy * runs
                     there += self._there(inst, estimate).occupancy * runs
         if self.surplus <= 0.0 or not here:
-            return Revision()
+            return {}
         self.share = min(1.0, self.surplus / (here + there))
-        return super().revised(profile)
+        return super().overrides(profile)
 
     def _evicts(self, inst: Inst, estimate: Estimate) -> bool:
         if estimate.resource != self.source:
@@ -253,17 +253,15 @@ class Eviction(Change):
             self._elsewhere[key] = next((offer.estimate for offer in offers if offer.queue == self.goal), estimate)
         return self._elsewhere[key]
 
-    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+    def change(self, core: TimedCore, override: EstimateOverride) -> None:
         """Each copy keeps its engine for a part of its time, and its result is there as late as before: where the other
         engine has time for which of them, the scheduler will know.
         """
-        result = list(estimates)
         shorter: dict[int, Estimate] = {}
         for number, inst in enumerate(core.core.numbered):
-            estimate = estimates[number]
+            estimate = override.before[number]
             if isinstance(estimate, Compute) and self._evicts(inst, estimate):
-                self.find(core, number, estimate)
+                self.add(core, number, estimate)
                 if id(estimate) not in shorter:
                     shorter[id(estimate)] = estimate.releasing_after(estimate.occupancy * (1.0 - self.share))
-                result[number] = shorter[id(estimate)]
-        return result
+                override.estimates[number] = shorter[id(estimate)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from nki.base.source import Span, is_own
 from nki.profiling.html import quantities
 from nki.profiling.html.markup import Markup, joined, tag
-from nki.profiling.measures import Cost
+from nki.profiling.metrics import Cost
 from nki.profiling.predicted_run import PredictedRun
 
 _AROUND = 2
