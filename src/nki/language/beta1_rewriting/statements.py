@@ -208,6 +208,8 @@ class Statements(Branches):
             case ast.Expr(value=ast.Call() as call):
                 several = self._several(call) if self.names.full(call.func) == "nki.language.store" else None
                 return self._call(small, call) if several is None else self._stored(call, several)
+            case ast.Return(value=ast.Call() as call) if function := self._creation(call):
+                return self._created(call, function)
             case ast.Return(value=ast.expr() as value):
                 index = self.types.index(value)
                 text = as_slice(index) if index is not None else None
@@ -216,6 +218,11 @@ class Statements(Branches):
                 return self._plain(small, value)
             case _:
                 return None
+
+    def _creation(self, call: ast.Call) -> str:
+        """The function of a call that makes a tensor; "" for other calls."""
+        package, _, function = self.names.full(call.func).rpartition(".")
+        return function if package == "nki.language" and function in CREATION else ""
 
     def _plain(self, small: ast.stmt, value: ast.expr) -> list[Line]:
         """A statement with one expression that is rewritten."""
@@ -344,8 +351,8 @@ class Statements(Branches):
                 self.types.unmasked.add(id(value))  # nothing may depend on what a new tile holds outside of its mask
             if self.types.result_of(value):
                 return self._result(name, function, value)
-            if package == "nki.language" and function in CREATION:
-                return self._created(name, function, value)
+            if self._creation(value):
+                return self._created(value, function, name, f"{name} =")
             mask = mask_of(value) if id(value) not in self.types.unmasked else None
             if package == "nki.language" and mask is not None:
                 return self._masked(name, function, value, mask)

@@ -117,8 +117,11 @@ class Writes:
             made.append(Line(f"{own} = {name}"))
         return [*rewriter.before, *made]
 
-    def _created(self, name: str, function: str, call: ast.Call) -> list[Line]:
-        """``name = nl.ndarray(…)``: block dimensions become lists; the memory is one of today's."""
+    def _created(self, call: ast.Call, function: str, name: str = "", before: str = "return") -> list[Line]:
+        """``name = nl.ndarray(…)`` or a result without a name: block dimensions become lists; the memory is of today.
+
+        ``before`` is the code in front of the allocation.
+        """
         tensor = self.types.created(call, function)
         rewriter = self._rewriter()
         new = cleaned(self.names, rewriter.call(call), function_of("nki.language", function))
@@ -141,7 +144,9 @@ class Writes:
         at, indices = allocated(self.types, call, function, tensor)
         args += [Argument("address", at)] if at else []
         if at is None:
-            self.report.notes.append(f"`{name}`: the compiler chooses the address; nl.ndarray(address=…) fixes one")
+            self.report.notes.append(
+                f"`{name or 'the result'}`: the compiler chooses the address; nl.ndarray(address=…) fixes one"
+            )
         func = new.func
         if function == "zeros" and name in self.accumulators and tensor.buffer == "psum":
             func = "nl.ndarray"
@@ -150,14 +155,14 @@ class Writes:
         text = code_in_place(call, NewCall(func, tuple(args)))
         for index, size in zip(reversed(indices), reversed(tensor.blocks), strict=True):
             text = f"[{in_one_line(text)} for {index} in range({size.text})]"
-        return [*rewriter.before, Line(f"{name} = {text}")]
+        return [*rewriter.before, Line(f"{before} {text}")]
 
     def _buffer(self, name: str, node: ast.expr) -> str:
         """The memory of an allocation."""
         text = self.names.full(called(node)) or one_line(node)
         kind = next((k for k in ("psum", "sbuf", "shared_hbm", "private_hbm", "hbm") if k in text), "")
         if kind == "hbm":
-            kind = "shared_hbm" if name in self.returned else "private_hbm"
+            kind = "shared_hbm" if not name or name in self.returned else "private_hbm"
         return f"nl.{kind}" if kind else text
 
     def _masked(self, name: str, function: str, call: ast.Call, mask: ast.expr) -> list[Line]:
