@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 _MEASURING: Final = ("benchmark", "profile")
 """Modes that are functions of their own."""
-_WITHOUT_EFFECT: Final = ("mode", "debug_kernel", "show_compiler_tb", "experimental_flags")
+WITHOUT_EFFECT: Final = ("mode", "debug_kernel", "show_compiler_tb", "experimental_flags")
+"""Options of older releases that change nothing."""
 _ACCEPTED: Final = frozenset({
-    "check", "compile_config", "nki_version", "platform_target", "specialization_config", *_WITHOUT_EFFECT,
+    "check", "compile_config", "nki_version", "platform_target", "specialization_config", *WITHOUT_EFFECT,
 })  # fmt: skip
 _MODES: Final = ("auto", "jax", "torchxla", "baremetal", "benchmark", "profile", "simulation", "trace")
 """Values of ``mode`` in the releases that had it (NKI reference, nki.jit)."""
@@ -85,4 +86,4 @@ def checked(options: dict[str, Any]) -> JitOptions:
     )
 
 
-__all__ = ["JitOptions", "checked"]
+__all__ = ["WITHOUT_EFFECT", "JitOptions", "checked"]

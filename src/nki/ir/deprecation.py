@@ -17,6 +17,7 @@ class DeprecatedParameter:
 
     ``fix`` says what to write. ``convert`` changes the arguments of a call to what its value means today, and returns
     the name of another function where that one takes them. ``replaces``: the required parameter that it replaces.
+    ``is_plain``: the value goes to ``replaces`` as it is, or to nothing if that is "".
     """
 
     parameter: str
@@ -24,6 +25,7 @@ class DeprecatedParameter:
     fix: str
     convert: Callable[[Arguments, Any], str | None]
     replaces: str = ""
+    is_plain: bool = False
 
     def warn(self, function: str) -> None:
         """Warn that ``function``, as kernels call it, no longer takes the parameter."""

@@ -26,12 +26,12 @@ def renamed(parameter: str, now: str, since: str) -> DeprecatedParameter:
     def convert(arguments: Arguments, value: Any) -> None:
         arguments[now] = value
 
-    return DeprecatedParameter(parameter, since, f"it is called `{now}`", convert, now)
+    return DeprecatedParameter(parameter, since, f"it is called `{now}`", convert, now, is_plain=True)
 
 
 def dropped(parameter: str, since: str, fix: str) -> DeprecatedParameter:
     """``parameter`` changes nothing any more."""
-    return DeprecatedParameter(parameter, since, fix, lambda arguments, value: None)
+    return DeprecatedParameter(parameter, since, fix, lambda arguments, value: None, is_plain=True)
 
 
 def upgrade(function: str, forms: DeprecatedForms, arguments: Arguments, old: Arguments) -> tuple[str, Arguments]:

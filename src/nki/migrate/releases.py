@@ -12,8 +12,10 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import nki.isa as nisa
+from nki.compilation.jit_options import WITHOUT_EFFECT
 from nki.frontend.release import Release
-from nki.language.beta1_rewriting.calls import Argument, NewCall, call_of, code_in_place
+from nki.ir.deprecation import DeprecatedParameter
+from nki.language.beta1_rewriting.calls import RENAMED, Argument, NewCall, call_of, code_in_place, function_of
 from nki.language.beta1_rewriting.lines import Line, aligned, as_it_is, comment_behind, head, is_same, rendered
 from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.report import Report, marked
@@ -28,17 +30,8 @@ _REWRITTEN: Final = (_PAR_DIM, _DYNAMIC_RANGE)
 """Removed names that are rewritten, and not marked."""
 _RANGES: Final = {f"nki.language.{name}" for name in ("affine_range", "sequential_range", "static_range")}
 _ENGINES: Final = ("tensor", "vector", "scalar", "gpsimd", "dma", "unknown")
-_DROPPED: Final = {
-    "nki.isa.dma_copy": ("unique_indices",),
-    "nki.isa.nc_matmul": ("psumAccumulateFlag",),
-    "nki.jit": ("mode", "platform_target", "debug_kernel", "show_compiler_tb", "experimental_flags"),
-    "nki.collectives.collective_permute_implicit_current_processing_rank_id": ("num_channels",),
-}
-_RENAMED: Final = {
-    "nki.isa.nc_matmul": {"is_moving_zero": "is_moving_onezero"},
-    "nki.isa.register_move": {"imm": "src"},
-    "nki.language.device_print": {"prefix": "print_prefix", "x": "tensor"},
-}
+_OPTIONS: Final = (*WITHOUT_EFFECT, "platform_target")
+"""Options of ``nki.jit`` that files no longer need."""
 _ATTRIBUTES: Final = {
     "nki.language.tile_size.total_available_sbuf_size": "sbuf_fmax_bytes",
     "nki.language.tile_size.psum_fmax": "psum_bank_fmax",
@@ -195,12 +188,12 @@ class Releases(BlockRewriter, ExpressionRewriter):
 
     def _arguments(self, full: str, call: NewCall) -> NewCall:
         """The arguments under their names of today; text and integers for enumerations become members."""
-        renamed, dropped = _RENAMED.get(full, {}), _DROPPED.get(full, ())
+        older = _older_names(full)
         kept: list[Argument] = []
         for position, arg in enumerate(call.args):
             if fix := self.gone.get(f"{full}.{arg.name}"):
                 self.pending.append(f"`{arg.name}=` of `{full}` is gone: {fix}")
-            if arg.name in dropped or self._is_leftover(full, arg, call):
+            if older.get(arg.name) == "" or self._is_leftover(full, arg, call):
                 continue
             value = arg.node.value if isinstance(arg.node, ast.Constant) else None
             if isinstance(value, str) and full.startswith(("nki.language.", "nki.isa.")):
@@ -209,7 +202,7 @@ class Releases(BlockRewriter, ExpressionRewriter):
                     arg = replace(arg, text=f"{self.nl}.{value}")
             if arg.name == "dge_mode" and value in _DGE:
                 arg = replace(arg, text=f"{self.nisa}.dge_mode.{_DGE[value]}")
-            kept.append(replace(arg, name=renamed.get(arg.name, arg.name)))
+            kept.append(replace(arg, name=older.get(arg.name, arg.name)))
         return call.with_args(kept)
 
     def _is_leftover(self, full: str, arg: Argument, call: NewCall) -> bool:
@@ -348,6 +341,16 @@ class Releases(BlockRewriter, ExpressionRewriter):
         found = next(n for n in (name, *(f"{name}_{k}" for k in range(2, 99))) if n not in taken)
         self.made.add(found)
         return found
+
+
+def _older_names(full: str) -> dict[str, str]:
+    """Older parameters of a function, each with its name of today, "" if the function needs it no longer."""
+    if full == "nki.jit":
+        return dict.fromkeys(_OPTIONS, "")
+    package, _, name = full.rpartition(".")
+    forms: dict[str, DeprecatedParameter] = getattr(function_of(package, name), "deprecated_parameters", {})
+    plain = {parameter: form.replaces for parameter, form in forms.items() if form.is_plain}
+    return plain | (RENAMED.get(name, {}) if package == "nki.language" else {})
 
 
 def _lines(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

@@ -16,10 +16,11 @@ from nki.language.beta1_rewriting.source import Source, code_of, in_one_line, sp
 from nki.language.beta1_rewriting.tables import PARAMETERS
 from nki.language.beta1_rewriting.types import dtype_text
 
-_RENAMED: Final[dict[str, dict[str, str]]] = {
+RENAMED: Final[dict[str, dict[str, str]]] = {
     "copy": {"src": "x"}, "broadcast_to": {"src": "x"}, "expand_dims": {"data": "x"},
     "device_print": {"prefix": "print_prefix", "x": "tensor"},
 }  # fmt: skip
+"""Parameters of functions of ``nki.language`` by their names in Beta 1."""
 _WITHOUT_EFFECT: Final = {
     "asynchronous", "buffer", "compute_dtype", "debug_kernel", "directives", "dtype", "engine", "experimental_flags",
     "kernel_return", "lazy_initialization", "mode", "name", "parallel_reduce", "platform_target", "precise_schedule",
@@ -154,7 +155,7 @@ def with_values(names: Names, call: NewCall) -> NewCall:
 def cleaned(names: Names, call: NewCall, function: Callable[..., Any], drop: Sequence[str] = ()) -> NewCall:
     """The call with the arguments that today's ``function`` takes, without those that it does not know."""
     known = parameters(function)
-    renamed = _RENAMED.get(getattr(function, "__name__", ""), {})
+    renamed = RENAMED.get(getattr(function, "__name__", ""), {})
     kept: list[Argument] = []
     for arg in call.args:
         if arg.name and arg.name != "**":
@@ -179,6 +180,6 @@ def with_destination(names: Names, call: NewCall, name: str, dst: str, extra: Se
 
 
 __all__ = [
-    "Argument", "NewCall", "NotCarriedOverError", "call_of", "cleaned", "code_in_place", "function_of", "nki_value",
-    "parameters", "with_destination", "with_values",
+    "RENAMED", "Argument", "NewCall", "NotCarriedOverError", "call_of", "cleaned", "code_in_place", "function_of",
+    "nki_value", "parameters", "with_destination", "with_values",
 ]  # fmt: skip
