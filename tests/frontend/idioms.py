@@ -3,27 +3,24 @@
 Each function returns a list of small numbers, in plain Python as inside a kernel. They are written as people write
 them, not as a linter would.
 """
-# ruff: noqa: B023, C400, C417, PT017, PYI024, RUF005, SIM222, UP028
+# ruff: noqa: B023, C400, C417, PT017, RUF005, SIM222
 
 from __future__ import annotations
 
-import abc
 import bisect
 import collections
 import contextlib
 import copy
-import enum
 import functools
 import itertools
 import math
 import operator
 import string
 import types
-import typing
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -127,17 +124,6 @@ EXPRESSIONS = [
 
 
 @idiom
-def generator_of_offsets() -> list[int]:
-    def offsets(total: int, step: int) -> Iterator[int]:
-        start = 0
-        while start < total:
-            yield start
-            start += step
-
-    return list(offsets(10, 4))
-
-
-@idiom
 def generator_delegates() -> list[int]:
     def inner(n: int) -> Any:
         yield from range(n)
@@ -160,51 +146,6 @@ def generator_is_sent_values() -> list[int]:
     g = echo()
     next(g)
     return [g.send(3), g.send(4)]
-
-
-@idiom
-def generator_is_closed() -> list[int]:
-    seen = []
-
-    def source() -> Iterator[int]:
-        try:
-            yield 1
-            yield 2
-        finally:
-            seen.append(9)
-
-    g = source()
-    seen.append(next(g))
-    g.close()
-    return seen
-
-
-@idiom
-def generator_is_thrown_into() -> list[int]:
-    def source() -> Iterator[int]:
-        try:
-            yield 1
-        except KeyError:
-            yield 5
-
-    g = source()
-    return [next(g), g.throw(KeyError())]
-
-
-@idiom
-def generators_are_chained() -> list[int]:
-    numbers = (i for i in range(10))
-    even = (i for i in numbers if i % 2 == 0)
-    return [i * i for i in even]
-
-
-@idiom
-def two_generators_take_turns() -> list[int]:
-    def count(n: int) -> Iterator[int]:
-        for i in range(n):
-            yield i
-
-    return [a * 10 + b for a, b in zip(count(3), count(3), strict=True)]
 
 
 @idiom
@@ -257,15 +198,6 @@ def context_manager_class() -> list[int]:
 
 
 @idiom
-def exit_stack() -> list[int]:
-    order: list[int] = []
-    with contextlib.ExitStack() as stack:
-        for i in range(3):
-            stack.callback(order.append, i)
-    return order
-
-
-@idiom
 def suppressed() -> list[int]:
     n = 1
     with contextlib.suppress(KeyError):
@@ -307,29 +239,6 @@ def exception_is_raised_from_another() -> list[int]:
 
 
 @idiom
-def attempt_and_fall_back() -> list[int]:
-    def size(value: Any) -> int:
-        try:
-            return len(value)
-        except TypeError:
-            return 1
-
-    return [size([1, 2]), size(3)]
-
-
-@idiom
-def loop_has_else() -> list[int]:
-    found = []
-    for n in range(2, 12):
-        for d in range(2, n):
-            if n % d == 0:
-                break
-        else:
-            found.append(n)
-    return found
-
-
-@idiom
 def while_has_else() -> list[int]:
     n = 3
     while n:
@@ -344,22 +253,6 @@ def targets_are_unpacked() -> list[int]:
     first, *middle, last = range(5)
     (a, b), c = (1, 2), 3
     return [first, len(middle), last, a, b, c]
-
-
-@idiom
-def match_of_sequences() -> list[int]:
-    def area(shape: Any) -> int:
-        match shape:
-            case (h, w):
-                return h * w
-            case [n]:
-                return n
-            case []:
-                return 0
-            case _:
-                return -1
-
-    return [area((2, 3)), area([4]), area(()), area((1, 2, 3))]
 
 
 @idiom
@@ -415,43 +308,6 @@ def closures_in_a_loop() -> list[int]:
 
 
 @idiom
-def decorator_with_arguments() -> list[int]:
-    def times(n: int) -> Any:
-        def decorate(f: Any) -> Any:
-            @functools.wraps(f)
-            def call(*args: Any, **kwargs: Any) -> Any:
-                return n * f(*args, **kwargs)
-
-            return call
-
-        return decorate
-
-    @times(3)
-    @times(2)
-    def add(a: int, b: int = 1) -> int:
-        return a + b
-
-    return [add(1), add(1, b=4)]
-
-
-@idiom
-def decorator_is_a_class() -> list[int]:
-    class Counted:
-        def __init__(self, f: Any) -> None:
-            self.f, self.calls = f, 0
-
-        def __call__(self, *args: Any) -> Any:
-            self.calls += 1
-            return self.f(*args)
-
-    @Counted
-    def double(n: int) -> int:
-        return 2 * n
-
-    return [double(2), double(3), double.calls]
-
-
-@idiom
 def registry_by_decorator() -> list[int]:
     table: dict[str, Any] = {}
 
@@ -497,92 +353,6 @@ def single_dispatch() -> list[int]:
 
 
 @idiom
-def inheritance() -> list[int]:
-    class Base:
-        def __init__(self, n: int) -> None:
-            self.n = n
-
-        def get(self) -> int:
-            return self.n
-
-    class Child(Base):
-        def __init__(self, n: int) -> None:
-            super().__init__(n + 1)
-
-        def get(self) -> int:
-            return super().get() * 10
-
-    return [Base(1).get(), Child(1).get(), isinstance(Child(1), Base)]
-
-
-@idiom
-def mixins_in_order() -> list[int]:
-    class A:
-        def f(self) -> list[int]:
-            return [1]
-
-    class B(A):
-        def f(self) -> list[int]:
-            return [2, *super().f()]
-
-    class C(A):
-        def f(self) -> list[int]:
-            return [3, *super().f()]
-
-    class D(B, C):
-        pass
-
-    return D().f()
-
-
-@idiom
-def abstract_methods() -> list[int]:
-    class Shape(abc.ABC):
-        @abc.abstractmethod
-        def area(self) -> int: ...
-
-    class Square(Shape):
-        def area(self) -> int:
-            return 9
-
-    try:
-        Shape()  # type: ignore[abstract]
-    except TypeError:
-        return [Square().area()]
-    return []
-
-
-@idiom
-def properties() -> list[int]:
-    class Box:
-        side = 2
-
-        @property
-        def area(self) -> int:
-            return self.side**2
-
-        @area.setter
-        def area(self, value: int) -> None:
-            self.side = int(value**0.5)
-
-        @functools.cached_property
-        def twice(self) -> int:
-            return 2 * self.side
-
-        @classmethod
-        def make(cls) -> Any:
-            return cls()
-
-        @staticmethod
-        def three() -> int:
-            return 3
-
-    box = Box.make()
-    box.area = 25
-    return [box.area, box.twice, box.three()]
-
-
-@idiom
 def operators_are_overloaded() -> list[int]:
     class Size:
         def __init__(self, *n: int) -> None:
@@ -614,97 +384,6 @@ def operators_are_overloaded() -> list[int]:
 
     size = Size(1, 2) + Size(3)
     return [*size, len(size), size[-1], 2 in size, size == Size(1, 2, 3), size()]
-
-
-@idiom
-def equality_is_identity_for_plain_classes() -> list[int]:
-    class Plain:
-        pass
-
-    @dataclass
-    class Data:
-        n: int
-
-    one = Plain()
-    return [one == one, one == Plain(), Data(1) == Data(1), Data(1) == Data(2), None is None]
-
-
-@idiom
-def iterator_class() -> list[int]:
-    class Steps:
-        def __init__(self, n: int) -> None:
-            self.n = n
-
-        def __iter__(self) -> Any:
-            return self
-
-        def __next__(self) -> int:
-            if self.n == 0:
-                raise StopIteration
-            self.n -= 1
-            return self.n
-
-    return list(Steps(3))
-
-
-@idiom
-def data_classes() -> list[int]:
-    @dataclass(frozen=True)
-    class Config:
-        rows: int
-        columns: int = 4
-        names: list[str] = field(default_factory=list)
-
-        def __post_init__(self) -> None:
-            assert self.rows > 0
-
-        @property
-        def size(self) -> int:
-            return self.rows * self.columns
-
-    @dataclass(frozen=True)
-    class Wide(Config):
-        factor: int = 2
-
-    config = replace(Wide(2), columns=3)
-    return [config.size, config.factor, len(config.names)]
-
-
-@idiom
-def named_tuples() -> list[int]:
-    class Tile(NamedTuple):
-        row: int
-        column: int = 5
-
-    pair = collections.namedtuple("pair", "a b")(1, 2)
-    row, column = Tile(3)
-    return [row, column, pair.a, pair._replace(b=7).b]
-
-
-@idiom
-def enumerations() -> list[int]:
-    class Mode(enum.IntEnum):
-        FAST = 1
-        SLOW = 2
-
-    class Flag(enum.Flag):
-        A = enum.auto()
-        B = enum.auto()
-
-    return [Mode.FAST, Mode["SLOW"], len(Mode), (Flag.A | Flag.B).value]
-
-
-@idiom
-def slots_and_class_attributes() -> list[int]:
-    class Small:
-        __slots__ = ("n",)
-        made = 0
-
-        def __init__(self) -> None:
-            Small.made += 1
-            self.n = Small.made
-
-    return [Small().n, Small().n]
 
 
 @idiom
@@ -757,15 +436,6 @@ def default_dictionary() -> list[int]:
 
 
 @idiom
-def heap_of_work() -> list[int]:
-    import heapq
-
-    heap = [3, 1, 2]
-    heapq.heapify(heap)
-    return [heapq.heappop(heap) for _ in range(3)]
-
-
-@idiom
 def imports_inside() -> list[int]:
     import itertools as it
     from math import comb as choose
@@ -780,14 +450,6 @@ def deleted_names_and_items() -> list[int]:
     table = {"a": 1, "b": 2}
     del table["a"]
     return values + list(table.values())
-
-
-@idiom
-def arguments_in_every_form() -> list[int]:
-    def f(a: int, /, b: int, *rest: int, c: int = 3, **more: int) -> list[int]:
-        return [a, b, sum(rest), c, sum(more.values())]
-
-    return f(1, 2) + f(1, 2, 3, 4, c=5, d=6) + f(*[1, 2], c=7)
 
 
 @idiom
@@ -815,13 +477,6 @@ def search_of_a_tiling() -> list[int]:
 
 
 @idiom
-def exec_makes_a_function() -> list[int]:
-    space: dict[str, Any] = {}
-    exec("def made(n):\n    return [n, n * 2]\n", space)
-    return space["made"](3)
-
-
-@idiom
 def walrus_in_a_loop() -> list[int]:
     rest, taken = [1, 2, 3], []
     while (n := len(rest)) > 1:
@@ -831,39 +486,10 @@ def walrus_in_a_loop() -> list[int]:
 
 
 @idiom
-def typing_is_silent() -> list[int]:
-    T = typing.TypeVar("T")
-
-    def first(values: list[T]) -> T:
-        return values[0]
-
-    n: int = typing.cast(int, first([3]))
-    return [n]
-
-
-@idiom
-def strings_choose() -> list[int]:
-    spec = "b=2,c=3"
-    table = dict(part.split("=") for part in spec.split(","))
-    return [int(v) for v in table.values()] + [spec.count("="), len(" ".join(table))]
-
-
-@idiom
 def assertions_pass() -> list[int]:
     n = 4
     assert n % 2 == 0, f"{n} is odd"
     return [n]
-
-
-@idiom
-def mutual_recursion() -> list[int]:
-    def even(n: int) -> bool:
-        return n == 0 or odd(n - 1)
-
-    def odd(n: int) -> bool:
-        return n != 0 and even(n - 1)
-
-    return [even(6), odd(6)]
 
 
 @idiom

@@ -15,7 +15,6 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from tests.frontend.emitting_idioms import EMITTING
-from tests.frontend.idioms import EXPRESSIONS, IDIOMS
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning"),
@@ -61,10 +60,9 @@ def kernel_of(count: int, *idioms: Callable[..., Any]) -> Any:
     return kernel
 
 
-def test_there_are_two_hundred_idioms() -> None:
+def test_each_idiom_has_a_name_of_its_own() -> None:
     names = [f.__name__ for f in EMITTING]
     assert len(set(names)) == len(names)
-    assert len(EMITTING) + len(IDIOMS) + len(EXPRESSIONS) >= 230
 
 
 @pytest.mark.parametrize("idiom", EMITTING, ids=lambda f: f.__name__)
