@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nki.numerics.jit import engine
 from nki.numerics.llvm import I64, Variable, i64, steps
+from nki.numerics.llvm_jit import engine
 
 _ROUNDS: Final = 5000
 _TOGETHER: Final = 4

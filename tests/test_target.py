@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import nki.target
-from nki.base.dtype import bfloat16, float8_e4m3fn, float32
+from nki.base.element_types import bfloat16, float8_e4m3fn, float32
 from nki.base.errors import UnknownTargetError
 from nki.target import ENVIRONMENT, GEN2, GEN3, GEN4, GENERATIONS, default, find
 from nki.target import memory_spaces as layouts

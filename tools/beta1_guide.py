@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nki.cli import arguments
 from nki.migrate.migration import Migration, migrated
-from nki.migrate.runs.comparison import Call
+from nki.migrate.runs.run_comparison import Call
 
 ROOT = Path(__file__).parent.parent
 CASES = ROOT / "tests" / "migrate" / "beta1"

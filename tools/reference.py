@@ -27,17 +27,17 @@ from nki.base.errors import NkiError
 from nki.cli.arguments import parse
 from nki.cli.output import schema
 from nki.compilation import pipeline
-from nki.compilation.errors import VendorModuleError
-from nki.describe import instructions, releases
+from nki.compilation.launch_errors import VendorModuleError
+from nki.describe import instruction_facts, support_matrix
 from nki.describe.example_kernels import COSTS, ExampleKernel
 from nki.describe.example_kernels import MARK as EXAMPLE
-from nki.describe.explain import MARK, runs
-from nki.describe.rules import Grouped, grouped
+from nki.describe.explanations import MARK, runs
+from nki.describe.rule_texts import Grouped, grouped
 from nki.describe.samples import generations
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import REGISTRY, Inst
 from nki.isa.tables.activations import ACTIVATIONS
-from nki.isa.tables.alu import TABLE, AluRow
+from nki.isa.tables.alu_operators import TABLE, AluRow
 from nki.isa.tables.operators import OPS
 from nki.jit import Kernel
 from nki.language.releases import RELEASES
@@ -92,11 +92,11 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 def instruction(cls: type[Inst], kernel: ExampleKernel) -> str:
     """One instruction: signature, meaning, operands, engines, targets, an example, cost, rules."""
-    operands = [(o.name, o.role.value, o.buffers, o.dtypes, o.otherwise) for o in instructions.operands(cls)]
+    operands = [(o.name, o.role.value, o.buffers, o.dtypes, o.otherwise) for o in instruction_facts.operands(cls)]
     rules = [(_link_to_rule(r.rule.code, "../"), r.text, r.fix, _applies(r), r.rule.source) for r in grouped([cls])]
     return "\n".join([
         f"# nisa.{cls.mnemonic}\n\n{NOTE}\n{UNFORMATTED}",
-        f"```text\n{instructions.signature(cls)}\n```\n",
+        f"```text\n{instruction_facts.signature(cls)}\n```\n",
         f"{inspect.getdoc(cls)}\n",
         f"- Engines: {', '.join(engine.name for engine in cls.engines)}",
         f"- Targets: {', '.join(t.name for t in generations(cls))}",
@@ -107,7 +107,7 @@ def instruction(cls: type[Inst], kernel: ExampleKernel) -> str:
         "## Example\n",
         f"```python\n{kernel.program}\n```\n",
         "## Cost\n",
-        f"{instructions.formula(cls)}\n",
+        f"{instruction_facts.formula(cls)}\n",
         "The instruction in the example occupies its engine, or the shared DMA engines, for:\n",
         *(f"- {line}" for line in kernel.costs),
         "",
@@ -138,11 +138,11 @@ def support() -> str:
     for name, cls in sorted(REGISTRY.items()):
         shown = Link(f"nisa.{name}", f"isa/{name}.md") if cls.public else f"{name} (internal)"
         with contextlib.redirect_stdout(io.StringIO()):  # one of them prints
-            simulated = instructions.simulated(cls)
-        native = "calls Python" if instructions.calls_python(cls) else "native"
+            simulated = instruction_facts.simulated(cls)
+        native = "calls Python" if instruction_facts.calls_python(cls) else "native"
         oracle = _yes((ORACLES / f"{name}.py").exists()) if cls.write_names else "writes nothing"
         rules = len({r.rule.code for r in grouped([cls])})
-        released = _released(releases.releases_of(f"nki.isa.{name}")) if cls.public else [""] * len(RELEASES)
+        released = _released(support_matrix.releases_of(f"nki.isa.{name}")) if cls.public else [""] * len(RELEASES)
         rows.append((shown, *released, *_on(generations(cls)), _yes(simulated), native, rules, oracle))
     names = [t.name for t in target.GENERATIONS]
     alu = [
@@ -166,21 +166,21 @@ def support() -> str:
         table(("instruction", *RELEASES.versions, *names, "NumPy", "native code", "rules", "oracle"), rows),
         f"## ALU operators\n\n{table(('operator', *RELEASES.versions, *names), alu)}",
         f"## Activation functions\n\n{table(('function', *RELEASES.versions, *names), functions)}",
-        f"## Functions, types and constants\n\n{_matrix('name', releases.functions())}",
-        f"## Members of tensors\n\n{_matrix('member', releases.tensor_members())}",
+        f"## Functions, types and constants\n\n{_matrix('name', support_matrix.functions())}",
+        f"## Members of tensors\n\n{_matrix('member', support_matrix.tensor_members())}",
         "## Parameters\n\nThose that came after their function, and those that are gone (by default they run with a\n"
-        f"warning).\n\n{_matrix('parameter', releases.parameters())}",
+        f"warning).\n\n{_matrix('parameter', support_matrix.parameters())}",
         "## Python\n\nPython that some release refuses, by the code of its error; by default it runs.\n\n"
-        f"{_matrix('Python', releases.python())}",
+        f"{_matrix('Python', support_matrix.python())}",
     ])  # fmt: skip
 
 
-def _matrix(head: str, rows: list[releases.Row]) -> str:
+def _matrix(head: str, rows: list[support_matrix.Row]) -> str:
     return table((head, *RELEASES.versions), [(row.name, *_released(row.there)) for row in rows])
 
 
 def _named(operator: str) -> list[str]:
-    return _released(releases.releases_of(f"nki.language.{operator}"))
+    return _released(support_matrix.releases_of(f"nki.language.{operator}"))
 
 
 def _released(there: Iterable[bool]) -> list[str]:
@@ -350,7 +350,7 @@ def example_kernels() -> dict[str, ExampleKernel]:
         for name, arguments in module.ARGUMENTS.items():
             kernel = getattr(module, name)[module.CORES.get(name, 1) if hasattr(module, "CORES") else 1]
             estimates = [(t, estimate(kernel, arguments, t)) for t in generations(REGISTRY[name]) if runs_on(kernel, t)]
-            kernels[name] = ExampleKernel(source(kernel.func), tuple(instructions.costs(estimates)))
+            kernels[name] = ExampleKernel(source(kernel.func), tuple(instruction_facts.costs(estimates)))
     return {name: kernels[name] for name in REGISTRY if name in kernels}
 
 

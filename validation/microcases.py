@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from nki import target as targets
-from nki.base.dtype import DType, bfloat16, float16, float32
+from nki.base.element_types import DType, bfloat16, float16, float32
 from nki.cost import dma_costs
 from nki.ir.estimate import Dma, Estimate, Matmul
 from nki.ir.instruction import REGISTRY

@@ -13,11 +13,11 @@ from nki.compilation.bridges import STAND_INS as _STAND_INS
 from nki.compilation.bridges import register_bridges as _register_bridges
 from nki.frameworks import BRIDGES as _BRIDGES
 from nki.frameworks import keep_hlo as _keep_hlo
-from nki.frameworks.kernel import FrameworkKernel
+from nki.frameworks.kernel_adapter import FrameworkKernel
 from nki.frontend.dialect import register as _register
 from nki.jit import Kernel, jit, simulate
-from nki.language.dialect import NKI as _NKI
-from nki.language.dialect import RELEASED as _RELEASED
+from nki.language.nki_dialects import NKI as _NKI
+from nki.language.nki_dialects import RELEASED as _RELEASED
 
 for _dialect in (_NKI, *_RELEASED):
     _register(_dialect)
@@ -39,7 +39,7 @@ def __getattr__(name: str) -> Any:
         return _version()
     # Entry points of harnesses (docs/harnesses.md), which the import of a kernel does not pay for.
     if name in _BETA1:
-        return getattr(_imported("nki.harness.beta1"), name)
+        return getattr(_imported("nki.harness.beta1_harness"), name)
     if name == "provide_neuron_modules":
         return _STAND_INS.provide
     if name == "cpu_simulate":

@@ -1,8 +1,8 @@
-"""``nki.collectives``: what the ranks of a program exchange; see :mod:`nki.language.collectives`."""
+"""``nki.collectives``: what the ranks of a program exchange; see :mod:`nki.language.collective_functions`."""
 
 from __future__ import annotations
 
-from nki.language.collectives import (
+from nki.language.collective_functions import (
     ReplicaGroup,
     all_gather,
     all_gather_v,

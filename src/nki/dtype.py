@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nki.base.dtype import (
+from nki.base.element_types import (
     DType,
     bfloat16,
     bool_,

@@ -20,7 +20,7 @@ from nki.compilation.executable_cache import CAPACITY
 from nki.frameworks import jax_call
 from nki.frameworks.jax import ADAPTER
 from nki.frameworks.jax_partition import Names, is_split_by_hand, splittable
-from nki.frameworks.kernel import check_gradient, pack
+from nki.frameworks.kernel_adapter import check_gradient, pack
 from nki.jit import Kernel
 
 if TYPE_CHECKING:

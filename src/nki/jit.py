@@ -23,16 +23,16 @@ from nki.compilation.bridges import TensorMap, untraced
 from nki.compilation.cache import specialized_entries
 from nki.compilation.cache.captured_values import Seen, constant_key, seen, unchanged
 from nki.compilation.cache.fingerprint import Fingerprint, fingerprint
-from nki.compilation.errors import BugReports, note_version, strip_frames
 from nki.compilation.executable_cache import NO_FLOATS, ExecutableCache
 from nki.compilation.float_arguments import as_arguments, for_values
+from nki.compilation.launch_errors import BugReports, note_version, strip_frames
 from nki.compilation.pickled_kernel import PickledByName
 from nki.frontend.captured_state import Read, watching
 from nki.frontend.diagnostics import misfit
 from nki.frontend.dialect import under_dialect
-from nki.frontend.errors import NotAFunctionError
+from nki.frontend.frontend_errors import NotAFunctionError
 from nki.frontend.inlining import invoke, is_inlined
-from nki.frontend.python.arguments import STARS, by_position, leaves, spread
+from nki.frontend.python.flattened_arguments import STARS, by_position, leaves, spread
 from nki.ir.ordering import Pairs, pairs_of
 from nki.ir.program import Program
 from nki.ir.recorder import is_recording
@@ -41,12 +41,12 @@ from nki.numerics.floating_point import default_environment
 from nki.target.model import Target
 
 if TYPE_CHECKING:
-    from nki.compilation.config import Configs
     from nki.compilation.executable import Executable
+    from nki.compilation.vendor_options import Configs
 
 
 class Adapter(TensorMap, Protocol):
-    """Interface of a framework's bridge; see ``nki.frameworks.kernel.Adapter``."""
+    """Interface of a framework's bridge; see ``nki.frameworks.kernel_adapter.Adapter``."""
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
     def simulate(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
@@ -121,7 +121,7 @@ class Kernel(PickledByName, Unscriptable):
     def check_inlining(self) -> None:
         """Raise :class:`NestedConfigError` if this kernel must not become a part of the one that is being recorded."""
         if self.configs is not None:
-            imported("nki.compilation.config").check_nested(self.func.__name__, self.configs)
+            imported("nki.compilation.vendor_options").check_nested(self.func.__name__, self.configs)
 
     def chosen_target(self) -> Target:
         """The target to compile for: the decorator's, else the environment's, else trn3."""

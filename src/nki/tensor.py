@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.errors import ArgumentError, keep_report
 
 

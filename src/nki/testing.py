@@ -13,7 +13,7 @@ import numpy as np
 from ml_dtypes import finfo
 from numpy.typing import NDArray
 
-from nki.base import dtype as dtypes
+from nki.base import element_types as dtypes
 from nki.base.errors import ArgumentError
 from nki.base.gradient_errors import GradientMismatchError
 from nki.jit import adapter_for

@@ -21,7 +21,7 @@ from torch.overrides import has_torch_function
 from nki.base.errors import ArgumentError, NotBatchableError, NotDifferentiableError
 from nki.base.tracing_errors import Unscriptable
 from nki.frameworks import torch_fx, torch_transformed
-from nki.frameworks.kernel import check_gradient, check_shape
+from nki.frameworks.kernel_adapter import check_gradient, check_shape
 from nki.frameworks.torch_transformed import uses_autograd
 
 Saved = Literal["inputs", "results", "all"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, cast, final
 
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 
 
 class tensor(NkiTensor):  # noqa: N801  # NKI's own name

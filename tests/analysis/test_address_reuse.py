@@ -14,7 +14,7 @@ from nki.analysis import interval_partition
 from nki.analysis.access_pattern import AxisPattern, conservative_pattern
 from nki.analysis.address_reuse import TileLayout, reused_addresses, tile_layout
 from nki.analysis.interval_partition import IntervalPartition, overlapping_classes, partition_axis
-from nki.base.dtype import uint8
+from nki.base.element_types import uint8
 from nki.ir.types import Access, Buffer, Tensor
 from tests.analysis.byte_model import accesses, bytes_of
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nki.analysis.access_pattern import MAX_RUNS, AxisPattern, ByteRanges, conservative_pattern
 from nki.analysis.alias_classes import alias_classes, axis_classes, boxes_of
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.windows import may_overlap
 from tests.analysis.byte_model import accesses, bytes_of

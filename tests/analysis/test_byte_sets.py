@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nki.analysis import byte_sets
 from nki.analysis.byte_sets import ByteSet
-from nki.base.dtype import bfloat16, float32, uint8
+from nki.base.element_types import bfloat16, float32, uint8
 from nki.ir.types import Access, Buffer, Tensor
 from tests.analysis.byte_model import accesses, bytes_of
 

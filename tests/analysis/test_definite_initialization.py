@@ -6,7 +6,7 @@ import pytest
 
 from nki.analysis import written_bytes
 from nki.analysis.definite_initialization import maybe_uninitialized
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram, Signature
 from nki.ir.types import Access, Buffer, Tensor

@@ -13,7 +13,7 @@ from nki.analysis import access_classes, address_reuse
 from nki.analysis.access_classes import AccessClasses
 from nki.analysis.dependence import DependenceGraph, GraphBuilder
 from nki.analysis.reaching_accesses import ReachingAccesses
-from nki.base.dtype import uint8
+from nki.base.element_types import uint8
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Buffer, Tensor, TileAddress

@@ -18,7 +18,7 @@ from nki.backend.cpu.runtime.regions import Region
 from nki.backend.cpu.stages import assign_layouts
 from nki.backend.cpu.stages.assign_layouts import AssignLayouts
 from nki.backend.cpu.stages.tile_layouts import TILE_LAYOUTS, TileLayout
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.compilation import executable
 from nki.compilation.executable import NATIVE_STAGES, Executable, lower
 from nki.numerics.layouts import BLOCKS, DENSE, PADDED, PAIR_COLUMNS, PAIR_PANELS, PANELS, Layout

@@ -12,11 +12,11 @@ import pytest
 from llvmlite import ir
 
 from nki.backend.cpu.codegen import convert as native
-from nki.base import convert as twin
-from nki.base import dtype as dt
-from nki.base.dtype import DType
+from nki.base import dtype_conversion as twin
+from nki.base import element_types as dt
+from nki.base.element_types import DType
 from nki.base.errors import DTypeError
-from nki.numerics.jit import engine
+from nki.numerics.llvm_jit import engine
 
 COMPUTES = [d for d in dt.ALL if d.computes]
 CODED = [d for d in COMPUTES if d.itemsize <= 2]

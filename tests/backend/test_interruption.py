@@ -126,7 +126,7 @@ def test_an_exception_of_printing_ends_the_launch(monkeypatch: pytest.MonkeyPatc
         raise OSError("the disk is full")
 
     printing(X, ZERO)
-    monkeypatch.setattr("nki.base.device_print.device_print", fail)
+    monkeypatch.setattr("nki.base.tensor_text.device_print", fail)
     with pytest.raises(OSError, match="the disk is full"):
         printing(X, ONE)
 

@@ -15,11 +15,11 @@ import pytest
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.kernel_ir.accesses import aliases
+from nki.backend.cpu.kernel_ir.kernel_printer import show_loops, show_statement
 from nki.backend.cpu.kernel_ir.lower import RULES, lower
 from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Aliases, Assign, Expr, LoopStatement, MemRef, Reduce
 from nki.backend.cpu.kernel_ir.nodes import load_of as load
-from nki.backend.cpu.kernel_ir.printer import show_loops, show_statement
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.ir.layout import DENSE
 from tests.support.kernel_parts import column, like, returned
 from tests.support.native_programs import compiled

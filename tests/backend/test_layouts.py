@@ -16,14 +16,14 @@ from llvmlite import ir
 import nki.language as nl
 from nki.backend.cpu.codegen.routine import emit_routine
 from nki.backend.cpu.kernel_ir.accesses import aliases
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor, row_major
 from nki.isa.build import copy_tile, transpose_by_dma
 from nki.isa.instructions.nc_matmul import NcMatmul
 from nki.numerics import layouts
-from nki.numerics.jit import engine
 from nki.numerics.layouts import BLOCKS, DENSE, PADDED, PAIR_COLUMNS, PAIR_PANELS, PANELS, Layout
+from nki.numerics.llvm_jit import engine
 from nki.numerics.matmul import host
 from nki.numerics.matmul.host import has_blocks, matmul
 from tests.backend.test_partitions import EVERY, Call

@@ -7,7 +7,7 @@ import nki
 from nki import isa as nisa
 from nki import language as nl
 from nki.backend.cpu.kernel_ir.accesses import aliases
-from nki.base import dtype as dtypes
+from nki.base import element_types as dtypes
 from nki.ir.instruction import REGISTRY
 from nki.ir.types import Access, Buffer, Tensor
 from tests.support.kernel_parts import returned

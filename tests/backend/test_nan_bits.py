@@ -12,7 +12,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.isa.tables.activations import ACTIVATIONS
-from nki.isa.tables.alu import TABLE
+from nki.isa.tables.alu_operators import TABLE
 from tests.support.both_executors import both
 from tests.support.kernel_parts import column, like, returned
 

@@ -11,7 +11,7 @@ import pytest
 
 from nki.backend.cpu.native import callbacks, frame, library
 from nki.backend.cpu.runtime import resources
-from nki.numerics.jit import engine
+from nki.numerics.llvm_jit import engine
 from nki.numerics.llvm_library import binding
 from tools import native_runtime
 

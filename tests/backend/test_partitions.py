@@ -19,7 +19,7 @@ from nki.backend.cpu.native.frame import FIRST_IO, SCRATCH, STATUS
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.sample import Draw
 from nki.ir.types import Tensor
-from nki.numerics.jit import engine
+from nki.numerics.llvm_jit import engine
 from nki.target import GEN4
 from tests.support import instruction_bench
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nki.backend.numpy.memory import Memory
 from nki.backend.numpy.placed_memory import PlacedMemory
-from nki.base.dtype import bfloat16, float32
+from nki.base.element_types import bfloat16, float32
 from nki.ir.types import Access, Buffer, Tensor
 from nki.target import GEN3
 

@@ -15,7 +15,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.runtime import routines
 from nki.backend.cpu.runtime.routines import RoutineText, definitions
-from nki.numerics.jit import engine
+from nki.numerics.llvm_jit import engine
 
 _SCALED = """define void @"{name}"(ptr %".1", i64 %".2")
 {{

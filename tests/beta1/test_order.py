@@ -11,7 +11,7 @@ import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 import neuronxcc.nki.typing as nt
 from neuronxcc import nki
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.compilation import pipeline
 from nki.ir.types import TensorSpec
 from nki.target import find

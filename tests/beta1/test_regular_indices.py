@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.beta1 import view as views
 from nki.beta1.index import arange
 from nki.beta1.view import View

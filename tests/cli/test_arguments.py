@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import nki.language as nl
-from nki.base import dtype as dtypes
+from nki.base import element_types as dtypes
 from nki.cli.arguments import FILLS, TensorArgument, parse
 from tests.support.command_line import complaint
 

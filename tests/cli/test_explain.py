@@ -11,13 +11,13 @@ import pytest
 
 import nki as package
 from nki.base.errors import NkiError
-from nki.describe import names
-from nki.describe.explain import about
-from nki.describe.rules import grouped
+from nki.describe import public_names
+from nki.describe.explanations import about
+from nki.describe.rule_texts import grouped
 from nki.ir.instruction import REGISTRY
 from nki.isa.tables.operators import OPS
+from nki.language.nki_tensor import NkiTensor
 from nki.language.releases.v0_2 import OF_BETA_1
-from nki.language.tensor import NkiTensor
 from tests.support.command_line import complaint
 
 
@@ -127,7 +127,7 @@ def test_unknown_topics(nki):
     assert "nl.float16" in complaint(nki("explain", "nl.float15"))
 
 
-def public_names() -> list[str]:
+def listed_names() -> list[str]:
     """Each name that a kernel or its caller may write, as code has it."""
     found = [f"nki.{name}" for name in package.__all__]
     spaces = {"nl": package.language, "nisa": package.isa, "nccl": package.collectives, "nt": package.typing}
@@ -154,7 +154,7 @@ def explained(name: str) -> str:
 def test_every_public_name_is_explained(space: str) -> None:
     # Tests above explain operators and instructions, which takes long.
     tested = {*(f"nl.{name}" for name in OPS), *(f"nisa.{name}" for name in REGISTRY)}
-    chosen = [name for name in public_names() if name.startswith(space) and name not in tested]
+    chosen = [name for name in listed_names() if name.startswith(space) and name not in tested]
     assert chosen
     for name in chosen:
         title = explained(name).partition("\n")[0]
@@ -162,14 +162,14 @@ def test_every_public_name_is_explained(space: str) -> None:
 
 
 def test_every_name_of_the_index_is_explained_under_its_short_form() -> None:
-    assert len(names.index()) > 400
-    for name, text in names.index().items():
-        assert names.explain(names.short(name)) and text().partition("\n\n")[2].strip(), name
+    assert len(public_names.index()) > 400
+    for name, text in public_names.index().items():
+        assert public_names.explain(public_names.short(name)) and text().partition("\n\n")[2].strip(), name
 
 
 def test_removed_names_are_explained_with_what_to_write() -> None:
     for name, fix in {**OF_BETA_1.names, **OF_BETA_1.parameters, **OF_BETA_1.keywords}.items():
-        if names.short(name).rpartition(".")[2] not in ("dtype", "name"):  # also names of today
+        if public_names.short(name).rpartition(".")[2] not in ("dtype", "name"):  # also names of today
             assert f"\n  fix: {fix}" in about(name), name
     for name, fix in OF_BETA_1.attributes.items():
         assert fix in about(f"nl.psum.{name}")

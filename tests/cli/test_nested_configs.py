@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nki
-from nki.compilation.errors import NestedConfigError
+from nki.compilation.launch_errors import NestedConfigError
 from tests.support.command_line import SHAPE, Ran
 
 KERNELS = """

@@ -8,7 +8,7 @@ import nki.runtime  # noqa: F401  # all errors are registered
 from nki.base.errors import NkiError
 from nki.base.usage import UsageError
 from nki.describe import compiler_errors, runtime_errors, vendor_errors
-from nki.describe.explain import about, topics
+from nki.describe.explanations import about, topics
 
 
 def test_a_code_is_explained_with_the_check_that_comes_before() -> None:

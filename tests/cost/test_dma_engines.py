@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.cost import dma_costs
 from nki.cost.queue_replay import Replay, in_order_ns, run
 from nki.cost.sharing import NEVER, SharedEngines, engine_loads

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import nki.isa as nisa
-from nki.base.dtype import DType, bfloat16, float8_e5m2, float16, float32, int16, int32, uint8, uint16
+from nki.base.element_types import DType, bfloat16, float8_e5m2, float16, float32, int16, int32, uint8, uint16
 from nki.cost import engines
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import REGISTRY, Inst

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nki.base.dtype import bfloat16, float32
+from nki.base.element_types import bfloat16, float32
 from nki.base.terms import Cause
 from nki.cost.queue_replay import Replay, in_order_ns, run
 from nki.cost.tensor_array import TensorClock

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nki.base.dtype import bfloat16
+from nki.base.element_types import bfloat16
 from nki.cost.queue_replay import Replay, run
 from nki.cost.tensor_array import TensorClock, blocks
 from nki.ir.estimate import Estimate

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nki.base.dtype import DType, bfloat16, float32, uint32
+from nki.base.element_types import DType, bfloat16, float32, uint32
 from nki.cost import dma_costs
 from nki.cost.queue_replay import in_order_ns
 from nki.ir.estimate import Compute, Dma

@@ -18,7 +18,7 @@ import pytest
 
 import nki
 from nki.base.errors import NkiError
-from nki.frontend.errors import KernelErrors
+from nki.frontend.frontend_errors import KernelErrors
 from tests.errors.test_beta1_advice import imported
 
 FOLDER = Path(__file__).parent / "beta1_fragments"

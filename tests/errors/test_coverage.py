@@ -8,7 +8,7 @@ import pkgutil
 
 import nki
 from nki.base.errors import NkiError
-from nki.compilation.errors import VendorModuleError
+from nki.compilation.launch_errors import VendorModuleError
 from tests.support.golden_reports import golden
 
 

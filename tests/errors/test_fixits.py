@@ -14,9 +14,9 @@ from nki.base.errors import NkiError
 from nki.frontend.site import Site
 from nki.language import advice
 from nki.language.advice.call import Call
-from nki.language.advice.calls import RULES
+from nki.language.advice.call_fixits import RULES
 from nki.language.advice.fixit import FixIt
-from nki.language.advice.operands import OPERANDS
+from nki.language.advice.operand_fixits import OPERANDS
 from tests.errors.test_advice import imported, refused, repaired
 
 pytestmark = [

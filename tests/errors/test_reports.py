@@ -19,7 +19,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import NkiError
-from nki.language.dialect import NKI
+from nki.language.nki_dialects import NKI
 from nki.target import ENVIRONMENT
 
 pytestmark = pytest.mark.filterwarnings("ignore::nki.base.warning.NkiDeprecationWarning")

@@ -13,7 +13,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import NkiError, OutsideKernelError, TensorOperatorError
-from nki.frontend.errors import KernelAssertError, KernelPythonError
+from nki.frontend.frontend_errors import KernelAssertError, KernelPythonError
 from nki.ir.recorder import is_recording
 
 THREADS = 8

@@ -15,7 +15,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import NkiError, TensorOperatorError
-from nki.frontend.errors import KernelPythonError
+from nki.frontend.frontend_errors import KernelPythonError
 
 SCRIPT = """
 import numpy as np, nki, nki.isa as nisa, nki.language as nl

@@ -10,7 +10,7 @@ import nki.language as nl
 from nki.base.errors import ShapeError
 from nki.base.version import version
 from nki.compilation import pipeline
-from nki.compilation.errors import BugReports
+from nki.compilation.launch_errors import BugReports
 from nki.passes.verify import Verify
 
 NOTE = f"(open-nki {version()})"

@@ -13,8 +13,8 @@ import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 import nki
 from nki.base.beta1_errors import Beta1LaunchError
-from nki.frameworks.config import BackendConfig
-from nki.frameworks.kernel import find
+from nki.frameworks.backend_config import BackendConfig
+from nki.frameworks.kernel_adapter import find
 from nki.frameworks.numpy import NumPyTensors
 from nki.harness.simulation import simulate_kernel
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from nki.base.errors import BackendConfigError
-from nki.frameworks.config import BackendConfig
+from nki.frameworks.backend_config import BackendConfig
 
 
 def encoded(**fields):

@@ -17,12 +17,12 @@ import torch
 import nki.isa as nisa
 import nki.language as nkl
 from nki import target as targets
-from nki.base import dtype as nl
+from nki.base import element_types as nl
 from nki.base.errors import NkiError, ReturnError, UnknownDTypeError
 from nki.compilation import eager, pipeline
-from nki.frameworks.config import BackendConfig
+from nki.frameworks.backend_config import BackendConfig
 from nki.frameworks.jax import JAXFrameworkKernel
-from nki.frameworks.kernel import FrameworkKernel, find
+from nki.frameworks.kernel_adapter import FrameworkKernel, find
 from nki.frameworks.numpy import NumPyFrameworkKernel
 from nki.frameworks.torch import PyTorchFrameworkKernel
 from nki.ir.types import TensorSpec

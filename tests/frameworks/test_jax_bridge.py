@@ -26,7 +26,7 @@ from nki.base.errors import (
     ScalarTensorError,
     UnknownDTypeError,
 )
-from nki.frameworks.config import CUSTOM_CALL_TARGET, BackendConfig
+from nki.frameworks.backend_config import CUSTOM_CALL_TARGET, BackendConfig
 
 from .kernels import add, less, moved, sum_and_scaled, to_e4m3
 

@@ -14,7 +14,7 @@ from jax import export
 from jax.ffi import ffi_call
 
 from nki.frameworks import embedded
-from nki.frameworks.config import CUSTOM_CALL_TARGET, BackendConfig
+from nki.frameworks.backend_config import CUSTOM_CALL_TARGET, BackendConfig
 
 from .elsewhere import Elsewhere
 from .kernels import add, sum_and_scaled

@@ -16,7 +16,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import NotDifferentiableError, OutOfBoundsError
-from nki.frameworks.config import CUSTOM_CALL_TARGET
+from nki.frameworks.backend_config import CUSTOM_CALL_TARGET
 
 from .kernels import add, less, moved, multiply, scale_in_place, sum_and_scaled
 

@@ -17,7 +17,7 @@ import nki
 from nki.compilation import executable_cache
 from nki.compilation.executable import Executable
 from nki.compilation.executable_cache import NamedExecutables
-from nki.frameworks import embedded, kernel, torch_simulated
+from nki.frameworks import embedded, kernel_adapter, torch_simulated
 from nki.frameworks.jax_program import CHECKS
 
 from .kernels import add
@@ -30,7 +30,7 @@ COLUMNS = range(1, 11)
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Few kernels are kept, none from other tests; the folder of the cache."""
     monkeypatch.setattr(executable_cache, "CAPACITY", MOST)
-    monkeypatch.setattr(kernel, "_named", NamedExecutables(kernel._is_lasting))
+    monkeypatch.setattr(kernel_adapter, "_named", NamedExecutables(kernel_adapter._is_lasting))
     monkeypatch.setattr(embedded, "_named", NamedExecutables(lambda _name, _executable: True))
     monkeypatch.setenv("OPEN_NKI_CACHE", str(tmp_path))
     return tmp_path
@@ -78,7 +78,7 @@ def test_graphs_of_pytorch_find_their_kernels_again(alive: WeakSet[Executable]) 
     for _ in range(2):
         for columns in COLUMNS:
             check_graph(graph, columns)
-            assert len(kernel._named.by_key) <= MOST
+            assert len(kernel_adapter._named.by_key) <= MOST
     gc.collect()
     assert 0 < len(alive) <= 2 * MOST  # entries of the kernel, and entries of the graphs
     torch._dynamo.reset()
@@ -114,7 +114,7 @@ def test_programs_that_jax_keeps_have_their_kernels(cache: Path) -> None:
     for _ in range(2):
         for columns in COLUMNS:
             check_jax(jitted, columns)
-            assert len(kernel._named.by_key) <= MOST
+            assert len(kernel_adapter._named.by_key) <= MOST
     fresh._executables.clear()
     jax.clear_caches()
     gc.collect()

@@ -18,7 +18,7 @@ import nki
 from nki import cli
 from nki.cli.output import schema
 from nki.compilation import model_file
-from nki.compilation.errors import ModelFileError
+from nki.compilation.launch_errors import ModelFileError
 from nki.frameworks import embedded, torch_program
 from nki.frameworks.export import Model
 from tests.support.json_validator import mistakes

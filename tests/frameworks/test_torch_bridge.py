@@ -320,7 +320,7 @@ def test_a_simulated_kernel_does_not_lose_a_gradient_in_silence():
 
 def operator_call(kernel, *tensors):
     """The operator and the arguments with which the bridge calls it."""
-    from nki.frameworks.kernel import remember
+    from nki.frameworks.kernel_adapter import remember
     from nki.frameworks.torch import ADAPTER
 
     executable, _ = kernel.specialise(tensors, {}, ADAPTER)

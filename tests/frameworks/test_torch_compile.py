@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nki.base.errors import NotDifferentiableError
-from nki.frameworks.kernel import find
+from nki.frameworks.kernel_adapter import find
 
 from .kernels import add, multiply, sum_and_scaled
 

@@ -17,7 +17,7 @@ import nki
 from nki.base.errors import ArtifactError, EagerTraceError
 from nki.compilation.executable_cache import NamedExecutables
 from nki.frameworks import embedded
-from nki.frameworks.kernel import find
+from nki.frameworks.kernel_adapter import find
 
 from .elsewhere import Elsewhere
 from .kernels import add, sum_and_scaled

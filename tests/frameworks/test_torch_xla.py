@@ -26,7 +26,7 @@ import nki.language as nl
 import nki.torch
 from nki.base.errors import EmptyTensorError, NotDifferentiableError, ScalarTensorError, TensorDeviceError
 from nki.frameworks import torch_xla as bridge
-from nki.frameworks.config import BackendConfig
+from nki.frameworks.backend_config import BackendConfig
 from nki.frameworks.torch import ADAPTER
 
 from .kernels import add, less, moved, multiply, scale_in_place, sum_and_scaled

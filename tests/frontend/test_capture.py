@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from nki.frontend.capture import EMPTY, capture, unwrap
-from nki.frontend.errors import NoSourceError, NotAFunctionError, SourceChangedError
+from nki.frontend.frontend_errors import NoSourceError, NotAFunctionError, SourceChangedError
 
 Load = Callable[[str], types.ModuleType]
 

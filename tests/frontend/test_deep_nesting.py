@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nki
-from nki.frontend.errors import SyntaxNotInNkiError
+from nki.frontend.frontend_errors import SyntaxNotInNkiError
 
 Load = Callable[[str], types.ModuleType]
 HEAD = """import nki.isa as nisa

@@ -12,7 +12,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import DynamicLoopError
 from nki.base.warning import NkiDeprecationWarning, NkiWarning
-from nki.frontend.errors import RemovedApiError
+from nki.frontend.frontend_errors import RemovedApiError
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -8,12 +8,12 @@ import pytest
 
 import nki
 from nki import target
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.base.errors import NkiError
 from nki.base.source import is_toolchain
 from nki.frontend.capture import capture
 from nki.frontend.dialect import default_dialect
-from nki.frontend.errors import RemovedApiError, SyntaxNotInNkiError, TryError
+from nki.frontend.frontend_errors import RemovedApiError, SyntaxNotInNkiError, TryError
 from nki.frontend.specialise import specialise
 from nki.frontend.syntax_rules import check
 from nki.ir.types import TensorSpec

@@ -21,7 +21,7 @@ import pytest
 import nki.language as nl
 from nki.base.errors import KernelArgumentError, NkiError
 from nki.compilation import pipeline
-from nki.frontend.errors import KernelErrors
+from nki.frontend.frontend_errors import KernelErrors
 from nki.ir.types import TensorSpec
 from nki.target import find
 from tests.support.instruction_bench import SEED, source

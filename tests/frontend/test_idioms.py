@@ -125,7 +125,7 @@ def test_helpers_that_hold_tiles(kernel: Any, expected: Any) -> None:
 
 def test_each_instruction_knows_its_line() -> None:
     from nki import target
-    from nki.base.dtype import float32
+    from nki.base.element_types import float32
     from nki.frontend.specialise import specialise
     from nki.frontend.syntax_rules import check
     from nki.ir.types import TensorSpec

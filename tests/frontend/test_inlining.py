@@ -17,7 +17,13 @@ from nki.frontend.captured_state import watching
 from nki.frontend.code_objects import origin
 from nki.frontend.diagnostics import explain, locate
 from nki.frontend.dialect import default_dialect
-from nki.frontend.errors import GeneratorError, KernelPythonError, NoSourceError, UnknownApiError, UnknownNameError
+from nki.frontend.frontend_errors import (
+    GeneratorError,
+    KernelPythonError,
+    NoSourceError,
+    UnknownApiError,
+    UnknownNameError,
+)
 from nki.frontend.inlining import Inliner, compile_function, inliner, invoke
 from nki.frontend.syntax_rules import check
 from tests.frontend import programs

@@ -26,7 +26,7 @@ from nki.base.errors import NkiError, ShapeError
 from nki.cli import main
 from nki.compilation.cache.fingerprint import fingerprint
 from nki.frontend.dialect import default_dialect, dialect_of, release
-from nki.frontend.errors import NewerApiError, ReleaseError, RemovedApiError
+from nki.frontend.frontend_errors import NewerApiError, ReleaseError, RemovedApiError
 from nki.language.releases import RELEASES
 from tests.frontend.test_releases import HEADER, A, module_of, told
 

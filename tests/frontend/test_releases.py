@@ -21,7 +21,7 @@ from nki.base.errors import NkiError, RegisterUseError
 from nki.base.warning import NkiPortabilityWarning, NkiWarning
 from nki.cli import main
 from nki.frontend.dialect import default_dialect
-from nki.frontend.errors import ReleaseError, RemovedApiError
+from nki.frontend.frontend_errors import ReleaseError, RemovedApiError
 
 HEADER = """\
 import contextlib

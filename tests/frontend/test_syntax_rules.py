@@ -18,7 +18,7 @@ import pytest
 import nki
 from nki.base.errors import NkiError
 from nki.base.warning import NkiDeprecationWarning, NkiWarning
-from nki.frontend import errors
+from nki.frontend import frontend_errors
 from nki.frontend.capture import capture
 from nki.frontend.diagnostics import explain
 from nki.frontend.dialect import default_dialect
@@ -150,7 +150,7 @@ def test_unknown_names_in_branches_are_warnings_until_they_run(load: Load) -> No
     with pytest.raises(NameError) as reached:
         function(True)
     error = explain(reached.value)
-    assert isinstance(error, errors.UnknownNameError)
+    assert isinstance(error, frontend_errors.UnknownNameError)
     assert error.fix == "did you mean `size`?"  # built-ins only where no name of the kernel is near
 
 
@@ -179,7 +179,7 @@ def test_beta1_package_is_refused(load: Load, monkeypatch: pytest.MonkeyPatch) -
             return old.language.add(a, a)
     """)
     monkeypatch.setattr(module, "old", types.ModuleType("neuronxcc.driver"), raising=False)
-    with pytest.raises(errors.RemovedApiError, match="`old` comes from `neuronxcc`") as caught:
+    with pytest.raises(frontend_errors.RemovedApiError, match="`old` comes from `neuronxcc`") as caught:
         check(capture(module.kernel))
     assert "import nki.language as nl" in caught.value.fix
 
@@ -192,7 +192,7 @@ def test_all_errors_of_a_kernel_come_at_once_and_in_order(load: Load) -> None:
                 pass
             return missing(x)
     """)
-    with pytest.raises(errors.KernelErrors) as caught:
+    with pytest.raises(frontend_errors.KernelErrors) as caught:
         check(capture(module.kernel))
     assert [type(e).__name__ for e in caught.value.errors] == ["DictKeyError", "WithError", "UnknownNameError"]
     assert [e.span.line for e in caught.value.errors if e.span] == [3, 4, 6]
@@ -206,7 +206,7 @@ def test_syntax_of_a_newer_python_is_refused(load: Load) -> None:
     body = [Newer(lineno=2, col_offset=4, end_lineno=2, end_col_offset=10)]
     assert isinstance(captured.node, ast.FunctionDef)
     node = ast.FunctionDef(captured.node.name, captured.node.args, body, [], None, None, lineno=1, col_offset=0)
-    with pytest.raises(errors.SyntaxNotInNkiError) as caught:
+    with pytest.raises(frontend_errors.SyntaxNotInNkiError) as caught:
         check(dataclasses.replace(captured, node=node))
     assert caught.value.span is not None
     assert (caught.value.span.line, caught.value.span.column, caught.value.span.end_column) == (2, 4, 10)

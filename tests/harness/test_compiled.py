@@ -13,7 +13,7 @@ import torch
 import nki
 from nki.base.errors import ArtifactError, DeviceOnlyError, KernelArgumentError
 from nki.compilation.bridges import STAND_INS
-from nki.compilation.errors import DegreeError
+from nki.compilation.launch_errors import DegreeError
 from nki.compiler.driver import _compile_bir_to_neff, compile_to_bir
 from nki.compiler.frontend import ParserFrontend, TracerFrontend, resolve_frontend_cls
 from nki.compiler.ncc_driver import (
@@ -26,7 +26,7 @@ from nki.compiler.ncc_driver import (
 )
 from nki.framework.compiled import CompileKernel, StandaloneKernel, compile_kernel_to_nir, run_from_bir
 from nki.framework.kernel import Kernel
-from nki.frameworks.config import BackendConfig
+from nki.frameworks.backend_config import BackendConfig
 from nki.runtime import SpikeModel, SpikeTensor, configure, get_spike_singleton, reset
 from tests.harness import kernels
 

@@ -10,7 +10,7 @@ import pytest
 import nki
 import nki.language as nl
 from nki.base.errors import KernelArgumentError
-from nki.compilation.errors import NestedConfigError
+from nki.compilation.launch_errors import NestedConfigError
 from nki.compiler import AddressRotation, CompileConfig, SpecializationConfig
 from tests.harness import kernels
 

@@ -11,8 +11,8 @@ import pytest
 import nki
 from nki.base.errors import GridError
 from nki.cli import main
-from nki.compilation.errors import DegreeError
-from nki.frameworks.config import BackendConfig
+from nki.compilation.launch_errors import DegreeError
+from nki.frameworks.backend_config import BackendConfig
 from nki.frameworks.numpy import NumPyFrameworkKernel
 from tests.harness import kernels
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from nki.base.errors import UnknownTargetError
-from nki.compilation.errors import VendorModuleError
+from nki.compilation.launch_errors import VendorModuleError
 from nki.compiler.target import resolve_target, target_to_nc_version
 
 ABSENT = (

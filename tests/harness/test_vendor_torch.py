@@ -17,7 +17,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.compilation.bridges import STAND_INS
-from nki.compilation.errors import VendorModuleError, VendorNameError
+from nki.compilation.launch_errors import VendorModuleError, VendorNameError
 from nki.harness.vendor_torch_names import NAMES
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import nki.isa as nisa
 import nki.language as nl
 from nki import target as targets
-from nki.base.dtype import DType, bfloat16, float32
+from nki.base.element_types import DType, bfloat16, float32
 from nki.base.errors import NkiError, WindowError
 from nki.base.source import here
 from nki.frontend.builder import Builder
@@ -21,7 +21,7 @@ from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.recorder import recording
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, Tensor, tensor_form
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 from tests.isa.rule_cases import LEGAL
 from tests.isa.spec import Spec
 from tests.support import instruction_bench

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki.base.dtype import DType, bfloat16, float32, uint8
+from nki.base.element_types import DType, bfloat16, float32, uint8
 from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.windows import covers_tensor, may_overlap
 from tests.analysis.byte_model import accesses, bytes_of

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from nki.base import dtype as dt
-from nki.base.dtype import DType
+from nki.base import element_types as dt
+from nki.base.element_types import DType
 from nki.ir.instruction import Inst
 from nki.ir.text.printer import show_inst
 from nki.ir.types import Access, Buffer, Role

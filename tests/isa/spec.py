@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.ir.loop import VirtualRegister
 from nki.ir.scalars import NkiScalar
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor, row_major

@@ -11,7 +11,7 @@ import pytest
 
 import nki.isa  # noqa: F401  # declares the instructions
 from nki import target
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.errors import NkiError
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.sample import Draw

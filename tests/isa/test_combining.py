@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nki.isa  # noqa: F401  # declares the instructions
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.ir.declaration.combining import NONE, Scaling
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.types import Access, Buffer, Tensor, row_major

@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 import pytest
 
 import nki.isa as nisa
-from nki.describe import instructions
+from nki.describe import instruction_facts
 from nki.ir.instruction import REGISTRY
 from tests.support import instruction_bench
 
@@ -30,8 +30,8 @@ def test_numpy_and_native_code_run_it(name: str) -> None:
     """Native code enters Python for what prints, and for nothing else."""
     cls = REGISTRY[name]
     with redirect_stdout(io.StringIO()):
-        assert instructions.simulated(cls)
-    assert instructions.calls_python(cls) == (name == "device_print")
+        assert instruction_facts.simulated(cls)
+    assert instruction_facts.calls_python(cls) == (name == "device_print")
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from nki import target
-from nki.base import dtype as dt
-from nki.base.dtype import DType
+from nki.base import element_types as dt
+from nki.base.element_types import DType
 from nki.base.errors import WindowError
 from nki.compilation import pipeline
 from nki.ir.instruction import REGISTRY, Inst

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nki import target
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.errors import DynamicIndexError, MemoryRegionError, OutOfBoundsError
 from nki.compilation import pipeline
 from nki.ir.instruction import REGISTRY, Inst

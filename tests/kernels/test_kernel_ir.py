@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nki.backend.cpu.fusion import epilogue
-from nki.backend.cpu.kernel_ir import builder
+from nki.backend.cpu.kernel_ir import lowering_algebra
 from nki.backend.cpu.runtime.routines import loop_listing
 from nki.compilation.executable import lower
 from nki.ir.program import Program
@@ -31,9 +31,9 @@ def program_of(name: str, pairs: bool, monkeypatch: pytest.MonkeyPatch) -> Progr
     case = CASES[name]
     monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
     program = case.kernel.compile(*case.arguments()).kernel
-    for module in (host, builder, epilogue):
+    for module in (host, lowering_algebra, epilogue):
         monkeypatch.setattr(module, "bf16_unit", lambda: object() if pairs else None)
-    for module in (host, builder):
+    for module in (host, lowering_algebra):
         monkeypatch.setattr(module, "columns_of_block", lambda: BLOCK)
     return program
 

@@ -14,13 +14,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 from nki.backend.numpy.memory import Memory
-from nki.base import dtype as dt
-from nki.base.dtype import DType
+from nki.base import element_types as dt
+from nki.base.element_types import DType
 from nki.frontend.builder import Builder
 from nki.ir.loop import VirtualRegister
 from nki.ir.recorder import recording
 from nki.ir.types import Access, Buffer, IndexKind
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 from nki.target import GEN3
 
 Array = np.ndarray[Any, Any]

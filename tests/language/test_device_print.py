@@ -11,7 +11,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.base import device_print
+from nki.base import tensor_text
 
 
 @nki.jit
@@ -50,7 +50,7 @@ input [core 0, iteration 0] float32[2, 3]
 
 @pytest.fixture(autouse=True)
 def _from_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_print, "_rounds", type(device_print._rounds)())
+    monkeypatch.setattr(tensor_text, "_rounds", type(tensor_text._rounds)())
     monkeypatch.delenv("NEURON_RT_DEBUG_OUTPUT_DIR", raising=False)
 
 

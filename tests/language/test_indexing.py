@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.base.errors import IndexRangeError, ViewError
 from nki.frontend.builder import Builder
 from nki.ir.recorder import recording
 from nki.ir.types import Buffer
 from nki.language.indexing import ds
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 from nki.target import GEN3
 
 Array = np.ndarray[Any, Any]

@@ -24,7 +24,7 @@ EARLIER = ("", *RELEASES.versions)
 V0_8 = '''
 """NKI 0.8, made up."""
 
-from nki.frontend.errors import DelError
+from nki.frontend.frontend_errors import DelError
 from nki.frontend.release import LIST_ARGUMENT, Release, full_names
 
 RELEASE = Release(

@@ -16,7 +16,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import NkiError
 from nki.language.advice.other_libraries import KEYWORDS, OTHERS
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 
 X = np.zeros((4, 8), np.float32)
 

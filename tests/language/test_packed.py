@@ -13,7 +13,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.errors import UnknownDTypeError
 
 

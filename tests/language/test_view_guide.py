@@ -19,7 +19,7 @@ from nki.frontend.builder import Builder
 from nki.ir.loop import VirtualRegister
 from nki.ir.recorder import recording
 from nki.ir.types import Buffer, IndexKind
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 from nki.target import GEN3
 
 Make = Callable[..., NkiTensor]

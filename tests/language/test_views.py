@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.errors import DynamicIndexError, IndexRangeError, ViewError
 from nki.ir import windows
 from nki.ir.types import Access, Buffer
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 from tests.language import chains
 
 REFUSALS = (ViewError, IndexRangeError, DynamicIndexError)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nki.migrate.migration import Migration, migrated
-from nki.migrate.runs.comparison import Call
+from nki.migrate.runs.run_comparison import Call
 
 KERNEL = """\
 import neuronxcc.nki as nki

@@ -10,7 +10,7 @@ import pytest
 
 from nki.cli.check import Subject, check
 from nki.migrate.migration import Migration, migrated
-from nki.migrate.runs.comparison import Call
+from nki.migrate.runs.run_comparison import Call
 from tests.errors.test_beta1_advice import imported
 from tests.errors.test_beta1_rewrites import led
 

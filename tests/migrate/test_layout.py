@@ -17,7 +17,7 @@ from nki.language.beta1_rewriting.report import Report
 from nki.language.beta1_rewriting.rewriting import BlockRewriter
 from nki.language.beta1_rewriting.source import Source, code_of, flat, parsed, replaced
 from nki.migrate.beta1_file import rewritten
-from nki.migrate.releases import renewed
+from nki.migrate.release_forms import renewed
 
 FOLDERS = ("base", "cli", "frontend", "language/beta1_rewriting", "migrate")
 FILES = [file for folder in FOLDERS for file in sorted((Path(nki.__file__).parent / folder).rglob("*.py"))]

@@ -12,7 +12,7 @@ import pytest
 
 from nki.base.errors import NkiError
 from nki.migrate.migration import migrated
-from nki.migrate.runs.comparison import Call, launched, loaded
+from nki.migrate.runs.run_comparison import Call, launched, loaded
 
 KERNELS = Path(__file__).parent / "other_arguments.py"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nki.language.beta1_rewriting.polynomial import Polynomial, largest, smallest
 from nki.migrate.migration import migrated
-from nki.migrate.runs.comparison import Call
+from nki.migrate.runs.run_comparison import Call
 
 HEAD = (
     "import neuronxcc.nki as nki\nimport neuronxcc.nki.isa as nisa\nimport neuronxcc.nki.language as nl\n\n\n@nki.jit\n"

@@ -9,8 +9,8 @@ import pytest
 
 from nki.language.beta1_rewriting.report import Report
 from nki.migrate.migration import migrated
-from nki.migrate.releases import renewed
-from nki.migrate.runs.comparison import Call
+from nki.migrate.release_forms import renewed
+from nki.migrate.runs.run_comparison import Call
 
 pytestmark = pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
 

@@ -11,7 +11,7 @@ import pytest
 from nki.cli import main
 from nki.cli.arguments import parse
 from nki.migrate.migration import migrated
-from nki.migrate.runs.comparison import Call, compared, launched, loaded
+from nki.migrate.runs.run_comparison import Call, compared, launched, loaded
 
 KERNELS = Path(__file__).parent / "risky_kernels.py"
 NAMES = [node.name for node in ast.parse(KERNELS.read_text()).body if isinstance(node, ast.FunctionDef)]

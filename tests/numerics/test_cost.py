@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from llvmlite import ir
 
-from nki.isa.tables.alu import TABLE
+from nki.isa.tables.alu_operators import TABLE
 from nki.numerics import simd
 from nki.numerics.functions import FUNCTIONS, emit, emit_alu, emit_bits, operations
 

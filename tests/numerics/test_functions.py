@@ -18,7 +18,7 @@ from nki.isa.tables.activations import ACTIVATIONS, SIN_LIMIT
 from nki.numerics import simd
 from nki.numerics.functions import FUNCTIONS, emit, emit_power
 from nki.numerics.functions.coefficients import piecewise_row, rows
-from nki.numerics.jit import engine
+from nki.numerics.llvm_jit import engine
 from nki.numerics.numpy_entry import activate, loop_module, power
 from nki.numerics.simd import F32 as FLOAT
 from nki.numerics.simd import Lanes

@@ -15,7 +15,7 @@ import pytest
 from llvmlite import ir
 from llvmlite.binding import ffi
 
-from nki.numerics.jit import Engine, engine
+from nki.numerics.llvm_jit import Engine, engine
 
 F32 = ir.FloatType()
 I32 = ir.IntType(32)

@@ -14,7 +14,7 @@ from llvmlite import ir
 from llvmlite.binding import ffi
 
 from nki.numerics import llvm_library
-from nki.numerics.jit import Code, engine
+from nki.numerics.llvm_jit import Code, engine
 
 I32 = ir.IntType(32)
 

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
 
-from nki.base import dtype as dt
-from nki.numerics.jit import engine
+from nki.base import element_types as dt
+from nki.numerics.llvm_jit import engine
 from nki.numerics.matmul import host
 from nki.numerics.matmul.contract import PANEL, adds_by_groups
-from nki.numerics.matmul.float32 import add_matmul, columns_of_block
+from nki.numerics.matmul.f32_microkernel import add_matmul, columns_of_block
 from nki.numerics.matmul.host import keeps_contract
 from nki.numerics.matmul.units import AMX, BF16_PAIRS
 from tests.conftest import PAYS

@@ -15,8 +15,8 @@ import pytest
 from llvmlite import ir
 
 from nki.base.warning import NkiWarning
-from nki.numerics import jit, object_cache
-from nki.numerics.jit import Engine
+from nki.numerics import llvm_jit, object_cache
+from nki.numerics.llvm_jit import Engine
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="files have no owners: there is no cache of native code")
 
@@ -65,12 +65,12 @@ def doubled() -> ir.Module:
     return module
 
 
-def load(module: ir.Module) -> jit.Code:
+def load(module: ir.Module) -> llvm_jit.Code:
     """``module`` in memory, by an engine of its own."""
     return Engine().load_all([str(module)])[0]
 
 
-def result(code: jit.Code) -> int:
+def result(code: llvm_jit.Code) -> int:
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.addresses["doubled"])(21)
 
 

@@ -12,8 +12,8 @@ import pytest
 from llvmlite import ir
 
 from nki.numerics import shared_divisor
-from nki.numerics.jit import engine
 from nki.numerics.llvm import F32, I64, POINTER, VOID, has_classes
+from nki.numerics.llvm_jit import engine
 
 LANES = (16, 32)
 pytestmark = pytest.mark.skipif(not has_classes(), reason="vectors of AVX-512 alone are divided in this way")

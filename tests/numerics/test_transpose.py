@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from nki.numerics.jit import engine
+from nki.numerics.llvm_jit import engine
 from nki.numerics.transpose import add_transpose
 
 SIZES = [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 128]

@@ -6,7 +6,7 @@ import pytest
 
 import nki.isa as nisa
 import nki.language as nl
-from nki.base.dtype import bfloat16
+from nki.base.element_types import bfloat16
 from nki.base.errors import NkiError
 from nki.base.warning import NkiWarning
 from nki.compilation import pipeline

@@ -16,7 +16,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki import target
 from nki.analysis.liveness import LiveRange, interference, live_ranges, peak_pressure
-from nki.base.dtype import bfloat16, float32, int32
+from nki.base.element_types import bfloat16, float32, int32
 from nki.base.errors import AddressOverlapError, MemoryFullError, PartitionError, PlaceError
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, instructions

@@ -10,7 +10,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.analysis.liveness import LiveRange, peak_pressure
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.ir.types import Buffer, Tensor
 from nki.passes.allocation.bank_rotation import rotated
 from nki.profiling.kernel_profile import profile

@@ -17,7 +17,7 @@ import nki.isa as nisa
 import nki.language as nl
 from neuronxcc import nki as beta1
 from nki.analysis.liveness import live_ranges, peak_pressure
-from nki.base.dtype import float32, int32
+from nki.base.element_types import float32, int32
 from nki.compilation import pipeline
 from nki.ir.loop import Statement
 from nki.ir.ordering import Pairs

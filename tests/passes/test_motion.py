@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.base.dtype import float32, int32
+from nki.base.element_types import float32, int32
 from nki.base.errors import MemoryFullError
 from nki.compilation import pipeline
 from nki.ir.ordering import Pairs

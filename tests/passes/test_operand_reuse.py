@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import nki.isa as nisa
 import nki.language as nl
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.base.errors import MemoryFullError
 from nki.compilation import pipeline
-from nki.compilation.config import CompileConfig
+from nki.compilation.vendor_options import CompileConfig
 from nki.ir.loop import Statement
 from nki.ir.program import Program
 from nki.ir.types import TensorSpec

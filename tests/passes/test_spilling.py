@@ -16,11 +16,11 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki import target
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.base.errors import AccumulationError, MemoryFullError
 from nki.compilation import pipeline, simulated_run
-from nki.compilation.config import CompileConfig
 from nki.compilation.executable import Executable
+from nki.compilation.vendor_options import CompileConfig
 from nki.ir.program import Program
 from nki.ir.text import parser, printer
 from nki.ir.types import Buffer, Tensor, TensorSpec

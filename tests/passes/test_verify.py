@@ -14,7 +14,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.numpy import executor
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.base.errors import (
     ArgumentError,
     CapacityError,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from nki.base.dtype import bfloat16, float32, int32, uint8
+from nki.base.element_types import bfloat16, float32, int32, uint8
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, declared
 from nki.ir.program import CoreProgram, Program, Signature

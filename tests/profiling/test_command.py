@@ -429,7 +429,7 @@ sys.exit(main(sys.argv[1:]))
 
 def test_progress_is_for_terminals(file, nki, capsys, monkeypatch):
     shown: list[str] = []
-    monkeypatch.setattr("nki.cli.progress._show", shown.append)
+    monkeypatch.setattr("nki.cli.terminal_progress._show", shown.append)
     assert nki(f"{file}:scaled", *SCALED).code == 0
     assert shown[0] == "compiling scaled for trn3" and shown[-1] == ""
     assert any(text.startswith("replaying 3 instructions") for text in shown)

@@ -17,7 +17,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from neuronxcc import nki as beta1
-from nki.base.dtype import float32, int32
+from nki.base.element_types import float32, int32
 from nki.base.errors import MemoryFullError
 from nki.compilation import pipeline
 from nki.ir.program import Program

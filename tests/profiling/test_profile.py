@@ -16,7 +16,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import GridError, KernelArgumentError, NkiError, UnknownDTypeError, UnknownTargetError
 from nki.base.profile_errors import ProfileFileError, TripCountError, WhatIfError
-from nki.frontend.errors import NotAFunctionError
+from nki.frontend.frontend_errors import NotAFunctionError
 from nki.ir.loop import loops
 from nki.profiling import metrics
 from nki.profiling.kernel_profile import Profile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.types import Access, Buffer, Tensor

@@ -12,7 +12,7 @@ from nki.compilation.executable import Executable
 from nki.ir.program import Program
 from nki.isa.instructions.core_barrier import CoreBarrier
 from nki.rendezvous.protocol import Participant
-from nki.rendezvous.turns import Turns
+from nki.rendezvous.round_robin import RoundRobin
 from nki.sim.interleaving import QueueSimulator
 
 from .rings import arguments, expected, ring
@@ -75,7 +75,7 @@ def test_barriers_of_a_part_of_the_cores_leave_the_others_alone() -> None:
         log.append(("ends", each.rank))
         return each.exchange(barrier, each.rank, (each.rank + 1) % 4, (each.rank + 3) % 4, 0)
 
-    assert Turns[int](4).run([work] * 4) == [3, 0, 1, 2]
+    assert RoundRobin[int](4).run([work] * 4) == [3, 0, 1, 2]
     assert log.index(("begins", 3)) < min(log.index(("ends", rank)) for rank in (0, 1, 3))
     assert log.index(("ends", 2)) == log.index(("begins", 2)) + 1
 
@@ -93,7 +93,7 @@ def test_a_core_that_can_go_on_is_not_taken_for_deadlocked() -> None:
         each.barrier(barrier, (0, 1), "early")
         return each.rank
 
-    assert Turns[int](3).run([work] * 3) == [0, 1, 2]
+    assert RoundRobin[int](3).run([work] * 3) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -14,8 +14,8 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import ReturnError
-from nki.frameworks.config import BackendConfig
-from nki.frameworks.kernel import find
+from nki.frameworks.backend_config import BackendConfig
+from nki.frameworks.kernel_adapter import find
 from nki.frameworks.torch import PyTorchFrameworkKernel
 from tests.support.both_executors import both, numbers
 

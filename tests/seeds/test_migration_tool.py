@@ -14,7 +14,7 @@ import pytest
 
 from nki.cli.check import Subject, check
 from nki.migrate.migration import Migration, migrated
-from nki.migrate.runs.comparison import Call
+from nki.migrate.runs.run_comparison import Call
 from tests.seeds.test_migration import numbers
 
 HEAD = """\

@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 
 import nki.isa  # noqa: F401  # declares the instructions
 from nki.backend.numpy import executor
-from nki.base.dtype import DType, uint8, uint32
+from nki.base.element_types import DType, uint8, uint32
 from nki.base.errors import NkiError
 from nki.compilation import pipeline
 from nki.compilation.executable import Executable
@@ -32,7 +32,7 @@ from nki.isa.instructions.activation import Activation
 from nki.isa.instructions.dma_copy import DmaCopy
 from nki.isa.instructions.register import RegisterLoad, RegisterStore
 from nki.isa.instructions.rng import RandGetState, RandSetState
-from nki.isa.instructions.scalar import ScalarLoad, ScalarStore
+from nki.isa.instructions.scalar_registers import ScalarLoad, ScalarStore
 from nki.isa.instructions.tensor_copy import TensorCopy
 from nki.isa.tables.enums import engine, reduce_cmd
 from nki.isa.tables.operators import OPS

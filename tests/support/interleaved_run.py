@@ -20,7 +20,7 @@ from nki.ir.stage import Stage
 from nki.jit import adapter_for
 from nki.passes.schedule import Schedule
 from nki.rendezvous.protocol import Participant
-from nki.rendezvous.turns import Turns
+from nki.rendezvous.round_robin import RoundRobin
 from nki.sim.interleaving import QueueSimulator
 from nki.sim.timing import TimedProgram, once
 
@@ -68,7 +68,7 @@ def in_order(kernel: Program, inputs: Sequence[Array]) -> list[bytes]:
     memories = _memories(kernel, inputs)
     if len(kernel.cores) > 1:
         work = [partial(_in_order, memory, core) for memory, core in zip(memories, kernel.cores, strict=True)]
-        Turns[None](len(work)).run(work)
+        RoundRobin[None](len(work)).run(work)
     else:
         _in_order(memories[0], kernel.core)
     return _outputs(kernel, memories[0])

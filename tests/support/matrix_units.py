@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nki.numerics.jit import engine
+from nki.numerics.llvm_jit import engine
 from nki.numerics.matmul import host
 from nki.numerics.matmul.units import AMX, BF16_PAIRS, MatrixUnit
 from tests.support.compiled_anew import anew

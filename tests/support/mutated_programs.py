@@ -27,7 +27,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki import target as targets
-from nki.base.dtype import BY_NAME
+from nki.base.element_types import BY_NAME
 from nki.base.errors import NkiError
 from nki.compilation import pipeline
 from nki.compilation.executable import Executable, lower

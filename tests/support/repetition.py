@@ -180,7 +180,7 @@ def repeating() -> Generator[None]:
     """Launches of this thread are repetitions; what kernels print is dropped."""
     nothing = mock.Mock()
     with (
-        mock.patch.object(callbacks.device_print, "device_print", nothing),
+        mock.patch.object(callbacks.tensor_text, "device_print", nothing),
         mock.patch.object(executor, "device_print", nothing),
     ):
         _thread.is_repeating = True

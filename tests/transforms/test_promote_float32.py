@@ -12,7 +12,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki import target
-from nki.base.dtype import bfloat16, float32
+from nki.base.element_types import bfloat16, float32
 from nki.base.errors import WidenedViewError
 from nki.compilation.executable import Executable
 from nki.ir.instruction import REGISTRY

@@ -14,7 +14,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki import target as targets
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.windows import in_parts, in_window

@@ -9,10 +9,10 @@ import logging as _logging
 
 import nki as _nki
 from neuronxcc.nki import compiler, isa, language, typing
-from nki.beta1.dialect import BETA1 as _BETA1
-from nki.beta1.dialect import BETA1_STATIC as _BETA1_STATIC
-from nki.beta1.launch import baremetal, benchmark, jit, profile, simulate_kernel, trace
-from nki.beta1.tensor import Tensor as tensor  # noqa: N813  # the public name
+from nki.beta1.beta1_dialect import BETA1 as _BETA1
+from nki.beta1.beta1_dialect import BETA1_STATIC as _BETA1_STATIC
+from nki.beta1.beta1_tensor import Tensor as tensor  # noqa: N813  # the public name
+from nki.beta1.grid_launch import baremetal, benchmark, jit, profile, simulate_kernel, trace
 from nki.frontend.dialect import register as _register
 
 _register(_BETA1)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from nki.beta1.annotations import mutable_tensor, scalar, tensor
+from nki.beta1.shape_annotations import mutable_tensor, scalar, tensor
 
 __all__ = ["mutable_tensor", "scalar", "tensor"]

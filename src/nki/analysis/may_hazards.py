@@ -16,7 +16,7 @@ from nki.analysis.may_races import SharedAccesses
 from nki.analysis.register_values import MovingPlace, RegisterValues
 from nki.analysis.uses import may_keep
 from nki.analysis.written_bytes import WriteAnalysis, WrittenBytes
-from nki.base.dtype import uint32
+from nki.base.element_types import uint32
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.program import CoreProgram, Program

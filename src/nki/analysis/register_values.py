@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from nki.analysis.access_pattern import AccessPattern
 from nki.analysis.footprint import Footprint
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.ir.algebra import Algebra
 from nki.ir.indirection.runtime_index import largest_index
 from nki.ir.instruction import Inst

@@ -108,7 +108,7 @@ def with_effect(body: Iterable[Statement], effect: Callable[[Effects], object]) 
             yield position, inst
 
 
-def is_product(inst: Statement | None) -> bool:
+def is_matmul(inst: Statement | None) -> bool:
     """True of an instruction that multiplies; others of its kind may also just move data."""
     accumulation = inst.effects.accumulation if isinstance(inst, Inst) else None
     return accumulation is not None and not accumulation.moves(inst)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from nki.base.beta1_errors import Beta1AllocationError
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.base.source import here
 from nki.frontend.builder import current
 from nki.ir.types import Buffer

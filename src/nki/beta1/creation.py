@@ -11,16 +11,16 @@ from typing import Any, cast
 import numpy as np
 
 from nki import isa
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.assigned_name import assigned_name
 from nki.base.beta1_errors import Beta1TensorError
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.base.source import here
 from nki.beta1 import dtypes
 from nki.beta1.allocation import Allocator
+from nki.beta1.beta1_tensor import Pending, Tensor, flush
+from nki.beta1.block_storage import Storage
 from nki.beta1.lowering import elementwise, operand_of, scratch, tile_of
-from nki.beta1.storage import Storage
-from nki.beta1.tensor import Pending, Tensor, flush
 from nki.frontend.builder import current
 from nki.ir.constant import constant as constant_of
 from nki.ir.types import Access, Buffer

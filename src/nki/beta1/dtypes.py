@@ -7,8 +7,8 @@ from typing import Any, Final, cast
 import ml_dtypes
 import numpy as np
 
-from nki.base import dtype as dt
-from nki.base.dtype import DType
+from nki.base import element_types as dt
+from nki.base.element_types import DType
 from nki.language.operands import promoted
 
 bfloat16: Final = np.dtype(ml_dtypes.bfloat16)

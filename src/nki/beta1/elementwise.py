@@ -8,11 +8,12 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nki import isa
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.beta1_errors import Beta1OperandError, Beta1TensorError
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.base.warning import NkiPortabilityWarning, warn_here
 from nki.beta1 import dtypes
+from nki.beta1.beta1_tensor import Pending, Tensor, flush, operations
 from nki.beta1.lowering import (
     Operand,
     as_bits,
@@ -27,16 +28,15 @@ from nki.beta1.lowering import (
     tile_of,
 )
 from nki.beta1.masks import joined
-from nki.beta1.operators import bit_kind, is_bits
+from nki.beta1.operator_names import bit_kind, is_bits
 from nki.beta1.recording_place import recorded_at
-from nki.beta1.tensor import Pending, Tensor, flush, operations
 from nki.beta1.view import describe
 from nki.ir.types import Access, Buffer
 from nki.isa import build
-from nki.isa.tables.alu import TRUTHS
+from nki.isa.tables.alu_operators import TRUTHS
 from nki.isa.tables.operators import OPS, Op
 from nki.language import elementwise as present
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 
 
 def result_kind(name: str, dtype: Any, *sides: Operand) -> DType:

@@ -12,17 +12,17 @@ from typing import Any, Final, Self, cast
 import numpy as np
 
 from nki import isa
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.assigned_name import assigned_variable
 from nki.base.beta1_errors import Beta1LaunchError
 from nki.base.source import here, is_toolchain
 from nki.beta1 import creation, dtypes, moving, reducing
 from nki.beta1 import elementwise as elements
+from nki.beta1.beta1_tensor import Pending, Tensor, flush
 from nki.beta1.index import Index, arange, ds, mgrid
-from nki.beta1.loops import Rounds
 from nki.beta1.lowering import converted, in_sbuf, operand_of, record, scratch, tile_of
-from nki.beta1.operators import operator_of
-from nki.beta1.tensor import Pending, Tensor, flush
+from nki.beta1.operator_names import operator_of
+from nki.beta1.traced_loops import Rounds
 from nki.compilation.bridges import untraced
 from nki.frontend.builder import current
 from nki.ir.types import Buffer

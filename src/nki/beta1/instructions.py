@@ -15,10 +15,11 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nki import isa
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.beta1_errors import Beta1LaunchError, Beta1MaskError, Beta1OperandError
 from nki.base.warning import NkiPortabilityWarning, warn_here
 from nki.beta1 import dtypes, moving
+from nki.beta1.beta1_tensor import Pending, Tensor
 from nki.beta1.creation import check_size, drop, sizes_of
 from nki.beta1.elementwise import combine, fill, predicate, select
 from nki.beta1.index import Index, as_number
@@ -39,9 +40,8 @@ from nki.beta1.lowering import (
     written,
 )
 from nki.beta1.masks import Mask, joined, region
-from nki.beta1.operators import bit_kind, is_bits
+from nki.beta1.operator_names import bit_kind, is_bits
 from nki.beta1.reducing import axes_of, fold
-from nki.beta1.tensor import Pending, Tensor
 from nki.frontend.builder import current
 from nki.ir.types import Access, Buffer
 from nki.isa import build

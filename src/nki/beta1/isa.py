@@ -15,14 +15,14 @@ from typing import Any, Final
 import numpy as np
 
 from nki import isa
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.beta1 import dtypes
+from nki.beta1.beta1_tensor import Pending, Tensor, flush
 from nki.beta1.index import Index
 from nki.beta1.instructions import COMPUTED, EMITTED, PREPARED, WHOLE, Operands, builtin_custom_op, cut
 from nki.beta1.lowering import at_start, converted, elementwise, in_sbuf, joint_shape, operand_of, tile_of, written
-from nki.beta1.operators import bit_kind, is_bits, operator_of
+from nki.beta1.operator_names import bit_kind, is_bits, operator_of
 from nki.beta1.reducing import axes_of, left_of
-from nki.beta1.tensor import Pending, Tensor, flush
 from nki.ir.instruction import REGISTRY, Field
 from nki.ir.types import Access, Buffer, Role
 from nki.isa.tables import enums

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki import isa
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.beta1_errors import Beta1OperandError
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.base.source import here
+from nki.beta1.beta1_tensor import Tensor, flush, state_of
+from nki.beta1.block_storage import Storage
 from nki.beta1.masks import Mask, Region, boxes_of, region
-from nki.beta1.storage import Storage
-from nki.beta1.tensor import Tensor, flush, state_of
 from nki.beta1.view import strides_of
 from nki.frontend.builder import current
 from nki.ir.constant import constant as constant_of

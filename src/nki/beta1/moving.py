@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from nki import isa
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.beta1_errors import Beta1OperandError
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.beta1 import dtypes
+from nki.beta1.beta1_tensor import Pending, Tensor, flush, operations
 from nki.beta1.elementwise import copy
 from nki.beta1.lowering import (
     at_quadrant,
@@ -29,7 +30,6 @@ from nki.beta1.lowering import (
     tile_of,
 )
 from nki.beta1.masks import Mask, Region, boxes_of, joined, region
-from nki.beta1.tensor import Pending, Tensor, flush, operations
 from nki.beta1.view import check_bounds, strides_of
 from nki.frontend.builder import current
 from nki.ir.algebra import permuted

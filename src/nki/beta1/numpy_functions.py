@@ -7,8 +7,8 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from nki.base.beta1_errors import Beta1OperandError
+from nki.beta1.beta1_tensor import Tensor, operations
 from nki.beta1.functions import NAMES
-from nki.beta1.tensor import Tensor, operations
 from nki.language.beta1_functions import NUMPY_FUNCTIONS
 
 _SPELLED: Final = {**NUMPY_FUNCTIONS, "amax": "max", "amin": "min"}

@@ -11,6 +11,7 @@ import numpy as np
 from nki import isa
 from nki.base.beta1_errors import Beta1OperandError
 from nki.beta1 import dtypes
+from nki.beta1.beta1_tensor import Pending, Tensor
 from nki.beta1.elementwise import binary, unary
 from nki.beta1.lowering import (
     at_quadrant,
@@ -23,7 +24,6 @@ from nki.beta1.lowering import (
     write,
 )
 from nki.beta1.masks import Region, region
-from nki.beta1.tensor import Pending, Tensor
 from nki.ir.types import Access
 from nki.isa.tables.operators import OPS, Op
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from nki.base.beta1_errors import Beta1IndexError
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.beta1.index import DynamicEnd, Index, as_number, broadcast_shape
 from nki.beta1.masks import Region
 from nki.ir.types import Access, Dynamic, IndexKind

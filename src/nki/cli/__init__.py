@@ -22,12 +22,12 @@ from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.base.warning import collecting
 from nki.cli import arguments as argument
-from nki.cli import load_kernel, progress, wrong_options
+from nki.cli import load_kernel, terminal_progress, wrong_options
 from nki.cli.output import streams
 from nki.cli.output.findings import failure
 from nki.cli.output.mistakes import complaint, exit_code
 from nki.cli.output.printed import print_document
-from nki.compilation.errors import BugReports
+from nki.compilation.launch_errors import BugReports
 from nki.compilation.pipeline import SPECIALISE, STAGES
 from nki.language.releases import RELEASES
 
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if arguments is None and sys.stdout is sys.__stdout__:
                 streams.close()
     except KeyboardInterrupt:
-        progress.step("")
+        terminal_progress.step("")
         print("nki: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader (head, a pager) has closed the pipe

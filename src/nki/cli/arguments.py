@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki import language
-from nki.base import dtype as dtypes
-from nki.base.convert import from_float32
-from nki.base.dtype import DType
+from nki.base import element_types as dtypes
+from nki.base.dtype_conversion import from_float32
+from nki.base.element_types import DType
 from nki.base.errors import UnknownDTypeError
 from nki.base.usage import UsageError, nearest
 from nki.ir.types import TensorSpec

@@ -6,7 +6,7 @@ import argparse
 
 from nki.cli.output.documents import Explain
 from nki.cli.output.printed import print_document, stamp
-from nki.describe.explain import explanation as about
+from nki.describe.explanations import explanation as about
 
 
 def command(options: argparse.Namespace) -> int:

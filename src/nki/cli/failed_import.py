@@ -9,8 +9,8 @@ from typing import Final
 
 from nki.base.errors import FileImportError, NkiError
 from nki.base.source import Span, code_span, is_toolchain, note_file
-from nki.frontend.errors import RemovedApiError
-from nki.language.dialect import NKI
+from nki.frontend.frontend_errors import RemovedApiError
+from nki.language.nki_dialects import NKI
 
 _HOST: Final = ("<frozen ", *{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 

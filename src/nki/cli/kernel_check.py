@@ -12,18 +12,18 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from nki.base import dtype as dtypes
+from nki.base import element_types as dtypes
 from nki.base.errors import NkiError, OutsideKernelError
 from nki.base.source import Span
 from nki.base.warning import NkiWarning, Warned, collecting
-from nki.cli.host import annotations, arrays
-from nki.cli.host.expressions import Example, Refused
+from nki.cli.host import arrays, signature_arguments
+from nki.cli.host.host_expressions import Example, Refused
 from nki.cli.host.numbers import numbers
 from nki.cli.host.ranks import Dimensions, as_text, dimensions
 from nki.cli.host.suspicion import is_suspicious
 from nki.compilation import pipeline
 from nki.frontend.capture import Captured, unwrap
-from nki.frontend.errors import KernelErrors
+from nki.frontend.frontend_errors import KernelErrors
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel, adapter_for
 
@@ -75,12 +75,12 @@ class Compilations:
     def _kernel(self, captured: Captured, kernel: Kernel | None, examples: list[Example]) -> None:
         if self._examples(examples):
             return
-        known = annotations.parameters(captured)
+        known = signature_arguments.parameters(captured)
         if (several := captured.node.args.vararg) is not None:
             self.skipped.append(_skipped(captured, kernel, {**known, f"*{several.arg}": []}, examples))
             return
         if kernel is not None and all(known.values()):
-            rounds = annotations.combinations(known)
+            rounds = signature_arguments.combinations(known)
             self.findings += _common([self._compiled(kernel, arguments) for arguments in rounds])
             return
         if kernel is not None and is_suspicious(captured):

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from nki.base import dtype as dtypes
-from nki.base.dtype import DType
+from nki.base import element_types as dtypes
+from nki.base.element_types import DType
 from nki.base.locks import imported as imported_lazily
 from nki.base.source import parsed
 from nki.base.usage import UsageError
@@ -24,7 +24,7 @@ from nki.cli import arguments as argument
 from nki.cli.arguments import TensorArgument
 from nki.cli.check import shown_path
 from nki.cli.host import arrays
-from nki.cli.host.statements import examples
+from nki.cli.host.host_statements import examples
 from nki.cli.load_kernel import code_of, imported, split
 from nki.cli.output.documents import Migrate, MigratedFile
 from nki.cli.output.printed import print_document, stamp
@@ -35,7 +35,7 @@ from nki.jit import Kernel
 
 if TYPE_CHECKING:
     from nki.migrate.migration import Migration
-    from nki.migrate.runs.comparison import Call
+    from nki.migrate.runs.run_comparison import Call
 
 _PLAIN = (bool, int, float, str)
 EXAMPLES = 12
@@ -84,7 +84,7 @@ def _migration(path: Path, name: str, options: argparse.Namespace) -> Migration:
 
 def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> list[Call]:
     """The calls of the file's kernels: of ``--arg``, else those that the file shows."""
-    comparison: Any = imported_lazily("nki.migrate.runs.comparison")
+    comparison: Any = imported_lazily("nki.migrate.runs.run_comparison")
     grid = tuple(int(n) for n in options.grid.split(",")) if options.grid else ()
     if options.arg and name:
         return [_given(name, options, grid, comparison)]

@@ -24,7 +24,7 @@ from nki.cli.output.findings import failure, warnings
 from nki.cli.output.mistakes import complaint, exit_code
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
-from nki.cli.progress import step
+from nki.cli.terminal_progress import step
 from nki.ir.loop import Loop
 from nki.ir.program import Program
 from nki.profiling import text

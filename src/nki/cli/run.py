@@ -23,7 +23,7 @@ from nki.cli.output.documents import Run, TensorRecord, Where
 from nki.cli.output.findings import warnings
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
-from nki.cli.progress import bar
+from nki.cli.terminal_progress import bar
 from nki.cli.wording import plural
 from nki.compilation import simulated_run
 from nki.compilation.executable import Executable

@@ -12,16 +12,16 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, cast
 
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.base.locks import imported
-from nki.compilation.errors import VendorModuleError, VendorNameError
+from nki.compilation.launch_errors import VendorModuleError, VendorNameError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class TensorMap(Protocol):
-    """Mapping of a framework's tensors to kernel arguments; see ``nki.frameworks.kernel.TensorMap``."""
+    """Mapping of a framework's tensors to kernel arguments; see ``nki.frameworks.kernel_adapter.TensorMap``."""
 
     def is_framework_tensor(self, t: Any) -> bool: ...
     def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]: ...

@@ -20,11 +20,11 @@ from nki.backend.numpy.gather_scatter import gathered
 from nki.backend.numpy.memory import Memory
 from nki.backend.numpy.whole_numbers import exact_results
 from nki.base import knobs
-from nki.base.device_print import text_of
 from nki.base.errors import NkiError
 from nki.base.source import Where
+from nki.base.tensor_text import text_of
 from nki.base.warning import collecting
-from nki.compilation import config, pipeline, simulated_run
+from nki.compilation import pipeline, simulated_run, vendor_options
 from nki.compilation.hazard_check import CheckHazards
 from nki.frontend.builder import CommonTensors, Observer
 from nki.frontend.capture import capture
@@ -41,7 +41,7 @@ from nki.ir.value_printer import showing
 from nki.passes import accumulate, verify
 from nki.passes.allocate import Allocate
 from nki.rendezvous.protocol import Participant
-from nki.rendezvous.turns import Turns
+from nki.rendezvous.round_robin import RoundRobin
 from nki.sim.hazards import Hazards, Launch
 from nki.target.memory_spaces import OFFSET_GROUP
 from nki.target.model import Target
@@ -168,7 +168,7 @@ def run(
     target: Target,
     grid: tuple[int, ...] = (),
     edges: Pairs = (),
-    configs: config.Configs | None = None,
+    configs: vendor_options.Configs | None = None,
 ) -> tuple[Program, list[Array]]:
     """Run ``fn`` on dense ``arrays``, one per TensorSpec in ``arguments``; the kernel that ran, and its outputs.
 
@@ -206,10 +206,10 @@ def run(
             )
 
     count = grid[0] if grid else 1
-    with config.configured(configs):
-        kernel = work(None) if count == 1 else Program.of(Turns[Program](count).run([work] * count))
+    with vendor_options.configured(configs):
+        kernel = work(None) if count == 1 else Program.of(RoundRobin[Program](count).run([work] * count))
     warn_of_unnamed(kernel, common.unnamed)
-    kernel.spills |= config.spills(configs)
+    kernel.spills |= vendor_options.spills(configs)
     verify.Verify().check(kernel, kernel, target)
     if launch is not None:
         simulated_run.finish(launch, kernel, arrays)

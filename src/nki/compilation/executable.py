@@ -24,8 +24,8 @@ from nki.base import gc_pause, knobs
 from nki.compilation import pipeline, simulated_run
 from nki.compilation.cache import store
 from nki.compilation.cache.captured_values import Seen
-from nki.compilation.errors import BugReports
 from nki.compilation.float_arguments import for_formulas, for_values
+from nki.compilation.launch_errors import BugReports
 from nki.ir.program import Program
 from nki.ir.stage import Stages
 from nki.ir.text import artifact

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from nki.compilation.errors import ModelFileError
+from nki.compilation.launch_errors import ModelFileError
 
 _TARGET: Final = "AwsNeuronCustomNativeKernel"
 _CONFIG: Final = re.compile(r"eyJ[\w+/]+=*")

@@ -14,7 +14,7 @@ from nki.frontend.dialect import Dialect, release
 from nki.target.model import Target
 
 if TYPE_CHECKING:
-    from nki.compilation.config import Configs
+    from nki.compilation.vendor_options import Configs
 
 _MEASURING: Final = ("benchmark", "profile")
 """Modes that are functions of their own."""
@@ -80,7 +80,7 @@ def checked(options: dict[str, Any]) -> JitOptions:
     return JitOptions(
         target=None if target is None else targets.find(target),
         check=bool(options.get("check", False)),
-        configs=None if configs == (None, None) else imported("nki.compilation.config").checked(*configs),
+        configs=None if configs == (None, None) else imported("nki.compilation.vendor_options").checked(*configs),
         dialect=dialect,
         simulated=mode == "simulation",
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from nki.base import knobs
 from nki.base.errors import GridError
-from nki.compilation.errors import DegreeError
+from nki.compilation.launch_errors import DegreeError
 from nki.target.model import Target
 
 

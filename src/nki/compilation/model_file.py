@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 
 from nki.base import files
 from nki.base.version import version
-from nki.compilation.errors import ModelFileError
+from nki.compilation.launch_errors import ModelFileError
 
 FORMAT: Final = "open-nki model"
 VERSION: Final = 1

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from nki.analysis.unnamed_tensors import warn_of_unnamed
 from nki.base import gc_pause, progress
 from nki.base.locks import imported
-from nki.compilation.errors import BugReports
 from nki.compilation.float_arguments import with_float_arguments
 from nki.compilation.hazard_check import CheckHazards
+from nki.compilation.launch_errors import BugReports
 from nki.frontend.builder import CommonTensors
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise
@@ -28,7 +28,7 @@ from nki.passes.verify import Verify
 from nki.target.model import Target
 
 if TYPE_CHECKING:
-    from nki.compilation.config import Configs
+    from nki.compilation.vendor_options import Configs
 
 STAGES = Stages((Verify(), Accumulate(), CheckHazards(), Order(), Allocate(), Schedule(), Sync()))
 SPECIALISE = "specialise"
@@ -100,7 +100,7 @@ def _specialised(
     common = CommonTensors()
     grid, programs = launch_of(grid, target)
     cores = range(grid[0] if grid else 1)
-    config: Any = imported("nki.compilation.config")  # `import nki` does not pay for it
+    config: Any = imported("nki.compilation.vendor_options")  # `import nki` does not pay for it
     with config.configured(configs):
         parts = [
             specialise(captured, arguments, target, grid=grid, core=core, programs=programs, common=common)

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, cast
 
 from nki import isa, target
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.errors import NkiError
 from nki.base.warning import collecting
 from nki.frontend.builder import Builder

@@ -1,7 +1,7 @@
 """Bridges between kernels and array frameworks, one module each; a module is imported when its framework is first used.
 
-A bridge module has an ``ADAPTER`` (see :class:`nki.frameworks.kernel.Adapter`) and a subclass of
-:class:`nki.frameworks.kernel.FrameworkKernel`.
+A bridge module has an ``ADAPTER`` (see :class:`nki.frameworks.kernel_adapter.Adapter`) and a subclass of
+:class:`nki.frameworks.kernel_adapter.FrameworkKernel`.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ import numpy as np
 
 from nki.base.errors import BackendConfigError, OperandError
 from nki.frameworks import embedded, xla_ffi
-from nki.frameworks.config import BackendConfig
-from nki.frameworks.kernel import Operand, check_operands, find
+from nki.frameworks.backend_config import BackendConfig
+from nki.frameworks.kernel_adapter import Operand, check_operands, find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ from nki.base.errors import ArtifactError
 from nki.base.locks import imported
 from nki.base.version import version
 from nki.compilation import model_file
-from nki.compilation.errors import ModelFileError
+from nki.compilation.launch_errors import ModelFileError
 from nki.frameworks import embedded
 from nki.ir.text import artifact
 

@@ -18,11 +18,11 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from nki.base import dtype as dtypes
+from nki.base import element_types as dtypes
 from nki.base.tracing_errors import FixedShapeError
 from nki.compilation.executable import Executable
 from nki.frameworks import jax_call
-from nki.frameworks.kernel import Adapter, FrameworkKernel, pack
+from nki.frameworks.kernel_adapter import Adapter, FrameworkKernel, pack
 from nki.frameworks.numpy import NumPyTensors
 from nki.jit import simulation
 

@@ -28,13 +28,13 @@ from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec, get_abstract_mesh
 
 from nki.base.errors import NotDifferentiableError
-from nki.compilation.errors import BugReports
 from nki.compilation.executable_cache import CAPACITY
+from nki.compilation.launch_errors import BugReports
 from nki.frameworks import embedded, xla_ffi
-from nki.frameworks.config import CUSTOM_CALL_TARGET
+from nki.frameworks.backend_config import CUSTOM_CALL_TARGET
 from nki.frameworks.custom_call import HANDLER
 from nki.frameworks.jax_partition import is_split_by_hand, splittable
-from nki.frameworks.kernel import config_for
+from nki.frameworks.kernel_adapter import config_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ from typing import Any, Final
 import jax
 from jax import export
 
-from nki.compilation.errors import ModelFileError
-from nki.frameworks.config import CUSTOM_CALL_TARGET, BackendConfig
+from nki.compilation.launch_errors import ModelFileError
+from nki.frameworks.backend_config import CUSTOM_CALL_TARGET, BackendConfig
 from nki.frameworks.jax import ADAPTER  # its import registers the target
 
 CHECKS: Final = (export.DisabledSafetyCheck.custom_call(CUSTOM_CALL_TARGET),)

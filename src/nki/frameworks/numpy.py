@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import numpy as np
 
-from nki.base import dtype as dtypes
+from nki.base import element_types as dtypes
 from nki.base.errors import ByteOrderError, KernelArgumentError, TensorLayoutError, UnknownDTypeError
-from nki.frameworks.kernel import PLAIN_CONSTANTS, Adapter, FrameworkKernel, TensorMap, check_shape, pack
+from nki.frameworks.kernel_adapter import PLAIN_CONSTANTS, Adapter, FrameworkKernel, TensorMap, check_shape, pack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from nki.base.dtype import DType
+    from nki.base.element_types import DType
     from nki.compilation.executable import Executable
     from nki.jit import Kernel
 

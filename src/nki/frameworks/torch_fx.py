@@ -12,7 +12,7 @@ from torch.fx import Proxy
 from torch.fx.node import has_side_effect
 
 from nki.frameworks.torch import TorchAdapter
-from nki.frontend.python.arguments import leaves
+from nki.frontend.python.flattened_arguments import leaves
 from nki.jit import simulate
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch
 
-from nki.frameworks.kernel import PLAIN_CONSTANTS
+from nki.frameworks.kernel_adapter import PLAIN_CONSTANTS
 from nki.frameworks.torch_tensors import torch_dtype
 
 if TYPE_CHECKING:
-    from nki.base.dtype import DType
+    from nki.base.element_types import DType
     from nki.compilation.executable import Executable
     from nki.ir.types import TensorSpec
     from nki.jit import Kernel

@@ -28,9 +28,9 @@ from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction
 
 from nki.base.errors import NotBatchableError, OperandError
-from nki.compilation.errors import BugReports
+from nki.compilation.launch_errors import BugReports
 from nki.frameworks import torch_simulated
-from nki.frameworks.kernel import Operand, check_operands, check_shape, find
+from nki.frameworks.kernel_adapter import Operand, check_operands, check_shape, find
 from nki.frameworks.torch_launch import fresh_specs, launch, launch_in_place, updated
 from nki.frameworks.torch_simulated import Simulated
 from nki.frameworks.torch_tensors import PLAIN, TENSORS, TO_NKI, check_devices, not_differentiable, torch_dtype

@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 import torch
 from torch.export.pt2_archive._package import PT2ArchiveReader
 
-from nki.compilation.errors import ModelFileError
+from nki.compilation.launch_errors import ModelFileError
 from nki.frameworks import embedded
 from nki.frameworks.torch import ADAPTER
 from nki.frameworks.torch_operators import launch_op, update_op

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import torch
 from torch._guards import TracingContext
 
-from nki.base import dtype as dtypes
+from nki.base import element_types as dtypes
 from nki.base.errors import (
     NotDifferentiableError,
     OutputDTypeError,
@@ -22,10 +22,10 @@ from nki.base.errors import (
     UnknownDTypeError,
 )
 from nki.base.tracing_errors import FixedShapeError
-from nki.frameworks.kernel import TensorMap, check_shape
+from nki.frameworks.kernel_adapter import TensorMap, check_shape
 
 if TYPE_CHECKING:
-    from nki.base.dtype import DType
+    from nki.base.element_types import DType
 
 TO_NKI: Final[dict[torch.dtype, DType]] = {
     torch.bool: dtypes.bool_,

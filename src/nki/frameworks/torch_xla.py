@@ -22,9 +22,9 @@ from nki.base.errors import NotDifferentiableError, TensorDeviceError
 from nki.base.locks import Lock, imported
 from nki.compilation.executable_cache import CAPACITY
 from nki.frameworks import hlo_proto, keep_hlo, xla_library
-from nki.frameworks.config import CUSTOM_CALL_TARGET
+from nki.frameworks.backend_config import CUSTOM_CALL_TARGET
 from nki.frameworks.custom_call import HANDLER
-from nki.frameworks.kernel import TensorMap, config_for, pack
+from nki.frameworks.kernel_adapter import TensorMap, config_for, pack
 
 if TYPE_CHECKING:
     from nki.compilation.executable import Executable

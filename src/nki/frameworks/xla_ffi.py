@@ -14,12 +14,12 @@ from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_size_t, c_u
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nki.backend.cpu.native.callbacks import INTERRUPTED, ErrorTable, foreign_function
-from nki.base import dtype as dtypes
-from nki.compilation.errors import note_version
-from nki.frameworks.kernel import Operand
+from nki.base import element_types as dtypes
+from nki.compilation.launch_errors import note_version
+from nki.frameworks.kernel_adapter import Operand
 
 if TYPE_CHECKING:
-    from nki.base.dtype import DType
+    from nki.base.element_types import DType
 
 # XLA_FFI_DataType, which equals PrimitiveType of xla_data.proto.
 DTYPES: Final[dict[int, DType]] = {

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, cast
 
 from nki.base import progress
-from nki.base.dtype import DType, int32
+from nki.base.element_types import DType, int32
 from nki.base.errors import DynamicLoopError, LoopScopeError, NkiError, SharedTensorError
 from nki.base.progress import RECORDED_AT_ONCE
 from nki.base.source import Where, here

@@ -28,7 +28,7 @@ from nki.base.source import Span, is_toolchain, is_toolchain_module, node_span, 
 from nki.base.warning import Warned
 from nki.frontend.code_objects import FunctionNode, without_source
 from nki.frontend.dialect import Dialect, default_dialect, dialect_of
-from nki.frontend.errors import AsyncError, NoSourceError, NotAFunctionError, SourceChangedError
+from nki.frontend.frontend_errors import AsyncError, NoSourceError, NotAFunctionError, SourceChangedError
 
 EMPTY = object()  # what a closure variable holds before its assignment has run
 

@@ -17,7 +17,13 @@ from nki.base.source import Span, asserted, code_span, definition_span, folded, 
 from nki.frontend.capture import is_host_code
 from nki.frontend.code_objects import Origin, origin
 from nki.frontend.dialect import default_dialect
-from nki.frontend.errors import KernelAssertError, KernelPythonError, RemovedApiError, UnknownApiError, UnknownNameError
+from nki.frontend.frontend_errors import (
+    KernelAssertError,
+    KernelPythonError,
+    RemovedApiError,
+    UnknownApiError,
+    UnknownNameError,
+)
 from nki.frontend.name_checks import did_you_mean, public_names, spelling
 from nki.frontend.site import site_of
 

@@ -1,6 +1,7 @@
 """Dialect: everything that distinguishes one kernel language from another, as one value that the frontend takes.
 
-A dialect is an instance in a package of its own, above the frontend; ``nki.language.dialect`` holds the present one.
+A dialect is an instance in a package of its own, above the frontend; ``nki.language.nki_dialects`` holds the present
+one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from nki.base import knobs
 from nki.base.errors import NkiError
 from nki.base.source import add_package, is_toolchain_module
 from nki.base.warning import number_of
-from nki.frontend.errors import NotAFunctionError, ReleaseError
+from nki.frontend.frontend_errors import NotAFunctionError, ReleaseError
 from nki.frontend.release import Availability, HookFactory, Release
 from nki.ir.types import Access, TensorHandle
 

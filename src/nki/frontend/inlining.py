@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.base.errors import NkiError
 from nki.base.warning import NkiPortabilityWarning, under_release, warn_here
 from nki.frontend.builder import current
@@ -19,9 +19,9 @@ from nki.frontend.capture import Captured, calls_back, capture, is_host, is_host
 from nki.frontend.captured_state import global_names, note, of_cell, rewritten_functions
 from nki.frontend.code_objects import compiled, marked, names_of, origin
 from nki.frontend.dialect import Dialect, assigned_dialect, default_dialect
-from nki.frontend.errors import DictKeyError, NewerApiError
+from nki.frontend.frontend_errors import DictKeyError, NewerApiError
 from nki.frontend.objects import brings_keys, construct, is_object, with_keys
-from nki.frontend.python.arguments import leaves
+from nki.frontend.python.flattened_arguments import leaves
 from nki.frontend.python.float_loads import (
     CALL_WITH_FLOATS,
     OPERATE,

@@ -18,7 +18,7 @@ from nki.base.source import is_toolchain
 from nki.base.warning import NkiDeprecationWarning
 from nki.frontend.capture import is_users, unwrap
 from nki.frontend.dialect import Dialect, InstructionStyle
-from nki.frontend.errors import (
+from nki.frontend.frontend_errors import (
     CallArgumentError,
     RemovedApiError,
     UnknownApiError,

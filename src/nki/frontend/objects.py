@@ -15,7 +15,7 @@ import numpy as np
 
 from nki.base.source import is_toolchain
 from nki.frontend.capture import HOST_PACKAGES
-from nki.frontend.errors import DictKeyError
+from nki.frontend.frontend_errors import DictKeyError
 from nki.ir.types import Access, access_of
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from nki.base.source import is_toolchain
 from nki.base.warning import NkiPortabilityWarning
-from nki.frontend.errors import HostBuiltinError, LiteralError, OutsideChangedError
+from nki.frontend.frontend_errors import HostBuiltinError, LiteralError, OutsideChangedError
 from nki.frontend.report import Report
 from nki.frontend.scopes import UNKNOWN
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from nki.base.errors import NkiError
 from nki.base.warning import number_of
-from nki.frontend.errors import NewerApiError, RemovedApiError
+from nki.frontend.frontend_errors import NewerApiError, RemovedApiError
 
 HookFactory = Callable[[Any], Callable[..., Any]]
 """Makes the function that rewritten code calls, from the dialect's :class:`nki.frontend.inlining.Inliner`."""
@@ -38,9 +38,9 @@ class Release:
     are not called. ``removed`` are names that it has no longer, ``removed_parameters`` parameters, and ``deprecated``
     names that it warns of, each with what to write; the packages keep all of them for older releases. ``undocumented``
     are names that its documents no longer have and that may be used all the same.
-    ``accepts`` and ``refuses`` are errors of :mod:`nki.frontend.errors` about Python that it no longer raises, and that
-    it raises again. ``hooks`` are hooks of :class:`nki.frontend.dialect.Dialect` that it adds or, with None, drops;
-    ``warnings`` the texts of :data:`DECORATED` and :data:`LIST_ARGUMENT`, "" for none.
+    ``accepts`` and ``refuses`` are errors of :mod:`nki.frontend.frontend_errors` about Python that it no longer raises,
+    and that it raises again. ``hooks`` are hooks of :class:`nki.frontend.dialect.Dialect` that it adds or, with None,
+    drops; ``warnings`` the texts of :data:`DECORATED` and :data:`LIST_ARGUMENT`, "" for none.
     ``compiler_frontends``: the values of ``NKI_COMPILER_FRONTEND`` that mean its rules. ``returns_results``: calls of
     instructions return their results, and take no destination.
     """

@@ -19,10 +19,10 @@ from nki.frontend.capture import Captured
 from nki.frontend.code_objects import FunctionNode
 from nki.frontend.diagnostics import explain
 from nki.frontend.dialect import Dialect
-from nki.frontend.errors import DictKeyError
+from nki.frontend.frontend_errors import DictKeyError
 from nki.frontend.inlining import compile_function
 from nki.frontend.objects import copied
-from nki.frontend.python.arguments import gathered, joined
+from nki.frontend.python.flattened_arguments import gathered, joined
 from nki.frontend.python.float_loads import is_open
 from nki.frontend.release import LIST_ARGUMENT
 from nki.frontend.report import portable_text

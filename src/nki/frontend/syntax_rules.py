@@ -16,7 +16,7 @@ from nki.base.source import is_toolchain
 from nki.base.warning import NkiDeprecationWarning, under_release
 from nki.frontend.capture import Captured
 from nki.frontend.dialect import SyntaxRule
-from nki.frontend.errors import (
+from nki.frontend.frontend_errors import (
     AsyncError,
     ClassInKernelError,
     DecoratorError,

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from nki.base.errors import ArgumentError, KernelArgumentError
+from nki.harness.native_timing import measure
 from nki.harness.simulation import as_kernel
-from nki.harness.timing import measure
 from nki.jit import adapter_for
 from nki.profiling.amounts import duration
 from nki.profiling.kernel_profile import Profile

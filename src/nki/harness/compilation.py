@@ -18,12 +18,12 @@ from nki.base.errors import DeviceOnlyError, KernelArgumentError
 from nki.base.warning import NkiPortabilityWarning, warn_here
 from nki.compilation import pipeline
 from nki.compilation.executable import Executable
-from nki.frameworks.kernel import config_for
-from nki.harness import timing
+from nki.frameworks.kernel_adapter import config_for
+from nki.harness import native_timing
 from nki.harness.artifacts import NEFF, save
 from nki.harness.device import SpikeModel
+from nki.harness.native_timing import KernelTimes
 from nki.harness.simulation import as_kernel
-from nki.harness.timing import KernelTimes
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel, adapter_for
 from nki.profiling.kernel_profile import Profile, of_program
@@ -193,8 +193,8 @@ class CompiledKernel:
         adapter = adapter_for((), tensors)
         given = self.prepare_inputs({name: adapter.to_numpy(tensor) for name, tensor in tensors.items()})
         executable, outputs = self._nir().executable, self.prepare_outputs()
-        timing.run(executable, {name: array.copy() for name, array in given.items()}, outputs)
-        return KernelTimes(timing.measure(executable, list(given.values()), warmup, iterations), warmup, outputs)
+        native_timing.run(executable, {name: array.copy() for name, array in given.items()}, outputs)
+        return KernelTimes(native_timing.measure(executable, list(given.values()), warmup, iterations), warmup, outputs)
 
     def prepare_inputs(self, arguments: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """The arrays among ``arguments`` that the kernel reads, row by row, by name."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nki.base.errors import DeviceOnlyError, KernelArgumentError
 from nki.base.warning import NkiPortabilityWarning, warn_here
 from nki.compilation.executable import Executable
-from nki.harness import timing
+from nki.harness import native_timing
 from nki.harness.artifacts import warn_of_trace
 from nki.ir.types import TensorSpec
 
@@ -120,7 +120,7 @@ class SpikeModel:
             warn_of_trace(ntff_name or self.neff_path.with_suffix(".ntff"))
         results = self._outputs(inputs) if outputs is None else dict(outputs)
         given = self._checked(inputs, results)
-        timing.run(self.executable, given, {name: tensor.array() for name, tensor in results.items()})
+        native_timing.run(self.executable, given, {name: tensor.array() for name, tensor in results.items()})
         return results if outputs is None else None
 
     def benchmark(
@@ -130,13 +130,15 @@ class SpikeModel:
         warmup_iter: int = 5,
         benchmark_iter: int = 5,
         mode: str = "device",
-    ) -> timing.ModelTimes:
+    ) -> native_timing.ModelTimes:
         """Times of native runs on this machine's CPU, not Trainium's, in either ``mode``."""
         if mode not in ("device", "host"):
             raise KernelArgumentError(f"benchmark(mode={mode!r}): there is no such mode", fix="use 'device' or 'host'")
         given = self._checked(inputs, outputs or {})
         arrays = [given[spec.name] for spec in self.executable.inputs]
-        return timing.ModelTimes(timing.measure(self.executable, arrays, warmup_iter, benchmark_iter), warmup_iter)
+        return native_timing.ModelTimes(
+            native_timing.measure(self.executable, arrays, warmup_iter, benchmark_iter), warmup_iter
+        )
 
     def _outputs(self, inputs: Mapping[str, SpikeTensor]) -> dict[str, SpikeTensor]:
         """New tensors for the results; of an input that the kernel changes, the input's tensor."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from nki.harness import timing
+from nki.harness import native_timing
 from nki.harness.artifacts import NEFF
 from nki.harness.compilation import (
     CompiledKernel,
@@ -110,7 +110,7 @@ def run_from_bir(
     tensors = {name: adapter.to_numpy(t) for name, t in inputs.items() if adapter.is_framework_tensor(t)}
     given, outputs = compiled.prepare_inputs(tensors), compiled.prepare_outputs()
     if executor is None:
-        timing.run(nir.executable, given, outputs)
+        native_timing.run(nir.executable, given, outputs)
     else:
         executor(compiled, given, outputs)
     results = tuple(outputs[spec.name] for spec in nir.output_specs)

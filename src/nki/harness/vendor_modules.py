@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from nki.compilation.errors import VendorModuleError
+from nki.compilation.launch_errors import VendorModuleError
 
 
 def refuse(module: str, meaning: str, fix: str) -> NoReturn:

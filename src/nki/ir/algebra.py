@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from nki.base.dtype import DType, uint8, uint16, uint32
+from nki.base.element_types import DType, uint8, uint16, uint32
 from nki.ir.types import Access
 
 V = TypeVar("V")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.ir.declaration import combining
 from nki.ir.types import Access
 

@@ -103,7 +103,7 @@ class Matmul(_OnEngine):
         return self.occupancy
 
     @property
-    def is_product(self) -> bool:
+    def is_matmul(self) -> bool:
         """Test if it multiplies."""
         return self.flops > 0 and not self.is_data_movement
 

@@ -273,7 +273,7 @@ class Inst(NkiInstruction):
         """The copy that the instruction is."""
         return None if self.effects.copy is None else self.effects.copy(self)
 
-    def as_transposition(self) -> Copy | None:
+    def as_transpose(self) -> Copy | None:
         """The transposition that the instruction is: ``dst`` is ``src`` with partitions and elements exchanged."""
         return None if self.effects.transpose is None else self.effects.transpose(self)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final, NoReturn, cast
 
-from nki.base.dtype import int32, int64
+from nki.base.element_types import int32, int64
 from nki.base.errors import RegisterUseError
 from nki.base.source import Where, caret
 from nki.ir.instruction import NOWHERE, Inst

@@ -8,7 +8,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.base.errors import SharedTensorError
 from nki.base.float_text import exact_text
 from nki.base.version import version

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Generic, Protocol, TypeVar
 
-from nki.base.dtype import DType, int32
+from nki.base.element_types import DType, int32
 from nki.base.errors import OutsideKernelError
 from nki.base.source import Where, here
 from nki.ir.instruction import Inst

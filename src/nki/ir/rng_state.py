@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.base.dtype import uint32
+from nki.base.element_types import uint32
 from nki.ir.types import Buffer, Tensor
 from nki.target.memory_spaces import LANES, VECTOR_RNG_WORDS
 

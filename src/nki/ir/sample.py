@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 from typing import TypeVar
 
-from nki.base import dtype as dt
-from nki.base.dtype import DType
+from nki.base import element_types as dt
+from nki.base.element_types import DType
 from nki.ir.types import Access, Buffer, Tensor, row_major
 from nki.target.memory_spaces import start_partitions
 from nki.target.model import Target

@@ -15,7 +15,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Annotated, Any, Protocol, TypeVar
 
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.base.source import Span
 from nki.ir.constant import Constant
 from nki.ir.layout import DENSE, Layout

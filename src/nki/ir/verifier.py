@@ -8,7 +8,7 @@ from enum import Enum
 from types import FunctionType
 from typing import Any, cast
 
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.base.errors import (
     ArgumentError,
     CapacityError,

@@ -44,7 +44,7 @@ for _file in _pkgutil.iter_modules(_instructions.__path__):
     _importlib.import_module(f"{_instructions.__name__}.{_file.name}")
 # They need no name before the loop above.
 from nki.isa.instructions.register import register_alloc  # noqa: E402
-from nki.isa.instructions.scalar import scalar_load  # noqa: E402
+from nki.isa.instructions.scalar_registers import scalar_load  # noqa: E402
 
 # A function takes the place of the module of its name in this namespace, as users expect of nisa.activation.
 _FUNCTIONS = {_name: _api.function(_cls) for _name, _cls in _REGISTRY.items() if _cls.public}

@@ -12,7 +12,7 @@ from nki.isa.instructions.dma_copy import DmaCopy
 from nki.isa.instructions.dma_transpose import DmaTranspose
 from nki.isa.instructions.psum_zero import PsumZero
 from nki.isa.instructions.register import RegisterMove
-from nki.isa.instructions.scalar import ScalarArithmetic
+from nki.isa.instructions.scalar_registers import ScalarArithmetic
 from nki.isa.instructions.tensor_copy import TensorCopy
 from nki.isa.instructions.tensor_scalar import ScalarTensorTensor, TensorScalar
 from nki.isa.instructions.tensor_tensor import TensorTensor

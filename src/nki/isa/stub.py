@@ -16,7 +16,7 @@ from nki.ir.instruction import REGISTRY, Field, Inst
 from nki.ir.types import Access
 from nki.isa.api import visible
 from nki.isa.instructions.register import register_alloc
-from nki.isa.instructions.scalar import scalar_load
+from nki.isa.instructions.scalar_registers import scalar_load
 from nki.isa.tables import enums
 from nki.isa.tables.operators import Op
 

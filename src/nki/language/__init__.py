@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from nki import isa as _isa
 from nki import target as _target
-from nki.base import dtype as _dtype
+from nki.base import element_types as _dtype
 from nki.base.assigned_name import assigned_name as _assigned_name
-from nki.base.dtype import (
+from nki.base.element_types import (
     DType,
     bfloat16,
     bool_,
@@ -47,7 +47,6 @@ from nki.isa.build import device_print as _device_print
 from nki.language import operators as _operators
 from nki.language.advice.other_libraries import OTHERS as _OTHERS
 from nki.language.buffers import is_hbm, is_on_chip, is_psum, is_sbuf
-from nki.language.constant import shared_constant, shared_identity_matrix
 from nki.language.creation import empty_like, full, ndarray, ones, zeros, zeros_like
 from nki.language.elementwise import ceil, cos, floor, negative, tan, trunc
 from nki.language.grids import NkiBlockGrid, NkiGrid, NkiTileGrid, alloc_blocks, alloc_tiles, blocks, tiles
@@ -55,13 +54,14 @@ from nki.language.indexing import ds
 from nki.language.loops import AffineRange as _AffineRange
 from nki.language.loops import dynamic_range, fori_loop, while_loop
 from nki.language.moving import broadcast_to, expand_dims, gather_flattened, matmul, transpose, where
+from nki.language.nki_tensor import NkiTensor
 from nki.language.operands import in_sbuf as _in_sbuf
 from nki.language.operands import lifted as _lifted
 from nki.language.operators import *  # noqa: F403
 from nki.language.randomness import dropout, rand, random_seed
 from nki.language.reducing import all, max, mean, min, prod, rms_norm, softmax, sum, var
 from nki.language.releases.v0_2 import OF_BETA_1 as _OF_BETA_1
-from nki.language.tensor import NkiTensor
+from nki.language.shared_constants import shared_constant, shared_identity_matrix
 
 sbuf = MemoryRegion.sbuf
 psum = MemoryRegion.psum

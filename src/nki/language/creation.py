@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from nki import isa
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.assigned_name import assigned_name
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.base.errors import ArgumentError, keep_report
 from nki.base.source import Where, here, is_toolchain
 from nki.base.warning import NkiDeprecationWarning, warn_at
@@ -18,7 +18,7 @@ from nki.frontend.builder import current
 from nki.ir.floats.runtime_float import receives_floats
 from nki.ir.types import Access, Buffer
 from nki.language.buffers import buffer_of
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 
 _new = object.__new__
 _PIECE: Final = 2048

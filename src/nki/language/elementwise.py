@@ -10,13 +10,14 @@ import math
 from typing import Any, Final
 
 from nki import isa
-from nki.base import dtype as dt
-from nki.base.dtype import DType
+from nki.base import element_types as dt
+from nki.base.element_types import DType
 from nki.base.errors import ArgumentError, DTypeError
 from nki.ir.floats.runtime_float import receives_floats
 from nki.ir.types import Buffer
-from nki.isa.tables.alu import TRUTHS
+from nki.isa.tables.alu_operators import TRUTHS
 from nki.isa.tables.operators import OPS, Op
+from nki.language.nki_tensor import NkiTensor
 from nki.language.operands import (
     Operand,
     aligned,
@@ -28,7 +29,6 @@ from nki.language.operands import (
     scratch,
     tile_of,
 )
-from nki.language.tensor import NkiTensor
 
 _BINARY: Final = {
     "add": "``x + y``",

@@ -20,7 +20,7 @@ from nki.ir.loop import BOUNDS, For, VirtualRegister, While, is_register
 from nki.ir.recorder import is_recording
 from nki.ir.scalars import NkiScalar
 from nki.isa.build import move_register
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 
 Bound = int | VirtualRegister | NkiScalar
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from nki import isa
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.assigned_name import assigned_name
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.base.errors import ArgumentError, MemoryRegionError, ShapeError
 from nki.base.source import here
 from nki.ir.types import Buffer
 from nki.isa.tables.operators import OPS
 from nki.language.creation import ndarray, sizes_of
+from nki.language.nki_tensor import NkiTensor
 from nki.language.operands import (
     Operand,
     aligned,
@@ -25,7 +26,6 @@ from nki.language.operands import (
     spread,
     tile_of,
 )
-from nki.language.tensor import NkiTensor
 
 
 def where(condition: Any, x: Any, y: Any, dtype: Any = None) -> NkiTensor:

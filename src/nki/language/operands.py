@@ -7,16 +7,16 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nki import isa
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.assigned_name import assigned_name
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.base.errors import ArgumentError, MemoryRegionError, ShapeError
 from nki.base.source import here
 from nki.base.warning import NkiPortabilityWarning, warn_here
 from nki.ir.recorder import current
 from nki.ir.types import Buffer
 from nki.language.creation import ndarray
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 
 Number = int | float
 Operand = NkiTensor | Number

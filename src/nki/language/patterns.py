@@ -10,8 +10,8 @@ import operator
 from collections.abc import Sequence
 from typing import Any, cast
 
-from nki.base import dtype as dt
-from nki.base.dtype import DType
+from nki.base import element_types as dt
+from nki.base.element_types import DType
 from nki.base.errors import DynamicIndexError, IndexRangeError, NkiError, ViewError, keep_report
 from nki.base.source import here
 from nki.base.warning import warn_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nki import isa
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.assigned_name import assigned_name
 from nki.base.errors import ShapeError
 from nki.base.source import here
@@ -13,8 +13,8 @@ from nki.frontend.builder import current
 from nki.ir.types import Buffer
 from nki.isa.tables.operators import OPS
 from nki.language.creation import full, ndarray, pour
+from nki.language.nki_tensor import NkiTensor
 from nki.language.operands import lifted, operand_of, result, scratch, tile_of
-from nki.language.tensor import NkiTensor
 
 
 def rand(shape: Any, dtype: Any, buffer: Any = Buffer.sbuf, name: str = "") -> NkiTensor:

@@ -7,12 +7,12 @@ import operator
 from typing import Any, Final, cast
 
 from nki import isa
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.errors import ArgumentError, ShapeError, keep_report
 from nki.isa.tables.operators import OPS
 from nki.language.elementwise import apply, combine
+from nki.language.nki_tensor import NkiTensor
 from nki.language.operands import aligned, lifted, result, scratch, spread, tile_of
-from nki.language.tensor import NkiTensor
 
 
 def sum(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:

@@ -15,10 +15,10 @@ from nki.language.beta1_rewriting.report import MARK, Report
 from nki.language.beta1_rewriting.source import Source
 from nki.language.releases import RELEASES
 from nki.migrate.beta1_file import rewritten
-from nki.migrate.releases import renewed
-from nki.migrate.runs.comparison import Call, Outcome, compared, launched, loaded
+from nki.migrate.release_forms import renewed
 from nki.migrate.runs.programs import PROGRAM, broken
 from nki.migrate.runs.recording import instrumented, lines_not_run, recording
+from nki.migrate.runs.run_comparison import Call, Outcome, compared, launched, loaded
 
 
 @dataclass(slots=True)

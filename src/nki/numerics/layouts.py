@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from nki.base.dtype import bfloat16, float32
+from nki.base.element_types import bfloat16, float32
 from nki.ir.layout import DENSE, Layout
 from nki.numerics.llvm import LINE
 from nki.numerics.matmul.contract import BLOCK, CHAIN, PANEL

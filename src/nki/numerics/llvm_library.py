@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from nki.base import gc_pause
 from nki.base.locks import held_at_fork
-from nki.numerics.errors import NativeLibraryError
+from nki.numerics.codegen_error import NativeLibraryError
 
 try:
     from llvmlite import binding

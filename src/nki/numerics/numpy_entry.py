@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.numerics.functions import emit, emit_power
-from nki.numerics.jit import engine
 from nki.numerics.llvm import F32, I64, POINTER, VOID, Builder, Variable, canonical_nan, i64, steps
+from nki.numerics.llvm_jit import engine
 
 Array = NDArray[np.float32]
 _Emit = Callable[[ir.IRBuilder, list[Any]], ir.Value]

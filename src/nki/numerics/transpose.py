@@ -12,8 +12,8 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.numerics.jit import engine
 from nki.numerics.llvm import I64, POINTER, VOID, Builder, Matrix, Value, at_least, i64, shuffled, smaller, steps
+from nki.numerics.llvm_jit import engine
 
 _PIECE: Final = 16  # bytes
 

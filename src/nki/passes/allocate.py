@@ -25,7 +25,7 @@ from nki.ir.types import Access, Buffer, Dynamic, Tensor, TileAddress
 from nki.ir.verifier import verify
 from nki.isa.tables.enums import engine
 from nki.passes import reordering
-from nki.passes.allocation import diagnostics
+from nki.passes.allocation import memory_errors
 from nki.passes.allocation.bank_rotation import rotated
 from nki.passes.allocation.bank_sharing import with_shared_banks
 from nki.passes.allocation.motion import moved
@@ -108,7 +108,7 @@ class Allocate(CoreStage):
                 pass  # spills keep the names of all tiles
         spills = spilled(core, target)
         if spills is not None:
-            diagnostics.warn_of_spills(program.name, core, spills, target)
+            memory_errors.warn_of_spills(program.name, core, spills, target)
             core = next(reversed(spills.values())).core
         return core, self._addresses(core, program, target)
 
@@ -159,7 +159,7 @@ def _allocate(
     if plan is None:
         plan = _allocate_side_by_side(core, space, free, pinned, target, program.release)
     if plan is None:
-        raise diagnostics.out_of_memory(program.name, core, space, ranges, target)
+        raise memory_errors.out_of_memory(program.name, core, space, ranges, target)
     if not fixed:
         return dict(zip(tensors, plan, strict=True))
     addresses = {live.tensor: address for live, address in zip(free, plan, strict=True)}
@@ -196,9 +196,9 @@ def _check_pinned(
     checked = [pin.live for pin in pinned if check_overlap or pin.live.tensor.address is None]
     conflict = _conflict(core, checked, {pin.live.tensor: (pin.partition, pin.offset) for pin in pinned})
     if isinstance(conflict, Overwrite):
-        raise diagnostics.overwritten(core, space, checked, conflict)
+        raise memory_errors.overwritten(core, space, checked, conflict)
     if conflict is not None:
-        raise diagnostics.overlap(core, *conflict)
+        raise memory_errors.overlap(core, *conflict)
 
 
 def _conflict(

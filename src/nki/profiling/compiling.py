@@ -15,7 +15,7 @@ from nki.base.errors import KernelArgumentError
 from nki.base.locks import imported
 from nki.compilation import launch_grid, pipeline
 from nki.frontend.capture import unwrap
-from nki.frontend.errors import NotAFunctionError
+from nki.frontend.frontend_errors import NotAFunctionError
 from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, While, loops

@@ -14,7 +14,7 @@ from nki.base.errors import KernelArgumentError, NkiError
 from nki.base.locks import imported
 from nki.base.profile_errors import ProfileFileError
 from nki.base.source import Span
-from nki.compilation.errors import strip_frames
+from nki.compilation.launch_errors import strip_frames
 from nki.ir.program import Program
 from nki.profiling import notebook, parquet, text, trace
 from nki.profiling.advice import AdvisedRun

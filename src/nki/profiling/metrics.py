@@ -278,7 +278,7 @@ def product_slots(cores: Sequence[CoreEvents]) -> float:
         estimate.flops * min(1.0, estimate.tensor_passes) * runs
         for core in cores
         for estimate, runs in zip(core.estimates, core.runs.tolist(), strict=True)
-        if isinstance(estimate, Matmul) and estimate.is_product
+        if isinstance(estimate, Matmul) and estimate.is_matmul
     )
 
 

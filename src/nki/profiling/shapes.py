@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.base import dtype as dtypes
-from nki.base.dtype import DType
+from nki.base import element_types as dtypes
+from nki.base.element_types import DType
 from nki.base.errors import KernelArgumentError, UnknownDTypeError
 
 

@@ -1,6 +1,6 @@
 """Rendezvous of the cores of one launch: exchanges and barriers among any number of participants.
 
-Three implementations differ in how a participant waits: :mod:`nki.rendezvous.turns` lets other cores run,
+Three implementations differ in how a participant waits: :mod:`nki.rendezvous.round_robin` lets other cores run,
 :mod:`nki.sim.interleaving` lets other queues run and executes the instruction once more, and native code
 (:mod:`nki.backend.cpu.native.frame`) spins.
 """

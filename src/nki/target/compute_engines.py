@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nki.base.dtype import DType, bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2, float16
+from nki.base.element_types import DType, bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2, float16
 from nki.target.cited_documents import (
     BETA1,
     DRIVER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from nki.base.dtype import DType, bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2, float16, float32, tfloat32
+from nki.base.element_types import DType, bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2, float16, float32, tfloat32
 from nki.target.cited_documents import KLR, MATMUL, TRN1_GUIDE, TRN2_GUIDE, TRN3_GUIDE
 from nki.target.fact_rows import GIB, KIB, SAME, Row, as_trn3, docs, guess, row
 

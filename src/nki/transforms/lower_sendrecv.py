@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from nki.base.dtype import uint8
+from nki.base.element_types import uint8
 from nki.ir.effects import Exchange
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, changed

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from nki import target as targets
-from nki.base import dtype as dtypes
+from nki.base import element_types as dtypes
 from nki.base import version
 from nki.compilation.cache.fingerprint import Fingerprint, fingerprint
 from nki.ir.types import TensorSpec

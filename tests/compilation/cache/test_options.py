@@ -18,7 +18,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki import compiler
 from nki.base import knobs
-from nki.compilation import config, jit_options, pipeline
+from nki.compilation import jit_options, pipeline, vendor_options
 from nki.compilation.cache.fingerprint import fingerprint
 from nki.frameworks.numpy import ADAPTER
 from nki.jit import Kernel
@@ -95,7 +95,7 @@ def test_fields_of_configurations(cls: Any) -> None:
         if kind is bool or kind == bool | None:
             values: list[Any] = [True, False]
         else:
-            assert kind == config.AddressRotation | None, f"a new kind of field: {field.name}"
+            assert kind == vendor_options.AddressRotation | None, f"a new kind of field: {field.name}"
             values = [None, Enum("AddressRotation", ["ONE"]).ONE]
         first, second = (nki.jit(scaled, **{option: cls(**{field.name: value})}) for value in values)
         assert differ(first, second), field.name

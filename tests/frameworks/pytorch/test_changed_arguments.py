@@ -14,7 +14,7 @@ import nki.language as nl
 import nki.torch
 from nki.base.errors import ArgumentError, NotBatchableError, NotDifferentiableError, OperandError
 from nki.frameworks import torch_program
-from nki.frameworks.kernel import remember
+from nki.frameworks.kernel_adapter import remember
 from nki.frameworks.torch import ADAPTER
 from tests.frameworks.kernels import scale_in_place
 

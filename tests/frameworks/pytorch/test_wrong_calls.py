@@ -14,7 +14,7 @@ import nki.torch
 from nki.base.errors import NkiError
 from nki.compilation import model_file
 from nki.frameworks import embedded
-from nki.frameworks.kernel import remember
+from nki.frameworks.kernel_adapter import remember
 from tests.frameworks.kernels import add, moved, scale_in_place, sum_and_scaled
 
 A = torch.ones(4, 6)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import nki.isa as nisa
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.base.source import here
 from nki.frontend import syntax_rules
 from nki.frontend.builder import current
 from nki.frontend.dialect import Dialect, PythonRules, RemovedNames, TensorType, assign_dialect, register
-from nki.frontend.errors import SyntaxNotInNkiError
+from nki.frontend.frontend_errors import SyntaxNotInNkiError
 from nki.frontend.inlining import call_hook
 from nki.frontend.release import Release
 from nki.frontend.rewrite import CALL

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from nki.backend.numpy import alu, top8
+from nki.backend.numpy import alu_operations, top8
 from nki.backend.numpy.gather_scatter import execute_indirect, gathered
 from nki.backend.numpy.memory import Array, Memory
-from nki.base import dtype as dt
-from nki.base.convert import canonical_nan, from_float32, to_float32
-from nki.base.device_print import device_print
-from nki.base.dtype import DType
+from nki.base import element_types as dt
+from nki.base.dtype_conversion import canonical_nan, from_float32, to_float32
+from nki.base.element_types import DType
+from nki.base.tensor_text import device_print
 from nki.ir.algebra import Step, column_of, last_of, reinterpreted
 from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.indirection.gather_offsets import Offsets, group_of, index_reads, indirect_operands, lists
@@ -28,12 +28,12 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, While, note_loop
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, is_element_indexed
-from nki.isa.tables.alu import BITS
+from nki.isa.tables.alu_operators import BITS
 from nki.numerics import numpy_entry
 from nki.numerics.matmul.contract import adds_by_groups
 from nki.numerics.matmul.host import matmul
 from nki.rendezvous.protocol import Participant
-from nki.rendezvous.turns import Turns
+from nki.rendezvous.round_robin import RoundRobin
 
 
 @dataclass(slots=True)
@@ -230,16 +230,16 @@ class Reference:
 
     def alu(self, op: str, left: Value, right: Value | None = None) -> Value:
         if op in BITS:
-            return Value(alu.on_bits(op, left.array, None if right is None else right.array), left.dtype)
+            return Value(alu_operations.on_bits(op, left.array, None if right is None else right.array), left.dtype)
         x = self.numbers(left)
         y = None if right is None else self.numbers(right)
         with np.errstate(all="ignore"):
-            return self.computed(alu.UNARY[op](x) if y is None else alu.BINARY[op](x, y))
+            return self.computed(alu_operations.UNARY[op](x) if y is None else alu_operations.BINARY[op](x, y))
 
     def integer(self, op: str, left: Value, right: Value, dtype: DType) -> Value:
         x, y = left.array.astype(np.int64), right.array.astype(np.int64)
         with np.errstate(over="ignore"):
-            result = alu.BINARY[op](x, y)  # of a product beyond 64 bits the low ones are right too
+            result = alu_operations.BINARY[op](x, y)  # of a product beyond 64 bits the low ones are right too
         whole = result.astype(np.int64)
         return Value(whole if dtype is dt.int64 else whole.astype(np.uint32).view(dtype.dtype), dtype)
 
@@ -267,7 +267,7 @@ class Reference:
             for column in range(columns):
                 for step, array in zip(steps, elements, strict=True):
                     sides = (state, array[:, column])
-                    state = alu.BINARY[step.op](*(sides if step.state_first else sides[::-1]))
+                    state = alu_operations.BINARY[step.op](*(sides if step.state_first else sides[::-1]))
                 result[:, column] = state
         return self.computed(result)
 
@@ -281,12 +281,16 @@ class Reference:
         array = value.array if bits else self.numbers(value)
         array = np.moveaxis(array.reshape(shape), axis, 0)
         with np.errstate(all="ignore"):
-            if op in alu.ACCUMULATE:
-                result = alu.ACCUMULATE[op](array, axis=0)[-1]
+            if op in alu_operations.ACCUMULATE:
+                result = alu_operations.ACCUMULATE[op](array, axis=0)[-1]
             else:
-                result = array[0] if bits or array.shape[0] > 1 else alu.first(op, array[0])
+                result = array[0] if bits or array.shape[0] > 1 else alu_operations.first(op, array[0])
                 for element in array[1:]:
-                    result = alu.on_bits(op, result, element) if bits else alu.BINARY[op](result, element)
+                    result = (
+                        alu_operations.on_bits(op, result, element)
+                        if bits
+                        else alu_operations.BINARY[op](result, element)
+                    )
         return Value(result, value.dtype) if bits else self.computed(np.asarray(result))
 
     def matmul(self, stationary: Value, moving: Value) -> Value:
@@ -421,7 +425,7 @@ def run(kernel: Program, inputs: list[Array], watch: Watch | None = None) -> lis
         if tensor in kernel.outputs:
             memory.own(tensor)
     if len(kernel.cores) > 1:
-        Turns[None](len(kernel.cores)).run([partial(_run, core, memory, watch) for core in kernel.cores])
+        RoundRobin[None](len(kernel.cores)).run([partial(_run, core, memory, watch) for core in kernel.cores])
     else:
         _run(kernel.core, memory, watch)
     return memory.results(kernel)

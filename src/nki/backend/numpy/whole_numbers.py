@@ -12,12 +12,12 @@ import numpy as np
 
 from nki.backend.numpy.executor import Reference, Value
 from nki.backend.numpy.memory import Array
-from nki.base import dtype as dt
-from nki.base.convert import from_float32
-from nki.base.dtype import DType
+from nki.base import element_types as dt
+from nki.base.dtype_conversion import from_float32
+from nki.base.element_types import DType
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
-from nki.isa.tables.alu import BITS
+from nki.isa.tables.alu_operators import BITS
 
 _COMPILED = frozenset({"power", "rsqrt"})
 """Operators that exist in float32 alone."""

@@ -10,7 +10,7 @@ from nki.base.source import Place
 from nki.base.usage import UsageError
 from nki.base.warning import Warned
 from nki.cli.output.printed import Stamp, stamp
-from nki.frontend.errors import KernelErrors
+from nki.frontend.frontend_errors import KernelErrors
 
 Mistake = NkiError | Warned | UsageError
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.base.errors import KernelArgumentError
 from nki.base.float_text import exact_text
 from nki.base.source import is_toolchain

@@ -35,7 +35,7 @@ from nki.ir.types import TensorSpec
 from nki.target.model import Target
 
 if TYPE_CHECKING:
-    from nki.compilation.config import Configs
+    from nki.compilation.vendor_options import Configs
 
 _PLAIN: Final = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from nki import isa, language
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.base.source import is_toolchain
 from nki.frontend.capture import home, is_users, source_lines
 from nki.isa.tables.operators import Op

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.base.dtype import int32, uint16, uint32
+from nki.base.element_types import int32, uint16, uint32
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, IndexKind, Tensor, is_element_indexed
 from nki.target.memory_spaces import OFFSET_GROUP, TENSOR_OFFSET_GROUP

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any, Final, NoReturn
 
-from nki.base.dtype import DType, int32, int64
+from nki.base.element_types import DType, int32, int64
 from nki.base.errors import RegisterUseError
 from nki.base.source import here
 from nki.ir.loop import VirtualRegister

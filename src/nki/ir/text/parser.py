@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Any
 
 from nki.base import gc_pause
-from nki.base.dtype import BY_NAME, DType
+from nki.base.element_types import BY_NAME, DType
 from nki.base.errors import TextError
 from nki.base.float_text import from_text
 from nki.base.source import Noted, Span, Where, note_file

@@ -14,7 +14,7 @@ from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import In, InOut, Out, Scalar, Tile
 from nki.isa.rules import accumulators
 from nki.isa.rules.indirection import indirection, scalar_not_in_psum
-from nki.isa.rules.operands import column, exists_from, rule, same_elements, same_partitions, tiles
+from nki.isa.rules.operand_rules import column, exists_from, rule, same_elements, same_partitions, tiles
 from nki.isa.tables import activations, enums
 from nki.isa.tables.operators import OPS, Act, AluOp, staged
 from nki.target.model import Target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.base.errors import ArgumentError, DTypeError, GenerationError, OperatorError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
@@ -16,7 +16,7 @@ from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import Access, In, InOut, Out, Scalar, Tile
 from nki.isa.rules import accumulators
 from nki.isa.rules.indirection import indirection, scalar_not_in_psum
-from nki.isa.rules.operands import column, rule, same_elements, same_partitions, tiles
+from nki.isa.rules.operand_rules import column, rule, same_elements, same_partitions, tiles
 from nki.isa.tables import activations, enums
 from nki.isa.tables.operators import OPS, Act, AluOp, Op
 from nki.target.model import Target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.base.errors import ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
@@ -12,7 +12,7 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import FLOATS, Draw
 from nki.ir.types import In, Out, Tile
-from nki.isa.rules.operands import rule, same_partitions, tiles
+from nki.isa.rules.operand_rules import rule, same_partitions, tiles
 from nki.isa.tables import enums
 from nki.target.model import Target
 

@@ -12,7 +12,7 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, Buffer, Ordered, Tensor, Tile
-from nki.isa.rules.operands import exists_from, rule
+from nki.isa.rules.operand_rules import exists_from, rule
 from nki.isa.tables import enums
 from nki.target.model import Target
 

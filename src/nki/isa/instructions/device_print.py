@@ -12,7 +12,7 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Buffer, In, Tile
-from nki.isa.rules.operands import rule
+from nki.isa.rules.operand_rules import rule
 from nki.isa.tables import enums
 from nki.target.model import Target
 
@@ -23,7 +23,7 @@ _SOURCE = "NKI reference, nki.language.device_print"
 class DevicePrint(Inst):
     """Show ``src``, a tensor in SBUF or HBM or a register, behind ``prefix``.
 
-    It goes to standard output with the core and the number of the print; see ``nki.base.device_print`` for files.
+    It goes to standard output with the core and the number of the print; see ``nki.base.tensor_text`` for files.
     """
 
     prefix: str

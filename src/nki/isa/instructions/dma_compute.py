@@ -18,7 +18,7 @@ from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile, is_row_indexed
 from nki.isa.rules.dma import NO_PSUM, ONE_COLUMN, ROWS, row_indexed, skips
-from nki.isa.rules.operands import rule
+from nki.isa.rules.operand_rules import rule
 from nki.isa.tables import enums
 from nki.isa.tables.operators import AluOp, Op, named
 from nki.target.model import Target

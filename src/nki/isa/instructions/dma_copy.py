@@ -15,7 +15,7 @@ from nki.ir.sample import Draw
 from nki.ir.types import In, Out, Tile
 from nki.isa.deprecated import dropped
 from nki.isa.rules.dma import HARDWARE, NO_PSUM, ONE_COLUMN, PRIORITY, ROWS, ROWS_MODE, row_indexed, skips
-from nki.isa.rules.operands import converts, rule
+from nki.isa.rules.operand_rules import converts, rule
 from nki.isa.tables import enums
 from nki.target.model import Target
 

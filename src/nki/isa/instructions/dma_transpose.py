@@ -13,7 +13,7 @@ from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile, is_row_indexed
 from nki.isa.rules.dma import HARDWARE, NO_PSUM, PRIORITY, ROWS, ROWS_MODE, skips
-from nki.isa.rules.operands import buffer, rule
+from nki.isa.rules.operand_rules import buffer, rule
 from nki.isa.tables import enums
 from nki.target.model import Target
 

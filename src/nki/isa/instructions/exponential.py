@@ -14,7 +14,7 @@ from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import In, InOut, Out, Scalar, Tile
 from nki.isa.rules import accumulators
 from nki.isa.rules.indirection import indirection
-from nki.isa.rules.operands import (
+from nki.isa.rules.operand_rules import (
     column,
     dimensions,
     exists_from,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
-from nki.base.dtype import int32
+from nki.base.element_types import int32
 from nki.base.errors import ArgumentError, OperatorError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
@@ -16,7 +16,7 @@ from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.loop import is_register
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, Buffer, In, Index, Out, Scalar, Tile
-from nki.isa.rules.operands import buffer, rule, same_elements, same_partitions, tiles
+from nki.isa.rules.operand_rules import buffer, rule, same_elements, same_partitions, tiles
 from nki.isa.tables import enums
 from nki.isa.tables.operators import OPS, AluOp
 from nki.target.memory_spaces import ACCESS_PATTERN_DIMS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.dtype import float32, uint16, uint32
+from nki.base.element_types import float32, uint16, uint32
 from nki.base.errors import DTypeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
@@ -12,7 +12,15 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import In, Out, Scalar, Tile
-from nki.isa.rules.operands import dimensions, elements, elements_within, rule, same_elements, same_partitions, tiles
+from nki.isa.rules.operand_rules import (
+    dimensions,
+    elements,
+    elements_within,
+    rule,
+    same_elements,
+    same_partitions,
+    tiles,
+)
 from nki.isa.tables import enums
 from nki.target.model import Target
 

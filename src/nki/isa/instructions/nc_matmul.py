@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.base.errors import ArgumentError, DTypeError, GenerationError, PsumError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
@@ -21,7 +21,7 @@ from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa.deprecated import dropped, renamed
 from nki.isa.instructions.nc_transpose import undocumented_fp8
 from nki.isa.rules.indirection import indirection, on_tensor_engine, tensor_floats, transposes_plainly
-from nki.isa.rules.operands import buffer, rule, tiles
+from nki.isa.rules.operand_rules import buffer, rule, tiles
 from nki.isa.tables import enums
 from nki.target.model import Target
 

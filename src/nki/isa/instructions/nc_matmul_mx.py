@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from nki.base.dtype import bfloat16, float4_e2m1fn_x4, float8_e4m3fn_x4, float8_e5m2_x4, float32
+from nki.base.element_types import bfloat16, float4_e2m1fn_x4, float8_e4m3fn_x4, float8_e5m2_x4, float32
 from nki.base.errors import ArgumentError, DTypeError, PartitionError, PsumError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
@@ -15,7 +15,7 @@ from nki.ir.sample import PACKED, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa.rules.indirection import indirection, on_tensor_engine, same_index
 from nki.isa.rules.mx_scales import PER_QUADRANT, regrouped, scale_rules, scales, spread
-from nki.isa.rules.operands import buffer, exists_from, rule, tiles
+from nki.isa.rules.operand_rules import buffer, exists_from, rule, tiles
 from nki.isa.tables import enums
 from nki.target.memory_spaces import MX_SCALE_PARTITIONS, QUADRANT
 from nki.target.model import Target

@@ -12,7 +12,7 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, PACKED, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
-from nki.isa.rules.operands import rule, same_dtype, same_elements, tiles
+from nki.isa.rules.operand_rules import rule, same_dtype, same_elements, tiles
 from nki.isa.tables import enums
 from nki.target.memory_spaces import QUADRANT, start_partitions
 from nki.target.model import Target

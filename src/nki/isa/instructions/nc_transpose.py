@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.dtype import bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2, float16, float32
+from nki.base.element_types import bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2, float16, float32
 from nki.base.errors import DTypeError, MemoryRegionError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
@@ -15,7 +15,7 @@ from nki.ir.instruction import Inst, instruction
 from nki.ir.recorder import current
 from nki.ir.sample import COMPUTING, PACKED, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
-from nki.isa.rules.operands import engines, rule, tiles
+from nki.isa.rules.operand_rules import engines, rule, tiles
 from nki.isa.tables import enums
 from nki.target.model import Target
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.dtype import bfloat16, float32
+from nki.base.element_types import bfloat16, float32
 from nki.ir.algebra import Algebra
 from nki.ir.estimate import Estimate, Matmul
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Buffer, Out, Tile
-from nki.isa.rules.operands import buffer
+from nki.isa.rules.operand_rules import buffer
 from nki.isa.tables import enums
 from nki.target.model import Target
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from nki.base.dtype import (
+from nki.base.element_types import (
     bfloat16,
     float8_e4m3fn_x4,
     float8_e5m2_x4,
@@ -22,7 +22,7 @@ from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, InOut, Out, Tile
 from nki.isa.rules.mx_scales import held, in_fours, quarters, regrouped, scale_rules, scales
-from nki.isa.rules.operands import buffer, exists_from, rule, tiles
+from nki.isa.rules.operand_rules import buffer, exists_from, rule, tiles
 from nki.isa.tables import enums
 from nki.target.memory_spaces import MX_SCALE_PARTITIONS
 from nki.target.model import Target

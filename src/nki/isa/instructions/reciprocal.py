@@ -11,7 +11,7 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import In, Out, Tile
-from nki.isa.rules.operands import same_elements, same_partitions, tiles
+from nki.isa.rules.operand_rules import same_elements, same_partitions, tiles
 from nki.isa.tables import enums
 from nki.target.model import Target
 

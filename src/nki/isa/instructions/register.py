@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.base.assigned_name import assigned_name
 from nki.base.errors import ArgumentError, DTypeError, FrozenRegisterError
 from nki.base.source import here
@@ -20,7 +20,7 @@ from nki.ir.sample import INTEGERS, Draw
 from nki.ir.scalars import NkiScalar
 from nki.ir.types import Access, In, Index, Out, Tile, access_of
 from nki.isa.deprecated import renamed
-from nki.isa.rules.operands import one_element, rule
+from nki.isa.rules.operand_rules import one_element, rule
 from nki.isa.tables import enums
 from nki.target.model import Target
 

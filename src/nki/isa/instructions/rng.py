@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.dtype import (
+from nki.base.element_types import (
     bfloat16,
     float8_e4m3,
     float8_e5m2,
@@ -32,7 +32,7 @@ from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.rng_state import GOLDEN, MIXING, WORDS
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import Access, Buffer, In, InOut, Out, Scalar, Tile
-from nki.isa.rules.operands import (
+from nki.isa.rules.operand_rules import (
     buffer,
     column,
     dtypes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.base.errors import ArgumentError, DTypeError, OperatorError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
@@ -14,7 +14,7 @@ from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import In, Index, InOut, Out, Scalar, Tile
 from nki.isa.rules import accumulators
-from nki.isa.rules.operands import (
+from nki.isa.rules.operand_rules import (
     column,
     exists_from,
     is_float32,

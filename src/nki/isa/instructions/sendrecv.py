@@ -13,7 +13,7 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Buffer, In, Out, Tile
-from nki.isa.rules.operands import buffer, exists_from, rule, same_elements, same_partitions
+from nki.isa.rules.operand_rules import buffer, exists_from, rule, same_elements, same_partitions
 from nki.isa.tables import enums
 from nki.target.memory_spaces import GPSIMD_DMA_ELEMENTS
 from nki.target.model import Target

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki.base.dtype import bfloat16, float8_e8m0fnu, float16
+from nki.base.element_types import bfloat16, float8_e8m0fnu, float16
 from nki.base.errors import ArgumentError, EngineError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
@@ -16,7 +16,7 @@ from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import FLOATS, PACKED, Draw
 from nki.ir.types import Buffer, In, Out, Scalar, Tile
 from nki.isa.rules.indirection import indirection, not_on, scalar_not_in_psum
-from nki.isa.rules.operands import converts, engines, holds, rule, same_elements, same_partitions, tiles
+from nki.isa.rules.operand_rules import converts, engines, holds, rule, same_elements, same_partitions, tiles
 from nki.isa.tables import enums
 from nki.target.model import Target
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.dtype import uint32
+from nki.base.element_types import uint32
 from nki.base.errors import ArgumentError, DTypeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, as_moved
@@ -14,7 +14,7 @@ from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, INTEGERS, Draw
 from nki.ir.types import In, InOut, Scalar, Tile
 from nki.isa.rules.indirection import indirection
-from nki.isa.rules.operands import holds, not_both_psum, rule, same_elements, same_partitions, tiles
+from nki.isa.rules.operand_rules import holds, not_both_psum, rule, same_elements, same_partitions, tiles
 from nki.isa.tables import enums
 from nki.target.model import Target
 

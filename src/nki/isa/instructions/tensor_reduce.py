@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
-from nki.base.dtype import float32 as _F32
+from nki.base.element_types import float32 as _F32
 from nki.base.errors import ArgumentError, OperatorError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
@@ -17,8 +17,8 @@ from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile, access_of
 from nki.isa.rules.indirection import indirection
-from nki.isa.rules.operands import alu_op, bit_types, buffer, rule, same_elements, same_partitions, tiles
-from nki.isa.tables import alu, enums
+from nki.isa.rules.operand_rules import alu_op, bit_types, buffer, rule, same_elements, same_partitions, tiles
+from nki.isa.tables import alu_operators, enums
 from nki.isa.tables.operators import OPS, AluOp, Op
 from nki.target.model import Target
 
@@ -148,7 +148,7 @@ class TensorReduce(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> TensorReduce:
         partitions = draw.partitions()
-        op = OPS[draw.choice([r.name for r in alu.TABLE.values() if r.reduces])]
+        op = OPS[draw.choice([r.name for r in alu_operators.TABLE.values() if r.reduces])]
         bits = op.alu is not None and op.alu.bits
         kinds = [d for d in INTEGERS if d.itemsize == 2] if bits else list(COMPUTING)
         data = draw.tile(partitions, draw.free(), draw.choice(kinds))

@@ -15,7 +15,7 @@ from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import Access, In, Out, Scalar, Tile
 from nki.isa.rules.indirection import indirection, no_addresses, scalar_not_in_psum
-from nki.isa.rules.operands import (
+from nki.isa.rules.operand_rules import (
     alu_op,
     bit_types,
     bits_on_vector,
@@ -28,7 +28,7 @@ from nki.isa.rules.operands import (
     same_partitions,
     tiles,
 )
-from nki.isa.tables import alu, enums
+from nki.isa.tables import alu_operators, enums
 from nki.isa.tables.operators import OPS, AluOp, Op, is_unary, operand_fits, operand_matters, staged
 from nki.target.model import Target
 
@@ -250,7 +250,7 @@ class TensorScalar(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> TensorScalar:
         partitions, free = draw.partitions(), draw.free()
-        rows = [r for r in alu.TABLE.values() if r.since <= draw.target.generation]
+        rows = [r for r in alu_operators.TABLE.values() if r.since <= draw.target.generation]
         first = draw.choice(rows)
         second = draw.choice([r for r in rows if r.bits == first.bits]) if draw.flag() else None
         if first.bits:
@@ -334,7 +334,7 @@ class ScalarTensorTensor(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> ScalarTensorTensor:
         partitions, free = draw.partitions(), draw.free()
-        rows = [r for r in alu.TABLE.values() if not r.bits and r.since <= draw.target.generation]
+        rows = [r for r in alu_operators.TABLE.values() if not r.bits and r.since <= draw.target.generation]
         return cls(
             draw.tile(partitions, free, draw.choice(FLOATS)),
             draw.tile(partitions, free, draw.choice(COMPUTING)),

@@ -15,7 +15,7 @@ from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import In, InOut, Out, Scalar, Tile
 from nki.isa.rules import accumulators
 from nki.isa.rules.indirection import indirection
-from nki.isa.rules.operands import (
+from nki.isa.rules.operand_rules import (
     alu_op,
     column,
     float_operand,
@@ -25,7 +25,7 @@ from nki.isa.rules.operands import (
     same_partitions,
     tiles,
 )
-from nki.isa.tables import alu, enums
+from nki.isa.tables import alu_operators, enums
 from nki.isa.tables.operators import OPS, AluOp, is_unary, operand_fits, operand_matters, staged
 from nki.target.model import Target
 
@@ -145,7 +145,7 @@ class TensorScalarReduce(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> TensorScalarReduce:
         partitions, free = draw.partitions(), draw.free()
-        rows = [r for r in alu.TABLE.values() if not r.bits and r.since <= draw.target.generation]
+        rows = [r for r in alu_operators.TABLE.values() if not r.bits and r.since <= draw.target.generation]
         row = draw.choice(rows)
         command = draw.choice(_COMMANDS)
         return cls(
@@ -230,7 +230,7 @@ class TensorScalarCumulative(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> TensorScalarCumulative:
         partitions, free = draw.partitions(), draw.free()
-        rows = [r for r in alu.TABLE.values() if not r.bits and r.since <= draw.target.generation]
+        rows = [r for r in alu_operators.TABLE.values() if not r.bits and r.since <= draw.target.generation]
         command = draw.choice(_COMMANDS)
         return cls(
             draw.tile(partitions, free, draw.choice(_NARROW)),

@@ -16,7 +16,7 @@ from nki.ir.sample import COMPUTING, INTEGERS, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa.instructions.tensor_scalar import ScalarTensorTensor, TensorScalar
 from nki.isa.rules.indirection import indirection
-from nki.isa.rules.operands import (
+from nki.isa.rules.operand_rules import (
     alu_op,
     bit_types,
     bits_on_vector,
@@ -27,7 +27,7 @@ from nki.isa.rules.operands import (
     same_partitions,
     tiles,
 )
-from nki.isa.tables import alu, enums
+from nki.isa.tables import alu_operators, enums
 from nki.isa.tables.operators import OPS, AluOp
 from nki.target.model import Target
 
@@ -171,7 +171,7 @@ class TensorTensor(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> TensorTensor:
         partitions, free = draw.partitions(), draw.free()
-        names = [r.name for r in alu.TABLE.values() if r.arity == 2 and r.since <= draw.target.generation]
+        names = [r.name for r in alu_operators.TABLE.values() if r.arity == 2 and r.since <= draw.target.generation]
         op = OPS[draw.choice(names)]
         if op.alu is not None and op.alu.bits:
             width = draw.choice((1, 2, 4))

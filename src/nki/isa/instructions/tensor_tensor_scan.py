@@ -11,8 +11,8 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import In, Out, Scalar, Tile
-from nki.isa.rules.operands import alu_op, column, not_both_psum, rule, same_elements, same_partitions, tiles
-from nki.isa.tables import alu, enums
+from nki.isa.rules.operand_rules import alu_op, column, not_both_psum, rule, same_elements, same_partitions, tiles
+from nki.isa.tables import alu_operators, enums
 from nki.isa.tables.operators import OPS, AluOp
 from nki.target.model import Target
 
@@ -73,7 +73,9 @@ class TensorTensorScan(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> TensorTensorScan:
         partitions, free = draw.partitions(), draw.free()
-        rows = [r for r in alu.TABLE.values() if not r.bits and r.arity == 2 and r.since <= draw.target.generation]
+        rows = [
+            r for r in alu_operators.TABLE.values() if not r.bits and r.arity == 2 and r.since <= draw.target.generation
+        ]
         start = draw.number() if draw.flag() else draw.column(partitions, draw.choice(COMPUTING))
         return cls(
             draw.tile(partitions, free, draw.choice(FLOATS)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.dtype import bfloat16, uint32
+from nki.base.element_types import bfloat16, uint32
 from nki.base.errors import ArgumentError, PartitionError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
@@ -13,7 +13,7 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
-from nki.isa.rules.operands import buffer, dtypes, rule, same_elements, same_partitions, tiles
+from nki.isa.rules.operand_rules import buffer, dtypes, rule, same_elements, same_partitions, tiles
 from nki.isa.tables import enums
 from nki.target.memory_spaces import GPSIMD_CORE
 from nki.target.model import Target

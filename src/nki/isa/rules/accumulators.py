@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.base.errors import ArgumentError, DTypeError, OperatorError
 from nki.ir.algebra import Algebra
 from nki.ir.effects import EngineState, ImplicitOperand
 from nki.ir.instruction import Rule
 from nki.ir.types import Access
-from nki.isa.rules.operands import rule
+from nki.isa.rules.operand_rules import rule
 from nki.isa.tables.enums import reduce_cmd
 from nki.target.memory_spaces import LANES
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from nki.base.dtype import float8_e8m0fnu, uint8
+from nki.base.element_types import float8_e8m0fnu, uint8
 from nki.base.errors import DTypeError, PartitionError, ShapeError
 from nki.ir.instruction import Rule
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, coalesced
-from nki.isa.rules.operands import buffer, rule
+from nki.isa.rules.operand_rules import buffer, rule
 from nki.target.memory_spaces import MX_SCALE_PARTITIONS, QUADRANT
 from nki.target.model import Target
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 from nki.base.errors import OperatorError
 from nki.ir.algebra import Algebra
-from nki.isa.tables import activations, alu
+from nki.isa.tables import activations, alu_operators
 
 _PORTABILITY: Final = {
     "divide": "no engine of NKI divides (known issues of NKI 0.3): multiply with the result of nisa.reciprocal, or in "
@@ -27,7 +27,7 @@ class Op:
     says so to callers that pass it. ``table`` names the table that the Scalar engine needs for it.
     """
 
-    def __init__(self, name: str, alu_row: alu.AluRow | None, act_row: activations.Activation | None) -> None:
+    def __init__(self, name: str, alu_row: alu_operators.AluRow | None, act_row: activations.Activation | None) -> None:
         self.name = name
         self.alu = alu_row
         self.act = act_row
@@ -63,8 +63,8 @@ class Op:
 
 
 OPS: Final = {
-    name: Op(name, alu.TABLE.get(name), activations.ACTIVATIONS.get(name))
-    for name in dict.fromkeys([*alu.TABLE, *activations.ACTIVATIONS, "average"])
+    name: Op(name, alu_operators.TABLE.get(name), activations.ACTIVATIONS.get(name))
+    for name in dict.fromkeys([*alu_operators.TABLE, *activations.ACTIVATIONS, "average"])
 }
 """All operators by name. ``average`` is in neither table: only ``nisa.tensor_partition_reduce`` takes it."""
 

@@ -20,13 +20,13 @@ from nki.base.errors import (
     TensorOperatorError,
     UnknownDTypeError,
 )
-from nki.frontend.errors import UnknownApiError
+from nki.frontend.frontend_errors import UnknownApiError
 from nki.frontend.site import Site
-from nki.language.advice import statements
-from nki.language.advice.calls import advise_call
+from nki.language.advice import tensor_statements
+from nki.language.advice.call_fixits import advise_call
 from nki.language.advice.host_functions import advise_text
 from nki.language.advice.local_names import advise_local
-from nki.language.advice.operands import advise_operand
+from nki.language.advice.operand_fixits import advise_operand
 from nki.language.advice.quotients import advise_quotient
 from nki.language.advice.runtime_indices import advise_runtime_index
 from nki.language.advice.slices import advise_slice
@@ -59,14 +59,14 @@ ANSWERS: Final = (
     Answer("nl.copy(a[:, 4:12])", (IndexRangeError,), advise_slice),
     Answer("nl.exp(x)", (ArgumentError, MemoryRegionError, UnknownDTypeError), advise_operand),
     Answer("nisa.nc_matmul(t, a, b)", (NkiError,), advise_call),
-    Answer("t[3] = a[5]", (NkiError,), statements.advise_assignment),
-    Answer("nl.load(x + 4)", _PYTHON, statements.advise_pointer),
-    Answer("float(a)", _PYTHON, statements.advise_conversion),
-    Answer("if a > 0: nl.store(out, a)", _PYTHON, statements.advise_control_flow),
-    Answer("a.shape = (8, 4, 2)", _PYTHON, statements.advise_attribute),
-    Answer("None.shape", (AttributeError,), statements.advise_no_tensor),
+    Answer("t[3] = a[5]", (NkiError,), tensor_statements.advise_assignment),
+    Answer("nl.load(x + 4)", _PYTHON, tensor_statements.advise_pointer),
+    Answer("float(a)", _PYTHON, tensor_statements.advise_conversion),
+    Answer("if a > 0: nl.store(out, a)", _PYTHON, tensor_statements.advise_control_flow),
+    Answer("a.shape = (8, 4, 2)", _PYTHON, tensor_statements.advise_attribute),
+    Answer("None.shape", (AttributeError,), tensor_statements.advise_no_tensor),
     Answer("print(f'{a:.3f}')", (TypeError,), advise_text),
-    Answer("np.exp(a + 2 * b)", _PYTHON, statements.advise_python),
+    Answer("np.exp(a + 2 * b)", _PYTHON, tensor_statements.advise_python),
     Answer("def body(i):\n    a = nl.add(a, b)\nnl.fori_loop(0, 4, body)", (UnboundLocalError,), advise_local),
 )  # fmt: skip
 

@@ -7,14 +7,14 @@ import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.frontend.scopes import UNKNOWN
 from nki.ir.instruction import REGISTRY, Field
 from nki.ir.types import Buffer
 from nki.isa.api import visible
 from nki.isa.tables.operators import Op
 from nki.language.advice.call import Call
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 
 _MOST: Final = 7
 """Positional arguments of a call that is looked at: their orders are tried one after the other."""

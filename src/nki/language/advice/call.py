@@ -13,7 +13,7 @@ from nki.base.errors import NkiError
 from nki.base.source import is_toolchain
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 
 _ALLOCATED: Final = ("shape", "dtype", "buffer")
 """The first parameters of ``nl.ndarray``."""

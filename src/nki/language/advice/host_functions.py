@@ -11,7 +11,7 @@ from nki.frontend.capture import HOST_PACKAGES, home
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
 from nki.language.advice.other_libraries import OTHERS
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 
 _LATE: Final = "which has values only when the kernel runs"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from nki.base.errors import NkiError
-from nki.frontend.errors import KernelPythonError
+from nki.frontend.frontend_errors import KernelPythonError
 from nki.frontend.site import Site
 from nki.language.beta1_rewriting.tables import OPERATORS
 

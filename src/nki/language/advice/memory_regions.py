@@ -6,7 +6,7 @@ from typing import Final
 
 from nki.language.advice.call import Call
 from nki.language.advice.fixit import block
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 
 _QUADRANT: Final = 32
 _HALF: Final = 64

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from nki.base.errors import NkiError
-from nki.frontend.errors import KernelPythonError
+from nki.frontend.frontend_errors import KernelPythonError
 from nki.frontend.site import Site
 from nki.language.advice.call import substituted
 

@@ -7,7 +7,7 @@ import ast
 from nki.base.errors import NkiError
 from nki.frontend.site import Site, keys_of
 from nki.language.advice.call import substituted
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 
 
 def advise_slice(error: NkiError, site: Site) -> NkiError | None:

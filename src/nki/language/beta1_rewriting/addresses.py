@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Final
 
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.language.beta1_rewriting.source import expression, one_line
 
 _BANK: Final = "2048"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import operator
 from typing import Any, NoReturn, cast
 
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.base.errors import DynamicIndexError, IndexRangeError, TensorOperatorError, ViewError
 from nki.ir.types import Access, Buffer, access_of
 from nki.language.grids.axis import Axis
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 
 
 class NkiGrid:

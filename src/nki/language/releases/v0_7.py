@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from nki.frontend.errors import PARSER_ERRORS
+from nki.frontend.frontend_errors import PARSER_ERRORS
 from nki.frontend.release import LIST_ARGUMENT, Release, full_names
 from nki.frontend.rewrite import WHILE
 

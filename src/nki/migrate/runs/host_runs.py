@@ -15,7 +15,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final
 from unittest import mock
 
-from nki.migrate.runs.comparison import Call, executed, is_array
+from nki.migrate.runs.run_comparison import Call, executed, is_array
 
 _EACH: Final = 2
 """Launches of one kernel that are kept."""

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from nki.base import dtype as dt
-from nki.base.dtype import DType
+from nki.base import element_types as dt
+from nki.base.element_types import DType
 
 CHAIN: Final = 16
 """Products in each of the two chains of a group, where products go by groups."""

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.numerics.jit import engine
-from nki.numerics.matmul import float32
+from nki.numerics.llvm_jit import engine
+from nki.numerics.matmul import f32_microkernel
 from nki.numerics.matmul.contract import BLOCK, PANEL
 from nki.numerics.matmul.units import FLOAT32_BY_GROUPS, UNITS, MatrixUnit, float32_unit
 
@@ -81,7 +81,7 @@ def has_pairs() -> bool:
 
 def columns_of_block() -> int:
     """Columns of a block of a stationary operand of float32, as register tiles read it."""
-    return float32.columns_of_block(engine().vector_width)
+    return f32_microkernel.columns_of_block(engine().vector_width)
 
 
 def has_blocks() -> bool:

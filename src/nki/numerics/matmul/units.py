@@ -18,9 +18,9 @@ from typing import Final
 from llvmlite import ir
 
 from nki.ir.layout import Layout
-from nki.numerics.jit import engine
 from nki.numerics.layouts import BLOCKS, PAIR_COLUMNS, PAIR_PANELS, PANELS
 from nki.numerics.llvm import taken
+from nki.numerics.llvm_jit import engine
 from nki.numerics.matmul.amx import add_amx_matmul
 from nki.numerics.matmul.bf16_pairs import add_pair_matmul
 from nki.numerics.matmul.contract import CHAIN, GROUP, PANEL
@@ -33,7 +33,7 @@ from nki.numerics.matmul.conversions import (
     add_conversion,
     add_least_magnitude,
 )
-from nki.numerics.matmul.float32 import add_matmul
+from nki.numerics.matmul.f32_microkernel import add_matmul
 
 
 @dataclass(frozen=True, slots=True, eq=False)

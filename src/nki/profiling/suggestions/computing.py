@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nki.base.dtype import float32
+from nki.base.element_types import float32
 from nki.cost.shared_resources import table_ns
 from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
@@ -90,7 +90,7 @@ class Float32Products(Suggestion):
 
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
         operands = [access for access in inst.reads() if access.buffer is Buffer.sbuf]
-        if not isinstance(estimate, Matmul) or not estimate.is_product:
+        if not isinstance(estimate, Matmul) or not estimate.is_matmul:
             return None
         if all(access.dtype is not float32 for access in operands):
             return None

@@ -41,7 +41,7 @@ class SumsOutsidePsum(Suggestion):
         products: defaultdict[_Window, list[int]] = defaultdict(list)
         for number, inst in enumerate(core.core.numbered):
             estimate = estimates[number]
-            if isinstance(estimate, Matmul) and estimate.is_product:
+            if isinstance(estimate, Matmul) and estimate.is_matmul:
                 writers.update((access.tensor, number) for access in inst.writes())
             elif (added := _added(inst)) is not None and added[0].tensor in writers:
                 operand, total = added
@@ -82,7 +82,7 @@ class _Product(NamedTuple):
 def _product(inst: Inst, estimate: Estimate) -> _Product | None:
     """The sizes of a product of the whole array: only its moving columns take time."""
     effects = inst.effects
-    if not isinstance(estimate, Matmul) or not estimate.is_product or estimate.array_mask:
+    if not isinstance(estimate, Matmul) or not estimate.is_matmul or estimate.array_mask:
         return None
     if not effects.stationary or not effects.moving:
         return None

@@ -18,7 +18,7 @@ from nki.ir.loop import For, Loop, Statement, instructions
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Tensor
 from nki.rendezvous.protocol import Participant
-from nki.rendezvous.turns import Turns
+from nki.rendezvous.round_robin import RoundRobin
 from nki.sim.hazards import Launch
 from nki.sim.hazards.must_hazards import MustHazards
 from nki.sim.hazards.must_races import MustRaces
@@ -208,7 +208,7 @@ def _replay_all(program: Program, launch: Launch) -> None:
     multicore, order = len(program.cores) > 1, _Order()
     replays = [partial(_replay, core, MustHazards(launch, multicore=multicore), order) for core in program.cores]
     if multicore:
-        Turns[None](len(replays)).run(replays)
+        RoundRobin[None](len(replays)).run(replays)
     else:
         replays[0](None)
 

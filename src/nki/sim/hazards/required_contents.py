@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nki.base.convert import to_float32
+from nki.base.dtype_conversion import to_float32
 from nki.base.warning import warn_at
 from nki.ir.effects import Contents
 from nki.ir.instruction import Inst

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.analysis.access_pattern import AccessPattern, pattern_of
-from nki.base.dtype import DType
+from nki.base.element_types import DType
 from nki.ir.algebra import Algebra, Step, column_of, last_of
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
-from nki.isa.tables.alu import TABLE
+from nki.isa.tables.alu_operators import TABLE
 
 Mask = NDArray[np.bool_]
 Place = tuple[Tensor, AccessPattern]

@@ -13,8 +13,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.base.convert import from_float32, to_float32
-from nki.base.dtype import DType
+from nki.base.dtype_conversion import from_float32, to_float32
+from nki.base.element_types import DType
 from nki.ir.instruction import Inst
 from nki.ir.types import Access
 from nki.sim.hazards.undefined_bytes import Undefined

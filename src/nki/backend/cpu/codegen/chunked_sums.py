@@ -15,9 +15,9 @@ from nki.backend.cpu.codegen.function import FunctionBuilder, Value, halvings
 from nki.backend.cpu.codegen.fused_loop import FusedStatements, InnerFusedLoop
 from nki.backend.cpu.codegen.reduce import Totals
 from nki.backend.cpu.codegen.row_vectors import PIECE, halves_of, side_by_side
-from nki.backend.cpu.kernel_ir.loops import GROUP, CountedLoop, Stream, loop_nest, partition_step, pattern_of
+from nki.backend.cpu.kernel_ir.loop_nests import GROUP, CountedLoop, Stream, loop_nest, partition_step, pattern_of
 from nki.backend.cpu.kernel_ir.nodes import Fused, Reduce, subexpressions
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.numerics.llvm import I32, i64
 from nki.numerics.transpose import transposed
 

@@ -1,8 +1,9 @@
 """Between stored elements and float32 values, as LLVM IR.
 
 Every function takes scalars and vectors alike and emits code without calls, which is straight but for a branch of
-:func:`encode_mostly_normal`. Rounding, saturation and special values are as in :mod:`nki.base.convert`, bit for bit,
-with one freedom: the float32 value that a NaN is decoded to may be any NaN, since it is never written as it is.
+:func:`encode_mostly_normal`. Rounding, saturation and special values are as in :mod:`nki.base.dtype_conversion`, bit
+for bit, with one freedom: the float32 value that a NaN is decoded to may be any NaN, since it is never written as it
+is.
 
 float16 uses the ``half`` type; on an x86 processor without F16C, for which LLVM would call a library that nobody has,
 it is converted with integers like the smaller floats.
@@ -19,10 +20,9 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.base import dtype as dt
-from nki.base.dtype import DType
+from nki.base import element_types as dt
+from nki.base.element_types import DType
 from nki.base.errors import DTypeError
-from nki.numerics.jit import engine
 from nki.numerics.llvm import (
     AVX512,
     BF16,
@@ -44,6 +44,7 @@ from nki.numerics.llvm import (
     lanes_of,
     like,
 )
+from nki.numerics.llvm_jit import engine
 
 F16: Final = ir.HalfType()
 

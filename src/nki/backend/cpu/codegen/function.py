@@ -18,8 +18,7 @@ from typing import Any, Final, cast
 
 from llvmlite import ir
 
-from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
-from nki.backend.cpu.kernel_ir.loops import (
+from nki.backend.cpu.kernel_ir.loop_nests import (
     CountedLoop,
     Cursors,
     Stream,
@@ -29,12 +28,13 @@ from nki.backend.cpu.kernel_ir.loops import (
     partition_step,
     pattern_of,
 )
+from nki.backend.cpu.kernel_ir.lowering_algebra import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.nodes import GRANULE, SCRATCH, Expr, MemRef, Param
 from nki.backend.cpu.native import frame
 from nki.ir.instruction import Inst
 from nki.ir.types import LARGE, Buffer, is_row_indexed
-from nki.numerics.jit import engine
 from nki.numerics.llvm import AVX512, F64, I8, I32, I64, POINTER, VOID, has_avx512, smaller
+from nki.numerics.llvm_jit import engine
 
 ROUTINE: Final = ir.FunctionType(VOID, [POINTER, POINTER, I64, I64])
 """``void routine(frame, args, first, last)``: run partitions ``first`` to ``last`` - 1."""
@@ -96,7 +96,7 @@ class FunctionBuilder:
         self.partitions = partitions
         """The number of partitions that a call may take a range of; 0 if the routine runs whole."""
         self.by_columns = by_columns
-        """True if the range is one of the columns of a product's result instead."""
+        """True if the range is one of the columns of a matmul's result instead."""
         self.for_all = False
         """True while a statement is emitted that every call runs for all partitions."""
         self.has_passed_caches = False

@@ -10,15 +10,15 @@ from typing import cast
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import encode, encode_normal, encode_unseen
-from nki.backend.cpu.codegen.elementwise import vectorized_last
+from nki.backend.cpu.codegen.elementwise_loops import vectorized_last
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value, halvings
 from nki.backend.cpu.codegen.inner_loop import InnerLoop, packs_pairs
-from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, Stream
+from nki.backend.cpu.kernel_ir.loop_nests import CountedLoop, Cursors, Stream
 from nki.backend.cpu.kernel_ir.nodes import Expr, Fused, MemRef, subexpressions
-from nki.backend.cpu.kernel_ir.rules import short_formula
-from nki.base import dtype as dt
-from nki.base.dtype import DType
-from nki.isa.tables.alu import BITS
+from nki.backend.cpu.kernel_ir.rewrite_rules import short_formula
+from nki.base import element_types as dt
+from nki.base.element_types import DType
+from nki.isa.tables.alu_operators import BITS
 from nki.numerics.functions import ARITHMETIC, FUNCTIONS, Normal
 from nki.numerics.llvm import F32, canonical_nan, lanes_of
 from nki.numerics.simd import Lanes

@@ -20,10 +20,10 @@ from nki.backend.cpu.codegen.convert import (
     storage_type,
 )
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value, halvings
-from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, Stream
+from nki.backend.cpu.kernel_ir.loop_nests import CountedLoop, Cursors, Stream
 from nki.backend.cpu.kernel_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpressions
-from nki.base import dtype as dt
-from nki.isa.tables.alu import BITS, TRUTHS
+from nki.base import element_types as dt
+from nki.isa.tables.alu_operators import BITS, TRUTHS
 from nki.numerics.functions import emit, emit_alu, emit_bits, emit_integer, operations
 from nki.numerics.llvm import AVX512, I8, I32, I64, LINE, canonical_nan, constant, lanes_of, prefetch, splat
 from nki.numerics.shared_divisor import SharedDivisor, may_share, quotient, shared

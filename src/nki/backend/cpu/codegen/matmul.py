@@ -1,12 +1,12 @@
-"""Matrix products: operands as a matrix unit reads them, and its micro-kernel, panel by panel.
+"""Matmuls: operands as a matrix unit reads them, and its micro-kernel, panel by panel.
 
-1. A product of few rows, or of one column, is bound by memory: :mod:`~nki.backend.cpu.codegen.skinny_matmul`.
+1. A matmul of few rows, or of one column, is bound by memory: :mod:`~nki.backend.cpu.codegen.skinny_matmul`.
 2. Operands of float32 are read where they are, in one call (:func:`_emit_float32`).
 3. Operands of 8 and 16 bits (:class:`_LowPrecision`) are read in place or converted to scratch memory: the stationary
    one at once, the moving one a panel at a time, in the cache. They become pairs of bfloat16 where sums go by groups
    and the processor has a unit for pairs, and float32 otherwise.
 4. The epilogue computes from each panel of the result before the next one (:class:`_Epilogue`).
-5. An operand that products read more than once was copied before, to a tile in the layout that they read: by the same
+5. An operand that matmuls read more than once was copied before, to a tile in the layout that they read: by the same
    conversions (:func:`emit_layout_copy`).
 
 Units for pairs take subnormal numbers for 0. Every product is a multiple of the product of the last places of the
@@ -27,9 +27,9 @@ from nki.backend.cpu.codegen.convert import decode, storage_type, upper_halves
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.skinny_matmul import emit_column, emit_few_rows
-from nki.backend.cpu.kernel_ir.loops import CountedLoop, Stream, partition_step, streams_of
+from nki.backend.cpu.kernel_ir.loop_nests import CountedLoop, Stream, partition_step, streams_of
 from nki.backend.cpu.kernel_ir.nodes import NARROW, PANEL_BASE, Assign, Matmul, MemRef, loads, subexpressions
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.numerics.layouts import BLOCKS, MOST_ROWS, PAIR_COLUMNS, PAIR_PANELS, Layout
 from nki.numerics.llvm import I16, I32, I64, constant, i64, like, prefetch
 from nki.numerics.matmul.amx import AS_SUMMED
@@ -38,7 +38,7 @@ from nki.numerics.matmul.host import bf16_unit, columns_of_block, has_blocks
 from nki.numerics.matmul.units import FLOAT32, MatrixUnit, columns_to_blocks, float32_unit
 
 _ROWS: Final = 32
-"""Rows of which a product with an epilogue makes all columns before the next ones, where panels are read in place."""
+"""Rows of which a matmul with an epilogue makes all columns before the next ones, where panels are read in place."""
 _AHEAD: Final = 2 * CHAIN
 """Columns of an operand behind those that are converted, which are fetched meanwhile."""
 _ROWS_AHEAD: Final = 32
@@ -169,7 +169,7 @@ class _Panel:
 
 
 class _LowPrecision:
-    """A product with at least one operand of fewer than 32 bits, on a unit for pairs or as float32."""
+    """A matmul with at least one operand of fewer than 32 bits, on a unit for pairs or as float32."""
 
     def __init__(self, r: FunctionBuilder, s: Matmul, unit: MatrixUnit | None) -> None:
         self.r, self.s, self.unit = r, s, unit
@@ -194,7 +194,7 @@ class _LowPrecision:
         return _Operand(layout, self.r.address(memref), columns, dtype.itemsize)
 
     def emit(self, rows: tuple[Value, Value]) -> None:
-        """Emit the product of ``rows`` of the target, the first one and their number."""
+        """Emit the matmul of ``rows`` of the target, the first one and their number."""
         r, s = self.r, self.s
         around = [self.unit.address(f"nki_{self.unit.name}_{when}") if self.unit else 0 for when in ("begin", "end")]
         if around[0]:
@@ -383,7 +383,7 @@ def _is_whole(memref: MemRef) -> bool:
 
 
 class _Epilogue:
-    """The epilogue of a product: its panel, which the first-level cache holds, and the loops that compute from it."""
+    """The epilogue of a matmul: its panel, which the first-level cache holds, and the loops that compute from it."""
 
     def __init__(self, r: FunctionBuilder, s: Matmul, tile: int) -> None:
         """``tile``: rows of a register tile; only whole tiles are written."""

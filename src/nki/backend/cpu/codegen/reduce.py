@@ -8,11 +8,11 @@ from typing import Final
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import storage_type
-from nki.backend.cpu.codegen.elementwise import materialize_strided
+from nki.backend.cpu.codegen.elementwise_loops import materialize_strided
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value, halvings
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.row_vectors import RowVectors, gathered
-from nki.backend.cpu.kernel_ir.loops import (
+from nki.backend.cpu.kernel_ir.loop_nests import (
     ANY_ORDER,
     GROUP,
     IDENTITIES,
@@ -25,7 +25,7 @@ from nki.backend.cpu.kernel_ir.loops import (
     streams_of,
 )
 from nki.backend.cpu.kernel_ir.nodes import Reduce
-from nki.isa.tables.alu import BITS
+from nki.isa.tables.alu_operators import BITS
 from nki.numerics.functions import emit_alu, emit_bits
 from nki.numerics.llvm import F32, I32, canonical_nan, constant, i64, lanes_of
 

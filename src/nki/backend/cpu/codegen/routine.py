@@ -8,16 +8,16 @@ from typing import Final, NamedTuple
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.chunked_sums import emit_summed
-from nki.backend.cpu.codegen.elementwise import emit_assign, emit_columns
+from nki.backend.cpu.codegen.elementwise_loops import emit_assign, emit_columns
 from nki.backend.cpu.codegen.function import FunctionBuilder
 from nki.backend.cpu.codegen.fused_loop import emit_fused
 from nki.backend.cpu.codegen.matmul import emit_layout_copy, emit_matmul
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.row_operations import emit_call, emit_scan
 from nki.backend.cpu.kernel_ir.accesses import Split, Use, column_split, partition_split
-from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.cost import nanoseconds
 from nki.backend.cpu.kernel_ir.lower import lower
+from nki.backend.cpu.kernel_ir.lowering_algebra import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.nodes import (
     GRANULE,
     Aliases,
@@ -47,7 +47,7 @@ _CACHE: Final = 256 * 1024
 class EmittedRoutine(NamedTuple):
     """Facts about a routine: the bytes of scratch memory that it needs, and the partitions that it may be split over.
 
-    ``partitions`` is 0 if the routine must run whole; a product of few rows, and some transpositions, count the columns
+    ``partitions`` is 0 if the routine must run whole; a matmul of few rows, and some transpositions, count the columns
     of their result instead.
     Else calls with ranges of partitions that cover all of them, in any order, are one call, to the bit; calls at one
     time need scratch memory each. ``uses`` are the operands' bytes that a range uses, ``nanoseconds`` a rough estimate
@@ -98,12 +98,12 @@ def _turns(inst: Inst) -> bool:
 
     What is in PSUM has a copy as its reader, which wants the partitions of the result.
     """
-    turn = inst.as_transposition()
+    turn = inst.as_transpose()
     return turn is not None and turn.dst.buffer is not Buffer.psum
 
 
 def _loads(inst: Inst) -> bool:
-    """True of a copy from HBM. One of a stationary operand is split by columns, which are partitions of its products.
+    """True of a copy from HBM. One of a stationary operand is split by columns, which are partitions of its matmuls.
 
     What it reads was written in no particular partitions.
     """

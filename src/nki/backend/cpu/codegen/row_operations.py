@@ -9,10 +9,10 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
-from nki.backend.cpu.kernel_ir.loops import CountedLoop
+from nki.backend.cpu.kernel_ir.loop_nests import CountedLoop
 from nki.backend.cpu.kernel_ir.nodes import Call, MemRef, Scan
 from nki.backend.cpu.native import library
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.numerics.functions import emit_alu, operations
 from nki.numerics.llvm import F32, I64, canonical_nan
 

@@ -14,9 +14,9 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.function import Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop, load_every
-from nki.backend.cpu.kernel_ir.loops import CountedLoop, Cursors, Nest
+from nki.backend.cpu.kernel_ir.loop_nests import CountedLoop, Cursors, Nest
 from nki.backend.cpu.kernel_ir.nodes import Expr, subexpressions
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.numerics.llvm import I32, constant, i64
 from nki.numerics.transpose import transposed
 

@@ -1,7 +1,7 @@
-"""Skinny matrix products, of few rows or of one column (gemv).
+"""Skinny matmuls, of few rows or of one column (gemv).
 
-The moving operand is read once, where it lies, and converted in registers. Such a product is bound by memory: to copy
-or to convert that operand first would take longer than the product. The columns of the result do not depend on each
+The moving operand is read once, where it lies, and converted in registers. Such a matmul is bound by memory: to copy
+or to convert that operand first would take longer than the matmul. The columns of the result do not depend on each
 other; a routine may take a range of them where others take a range of partitions.
 """
 
@@ -14,10 +14,10 @@ from typing import Final
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import decode, storage_type
-from nki.backend.cpu.codegen.elementwise import emit_assign
+from nki.backend.cpu.codegen.elementwise_loops import emit_assign
 from nki.backend.cpu.codegen.function import FunctionBuilder, Value
 from nki.backend.cpu.kernel_ir.nodes import Assign, Expr, Matmul, MemRef, load_of
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.numerics.llvm import F32, LINE, Variable, canonical_nan, constant, i64, intrinsic, prefetch, splat, steps
 from nki.numerics.matmul.contract import CHAIN
 
@@ -74,13 +74,13 @@ def _as_float32(r: FunctionBuilder, memref: MemRef) -> MemRef:
 
 
 class _Block:
-    """The product of ``rows`` and of columns from ``here`` on; its sums stay in registers."""
+    """The matmul of ``rows`` and of columns from ``here`` on; its sums stay in registers."""
 
     def __init__(self, r: FunctionBuilder, s: Matmul, left: MemRef, rows: range, here: Value) -> None:
         self.r, self.s, self.left, self.rows, self.here = r, s, left, rows, here
 
     def emit(self, vectors: int, width: int) -> None:
-        """Emit the product for ``vectors`` vectors of ``width`` columns."""
+        """Emit the matmul for ``vectors`` vectors of ``width`` columns."""
         r, b, s = self.r, self.r.b, self.s
         kind = ir.VectorType(F32, width) if width > 1 else F32
         sums = [[r.local(kind, constant(kind, 0.0)) for _ in range(vectors)] for _ in self.rows]

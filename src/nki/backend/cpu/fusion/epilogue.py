@@ -1,8 +1,8 @@
-"""A product and the element-wise instruction that reads its result, as one instruction.
+"""A matmul and the element-wise instruction that reads its result, as one instruction.
 
-Products of narrow operands are made a panel of 32 columns after the other. Its consumer takes each panel where it lies
+Matmuls of narrow operands are made a panel of 32 columns after the other. Its consumer takes each panel where it lies
 in the first-level cache, so that the result never goes to PSUM, which is in the second level, and back. That is done
-where the result is not read later. A product that adds to PSUM, the last one of a sum, leaves PSUM as it was: the
+where the result is not read later. A matmul that adds to PSUM, the last one of a sum, leaves PSUM as it was: the
 consumer adds the panel to what it reads there.
 """
 
@@ -14,11 +14,11 @@ from itertools import count, pairwise
 from typing import Any, ClassVar, Final
 
 from nki.analysis.uses import StatementUses
+from nki.backend.cpu.fusion.fusion_check import FusionStage
 from nki.backend.cpu.fusion.parts import part_of
-from nki.backend.cpu.fusion.stage import FusionStage
 from nki.backend.cpu.kernel_ir.accesses import aliases
-from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.lower import Composite, form_of, lower, operand_lists
+from nki.backend.cpu.kernel_ir.lowering_algebra import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.nodes import (
     NARROW,
     PANEL_BASE,
@@ -29,7 +29,7 @@ from nki.backend.cpu.kernel_ir.nodes import (
     subexpressions,
 )
 from nki.backend.cpu.kernel_ir.shared_loop import sources_of
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.ir.effects import Accumulation, Effects
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram, Program
@@ -45,10 +45,10 @@ _MOST_OPERATIONS: Final = 20
 
 
 class MatmulWithEpilogue(Composite):
-    """``consumer`` of what ``product`` computes, which is nowhere in memory.
+    """``consumer`` of what ``matmul`` computes, which is nowhere in memory.
 
-    ``written`` is the consumer's result; ``read`` are the operands of the product, then the other ones of the consumer,
-    among them the tile in PSUM if the product adds to it.
+    ``written`` is the consumer's result; ``read`` are the operands of the matmul, then the other ones of the consumer,
+    among them the tile in PSUM if the matmul adds to it.
     """
 
     mnemonic = "matmul_with_epilogue"
@@ -58,29 +58,29 @@ class MatmulWithEpilogue(Composite):
     read_names = ("read",)
     write_names = changed_names = ("written",)
 
-    def __init__(self, product: Inst, consumer: Inst, result: Tensor) -> None:
+    def __init__(self, matmul: Inst, consumer: Inst, result: Tensor) -> None:
         self.adds = False
-        self.parts = product, consumer
+        self.parts = matmul, consumer
         self.result = result
         self.written = tuple(consumer.writes())
-        others = [a for a in consumer.read_operands() if product.accumulates or a.tensor is not result]
-        self.read = (*product.read_operands(), *others)
+        others = [a for a in consumer.read_operands() if matmul.accumulates or a.tensor is not result]
+        self.read = (*matmul.read_operands(), *others)
         self.numbers = tuple(consumer.immediates())
         self.where = consumer.where
         self._form = form_of(self.signature())
 
     def signature(self) -> tuple[Any, ...]:
-        product, consumer = self.parts
+        matmul, consumer = self.parts
         place = [access.tensor is self.result for access in consumer.accesses()]
-        return ("matmul_with_epilogue", product.key(), consumer.key(), tuple(place))
+        return ("matmul_with_epilogue", matmul.key(), consumer.key(), tuple(place))
 
     def kernel_ir(self) -> KernelIRBuilder:
-        product, consumer = self.parts
-        matmul, assign = _product_of(product), _consumer_of(consumer, self.result)
-        assert matmul is not None
+        matmul, consumer = self.parts
+        statement, assign = _matmul_of(matmul), _consumer_of(consumer, self.result)
+        assert statement is not None
         assert assign is not None
-        numbers, accesses, adds = count(len(self.written)), consumer.accesses(), matmul.accumulate
-        bases = {n: next(numbers) for n, (_, reads, _) in enumerate(product.uses()) if reads}
+        numbers, accesses, adds = count(len(self.written)), consumer.accesses(), statement.accumulate
+        bases = {n: next(numbers) for n, (_, reads, _) in enumerate(matmul.uses()) if reads}
         memory = [reads and (adds or access.tensor is not self.result) for access, reads, _ in consumer.uses()]
         own = {n: next(numbers) for n, in_memory in enumerate(memory) if in_memory}
 
@@ -94,10 +94,10 @@ class MatmulWithEpilogue(Composite):
             panel = replace(expr, memref=replace(memref, base=PANEL_BASE))
             return Expr("alu", dt.float32, expr.rows, expr.columns, (in_memory, panel), "add")
 
-        left, right = (replace(memref, base=bases[memref.base]) for memref in (matmul.left, matmul.right))
+        left, right = (replace(memref, base=bases[memref.base]) for memref in (statement.left, statement.right))
         builder = KernelIRBuilder()
         target = replace(assign.target, base=0)
-        builder.statements = [Matmul(target, left, right, False, matmul.by_groups, mapped(assign.value, placed))]
+        builder.statements = [Matmul(target, left, right, False, statement.by_groups, mapped(assign.value, placed))]
         return builder
 
     def __repr__(self) -> str:
@@ -106,15 +106,15 @@ class MatmulWithEpilogue(Composite):
         )
 
 
-def _product_of(inst: Inst) -> Matmul | None:
-    """The only statement of a product that is made in panels; None of others."""
+def _matmul_of(inst: Inst) -> Matmul | None:
+    """The only statement of a matmul that is made in panels; None of others."""
     lowered = lower(inst, aliases(inst))
     if len(lowered.statements) != 1 or lowered.scratch_bytes:
         return None
-    (matmul,) = lowered.statements
-    if not isinstance(matmul, Matmul) or not matmul.by_groups or matmul.has_few_rows or matmul.is_column:
+    (statement,) = lowered.statements
+    if not isinstance(statement, Matmul) or not statement.by_groups or statement.has_few_rows or statement.is_column:
         return None
-    return None if NARROW.isdisjoint((matmul.left.dtype, matmul.right.dtype)) else matmul
+    return None if NARROW.isdisjoint((statement.left.dtype, statement.right.dtype)) else statement
 
 
 def _consumer_of(inst: Inst, result: Tensor) -> Assign | None:
@@ -137,7 +137,7 @@ def _consumer_of(inst: Inst, result: Tensor) -> Assign | None:
 
 @dataclass(frozen=True)
 class FuseEpilogues(FusionStage):
-    """Make products and their consumers one instruction, on a processor that multiplies words."""
+    """Make matmuls and their consumers one instruction, on a processor that multiplies words."""
 
     name: ClassVar[str] = "epilogue"
     about: ClassVar[tuple[str, ...]] = ("moving",)
@@ -147,47 +147,47 @@ class FuseEpilogues(FusionStage):
 
 
 def _edits(body: Body) -> list[Edit]:
-    """The products and their consumers, with one instruction in place of each pair."""
+    """The matmuls and their consumers, with one instruction in place of each pair."""
     kinds = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.moving}
     if not kinds:
         return []
     accumulating = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.accumulation}
     fits: dict[object, bool] = {}
     pairs: dict[Tensor, tuple[int, Inst, Inst]] = {}
-    """The last product in each tile that may be consumed, with its position and its consumer."""
-    for position, (product, consumer) in enumerate(pairwise(body)):
-        if product.__class__ not in kinds or consumer.__class__ in accumulating:  # as most are
+    """The last matmul in each tile that may be consumed, with its position and its consumer."""
+    for position, (matmul, consumer) in enumerate(pairwise(body)):
+        if matmul.__class__ not in kinds or consumer.__class__ in accumulating:  # as most are
             continue
-        if not isinstance(product, Inst) or not isinstance(consumer, Inst):
+        if not isinstance(matmul, Inst) or not isinstance(consumer, Inst):
             continue
-        result = _result(product, consumer)
+        result = _result(matmul, consumer)
         if result is None:
             continue
-        key = product.form, consumer.form, tuple([a.tensor is result for a in consumer.accesses()])
+        key = matmul.form, consumer.form, tuple([a.tensor is result for a in consumer.accesses()])
         if key not in fits:
-            fits[key] = _fit(product, consumer, result) and bf16_unit() is not None  # asked last: it compiles
-        if fits[key] and _are_apart(product, consumer):
-            pairs[result] = position, product, consumer
+            fits[key] = _fit(matmul, consumer, result) and bf16_unit() is not None  # asked last: it compiles
+        if fits[key] and _are_apart(matmul, consumer):
+            pairs[result] = position, matmul, consumer
     uses = StatementUses(body if pairs else ())
     return [
-        (n, n + 2, [MatmulWithEpilogue(product, consumer, result)])
-        for result, (n, product, consumer) in sorted(pairs.items(), key=lambda pair: pair[1][0])
+        (n, n + 2, [MatmulWithEpilogue(matmul, consumer, result)])
+        for result, (n, matmul, consumer) in sorted(pairs.items(), key=lambda pair: pair[1][0])
         if uses.last(result) == n + 1
     ]
 
 
-def _result(product: Inst, consumer: Inst) -> Tensor | None:
-    """The tile in PSUM that ``product`` fills, or adds to, and ``consumer`` reads once; None if there is none.
+def _result(matmul: Inst, consumer: Inst) -> Tensor | None:
+    """The tile in PSUM that ``matmul`` fills, or adds to, and ``consumer`` reads once; None if there is none.
 
     ``consumer`` adds to no result.
     """
-    if product.accumulates is None:
+    if matmul.accumulates is None:
         return None
-    (written, *others) = product.writes()
+    (written, *others) = matmul.writes()
     tensor = written.tensor
     if others or tensor.buffer is not Buffer.psum:
         return None
-    if product.form.has_runtime_index or consumer.form.has_runtime_index or product.immediate_names:
+    if matmul.form.has_runtime_index or consumer.form.has_runtime_index or matmul.immediate_names:
         return None
     if consumer.effects.external or consumer.effects.predicate is not None:
         return None
@@ -198,15 +198,15 @@ def _result(product: Inst, consumer: Inst) -> Tensor | None:
     return tensor if len(consumer.accesses()) == len(consumer.read_operands()) + 1 else None
 
 
-def _fit(product: Inst, consumer: Inst, result: Tensor) -> bool:
-    matmul, assign = _product_of(product), _consumer_of(consumer, result)
-    if matmul is None or assign is None or matmul.target.rows != assign.target.rows:
+def _fit(matmul: Inst, consumer: Inst, result: Tensor) -> bool:
+    statement, assign = _matmul_of(matmul), _consumer_of(consumer, result)
+    if statement is None or assign is None or statement.target.rows != assign.target.rows:
         return False
     functions = [part.op for part in subexpressions(assign.value) if part.kind == "act"]
     return all(operations("act", name) <= _MOST_OPERATIONS for name in functions)
 
 
-def _are_apart(product: Inst, consumer: Inst) -> bool:
-    """True if the consumer writes no tensor that the product reads."""
+def _are_apart(matmul: Inst, consumer: Inst) -> bool:
+    """True if the consumer writes no tensor that the matmul reads."""
     (target,) = consumer.writes()
-    return all(access.tensor is not target.tensor for access in product.read_operands())
+    return all(access.tensor is not target.tensor for access in matmul.read_operands())

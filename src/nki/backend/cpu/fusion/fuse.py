@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import ClassVar
 
+from nki.backend.cpu.fusion.fusion_check import FusionStage, copies_in
 from nki.backend.cpu.fusion.group import GroupBuilder
 from nki.backend.cpu.fusion.parts import Size, Window, may_sum, sizes_of
-from nki.backend.cpu.fusion.stage import FusionStage, copies_in
-from nki.backend.cpu.kernel_ir.loops import MOST_SUMS
+from nki.backend.cpu.kernel_ir.loop_nests import MOST_SUMS
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from nki.backend.cpu.fusion.parts import Part, Window, loop_of, part_of
 from nki.backend.cpu.kernel_ir.accesses import partition_split
-from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
-from nki.backend.cpu.kernel_ir.loops import MOST_SUMS
+from nki.backend.cpu.kernel_ir.loop_nests import MOST_SUMS
 from nki.backend.cpu.kernel_ir.lower import Composite, form_of, operand_lists
+from nki.backend.cpu.kernel_ir.lowering_algebra import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.nodes import GRANULE, REGISTER, Fused
-from nki.backend.cpu.kernel_ir.rules import inline_sums
+from nki.backend.cpu.kernel_ir.rewrite_rules import inline_sums
 from nki.backend.cpu.kernel_ir.shared_loop import may_share_loop
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Form, Role, Tensor, coalesced

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+from nki.backend.cpu.fusion.fusion_check import FusionStage
 from nki.backend.cpu.fusion.group import MOST_PARTS
 from nki.backend.cpu.fusion.parts import Size, is_plain, is_sum, may_sum, size_of
-from nki.backend.cpu.fusion.stage import FusionStage
-from nki.backend.cpu.kernel_ir.loops import MOST_SUMS
-from nki.base import dtype as dt
+from nki.backend.cpu.kernel_ir.loop_nests import MOST_SUMS
+from nki.base import element_types as dt
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program

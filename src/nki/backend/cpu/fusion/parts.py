@@ -22,7 +22,7 @@ from nki.backend.cpu.kernel_ir.nodes import (
     subexpressions,
 )
 from nki.backend.cpu.kernel_ir.shared_loop import is_element_wise, is_row_sum, sources_of
-from nki.base import dtype as dt
+from nki.base import element_types as dt
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.types import Access, Form, Tensor

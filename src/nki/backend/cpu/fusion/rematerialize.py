@@ -15,9 +15,9 @@ from functools import cached_property
 from typing import ClassVar, Final
 
 from nki.analysis.uses import StatementUses
+from nki.backend.cpu.fusion.fusion_check import FusionStage
 from nki.backend.cpu.fusion.group import is_same_window
 from nki.backend.cpu.fusion.parts import Size, Window, is_cheap, is_sum, sizes_of
-from nki.backend.cpu.fusion.stage import FusionStage
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program

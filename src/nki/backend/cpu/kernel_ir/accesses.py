@@ -189,7 +189,7 @@ def partition_split(loops: Sequence[LoopStatement], aliases: Aliases) -> Split:
 def _whole_in_ranges(statements: Sequence[LoopStatement]) -> frozenset[int]:
     """The numbers of the statements that every range runs for all partitions.
 
-    These copy an operand of a product to scratch memory, where it lies as the product can read it: each partition of
+    These copy an operand of a matmul to scratch memory, where it lies as the matmul can read it: each partition of
     the result needs all partitions of the operand, or a column of them.
     """
     whole: set[int] = set()
@@ -219,11 +219,11 @@ def _owners(aliases: Aliases) -> dict[int, int]:
     return owners
 
 
-def column_split(statements: Sequence[LoopStatement], aliases: Aliases, turns: bool, is_load: bool) -> Split:
+def column_split(statements: Sequence[LoopStatement], aliases: Aliases, transposes: bool, is_load: bool) -> Split:
     """The columns of the result that ``statements`` may be split over, instead of partitions.
 
-    That is so for a product of few rows, for a transposition if ``turns``, of which a range of columns reads a range of
-    partitions, and for a copy into blocks if ``is_load``.
+    That is so for a matmul of few rows, for a transposition if ``transposes``, of which a range of columns reads a
+    range of partitions, and for a copy into blocks if ``is_load``.
     """
     if len(statements) != 1 or aliases:
         return Split()
@@ -232,7 +232,7 @@ def column_split(statements: Sequence[LoopStatement], aliases: Aliases, turns: b
         case Matmul():
             may_split = statement.has_few_rows
         case Assign(target, Expr(kind="load", memref=MemRef() as source)):
-            may_split = (turns and _is_transposition(source, target)) or (
+            may_split = (transposes and _is_transposition(source, target)) or (
                 is_load and _is_copy_into_blocks(source, target)
             )
         case _:
@@ -251,7 +251,7 @@ def _is_transposition(source: MemRef, target: MemRef) -> bool:
 
 
 def _is_copy_into_blocks(source: MemRef, target: MemRef) -> bool:
-    """True of a copy of dense rows into blocks, if those that products read are the blocks of copies."""
+    """True of a copy of dense rows into blocks, if those that matmuls read are the blocks of copies."""
     is_whole = (source.rows, source.columns) == (target.rows, target.columns)
     is_dense = source.dense_rows and _columns_apart(source)
     return target.in_blocks and is_whole and is_dense and host.columns_of_block() == BLOCK
@@ -284,7 +284,7 @@ def _uses(statement: Plain, by: _Cut, count: int) -> Iterator[tuple[MemRef, Wind
 def _cut(statement: Plain, memref: MemRef, by: _Cut, count: int) -> _Cut:
     """The dimension of an operand that is split with ``count`` rows, or columns, of the result.
 
-    A product sums over the partitions of its operands; a partition of the result reads a column of the left one. What
+    A matmul sums over the partitions of its operands; a partition of the result reads a column of the left one. What
     the routine itself computes in scratch memory, every range computes as a whole.
     """
     if isinstance(statement, Matmul) and (memref is statement.left or memref is statement.right):

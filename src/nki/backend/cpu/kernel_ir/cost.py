@@ -71,7 +71,7 @@ def _of(statement: Plain) -> float:
 
 
 def _each(in_pairs: bool) -> float:
-    """Nanoseconds of one product, in pairs of bfloat16 if the processor multiplies those."""
+    """Nanoseconds of one matmul, in pairs of bfloat16 if the processor multiplies those."""
     return ((bf16_unit() if in_pairs else None) or FLOAT32).nanoseconds
 
 

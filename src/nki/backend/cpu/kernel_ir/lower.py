@@ -9,10 +9,10 @@ from abc import abstractmethod
 from typing import Any
 
 from nki.backend.cpu.kernel_ir.accesses import reads_of, targets_of
-from nki.backend.cpu.kernel_ir.builder import KernelIRBuilder
+from nki.backend.cpu.kernel_ir.kernel_verifier import verify
+from nki.backend.cpu.kernel_ir.lowering_algebra import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Aliases, Assign, LoopStatement, Param, flat
-from nki.backend.cpu.kernel_ir.rules import RULES, in_lockstep
-from nki.backend.cpu.kernel_ir.verifier import verify
+from nki.backend.cpu.kernel_ir.rewrite_rules import RULES, in_lockstep
 from nki.base import knobs
 from nki.ir.declaration.fields import Field
 from nki.ir.floats.runtime_float import RuntimeFloat
@@ -106,8 +106,8 @@ def _read_after_write(statements: list[LoopStatement], aliases: Aliases) -> froz
             if memref.base == SCRATCH:
                 continue
             shared = {w for w, r, _ in aliases if r == memref.base} | {memref.base}
-            turned = [target for target in targets if not (in_order and in_lockstep(target, memref))]
-            if shared & written or any(target.base in shared for target in turned):
+            transposed = [target for target in targets if not (in_order and in_lockstep(target, memref))]
+            if shared & written or any(target.base in shared for target in transposed):
                 clobbered.add(memref.base)
         written.update(target.base for target in targets)
     return frozenset(clobbered)

@@ -15,9 +15,10 @@
     expression load | value | iota | cast | narrow | alu | integer | act | select | gather | matmul | bits | …
 
 A tile has ``rows`` (one per partition) and ``columns`` (the elements of a partition); a size of 1 repeats.
-:mod:`~nki.backend.cpu.kernel_ir.builder` makes statements from the ``semantics`` of an instruction, rules rewrite them
-(:data:`~nki.backend.cpu.kernel_ir.rules.RULES`), :mod:`~nki.backend.cpu.kernel_ir.verifier` is their specification,
-:mod:`~nki.backend.cpu.kernel_ir.printer` shows them, ``codegen`` turns them into machine code.
+:mod:`~nki.backend.cpu.kernel_ir.lowering_algebra` makes statements from the ``semantics`` of an instruction, rules
+rewrite them (:data:`~nki.backend.cpu.kernel_ir.rewrite_rules.RULES`),
+:mod:`~nki.backend.cpu.kernel_ir.kernel_verifier` is their specification,
+:mod:`~nki.backend.cpu.kernel_ir.kernel_printer` shows them, ``codegen`` turns them into machine code.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, TypeVar
 
-from nki.base import dtype as dt
-from nki.base.dtype import DType
+from nki.base import element_types as dt
+from nki.base.element_types import DType
 from nki.ir.algebra import Step
 from nki.ir.layout import DENSE, Layout
 from nki.numerics.layouts import BLOCKS
@@ -38,13 +39,13 @@ SCRATCH: Final = -1
 REGISTER: Final = -3
 """The base of a :class:`MemRef` to what the statements of one loop pass on in a register; its offset is a number."""
 PANEL_BASE: Final = -2
-"""The base of a :class:`MemRef` to the panel of a product, in the expression of its epilogue."""
+"""The base of a :class:`MemRef` to the panel of a matmul, in the expression of its epilogue."""
 GRANULE: Final = 16
 """Ranges begin and end at multiples of so many partitions, so that no vector and no block of chains is split."""
 FEW_ROWS: Final = 16
-"""Rows up to which a product reads its moving operand where it lies, and may be split by columns."""
+"""Rows up to which a matmul reads its moving operand where it lies, and may be split by columns."""
 NARROW: Final = frozenset({dt.bfloat16, dt.float16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
-"""Dtypes of operands that matrix products convert to float32 by themselves."""
+"""Dtypes of operands that matmuls convert to float32 by themselves."""
 Aliases = tuple[tuple[int, int, bool], ...]
 """(written operand, read operand, True if both are the same window) for operands that share memory."""
 Dims = tuple[tuple[int, int], ...]
@@ -97,7 +98,7 @@ class MemRef:
 
     @property
     def in_blocks(self) -> bool:
-        """True of several blocks of columns, as products read a stationary operand; see ``codegen.matmul``."""
+        """True of several blocks of columns, as matmuls read a stationary operand; see ``codegen.matmul``."""
         return self.layout is BLOCKS and len(self.dims) > 1
 
     @property
@@ -176,7 +177,7 @@ class Matmul:
     by_groups: bool = False
     """True if sums go by groups; see :mod:`nki.numerics.matmul.contract`."""
     epilogue: Expr | None = None
-    """The target gets this instead, computed from the product, which is at :data:`PANEL_BASE`."""
+    """The target gets this instead, computed from the matmul, which is at :data:`PANEL_BASE`."""
 
     @property
     def has_few_rows(self) -> bool:

@@ -1,6 +1,6 @@
 """The statements that one loop may hold, whether of one instruction or of several: the only definition.
 
-The rule :func:`~nki.backend.cpu.kernel_ir.rules.fuse_rows` asks for statements of an instruction,
+The rule :func:`~nki.backend.cpu.kernel_ir.rewrite_rules.fuse_rows` asks for statements of an instruction,
 :mod:`nki.backend.cpu.fusion` for neighbours, the verifier for every loop that there is.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from nki.backend.cpu.kernel_ir.accesses import repeats
-from nki.backend.cpu.kernel_ir.loops import (
+from nki.backend.cpu.kernel_ir.loop_nests import (
     ANY_ORDER,
     GROUP,
     IDENTITIES,

@@ -13,10 +13,10 @@ import numpy as np
 from llvmlite import ir
 
 from nki.backend.cpu.native import library
-from nki.base import device_print
-from nki.base.dtype import DType
-from nki.numerics.jit import engine
+from nki.base import tensor_text
+from nki.base.element_types import DType
 from nki.numerics.llvm import POINTER, i64
+from nki.numerics.llvm_jit import engine
 
 INTERRUPTED: Final = 1
 """A bit that addresses do not have."""
@@ -28,7 +28,7 @@ _tables: Final[list[Any]] = []
 
 def _print(prefix: str, shape: tuple[int, ...], dtype: DType, address: int) -> None:
     memory = ctypes.string_at(address, math.prod(shape) * dtype.itemsize)
-    device_print.device_print(prefix, np.frombuffer(memory, dtype.plain).reshape(shape), dtype)
+    tensor_text.device_print(prefix, np.frombuffer(memory, dtype.plain).reshape(shape), dtype)
 
 
 @cache

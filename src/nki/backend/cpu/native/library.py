@@ -18,7 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from nki.numerics.jit import engine
+from nki.numerics.llvm_jit import engine
 from nki.numerics.llvm_library import binding
 
 _FOLDER: Final = Path(__file__).parent

@@ -33,7 +33,7 @@ from nki.backend.cpu.runtime.resources import (
 )
 from nki.backend.cpu.runtime.routines import Progress
 from nki.base import gc_pause
-from nki.base.device_print import running_as
+from nki.base.tensor_text import running_as
 from nki.ir.constant import Constant
 from nki.ir.floats.runtime_float import evaluate
 from nki.ir.indirection.runtime_index import out_of_bounds

@@ -17,7 +17,7 @@ from nki.analysis.definite_initialization import maybe_uninitialized
 from nki.backend.cpu.kernel_ir.nodes import GRANULE
 from nki.backend.cpu.native import library
 from nki.backend.cpu.native.frame import ARGS, aligned, barrier_arguments, lines_bytes
-from nki.backend.cpu.runtime.gather_scatter import GatherComputeScatter
+from nki.backend.cpu.runtime.native_gather_scatter import GatherComputeScatter
 from nki.backend.cpu.runtime.regions import Region, rounds_of
 from nki.backend.cpu.runtime.routines import Progress, Routine, RoutineNumbers, compile_routines, is_indirect
 from nki.backend.cpu.runtime.storage import Storage, native_bytes

@@ -71,7 +71,7 @@ class Region:
 
     @property
     def block(self) -> int:
-        """Partitions of a chunk that some entries in turn find in the cache; a product wants all of them, as it packs
+        """Partitions of a chunk that some entries in turn find in the cache; a matmul wants all of them, as it packs
         its operand for all.
         """
         every = -(-self.partitions // GRANULE) * GRANULE

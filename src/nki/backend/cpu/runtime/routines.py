@@ -28,11 +28,11 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.matmul import calls_float32
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine, routine_ir
 from nki.backend.cpu.kernel_ir.accesses import Use, aliases
+from nki.backend.cpu.kernel_ir.kernel_printer import show_loops
 from nki.backend.cpu.kernel_ir.nodes import Matmul
-from nki.backend.cpu.kernel_ir.printer import show_loops
 from nki.backend.cpu.native import library
-from nki.backend.cpu.runtime.gather_scatter import GatherComputeScatter
-from nki.base.dtype import DType
+from nki.backend.cpu.runtime.native_gather_scatter import GatherComputeScatter
+from nki.base.element_types import DType
 from nki.base.locks import Lock
 from nki.base.version import build, version
 from nki.ir.indirection.gather_offsets import indirect_operands
@@ -41,8 +41,8 @@ from nki.ir.program import Program
 from nki.ir.types import Tensor
 from nki.isa.tables.operators import Op
 from nki.numerics import object_cache
-from nki.numerics.jit import Code, engine
 from nki.numerics.llvm import taken
+from nki.numerics.llvm_jit import Code, engine
 from nki.numerics.matmul.units import float32_unit
 
 Progress = Callable[[int, int], None]
@@ -226,7 +226,7 @@ def _text(value: Any) -> str:
 
 
 def _product_ahead(instructions: list[Inst]) -> AbstractContextManager[None]:
-    """Compile the product of float32 numbers meanwhile if ``instructions`` call it: it takes 0.3 s."""
+    """Compile the matmul of float32 numbers meanwhile if ``instructions`` call it: it takes 0.3 s."""
     for inst in instructions:
         if inst.effects.accumulation is None:
             continue
@@ -237,9 +237,9 @@ def _product_ahead(instructions: list[Inst]) -> AbstractContextManager[None]:
 
 
 def _in_order(items: list[tuple[Key, Inst]]) -> list[tuple[Key, Inst]]:
-    """``items`` by mnemonic, in the order in which these come; products and transpositions behind the others.
+    """``items`` by mnemonic, in the order in which these come; matmuls and transpositions behind the others.
 
-    Routines of one mnemonic may share a body. Products and transpositions call functions that are compiled when their
+    Routines of one mnemonic may share a body. Matmuls and transpositions call functions that are compiled when their
     IR is made, for up to 0.3 s: meanwhile other threads compile what came before.
     """
     mnemonics: dict[str, int] = {}

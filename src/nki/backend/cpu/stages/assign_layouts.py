@@ -1,10 +1,10 @@
-"""Choose a layout for each tile that matrix products use, of the rows of a table
+"""Choose a layout for each tile that matmuls use, of the rows of a table
 (:mod:`nki.backend.cpu.stages.tile_layouts`).
 
-A product, and what fills its operands, accept more layouts than the dense one. The stage collects for each tile what
+A matmul, and what fills its operands, accept more layouts than the dense one. The stage collects for each tile what
 all its uses accept, and puts a tile of the best of these layouts in its place. Where an operand of bfloat16 has no such
-tile, but several products read one window of it while nothing writes it, the window is copied once in the layout: a
-product converts an operand that is not in its layout, each time and in each thread.
+tile, but several matmuls read one window of it while nothing writes it, the window is copied once in the layout: a
+matmul converts an operand that is not in its layout, each time and in each thread.
 
 What loops or run-time indices touch stays dense, and so does what is read as another dtype.
 """
@@ -35,12 +35,12 @@ _MOST_TOGETHER: Final = 1 << 20
 """Bytes of copies that follow each other; all but the first stand earlier than they must."""
 
 Layouts = tuple[TileLayout | None, ...]
-"""The layout in which a product reads or writes each operand fastest, None for the dense one."""
+"""The layout in which a matmul reads or writes each operand fastest, None for the dense one."""
 
 
 @dataclass(frozen=True)
 class AssignLayouts(RewritingStage):
-    """Give tiles the layouts that matrix products read fastest."""
+    """Give tiles the layouts that matmuls read fastest."""
 
     name: ClassVar[str] = "layouts"
     about: ClassVar[tuple[str, ...]] = ("moving",)
@@ -48,9 +48,9 @@ class AssignLayouts(RewritingStage):
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with layouts."""
-        products = self._products(core)
+        matmuls = self._matmuls(core)
         operands: dict[TileLayout, list[Use]] = {}
-        for position, (inst, layouts) in products.items():
+        for position, (inst, layouts) in matmuls.items():
             for number, (access, row) in enumerate(zip(inst.accesses(), layouts, strict=True)):
                 if row is not None:
                     operands.setdefault(row, []).append((position, number, access))
@@ -58,7 +58,7 @@ class AssignLayouts(RewritingStage):
             return core
         uses = uses_of(core.body, dict.fromkeys(access.tensor for each in operands.values() for _, _, access in each))
         rewriter = Rewriter(core.body)
-        assigned = _assign(rewriter, products, operands, uses)
+        assigned = _assign(rewriter, matmuls, operands, uses)
         fixed = never_written(core, program.signature)
         for row in self.table:
             if row.layout.pairs:
@@ -74,20 +74,20 @@ class AssignLayouts(RewritingStage):
                 layout = access.tensor.layout
                 assert layout is DENSE or _has_steps(access), f"{inst} has elements that {layout} has not"
 
-    def _products(self, core: CoreProgram) -> dict[int, tuple[Inst, Layouts]]:
-        """The products of ``core`` by position, with their layouts."""
-        products: dict[int, tuple[Inst, Layouts]] = {}
+    def _matmuls(self, core: CoreProgram) -> dict[int, tuple[Inst, Layouts]]:
+        """The matmuls of ``core`` by position, with their layouts."""
+        matmuls: dict[int, tuple[Inst, Layouts]] = {}
         of_form: dict[Form, Layouts] = {}
         for position, inst in with_effect(core.body, lambda effects: effects.moving):
             form = inst.form
             layouts = of_form.get(form)
             if layouts is None:
                 layouts = of_form[form] = self._layouts(inst)
-            products[position] = inst, layouts
-        return products
+            matmuls[position] = inst, layouts
+        return matmuls
 
     def _layouts(self, inst: Inst) -> Layouts:
-        """The layouts of a product; what only moves data has one for its result alone."""
+        """The layouts of a matmul; what only moves data has one for its result alone."""
         effects, operands = inst.effects, inst.operands()
         if inst.form.has_runtime_index:
             return (None,) * len(operands)
@@ -105,14 +105,14 @@ class AssignLayouts(RewritingStage):
         return tuple([found.get(parameter.name) for parameter, _ in operands])
 
     def _row(self, operand: str, access: Access, other: Access | None) -> TileLayout | None:
-        """The row of the table for an operand that has ``other`` beside it in the product."""
+        """The row of the table for an operand that has ``other`` beside it in the matmul."""
         row = next((row for row in self.table if row.operand == operand and row.claims(access) and row.exists()), None)
         return row if row is not None and row.wants(access, other) else None
 
 
 def _assign(
     rewriter: Rewriter,
-    products: Mapping[int, tuple[Inst, Layouts]],
+    matmuls: Mapping[int, tuple[Inst, Layouts]],
     operands: Mapping[TileLayout, Sequence[Use]],
     uses: Mapping[Tensor, Uses],
 ) -> set[Tensor]:
@@ -122,10 +122,10 @@ def _assign(
     assigned: set[Tensor] = set()
     for tile, of_tile in uses.items():
         row, both = row_of[tile], [*of_tile.writes, *of_tile.reads]
-        others = [use for use in both if use[0] not in products]
+        others = [use for use in both if use[0] not in matmuls]
         if not _suits(row, tile) or not (others or row.operand == "result"):
             continue
-        if not all(products[n][1][number] is row for n, number, _ in both if n in products):
+        if not all(matmuls[n][1][number] is row for n, number, _ in both if n in matmuls):
             continue
         if not all(row.takes(rewriter.inst(n), access) for n, _, access in others):
             continue
@@ -138,9 +138,9 @@ def _assign(
         if not row.layout.pairs:
             moved += placed
             continue
-        moved += [use for use in placed if use[0] in products]
+        moved += [use for use in placed if use[0] in matmuls]
         for position, _, access in placed:
-            if position not in products:
+            if position not in matmuls:
                 inst = rewriter.inst(position)
                 source = rows_moved(inst)
                 assert source is not None, "layouts of pairs take what copies and transpositions move"
@@ -156,9 +156,9 @@ def _copy_operands(
     uses: Mapping[Tensor, Uses],
     fixed: Collection[Tensor],
 ) -> None:
-    """Copy each window that several of ``operands``, of products, read, once in its layout, while memory allows it.
+    """Copy each window that several of ``operands``, of matmuls, read, once in its layout, while memory allows it.
 
-    ``fixed``: tensors that nothing writes. Windows with the nearest products are copied first.
+    ``fixed``: tensors that nothing writes. Windows with the nearest matmuls are copied first.
     """
     windows: dict[tuple[object, ...], list[Use]] = {}
     for use in operands:
@@ -179,10 +179,10 @@ def _copy_operands(
 
 
 def _together(windows: Sequence[Sequence[Use]], fixed: Collection[Tensor]) -> Iterator[tuple[int, Sequence[Use]]]:
-    """Each window with the position before which its copy stands: its first product, or earlier.
+    """Each window with the position before which its copy stands: its first matmul, or earlier.
 
     Copies of what nothing writes follow each other, up to :data:`_MOST_TOGETHER`: threads meet between a copy and a
-    product, and not between copies.
+    matmul, and not between copies.
     """
     first, nbytes = -1, 0
     for reads in windows:
@@ -200,7 +200,7 @@ def _filled(row: TileLayout, tile: Access, source: Access, place: Inst) -> Inst:
     """A copy of ``source`` to ``tile``, which has a layout of pairs, at the line of ``place``.
 
     A partition of the copy is one of the instructions around it: of a stationary operand a column, which is a partition
-    of the product's result.
+    of the matmul's result.
     """
     if row.operand == "stationary":
         tile, source = transposed(tile), transposed(source)

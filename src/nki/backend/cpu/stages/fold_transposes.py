@@ -1,16 +1,16 @@
-"""Let transpositions write the stationary operand of products directly, without a copy through PSUM.
+"""Let transpositions write the stationary operand of matmuls directly, without a copy through PSUM.
 
-The Tensor engine transposes into PSUM, and the operands of products are in SBUF: so a kernel copies what it has
+The Tensor engine transposes into PSUM, and the operands of matmuls are in SBUF: so a kernel copies what it has
 transposed. A CPU has one memory. Without the copy, a partition of what is transposed is a column of the stationary
-operand, and a partition of the product's result; threads that share partitions need not meet from what is transposed to
-the product and beyond.
+operand, and a partition of the matmul's result; threads that share partitions need not meet from what is transposed to
+the matmul and beyond.
 
-A copy goes if it is the only reader of what transpositions have filled, and if products alone read the tile that it
+A copy goes if it is the only reader of what transpositions have filled, and if matmuls alone read the tile that it
 fills, as their stationary operand. Where several transpositions fill a result side by side, each gets a tile of its
-own, if no product reads columns of two. What loops or run-time indices touch is not changed.
+own, if no matmul reads columns of two. What loops or run-time indices touch is not changed.
 
 A processor that multiplies words reads bfloat16 the way it was before the transposition: then that goes, too, if
-nothing writes what it reads before the last product.
+nothing writes what it reads before the last matmul.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nki.analysis.uses import Use, Uses, is_product, uses_of, with_effect
-from nki.base import dtype as dt
+from nki.analysis.uses import Use, Uses, is_matmul, uses_of, with_effect
+from nki.base import element_types as dt
 from nki.ir.effects import Copy
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Tensor
@@ -34,7 +34,7 @@ from nki.transforms.rewriter import Rewriter, RewritingStage, in_place_of, is_pl
 
 @dataclass(frozen=True)
 class FoldTransposes(RewritingStage):
-    """Remove copies between transpositions and products."""
+    """Remove copies between transpositions and matmuls."""
 
     name: ClassVar[str] = "fold_transposes"
     about: ClassVar[tuple[str, ...]] = ("transpose",)
@@ -44,8 +44,8 @@ class FoldTransposes(RewritingStage):
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` without copies of transposed stationary operands."""
         transposing = with_effect(core.body, lambda effects: effects.transpose is not None)
-        turns = {n: turn for n, inst in transposing if is_plain(inst) and (turn := inst.as_transposition())}
-        results = {turn.dst.tensor for turn in turns.values()}
+        transposes = {n: transpose for n, inst in transposing if is_plain(inst) and (transpose := inst.as_transpose())}
+        results = {transpose.dst.tensor for transpose in transposes.values()}
         copying = with_effect(core.body, lambda effects: bool(results) and effects.copy is not None)
         copies = [
             (n, copy)
@@ -54,13 +54,17 @@ class FoldTransposes(RewritingStage):
         ]
         if not copies:
             return core
-        tensors = (*results, *(copy.dst.tensor for _, copy in copies), *(turn.src.tensor for turn in turns.values()))
+        tensors = (
+            *results,
+            *(copy.dst.tensor for _, copy in copies),
+            *(transpose.src.tensor for transpose in transposes.values()),
+        )
         fixed = never_written(core, program.signature)
-        folding = _Folding(Rewriter(core.body), turns, uses_of(core.body, tensors))
+        folding = _Folding(Rewriter(core.body), transposes, uses_of(core.body, tensors))
         for position, copy in copies:
-            for turned, reads in folding.write_directly(position, copy):
+            for transposition, reads in folding.write_directly(position, copy):
                 if self.has_pairs():
-                    folding.read_before_turn(turned, reads, fixed)
+                    folding.read_before_transpose(transposition, reads, fixed)
         return core.with_body(folding.rewriter.statements())
 
 
@@ -69,11 +73,11 @@ class _Folding:
     """The rewriting of one core: its transpositions by position, and the uses of the tensors around them."""
 
     rewriter: Rewriter
-    turns: dict[int, Copy]
+    transposes: dict[int, Copy]
     uses: dict[Tensor, Uses]
 
     def write_directly(self, position: int, copy: Copy) -> Sequence[tuple[int, list[Use]]]:
-        """Let the transpositions that fill what ``copy`` moves write what products read, without the copy.
+        """Let the transpositions that fill what ``copy`` moves write what matmuls read, without the copy.
 
         Gives the position of each, with the operands that read it; nothing, and no change, where that does not hold.
         """
@@ -81,7 +85,7 @@ class _Folding:
         if result is None or filled is None or not _moves_all(copy) or len(filled.writes) != 1 or not filled.reads:
             return ()
         writes = result.writes
-        if len(result.reads) != 1 or writes[-1][0] > position or any(n not in self.turns for n, _, _ in writes):
+        if len(result.reads) != 1 or writes[-1][0] > position or any(n not in self.transposes for n, _, _ in writes):
             return ()
         if not all(self._is_stationary(use) for use in filled.reads):
             return ()
@@ -90,15 +94,15 @@ class _Folding:
         if not moved:
             return ()
         part_of = dict(parts)
-        turned: list[Use] = [(n, number, part_of[access.offset]) for n, number, access in writes]
-        if not self.rewriter.replace([*moved, *turned]):
+        direct: list[Use] = [(n, number, part_of[access.offset]) for n, number, access in writes]
+        if not self.rewriter.replace([*moved, *direct]):
             return ()
         self.rewriter.put(position, None)
-        return [(n, [read for read in moved if read[2].tensor is part.tensor]) for n, _, part in turned]
+        return [(n, [read for read in moved if read[2].tensor is part.tensor]) for n, _, part in direct]
 
-    def read_before_turn(self, position: int, reads: Sequence[Use], fixed: Collection[Tensor]) -> None:
-        """Let products read what the transposition at ``position`` reads, without it, if that is still there."""
-        source, dtype = self.turns[position].src, self.turns[position].dst.dtype
+    def read_before_transpose(self, position: int, reads: Sequence[Use], fixed: Collection[Tensor]) -> None:
+        """Let matmuls read what the transposition at ``position`` reads, without it, if that is still there."""
+        source, dtype = self.transposes[position].src, self.transposes[position].dst.dtype
         uses = self.uses.get(source.tensor)
         if uses is None or not reads or not (source.buffer.on_chip or source.tensor in fixed):
             return  # else another core may write it
@@ -111,13 +115,13 @@ class _Folding:
             self.rewriter.put(position, None)
 
     def _is_stationary(self, use: Use) -> bool:
-        """True if a product reads its stationary operand."""
+        """True if a matmul reads its stationary operand."""
         inst = self.rewriter.inst(use[0])
-        is_usual = is_product(inst) and not inst.form.has_runtime_index
+        is_usual = is_matmul(inst) and not inst.form.has_runtime_index
         return is_usual and inst.operands()[use[1]][0].name == inst.effects.stationary
 
     def _multiplies_pairs(self, position: int, stationary: Access) -> bool:
-        """True if a product can be one of pairs with this operand."""
+        """True if a matmul can be one of pairs with this operand."""
         inst = self.rewriter.inst(position)
         (moving,) = (access for parameter, access in inst.operands() if parameter.name == inst.effects.moving)
         fits = moving.dtype in FITS_BFLOAT16 and moving.free_elements > 1
@@ -147,7 +151,7 @@ def _parts(tile: Tensor, windows: Sequence[Access]) -> Parts:
 
 
 def _fits_tiles(source: Access) -> bool:
-    """True if products of pairs can read the source of a transposition as their stationary operand."""
+    """True if matmuls of pairs can read the source of a transposition as their stationary operand."""
     if source.dtype is not dt.bfloat16 or not has_dense_rows(source):
         return False
     return source.shape[0] % GROUP == source.shape[1] % GROUP == 0 and source.shape[1] <= MOST_ROWS

@@ -1,13 +1,13 @@
-"""Load the operands of products once, or not at all.
+"""Load the operands of matmuls once, or not at all.
 
-A tiled product in the plain way loads each tile of an operand once for every row or column of tiles of the result. On
+A tiled matmul in the plain way loads each tile of an operand once for every row or column of tiles of the result. On
 the chip memory is short; a CPU has more. Loads of one window of an input, or of a constant, into tiles that only
-products read become one load; its tile lives until its last reader. Of such loads the ones with the nearest readers
+matmuls read become one load; its tile lives until its last reader. Of such loads the ones with the nearest readers
 are shared first, as long as all shared tiles together need no more than :data:`_MOST_BYTES` at any time.
 
-Weights with more rows than there are partitions are loaded part by part, side by side in one tile. Products read the
-input instead, if each reads within one part: a product makes the copy of an operand that it wants, of what it reads and
-at the time. So does the only product that reads a tile as its moving operand.
+Weights with more rows than there are partitions are loaded part by part, side by side in one tile. Matmuls read the
+input instead, if each reads within one part: a matmul makes the copy of an operand that it wants, of what it reads and
+at the time. So does the only matmul that reads a tile as its moving operand.
 
 What loops or run-time indices touch is not changed.
 """
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from nki.analysis.liveness import Span, shortest_that_fit
-from nki.analysis.uses import Use, Uses, is_product, uses_of, with_effect
+from nki.analysis.uses import Use, Uses, is_matmul, uses_of, with_effect
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.windows import has_dense_rows, is_all, side_by_side
@@ -32,7 +32,7 @@ _MOST_BYTES: Final = 48 << 20
 
 @dataclass(frozen=True)
 class ShareLoads(RewritingStage):
-    """Load operands of products once."""
+    """Load operands of matmuls once."""
 
     name: ClassVar[str] = "share_loads"
     about: ClassVar[tuple[str, ...]] = ("accumulation",)
@@ -40,14 +40,14 @@ class ShareLoads(RewritingStage):
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with shared loads."""
         multiplying = with_effect(core.body, lambda effects: effects.accumulation is not None)
-        products = {position: inst for position, inst in multiplying if is_product(inst)}
-        operands = dict.fromkeys(access.tensor for inst in products.values() for access in inst.accesses())
+        matmuls = {position: inst for position, inst in multiplying if is_matmul(inst)}
+        operands = dict.fromkeys(access.tensor for inst in matmuls.values() for access in inst.accesses())
         fixed = never_written(core, program.signature)
         rewriter = Rewriter(core.body)
         windows: dict[tuple[object, ...], list[Uses]] = {}
         for tile, uses in uses_of(core.body, [each for each in operands if each.buffer is Buffer.sbuf]).items():
             sources = _sources(rewriter, uses, fixed)
-            if not sources or not _only_products_read(products, uses):
+            if not sources or not _only_matmuls_read(matmuls, uses):
                 continue
             if len(sources) > 1:
                 _read_sources(rewriter, uses, sources)
@@ -76,16 +76,16 @@ def _sources(rewriter: Rewriter, uses: Uses, fixed: Collection[Tensor]) -> list[
     return sources
 
 
-def _only_products_read(products: Collection[int], uses: Uses) -> bool:
-    """True if products alone read a tile, as what it is, and not before it is loaded."""
+def _only_matmuls_read(matmuls: Collection[int], uses: Uses) -> bool:
+    """True if matmuls alone read a tile, as what it is, and not before it is loaded."""
     for position, _, access in uses.reads:
-        if position not in products or access.dtype is not access.tensor.dtype:
+        if position not in matmuls or access.dtype is not access.tensor.dtype:
             return False
     return bool(uses.reads) and uses.writes[0][0] < uses.reads[0][0]
 
 
 def _is_read_once(rewriter: Rewriter, uses: Uses) -> bool:
-    """True if one product alone reads a tile, as its moving operand, which it packs or converts in any case."""
+    """True if one matmul alone reads a tile, as its moving operand, which it packs or converts in any case."""
     position, number, _ = uses.reads[0]
     inst = rewriter.inst(position)
     return len(uses.reads) == 1 and inst.operands()[number][0].name == inst.effects.moving

@@ -1,6 +1,6 @@
-"""The layouts (:mod:`nki.numerics.layouts`) that tiles of matrix products may have, one row each.
+"""The layouts (:mod:`nki.numerics.layouts`) that tiles of matmuls may have, one row each.
 
-A row tells which operand of which products is fastest in the layout, which tiles gain by it, and what other
+A row tells which operand of which matmuls is fastest in the layout, which tiles gain by it, and what other
 instructions can do with such a tile. Stage ``layouts`` knows no layout by name: for a new one, add a row.
 """
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from nki.backend.cpu.kernel_ir.nodes import FEW_ROWS
-from nki.base import dtype as dt
-from nki.base.dtype import DType
+from nki.base import element_types as dt
+from nki.base.element_types import DType
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer
 from nki.ir.windows import transposed
@@ -41,13 +41,13 @@ class TileLayout:
     suits: Callable[[DType, int, int], bool]
     """True if a tile of this dtype, with so many rows and columns, gains."""
     takes: Callable[[Inst, Access], bool]
-    """True if an instruction that is no product can use the access in the layout; of operands, if it can fill them."""
+    """True if an instruction that is no matmul can use the access in the layout; of operands, if it can fill them."""
     exists: Callable[[], bool] = _always
-    """True if products on this processor read the layout."""
+    """True if matmuls on this processor read the layout."""
     claims: Callable[[Access], bool] = _always
     """True if later rows are not asked about the operand."""
     wants: Callable[[Access, Access | None], bool] = _always
-    """True if a product is fastest with the operand in the layout; the other operand, if there is one, comes second."""
+    """True if a matmul is fastest with the operand in the layout; the other operand, if there is one, comes second."""
     fits: Callable[[Access], bool] = _always
     """True if an instruction can use this window of such a tile. All its elements are at regular steps."""
 
@@ -59,11 +59,11 @@ class TileLayout:
 
 def rows_moved(inst: Inst) -> Access | None:
     """The source of a copy or of a transposition, as the rows of its result; None of other instructions."""
-    copy, turn = inst.as_copy(), inst.as_transposition()
+    copy, turn = inst.as_copy(), inst.as_transpose()
     return copy.src if copy is not None else transposed(turn.src) if turn is not None else None
 
 
-# Sums of products
+# Sums of matmuls
 
 
 def _crowds_the_cache(dtype: DType, rows: int, columns: int) -> bool:
@@ -92,7 +92,7 @@ def _in_whole_groups(access: Access) -> bool:
 
 def _source(inst: Inst, access: Access) -> Access | None:
     """The matrix that ``inst`` moves to ``access`` unchanged; None if it does anything else."""
-    moved = inst.as_copy() or inst.as_transposition()
+    moved = inst.as_copy() or inst.as_transpose()
     if moved is None or moved.dst is not access or moved.src.tensor is access.tensor or len(moved.src.shape) != 2:
         return None
     return moved.src if moved.src.dtype is access.dtype and is_plain(inst) else None

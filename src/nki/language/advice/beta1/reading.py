@@ -22,7 +22,7 @@ from nki.language.beta1_rewriting.report import Report
 from nki.language.beta1_rewriting.source import Source, names_in
 from nki.language.beta1_rewriting.statements import Statements
 from nki.language.beta1_rewriting.types import Types
-from nki.language.tensor import NkiTensor
+from nki.language.nki_tensor import NkiTensor
 
 _NL: Final = "nki.language"
 _BARE: Final = {
