@@ -282,6 +282,8 @@ def kernel(x):
          r"\[NKI-AR001\] tensor_tensor: op must be an operator", lambda x, y: x + y),
     Case("operator as a sign", load("c = a\nnisa.tensor_scalar(c, a, '*', 2.0)  # wrong"),
          r"\[NKI-AR001\] tensor_scalar: op0 must be an operator", lambda x, y: x * 2),
+    Case("comparison as a sign", load("c = a\nnisa.tensor_scalar(c, a, '>=', 0.5)  # wrong"),
+         r"\[NKI-AR001\] tensor_scalar: op0 must be an operator", lambda x, y: (x >= 0.5).astype(np.float32)),
     simple("dtype of torch", "c = nl.copy(a, dtype=torch.float16)", r"\[NKI-DT001\] dtype torch.float16",
            lambda x, y: x.astype(np.float16)),
     simple("global array", "c = nl.add(nl.load(TABLE), a)", r"\[NKI-BU001\] nl.load: src is a ndarray",

@@ -114,7 +114,7 @@ def test_different_results_are_marked_and_end_with_one(
 ) -> None:
     from nki.language.beta1_rewriting import expressions
 
-    monkeypatch.setitem(expressions.OPERATORS, expressions.ast.Mult, "add")
+    monkeypatch.setitem(expressions.FUNCTION_OF, expressions.ast.Mult, "add")
     assert main(["migrate", f"{written(tmp_path, TILE)}:doubled", *ARGUMENT]) == 1
     output = capsys.readouterr()
     assert "doubled: largest difference" in output.err

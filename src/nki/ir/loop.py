@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn, cast
 
 from nki.base.element_types import int32, int64
 from nki.base.errors import RegisterUseError
+from nki.base.python_operators import refuse_operators
 from nki.base.source import Where, caret
 from nki.ir.instruction import NOWHERE, Inst
 from nki.ir.types import Access, Buffer, Tensor
@@ -230,6 +231,12 @@ class VirtualRegister(Access):
             fix="count with nl.fori_loop(0, register, body); index with t[register] or t.ap(…, scalar_offset=register)",
         )
 
+    def __int__(self) -> NoReturn:
+        self._refuse("int")
+
+    def __float__(self) -> NoReturn:
+        self._refuse("float")
+
     def _refuse(self, sign: str) -> NoReturn:
         if sign in ("+", "-", "*"):
             fix = "compute with a scalar: nisa.scalar_load(tile) makes one, nl.fori_loop(0, 8, body) counts in one"
@@ -254,20 +261,4 @@ def is_scalar_register(value: Any) -> bool:
     return is_register(value) or (wide and value.tensor.shape == (1, 1))
 
 
-def _refusing(sign: str) -> Any:
-    def method(self: VirtualRegister, *_: object) -> NoReturn:
-        self._refuse(sign)  # pyright: ignore[reportPrivateUsage]  # a method of the class, made outside its body
-
-    return method
-
-
-for _name, _sign in {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
-    "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
-}.items():  # fmt: skip
-    for _prefix in ("", "r", "i"):
-        setattr(VirtualRegister, f"__{_prefix}{_name}__", _refusing(_sign))
-for _name, _sign in {"neg": "-", "pos": "+", "abs": "abs", "invert": "~", "int": "int", "float": "float"}.items():
-    setattr(VirtualRegister, f"__{_name}__", _refusing(_sign))
-for _name, _sign in {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
-    setattr(VirtualRegister, f"__{_name}__", _refusing(_sign))
+refuse_operators(VirtualRegister)

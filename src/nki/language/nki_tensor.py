@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from nki.base.element_types import DType
 from nki.base.errors import TensorOperatorError
+from nki.base.python_operators import refuse_operators
 from nki.base.source import here
 from nki.base.warning import warn_at
 from nki.frontend.builder import current
@@ -306,23 +307,6 @@ _REDUCED = {"sum": "add", "prod": "multiply", **dict.fromkeys(("max", "amax"), "
 """NumPy's reductions and the operator of each."""
 
 
-def _refusing(sign: str) -> Any:
-    def method(self: NkiTensor, *_: object) -> NoReturn:
-        self._refuse(sign)  # pyright: ignore[reportPrivateUsage]  # a method of the class, made outside its body
-
-    return method
-
-
-for _name, _sign in {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
-    "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
-}.items():  # fmt: skip
-    for _prefix in ("", "r", "i"):
-        setattr(NkiTensor, f"__{_prefix}{_name}__", _refusing(_sign))
-for _name, _sign in {"neg": "-", "pos": "+", "abs": "abs", "invert": "~"}.items():
-    setattr(NkiTensor, f"__{_name}__", _refusing(_sign))
-for _name, _sign in {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
-    setattr(NkiTensor, f"__{_name}__", _refusing(_sign))
-
+refuse_operators(NkiTensor)
 
 __all__ = ["NkiTensor"]

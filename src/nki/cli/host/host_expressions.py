@@ -25,6 +25,7 @@ import numpy as np
 
 from nki.base.element_types import DType
 from nki.base.errors import GridError
+from nki.base.python_operators import OPERATORS
 from nki.base.source import Span, is_toolchain
 from nki.cli.host import arrays
 from nki.frontend.lint import names_instructions
@@ -36,12 +37,8 @@ _LIMIT: Final = 1 << 16
 _EXPONENT: Final = 64
 """Limit on exponents."""
 _OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.MatMult: operator.matmul,
-    ast.LShift: operator.lshift, ast.RShift: operator.rshift, ast.BitOr: operator.or_, ast.BitAnd: operator.and_,
-    ast.BitXor: operator.xor, ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: operator.not_,
-    ast.Invert: operator.invert, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
+    **{row.node: getattr(operator, f"__{row.method}__") for row in OPERATORS},
+    ast.Not: operator.not_, ast.Is: operator.is_, ast.IsNot: operator.is_not,
     ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
 }  # fmt: skip
 _BUILTINS: Final = frozenset(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from nki.base.python_operators import BINARY
 from nki.frontend.capture import Captured, is_host
 from nki.frontend.objects import is_object
 from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, resolve
@@ -28,7 +29,8 @@ _FRAMES: Final = frozenset(
      "stack", "vars"}
 )  # fmt: skip
 """Names of ways to variables that do not name them."""
-SIGNS: Final[dict[type[ast.operator], str]] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+SIGNS: Final = {row.node: row.sign for row in BINARY if row.sign in OPERATORS}
+"""The operators of run-time floats."""
 
 
 @dataclass(slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from nki.base.errors import NkiError
+from nki.base.python_operators import FUNCTION_OF
 from nki.frontend.frontend_errors import KernelPythonError
 from nki.frontend.site import Site
-from nki.language.beta1_rewriting.tables import OPERATORS
 
 
 def advise_local(_: Exception, site: Site) -> NkiError | None:
@@ -53,8 +53,10 @@ def _value(site: Site, name: str) -> str:
     match site.statement:
         case ast.Assign(targets=[ast.Name(id=target)], value=ast.Call() as value) if target == name:
             return ast.unparse(value)
-        case ast.AugAssign(target=ast.Name(id=target), op=op, value=value) if target == name and type(op) in OPERATORS:
-            return f"{site.module('nki.language', 'nl')}.{OPERATORS[type(op)]}({name}, {ast.unparse(value)})"
+        case ast.AugAssign(target=ast.Name(id=target), op=op, value=value) if (
+            target == name and type(op) in FUNCTION_OF
+        ):
+            return f"{site.module('nki.language', 'nl')}.{FUNCTION_OF[type(op)]}({name}, {ast.unparse(value)})"
         case _:
             return ""
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from nki.base.element_types import DType
 from nki.base.errors import ArgumentError, NkiError
+from nki.base.python_operators import OPERATORS, UNARY
 from nki.base.source import is_toolchain
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
@@ -26,9 +27,8 @@ from nki.language.beta1_functions import NUMPY_OPERATORS
 
 _ARRAYS: Final = frozenset({"numpy", "torch", "jax", "jaxlib"})
 _TRANSFERS: Final = ("load", "load_transpose2d", "store")
-_SIGNS: Final = {
-    "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power", "mul": "multiply", "sub": "subtract",
-}  # fmt: skip
+_SIGNS: Final = {word: row.function for row in OPERATORS if row not in UNARY for word in (row.sign, row.method)}
+"""Operators by their sign, and by their name in Python's module ``operator``."""
 
 
 def _is(parameter: str, call: Call, *kinds: type) -> bool:

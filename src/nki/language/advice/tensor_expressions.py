@@ -7,12 +7,12 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
+from nki.base.python_operators import FUNCTION_OF
 from nki.base.source import is_toolchain
 from nki.frontend.capture import HOST_PACKAGES, home
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
 from nki.isa.tables.operators import Op
-from nki.language.beta1_rewriting.tables import OPERATORS
 from nki.language.nki_tensor import NkiTensor
 
 _ELEMENTWISE: Final = {
@@ -183,7 +183,7 @@ class Translator:
         return whole
 
     def _mapped(self, op: ast.AST, operands: list[ast.expr]) -> ast.expr | None:
-        name = OPERATORS.get(type(op))
+        name = FUNCTION_OF.get(type(op))
         return self._use(name, operands) if name else None
 
     def _use(self, name: str, args: list[ast.expr], **keywords: ast.expr) -> ast.expr:

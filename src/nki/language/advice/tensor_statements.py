@@ -7,6 +7,7 @@ import copy
 from typing import Any, Final
 
 from nki.base.errors import NkiError, RegisterUseError, TensorOperatorError
+from nki.base.python_operators import FUNCTION_OF
 from nki.frontend.frontend_errors import KernelPythonError, UnknownApiError
 from nki.frontend.site import Site, keys_of
 from nki.ir.loop import VirtualRegister
@@ -14,7 +15,6 @@ from nki.ir.types import Buffer as MemoryRegion
 from nki.language.advice.beta1 import advise_at
 from nki.language.advice.host_functions import instead_of_host_function, refuses_tensors
 from nki.language.advice.tensor_expressions import Translator
-from nki.language.beta1_rewriting.tables import OPERATORS
 from nki.language.nki_tensor import NkiTensor
 
 _LATE: Final = "which has values only when the kernel runs"
@@ -370,7 +370,7 @@ def _update(translator: Translator, target: ast.expr, op: ast.operator, value: a
         stationary, moving, turned = accumulated
         stationary = stationary if turned else f"{nl}.copy({nl}.transpose({stationary}))"
         return f"{nisa}.nc_matmul(dst={to}, stationary={stationary}, moving={moving})"
-    name = OPERATORS.get(type(op))
+    name = FUNCTION_OF.get(type(op))
     whole, change = translator.site.value(target), translator.site.value(value)
     operand = ast.unparse(translator.loaded(value))
     in_hbm = "hbm" in translator.kind(target)

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
+from nki.base.python_operators import FUNCTION_OF
 from nki.frontend.site import keys_of
 from nki.language.beta1_rewriting.calls import NewCall, NotCarriedOverError, call_of, cleaned, code_in_place, nki_value
 from nki.language.beta1_rewriting.facts import shape_text
@@ -16,7 +17,6 @@ from nki.language.beta1_rewriting.operands import operand_mask
 from nki.language.beta1_rewriting.rewriting import ExpressionRewriter
 from nki.language.beta1_rewriting.source import Source, code_of, expression, in_one_line, one_line, replaced, spliced
 from nki.language.beta1_rewriting.subscripts import converted, cut
-from nki.language.beta1_rewriting.tables import OPERATORS
 from nki.language.beta1_rewriting.types import dtype_text
 
 _KERNELS: Final = ("nki.jit", "nki.trace", "torch_neuronx.nki_jit")
@@ -145,17 +145,17 @@ class Expressions(ExpressionRewriter, InstructionCalls):
 
     def _operator(self, node: ast.expr, kind: type[ast.AST], left: ast.expr, right: ast.expr) -> str:
         tiles = [self.types.tensor(side) is not None for side in (left, right)]
-        if kind not in OPERATORS or not any(tiles):
+        if kind not in FUNCTION_OF or not any(tiles):
             return self.inside(node)
         x, y = self.aligned(left, right, in_one_line(self.code(left)), in_one_line(self.code(right)))
         if kind is ast.Div:
             return self._quotient(left, right, (x, y))
         if kind is ast.Pow and y in POWERS:
             return f"nl.{POWERS[y]}({x})"
-        return f"nl.{OPERATORS[kind]}({x}, {y})"
+        return f"nl.{FUNCTION_OF[kind]}({x}, {y})"
 
     def _unary(self, node: ast.UnaryOp) -> str:
-        name = OPERATORS.get(type(node.op))
+        name = FUNCTION_OF.get(type(node.op))
         if name is None or self.types.tensor(node.operand) is None:
             return self.inside(node)
         return f"nl.{name}({in_one_line(self.code(node.operand))})"

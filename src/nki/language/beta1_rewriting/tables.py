@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Final
 
 from nki.language.beta1_functions import BINARY, FUNCTIONS, UNARY
@@ -31,17 +30,7 @@ ALIKE: Final = {
 }  # fmt: skip
 """Functions that make each element of the result from the elements in the same place."""
 
-OPERATORS: Final[dict[type[ast.AST], str]] = {
-    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Mod: "mod", ast.Pow: "power",
-    ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or", ast.BitXor: "bitwise_xor",
-    ast.LShift: "left_shift", ast.RShift: "right_shift",
-    ast.USub: "negative", ast.Invert: "invert",
-    ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal", ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-}  # fmt: skip
-"""The function of ``nki.language`` behind each operator of Python that has one."""
-
 __all__ = [
-    "ALIKE", "CREATED_LIKE", "CREATION", "ELEMENTWISE", "LIKE", "OPERATORS", "PARAMETERS", "REDUCTIONS",
+    "ALIKE", "CREATED_LIKE", "CREATION", "ELEMENTWISE", "LIKE", "PARAMETERS", "REDUCTIONS",
     "TENSORS", "is_number",
 ]  # fmt: skip

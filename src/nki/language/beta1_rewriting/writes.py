@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from nki.base.python_operators import FUNCTION_OF
 from nki.frontend.site import keys_of
 from nki.language.beta1_rewriting.calls import (
     Argument,
@@ -27,7 +28,7 @@ from nki.language.beta1_rewriting.polynomial import largest, smallest
 from nki.language.beta1_rewriting.report import Report
 from nki.language.beta1_rewriting.source import code_of, expression, in_one_line, names_in, one_line, parsed
 from nki.language.beta1_rewriting.subscripts import cut, has_slices
-from nki.language.beta1_rewriting.tables import ELEMENTWISE, OPERATORS, PARAMETERS, REDUCTIONS
+from nki.language.beta1_rewriting.tables import ELEMENTWISE, PARAMETERS, REDUCTIONS
 from nki.language.beta1_rewriting.types import Types, arguments, creation_order, dtype_text
 
 _PLAIN_NUMBER: Final = re.compile(r"n[pl]\.(?:float|int|uint|bfloat)\w*\((-?[\d.e+-]+)\)")
@@ -169,7 +170,7 @@ class Writes:
         """``name = nl.function(…, mask=…)``: what the mask leaves out is zero, where anything could be there."""
         bounds = self._rewriter().mask_bounds(mask)
         inside = variables_in(self.types, *call.args, *(k.value for k in call.keywords if k.value is not mask))
-        if function in ELEMENTWISE | set(OPERATORS.values()) and not inside:
+        if function in ELEMENTWISE | set(FUNCTION_OF.values()) and not inside:
             whole = self._rewriter(Bounds(), call)
             text = whole.code(call)
             return [*whole.before, Line(f"{name} = {_unmasked(text)}")]
@@ -350,7 +351,7 @@ class Writes:
         if product is not None and (tensor is None or tensor.buffer == "psum"):
             return [*before, guarded(Line(f"nisa.nc_matmul(dst={to}, {product})"), bounds)]
         text = in_one_line(self._expression(value, before, bounds))
-        name = OPERATORS[type(node.op)]
+        name = FUNCTION_OF[type(node.op)]
         source = self.types.tensor(value)
         if source is None:
             line = f"nisa.tensor_scalar(dst={to}, data={to}, op0=nl.{name}, operand0={text})"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from nki.base.python_operators import FUNCTION_OF
 from nki.language.advice.beta1.reading import Reading
 from nki.language.beta1_rewriting.expressions import Expressions
 from nki.language.beta1_rewriting.source import code_of
-from nki.language.beta1_rewriting.tables import OPERATORS
 from nki.language.beta1_rewriting.types import arguments
 
 
@@ -72,8 +72,8 @@ class _Chooser:
         if text in self.names:
             return self.names[text]
         match node:
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in OPERATORS:
-                return f"nl.{OPERATORS[type(op)]}({self._on_chip(left)}, {self._on_chip(right)})"
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in FUNCTION_OF:
+                return f"nl.{FUNCTION_OF[type(op)]}({self._on_chip(left)}, {self._on_chip(right)})"
             case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() as op, right=right):
                 name = "logical_and" if isinstance(op, ast.BitAnd) else "logical_or"
                 return f"nl.{name}({self._on_chip(left)}, {self._on_chip(right)})"
