@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
@@ -15,6 +16,7 @@ import nki.isa as nisa
 from nki.compilation.jit_options import WITHOUT_EFFECT
 from nki.frontend.release import Release
 from nki.ir.deprecation import DeprecatedParameter
+from nki.ir.instruction import REGISTRY
 from nki.language.beta1_rewriting.calls import RENAMED, Argument, NewCall, call_of, code_in_place, function_of
 from nki.language.beta1_rewriting.lines import Line, aligned, as_it_is, comment_behind, head, is_same, rendered
 from nki.language.beta1_rewriting.names import Names
@@ -28,14 +30,14 @@ _PAR_DIM: Final = "nki.language.par_dim"
 _DYNAMIC_RANGE: Final = "nki.language.dynamic_range"
 _REWRITTEN: Final = (_PAR_DIM, _DYNAMIC_RANGE)
 """Removed names that are rewritten, and not marked."""
-_RANGES: Final = {f"nki.language.{name}" for name in ("affine_range", "sequential_range", "static_range")}
-_ENGINES: Final = ("tensor", "vector", "scalar", "gpsimd", "dma", "unknown")
+_DEPRECATED: Final = {full: fix for release in RELEASES for full, fix in release.deprecated.items()}
+_RANGES: Final = {full for full, fix in _DEPRECATED.items() if fix.startswith("write `range(")}
+_RENAMED: Final = {
+    full: name[1] for full, fix in _DEPRECATED.items() if (name := re.fullmatch(r"write `([\w.]+)`", fix))
+}
+"""Names that are called otherwise today: a word alone in the same module, or with the module."""
 _OPTIONS: Final = (*WITHOUT_EFFECT, "platform_target")
 """Options of ``nki.jit`` that files no longer need."""
-_ATTRIBUTES: Final = {
-    "nki.language.tile_size.total_available_sbuf_size": "sbuf_fmax_bytes",
-    "nki.language.tile_size.psum_fmax": "psum_bank_fmax",
-}
 _CREATE: Final = {"ndarray": 1, "zeros": 1, "ones": 1, "rand": 1, "full": 2}
 """Functions that allocate, with the position of their dtype; the buffer follows."""
 _INTEGERS: Final = ("int8", "int16", "int32", "uint8", "uint16", "uint32")
@@ -145,14 +147,12 @@ class Releases(BlockRewriter, ExpressionRewriter):
 
     def _attribute(self, node: ast.Attribute) -> str:
         full = self.names.full(node)
-        if full in _ATTRIBUTES:
-            return f"{code_of(node.value)}.{_ATTRIBUTES[full]}"
+        if full in _RENAMED:
+            module, _, name = _RENAMED[full].rpartition(".")
+            owner = module.replace("nisa", self.nisa, 1) if module else code_of(node.value)
+            return f"{owner}.{name}"
         if full in self.gone and full not in _REWRITTEN:
             self.pending.append(f"`{one_line(node)}` is gone: {self.gone[full]}")
-        owner, _, name = full.rpartition(".")
-        engine = name.removesuffix("_engine")
-        if owner == "nki.isa" and name.endswith("_engine") and engine in _ENGINES and name != "dma_engine":
-            return f"{self.nisa}.engine.{engine}"
         return self.inside(node)
 
     # -- calls ---------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class Releases(BlockRewriter, ExpressionRewriter):
 
     def _affine_select(self, _: ast.Call, call: NewCall) -> NewCall:
         """``offset`` stood behind ``pattern`` until 0.2."""
-        order = ("dst", "pattern", "offset", "channel_multiplier", "on_true_tile", "on_false_value", "cmp_op")
+        older = REGISTRY["affine_select"].deprecated.order
         positional = [arg.node for arg in call.args if not arg.name]
         named = {arg.name for arg in call.args}
         whole = [
@@ -266,10 +266,10 @@ class Releases(BlockRewriter, ExpressionRewriter):
         ]
         many = len(positional) >= 4
         old = "on_true_tile" in named and "offset" not in named
-        if not (many and ((whole[2] and whole[3]) or old)) and len(positional) != 7:
+        if older is None or (not (many and ((whole[2] and whole[3]) or old)) and len(positional) != 7):
             return call
         return call.with_args(
-            replace(arg, name=order[place]) if not arg.name and place > 1 else arg
+            replace(arg, name=older.order[place]) if not arg.name and place > 1 else arg
             for place, arg in enumerate(call.args)
         )
 
