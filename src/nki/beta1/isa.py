@@ -80,18 +80,19 @@ _NOTATION: Final[dict[str, Any]] = {
 """The functions of the table's expressions."""
 
 
-def _conversion(declared: Field) -> Callable[[Any, str, str], Any] | None:
-    """The conversion of an argument that is no tensor to a value as ``declared``; None: it is one already."""
+def _conversion(declared: Field, what: str) -> str | None:
+    """The code that makes a value as ``declared`` of an argument that is no tensor; None: it is one already."""
+    name = declared.name
     if declared.symbol is enums.engine:
-        return _engine_of
+        return f"{name} = engine_of({name})"
     if declared.symbol is Op:
-        return operator_of
+        return f"if {name} is not None: {name} = operator_of({name}, {what!r}, {name!r})"
     kinds = () if declared.symbol is not None or tuple in declared.types else (bool, float, int)
     kind = next((kind for kind in kinds if kind in declared.types), None)
-    return None if kind is None else lambda value, _what, _name: kind(value)
+    return None if kind is None else f"if {name} is not None: {name} = {kind.__name__}({name})"
 
 
-def _engine_of(value: Any, _what: str, _name: str) -> enums.engine:
+def _engine_of(value: Any) -> enums.engine:
     return value if isinstance(value, enums.engine) else enums.engine.unknown
 
 
@@ -108,7 +109,8 @@ class _Maker:
         inputs = [f for f in declared if f.role is Role.IN and row.name not in _IN_ANY_MEMORY]
         self.tiles = [f.name for f in inputs if not f.immediate]
         self.written = [f.name for f in declared if f.role is Role.OUT and f.name != "dst"]
-        self.values = [(f.name, made) for f in declared if f.role is None and (made := _conversion(f)) is not None]
+        values = [made for f in declared if f.role is None and (made := _conversion(f, self.what)) is not None]
+        self.conversions = [*map(self._conversion_of_tile, self.tiles), *values]
         self.operands = [
             (f.name, f.default is inspect.Parameter.empty) for f in (*declared, *preset) if f.name != "dst"
         ]
@@ -122,30 +124,27 @@ class _Maker:
         self.direct = _is_in_sbuf if row.name in _DIRECT_TO_SBUF else None
         self.instruction = getattr(isa, self.mnemonic)
         self.prepare, self.whole = PREPARED.get(row.name), WHOLE.get(row.name)
+        self.emitter = self._emitter()
+
+    def _conversion_of_tile(self, name: str) -> str:
+        tile = f"tile_of({name}, {self.what!r}, {name!r})"
+        return f"{name} = in_sbuf({tile})" if self.row.name in _IN_SBUF else f"{name} = {tile}"
 
     def call(self, a: Operands) -> Any:
-        """One call, with the values of all parameters."""
-        row, what, given = self.row, self.what, vars(a)
-        if not row.shape:
-            flush()
-        for name in self.tiles:
-            tile = tile_of(given[name], what, name)
-            given[name] = in_sbuf(tile) if row.name in _IN_SBUF else tile
-        for name, convert in self.values:
-            if given[name] is not None or convert is _engine_of:
-                given[name] = convert(given[name], what, name)
+        """One call, with the values of all parameters, converted."""
+        row, given = self.row, vars(a)
         if self.prepare is not None:
             self.prepare(a)
         if self.whole is not None:
             return self.whole(a)
         for name in self.columns:
             given[name] = self._column(a, name)
-        emit = self._emitter(a)
+        emit = self.emitter
         if not row.shape:
-            return emit(a.dst.settle())
+            return emit(a.dst.settle(), a)
         shape, dtype = eval(self.shape, self.scope, given), given.get("dtype")
         kind = eval(self.kind, self.scope, given) if dtype is None else dtypes.of(dtype)
-        return Tensor.wait(Pending(shape, kind, emit, name=row.result, direct=self.direct))
+        return Tensor.wait(Pending(shape, kind, lambda dst: emit(dst, a), name=row.result, direct=self.direct))
 
     def _column(self, a: Operands, name: str) -> Tensor | float | None:
         """The operand ``name`` of one element per partition, or a number; None if there is none."""
@@ -162,23 +161,23 @@ class _Maker:
         tile = operand if exact else converted(operand, dt.float32)
         return tile.reshape((tile.shape[0], 1)) if tile.ndim != 2 and tile.size == tile.shape[0] else tile
 
-    def _emitter(self, a: Operands) -> Callable[[Tensor], None]:
+    def _emitter(self) -> Callable[[Tensor, Operands], None]:
         """The function that records all that writes the result."""
         name = self.row.name
         if name in EMITTED:
-            return lambda dst: EMITTED[name](dst, a)
-        if name in _OF_TILES or name in _IN_SBUF:
-            return lambda dst: self._of_tiles(dst, a)
-        given = vars(a)
-        names = [*self.sources, *(each for each in self.columns if isinstance(given[each], Tensor))]
-        tiles = [given[each] for each in names]
-        count = len(self.sources)
-        compute = COMPUTED.get(name)
+            return EMITTED[name]
+        return self._of_tiles if name in _OF_TILES or name in _IN_SBUF else self._over_elements
+
+    def _over_elements(self, dst: Tensor, a: Operands) -> None:
+        """Record an instruction over the elements that the mask leaves."""
+        given, compute = vars(a), COMPUTED.get(self.row.name)
+        columns = [name for name in self.columns if isinstance(given[name], Tensor)]
+        names = self.sources + columns
         fixed = self._operands(a) if compute is None else given
 
         def over(place: Access, accesses: list[Access]) -> None:
             for each in self.written:
-                if each in names:
+                if each in columns:
                     given[each].place.before_write(accesses[names.index(each)])
             operands = {**fixed, **dict(zip(names, accesses, strict=True))}
             if compute is None:
@@ -186,7 +185,8 @@ class _Maker:
             else:
                 compute(place, Operands(**operands))
 
-        return lambda dst: elementwise(dst, tiles[:count], a.mask, over, tiles[count:])
+        tiles = [given[name] for name in self.sources]
+        elementwise(dst, tiles, a.mask, over, [given[name] for name in columns])
 
     def _operands(self, a: Operands) -> dict[str, Any]:
         """All operands of the instruction that are given."""
@@ -204,6 +204,13 @@ class _Maker:
         at_start(into, lambda place: self.instruction(place, **operands))
 
 
+_SCOPE: Final[dict[str, Any]] = {
+    "Operands": Operands, "amax": np.amax, "engine_of": _engine_of, "flush": flush, "in_sbuf": in_sbuf,
+    "operator_of": operator_of, "reduce_cmd": enums.reduce_cmd, "tile_of": tile_of,
+}  # fmt: skip
+"""Names in the text of a function: the defaults of its signature, and the conversions of its arguments."""
+
+
 def _is_in_sbuf(target: Tensor) -> bool:
     return target.buffer is Buffer.sbuf
 
@@ -211,13 +218,16 @@ def _is_in_sbuf(target: Tensor) -> bool:
 def _function(row: Function) -> Callable[..., Any]:
     """The public function of a row: a text with its signature, as kernels, ``help()`` and error messages show it."""
     maker = _Maker(row)
-    scope: dict[str, Any] = {"call": maker.call, "Operands": Operands, "reduce_cmd": enums.reduce_cmd, "amax": np.amax}
+    scope = _SCOPE | {"call": maker.call}
     signature = f"{row.signature.removesuffix(')')}, **_)"
     arguments = ", ".join(f"{name}={name}" for name in row.parameters)
     if "mask" not in row.parameters:
         arguments += ", mask=None"
-    text = f"def {signature}: return call(Operands(what={maker.what!r}, {arguments}))"
-    exec(compile(text, __file__, "exec"), scope)  # our own text, from the table
+    # A result that waits is recorded before what an instruction without a result writes.
+    lines = [] if row.shape else ["flush()"]
+    lines += [*maker.conversions, f"return call(Operands(what={maker.what!r}, {arguments}))"]
+    text = "\n    ".join([f"def {signature}:", *lines])
+    exec(compile(text, __file__, "exec"), scope)  # our own text, from the table and the declaration
     public = scope[row.name]
     public.__module__, public.__doc__ = __name__, row.text
     # An unused result of a call is reported, unless the function writes an argument, too.
