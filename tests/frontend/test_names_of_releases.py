@@ -19,10 +19,8 @@ import numpy as np
 import pytest
 
 import nki
-import nki.isa as nisa
-import nki.language as nl
 from nki import target as targets
-from nki.base.errors import NkiError, ShapeError
+from nki.base.errors import NkiError
 from nki.cli import main
 from nki.compilation.cache.fingerprint import fingerprint
 from nki.frontend.dialect import default_dialect, dialect_of, release
@@ -152,13 +150,25 @@ def test_every_name_of_the_table_exists() -> None:
 
 
 def test_the_releases_are_in_order() -> None:
-    assert RELEASES.versions == ("0.2", "0.3", "0.4", "0.5", "0.6", "0.7")
+    numbers = [tuple(int(part) for part in version.split(".")) for version in VERSIONS]
+    assert numbers == sorted(set(numbers)) and VERSIONS[:2] == ("0.2", "0.3")
     assert RELEASES.last_parsed.version == "0.6"
     for one in RELEASES:
         assert set(one.instead) | one.operators <= set(one.names)
-    assert RELEASES.have("nki.language.fori_loop") == (False, False, False, False, True, True)
-    assert RELEASES.have("nki.language.dynamic_range") == (True, True, True, True, True, False)
+    later, ended = VERSIONS.index("0.6"), VERSIONS.index("0.7")
+    assert RELEASES.have("nki.language.fori_loop") == tuple(place >= later for place in range(len(VERSIONS)))
+    assert RELEASES.have("nki.language.dynamic_range") == tuple(place < ended for place in range(len(VERSIONS)))
     assert all(RELEASES.have("nki.isa.dma_copy"))
+
+
+def test_each_release_is_in_the_tables() -> None:
+    for one in RELEASES:
+        version, file = one.version, "tests/frontend/test_names_of_releases.py"
+        if one.names or one.parameters:
+            added = f"a name or parameter that came with NKI {version}"
+            assert version in {since for _, since in SINCE.values()}, f"add {added} to SINCE in {file}"
+        if one.deprecated:
+            assert version in ENDED.values(), f"add a form that NKI {version} deprecates to ENDED in {file}"
 
 
 def test_forms_end_with_a_release() -> None:
@@ -427,13 +437,20 @@ def test_a_release_is_not_warned_of_what_ended_later(
         try:
             caught = told(nki.simulate(kernel) if eager else kernel, A)[1]
         except RemovedApiError:
-            assert "imm=" in form or "dynamic_range" in form
+            assert version not in VERSIONS[: VERSIONS.index(ENDED[form])], (form, version)
+            continue
+        except NewerApiError:  # the form came with a later release, and ended with a still later one
+            assert version in VERSIONS[: VERSIONS.index(ENDED[form])], (form, version)
             continue
         quiet = version != "" and VERSIONS.index(version) < VERSIONS.index(ENDED[form])
-        if " is " in form and version == "0.7":
+        if " is " in form and version and RELEASES.find(version).traced:
             quiet = True  # where it means what Python means
         texts = [str(one.message) for one in caught if "NKI-FE" not in str(one.message)]
-        assert bool(texts) is not quiet, (version, texts)
+        expected = "no warning" if quiet else "a warning"
+        message = (
+            f"NKI {version or 'any'}: {expected} of `{form}` expected, which ends with NKI {ENDED[form]} as ENDED says"
+        )
+        assert bool(texts) is not quiet, f"{message} (tests/frontend/test_names_of_releases.py); warnings: {texts}"
 
 
 def test_libraries_of_their_own_release_are_silent(libraries: dict[str, Any]) -> None:
@@ -463,45 +480,3 @@ def test_the_cache_on_disk_knows_the_release(libraries: dict[str, Any]) -> None:
     before = digest(new.through_the_old_one)
     old.add_one = nki.jit(old.add_one, nki_version="0.4")
     assert digest(new.through_the_old_one) != before
-
-
-def of_0_2(x, axis=1, called=False, newer=False):
-    """What the libraries of NKI 0.2 write: addresses, ``nl.copy`` as an operator, axes counted from the last one."""
-    tile = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf, address=(0, 64))
-    nisa.dma_copy(dst=tile, src=x)
-    operator = nl.copy
-    nisa.activation(dst=tile, op=nl.copy, data=tile)
-    nisa.activation(dst=tile, op=operator, data=tile)
-    if called:
-        tile = nl.copy(tile)
-    if newer:
-        nisa.dma_copy(dst=tile, src=x, engine=nisa.engine.unknown)
-    kept = x.shape[: len(x.shape) - (len(axis) if isinstance(axis, tuple) else 1)]
-    total = nl.ndarray(kept, x.dtype, buffer=nl.sbuf)
-    nisa.tensor_reduce(total, nl.add, tile, axis=axis)
-    out = nl.ndarray(kept, x.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(dst=out, src=total)
-    return out
-
-
-@pytest.mark.parametrize("run", [nki.jit, nki.simulate])
-@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
-def test_what_the_libraries_of_0_2_write(run: Any) -> None:
-    x = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
-    kernel = run(nki.jit(of_0_2, nki_version="0.2"))
-    for axis, reduced in ((1, 3), ((1, 2), (2, 3)), ((2, 1), (2, 3)), (3, 3), (-1, 3)):
-        assert np.array_equal(kernel(x, axis), x.sum(reduced))
-    for version in (None, "0.3", "0.7"):
-        with pytest.raises(ShapeError, match="the reduced dimensions must be the last ones"):
-            nki.jit(of_0_2, nki_version=version).compile(x)
-
-
-@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
-@pytest.mark.parametrize(
-    ("name", "text"), [("called", "`nl.copy` came with NKI 0.3"), ("newer", "`engine= of nisa.dma")]
-)
-def test_a_later_name_is_an_error_where_a_branch_reaches_it(name: str, text: str) -> None:
-    x = np.ones((2, 3, 4, 5), np.float32)
-    nki.jit(of_0_2, nki_version="0.2").compile(x)
-    with pytest.raises(NewerApiError, match=text):
-        nki.jit(of_0_2, nki_version="0.2").compile(x, **{name: True})

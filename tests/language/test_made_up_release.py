@@ -19,25 +19,28 @@ import pytest
 from nki.language.releases import RELEASES
 
 ROOT = Path(__file__).parents[2]
+NEWEST = RELEASES.versions[-1]
 EARLIER = ("", *RELEASES.versions)
+MADE_UP = f"{NEWEST.partition('.')[0]}.{int(NEWEST.partition('.')[2]) + 1}"
+"""The version after the newest one, so that no file has it."""
 
-V0_8 = '''
-"""NKI 0.8, made up."""
+FILE = f'''
+"""NKI {MADE_UP}, made up."""
 
 from nki.frontend.frontend_errors import DelError
-from nki.frontend.release import LIST_ARGUMENT, Release, full_names
+from nki.frontend.release import LIST_ARGUMENT, Release
 
 RELEASE = Release(
-    version="0.8",
+    version="{MADE_UP}",
     traced=True,
-    names=full_names({"nki.language": "twice"}),
-    parameters=full_names({"nki.isa.memset": "engine"}),
-    instead={"nki.language.twice": "write nl.add(x, x)"},
-    removed={"nki.language.while_loop": "use `nl.fori_loop`"},
-    removed_parameters={"nki.isa.iota.name": "leave it out"},
-    deprecated={"nki.language.square": "write `nl.multiply(x, x)`"},
+    names=("nki.language.twice",),
+    parameters=("nki.isa.memset.engine",),
+    instead={{"nki.language.twice": "write nl.add(x, x)"}},
+    removed={{"nki.language.while_loop": "use `nl.fori_loop`"}},
+    removed_parameters={{"nki.isa.iota.name": "leave it out"}},
+    deprecated={{"nki.language.square": "write `nl.multiply(x, x)`"}},
     refuses=(DelError,),
-    warnings={LIST_ARGUMENT: "`{0}` is a list, again"},
+    warnings={{LIST_ARGUMENT: "`{{0}}` is a list, again"}},
     compiler_frontends=("builder",),
 )
 '''
@@ -122,7 +125,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("source")
     for package in ("nki", "neuronxcc"):
         shutil.copytree(ROOT / "src" / package, copy / package)
-    (copy / "nki" / "language" / "releases" / "v0_8.py").write_text(V0_8, encoding="utf-8")
+    (copy / "nki" / "language" / "releases" / f"v{MADE_UP.replace('.', '_')}.py").write_text(FILE, encoding="utf-8")
     with (copy / "nki" / "language" / "__init__.py").open("a", encoding="utf-8") as file:
         file.write(FUNCTION)
     return copy
@@ -143,41 +146,45 @@ def observed(source: Path, lines: Mapping[str, str], *versions: tuple[str, str])
 
 @pytest.fixture(scope="module")
 def outcomes(source: Path) -> dict[str, Outcome]:
-    versions = [("NKI_VERSION", version) for version in (*EARLIER, "0.8")]
+    versions = [("NKI_VERSION", version) for version in (*EARLIER, MADE_UP)]
     return observed(source, CHANGED | SAME, *versions)
 
 
 ERRORS = {
-    "a removed name": ("NKI 0.8 no longer has `nl.while_loop`", "use `nl.fori_loop`"),
-    "a removed parameter": ("NKI 0.8 no longer has `name= of nisa.iota`", "leave it out"),
+    "a removed name": (f"NKI {MADE_UP} no longer has `nl.while_loop`", "use `nl.fori_loop`"),
+    "a removed parameter": (f"NKI {MADE_UP} no longer has `name= of nisa.iota`", "leave it out"),
     "del": ("`del`", ""),
 }
 WARNINGS = {
-    "a removed name": "`nl.while_loop` is deprecated since NKI 0.8: use `nl.fori_loop`",
-    "a removed parameter": "`name= of nisa.iota` is deprecated since NKI 0.8: leave it out",
-    "a deprecated name": "`nl.square` is deprecated since NKI 0.8: write `nl.multiply(x, x)`",
+    "a removed name": f"`nl.while_loop` is deprecated since NKI {MADE_UP}: use `nl.fori_loop`",
+    "a removed parameter": f"`name= of nisa.iota` is deprecated since NKI {MADE_UP}: leave it out",
+    "a deprecated name": f"`nl.square` is deprecated since NKI {MADE_UP}: write `nl.multiply(x, x)`",
 }
 
 
 def test_the_release_enforces_its_file(outcomes: dict[str, Outcome]) -> None:
     for name in CHANGED:
-        error, warned = outcomes[f"0.8: {name}"]
+        error, warned = outcomes[f"{MADE_UP}: {name}"]
         message, fix = ERRORS.get(name, ("", ""))
         assert (message in error and fix in error) if message else not error, error
         if name not in ERRORS:
             assert warned == (
                 [WARNINGS[name]] if name in WARNINGS else ["`values` is a list, again"] * ("list" in name)
             )
-    assert all("no longer has `nl.dynamic_range`" in outcomes[f"{one}: dynamic_range"].error for one in ("0.7", "0.8"))
+    assert all(
+        "no longer has `nl.dynamic_range`" in outcomes[f"{one}: dynamic_range"].error for one in ("0.7", MADE_UP)
+    )
 
 
 def test_other_releases_do_not_have_what_is_new(outcomes: dict[str, Outcome]) -> None:
     for version in RELEASES.versions:
         twice, engine = (outcomes[f"{version}: a new {kind}"].error for kind in ("name", "parameter"))
-        assert f"`nl.twice` came with NKI 0.8; NKI {version} does not have it | write nl.add(x, x)" in twice
-        assert f"`engine= of nisa.memset` came with NKI 0.8; NKI {version} does not have it" in engine
+        assert f"`nl.twice` came with NKI {MADE_UP}; NKI {version} does not have it | write nl.add(x, x)" in twice
+        assert f"`engine= of nisa.memset` came with NKI {MADE_UP}; NKI {version} does not have it" in engine
         assert not outcomes[f"{version}: a removed parameter"].error
-        assert ("came with NKI 0.6" in outcomes[f"{version}: a removed name"].error) is (version < "0.6")
+        assert ("came with NKI 0.6" in outcomes[f"{version}: a removed name"].error) is (
+            version in RELEASES.versions[: RELEASES.versions.index("0.6")]
+        )
         assert outcomes[f"{version}: a deprecated name"] == ("", [])
 
 
@@ -200,18 +207,18 @@ def test_what_it_does_not_change_stays(outcomes: dict[str, Outcome]) -> None:
 def test_the_variable_of_its_frontend(source: Path, outcomes: dict[str, Outcome]) -> None:
     words = [("NKI_COMPILER_FRONTEND", word) for word in ("builder", "tracer", "parser")]
     chosen = observed(source, {"del": CHANGED["del"]}, *words)
-    for (_, word), version in zip(words, ("0.8", "0.7", "0.6"), strict=True):
+    for (_, word), version in zip(words, (MADE_UP, "0.7", "0.6"), strict=True):
         assert chosen[f"{word}: del"] == outcomes[f"{version}: del"]
 
 
 def test_the_commands_know_it(source: Path, tmp_path: Path) -> None:
     file = tmp_path / "kernel.py"
     file.write_text(KERNEL.replace("{line}", CHANGED["a removed name"]), encoding="utf-8")
-    told = run(source, "-m", "nki", "check", "--nki", "0.8", str(file), code=1)
-    assert "[NKI-FE032] NKI 0.8 no longer has `nl.while_loop`" in told and "use `nl.fori_loop`" in told
-    run(source, "-m", "nki", "check", "--nki", "0.7", str(file))
-    assert "since NKI 0.8" in run(source, "-m", "nki", "explain", "nl.twice")
-    assert "not after NKI 0.7" in run(source, "-m", "nki", "explain", "nl.while_loop")
+    told = run(source, "-m", "nki", "check", "--nki", MADE_UP, str(file), code=1)
+    assert f"[NKI-FE032] NKI {MADE_UP} no longer has `nl.while_loop`" in told and "use `nl.fori_loop`" in told
+    run(source, "-m", "nki", "check", "--nki", NEWEST, str(file))
+    assert f"since NKI {MADE_UP}" in run(source, "-m", "nki", "explain", "nl.twice")
+    assert f"not after NKI {NEWEST}" in run(source, "-m", "nki", "explain", "nl.while_loop")
 
 
 def test_migration_marks_what_it_removed(source: Path, tmp_path: Path) -> None:
@@ -219,10 +226,10 @@ def test_migration_marks_what_it_removed(source: Path, tmp_path: Path) -> None:
     lines = f"{CHANGED['a removed name']}\n    {CHANGED['a removed parameter']}"
     file.write_text(KERNEL.replace("{line}", lines), encoding="utf-8")
     marks = "`nl.while_loop` is gone: use `nl.fori_loop`", "`name=` of `nki.isa.iota` is gone: leave it out"
-    for options in ((), ("--to", "0.8")):
+    for options in ((), ("--to", MADE_UP)):
         told = run(source, "-m", "nki", "migrate", *options, str(file), code=1)
         assert all(mark in told for mark in marks)
-    for version in ("0.6", "0.7"):
+    for version in ("0.6", NEWEST):
         told = run(source, "-m", "nki", "migrate", "--to", version, str(file))
         assert not any(mark in told for mark in marks)
 
@@ -230,15 +237,17 @@ def test_migration_marks_what_it_removed(source: Path, tmp_path: Path) -> None:
 def test_the_support_matrix_shows_it(source: Path) -> None:
     page = run(source, "-c", "from tools import reference; print(reference.support())")
     rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("|")]
-    shown = {cells[0]: cells[1:8] for cells in rows}
-    assert shown["name"] == [*RELEASES.versions, "0.8"]
-    for name, there in {
-        "nl.twice": "- - - - - - yes",
-        "nl.while_loop": "- - - - yes yes -",
-        "nl.load": "- yes yes yes yes yes yes",
-        "nisa.memset(engine=)": "- - - - - - yes",
-        "nisa.iota(name=)": "yes yes yes yes yes yes -",
-        "NKI-FE016: ``del``": "- - - - - yes -",
-        "NKI-FE010: ``yield``, or a generator function": "- - - - - yes yes",
+    shown = {cells[0]: cells[1 : len(RELEASES) + 2] for cells in rows}
+    versions = [*RELEASES.versions, MADE_UP]
+    assert shown["name"] == versions
+    for name, (first, last) in {
+        "nl.twice": (MADE_UP, MADE_UP),
+        "nl.while_loop": ("0.6", NEWEST),
+        "nl.load": ("0.3", MADE_UP),
+        "nisa.memset(engine=)": (MADE_UP, MADE_UP),
+        "nisa.iota(name=)": ("0.2", NEWEST),
+        "NKI-FE016: ``del``": ("0.7", NEWEST),
+        "NKI-FE010: ``yield``, or a generator function": ("0.7", MADE_UP),
     }.items():
-        assert shown[name] == there.split(), name
+        there = range(versions.index(first), versions.index(last) + 1)
+        assert shown[name] == ["yes" if place in there else "-" for place in range(len(versions))], name

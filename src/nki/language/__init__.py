@@ -44,22 +44,26 @@ from nki.ir.recorder import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
 from nki.ir.types import access_of as _access_of
 from nki.isa.build import device_print as _device_print
+from nki.language import elementwise as _elementwise
+from nki.language import moving as _moving
 from nki.language import operators as _operators
+from nki.language import randomness as _randomness
+from nki.language import reducing as _reducing
 from nki.language.advice.other_libraries import OTHERS as _OTHERS
 from nki.language.buffers import is_hbm, is_on_chip, is_psum, is_sbuf
 from nki.language.creation import empty_like, full, ndarray, ones, zeros, zeros_like
-from nki.language.elementwise import ceil, cos, floor, negative, tan, trunc
+from nki.language.elementwise import *  # noqa: F403
 from nki.language.grids import NkiBlockGrid, NkiGrid, NkiTileGrid, alloc_blocks, alloc_tiles, blocks, tiles
 from nki.language.indexing import ds
 from nki.language.loops import AffineRange as _AffineRange
 from nki.language.loops import dynamic_range, fori_loop, while_loop
-from nki.language.moving import broadcast_to, expand_dims, gather_flattened, matmul, transpose, where
+from nki.language.moving import *  # noqa: F403
 from nki.language.nki_tensor import NkiTensor
 from nki.language.operands import in_sbuf as _in_sbuf
 from nki.language.operands import lifted as _lifted
 from nki.language.operators import *  # noqa: F403
-from nki.language.randomness import dropout, rand, random_seed
-from nki.language.reducing import all, max, mean, min, prod, rms_norm, softmax, sum, var
+from nki.language.randomness import *  # noqa: F403
+from nki.language.reducing import *  # noqa: F403
 from nki.language.releases.v0_2 import OF_BETA_1 as _OF_BETA_1
 from nki.language.shared_constants import shared_constant, shared_identity_matrix
 
@@ -311,22 +315,16 @@ __all__ = [
     "NkiTensor",
     "NkiTileGrid",
     "affine_range",
-    "all",
     "alloc_blocks",
     "alloc_tiles",
     "bfloat16",
     "blocks",
     "bool",
     "bool_",
-    "broadcast_to",
-    "ceil",
-    "cos",
     "device_print",
-    "dropout",
     "ds",
     "dynamic_range",
     "empty_like",
-    "expand_dims",
     "float4_e2m1fn_x4",
     "float8_e4m3",
     "float8_e4m3fn",
@@ -336,10 +334,8 @@ __all__ = [
     "float8_e8m0fnu",
     "float16",
     "float32",
-    "floor",
     "fori_loop",
     "full",
-    "gather_flattened",
     "hbm",
     "int8",
     "int16",
@@ -351,47 +347,35 @@ __all__ = [
     "is_sbuf",
     "load",
     "load_transpose2d",
-    "matmul",
-    "max",
-    "mean",
-    "min",
     "ndarray",
-    "negative",
     "no_reorder",
     "num_programs",
     "ones",
     "private_hbm",
-    "prod",
     "program_id",
     "program_ndim",
     "psum",
-    "rand",
-    "random_seed",
     "range",
-    "rms_norm",
     "sbuf",
     "sequential_range",
     "shared_constant",
     "shared_hbm",
     "shared_identity_matrix",
-    "softmax",
     "static_range",
     "store",
-    "sum",
-    "tan",
     "tfloat32",
     "tile_size",
     "tiles",
-    "transpose",
-    "trunc",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
-    "var",
-    "where",
     "while_loop",
     "zeros",
     "zeros_like",
 ]  # fmt: skip
+__all__ += _elementwise.__all__
+__all__ += _moving.__all__
 __all__ += _operators.__all__
+__all__ += _randomness.__all__
+__all__ += _reducing.__all__
