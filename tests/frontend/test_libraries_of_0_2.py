@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from nki.frontend.errors import NewerApiError
 
 import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import ShapeError
+from nki.frontend.frontend_errors import NewerApiError
 
 
 def of_0_2(x, axis=1, called=False, newer=False):
