@@ -151,7 +151,8 @@ def test_a_thinned_curve_keeps_its_peak() -> None:
 
 
 def test_every_cause_has_its_words() -> None:
-    assert all(cause.reason for cause in Cause) and sorted(Cause) == list(range(len(Cause)))
+    assert all(cause.reason for cause in Cause), "a row of Cause has no end of a sentence"
+    assert sorted(Cause) == list(range(len(Cause))), "a new row of Cause has the next number"
 
 
 @pytest.mark.parametrize(

@@ -61,4 +61,5 @@ def test_no_word_of_the_model_alone() -> None:
 
 def test_the_glossary_has_every_word() -> None:
     rows = dict(re.findall(r"^\| ([^|]+) \| (.+) \|$", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE))
-    assert {word: rows.get(word) for word in TERMS} == TERMS
+    wrong = [f"| {word} | {meaning} |" for word, meaning in TERMS.items() if rows.get(word) != meaning]
+    assert not wrong, "\n".join(["docs/glossary.md, Profiles, has not these rows of nki/base/terms.py:", *wrong])

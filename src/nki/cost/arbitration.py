@@ -56,11 +56,6 @@ def by_queue(order: Iterable[int], queues: Sequence[int], count: int) -> list[Se
     return list(threads)
 
 
-def activation_tables(by_id: Mapping[int, Estimate]) -> dict[int, str]:
-    """The table that an activation function needs, by the ``id`` of its estimate."""
-    return {n: each.table for n, each in by_id.items() if isinstance(each, Compute) and each.table}
-
-
 def on_generator(estimates: Sequence[Estimate], by_id: Mapping[int, Estimate]) -> Mapping[int, str]:
     """The instructions of GpSimd and of Scalar, with the engine's name, if it generates descriptors beside them."""
     names = {each.dge for each in by_id.values() if isinstance(each, Dma)} & {SOFTWARE, SCALAR}

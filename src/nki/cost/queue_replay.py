@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from nki.base.terms import Cause
-from nki.cost.arbitration import OWN_DMA, activation_tables, before, by_queue, contention, on_generator
+from nki.cost.arbitration import OWN_DMA, before, by_queue, contention, on_generator
 from nki.cost.dma_costs import SOFTWARE
 from nki.cost.last_results import MANY, LastResults
-from nki.cost.shared_resources import ActivationTables, DescriptorGenerators, Ports, SharedResources
+from nki.cost.shared_resources import DescriptorGenerators, Ports, SharedResources
 from nki.cost.sharing import NEVER, DataQueue, EnginesInOrder, SharedBandwidth, SharedEngines, distinct, engine_loads
 from nki.cost.tensor_array import TensorArray
 from nki.ir.estimate import Compute, Dma, Estimate, Matmul
@@ -62,8 +62,7 @@ class Meeting:
 _NO_DATA = (0.0, 0.0)
 _BLOCK, _QUEUE, _DEPENDENCE = int(Cause.block), int(Cause.queue), int(Cause.dependence)
 _CHAIN, _MEETING = int(Cause.chain), int(Cause.meeting)
-_TABLE, _GENERATOR = int(ActivationTables.cause), int(DescriptorGenerators.cause)
-_PORT, _ARRAY = int(Ports.cause), int(TensorArray.cause)
+_GENERATOR, _PORT, _ARRAY = int(DescriptorGenerators.cause), int(Ports.cause), int(TensorArray.cause)
 Arrivals = Generator[tuple[int, float], Arrival, None]
 """Yields instructions that meet another core, with the time of arrival; is sent the last arrival of all."""
 
@@ -166,9 +165,9 @@ class _Block:
         """The same of those that have their ports, with the time at which."""
         in_order = range(count) if order is None else order
         by_id = distinct(estimates)
-        self.needs_table, self.loads = activation_tables(by_id), engine_loads(by_id.values())
-        self.resources = replay.resources
+        self.loads, self.resources = engine_loads(by_id.values()), replay.resources
         self.resources.begin_block(self.loads)
+        self.prepared = self.resources.prepared(by_id)
         shares_bandwidth, self.shares_ports = contention(queues, estimates, by_id)
         self.by_events = shares_bandwidth or self.shares_ports
         self.threads = [in_order] if not self.by_events else by_queue(in_order, queues, queue_count)
@@ -208,8 +207,7 @@ class _Block:
         queues, estimates, releases, results = self.queues, self.estimates, self.releases, self.results
         free, last, runnable, waiting, granted = self.free, self.last, self.runnable, self.waiting, self.granted
         predecessors, chained, meetings, turns = self.predecessors, self.chained, self.meetings, self.on_generator
-        array, tables, dges = self.resources.array, self.resources.tables, self.resources.dges
-        needs = self.needs_table
+        array, dges, prepared = self.resources.array, self.resources.dges, self.prepared
         last_results, shared = LastResults(queues, estimates, releases, results), LastResults.shared(predecessors)
         while runnable or self._advance():
             thread = runnable.pop()
@@ -222,8 +220,6 @@ class _Block:
                 else:
                     start, blocker, grant = free[queue], last[queue], 0.0
                     cause = _QUEUE if blocker >= 0 else _BLOCK
-                    if needs and id(estimate) in needs and (ready := tables.ready(needs[id(estimate)], start)) > start:
-                        start, cause = ready, _TABLE
                     waits, chain = predecessors[number], chained[number]
                     if shared and id(waits) in shared:
                         waits, chain = last_results.of(waits, chain, queue)
@@ -243,13 +239,15 @@ class _Block:
                 generator = estimate.dge if transfers else turns.get(number) if turns else None
                 if generator and (served := dges.free(generator))[0] > start:
                     (start, blocker), cause = served, _GENERATOR
+                if grant > start:
+                    if 2 * start - free[queue] <= grant:  # most of the stall is due to the port
+                        cause, blocker = _PORT, -1
+                    start = grant
+                if prepared and id(estimate) in prepared:
+                    start, cause, blocker = self._prepare(number, start, cause, blocker)
                 if transfers:
                     release = self._issue(number, estimate, start)
                 else:
-                    if grant > start:
-                        if 2 * start - free[queue] <= grant:  # most of the stall is due to the port
-                            cause, blocker = _PORT, -1
-                        start = grant
                     release = start + estimate.occupancy
                     if isinstance(estimate, Matmul):
                         begin, release = array.run(estimate, start)
@@ -297,6 +295,18 @@ class _Block:
         time = ports.free(estimate, queue, time)
         ports.keep(estimate, queue, time)
         return time
+
+    def _prepare(self, number: int, start: float, cause: int, blocker: int) -> tuple[float, int, int]:
+        """Start, cause and blocker of an instruction that has all else at ``start``, once its queue has prepared it."""
+        queue, estimate = self.queues[number], self.estimates[number]
+        free = self.free[queue]
+        for preparation in self.prepared[id(estimate)]:
+            begin, end = preparation.prepare(estimate, queue, free, start)
+            if end >= start and end > free:
+                if 2 * begin - free <= end:  # most of the stall is due to it
+                    cause, blocker = int(preparation.cause), self.last[queue]
+                start = end
+        return start, cause, blocker
 
     def _wake(self, number: int) -> None:
         """Let those go on that wait for what is known of an instruction."""

@@ -3,12 +3,15 @@
 The replay and the list scheduler both ask :class:`SharedResources`, so that an instruction waits for the same reasons
 in both. Each resource reads the facts that it needs of the target: a mechanism of the hardware is a row in ``target/``,
 a resource here, and, if it is a new reason to wait, a row of :class:`nki.base.terms.Cause`, which the resource names.
+Work of a queue before an instruction begins is a :class:`Preparation`, which both ask without a change of theirs.
 Parts of the array are in :mod:`nki.cost.tensor_array`, DMA engines that queues with data share in turns in
 :mod:`nki.cost.sharing`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar
 
 from nki.base.terms import Cause
@@ -31,6 +34,7 @@ class SharedResources:
     def __init__(self, target: Target) -> None:
         self.array = TensorArray(target)
         self.tables = ActivationTables(target)
+        self.preparations: tuple[Preparation, ...] = (self.tables,)
         self.loads = GeneratedLoads(target)
 
     def begin_block(self, engines: EngineLoads) -> None:
@@ -39,6 +43,14 @@ class SharedResources:
         self.are_kept = bool(self.array.parts.until)
         """A port or a part of the array was in use."""
         self.transfers = TransfersInOrder(engines, self.loads)
+
+    def prepared(self, by_id: Mapping[int, Estimate], scheduling: bool = False) -> dict[int, list[Preparation]]:
+        """The preparations for each estimate, by its ``id``, without those that have none; ``scheduling``: for the list
+        scheduler.
+        """
+        kinds = [each for each in self.preparations if each.is_scheduled or not scheduling]
+        waits = {number: [each for each in kinds if each.concerns(estimate)] for number, estimate in by_id.items()}
+        return {number: preparations for number, preparations in waits.items() if preparations}
 
     def free(self, estimate: Estimate, queue: int, time: float) -> float:
         """The time, ``time`` or later, from which on an instruction of ``queue`` has what it shares, apart from a
@@ -57,6 +69,29 @@ class SharedResources:
         elif estimate.ports:
             self.ports.keep(estimate, queue, time)
             self.are_kept = True
+
+
+class Preparation(ABC):
+    """Work of a queue before some of its instructions begin. The replay and the list scheduler ask once for each of
+    them, in the order of the queue; queues run ahead of each other, so the state of one tells nothing about another.
+    """
+
+    cause: ClassVar[Cause]
+    is_scheduled: ClassVar[bool] = True
+    """The list scheduler counts it, as the replay does."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    @abstractmethod
+    def concerns(self, estimate: Estimate) -> bool:
+        """Test if an instruction with this estimate may have to wait for it."""
+
+    @abstractmethod
+    def prepare(self, estimate: Estimate, queue: int, free: float, time: float) -> tuple[float, float]:
+        """Begin and end of it for an instruction that has all else at ``time``, and its queue at ``free``; twice
+        ``time`` if there is nothing to do. The end may be before ``time``.
+        """
 
 
 class Ports:
@@ -156,25 +191,31 @@ class TransfersInOrder:
         return begin
 
 
-class ActivationTables:
-    """The table of activation functions that Scalar has; it loads another one before it uses it."""
+class ActivationTables(Preparation):
+    """The table of activation functions that Scalar has; it loads another one before it uses it, while operands are
+    still awaited.
+    """
 
-    __slots__ = ("loaded", "loads", "target")
-    cause: ClassVar = Cause.table
+    cause = Cause.table
+    is_scheduled = False  # for speed
 
     def __init__(self, target: Target) -> None:
-        self.target = target
+        super().__init__(target)
         self.loaded = ""
         self.loads: list[tuple[float, float]] = []
         """Begin and end of each load."""
 
-    def ready(self, table: str, time: float) -> float:
-        """The time from which on ``table`` is there, where its load may begin at ``time``."""
-        if table != self.loaded:
-            end = time + table_ns(self.loaded, table, self.target)
-            self.loaded = table
-            self.loads.append((time, end))
-        return self.loads[-1][1] if self.loads else 0.0
+    def concerns(self, estimate: Estimate) -> bool:
+        return isinstance(estimate, Compute) and bool(estimate.table)
+
+    def prepare(self, estimate: Estimate, queue: int, free: float, time: float) -> tuple[float, float]:  # noqa: ARG002
+        assert isinstance(estimate, Compute)
+        if estimate.table == self.loaded:
+            return time, time
+        end = free + table_ns(self.loaded, estimate.table, self.target)
+        self.loaded = estimate.table
+        self.loads.append((free, end))
+        return free, end
 
 
 def table_ns(loaded: str, table: str, target: Target) -> float:

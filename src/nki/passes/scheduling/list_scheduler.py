@@ -18,7 +18,7 @@ from nki.analysis.dependence import DependenceGraph
 from nki.cost.dma_costs import SOFTWARE
 from nki.cost.queue_replay import in_order_ns
 from nki.cost.shared_resources import SharedResources
-from nki.cost.sharing import engine_loads
+from nki.cost.sharing import distinct, engine_loads
 from nki.ir.estimate import Dma, Estimate
 from nki.target.model import Target
 
@@ -172,6 +172,7 @@ class _ListScheduler:
         self.free = [0.0] * queue_count
         self.resources = SharedResources(target)
         self.resources.begin_block(engine_loads(estimates))
+        self.prepared = self.resources.prepared(distinct(estimates), scheduling=True)
         self.pending: list[list[tuple[float, int]]] = [[] for _ in range(queue_count)]
         """Of each queue: instructions with all predecessors issued, by the time at which they become ready."""
         self.ready_list: list[list[int]] = [[] for _ in range(queue_count)]
@@ -223,6 +224,9 @@ class _ListScheduler:
     def _issue(self, number: int, time: float, queue: int, entered: int) -> None:
         """Start an instruction; those with numbers below ``entered`` are in the window."""
         estimate = self.estimates[number]
+        if self.prepared:
+            for preparation in self.prepared.get(id(estimate), ()):
+                time = max(time, preparation.prepare(estimate, queue, self.free[queue], time)[1])
         if isinstance(estimate, Dma):
             time = self._transfer(number, estimate, time, queue)
         else:
