@@ -24,7 +24,7 @@ KERNEL = """
 import sys, hashlib
 import numpy as np
 import nki, nki.isa as nisa, nki.language as nl
-from nki.numerics import jit
+from nki.numerics import llvm_jit
 
 @nki.jit
 def kernel(a, b):
@@ -39,8 +39,8 @@ def kernel(a, b):
     return out
 
 compiled = []
-original = jit.Engine._compiled
-jit.Engine._compiled = lambda self, unit: compiled.append(1) or original(self, unit)
+original = llvm_jit.Engine._compiled
+llvm_jit.Engine._compiled = lambda self, unit: compiled.append(1) or original(self, unit)
 generator = np.random.default_rng(5)
 a, b = (generator.standard_normal((32, n), dtype=np.float32) for n in (64, 96))
 print(hashlib.sha256(kernel(a, b).tobytes()).hexdigest(), len(compiled))
