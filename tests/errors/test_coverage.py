@@ -22,4 +22,8 @@ def registry() -> set[str]:
 
 def test_every_error_has_a_golden_report() -> None:
     shown = {code for case in golden() for code in case.codes}
-    assert registry() - shown == set()
+    missing = sorted(registry() - shown)
+    assert not missing, (
+        f"{missing}: add tests/errors/cases/<mistake>.txt, a kernel with the mistake, its call and a line -----; "
+        "NKI_TEST_REWRITE=1 pytest tests/errors/test_reports.py -k <mistake> writes the report behind it"
+    )

@@ -60,8 +60,8 @@ def test_rule(case: Case) -> None:
     assert error.message.startswith(f"{case.mnemonic}: ") and "{" not in error.message + error.fix
     names = [f"'{value.name}'" for value in arguments.values() if isinstance(value, Access)]
     assert case.says in error.message if case.says else any(name in error.message for name in names)
-    assert len(error.fix) > 10
-    assert len(rule.source) > 10
+    assert len(error.fix) > 10, f"{error.fix!r} is no fix: say what to write instead"
+    assert len(rule.source) > 10, f"{rule.source!r} is no source: name the document and its section"
 
 
 def instance(case: Case) -> Inst:
