@@ -155,16 +155,10 @@ def instruction(cls: type[Inst]) -> str:
     parts += [f"targets: {', '.join(t.name for t in generations(cls))}"]
     parts += [f"runs as: {runs(cls)}", "", "operands"]
     parts += [wrapped(operand(o)) for o in facts.operands(cls)]
-    kernel = example_kernels()[cls.mnemonic]
-    parts += [
-        "",
-        "example",
-        *_indented(kernel.program),
-        "",
-        "cost",
-        wrapped(facts.formula(cls).replace("``", "")),
-    ]
-    parts += [wrapped(f"in the example: {line}") for line in kernel.costs]
+    kernel = example_kernels().get(cls.mnemonic)  # None before `make docs` has run for a new declaration
+    parts += ["", "example", *_indented(kernel.program)] if kernel is not None else []
+    parts += ["", "cost", wrapped(facts.formula(cls).replace("``", ""))]
+    parts += [wrapped(f"in the example: {line}") for line in (kernel.costs if kernel is not None else ())]
     parts += ["", "rules"]
     for r in grouped([cls]):
         parts += _shown(r)
