@@ -21,6 +21,7 @@ from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.recorder import recording
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, Tensor, tensor_form
+from nki.language.indexing import index
 from nki.language.nki_tensor import NkiTensor
 from tests.isa.rule_cases import LEGAL
 from tests.isa.spec import Spec
@@ -87,7 +88,7 @@ def test_windows_of_one_shape_that_start_in_other_partitions_have_other_forms() 
 def test_what_is_not_known_to_stay_inside_has_no_windows_that_are() -> None:
     tensor = Tensor("t", (128, 8), float32, Buffer.sbuf)
     outside = Access(tensor, 4, (128, 8), (8, 1), float32)
-    window = outside.with_window(8, (128, 8), (8, 1), inside=outside.inside)
+    window = index(outside, (slice(1, 128), slice(0, 8)))
     assert not window.inside
     inst = REGISTRY["tensor_copy"](window, Access.whole(tensor))
     with pytest.raises(WindowError, match="leaves"):

@@ -271,10 +271,9 @@ class Access:
         shape: tuple[int, ...],
         strides: tuple[int, ...],
         dynamic: Dynamic | None = None,
-        inside: bool = False,
     ) -> Access:
         """Another window of the same tensor, in elements of the same dtype."""
-        return self.__class__(self.tensor, offset, shape, strides, self.dtype, dynamic, inside)
+        return self.__class__(self.tensor, offset, shape, strides, self.dtype, dynamic)
 
     def is_whole(self) -> bool:
         """True of an access to all of a tensor in row-major order; False of some others that touch every byte, too."""

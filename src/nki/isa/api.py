@@ -12,11 +12,12 @@ import numpy as np
 from nki.base.errors import ArgumentError
 from nki.base.source import here
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, is_before, warn_here
+from nki.ir.declaration.methods import form_scope, form_text
 from nki.ir.floats.runtime_float import RuntimeFloat, receives_floats
 from nki.ir.instruction import Field, Inst
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.recorder import current
-from nki.ir.types import Access, access_of
+from nki.ir.types import FORMS_BY_PARTS, Access, access_of
 from nki.isa.deprecated import ABSENT, upgrade
 from nki.isa.tables.enums import matmul_perf_mode
 from nki.isa.tables.operators import Op
@@ -29,13 +30,14 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
     """The public function of ``cls``: its fields are the parameters, calling it records the instruction.
 
     Built as source text, because a call happens for every instruction of a kernel and the text has no loop. It makes
-    the instruction without further calls, as the constructor would do it.
+    the instruction and finds its form without further calls, as the constructor and ``Inst.form`` would do it.
     """
     fields = visible(cls)
     scope: dict[str, Any] = {
         "__name__": "nki.isa",
         "cls": cls,
         "new": object.__new__,
+        "forms": FORMS_BY_PARTS,
         "freeze": freeze,
         "operator_of": operator_of,
         "member": member,
@@ -47,6 +49,7 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
         "current": current,
         "here": here,
     }
+    scope |= form_scope(cls)
     required = inspect.Parameter.empty
     replaced = [form.replaces for form in cls.deprecated.parameters]  # by older names, so that these may be missing
     parameters: list[str] = []
@@ -207,6 +210,9 @@ def _record_text(cls: type[Inst], scope: dict[str, Any]) -> str:
     if implicit is not None:
         scope["supply"] = implicit.supply
         text += f"    inst.{implicit.name} = {implicit.name} = supply(inst, recorder.state)\n"
+    # What has no form, such as an operand of a wrong kind, is for the recorder to refuse.
+    text += f"    try:\n        inst._form = forms.get({form_text(cls, '')})\n"
+    text += "    except (AttributeError, TypeError):\n        pass\n"
     text += "    recorder.emit(inst, here(2))\n"  # the function itself is the toolchain's
     if warning is not None:
         scope |= {"warning": warning, "warn": _warn}

@@ -94,7 +94,7 @@ def _slices(t: Access, key: Any) -> Access | None:
         width = stop - start
     elif start is not None or stop is not None:
         return None
-    return t.with_window(offset, (height, width), t.strides, inside=t.inside)
+    return Access(t.tensor, offset, (height, width), t.strides, t.dtype, None, t.inside)
 
 
 def _too_many(t: Access, keys: tuple[Any, ...]) -> IndexRangeError:

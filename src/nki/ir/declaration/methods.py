@@ -114,23 +114,31 @@ def _signature(part: Any) -> Any:
     return part.signature if part.__class__ is AccessForm else part
 
 
+def form_scope(cls: type[Any]) -> dict[str, Any]:
+    """The names that :func:`form_text` uses."""
+    return {"part": _part, "whole": _integer, "exact": _exact, "mnemonic": cls.mnemonic}
+
+
+def form_text(cls: type[Any], owner: str) -> str:
+    """The expression for :meth:`Inst.form_parts`; the field ``f`` is written ``{owner}f``."""
+    # A label changes neither rules nor code.
+    return f"(mnemonic, {''.join(_form_part(f, owner) + ', ' for f in cls.fields if f.name != 'name')})"
+
+
 def methods_of(cls: type[Any]) -> tuple[Callable[..., Any], ...]:
     """The constructor, ``signature`` and ``form_parts`` of ``cls``.
 
     Built as source text, since they run for many instructions; as one text, since compiling texts is most of what it
     costs to import an instruction.
     """
-    scope: dict[str, Any] = {"part": _part, "whole": _integer, "exact": _exact, "signature_of": _signature}
-    scope |= {"mnemonic": cls.mnemonic} | {f"default_{f.name}": f.default for f in cls.fields}
+    scope = form_scope(cls) | {f"default_{f.name}": f.default for f in cls.fields} | {"signature_of": _signature}
     taken = [f.name if f.default is inspect.Parameter.empty else f"{f.name}=default_{f.name}" for f in cls.fields]
     stores = "".join(f"    self.{f.name} = {f.name}\n" for f in cls.fields)
-    described = [f for f in cls.fields if f.name != "name"]  # a label changes neither rules nor code
-    signature = "".join(_signature_part(f) + ", " for f in described)
-    parts = "".join(_form_part(f) + ", " for f in described)
+    signature = "".join(_signature_part(f) + ", " for f in cls.fields if f.name != "name")
     text = (
         f"def __init__(self, {', '.join(taken)}):\n{stores}"  # our own text: field names only
         f"def signature(self):\n    return (mnemonic, {signature})\n"
-        f"def form_parts(self):\n    return (mnemonic, {parts})\n"
+        f"def form_parts(self):\n    return {form_text(cls, 'self.')}\n"
     )
     exec(text, scope)
     return scope["__init__"], scope["signature"], scope["form_parts"]
@@ -141,16 +149,16 @@ def _signature_part(f: Field) -> str:
         return f"tuple([tile.signature for tile in self.{f.name}])"
     if f.role is not None and not f.immediate and not f.optional:
         return f"self.{f.name}.signature"
-    part = _form_part(f)
+    part = _form_part(f, "self.")
     return part if f.role is None else f"signature_of({part})"
 
 
-def _form_part(f: Field) -> str:
-    name = f"self.{f.name}"
+def _form_part(f: Field, owner: str) -> str:
+    name = owner + f.name
     if f.several:
         return f"tuple([tile.form for tile in {name}])"
     if f.role is not None and not f.immediate and not f.optional:
-        return f"{name}.form"
+        return f"({name}._form or {name}.form)"  # most have one, and a call takes several times as long
     if f.role is not None or f.immediate:
         part = f"{'part' if float in f.types or not f.immediate else 'whole'}({name})"
     elif int in f.types:
