@@ -6,16 +6,13 @@ Scalar wakes up before it works again. The replay, the list scheduler, the profi
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.copied_source import ROOT, copied_source, run
+
 IDLE, WAKE = 1000.0, 5000.0
 FACT = f"""
     scalar_idle_ns = row("ns", guess({IDLE}, "a test made it up"))
@@ -92,23 +89,7 @@ print(json.dumps([profile.timeline.ns, scalar.stalls, str(profile), order, rende
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the source with the mechanism."""
-    copy = tmp_path_factory.mktemp("source")
-    shutil.copytree(ROOT / "src" / "nki", copy / "nki")
-    for name, changes in CHANGES.items():
-        file = copy / "nki" / name
-        text = file.read_text(encoding="utf-8")
-        for old, new in changes.items():
-            assert text.count(old) == 1, f"{name} has not one {old!r}: change this test"
-            text = text.replace(old, new)
-        file.write_text(text, encoding="utf-8")
-    return copy
-
-
-def run(source: Path, *words: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}"}
-    done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return copied_source(tmp_path_factory.mktemp("source"), changed=CHANGES)
 
 
 def test_the_prediction_and_the_report_have_it(source: Path, tmp_path: Path) -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.copied_source import copied_source, run
+
 DECLARATION = '''
 """``nisa.tensor_clamp``, made up."""
 
@@ -90,21 +87,11 @@ print(json.dumps([kernel(x).tolist(), nki.simulate(kernel)(x).tolist(), error, t
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the source with the declaration, and a kernel beside it."""
-    copy = tmp_path_factory.mktemp("source")
-    for package in ("nki", "neuronxcc"):
-        shutil.copytree(ROOT / "src" / package, copy / package)
-    (copy / "nki" / "isa" / "instructions" / "tensor_clamp.py").write_text(DECLARATION, encoding="utf-8")
-    with (copy / "nki" / "describe" / "instruction_examples.txt").open("a", encoding="utf-8") as file:
-        file.write(f"=== tensor_clamp\n{KERNEL}-----\n")  # as `make docs` writes the kernel of examples/instructions
+    examples = f"=== tensor_clamp\n{KERNEL}-----\n"  # as `make docs` writes the kernel of examples/instructions
+    added = {"isa/instructions/tensor_clamp.py": DECLARATION, "describe/instruction_examples.txt": examples}
+    copy = copied_source(tmp_path_factory.mktemp("source"), added=added)
     (copy / "kernel.py").write_text(KERNEL, encoding="utf-8")
     return copy
-
-
-def run(source: Path, *words: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}"}
-    done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_kernels_run_it(source: Path) -> None:

@@ -6,10 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,8 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from nki.language.releases import RELEASES
+from tests.support.copied_source import ROOT, copied_source, run
 
-ROOT = Path(__file__).parents[2]
 NEWEST = RELEASES.versions[-1]
 EARLIER = ("", *RELEASES.versions)
 MADE_UP = f"{NEWEST.partition('.')[0]}.{int(NEWEST.partition('.')[2]) + 1}"
@@ -122,20 +118,9 @@ class Outcome(NamedTuple):
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the source with the release and its function."""
-    copy = tmp_path_factory.mktemp("source")
-    for package in ("nki", "neuronxcc"):
-        shutil.copytree(ROOT / "src" / package, copy / package)
-    (copy / "nki" / "language" / "releases" / f"v{MADE_UP.replace('.', '_')}.py").write_text(FILE, encoding="utf-8")
-    with (copy / "nki" / "language" / "__init__.py").open("a", encoding="utf-8") as file:
-        file.write(FUNCTION)
-    return copy
-
-
-def run(source: Path, *words: str, code: int = 0) -> str:
-    environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}"}
-    done = subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stderr
-    return done.stdout
+    release = f"language/releases/v{MADE_UP.replace('.', '_')}.py"
+    added = {release: FILE, "language/__init__.py": FUNCTION}
+    return copied_source(tmp_path_factory.mktemp("source"), added=added)
 
 
 def observed(source: Path, lines: Mapping[str, str], *versions: tuple[str, str]) -> dict[str, Outcome]:

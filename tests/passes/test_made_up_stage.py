@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.copied_source import copied_source, run
+
 STAGE = '''
 """Stage ``unread``, made up: it leaves out instructions that write only tiles that nothing reads."""
 
@@ -61,32 +58,26 @@ def kernel(x):
     nl.store(out, tile)
     return out
 """
-IMPORT, BEHIND = "from nki.passes.verify import", "CheckHazards(), "
+CHANGES = {
+    "compilation/pipeline.py": {
+        "from nki.passes.verify import": "from nki.passes.unread import RemoveUnread\nfrom nki.passes.verify import",
+        "CheckHazards(), ": "CheckHazards(), RemoveUnread(), ",
+    }
+}
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the source with the stage behind ``hazards``, and a kernel beside it."""
-    copy = tmp_path_factory.mktemp("source")
-    for package in ("nki", "neuronxcc"):
-        shutil.copytree(ROOT / "src" / package, copy / package)
-    (copy / "nki" / "passes" / "unread.py").write_text(STAGE, encoding="utf-8")
-    pipeline = copy / "nki" / "compilation" / "pipeline.py"
-    text = pipeline.read_text(encoding="utf-8")
-    assert text.count(IMPORT) == text.count(BEHIND) == 1
-    text = text.replace(IMPORT, f"from nki.passes.unread import RemoveUnread\n{IMPORT}")
-    pipeline.write_text(text.replace(BEHIND, f"{BEHIND}RemoveUnread(), "), encoding="utf-8")
+    copy = copied_source(tmp_path_factory.mktemp("source"), added={"passes/unread.py": STAGE}, changed=CHANGES)
     (copy / "kernel.py").write_text(KERNEL, encoding="utf-8")
     return copy
 
 
 def dump(source: Path, *words: str, code: int = 0) -> str:
-    """What ``nki dump`` says of the kernel."""
-    environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}"}
-    command = [sys.executable, "-m", "nki", "dump", f"{source / 'kernel.py'}:kernel", "--arg", "4x6:float32", *words]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+    """The output of ``nki dump`` of the kernel."""
+    kernel = f"{source / 'kernel.py'}:kernel"
+    return run(source, "-m", "nki", "dump", kernel, "--arg", "4x6:float32", *words, code=code)
 
 
 def test_the_pipeline_runs_it_in_its_place(source: Path) -> None:
