@@ -16,6 +16,7 @@ import numpy as np
 from nki.base.assigned_name import assigned_name
 from nki.base.beta1_errors import Beta1FlowError, Beta1IndexError, Beta1OperandError, Beta1TensorError
 from nki.base.element_types import DType
+from nki.base.python_operators import BINARY, EQUALITIES, ORDERINGS, UNARY
 from nki.base.source import here
 from nki.beta1 import dtypes
 from nki.beta1.block_storage import Place, Storage
@@ -468,20 +469,18 @@ def _unary(name: str) -> Any:
     return method
 
 
-for _name, _sign in {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "mod": "mod", "pow": "power",
-    "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift",
-    "floordiv": "floor_divide",
-}.items():  # fmt: skip
-    setattr(Tensor, f"__{_name}__", _operator(_sign))
-    setattr(Tensor, f"__r{_name}__", _operator(_sign, swapped=True))
-    setattr(Tensor, f"__i{_name}__", _in_place(_sign))
-for _name, _sign in {
-    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
-}.items():  # fmt: skip
-    setattr(Tensor, f"__{_name}__", _operator(_sign))
-for _name, _sign in {"neg": "negative", "invert": "invert", "abs": "abs"}.items():
-    setattr(Tensor, f"__{_name}__", _unary(_sign))
+for _row in BINARY:
+    # Beta 1 has a function for `//`, which the language of today has not, and none for `@`.
+    if _function := "floor_divide" if _row.sign == "//" else _row.function:
+        setattr(Tensor, f"__{_row.method}__", _operator(_function))
+        setattr(Tensor, f"__r{_row.method}__", _operator(_function, swapped=True))
+        setattr(Tensor, f"__i{_row.method}__", _in_place(_function))
+for _row in (*ORDERINGS, *EQUALITIES):
+    setattr(Tensor, f"__{_row.method}__", _operator(_row.function))
+for _row in UNARY:
+    if _row.function:
+        setattr(Tensor, f"__{_row.method}__", _unary(_row.function))
+setattr(Tensor, "__abs__", _unary("abs"))  # noqa: B010  # as the others
 
 
 def _compared(name: str, otherwise: bool) -> Any:
