@@ -24,7 +24,7 @@ from nki.language.beta1_rewriting.language_calls import LanguageCalls
 from nki.language.beta1_rewriting.lines import Line
 from nki.language.beta1_rewriting.operands import as_bytes, trailing_axes
 from nki.language.beta1_rewriting.polynomial import Polynomial
-from nki.language.beta1_rewriting.result_shapes import Operand, Reader, reduced_axes, result_of
+from nki.language.beta1_rewriting.result_shapes import Operand, Reader, reduced_axes, result_tensor
 from nki.language.beta1_rewriting.source import one_line
 from nki.language.beta1_rewriting.tables import LIKE, PARAMETERS
 from nki.language.beta1_rewriting.types import arguments
@@ -118,7 +118,7 @@ class InstructionCalls(LanguageCalls):
         operands = {key: Operand(value, _of_two_dimensions(then[key])) for key, value in named.items() if key in then}
         if name == "tensor_reduce":
             operands = {"data": operands["data"], "axis": Operand(ast.Constant(1))}
-        result = result_of(FUNCTIONS[name], operands, Reader(self.types.evaluator.polynomial, lambda _: None))
+        result = result_tensor(FUNCTIONS[name], operands, Reader(self.types.evaluator.polynomial, lambda _: None))
         return result.shape_text, f"{x}.dtype"
 
     def _note_promotion(self, target: str, dtype: str, node: ast.Call) -> None:

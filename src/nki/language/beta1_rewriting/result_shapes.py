@@ -65,7 +65,7 @@ class Reader:
         return (total,) if each == _ONE else (total, each)
 
 
-def result_of(row: Function, operands: Mapping[str, Operand], reader: Reader) -> Tensor:
+def result_tensor(row: Function, operands: Mapping[str, Operand], reader: Reader) -> Tensor:
     """The result of a call of the function of ``row``; ``operands`` are the arguments that it has, by parameter."""
     every = {name: operands.get(name, Operand(None)) for name in row.parameters}
     notation = _NOTATION | {"grid": reader.grid, "sizes": reader.sizes, "gathered": reader.gathered}
@@ -155,4 +155,4 @@ _NOTATION: Final[dict[str, Any]] = {
 }  # fmt: skip
 """The functions of :class:`nki.language.beta1_functions.Function`, for sizes and dtypes of the source."""
 
-__all__ = ["Operand", "Reader", "is_true", "promoted", "reduced", "reduced_axes", "result_of", "sizes"]
+__all__ = ["Operand", "Reader", "is_true", "promoted", "reduced", "reduced_axes", "result_tensor", "sizes"]

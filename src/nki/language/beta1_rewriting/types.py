@@ -15,7 +15,7 @@ from nki.language.beta1_rewriting.facts import Facts, Tensor, tensor_of
 from nki.language.beta1_rewriting.indices import Evaluator, Grid, Index, Mask, Value, Variable
 from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.polynomial import Polynomial
-from nki.language.beta1_rewriting.result_shapes import Operand, Reader, is_true, promoted, reduced, result_of, sizes
+from nki.language.beta1_rewriting.result_shapes import Operand, Reader, is_true, promoted, reduced, result_tensor, sizes
 from nki.language.beta1_rewriting.source import one_line
 from nki.language.beta1_rewriting.tables import (
     CREATED_LIKE,
@@ -296,7 +296,7 @@ class Types:
     def _instruction(self, node: ast.Call, name: str) -> Tensor:
         named = arguments(node, PARAMETERS[name])
         operands = {key: Operand(value, self.tensor(value)) for key, value in named.items()}
-        result = result_of(FUNCTIONS[name], operands, Reader(self.evaluator.polynomial, self._of_index))
+        result = result_tensor(FUNCTIONS[name], operands, Reader(self.evaluator.polynomial, self._of_index))
         return replace(result, dtype=self._dtype(named, result.dtype))
 
     def _of_index(self, node: ast.expr) -> tuple[Polynomial, ...] | None:
