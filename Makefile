@@ -65,7 +65,7 @@ bench: $(STAMP) ## measure against PyTorch, NumPy and BLAS: one table, ratios wi
 validate: $(STAMP) ## the timing model against every published time that we hold: docs/validation.md
 	$(BIN)/python -m validation
 
-docs: $(STAMP) ## write docs/reference/ and docs/errors/ from the declarations and the tests
+docs: $(STAMP) ## write docs/reference/, docs/errors/ and the stub of nki.isa from the declarations and the tests
 	$(BIN)/python -m tools.reference
 
 dump: $(STAMP) ## the stages of the README's kernel as text; K=FILE.py ARGS='--arg …' for another

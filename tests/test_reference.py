@@ -28,7 +28,8 @@ def test_pages_are_current() -> None:
     generator = runpy.run_path(str(ROOT / "tools" / "reference.py"))
     made: dict[str, str] = generator["pages"]()
     stale = [n for n, text in made.items() if not (ROOT / n).exists() or (ROOT / n).read_text(encoding="utf-8") != text]
-    assert not stale and not generator["stale"](ROOT, made), "run `make docs`"
+    stale += [file.relative_to(ROOT).as_posix() for file in generator["stale"](ROOT, made)]
+    assert not stale, f"run `make docs`: {', '.join(stale)}"
     long = {name: text.count("\n") for name, text in made.items() if name.endswith(".md") and text.count("\n") > 1000}
     assert not long, "split the page"
 

@@ -1,7 +1,7 @@
 """Write what is generated from the declarations and the golden reports: ``python -m tools.reference [FOLDER]``.
 
 The output is ``docs/reference/``, ``docs/errors.md`` with a page for each family of codes, ``docs/json.md``, the
-drawings, and the examples that ``nki explain`` shows.
+drawings, the stub of ``nki.isa``, and the examples that ``nki explain`` shows.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from nki.describe.rule_texts import Grouped, grouped
 from nki.describe.samples import generations
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import REGISTRY, Inst
+from nki.isa.stub import stub
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.isa.tables.alu_operators import TABLE, AluRow
 from nki.isa.tables.operators import OPS
@@ -329,6 +330,7 @@ def pages() -> dict[str, str]:
         "docs/images/device.svg": drawings.device(),
         "docs/images/overlap.svg": drawings.overlap(),
         "docs/reference/open-nki.schema.json": json.dumps(schema.json_schema(), indent=1, ensure_ascii=False) + "\n",
+        "src/nki/isa/__init__.pyi": stub(),
         "src/nki/describe/instruction_examples.txt": "".join(
             f"{EXAMPLE}{name}\n{kernel.program}\n{COSTS}" + "".join(f"{line}\n" for line in kernel.costs)
             for name, kernel in kernels.items()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nki.compilation.pipeline import STAGES
+
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("cli.md", "profiling.md")]
 EXAMPLES = [example for page in PAGES for example in re.findall(r"```console\n\$ (.*)\n((?:.*\n)*?)```", page)]
@@ -71,3 +73,14 @@ def run(command: str) -> str:
     ours = re.sub(r"(^|\| )nki ", rf"\1{sys.executable} -m nki ", command)
     done = subprocess.run(ours, shell=True, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     return done.stdout.decode()
+
+
+def test_pages_list_the_stages() -> None:
+    """The row of the glossary, and the drawing of the way from a function to its program."""
+    architecture, glossary = (
+        (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("architecture.md", "glossary.md")
+    )
+    names = ", ".join(STAGES.names)
+    assert f"| stage | one step of the pipeline ({names})" in glossary, f"docs/glossary.md, stage: write ({names})"
+    drawn = [word for word in re.findall(r"^[ │]+([a-z]+) {2,}\S", architecture, re.MULTILINE) if word in STAGES.names]
+    assert drawn == list(STAGES.names), f"docs/architecture.md, the drawing: write a line for each of {names}"

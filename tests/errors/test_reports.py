@@ -106,7 +106,9 @@ def test_the_report_is_exactly(case: Path, simulator: str, file: Path, monkeypat
         return
     if case.stem in CARETS_OF_THE_INTERPRETER and sys.version_info >= (3, 12):
         found, expected = (re.sub(r"\n +\| +\^+", "", shown) for shown in (found, expected))
-    assert found == expected.rstrip("\n")
+    assert found == expected.rstrip("\n"), (
+        f"if it is right: NKI_TEST_REWRITE=1 pytest tests/errors/test_reports.py -k {case.stem}, then `make docs`"
+    )
 
 
 def test_the_cases_cover_what_users_get_wrong() -> None:

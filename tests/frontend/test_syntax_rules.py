@@ -72,7 +72,9 @@ def test_the_report_is_exactly(case: Path, load: Load) -> None:
     if os.environ.get("NKI_TEST_REWRITE"):
         case.write_text(f"{text}-----\n{found}\n", encoding="utf-8")
         return
-    assert found == expected.rstrip("\n")
+    assert found == expected.rstrip("\n"), (
+        "if it is right: NKI_TEST_REWRITE=1 pytest tests/frontend/test_syntax_rules.py, then `make docs`"
+    )
 
 
 def test_accepted_python(load: Load) -> None:

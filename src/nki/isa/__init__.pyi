@@ -1,4 +1,4 @@
-"""One function per hardware instruction. Made by ``python -m nki.isa.stub`` from the declarations."""
+"""One function per hardware instruction. Made by `make docs` from the declarations."""
 
 from collections.abc import Sequence as _Sequence
 from typing import TypeAlias as _TypeAlias

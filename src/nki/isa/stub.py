@@ -1,6 +1,6 @@
 """The type stub of ``nki.isa``, so that editors and type checkers see the functions that are made at import.
 
-``python -m nki.isa.stub > src/nki/isa/__init__.pyi`` writes it anew; a test fails when it is not current.
+`make docs` writes it anew; a test fails when it is not current. ``python -m nki.isa.stub`` prints it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nki.isa.instructions.scalar_registers import scalar_load
 from nki.isa.tables import enums
 from nki.isa.tables.operators import Op
 
-_HEAD = '''"""One function per hardware instruction. Made by ``python -m nki.isa.stub`` from the declarations."""
+_HEAD = '''"""One function per hardware instruction. Made by `make docs` from the declarations."""
 
 from collections.abc import Sequence as _Sequence
 from typing import TypeAlias as _TypeAlias
