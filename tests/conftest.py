@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import linecache
 import os
+import sys
 
 import hypothesis
+import numpy as np
 import pytest
 
 from nki.numerics.matmul import host
@@ -39,6 +41,16 @@ linecache.cache.pop("<string>", None)
 
 # The tests choose the number of cores of every launch themselves.
 os.environ.pop("NEURON_LOGICAL_NC_CONFIG", None)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Random numbers of a test are the same, whichever tests ran before it in this process."""
+    for value in vars(getattr(item, "module", None) or item).values():
+        if isinstance(value, np.random.Generator):
+            first = value.bit_generator
+            first.state = type(first)(first.seed_seq).state
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture
