@@ -22,7 +22,7 @@ if not hasattr(_logging, "OFF"):  # the vendor's package adds it: published kern
 
 
 class FrameworkKernel(_nki.FrameworkKernel):
-    """:class:`nki.FrameworkKernel`, of which a plain function is a kernel of Beta 1."""
+    """:class:`nki.FrameworkKernel` of a plain function, which is a kernel of Beta 1."""
 
     make_kernel = staticmethod(jit)
 

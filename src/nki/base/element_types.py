@@ -23,8 +23,8 @@ class DType:
     ``kind`` is ``"b"`` (bool), ``"i"`` (signed), ``"u"`` (unsigned), ``"f"`` (float) or ``"x"`` (packed, four elements
     in one); ``dtype`` is the NumPy type of its arrays (NumPy finds it under that name); ``computes`` says whether
     instructions can calculate with it; ``largest`` is the largest finite magnitude of the format; ``element`` is the
-    NumPy type of each of the four numbers of a packed element, of which the lowest bits are the first. ``plain`` is the
-    NumPy type that calculates with what is stored: ``dtype``, and for packed elements the type of the word.
+    NumPy type of each of the four numbers of a packed element; the lowest bits are the first. ``plain`` is the NumPy
+    type that calculates with what is stored: ``dtype``, and for packed elements the type of the word.
     """
 
     __slots__ = ("computes", "dtype", "element", "itemsize", "kind", "largest", "name", "plain")

@@ -1,6 +1,6 @@
 """Folders of files that anyone may lose at any time: written whole or not at all, bounded in size, never an error.
 
-A file is named by its path; or by its name in a folder that is open, whose handle is passed as ``folder``.
+A file is named by its path; or by its name in an open folder, with the folder's handle passed as ``folder``.
 """
 
 from __future__ import annotations

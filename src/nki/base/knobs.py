@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 
 def _choose_lookup() -> Callable[[bytes], bytes | None]:
-    """The fastest way to a variable, of which each launch asks for six.
+    """The fastest way to a variable: each launch asks for six.
 
     CPython keeps the environment in a dictionary, ``os.environ._data``, which has no public name. Its look-up takes
     0.07 µs; ``os.environb`` 1.3 and ``os.environ`` 1.6, in Python code. A launch of a small kernel takes 6.8 µs with
@@ -31,7 +31,7 @@ def simulator() -> bool:
 
 
 def compiler_flags() -> str:
-    """``NEURON_CC_FLAGS``: options of the vendor's compiler, of which Beta 1 reads those about DMA descriptors."""
+    """``NEURON_CC_FLAGS``: options of the vendor's compiler. Beta 1 reads the ones about DMA descriptors."""
     return os.environ.get("NEURON_CC_FLAGS", "")
 
 

@@ -74,8 +74,8 @@ class StandIns:
     def register(self, table: str) -> None:
         """Make modules known: ``table`` is the module that lists them, which is imported when one is asked for.
 
-        It has ``NAMES``, those of each module; ``SOURCE``, the module that they come from, imported with the first; and
-        ``FIX``, the way out for a name or a module that none of them has.
+        It has ``NAMES``, the names of each module; ``SOURCE``, the module that they come from, imported with the first;
+        and ``FIX``, the way out for a name or a module that none of them has.
         """
         self._table = table
 

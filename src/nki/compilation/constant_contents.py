@@ -1,7 +1,7 @@
 """Operands with contents that the reference asks for, where these are constant: known before any run.
 
-The instructions that make such an operand run in the NumPy executor, as far as they read nothing but constants and what
-such instructions have written: ``nl.shared_identity_matrix``, ``nisa.memset``, ``nisa.iota``, ``nisa.affine_select``.
+The instructions that make such an operand run in the NumPy executor if they read nothing but constants and what such
+instructions have written: ``nl.shared_identity_matrix``, ``nisa.memset``, ``nisa.iota``, ``nisa.affine_select``.
 Arguments of the kernel, run-time indices, random numbers and what other cores write are not known.
 """
 
@@ -96,7 +96,7 @@ class _Constants:
 
 
 def _sources(insts: list[Inst]) -> set[Tensor]:
-    """The tensors from which the operands come of which certain contents are asked."""
+    """The tensors that the contents of operands with required contents come from."""
     found = {required.operand.tensor for inst in insts for required in required_contents(inst)}
     size = 0
     while len(found) > size:

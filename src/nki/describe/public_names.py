@@ -172,7 +172,7 @@ def _module(module: ModuleType) -> dict[str, Explanation]:
 
 
 def _members(owner: str, cls: type[Any]) -> dict[str, Explanation]:
-    """Members of an enumeration; documented methods and attributes of another class, as far as they are ours.
+    """Members of an enumeration; our documented methods and attributes of another class.
 
     Members of tensors are explained once, under ``tensor``.
     """

@@ -58,7 +58,7 @@ class WindowChecker:
                     check_dynamic(access, inst)
                 elif not in_register:
                     access.inside = True
-        if registers:  # of which most instructions have none
+        if registers:  # most instructions have none
             _check_registers(inst, inst.effects)
 
     def _check(self, access: Access) -> bool:

@@ -136,7 +136,7 @@ class Effects:
     updates: Callable[[Any], tuple[Update, ...]] | None = None
     """The operands from which chains of operators lead to the result: updates in place may commute."""
     contents: Callable[[Any], tuple[Contents, ...]] | None = None
-    """The operands of which the reference asks certain contents."""
+    """The operands that must have certain contents by the reference."""
     copy: Callable[[Any], Copy] | None = None
     transpose: Callable[[Any], Copy] | None = None
     """The elements of ``src`` move to ``dst`` uninterpreted, partitions and elements exchanged."""

@@ -75,7 +75,7 @@ class Compute(_OnEngine):
 class Matmul(_OnEngine):
     """An instruction of the Tensor engine's array.
 
-    ``flops`` counts two operations for each product, each of which takes ``tensor_passes`` times the cycles of one of
+    ``flops`` counts two operations for each product. A product takes ``tensor_passes`` times the cycles of one of
     16-bit operands (in modes of 8-bit operands less than once); ``is_data_movement``: they only move data, as in a
     transpose.
 
@@ -110,7 +110,7 @@ class Matmul(_OnEngine):
 
 @dataclass(frozen=True, slots=True)
 class Dma:
-    """A transfer, whose latency is the sum of its four parts.
+    """A transfer. Its latency is the sum of its four parts.
 
     ``issue`` keeps its queue and ``dge``, the generator of its descriptors (an engine's name; empty for static ones);
     ``start`` goes by before the first data; ``transfer`` moves the data if no other DMA does; ``completion`` is the

@@ -19,7 +19,7 @@ class ExecutionObserver:
     """
 
     def starts(self, inst: Inst) -> None:
-        """``inst``, of which the reference asks certain contents, is about to run; no run-time index is applied yet."""
+        """``inst``, with operands of required contents, is about to run; no run-time index is applied yet."""
 
     def begin(self, inst: Inst) -> None:
         """``inst``, or a row of it, begins; the next reads and writes are its own."""

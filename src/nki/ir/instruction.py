@@ -278,7 +278,7 @@ class Inst(NkiInstruction):
         return None if self.effects.transpose is None else self.effects.transpose(self)
 
     def update_chains(self) -> tuple[Update, ...]:
-        """The chains of operators from operands to the result, as far as they are declared."""
+        """The declared chains of operators from operands to the result."""
         return () if self.effects.updates is None else self.effects.updates(self)
 
     def orders(self) -> list[Access]:

@@ -17,7 +17,7 @@ K = TypeVar("K", bound=VirtualRegister)
 
 
 class Recorder(Protocol):
-    """Interface of whatever records a program, as far as instructions need it; the frontend's builder implements it."""
+    """Interface that instructions need of whatever records a program; the frontend's builder implements it."""
 
     @property
     def target(self) -> Target:

@@ -23,7 +23,7 @@ _WORDS: Final[dict[type, dict[str, Any]]] = {bool: {"true": True, "false": False
 
 
 def _types(hint: Any) -> tuple[type, ...]:
-    """The types of a field, those of numbers and text last; () if text cannot stand for one of them."""
+    """The types of a field, numbers and text last; () if text cannot stand for one of them."""
     types = get_args(hint) or (hint,)
     known = [kind for kind in (*_WORDS, int, float, str) if kind in types]
     return tuple(known) if len(known) == len(types) else ()
@@ -57,7 +57,7 @@ class Stage(ABC):
 
     name: ClassVar[str]
     about: ClassVar[tuple[str, ...]] = ()
-    """Effects of which some instruction must have one, or there is nothing to do for the stage; (): it always runs."""
+    """Some instruction must have one of these effects, or the stage has nothing to do; (): it always runs."""
 
     def concerns(self, program: Program) -> bool:
         """False if nothing in ``program`` is what the stage is about."""

@@ -50,8 +50,8 @@ def ndarray(
     """A new tensor with undefined contents.
 
     ``shape``: (partitions, free…) on chip, at most 128 partitions and what a partition holds (see ``nl.tile_size``);
-    any in HBM. ``dtype``: an NKI dtype or its name. ``buffer``: where it lives. ``name``: for messages; by default that
-    of the variable or entry that receives it. ``address``: (first partition, byte offset) on chip.
+    any in HBM. ``dtype``: an NKI dtype or its name. ``buffer``: where it lives. ``name``: for messages; by default the
+    name of the variable or entry that receives it. ``address``: (first partition, byte offset) on chip.
     """
     where = here(2)  # this function is the toolchain's
     named = bool(name)

@@ -1,6 +1,6 @@
 """Cores that run the programs of one launch in turns.
 
-Each core has a thread, of which one runs at a time: a core runs until it waits for another one, and then that one
+Each core has a thread, and one thread runs at a time: a core runs until it waits for another one, and then that one
 runs. So every run is the same, and a launch in which no core can run is detected instead of hanging.
 """
 

@@ -1,4 +1,4 @@
-"""The lines of a kernel's text form, and the parts of which they are made, as regular expressions."""
+"""The lines of a kernel's text form, and their parts, as regular expressions."""
 
 from __future__ import annotations
 

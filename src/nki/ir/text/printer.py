@@ -27,8 +27,8 @@ compiled; ``@`` stands before a formula of such numbers. The data of a constant 
 base64, behind the digest of the uncompressed ones. ``at`` is the address that the user gave, ``place`` the one that the
 tensor has after stage ``allocate``, both as (first partition, byte in the partition). A tensor with a name that is no
 plain word has it in quotes. Bounds of loops are numbers or registers. The declarations of a loop are local to the loop.
-Behind an instruction's arguments stand ``label name``, which edges call it, ``after name, …``, ``on queue`` and ``wait
-queue>=count, …``, as far as it has them. ``parse(show(kernel)) == kernel``.
+Behind an instruction's arguments stand, if it has them, ``label name``, which edges call it, ``after name, …``, ``on
+queue`` and ``wait queue>=count, …``. ``parse(show(kernel)) == kernel``.
 """
 
 from __future__ import annotations

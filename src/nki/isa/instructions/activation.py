@@ -123,7 +123,7 @@ def _function(draw: Draw, bias: object) -> Op:
 
 
 def _scaling(i: Any) -> Scaling | None:
-    """``nl.copy`` with ``scale`` and ``bias``, as far as they do something."""
+    """``nl.copy`` with the ``scale`` and ``bias`` that do something."""
     if i.op.name != "copy" or i.uses_registers:
         return None
     scale = () if isinstance(i.scale, int | float) and i.scale == 1.0 else (Step("multiply", i.scale),)

@@ -330,9 +330,9 @@ class NcMatmul(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``max(p M / 4, 64 p, p N + i issue)`` Tensor cycles: M and N columns of ``stationary`` and ``moving``;
-        p = i = 1, for float32 p passes in i instructions, of which an operand of ones and zeros takes half ("could lead
-        to 2x better performance", the reference says of both hints), as does a transpose on trn2 and later. Products in
-        other parts of the array run beside it.
+        p = i = 1, for float32 p passes in i instructions. An operand of ones and zeros takes half of them ("could lead
+        to 2x better performance", the reference says of both hints), as does a transpose on trn2 and later. Products
+        in other parts of the array run beside it.
         """
         double = self.perf_mode is _PERF.double_row
         columns, factor, instructions = _free(self.moving, double), 1, 1

@@ -39,7 +39,7 @@ def _widens(i: Any, t: Target) -> bool:
 
 
 def undocumented_fp8(moved: Access) -> str | None:
-    """The warning about a transpose of 8-bit floats on the Tensor engine of gen3, of which documents disagree."""
+    """The warning about a transpose of 8-bit floats on the Tensor engine of gen3, where documents disagree."""
     if moved.dtype not in _FP8 or current("a transpose").target.generation != 3:
         return None
     return (

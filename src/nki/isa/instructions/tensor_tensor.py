@@ -87,7 +87,7 @@ class TensorTensor(Inst):
 
     All tiles have the same partitions and elements per partition; the inputs are not both in PSUM. Arithmetic operators
     compute in float32, with one exception: sums, products, extremes and comparisons of tiles that are all int32 or
-    uint32 run on GpSimd in exact integers, of which 32 bits are kept, unless ``engine`` says Vector or a tile is in
+    uint32 run on GpSimd in exact integers and keep 32 bits, unless ``engine`` says Vector or a tile is in
     PSUM. Bit operators take integers of one width and store bits. ``nl.power`` runs on GpSimd, so all its tiles are in
     SBUF. On gen4 ``dst`` and ``data1`` may be indirect views.
     """

@@ -126,6 +126,6 @@ def in_fours(tile: Access) -> bool:
 
 
 def _joined(tile: Access) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and steps with the free dimensions joined as far as one continues the other."""
+    """Shape and steps with free dimensions joined where one continues the other."""
     free = coalesced(zip(tile.strides[1:], tile.shape[1:], strict=True))
     return (tile.shape[0], *(count for _, count in free)), (tile.strides[0], *(step for step, _ in free))

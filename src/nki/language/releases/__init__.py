@@ -1,7 +1,7 @@
 """The releases of NKI: one file each, which holds what the release changes of the one before.
 
-Source of names and parameters: the release notes of NKI 0.2 to 0.7, and the API reference of each release, where a name
-counts from the first release whose documents mention it anywhere; the migration guide and the public library of 0.2
+Source of names and parameters: the release notes of NKI 0.2 to 0.7, and the API reference of each release. A name
+counts from the first release with documents that mention it anywhere; the migration guide and the public library of 0.2
 show more of that release.
 """
 
