@@ -46,7 +46,7 @@ class Release:
     """
 
     version: str
-    traced: bool = False
+    traced: bool
     names: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     instead: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -66,7 +66,7 @@ def _no_if(report: Any, node: ast.If, _bound: frozenset[str]) -> bool:
 TOY = register(
     Dialect(
         name="toy",
-        releases=(Release(version="1"),),
+        releases=(Release(version="1", traced=False),),
         namespaces=("tests.frontend.toy",),
         tensor=TensorType(Sheet, Sheet),
         python=PythonRules(

@@ -16,6 +16,7 @@ from nki.frontend.rewrite import NESTED, WHILE
 
 RELEASE: Final = Release(
     version="0.2",
+    traced=False,
     hooks={NESTED: nested_hook, WHILE: while_hook},
     warnings={
         DECORATED: "`{0}` has a decorator of its own, and a kernel calls it: release 2.27 of NKI 0.2 refuses that, "

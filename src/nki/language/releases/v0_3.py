@@ -11,6 +11,7 @@ _RANGE: Final = "write `range(…)`, which is unrolled as well"
 
 RELEASE: Final = Release(
     version="0.3",
+    traced=False,
     names=full_names({
         "nki.collectives": "all_to_all_v",
         "nki.isa": "NkiValidationError VirtualRegister",

@@ -13,6 +13,7 @@ _OF_COLLECTIVES: Final = (
 
 RELEASE: Final = Release(
     version="0.4",
+    traced=False,
     names=full_names({
         "nki.isa": "activate2",
         "nki.language": "abs_max abs_min bypass prelu",

@@ -13,6 +13,7 @@ _COLLECTIVES: Final = (
 
 RELEASE: Final = Release(
     version="0.5",
+    traced=False,
     names=full_names({
         "nki.isa": "get_nc_sub_version",
         "nki.language": "average float8_e8m0fnu",

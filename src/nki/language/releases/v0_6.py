@@ -10,6 +10,7 @@ _ENGINES: Final = ("tensor", "vector", "scalar", "gpsimd", "unknown")
 
 RELEASE: Final = Release(
     version="0.6",
+    traced=False,
     names=full_names({
         "nki.collectives": "all_gather_v",
         "nki.isa": "NkiInstruction topk",
