@@ -153,10 +153,12 @@ AT_RUN_TIME = (one_operand, by_keyword, by_another_name, in_the_language, comput
 # Kernels that use the value in Python.
 
 
+def multiplied(x: Any, by: Any, plus: Any = 0.0) -> Any:
+    return returned(x, scaled(nl.load(x), by, plus=plus))
+
+
 def compared(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, lr if lr > 0.3 else 7.0)
-    return returned(x, t)
+    return multiplied(x, lr if lr > 0.3 else 7.0)
 
 
 def tested(x, lr):
@@ -175,43 +177,31 @@ def converted(x, lr):
 
 
 def through_math(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, math.sqrt(abs(lr)))
-    return returned(x, t)
+    return multiplied(x, math.sqrt(abs(lr)))
 
 
 def through_a_list(x, lr):
-    t = nl.load(x)
     values = [lr, 1.0]
-    nisa.tensor_scalar(t, t, nl.multiply, math.fsum(values))
-    return returned(x, t)
+    return multiplied(x, math.fsum(values))
 
 
 def formatted(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, float(len("%.9f" % lr)), op1=nl.add, operand1=float(len(f"{lr}")))  # noqa: UP031
-    return returned(x, t)
+    return multiplied(x, float(len("%.9f" % lr)), float(len(f"{lr}")))  # noqa: UP031
 
 
 def as_a_key(x, lr):
-    t = nl.load(x)
     table = {str(lr): 3.0}
-    nisa.tensor_scalar(t, t, nl.multiply, table.get("0.5", 1.0))
-    return returned(x, t)
+    return multiplied(x, table.get("0.5", 1.0))
 
 
 def of_numpy(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, np.float32(2) * lr + np.float64(3) * lr)
-    return returned(x, t)
+    return multiplied(x, np.float32(2) * lr + np.float64(3) * lr)
 
 
 def named_numpy(x, lr):
-    t = nl.load(x)
     rate = np.float32(2)
     rate = rate * lr
-    nisa.tensor_scalar(t, t, nl.multiply, rate)
-    return returned(x, t)
+    return multiplied(x, rate)
 
 
 def powers(x, lr):
@@ -226,18 +216,14 @@ class Config(nki.language.NKIObject):
 
 
 def in_an_object(x, lr):
-    t = nl.load(x)
     config = Config(lr)
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(config.rate))
-    return returned(x, t)
+    return multiplied(x, math.exp(config.rate))
 
 
 def in_an_attribute(x, lr):
-    t = nl.load(x)
     config = Config(1.0)
     config.rate = lr
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(config.rate))
-    return returned(x, t)
+    return multiplied(x, math.exp(config.rate))
 
 
 def result_of(value: Any) -> Any:
@@ -245,9 +231,7 @@ def result_of(value: Any) -> Any:
 
 
 def through_a_result(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(result_of(lr)))
-    return returned(x, t)
+    return multiplied(x, math.exp(result_of(lr)))
 
 
 def packed_up(*values: Any, **more: Any) -> float:
@@ -255,19 +239,14 @@ def packed_up(*values: Any, **more: Any) -> float:
 
 
 def through_stars(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, packed_up(lr, 1.0, more=lr))
-    return returned(x, t)
+    return multiplied(x, packed_up(lr, 1.0, more=lr))
 
 
 def with_a_default(x, lr):
-    t = nl.load(x)
-
     def value(of: Any = lr) -> Any:
         return math.exp(of)
 
-    nisa.tensor_scalar(t, t, nl.multiply, value())
-    return returned(x, t)
+    return multiplied(x, value())
 
 
 def through_a_lambda(x, lr):
@@ -284,15 +263,11 @@ def through_partial(x, lr):
 
 
 def through_locals(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(locals()["lr"]))
-    return returned(x, t)
+    return multiplied(x, math.exp(locals()["lr"]))
 
 
 def through_a_comprehension(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, math.fsum(lr for _ in range(3)))
-    return returned(x, t)
+    return multiplied(x, math.fsum(lr for _ in range(3)))
 
 
 def walrus(x, lr):
@@ -303,37 +278,28 @@ def walrus(x, lr):
 
 
 def in_a_class(x, lr):
-    t = nl.load(x)
-
     class Holder:
         rate = lr
 
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(Holder.rate))
-    return returned(x, t)
+    return multiplied(x, math.exp(Holder.rate))
 
 
 def unpacked(x, lr):
-    t = nl.load(x)
     rate, other = lr, 2.0
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(rate * other))
-    return returned(x, t)
+    return multiplied(x, math.exp(rate * other))
 
 
 def matched(x, lr):
-    t = nl.load(x)
     match lr:
         case 0.5:
-            nisa.tensor_scalar(t, t, nl.multiply, 3.0)
+            return multiplied(x, 3.0)
         case other:
-            nisa.tensor_scalar(t, t, nl.multiply, math.exp(other))
-    return returned(x, t)
+            return multiplied(x, math.exp(other))
 
 
 def as_a_shape(x, lr):
-    t = nl.load(x)
     u = nl.full((x.shape[0], int(lr * 4) % 5 + 1), 1.0, nl.float32)
-    nisa.tensor_scalar(t, t, nl.multiply, u[:, 0:1])
-    return returned(x, t)
+    return multiplied(x, u[:, 0:1])
 
 
 def yielding(lr: Any) -> Any:
@@ -348,18 +314,14 @@ def through_a_generator(x, lr):
 
 
 def asserted(x, lr):
-    t = nl.load(x)
     assert -100 < lr < 100 or lr != lr or abs(lr) == math.inf, "out of range"
-    nisa.tensor_scalar(t, t, nl.multiply, lr)
-    return returned(x, t)
+    return multiplied(x, lr)
 
 
 def many_operators(x, lr):
-    t = nl.load(x)
     for _ in range(40):
         lr = lr * 0.5 + 0.25
-    nisa.tensor_scalar(t, t, nl.multiply, lr)
-    return returned(x, t)
+    return multiplied(x, lr)
 
 
 def as_a_whole_number(x, lr):
@@ -370,9 +332,7 @@ def as_a_whole_number(x, lr):
 
 
 def type_asked(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, 2.0 if type(lr) is float else 3.0)
-    return returned(x, t)
+    return multiplied(x, 2.0 if type(lr) is float else 3.0)
 
 
 @functools.wraps(nisa.tensor_scalar)
@@ -398,36 +358,28 @@ def through_an_inner_parameter(x, lr):
 
 
 def through_a_dictionary(x, lr):
-    t = nl.load(x)
     options = dict(rate=lr)  # noqa: C408
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(options["rate"]))
-    return returned(x, t)
+    return multiplied(x, math.exp(options["rate"]))
 
 
 def through_setattr(x, lr):
-    t = nl.load(x)
     config = Config(1.0)
     setattr(config, "rate", lr)  # noqa: B010
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(config.rate))
-    return returned(x, t)
+    return multiplied(x, math.exp(config.rate))
 
 
 def negated_in_a_list(x, lr):
-    t = nl.load(x)
     rates = []
     for n in range(2):
         rates.append(-lr * n)  # noqa: PERF401
-    nisa.tensor_scalar(t, t, nl.multiply, math.fsum(rates))
-    return returned(x, t)
+    return multiplied(x, math.fsum(rates))
 
 
 def chained(x, lr):
-    t = nl.load(x)
     rate = other = lr
     values = {}
     values["rate"] = first = lr
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(rate * other), op1=nl.add, operand1=math.exp(values["rate"] + first))
-    return returned(x, t)
+    return multiplied(x, math.exp(rate * other), math.exp(values["rate"] + first))
 
 
 COMPILED_IN = (through_a_wrapper_of_an_instruction, through_an_inner_parameter,

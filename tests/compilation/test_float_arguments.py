@@ -24,6 +24,7 @@ from nki.compilation import pipeline
 from nki.compilation.cache import store
 from tests.compilation import float_kernels
 from tests.compilation.float_kernels import AT_RUN_TIME, COMPILED_IN, returned
+from tests.support.shared_launches import at_once
 
 X = np.linspace(-3, 5, 16 * 8, dtype=np.float32).reshape(16, 8)
 VALUES = (0.5, 0.125, -1.75, 0.0, -0.0, math.inf, -math.inf, math.nan, 1e-42, -5e-324, 1e300, 1 / 3)
@@ -165,7 +166,7 @@ def test_a_warning_names_the_line_that_needs_the_value() -> None:
             kernel(X, float(step))
     (warning,) = given
     assert warning.category is nki.NkiWarning and warning.filename == float_kernels.__file__
-    assert warning.lineno == float_kernels.compared.__code__.co_firstlineno + 2
+    assert warning.lineno == float_kernels.compared.__code__.co_firstlineno + 1
     assert "was compiled 9 times for other values of 'lr' alone" in str(warning.message)
     assert "this line needs the value" in str(warning.message)
 
@@ -255,11 +256,7 @@ def test_threads_use_floats_of_their_own(compilations: list[str]) -> None:
         for _ in range(20):
             wrong.extend(value for value in list(wanted)[number::8] if kernel(X, value).tobytes() != wanted[value])
 
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(run, threads=8)
     assert not wrong and len(compilations) == 1
 
 
