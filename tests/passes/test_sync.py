@@ -26,13 +26,6 @@ from tests.support.interleaved_run import compiled, happens, in_order, onward, p
 from . import orders, pairs, programs
 
 
-def scheduled(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Program, list[np.ndarray]]:
-    case = CASES[name]
-    monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
-    arguments = case.arguments()
-    return compiled(case.kernel, *arguments), [a for a in arguments if isinstance(a, np.ndarray)]
-
-
 def check_waits(kernel: Program) -> int:
     """How many waits there are; asserts that none is missing, and that without any one of them one would be."""
     count = 0
@@ -49,8 +42,9 @@ def check_waits(kernel: Program) -> int:
 
 @pytest.mark.parametrize("name", CASES)
 def test_no_wait_is_missing_and_none_is_implied(name, monkeypatch):
-    kernel, _ = scheduled(name, monkeypatch)
-    assert check_waits(kernel)
+    case = CASES[name]
+    monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
+    assert check_waits(compiled(case.kernel, *case.arguments()))
 
 
 @settings(max_examples=40)
