@@ -20,7 +20,6 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base import knobs
-from nki.compilation import pipeline
 from nki.compilation.cache import store
 from tests.compilation import float_kernels
 from tests.compilation.float_kernels import AT_RUN_TIME, COMPILED_IN, returned
@@ -31,24 +30,7 @@ VALUES = (0.5, 0.125, -1.75, 0.0, -0.0, math.inf, -math.inf, math.nan, 1e-42, -5
 FINITE = tuple(value for value in VALUES if abs(value) < 100)
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPEN_NKI_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("OPEN_NKI_CACHE_DISABLE", raising=False)
-
-
-@pytest.fixture
-def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Grows with each run of a kernel's Python."""
-    made: list[str] = []
-    specialised = pipeline._specialised  # pyright: ignore[reportPrivateUsage]
-
-    def counted(fn: Any, *rest: Any) -> Any:
-        made.append(fn.__name__)
-        return specialised(fn, *rest)
-
-    monkeypatch.setattr(pipeline, "_specialised", counted)
-    return made
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def files() -> list[Path]:
