@@ -11,33 +11,28 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import returned
 
 SCALE = nisa.tensor_scalar
 """An instruction under a name of this module."""
 
 
-def returned(x: Any, t: Any) -> Any:
-    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, t)
-    return out
-
-
 def one_operand(x, lr):
     t = nl.load(x)
     nisa.tensor_scalar(t, t, nl.multiply, lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def by_keyword(x, lr):
     t = nl.load(x)
     nisa.activation(dst=t, op=nl.copy, data=t, scale=lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def by_another_name(x, lr):
     t = nl.load(x)
     SCALE(t, t, nl.multiply, lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def in_the_language(x, lr):
@@ -45,7 +40,7 @@ def in_the_language(x, lr):
     t = nl.add(lr, t)
     bias = nl.full((x.shape[0], 1), lr, nl.float32)
     nisa.tensor_scalar(t, t, nl.add, bias)
-    return returned(x, t)
+    return returned(t)
 
 
 def computed(x, lr):
@@ -54,7 +49,7 @@ def computed(x, lr):
     rest = keep - rate
     nisa.tensor_scalar(t, t, nl.multiply, keep, op1=nl.add, operand1=rate)
     nisa.tensor_scalar(t, t, nl.multiply, (True + lr) * (lr - rest), op1=nl.subtract, operand1=rest)
-    return returned(x, t)
+    return returned(t)
 
 
 def assigned_anew(x, lr):
@@ -64,14 +59,14 @@ def assigned_anew(x, lr):
         lr = lr * 0.5
     lr += 1
     nisa.tensor_scalar(t, t, nl.add, lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def of_two(x, lr, use_first: bool = True):
     t = nl.load(x)
     chosen = lr if use_first else 0.25
     nisa.tensor_scalar(t, t, nl.multiply, chosen)
-    return returned(x, t)
+    return returned(t)
 
 
 def scaled(t: Any, by: Any, *, plus: Any = 0.0) -> Any:
@@ -101,7 +96,7 @@ def in_helpers(x, lr):
     t = scaled(nl.load(x), lr, plus=lr * 2)
     inner(t, lr)
     Scaler(2).apply(t, lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def in_a_nested_function(x, lr):
@@ -112,7 +107,7 @@ def in_a_nested_function(x, lr):
             nisa.tensor_scalar(t, t, nl.multiply, lr)
 
     step(2)
-    return returned(x, t)
+    return returned(t)
 
 
 def in_a_loop_of_the_device(x, lr):
@@ -122,7 +117,7 @@ def in_a_loop_of_the_device(x, lr):
         nisa.tensor_scalar(t, t, nl.multiply, lr)
 
     nl.fori_loop(0, 4, body)
-    return returned(x, t)
+    return returned(t)
 
 
 def swapped(x, lr):
@@ -130,11 +125,11 @@ def swapped(x, lr):
     one, two = lr, 2.0 * lr
     one, two = two, one
     nisa.tensor_scalar(t, t, nl.multiply, one, op1=nl.add, operand1=two)
-    return returned(x, t)
+    return returned(t)
 
 
 def unused(x, lr):
-    return returned(x, nl.load(x))
+    return returned(nl.load(x))
 
 
 def on_a_branch(x, lr, mode: int = 0):
@@ -143,7 +138,7 @@ def on_a_branch(x, lr, mode: int = 0):
         nisa.tensor_scalar(t, t, nl.multiply, 2.0 if lr > 0.5 else 3.0)
     else:
         nisa.tensor_scalar(t, t, nl.multiply, lr)
-    return returned(x, t)
+    return returned(t)
 
 
 AT_RUN_TIME = (one_operand, by_keyword, by_another_name, in_the_language, computed, assigned_anew, of_two, in_helpers,
@@ -154,7 +149,7 @@ AT_RUN_TIME = (one_operand, by_keyword, by_another_name, in_the_language, comput
 
 
 def multiplied(x: Any, by: Any, plus: Any = 0.0) -> Any:
-    return returned(x, scaled(nl.load(x), by, plus=plus))
+    return returned(scaled(nl.load(x), by, plus=plus))
 
 
 def compared(x, lr):
@@ -165,7 +160,7 @@ def tested(x, lr):
     t = nl.load(x)
     if lr:
         nisa.tensor_scalar(t, t, nl.multiply, 2.0)
-    return returned(x, t)
+    return returned(t)
 
 
 def converted(x, lr):
@@ -173,7 +168,7 @@ def converted(x, lr):
     nisa.tensor_scalar(t, t, nl.multiply, float(lr))
     for _ in range(int(lr * 4) % 5):
         nisa.tensor_scalar(t, t, nl.add, 1.0)
-    return returned(x, t)
+    return returned(t)
 
 
 def through_math(x, lr):
@@ -208,7 +203,7 @@ def powers(x, lr):
     t = nl.load(x)
     nisa.tensor_scalar(t, t, nl.multiply, lr**2, op1=nl.add, operand1=2.0**lr)
     nisa.tensor_scalar(t, t, nl.multiply, lr // 0.25 + lr % 0.3)
-    return returned(x, t)
+    return returned(t)
 
 
 class Config(nki.language.NKIObject):
@@ -253,13 +248,13 @@ def through_a_lambda(x, lr):
     t = nl.load(x)
     nisa.tensor_scalar(t, t, nl.multiply, (lambda: math.exp(lr))())
     nisa.tensor_scalar(t, t, nl.multiply, (lambda v: math.exp(v))(lr))
-    return returned(x, t)
+    return returned(t)
 
 
 def through_partial(x, lr):
     t = nl.load(x)
     functools.partial(scaled, t, by=lr)()
-    return returned(x, t)
+    return returned(t)
 
 
 def through_locals(x, lr):
@@ -274,7 +269,7 @@ def walrus(x, lr):
     t = nl.load(x)
     nisa.tensor_scalar(t, t, nl.multiply, (rate := lr))
     nisa.tensor_scalar(t, t, nl.multiply, math.exp(rate))
-    return returned(x, t)
+    return returned(t)
 
 
 def in_a_class(x, lr):
@@ -310,7 +305,7 @@ def through_a_generator(x, lr):
     t = nl.load(x)
     for value in yielding(lr):
         nisa.tensor_scalar(t, t, nl.multiply, math.exp(value))
-    return returned(x, t)
+    return returned(t)
 
 
 def asserted(x, lr):
@@ -328,7 +323,7 @@ def as_a_whole_number(x, lr):
     t = nl.load(x)
     whole = nl.full(x.shape, lr * 0 if lr == lr and abs(lr) < 9e9 else 1, nl.int32)
     nisa.tensor_tensor(t, t, whole, nl.add)
-    return returned(x, t)
+    return returned(t)
 
 
 def type_asked(x, lr):
@@ -344,7 +339,7 @@ def wrapping(*args: Any) -> None:
 def through_a_wrapper_of_an_instruction(x, lr):
     t = nl.load(x)
     wrapping(t, t, nl.multiply, lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def through_an_inner_parameter(x, lr):
@@ -354,7 +349,7 @@ def through_an_inner_parameter(x, lr):
         nisa.tensor_scalar(t, t, nl.multiply, math.exp(rate))
 
     step(lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def through_a_dictionary(x, lr):

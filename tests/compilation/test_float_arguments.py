@@ -22,7 +22,8 @@ import nki.language as nl
 from nki.base import knobs
 from nki.compilation.cache import store
 from tests.compilation import float_kernels
-from tests.compilation.float_kernels import AT_RUN_TIME, COMPILED_IN, returned
+from tests.compilation.float_kernels import AT_RUN_TIME, COMPILED_IN
+from tests.support.kernel_parts import returned
 from tests.support.shared_launches import at_once
 
 X = np.linspace(-3, 5, 16 * 8, dtype=np.float32).reshape(16, 8)
@@ -123,7 +124,7 @@ def either(x, choice, lr):
         nisa.tensor_scalar(t, t, nl.multiply, math.exp(lr))
     else:
         nisa.tensor_scalar(t, t, nl.multiply, 4.0)
-    return returned(x, t)
+    return returned(t)
 
 
 def test_a_float_that_is_compiled_in_may_decide_on_another(compilations: list[str]) -> None:
@@ -156,7 +157,7 @@ def test_a_warning_names_the_line_that_needs_the_value() -> None:
 def inverse(x, lr):
     t = nl.load(x)
     nisa.tensor_scalar(t, t, nl.multiply, 1 / lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def test_a_formula_without_a_value_raises_at_its_line(compilations: list[str]) -> None:
@@ -179,7 +180,7 @@ def several(x, a, b, c):
     t = nl.load(x)
     nisa.tensor_scalar(t, t, nl.multiply, a * b, op1=nl.add, operand1=c)
     nisa.tensor_scalar(t, t, nl.multiply, 2.0 if b > 0 else 3.0)
-    return returned(x, t)
+    return returned(t)
 
 
 def test_what_is_computed_with_a_compiled_in_float_is_compiled_in(compilations: list[str]) -> None:

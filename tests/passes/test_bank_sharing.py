@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
-import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import MemoryFullError
@@ -97,9 +95,3 @@ def test_sums_of_a_loop_share_banks() -> None:
     program = agree(kernel, TRN2, x=(P, 512))
     (loop,) = (statement for statement in program.core.body if not hasattr(statement, "mnemonic"))
     assert [tensor.name for tensor in loop.tensors if "bank" in tensor.name]
-
-
-def test_the_jit_and_the_simulator_take_it() -> None:
-    kernel = nki.jit(sums_of(*[96] * 20))
-    x = np.random.default_rng(1).standard_normal((128, 512), np.float32)
-    np.testing.assert_array_equal(kernel(x), nki.simulate(kernel)(x))

@@ -402,7 +402,8 @@ def test_a_kernel_whose_tiles_find_no_arrangement_keeps_its_loads(monkeypatch: p
     assert STAGE.run(program, TRN2) is program
 
 
-STEPS = drawn.steps(drawn.load_anew, drawn.reload, drawn.store_part, drawn.add, drawn.scale_part)
+LOADS = (drawn.load_anew, drawn.load_anew, drawn.reload)
+STEPS = drawn.steps(*LOADS, drawn.store_part, drawn.scale_anew, drawn.scale_part)
 
 
 @settings(max_examples=30)

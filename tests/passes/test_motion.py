@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.element_types import int32
@@ -238,22 +236,6 @@ def test_the_bits_of_a_larger_memory(steps: Any, room: int) -> None:
     except MemoryFullError:
         return
     agree(kernel, machine, x=drawn.SHAPE)
-
-
-def test_the_jit_and_the_simulator_take_it() -> None:
-    kernel = nki.jit(wide)
-    x = np.random.default_rng(3).standard_normal((4, P, 16_384), np.float32)
-    expected = ((x[3] + x[2]) + x[1]) + x[0]
-    np.testing.assert_array_equal(kernel(x)[0], expected)
-    np.testing.assert_array_equal(nki.simulate(kernel)(x)[0], expected)
-
-
-def wide(x):
-    """Loads more than SBUF holds, and adds it up from the last row to the first."""
-    tiles = [loaded(x[i]) for i in range(x.shape[0])]
-    for i in reversed(range(x.shape[0] - 1)):
-        nisa.tensor_tensor(tiles[3], tiles[3], tiles[i], nl.add)
-    return stored(tiles[3])
 
 
 # Copies out of PSUM

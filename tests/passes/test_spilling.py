@@ -31,6 +31,7 @@ from tests.passes.small_memory import (
     hbm,
     loaded,
     names,
+    private,
     scaled,
     small,
     stored,
@@ -45,7 +46,7 @@ def homes(program: Program) -> list[Tensor]:
     return [tensor for tensor in program.core.tensors if tensor.role == ROLE]
 
 
-STEPS = drawn.steps(*drawn.TRANSFERS[:2], drawn.add, drawn.scale_part, drawn.multiply, drawn.accumulate, drawn.add_sum)
+STEPS = drawn.steps(*drawn.TRANSFERS, drawn.add, drawn.scale_part, drawn.multiply, drawn.accumulate, drawn.add_sum)
 
 
 @pytest.mark.filterwarnings("ignore:nc_matmul:", "ignore::nki.NkiSpillWarning")
@@ -103,6 +104,28 @@ def test_what_was_only_loaded_is_loaded_again_and_not_stored() -> None:
     assert 16 <= loads(program) <= 17  # three or four of the ten rows are still there
 
 
+def changing_kernel(x):
+    """Loads all rows of memory, adds them to a total, overwrites the memory, and adds them once more."""
+    held, sofar = private(*x.shape), tile()
+    for i in range(x.shape[0]):
+        nisa.dma_copy(dst=held[i], src=x[i])
+    tiles = [loaded(held[i]) for i in range(x.shape[0])]
+    nisa.memset(sofar, value=0.0)
+    for each in tiles:
+        nisa.tensor_tensor(sofar, sofar, each, nl.add)
+    for i in range(x.shape[0]):
+        nisa.dma_copy(dst=held[i], src=sofar)
+    for each in tiles:
+        nisa.tensor_tensor(sofar, sofar, each, nl.add)
+    return stored(sofar)
+
+
+def test_what_was_loaded_from_memory_that_changes_is_stored() -> None:
+    with pytest.warns(nki.NkiSpillWarning):
+        program = agree(changing_kernel, small(4 * ROW), spills=True, x=(8, *ROWS))
+    assert len(homes(program)) >= 4
+
+
 def constants_kernel(x):
     """Fills tiles with numbers, loads as many, and uses the numbers last."""
     filled = [tile() for _ in range(x.shape[0])]
@@ -158,8 +181,11 @@ def test_the_whole_pipeline_runs_behind_spills() -> None:
 
 
 def loop_kernel(x):
-    """A loop on the device uses one tile of many, and has tiles of its own."""
-    tiles = [loaded(x[i]) for i in range(6)]
+    """A loop on the device uses one tile of many, and has tiles of its own; loads fill halves of the others."""
+    tiles = [tile() for _ in range(6)]
+    for i, each in enumerate(tiles):
+        nisa.dma_copy(dst=each[:, 0:32], src=x[i][:, 0:32])
+        nisa.dma_copy(dst=each[:, 32:COLUMNS], src=x[i][:, 32:COLUMNS])
     for each in tiles:
         nisa.tensor_scalar(each, each, nl.add, 1.0)
 

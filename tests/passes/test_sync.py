@@ -169,14 +169,6 @@ def test_the_hardware_has_a_semaphore_for_every_queue(target):
     assert len(engines) + target.dma_queues_per_engine + barrier <= target.semaphores
 
 
-def test_what_is_implied_is_not_waited_for():
-    kernel = compiled(programs.program, *programs.INPUTS, STEPS)
-    for inst in kernel.instructions():
-        queues = [queue for queue, _ in inst.waits]
-        assert inst.queue not in queues
-        assert len(queues) == len(set(queues))
-
-
 LOOP = ((0, 0, (3, 0, 1, 0), (4, 0, 1, 0), (0, 0, 1, 0)), (3, (STEPS[0], STEPS[1], STEPS[4])), STEPS[5])
 
 
