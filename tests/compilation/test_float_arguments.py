@@ -24,7 +24,7 @@ from nki.compilation.cache import store
 from tests.compilation import float_kernels
 from tests.compilation.float_kernels import AT_RUN_TIME, COMPILED_IN
 from tests.support.kernel_parts import returned
-from tests.support.shared_launches import at_once
+from tests.support.shared_launches import at_once, outputs_of
 
 X = np.linspace(-3, 5, 16 * 8, dtype=np.float32).reshape(16, 8)
 VALUES = (0.5, 0.125, -1.75, 0.0, -0.0, math.inf, -math.inf, math.nan, 1e-42, -5e-324, 1e300, 1 / 3)
@@ -68,9 +68,7 @@ def baked(function: Any, value: float) -> Any:
     """The result of native code that was compiled for the value."""
     executable = nki.jit(function).compile(X, value)
     assert not executable.float_names and not executable.kernel.signature.floats
-    out = np.empty_like(X)
-    executable.launch([X.ctypes.data, out.ctypes.data])
-    return out
+    return outputs_of(executable, X)[0]
 
 
 @pytest.mark.filterwarnings("ignore:kernel .* was compiled 9 times")
