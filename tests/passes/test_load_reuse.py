@@ -278,18 +278,9 @@ def within_hbm(x):
 
 
 KEPT = [
-    store_between,
-    store_between_in_a_loop,
-    overwritten_tile,
-    overwritten_second_tile,
-    other_dtype,
-    other_part,
-    other_columns,
-    added,
-    in_a_loop,
-    at_addresses,
-    within_hbm,
-]
+    store_between, store_between_in_a_loop, overwritten_tile, overwritten_second_tile, other_dtype, other_part,
+    other_columns, added, in_a_loop, at_addresses, within_hbm,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kernel", KEPT, ids=lambda kernel: kernel.__name__)
