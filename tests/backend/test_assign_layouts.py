@@ -25,7 +25,7 @@ from nki.numerics.layouts import BLOCKS, DENSE, PADDED, PAIR_COLUMNS, PAIR_PANEL
 from nki.numerics.matmul.contract import GROUP
 from tests.backend.test_layouts import UNITS, bfloat16, use
 from tests.support.both_executors import numbers
-from tests.support.kernel_parts import product, returned, stored, transposed
+from tests.support.kernel_parts import activated, product, returned, stored, transposed
 from tests.support.matrix_units import choose
 from tests.support.native_programs import compiled, lowered, same_bits
 from tests.support.shared_launches import shared
@@ -43,13 +43,6 @@ def uses(kernel: Any, layout: Layout, *arguments: Any) -> tuple[int, int]:
 def left_half(array):
     """A load of the left half of an input, which is no tile of its own."""
     return nl.load(array[:, : array.shape[1] // 2])
-
-
-def activated(part):
-    """A tile that an activation writes."""
-    tile = nl.ndarray(part.shape, dtype=part.dtype, buffer=nl.sbuf)
-    nisa.activation(tile, nl.tanh, part)
-    return tile
 
 
 def result(stationary, moving):
@@ -84,7 +77,7 @@ def transposed_part(left, right):
 
 def computed(left, right):
     """Two products read a tile that an activation writes: in pairs it is copied."""
-    a, b = activated(left_half(left)), nl.load(right)
+    a, b = activated(left_half(left), nl.tanh), nl.load(right)
     return result(a, b), result(a, b)
 
 
@@ -154,7 +147,7 @@ def moving_parts(left, right):
 
 def moving_computed(left, right):
     """An activation writes the moving tile, which two products read."""
-    tile, a = activated(nl.load(right)), nl.load(left)
+    tile, a = activated(nl.load(right), nl.tanh), nl.load(left)
     return result(a, tile), result(a[:, 0:32], tile)
 
 
@@ -184,13 +177,13 @@ def two_windows(left, right):
 
 def few_rows(left, right):
     """A product of 16 rows reads its moving operand where it lies."""
-    tile, a = activated(nl.load(right)), nl.load(left)
+    tile, a = activated(nl.load(right), nl.tanh), nl.load(left)
     return result(a[:, 0:16], tile), result(a[:, 0:8], tile)
 
 
 def moving_once(left, right):
     """One product reads a tile that is computed."""
-    return result(nl.load(left), activated(nl.load(right)))
+    return result(nl.load(left), activated(nl.load(right), nl.tanh))
 
 
 def summed(left, right):

@@ -22,6 +22,7 @@ from nki.backend.cpu.runtime import routines
 from nki.base import gc_pause
 from nki.base.locks import Lock, held_at_fork
 from tests.support.kernel_parts import returned
+from tests.support.shared_launches import outputs_of
 
 
 def scaled(shape: tuple[int, int]):
@@ -35,9 +36,7 @@ def scaled(shape: tuple[int, int]):
 
 
 def run(executable, shape: tuple[int, int]) -> None:
-    a, out = np.ones(shape, np.float32), np.empty(shape, np.float32)
-    executable.launch([a.ctypes.data, out.ctypes.data])
-    assert (out == 2).all()
+    assert (outputs_of(executable, np.ones(shape, np.float32))[0] == 2).all()
 
 
 def test_code_is_freed_with_the_last_kernel_that_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:

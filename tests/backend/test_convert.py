@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from functools import cache
 from typing import Any
 
@@ -17,6 +16,7 @@ from nki.base import element_types as dt
 from nki.base.element_types import DType
 from nki.base.errors import DTypeError
 from nki.numerics.llvm_jit import engine
+from tests.support.native_calls import call, compiled
 
 COMPUTES = [d for d in dt.ALL if d.computes]
 CODED = [d for d in COMPUTES if d.itemsize <= 2]
@@ -64,16 +64,15 @@ def normal_halves(b: Any, raw: Any, dtype: DType) -> Any:
 
 
 @cache
-def compiled(direction: str, dtype: DType, lanes: int) -> Any:
-    address = engine().compile(emit(direction, dtype, lanes))["run"]
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(address)
+def routine(direction: str, dtype: DType, lanes: int) -> int:
+    return compiled(emit(direction, dtype, lanes), "run")
 
 
 def run_native(direction: str, array: np.ndarray, dtype: DType, lanes: int) -> np.ndarray:
     padded = np.zeros(-(-array.size // ALIGN) * ALIGN, array.dtype)
     padded[: array.size] = array
     out = np.empty(padded.size, np.float32 if direction == "decode" else dtype.dtype)
-    compiled(direction, dtype, lanes)(out.ctypes.data, padded.ctypes.data, padded.size // lanes)
+    call(routine(direction, dtype, lanes), out, padded, padded.size // lanes)
     return out[: array.size]
 
 
@@ -354,16 +353,16 @@ def test_float16_without_instructions_for_it(monkeypatch: pytest.MonkeyPatch) ->
     values = np.concatenate([RANDOM_WORDS.view(np.float32), words.astype(np.float32), hard[0] * np.float32(1.0009765)])
     hard.append(run_native("encode", values, dt.float16, 8))
     monkeypatch.setattr(native, "engine", lambda: Old)
-    compiled.cache_clear()
+    routine.cache_clear()
     try:
         for lanes in (1, 8):
             assert "fpext" not in str(emit("decode", dt.float16, lanes))
             assert "fptrunc" not in str(emit("encode", dt.float16, lanes))
-            compiled.cache_clear()
+            routine.cache_clear()
             assert_same(run_native("decode", words, dt.float16, lanes), hard[0], any_nan=True)
             assert_same(run_native("encode", values, dt.float16, lanes), hard[1])
     finally:
-        compiled.cache_clear()
+        routine.cache_clear()
 
 
 RANDOM_WORDS = np.random.default_rng(5).integers(0, 1 << 32, 1 << 16, dtype=np.uint32)

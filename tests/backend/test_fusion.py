@@ -24,7 +24,7 @@ from nki.compilation.executable import lower
 from nki.isa.tables.activations import ACTIVATIONS
 from tests.support.both_executors import both, numbers
 from tests.support.compiled_anew import anew
-from tests.support.kernel_parts import column, like, returned, transposed
+from tests.support.kernel_parts import applied, column, joined, like, reduced, returned, transposed
 from tests.support.native_programs import compiled, lowered, same_bits, tiles_written
 from tests.support.shared_launches import shared
 
@@ -47,12 +47,8 @@ def inputs(dtype: Any = np.float32) -> list[Any]:
 
 def affine(x, y, row, v):
     """x * 2 * y + a column that a view repeats."""
-    a = nl.load(x)
-    one, two, three = like(a), like(a), like(a)
-    nisa.tensor_scalar(one, a, nl.multiply, 2.0)
-    nisa.tensor_tensor(two, one, nl.load(y), nl.multiply)
-    nisa.tensor_tensor(three, two, nl.load(v).ap([[1, P], [0, W]]), nl.add)
-    return returned(three)
+    product = joined(applied(nl.load(x), nl.multiply, 2.0), nl.multiply, nl.load(y))
+    return returned(joined(product, nl.add, nl.load(v).ap([[1, P], [0, W]])))
 
 
 def read_later(x, y, row, v):
@@ -89,11 +85,10 @@ def reused(x, y, row, v):
 def in_place_later(x, y, row, v):
     """What writes all of a tile again reads it first, behind a maximum of what comes from it."""
     a = nl.load(x)
-    b, c, top = nl.ndarray((P, W), dtype=nl.float32, buffer=nl.sbuf), like(a), column(a)
+    b, c = nl.ndarray((P, W), dtype=nl.float32, buffer=nl.sbuf), like(a)
     nisa.activation(b, nl.tanh, a)
     nisa.activation(c, nl.exp, b)
-    nisa.tensor_reduce(top, nl.maximum, c, axis=1)
-    nisa.tensor_scalar(b, b, nl.multiply, top)
+    nisa.tensor_scalar(b, b, nl.multiply, reduced(c, nl.maximum))
     return returned(transposed(b))
 
 
@@ -101,9 +96,7 @@ def long(x, y, row, v):
     """Is cut."""
     tile = nl.load(x)
     for number in range(2 * MOST_PARTS + 3):
-        result = like(tile)
-        nisa.tensor_scalar(result, tile, nl.multiply, 0.5 + number / 20)
-        tile = result
+        tile = applied(tile, nl.multiply, 0.5 + number / 20)
     return returned(tile)
 
 
@@ -119,11 +112,10 @@ def neighbours(x, y, row, v):
 def chosen(x, y, row, v):
     """A choice is part of a loop, and its sum."""
     tile = nl.load(x)
-    where, result, total = like(tile, nl.uint8), like(tile), column(tile)
+    result = like(tile)
     nisa.memset(result, -1.0)
-    nisa.tensor_scalar(where, tile, nl.greater, nl.load(v))
-    nisa.tensor_copy_predicated(result, tile, where)
-    nisa.tensor_reduce(total, nl.add, result, axis=1)
+    nisa.tensor_copy_predicated(result, tile, applied(tile, nl.greater, nl.load(v), nl.uint8))
+    total = reduced(result, nl.add)
     return returned(result), returned(total)
 
 
@@ -133,14 +125,11 @@ def chosen(x, y, row, v):
 def softmax(x, y, row, v):
     """Both readers of the differences compute these anew."""
     tile = nl.load(x)
-    top, total, difference, power, result = column(tile), column(tile), like(tile), like(tile), like(tile)
-    nisa.tensor_reduce(top, nl.maximum, tile, axis=1)
-    nisa.tensor_scalar(difference, tile, nl.subtract, top)
-    nisa.activation(power, nl.exp, difference)
-    nisa.tensor_reduce(total, nl.add, power, axis=1)
+    power = like(tile)
+    nisa.activation(power, nl.exp, applied(tile, nl.subtract, reduced(tile, nl.maximum)))
+    total = reduced(power, nl.add)
     nisa.reciprocal(total, total)
-    nisa.tensor_scalar(result, power, nl.multiply, total)
-    return returned(result)
+    return returned(applied(power, nl.multiply, total))
 
 
 def other_reductions(x, y, row, v):

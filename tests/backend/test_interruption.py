@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.sim.hazards.messages import ExecutionLog
 from tests.support.kernel_parts import returned
-from tests.support.signals import Interrupt, alarm, handled
+from tests.support.signals import Interrupt, interrupted
 
 pytestmark = pytest.mark.filterwarnings("ignore::nki.base.warning.NkiDeprecationWarning")
 X = np.ones((4, 4), np.float32)
@@ -72,16 +71,9 @@ def printing(a, n):
     return returned(t)
 
 
-def _interrupted(call: Callable[[], Any], seconds: float) -> None:
-    alarm(seconds)
-    call()
-
-
 def notes_of(call: Callable[[], Any], seconds: float = 0.2) -> str:
     """The notes of the exception that a signal causes in ``call``."""
-    with handled(), pytest.raises(Interrupt) as caught:
-        _interrupted(call, seconds)
-    return "\n".join(getattr(caught.value, "__notes__", ()))
+    return "\n".join(getattr(interrupted(call, seconds), "__notes__", ()))
 
 
 @pytest.mark.parametrize("run", [endless, nki.simulate(endless)], ids=["native", "simulate"])
@@ -137,12 +129,7 @@ def test_a_handler_may_call_kernels_itself() -> None:
         raise Interrupt
 
     endless(X, ZERO)
-    before = signal.signal(signal.SIGALRM, handler)
-    try:
-        with pytest.raises(Interrupt):
-            _interrupted(lambda: endless(X, ONE), 0.1)
-    finally:
-        signal.signal(signal.SIGALRM, before)
+    interrupted(lambda: endless(X, ONE), 0.1, handler)
 
 
 def test_torch_calls_stop() -> None:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,43 +12,14 @@ import pytest
 
 from nki.backend.cpu.native.thread_pool import openmp_of_torch
 from nki.backend.cpu.runtime.resources import RUNTIME
-from nki.base.errors import OutOfBoundsError
-from nki.compilation.executable import Executable
-from tests.backend.test_thread_pool import X, chain, linked, rows_from, times
-from tests.support.shared_launches import at_once, shared
-from tests.support.signals import Interrupt, alarm, handled
+from tests.backend.thread_teams import Array, X, assert_ends_well, chain, lent, linked, shared, shares, times
+from tests.backend.thread_teams import launch_from_torch as launch
+from tests.support.shared_launches import at_once
 
-__all__ = ["shared"]
+__all__ = ["lent", "shared"]
 torch = pytest.importorskip("torch")
 FOUND = openmp_of_torch()
 pytestmark = pytest.mark.skipif(FOUND is None, reason="this build of PyTorch has no OpenMP")
-Array = np.ndarray[Any, Any]
-
-
-@pytest.fixture
-def lent(shared: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Two threads of PyTorch, and no others."""
-    before = torch.get_num_threads()
-    shared.delenv("OMP_NUM_THREADS", raising=False)
-    shared.delenv("NKI_NUM_THREADS", raising=False)
-    shared.setattr(RUNTIME, "pool", lambda size: pytest.fail("a pool was asked for"))
-    torch.set_num_threads(2)
-    yield shared
-    torch.set_num_threads(before)
-
-
-def launch(executable: Executable, *arguments: Array) -> Array:
-    out = np.empty(executable.outputs[0].shape, np.float32)
-    executable.launch([array.ctypes.data for array in (*arguments, out)], from_torch=True)
-    return out
-
-
-def shares(executable: Executable) -> bool:
-    """True if threads beside the leader work, too."""
-    before, own = time.process_time(), time.thread_time()
-    launch(executable, X, times(100_000))
-    total, leader = time.process_time() - before, time.thread_time() - own
-    return leader < 0.9 * total
 
 
 def parallel(body: Callable[[], None], threads: int) -> None:
@@ -67,12 +34,6 @@ def parallel(body: Callable[[], None], threads: int) -> None:
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
     region = ctypes.CFUNCTYPE(None, kind, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)(FOUND.parallel)
     region(kind(member), None, threads, 0)
-
-
-def test_threads_of_pytorch_work(lent: pytest.MonkeyPatch) -> None:
-    executable = linked(chain, X, times(1))
-    np.testing.assert_array_equal(launch(executable, X, times(3)), 8 * X)
-    assert shares(executable)
 
 
 def test_each_number_of_threads(lent: pytest.MonkeyPatch) -> None:
@@ -118,29 +79,7 @@ def test_subnormals_do_not_depend_on_pytorch(lent: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(each, np.full_like(X, 2.0**-138))
 
 
-def _interrupted(executable: Executable) -> None:
-    alarm(0.1)
-    launch(executable, X, times(1 << 30))
-
-
-def test_an_interrupt_ends_a_launch_and_frees_the_threads(lent: pytest.MonkeyPatch) -> None:
-    executable = linked(chain, X, times(1))
-    for _ in range(3):
-        with handled(), pytest.raises(Interrupt):
-            _interrupted(executable)
-        np.testing.assert_array_equal(launch(executable, X, times(2)), 4 * X)
-    assert shares(executable)
-
-
-def test_a_wrong_index_is_the_same_error(lent: pytest.MonkeyPatch) -> None:
-    executable = linked(rows_from, X, times(0))
-    for _ in range(20):
-        with pytest.raises(OutOfBoundsError, match="65"):
-            launch(executable, X, times(65))
-        np.testing.assert_array_equal(launch(executable, X, times(3)), 2 * X[3:67])
-
-
-def test_several_python_threads_launch_at_once(lent: pytest.MonkeyPatch) -> None:
+def test_python_threads_launch_beside_operations_of_pytorch(lent: pytest.MonkeyPatch) -> None:
     executable = linked(chain, X, times(1))
     wrong: list[int] = []
 
@@ -157,44 +96,24 @@ def test_several_python_threads_launch_at_once(lent: pytest.MonkeyPatch) -> None
 
 
 SCRIPT = r"""
-import os, sys, warnings
-warnings.simplefilter("ignore")
-os.environ.update(OPEN_NKI_CACHE_DISABLE="1")
-import numpy as np
 import torch
-from nki.backend.cpu.runtime import launch as launching, regions
-regions.WORTHWHILE = launching.WORTH_A_POOL = launching.WORTH_OPENMP = 0.0
-from tests.backend.test_openmp import launch, shares
-from tests.backend.test_thread_pool import X, chain, linked, times
-
 torch.set_num_threads(2)
 torch.ones(1 << 17).exp()
-executable = linked(chain, X, times(1))
-assert (launch(executable, X, times(3)) == 8 * X).all()
+assert (launch_from_torch(executable, X, times(3)) == 8 * X).all()
 if sys.argv[1] == "fork":
     for _ in range(5):
         child = os.fork()
         if child == 0:
-            well = all((launch(executable, X, times(n)) == X * 2**n).all() for n in range(5)) and shares(executable)
-            os._exit(0 if well else 3)
+            results = [(launch_from_torch(executable, X, times(n)) == X * 2**n).all() for n in range(5)]
+            os._exit(0 if all(results) and shares(executable) else 3)
         assert os.waitpid(child, 0)[1] == 0
-    assert (launch(executable, X, times(3)) == 8 * X).all()
+    assert (launch_from_torch(executable, X, times(3)) == 8 * X).all()
 if sys.argv[1] == "limit":
     assert not shares(executable)
-print("well")
 """
 
 
 @pytest.mark.parametrize("what", ["fork", "limit", "end"])
 def test_processes_that_fork_or_have_fewer_threads_or_end(what: str, tmp_path: Path) -> None:
     """A child process has threads of ours; a runtime may give fewer threads than were asked for."""
-    file = tmp_path / "script.py"
-    file.write_text(SCRIPT)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])}
-    for name in ("OMP_NUM_THREADS", "NKI_NUM_THREADS"):
-        environment.pop(name, None)
-    if what == "limit":
-        environment["OMP_THREAD_LIMIT"] = "1"
-    command = [sys.executable, "-X", "faulthandler", str(file), what]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
-    assert (done.returncode, done.stdout) == (0, "well\n"), done.stdout + done.stderr[-4000:]
+    assert_ends_well(SCRIPT, what, tmp_path, **({"OMP_THREAD_LIMIT": "1"} if what == "limit" else {}))

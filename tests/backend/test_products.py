@@ -16,7 +16,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.numerics.matmul.host import matmul
 from nki.transforms import copy_elimination
-from tests.support.kernel_parts import product, returned, stored
+from tests.support.kernel_parts import activated, applied, copied, product, returned, stored
 from tests.support.matrix_units import unit
 from tests.support.native_programs import lowered, same_bits
 from tests.support.shared_launches import launched, shared
@@ -125,13 +125,8 @@ def test_few_rows_read_the_moving_operand_where_it_lies() -> None:
 
 def scaled(left, right):
     """Twice."""
-    a, b, results = nl.load(left), nl.load(right), []
-    for scale in (0.125, -3.0):
-        total = product(a, b)
-        result = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_scalar(result, total, nl.multiply, scale)
-        results.append(returned(result))
-    return tuple(results)
+    a, b = nl.load(left), nl.load(right)
+    return tuple([returned(applied(product(a, b), nl.multiply, scale)) for scale in (0.125, -3.0)])
 
 
 def with_bias(left, right):
@@ -165,11 +160,7 @@ def accumulated(left, right):
     for scale in (None, -2.0):
         total = product(a, b)
         nisa.nc_matmul(total, a, b)
-        result = nl.ndarray(total.shape, dtype=nl.bfloat16 if scale is None else nl.float32, buffer=nl.sbuf)
-        if scale is None:
-            nisa.tensor_copy(result, total)
-        else:
-            nisa.tensor_scalar(result, total, nl.multiply, scale)
+        result = copied(total, nl.bfloat16) if scale is None else applied(total, nl.multiply, scale)
         results.append(returned(result))
     return tuple(results)
 
@@ -183,27 +174,18 @@ def column_by_column(left, right):
         nisa.nc_matmul(total, a, b)
         if adds:
             nisa.nc_matmul(total, a, b)
-        result = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_scalar(result, total, nl.multiply, 2.0)
-        results.append(returned(result))
+        results.append(returned(applied(total, nl.multiply, 2.0)))
     return tuple(results)
 
 
 def read_twice(left, right):
-    total, results = product(nl.load(left), nl.load(right)), []
-    for scale in (2.0, 3.0):
-        result = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_scalar(result, total, nl.multiply, scale)
-        results.append(returned(result))
-    return tuple(results)
+    total = product(nl.load(left), nl.load(right))
+    return tuple([returned(applied(total, nl.multiply, scale)) for scale in (2.0, 3.0)])
 
 
 def long_function(left, right):
     """Is quicker on whole rows."""
-    total = product(nl.load(left), nl.load(right))
-    result = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.activation(result, nl.silu, total)
-    return returned(result)
+    return returned(activated(product(nl.load(left), nl.load(right)), nl.silu))
 
 
 def kept(left, right):
@@ -211,8 +193,7 @@ def kept(left, right):
     a, b = nl.load(left), nl.load(right)
     total = product(a, b)
     nisa.nc_matmul(total, a, b)
-    result = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_scalar(result, total, nl.multiply, 2.0)
+    result = applied(total, nl.multiply, 2.0)
     return returned(result), stored(total)
 
 

@@ -15,7 +15,7 @@ import pytest
 import nki.isa as nisa
 import nki.language as nl
 from tests.support.both_executors import both, numbers
-from tests.support.kernel_parts import column, like, returned
+from tests.support.kernel_parts import activated, applied, column, copied, joined, like, reduced, returned
 from tests.support.native_programs import same_bits
 from tests.support.shared_launches import shared
 
@@ -62,55 +62,41 @@ def divisors(rows: int) -> Any:
 def scaled_and_added(x, v):
     """Only the sum reads the products."""
     tile = nl.load(x)
-    product, total = like(tile), like(tile)
-    nisa.tensor_scalar(product, tile, nl.multiply, nl.load(v))
-    nisa.tensor_tensor(total, product, tile, nl.add)
-    return returned(total)
+    return returned(joined(applied(tile, nl.multiply, nl.load(v)), nl.add, tile))
 
 
 def scaled_and_moved(x, v):
     """A copy moves the products; and products alone."""
     tile = nl.load(x)
-    product, copy, alone = like(tile), like(tile), like(tile)
-    nisa.tensor_scalar(product, tile, nl.multiply, nl.load(v))
-    nisa.tensor_copy(copy, product)
-    nisa.tensor_scalar(alone, tile, nl.multiply, nl.load(v))
+    copy = copied(applied(tile, nl.multiply, nl.load(v)))
+    alone = applied(tile, nl.multiply, nl.load(v))
     return returned(copy), returned(alone)
 
 
 def chosen(x, v):
     """Products where x is not greater than 0.5, else x; a choice moves them, NaN too. And their sums by row."""
     tile = nl.load(x)
-    where, product, old, total = like(tile, nl.uint8), like(tile), like(tile), column(tile)
-    nisa.tensor_scalar(product, tile, nl.multiply, nl.load(v))
-    nisa.tensor_scalar(where, tile, nl.greater, 0.5)
-    nisa.tensor_copy(old, tile)
-    nisa.tensor_copy_predicated(old, product, where, reverse_pred=True)
-    nisa.tensor_reduce(total, nl.add, old, axis=1)
+    scaled, where = applied(tile, nl.multiply, nl.load(v)), applied(tile, nl.greater, 0.5, nl.uint8)
+    old = copied(tile)
+    nisa.tensor_copy_predicated(old, scaled, where, reverse_pred=True)
+    total = reduced(old, nl.add)
     return returned(old), returned(total)
 
 
 def quotients(x, v):
     """By a column, alone and with what follows; and the numbers in float32 beside x."""
-    tile, by, wide = nl.load(x), nl.load(v), like(nl.load(x), nl.float32)
-    alone, one, two, three = like(tile), like(tile), like(tile), like(tile)
-    nisa.tensor_scalar(alone, tile, nl.divide, by)
-    nisa.tensor_scalar(one, tile, nl.divide, by)
-    nisa.tensor_scalar(two, one, nl.subtract, 0.5)
-    nisa.tensor_scalar(wide, tile, nl.multiply, 1.01)
-    nisa.tensor_tensor(three, wide, two, nl.multiply)
+    tile, by = nl.load(x), nl.load(v)
+    alone, one = applied(tile, nl.divide, by), applied(tile, nl.divide, by)
+    two, wide = applied(one, nl.subtract, 0.5), applied(tile, nl.multiply, 1.01, nl.float32)
+    three = joined(wide, nl.multiply, two, tile.dtype)
     nisa.tensor_tensor(three, three, wide, nl.add)
     return returned(alone), returned(two), returned(three)
 
 
 def functions(x, v):
     """Functions of few operations, and of many."""
-    tile, results = nl.load(x), []
-    for function in (nl.abs, nl.relu, nl.sign, nl.sqrt, nl.reciprocal, nl.rsqrt, nl.tanh):
-        result = like(tile)
-        nisa.activation(result, function, tile)
-        results.append(returned(result))
-    return tuple(results)
+    tile, each = nl.load(x), (nl.abs, nl.relu, nl.sign, nl.sqrt, nl.reciprocal, nl.rsqrt, nl.tanh)
+    return tuple([returned(activated(tile, function)) for function in each])
 
 
 # Sums that share a loop with what they add
@@ -118,20 +104,15 @@ def functions(x, v):
 
 def deviations(x, v):
     """Differences, and the sums of their squares."""
-    tile = nl.load(x)
-    difference, squares, total = like(tile), like(tile), column(tile)
-    nisa.tensor_scalar(difference, tile, nl.subtract, nl.load(v))
-    nisa.tensor_tensor(squares, difference, difference, nl.multiply)
-    nisa.tensor_reduce(total, nl.add, squares, axis=1)
+    difference = applied(nl.load(x), nl.subtract, nl.load(v))
+    total = reduced(joined(difference, nl.multiply, difference), nl.add)
     return returned(difference), returned(total)
 
 
 def root_of_mean_square(x, v):
     """Nothing but the sum reads the squares."""
     tile = nl.load(x)
-    squares, total = like(tile, nl.float32), column(tile)
-    nisa.tensor_tensor(squares, tile, tile, nl.multiply)
-    nisa.tensor_reduce(total, nl.add, squares, axis=1)
+    total = reduced(joined(tile, nl.multiply, tile, nl.float32), nl.add)
     nisa.activation(total, nl.rsqrt, total)
     nisa.tensor_scalar(tile, tile, nl.multiply, total)
     return returned(tile)
@@ -140,11 +121,9 @@ def root_of_mean_square(x, v):
 def softmax(x, v):
     """The sum and others read the exponentials, which are rounded to the dtype of x."""
     tile = nl.load(x)
-    top, total, difference, powers = column(tile), column(tile), like(tile, nl.float32), like(tile)
-    nisa.tensor_reduce(top, nl.maximum, tile, axis=1)
-    nisa.tensor_scalar(difference, tile, nl.subtract, top)
-    nisa.activation(powers, nl.exp, difference)
-    nisa.tensor_reduce(total, nl.add, powers, axis=1, negate=True)
+    difference = applied(tile, nl.subtract, reduced(tile, nl.maximum), nl.float32)
+    powers = activated(difference, nl.exp, tile.dtype)
+    total = reduced(powers, nl.add, negate=True)
     nisa.reciprocal(total, total)
     nisa.tensor_scalar(powers, powers, nl.multiply, total)
     return returned(powers)
@@ -152,41 +131,33 @@ def softmax(x, v):
 
 def exponentials(x, v):
     """Of some pairs of vectors all results are normal, of others one is not; the sum and others read them."""
-    tile, total = nl.load(x), column(nl.load(x))
-    difference, powers, result = like(tile, nl.float32), like(tile), like(tile, nl.float32)
-    nisa.tensor_scalar(difference, tile, nl.add, 0.5)
-    nisa.activation(powers, nl.exp, difference)
-    nisa.tensor_tensor(result, powers, difference, nl.add)
-    nisa.tensor_reduce(total, nl.add, powers, axis=1)
-    nisa.scalar_tensor_tensor(result, result, nl.multiply, total, nl.add, powers)
+    tile = nl.load(x)
+    difference = applied(tile, nl.add, 0.5, nl.float32)
+    powers = activated(difference, nl.exp, tile.dtype)
+    result = joined(powers, nl.add, difference, nl.float32)
+    nisa.scalar_tensor_tensor(result, result, nl.multiply, reduced(powers, nl.add), nl.add, powers)
     return returned(result)
 
 
 def sums_alone(x, v):
     """Nothing but sums reads exponentials, positive elements, and products of a tile with itself as it was rounded."""
-    tile = nl.load(x)
-    powers, chosen, positive, rounded = like(tile), like(tile), like(tile, nl.uint8), like(tile, nl.bfloat16)
-    wide, totals = like(tile, nl.float32), [column(tile) for _ in range(3)]
-    nisa.activation(powers, nl.exp, tile)
-    nisa.tensor_reduce(totals[0], nl.add, powers, axis=1)
-    nisa.tensor_scalar(positive, tile, nl.greater, 0.0)
+    tile, chosen = nl.load(x), like(nl.load(x))
+    of_powers = reduced(activated(tile, nl.exp), nl.add)
+    positive = applied(tile, nl.greater, 0.0, nl.uint8)
     nisa.memset(chosen, 0.0)
     nisa.tensor_copy_predicated(chosen, tile, positive)
-    nisa.tensor_reduce(totals[1], nl.add, chosen, axis=1)
-    nisa.tensor_scalar(rounded, tile, nl.multiply, 1.01)
-    nisa.tensor_tensor(wide, tile, rounded, nl.multiply)
-    nisa.tensor_reduce(totals[2], nl.add, wide, axis=1)
-    return tuple([returned(total) for total in totals])
+    of_chosen = reduced(chosen, nl.add)
+    rounded = applied(tile, nl.multiply, 1.01, nl.bfloat16)
+    of_products = reduced(joined(tile, nl.multiply, rounded, nl.float32), nl.add)
+    return returned(of_powers), returned(of_chosen), returned(of_products)
 
 
 def several_sums(x, v):
     """Sums of products of two tiles, of squares and of exponentials; more than one loop takes."""
-    a, b = nl.load(x), like(nl.load(x))
-    nisa.tensor_scalar(b, a, nl.add, nl.load(v))
+    a = nl.load(x)
+    b = applied(a, nl.add, nl.load(v))
     tiles = [nl.multiply(a, b), nl.exp(a), nl.square(b), nl.add(a, b), nl.subtract(a, b)]
-    totals = [column(a) for _ in range(5)]
-    for number, tile in enumerate(tiles):
-        nisa.tensor_reduce(totals[number], nl.add, tile, axis=1, negate=number == 1)
+    totals = [reduced(tile, nl.add, negate=number == 1) for number, tile in enumerate(tiles)]
     return tuple([returned(total) for total in totals])
 
 
@@ -222,8 +193,7 @@ def reductions(x, v):
     tile, results = nl.load(x), []
     rows, half = x.shape[0], x.shape[1] // 2
     for op in (nl.maximum, nl.minimum, nl.add, nl.multiply, nl.subtract):
-        one, two = column(tile), nl.ndarray((rows, 2), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_reduce(one, op, tile, axis=1)
+        one, two = reduced(tile, op), nl.ndarray((rows, 2), dtype=nl.float32, buffer=nl.sbuf)
         nisa.tensor_reduce(two, op, tile.ap([[x.shape[1], rows], [half, 2], [1, half]]), axis=2)
         results += [returned(one), returned(two)]
     return tuple(results)
@@ -231,12 +201,9 @@ def reductions(x, v):
 
 def reductions_in_any_order(x, v):
     """Truths and bits: an element that counts twice changes some."""
-    tile, results = nl.load(x), []
-    whole = like(tile, nl.int32)
-    nisa.tensor_copy(whole, tile)
-    for op in (nl.logical_and, nl.logical_or, nl.logical_xor):
-        results.append(column(tile))
-        nisa.tensor_reduce(results[-1], op, tile, axis=1)
+    tile = nl.load(x)
+    whole = copied(tile, nl.int32)
+    results = [reduced(tile, op) for op in (nl.logical_and, nl.logical_or, nl.logical_xor)]
     for op in (nl.bitwise_and, nl.bitwise_or, nl.bitwise_xor):
         results.append(like(column(tile), nl.int32))
         nisa.tensor_reduce(results[-1], op, whole, axis=1)
@@ -247,15 +214,14 @@ def extremes(x, v):
     """The largest and the smallest of results that others read, and of zeros of either sign; in place, and negated."""
     tile, by, results = nl.load(x), nl.load(v), []
     for number in (0.0, -2.0):
-        scaled, wide, square = like(tile), like(tile, nl.float32), like(tile, nl.float32)
-        low, high, top, bottom = (column(tile) for _ in range(4))
-        nisa.tensor_scalar(scaled, tile, nl.multiply, number)
-        nisa.tensor_reduce(low, nl.minimum, scaled, axis=1, negate=True)
-        nisa.tensor_scalar(wide, tile, nl.multiply, number, op1=nl.multiply, operand1=by)
-        nisa.tensor_reduce(high, nl.maximum, wide, axis=1)
+        square, top = like(tile, nl.float32), column(tile)
+        scaled = applied(tile, nl.multiply, number)
+        low = reduced(scaled, nl.minimum, negate=True)
+        wide = applied(tile, nl.multiply, number, nl.float32, op1=nl.multiply, operand1=by)
+        high = reduced(wide, nl.maximum)
         nisa.tensor_scalar_reduce(square, tile, nl.multiply, number, nl.maximum, reduce_res=top)
         nisa.tensor_tensor(square, square, tile, nl.subtract)
-        nisa.tensor_reduce(bottom, nl.minimum, square, axis=1)
+        bottom = reduced(square, nl.minimum)
         results += [returned(result) for result in (scaled, wide, square, low, high, top, bottom)]
     return tuple(results)
 

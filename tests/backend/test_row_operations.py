@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -10,30 +9,29 @@ import pytest
 
 from nki.backend.cpu.native import library
 from nki.backend.numpy import top8 as plain
+from tests.support.native_calls import call
 
 Array = np.ndarray[Any, Any]
 SIZES = (8, 9, 15, 16, 17, 31, 33, 64, 100, 1000)
 SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e-42, -1e-42, 1.5, -3e38], np.float32)
 
 
-def called(name: str, *arguments: int) -> None:
-    """Call a function of ``row_operations.c`` with addresses and numbers as arguments."""
-    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(arguments))(library.address(name, "row_operations"))(*arguments)
+def called(name: str, *arguments: Any) -> None:
+    """Call a function of ``row_operations.c`` with arrays and numbers."""
+    call(library.address(name, "row_operations"), *arguments)
 
 
 def top8(data: Array) -> Array:
     out = np.full((len(data), 11), 77, np.float32)  # three columns that must stay as they are
-    called("top8", out.ctypes.data, 11, data.ctypes.data, data.strides[0] // 4, *data.shape)
+    called("top8", out, 11, data, data.strides[0] // 4, *data.shape)
     assert (out[:, 8:] == 77).all()
     return out[:, :8]
 
 
 def find(data: Array, wanted: Array, last_first: bool) -> Array:
     out = np.empty((len(data), 8), np.uint32)
-    called(
-        "find", out.ctypes.data, 8, data.ctypes.data, data.strides[0] // 4, wanted.ctypes.data, wanted.strides[0] // 4,
-        *data.shape, int(last_first),
-    )  # fmt: skip
+    steps = data.strides[0] // 4, wanted.strides[0] // 4
+    called("find", out, 8, data, steps[0], wanted, steps[1], *data.shape, int(last_first))
     return out
 
 

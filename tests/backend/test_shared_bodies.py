@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 from weakref import WeakValueDictionary
@@ -16,6 +15,7 @@ import nki.language as nl
 from nki.backend.cpu.runtime import routines
 from nki.backend.cpu.runtime.routines import RoutineText, definitions
 from nki.numerics.llvm_jit import engine
+from tests.support.native_calls import call
 
 _SCALED = """define void @"{name}"(ptr %".1", i64 %".2")
 {{
@@ -63,8 +63,7 @@ def test_numbers_that_differ_alike_are_one_argument() -> None:
     code = engine().load_all(["\n".join([body, *callers])])[0]
     memory = np.zeros(8, np.int64)
     for n in (3, 4, 5):
-        call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(code.addresses[f"r{n}"])
-        call(memory.ctypes.data, 10)
+        call(code.addresses[f"r{n}"], memory, 10)
     assert memory.tolist() == [0, 0, 0, *(n * _LONG * (10 + 1) + 7 for n in (3, 4, 5)), 0, 0]
 
 

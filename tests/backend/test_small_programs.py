@@ -24,7 +24,7 @@ from nki.numerics.matmul.host import has_pairs
 from tests.support import small_programs
 from tests.support.compiled_anew import leave_out
 from tests.support.instruction_bench import EXAMPLES, SEED
-from tests.support.shared_launches import at_once, launched, shared
+from tests.support.shared_launches import at_once, launched, outputs_of, shared
 
 __all__ = ["shared"]
 RULES = [rule.__name__ for rule in kernel_ir.RULES]
@@ -132,8 +132,7 @@ def test_programs_at_once(from_torch: bool, shared: pytest.MonkeyPatch) -> None:
         runs, compiled = cases[number]
         for _ in range(20):
             inputs = [array.copy() for array in runs.arrays]
-            outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in compiled.outputs]
-            compiled.launch([array.ctypes.data for array in (*inputs, *outputs)], from_torch=from_torch)
+            outputs = outputs_of(compiled, *inputs, from_torch=from_torch)
             if [output.tobytes() for output in outputs] != runs.expected:
                 wrong.append(number)
 

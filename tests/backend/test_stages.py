@@ -20,7 +20,7 @@ from nki.backend.cpu.stages import share_loads
 from nki.compilation.executable import NATIVE_STAGES
 from nki.ir.instruction import Inst
 from tests.support.both_executors import numbers
-from tests.support.kernel_parts import like, product, returned, stored, transposed
+from tests.support.kernel_parts import activated, copied, product, returned, stored, transposed
 from tests.support.matrix_units import unit
 from tests.support.native_programs import lowered, same_bits
 from tests.support.shared_launches import shared
@@ -47,9 +47,7 @@ def check(kernel: Any, stage: str, expected: str, arrays: list[Any], shared: pyt
 
 
 def exponentials(left):
-    weights = nl.ndarray(left.shape, dtype=left.dtype, buffer=nl.sbuf)
-    nisa.activation(weights, nl.exp, nl.load(left))
-    return weights
+    return activated(nl.load(left), nl.exp)
 
 
 def attention(left, right):
@@ -72,11 +70,7 @@ def converted(left, right):
     """The copy rounds."""
     spread = nl.ndarray((left.shape[1], left.shape[0]), dtype=left.dtype, buffer=nl.psum)
     nisa.nc_transpose(spread, nl.load(left))
-    narrow, wide = like(spread, nl.float16), nl.load(right)
-    nisa.tensor_copy(narrow, spread)
-    other = like(wide, nl.float16)
-    nisa.tensor_copy(other, wide)
-    return stored(product(narrow, other))
+    return stored(product(copied(spread, nl.float16), copied(nl.load(right), nl.float16)))
 
 
 def written_twice(left, right):
@@ -121,9 +115,7 @@ def side_by_side(weights, places):
     spread = nl.ndarray((width, 2 * rows), dtype=weights.dtype, buffer=nl.psum)
     for n, at in enumerate(places):
         nisa.nc_transpose(spread[:, at : at + rows], weights[:, n * 32 : n * 32 + width])
-    tile = nl.ndarray(spread.shape, dtype=weights.dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(tile, spread)
-    return tile
+    return copied(spread)
 
 
 def heads(left, right):
@@ -205,9 +197,7 @@ def tiled(left, right):
             total = nl.ndarray((64, 128), dtype=nl.float32, buffer=nl.psum)
             for k in range(0, left.shape[0], 64):
                 nisa.nc_matmul(total, nl.load(left[k : k + 64, m : m + 64]), nl.load(right[k : k + 64, n : n + 128]))
-            copy = nl.ndarray((64, 128), dtype=nl.float32, buffer=nl.sbuf)
-            nisa.tensor_copy(copy, total)
-            nisa.dma_copy(result[m : m + 64, n : n + 128], copy)
+            nisa.dma_copy(result[m : m + 64, n : n + 128], copied(total))
     return result
 
 
@@ -223,8 +213,7 @@ def changed_between(left, right):
     a, results = nl.load(left), []
     nisa.dma_copy(memory, right)
     for _ in range(2):
-        result = like(a)
-        nisa.tensor_copy(result, product(a, nl.load(memory[0:64, 0:64])))
+        result = copied(product(a, nl.load(memory[0:64, 0:64])), a.dtype)
         results.append(returned(result))
         nisa.dma_copy(memory[0:64, 0:64], result)
     return *results, memory

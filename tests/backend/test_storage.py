@@ -14,7 +14,6 @@ from nki.analysis.liveness import tensor_ranges
 from nki.backend.cpu.native.frame import ARENA
 from nki.backend.cpu.runtime.storage import Storage
 from nki.ir.program import Program
-from nki.target import ENVIRONMENT
 from tests.kernels import test_corpus  # noqa: F401  # enters the kernels into the corpus
 from tests.kernels.case import CASES
 
@@ -38,9 +37,7 @@ def interfering(program: Program) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_live_tensors_share_no_bytes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = CASES[name]
-    monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
-    assert not interfering(case.kernel.compile(*case.arguments()).kernel)
+    assert not interfering(CASES[name].compile(monkeypatch).kernel)
 
 
 @nki.jit

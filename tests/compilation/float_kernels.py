@@ -11,33 +11,28 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import returned
 
 SCALE = nisa.tensor_scalar
 """An instruction under a name of this module."""
 
 
-def returned(x: Any, t: Any) -> Any:
-    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, t)
-    return out
-
-
 def one_operand(x, lr):
     t = nl.load(x)
     nisa.tensor_scalar(t, t, nl.multiply, lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def by_keyword(x, lr):
     t = nl.load(x)
     nisa.activation(dst=t, op=nl.copy, data=t, scale=lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def by_another_name(x, lr):
     t = nl.load(x)
     SCALE(t, t, nl.multiply, lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def in_the_language(x, lr):
@@ -45,7 +40,7 @@ def in_the_language(x, lr):
     t = nl.add(lr, t)
     bias = nl.full((x.shape[0], 1), lr, nl.float32)
     nisa.tensor_scalar(t, t, nl.add, bias)
-    return returned(x, t)
+    return returned(t)
 
 
 def computed(x, lr):
@@ -54,7 +49,7 @@ def computed(x, lr):
     rest = keep - rate
     nisa.tensor_scalar(t, t, nl.multiply, keep, op1=nl.add, operand1=rate)
     nisa.tensor_scalar(t, t, nl.multiply, (True + lr) * (lr - rest), op1=nl.subtract, operand1=rest)
-    return returned(x, t)
+    return returned(t)
 
 
 def assigned_anew(x, lr):
@@ -64,14 +59,14 @@ def assigned_anew(x, lr):
         lr = lr * 0.5
     lr += 1
     nisa.tensor_scalar(t, t, nl.add, lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def of_two(x, lr, use_first: bool = True):
     t = nl.load(x)
     chosen = lr if use_first else 0.25
     nisa.tensor_scalar(t, t, nl.multiply, chosen)
-    return returned(x, t)
+    return returned(t)
 
 
 def scaled(t: Any, by: Any, *, plus: Any = 0.0) -> Any:
@@ -101,7 +96,7 @@ def in_helpers(x, lr):
     t = scaled(nl.load(x), lr, plus=lr * 2)
     inner(t, lr)
     Scaler(2).apply(t, lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def in_a_nested_function(x, lr):
@@ -112,7 +107,7 @@ def in_a_nested_function(x, lr):
             nisa.tensor_scalar(t, t, nl.multiply, lr)
 
     step(2)
-    return returned(x, t)
+    return returned(t)
 
 
 def in_a_loop_of_the_device(x, lr):
@@ -122,7 +117,7 @@ def in_a_loop_of_the_device(x, lr):
         nisa.tensor_scalar(t, t, nl.multiply, lr)
 
     nl.fori_loop(0, 4, body)
-    return returned(x, t)
+    return returned(t)
 
 
 def swapped(x, lr):
@@ -130,11 +125,11 @@ def swapped(x, lr):
     one, two = lr, 2.0 * lr
     one, two = two, one
     nisa.tensor_scalar(t, t, nl.multiply, one, op1=nl.add, operand1=two)
-    return returned(x, t)
+    return returned(t)
 
 
 def unused(x, lr):
-    return returned(x, nl.load(x))
+    return returned(nl.load(x))
 
 
 def on_a_branch(x, lr, mode: int = 0):
@@ -143,7 +138,7 @@ def on_a_branch(x, lr, mode: int = 0):
         nisa.tensor_scalar(t, t, nl.multiply, 2.0 if lr > 0.5 else 3.0)
     else:
         nisa.tensor_scalar(t, t, nl.multiply, lr)
-    return returned(x, t)
+    return returned(t)
 
 
 AT_RUN_TIME = (one_operand, by_keyword, by_another_name, in_the_language, computed, assigned_anew, of_two, in_helpers,
@@ -153,17 +148,19 @@ AT_RUN_TIME = (one_operand, by_keyword, by_another_name, in_the_language, comput
 # Kernels that use the value in Python.
 
 
+def multiplied(x: Any, by: Any, plus: Any = 0.0) -> Any:
+    return returned(scaled(nl.load(x), by, plus=plus))
+
+
 def compared(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, lr if lr > 0.3 else 7.0)
-    return returned(x, t)
+    return multiplied(x, lr if lr > 0.3 else 7.0)
 
 
 def tested(x, lr):
     t = nl.load(x)
     if lr:
         nisa.tensor_scalar(t, t, nl.multiply, 2.0)
-    return returned(x, t)
+    return returned(t)
 
 
 def converted(x, lr):
@@ -171,54 +168,42 @@ def converted(x, lr):
     nisa.tensor_scalar(t, t, nl.multiply, float(lr))
     for _ in range(int(lr * 4) % 5):
         nisa.tensor_scalar(t, t, nl.add, 1.0)
-    return returned(x, t)
+    return returned(t)
 
 
 def through_math(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, math.sqrt(abs(lr)))
-    return returned(x, t)
+    return multiplied(x, math.sqrt(abs(lr)))
 
 
 def through_a_list(x, lr):
-    t = nl.load(x)
     values = [lr, 1.0]
-    nisa.tensor_scalar(t, t, nl.multiply, math.fsum(values))
-    return returned(x, t)
+    return multiplied(x, math.fsum(values))
 
 
 def formatted(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, float(len("%.9f" % lr)), op1=nl.add, operand1=float(len(f"{lr}")))  # noqa: UP031
-    return returned(x, t)
+    return multiplied(x, float(len("%.9f" % lr)), float(len(f"{lr}")))  # noqa: UP031
 
 
 def as_a_key(x, lr):
-    t = nl.load(x)
     table = {str(lr): 3.0}
-    nisa.tensor_scalar(t, t, nl.multiply, table.get("0.5", 1.0))
-    return returned(x, t)
+    return multiplied(x, table.get("0.5", 1.0))
 
 
 def of_numpy(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, np.float32(2) * lr + np.float64(3) * lr)
-    return returned(x, t)
+    return multiplied(x, np.float32(2) * lr + np.float64(3) * lr)
 
 
 def named_numpy(x, lr):
-    t = nl.load(x)
     rate = np.float32(2)
     rate = rate * lr
-    nisa.tensor_scalar(t, t, nl.multiply, rate)
-    return returned(x, t)
+    return multiplied(x, rate)
 
 
 def powers(x, lr):
     t = nl.load(x)
     nisa.tensor_scalar(t, t, nl.multiply, lr**2, op1=nl.add, operand1=2.0**lr)
     nisa.tensor_scalar(t, t, nl.multiply, lr // 0.25 + lr % 0.3)
-    return returned(x, t)
+    return returned(t)
 
 
 class Config(nki.language.NKIObject):
@@ -226,18 +211,14 @@ class Config(nki.language.NKIObject):
 
 
 def in_an_object(x, lr):
-    t = nl.load(x)
     config = Config(lr)
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(config.rate))
-    return returned(x, t)
+    return multiplied(x, math.exp(config.rate))
 
 
 def in_an_attribute(x, lr):
-    t = nl.load(x)
     config = Config(1.0)
     config.rate = lr
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(config.rate))
-    return returned(x, t)
+    return multiplied(x, math.exp(config.rate))
 
 
 def result_of(value: Any) -> Any:
@@ -245,9 +226,7 @@ def result_of(value: Any) -> Any:
 
 
 def through_a_result(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(result_of(lr)))
-    return returned(x, t)
+    return multiplied(x, math.exp(result_of(lr)))
 
 
 def packed_up(*values: Any, **more: Any) -> float:
@@ -255,85 +234,67 @@ def packed_up(*values: Any, **more: Any) -> float:
 
 
 def through_stars(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, packed_up(lr, 1.0, more=lr))
-    return returned(x, t)
+    return multiplied(x, packed_up(lr, 1.0, more=lr))
 
 
 def with_a_default(x, lr):
-    t = nl.load(x)
-
     def value(of: Any = lr) -> Any:
         return math.exp(of)
 
-    nisa.tensor_scalar(t, t, nl.multiply, value())
-    return returned(x, t)
+    return multiplied(x, value())
 
 
 def through_a_lambda(x, lr):
     t = nl.load(x)
     nisa.tensor_scalar(t, t, nl.multiply, (lambda: math.exp(lr))())
     nisa.tensor_scalar(t, t, nl.multiply, (lambda v: math.exp(v))(lr))
-    return returned(x, t)
+    return returned(t)
 
 
 def through_partial(x, lr):
     t = nl.load(x)
     functools.partial(scaled, t, by=lr)()
-    return returned(x, t)
+    return returned(t)
 
 
 def through_locals(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(locals()["lr"]))
-    return returned(x, t)
+    return multiplied(x, math.exp(locals()["lr"]))
 
 
 def through_a_comprehension(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, math.fsum(lr for _ in range(3)))
-    return returned(x, t)
+    return multiplied(x, math.fsum(lr for _ in range(3)))
 
 
 def walrus(x, lr):
     t = nl.load(x)
     nisa.tensor_scalar(t, t, nl.multiply, (rate := lr))
     nisa.tensor_scalar(t, t, nl.multiply, math.exp(rate))
-    return returned(x, t)
+    return returned(t)
 
 
 def in_a_class(x, lr):
-    t = nl.load(x)
-
     class Holder:
         rate = lr
 
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(Holder.rate))
-    return returned(x, t)
+    return multiplied(x, math.exp(Holder.rate))
 
 
 def unpacked(x, lr):
-    t = nl.load(x)
     rate, other = lr, 2.0
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(rate * other))
-    return returned(x, t)
+    return multiplied(x, math.exp(rate * other))
 
 
 def matched(x, lr):
-    t = nl.load(x)
     match lr:
         case 0.5:
-            nisa.tensor_scalar(t, t, nl.multiply, 3.0)
+            return multiplied(x, 3.0)
         case other:
-            nisa.tensor_scalar(t, t, nl.multiply, math.exp(other))
-    return returned(x, t)
+            return multiplied(x, math.exp(other))
 
 
 def as_a_shape(x, lr):
-    t = nl.load(x)
     u = nl.full((x.shape[0], int(lr * 4) % 5 + 1), 1.0, nl.float32)
-    nisa.tensor_scalar(t, t, nl.multiply, u[:, 0:1])
-    return returned(x, t)
+    return multiplied(x, u[:, 0:1])
 
 
 def yielding(lr: Any) -> Any:
@@ -344,35 +305,29 @@ def through_a_generator(x, lr):
     t = nl.load(x)
     for value in yielding(lr):
         nisa.tensor_scalar(t, t, nl.multiply, math.exp(value))
-    return returned(x, t)
+    return returned(t)
 
 
 def asserted(x, lr):
-    t = nl.load(x)
     assert -100 < lr < 100 or lr != lr or abs(lr) == math.inf, "out of range"
-    nisa.tensor_scalar(t, t, nl.multiply, lr)
-    return returned(x, t)
+    return multiplied(x, lr)
 
 
 def many_operators(x, lr):
-    t = nl.load(x)
     for _ in range(40):
         lr = lr * 0.5 + 0.25
-    nisa.tensor_scalar(t, t, nl.multiply, lr)
-    return returned(x, t)
+    return multiplied(x, lr)
 
 
 def as_a_whole_number(x, lr):
     t = nl.load(x)
     whole = nl.full(x.shape, lr * 0 if lr == lr and abs(lr) < 9e9 else 1, nl.int32)
     nisa.tensor_tensor(t, t, whole, nl.add)
-    return returned(x, t)
+    return returned(t)
 
 
 def type_asked(x, lr):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, 2.0 if type(lr) is float else 3.0)
-    return returned(x, t)
+    return multiplied(x, 2.0 if type(lr) is float else 3.0)
 
 
 @functools.wraps(nisa.tensor_scalar)
@@ -384,7 +339,7 @@ def wrapping(*args: Any) -> None:
 def through_a_wrapper_of_an_instruction(x, lr):
     t = nl.load(x)
     wrapping(t, t, nl.multiply, lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def through_an_inner_parameter(x, lr):
@@ -394,40 +349,32 @@ def through_an_inner_parameter(x, lr):
         nisa.tensor_scalar(t, t, nl.multiply, math.exp(rate))
 
     step(lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def through_a_dictionary(x, lr):
-    t = nl.load(x)
     options = dict(rate=lr)  # noqa: C408
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(options["rate"]))
-    return returned(x, t)
+    return multiplied(x, math.exp(options["rate"]))
 
 
 def through_setattr(x, lr):
-    t = nl.load(x)
     config = Config(1.0)
     setattr(config, "rate", lr)  # noqa: B010
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(config.rate))
-    return returned(x, t)
+    return multiplied(x, math.exp(config.rate))
 
 
 def negated_in_a_list(x, lr):
-    t = nl.load(x)
     rates = []
     for n in range(2):
         rates.append(-lr * n)  # noqa: PERF401
-    nisa.tensor_scalar(t, t, nl.multiply, math.fsum(rates))
-    return returned(x, t)
+    return multiplied(x, math.fsum(rates))
 
 
 def chained(x, lr):
-    t = nl.load(x)
     rate = other = lr
     values = {}
     values["rate"] = first = lr
-    nisa.tensor_scalar(t, t, nl.multiply, math.exp(rate * other), op1=nl.add, operand1=math.exp(values["rate"] + first))
-    return returned(x, t)
+    return multiplied(x, math.exp(rate * other), math.exp(values["rate"] + first))
 
 
 COMPILED_IN = (through_a_wrapper_of_an_instruction, through_an_inner_parameter,

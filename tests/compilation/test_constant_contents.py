@@ -14,6 +14,7 @@ from nki.base.errors import ShapeError, UnwrittenReadError
 from nki.base.warning import NkiWarning
 from nki.compilation import simulated_run
 from nki.target import ENVIRONMENT
+from tests.support.kernel_parts import stored
 
 X = np.arange(16, dtype=np.float32).reshape(4, 4) + 1
 EYE = np.eye(4, dtype=np.float32)
@@ -63,9 +64,7 @@ def made(how, given):
 def turned(x, eye, how):
     moving, sums = made(how, eye), nl.ndarray((4, 4), x.dtype, buffer=nl.psum)
     nisa.nc_matmul(sums, stationary=nl.load(x), moving=moving, is_transpose=True)
-    out = nl.ndarray((4, 4), x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, nl.copy(sums))
-    return out
+    return stored(sums)
 
 
 @pytest.mark.parametrize("how", ["argument", "identity", "selected", "compared", "columns"])
@@ -129,9 +128,7 @@ def test_a_later_round_may_find_other_contents() -> None:
 def hinted(x, y, number):
     left, sums = nl.full((4, 4), number, nl.float32), nl.ndarray((4, 4), nl.float32, buffer=nl.psum)
     nisa.nc_matmul(sums, stationary=left, moving=nl.load(y), is_stationary_onezero=True)
-    out = nl.ndarray((4, 4), x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, nl.copy(sums))
-    return out
+    return stored(sums)
 
 
 def test_a_hint_of_ones_and_zeros_that_is_false_is_told_of() -> None:

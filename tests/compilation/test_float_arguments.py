@@ -20,34 +20,18 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base import knobs
-from nki.compilation import pipeline
 from nki.compilation.cache import store
 from tests.compilation import float_kernels
-from tests.compilation.float_kernels import AT_RUN_TIME, COMPILED_IN, returned
+from tests.compilation.float_kernels import AT_RUN_TIME, COMPILED_IN
+from tests.support.kernel_parts import returned
+from tests.support.shared_launches import at_once, outputs_of
 
 X = np.linspace(-3, 5, 16 * 8, dtype=np.float32).reshape(16, 8)
 VALUES = (0.5, 0.125, -1.75, 0.0, -0.0, math.inf, -math.inf, math.nan, 1e-42, -5e-324, 1e300, 1 / 3)
 FINITE = tuple(value for value in VALUES if abs(value) < 100)
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPEN_NKI_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("OPEN_NKI_CACHE_DISABLE", raising=False)
-
-
-@pytest.fixture
-def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Grows with each run of a kernel's Python."""
-    made: list[str] = []
-    specialised = pipeline._specialised  # pyright: ignore[reportPrivateUsage]
-
-    def counted(fn: Any, *rest: Any) -> Any:
-        made.append(fn.__name__)
-        return specialised(fn, *rest)
-
-    monkeypatch.setattr(pipeline, "_specialised", counted)
-    return made
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def files() -> list[Path]:
@@ -84,9 +68,7 @@ def baked(function: Any, value: float) -> Any:
     """The result of native code that was compiled for the value."""
     executable = nki.jit(function).compile(X, value)
     assert not executable.float_names and not executable.kernel.signature.floats
-    out = np.empty_like(X)
-    executable.launch([X.ctypes.data, out.ctypes.data])
-    return out
+    return outputs_of(executable, X)[0]
 
 
 @pytest.mark.filterwarnings("ignore:kernel .* was compiled 9 times")
@@ -140,7 +122,7 @@ def either(x, choice, lr):
         nisa.tensor_scalar(t, t, nl.multiply, math.exp(lr))
     else:
         nisa.tensor_scalar(t, t, nl.multiply, 4.0)
-    return returned(x, t)
+    return returned(t)
 
 
 def test_a_float_that_is_compiled_in_may_decide_on_another(compilations: list[str]) -> None:
@@ -165,7 +147,7 @@ def test_a_warning_names_the_line_that_needs_the_value() -> None:
             kernel(X, float(step))
     (warning,) = given
     assert warning.category is nki.NkiWarning and warning.filename == float_kernels.__file__
-    assert warning.lineno == float_kernels.compared.__code__.co_firstlineno + 2
+    assert warning.lineno == float_kernels.compared.__code__.co_firstlineno + 1
     assert "was compiled 9 times for other values of 'lr' alone" in str(warning.message)
     assert "this line needs the value" in str(warning.message)
 
@@ -173,7 +155,7 @@ def test_a_warning_names_the_line_that_needs_the_value() -> None:
 def inverse(x, lr):
     t = nl.load(x)
     nisa.tensor_scalar(t, t, nl.multiply, 1 / lr)
-    return returned(x, t)
+    return returned(t)
 
 
 def test_a_formula_without_a_value_raises_at_its_line(compilations: list[str]) -> None:
@@ -196,7 +178,7 @@ def several(x, a, b, c):
     t = nl.load(x)
     nisa.tensor_scalar(t, t, nl.multiply, a * b, op1=nl.add, operand1=c)
     nisa.tensor_scalar(t, t, nl.multiply, 2.0 if b > 0 else 3.0)
-    return returned(x, t)
+    return returned(t)
 
 
 def test_what_is_computed_with_a_compiled_in_float_is_compiled_in(compilations: list[str]) -> None:
@@ -255,11 +237,7 @@ def test_threads_use_floats_of_their_own(compilations: list[str]) -> None:
         for _ in range(20):
             wrong.extend(value for value in list(wanted)[number::8] if kernel(X, value).tobytes() != wanted[value])
 
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(run, threads=8)
     assert not wrong and len(compilations) == 1
 
 

@@ -14,6 +14,7 @@ import nki.isa as nisa
 import nki.language as nl
 from neuronxcc import nki as beta1
 from neuronxcc.nki import language as beta1_nl
+from tests.support.kernel_parts import returned
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -44,18 +45,14 @@ class Finalized:
 def negative(x: Any) -> Any:
     t = nl.load(x)
     nisa.tensor_scalar(t, t, nl.multiply, -1.0)
-    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, t)
-    return out
+    return returned(t)
 
 
 @nki.jit
 def three() -> Any:
     t = nl.ndarray((2, 2), nl.float32, buffer=nl.sbuf)
     nisa.memset(t, 3.0)
-    out = nl.ndarray((2, 2), nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, t)
-    return out
+    return returned(t)
 
 
 @beta1.jit
@@ -176,8 +173,6 @@ def test_kernels_in_methods_and_callbacks_that_stay_as_they_are_are_inlined() ->
     @nki.jit
     def kernel(x: Any) -> Any:
         holder = Holder(nl.load(x))
-        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
-        nl.store(out, next(map(part, [holder.negated])))
-        return out
+        return returned(next(map(part, [holder.negated])))
 
     np.testing.assert_array_equal(kernel(X), X)

@@ -12,6 +12,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base import progress
+from tests.support.kernel_parts import returned
 
 
 class Terminal(io.StringIO):
@@ -22,13 +23,10 @@ class Terminal(io.StringIO):
 @nki.jit
 def steps(x, n):
     """``x`` (128, 4) plus n, one by one."""
-    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(tile, x)
+    tile = nl.load(x)
     for _ in range(n):
         nisa.tensor_scalar(tile, tile, nl.add, 1.0)
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, tile)
-    return out
+    return returned(tile)
 
 
 def lines_of(stream: io.StringIO, n: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -29,6 +29,7 @@ from nki.cli import dump
 from nki.compilation.executable import Executable
 from nki.ir.text import artifact
 from tests.support.program_text import KERNEL, TEXT, accept
+from tests.support.shared_launches import outputs_of
 
 DATA = artifact.dumps(KERNEL)
 FIELDS: dict[str, Any] = msgpack.unpackb(DATA)
@@ -222,9 +223,7 @@ def test_executable_and_reference_agree_on_a_loaded_kernel(tmp_path: Path) -> No
     made = Executable.load(file)
     random = np.random.default_rng(5)
     arrays = [random.standard_normal(s.shape).astype(np.float32) for s in made.inputs]
-    outputs = [np.empty(s.shape, s.dtype.dtype) for s in made.outputs]
-    made.launch([a.ctypes.data for a in (*arrays, *outputs)])
-    for got, want in zip(outputs, executor.run(made.kernel, arrays), strict=True):
+    for got, want in zip(outputs_of(made, *arrays), executor.run(made.kernel, arrays), strict=True):
         assert got.tobytes() == want.tobytes()
 
 

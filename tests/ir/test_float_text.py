@@ -24,6 +24,7 @@ from nki.ir.text import artifact, parser, printer
 from nki.ir.text.formula import parse_formula
 from nki.target import find
 from tests.compilation.float_kernels import computed, one_operand
+from tests.support.shared_launches import outputs_of
 
 X = np.linspace(-1, 1, 16 * 8, dtype=np.float32).reshape(16, 8)
 
@@ -124,8 +125,7 @@ def test_a_file_runs_with_the_value_of_its_call_or_another(tmp_path: Path, capsy
 
     want = {value: float(nki.simulate(computed)(X, value).astype(np.float64).sum()) for value in (0.25, 0.5, 2.0)}
     assert (run(), run("--arg", "lr=0.5"), run("--arg", "lr=2")) == tuple(want.values())
-    out = np.empty_like(X)
-    Executable.load(file).launch([X.ctypes.data, out.ctypes.data])
+    (out,) = outputs_of(Executable.load(file), X)
     assert float(out.astype(np.float64).sum()) == want[0.25]
 
 

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
+
+from nki.compilation.executable import Executable
+from nki.target import ENVIRONMENT
 
 Array = np.ndarray[Any, Any]
 ALL = ("trn1", "trn2", "trn3")
@@ -29,6 +33,14 @@ class Case:
 
     def arguments(self) -> list[Any]:
         return list(self.make(np.random.default_rng(7)))
+
+    def arrays(self) -> list[Array]:
+        return [argument for argument in self.arguments() if isinstance(argument, np.ndarray)]
+
+    def compile(self, patch: pytest.MonkeyPatch, **options: Any) -> Executable:
+        """The kernel for its arguments and the newest target; ``patch`` keeps that target."""
+        patch.setenv(ENVIRONMENT, self.targets[-1])
+        return self.kernel.compile(*self.arguments(), **options)
 
     def expected(self, arguments: Sequence[Any]) -> list[Array]:
         result = self.reference(*map(_wide, arguments))

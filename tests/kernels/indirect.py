@@ -8,6 +8,7 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import returned
 
 from .case import EPSILON, case
 
@@ -79,6 +80,4 @@ def matmul_of_chosen_columns(left, right, lists, kept):
     total = nl.ndarray((32, 64), dtype=nl.float32, buffer=nl.psum)
     chosen = stationary.indirect(same, num_elem=32)
     nisa.nc_matmul(total, chosen, moving.indirect(index, num_elem=64))
-    out = nl.ndarray((32, 64), dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, nl.copy(total))
-    return out
+    return returned(nl.copy(total))

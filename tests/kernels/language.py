@@ -11,17 +11,11 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import returned
 
 from .case import EPSILON, case, normal, normals
 
 OFFSET = 0.25
-
-
-def finished(tile):
-    """What every kernel here ends with."""
-    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
 
 
 @nki.jit
@@ -52,7 +46,7 @@ def functions_are_values(x):
     def again(t, how=doubled):
         return how(t)
 
-    return finished(again(tile))
+    return returned(again(tile))
 
 
 class Mode(Enum):
@@ -84,7 +78,7 @@ def configured(x, config, options, unused=None):
         assert config.name == "plain", f"{config.name} is not for this test"
     nisa.tensor_scalar(tile, tile, nl.multiply, config.total(), op1=nl.add, operand1=options["shift"])
     assert tile.shape == x.shape, f"{tile.shape} differs from {x.shape}"
-    return finished(tile)
+    return returned(tile)
 
 
 def make_factory(scale):
@@ -95,7 +89,7 @@ def make_factory(scale):
         tile = nl.load(x)
         for step in TABLE["steps"]:
             nisa.tensor_scalar(tile, tile, nl.multiply, TABLE["scale"] * step)
-        return finished(tile)
+        return returned(tile)
 
     return closure_over_constants
 
@@ -113,7 +107,7 @@ def containers(a, b):
         halves = [(t[:, :half], t[:, half:]) for t in (tile, *loaded.values())]
         for dst, one, other in zip(*halves, strict=True):
             nisa.tensor_tensor(dst, one, other, op, name=f"{name}_{half}")
-    return [finished(tile) for tile in tiles.values()]
+    return [returned(tile) for tile in tiles.values()]
 
 
 @case(
@@ -128,7 +122,7 @@ def constants_of_every_kind(x, count, widths, op, flag=True, scale=math.pi):
     nisa.activation(tile, getattr(nl, op), tile)
     factor = scale if flag and not count > 5 else 0.0
     nisa.tensor_scalar(tile, tile, nl.multiply, factor)
-    return finished(tile)
+    return returned(tile)
 
 
 @case(normal(1000), lambda x: x + np.repeat(np.arange(8.0), 125), 4 * EPSILON)

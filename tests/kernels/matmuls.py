@@ -10,18 +10,11 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import copied, returned
 
 from .case import EPSILON, Array, case, integers, normals
 
 E4 = ml_dtypes.float8_e4m3
-
-
-def stored(psum):
-    out = nl.ndarray(psum.shape, dtype=psum.dtype, buffer=nl.shared_hbm)
-    tile = nl.ndarray(psum.shape, dtype=psum.dtype)
-    nisa.tensor_copy(tile, psum)
-    nisa.dma_copy(out, tile)
-    return out
 
 
 def full_convolution(x: Array, taps: Array) -> Array:
@@ -46,7 +39,7 @@ def convolution_by_overlapping_windows(x, taps):
         for j in range(columns):
             tap = nl.load(taps[i, j])
             nisa.nc_matmul(psum[:, nl.ds(i, height), nl.ds(j, width)], tap, image)
-    return stored(psum)
+    return returned(copied(psum))
 
 
 def valid_convolution(x: Array, taps: Array) -> Array:
@@ -66,7 +59,7 @@ def convolution_by_shifted_operands(x, taps):
     for i in range(rows):
         for j in range(columns):
             nisa.nc_matmul(psum, nl.load(taps[i, j]), image[:, nl.ds(i, high), nl.ds(j, wide)])
-    return stored(psum.reshape((filters, high, wide)))
+    return returned(copied(psum.reshape((filters, high, wide))))
 
 
 @case(normals((4, 32, 16), (4, 32, 40)), lambda a, b: np.einsum("tkm,tkn->tmn", a, b).reshape(64, 40), 16 * EPSILON)
@@ -103,7 +96,7 @@ def double_rows(a, b):
     psum = nl.ndarray((24, 36), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(psum, left, right.reshape((96, 2, 6, 6)), perf_mode="double_row")
     nisa.nc_matmul(psum, left, right, perf_mode=nisa.matmul_perf_mode.double_row)
-    return stored(psum)
+    return returned(copied(psum))
 
 
 def wide(kind: Any, columns: int) -> Any:
@@ -118,7 +111,7 @@ def all_of_psum(a, b):
     left, right = nl.load(a), nl.load(b)
     nisa.nc_matmul(psum, left, right)
     nisa.nc_matmul(psum, left, right)
-    return stored(psum)
+    return returned(copied(psum))
 
 
 @case(integers(-(2**31), 2**31, 20, 3, 8), lambda x: [x.reshape(20, 24).T, x[:, 0].T], 0.0)
@@ -132,4 +125,4 @@ def transposes(x):
     nisa.dma_copy(out, within)
     across = nl.ndarray((8, 20), dtype=nl.float8_e5m2_x4, buffer=nl.psum)
     nisa.nc_transpose(across, tile[:, 0].view(nl.float8_e5m2_x4), engine=nisa.engine.tensor)
-    return out, stored(across.view(nl.int32))
+    return out, returned(copied(across.view(nl.int32)))

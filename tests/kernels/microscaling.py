@@ -10,6 +10,7 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import copied, returned
 
 from .case import EPSILON, Array, case
 
@@ -25,14 +26,6 @@ def load_scales(codes, rows):
             src=codes[nl.ds(4 * quadrant, 4), :],
         )
     return tile
-
-
-def stored(psum):
-    out = nl.ndarray(psum.shape, dtype=psum.dtype, buffer=nl.shared_hbm)
-    tile = nl.ndarray(psum.shape, dtype=psum.dtype)
-    nisa.tensor_copy(tile, psum)
-    nisa.dma_copy(out, tile)
-    return out
 
 
 # What the host quantised: numbers of 4 or 8 bits in words, and the scales without gaps.
@@ -77,7 +70,7 @@ def mx_product(left, left_scale, right, right_scale):
         tiles.append(tile)
     psum = nl.ndarray((left.shape[1], right.shape[1]), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul_mx(psum, tiles[0], tiles[1], load_scales(left_scale, 128), load_scales(right_scale, 128))
-    return stored(psum)
+    return returned(copied(psum))
 
 
 @case(offline(F4, E4, 64), product(F4, E4), 2.0**-8, GEN4)
@@ -101,7 +94,7 @@ def mx_product_of_4_and_8_bits(left, left_scale, right, right_scale):
             tile_position=(32 * part, 0),
             tile_size=(32, 128),
         )
-    return stored(psum)
+    return returned(copied(psum))
 
 
 # What the kernel quantises: element (k, n) of the contraction goes to partition k % rows, number k // rows.
@@ -133,7 +126,7 @@ def mx_quantised_here(a, b):
         tiles.append(tile)
     psum = nl.ndarray((a.shape[1], b.shape[1]), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul_mx(psum, tiles[0], tiles[1], scales[0], scales[1])
-    return stored(psum)
+    return returned(copied(psum))
 
 
 def groups(random: np.random.Generator) -> list[Array]:

@@ -8,6 +8,7 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import returned
 
 from .case import EPSILON, case, normal, normals
 
@@ -62,9 +63,7 @@ def layernorm(x, gain, shift, eps=1e-5):
         for r in range(rows):  # a vector of the free dimension, to every partition
             nisa.dma_copy(wide[r], vector)
         nisa.tensor_tensor(tile, tile, wide, op)
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
+    return returned(tile)
 
 
 def rmsnorm_reference(x):
@@ -82,9 +81,7 @@ def rmsnorm(x):
     nisa.tensor_scalar(total, total, nl.multiply, 1.0 / x.shape[1], op1=nl.add, operand1=1e-6)
     nisa.activation(total, nl.rsqrt, total)
     nisa.tensor_scalar(tile, tile, nl.multiply, total)
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
+    return returned(tile)
 
 
 def logsumexp_reference(x):
@@ -106,9 +103,7 @@ def logsumexp(x):
         nisa.activation(part, nl.exp, part, reduce_op=nl.add, reduce_res=total, reduce_cmd=command)
     nisa.activation(total, nl.log, total)
     nisa.tensor_tensor(total, total, top, nl.add)
-    out = nl.ndarray((rows, 1), dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, total)
-    return out
+    return returned(total)
 
 
 @case(normal(128, 100), lambda x: (x.sum(0, keepdims=True), x.max(0, keepdims=True)), 128 * EPSILON)
@@ -119,9 +114,7 @@ def column_sums(x):
     for op in (nl.add, nl.maximum):
         line = nl.ndarray((1, x.shape[1]), dtype=nl.float32)
         nisa.tensor_partition_reduce(line, op, tile)
-        out = nl.ndarray((1, x.shape[1]), dtype=x.dtype, buffer=nl.shared_hbm)
-        nl.store(out, line)
-        outputs.append(out)
+        outputs.append(returned(line))
     return outputs
 
 
@@ -134,9 +127,7 @@ def prefix_sums(x):
         # The window that is written overlaps the one that is read.
         nisa.tensor_tensor(tile[:, step:], tile[:, step:], tile[:, : width - step], nl.add)
         step *= 2
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
+    return returned(tile)
 
 
 def one_hot_reference(logits, labels):
@@ -166,6 +157,4 @@ def cross_entropy(logits, labels):
     nisa.activation_reduce(hot, nl.exp, tile, nl.add, column)
     nisa.activation(column, nl.log, column)
     nisa.tensor_tensor(column, column, chosen, nl.subtract)
-    out = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, column)
-    return out
+    return returned(column)

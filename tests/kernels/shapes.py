@@ -7,6 +7,7 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import returned
 
 from .case import EPSILON, case, integers, normal, normals
 
@@ -20,9 +21,7 @@ def max_pool(x):
     nisa.tensor_copy(best, tile[:, 0:height:2, 0:width:2])
     for dy, dx in ((0, 1), (1, 0), (1, 1)):
         nisa.tensor_tensor(best, best, tile[:, dy::2, dx::2], nl.maximum)
-    out = nl.ndarray(best.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, best)
-    return out
+    return returned(best)
 
 
 @case(normal(30, 7, 11), lambda x: (x.mean((1, 2))[:, None], x.min(2)), 16 * EPSILON)
@@ -47,9 +46,7 @@ def reshaped_and_strided(x):
     tile = nl.ndarray((12, 10), dtype=x.dtype)
     nisa.dma_copy(tile, view)
     nisa.tensor_scalar(tile, tile, nl.multiply, 2)
-    out = nl.ndarray((12, 5, 2), dtype=x.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, tile.reshape(12, 5, 2))
-    return out
+    return returned(tile.reshape(12, 5, 2))
 
 
 def rope_reference(x, c, s):
@@ -67,9 +64,7 @@ def rotary(x, cosine, sine):
         nisa.tensor_tensor(result[:, int(place) :: 2], tile[:, one::2], c, nl.multiply)
         nisa.tensor_tensor(product, tile[:, other::2], s, nl.multiply)
         nisa.tensor_tensor(result[:, int(place) :: 2], result[:, int(place) :: 2], product, op)
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, result)
-    return out
+    return returned(result)
 
 
 def convolution_reference(x, w):
@@ -86,9 +81,7 @@ def depthwise_convolution(x, w):
     taps, total = nl.load(w), nl.zeros((channels, length), dtype=nl.float32)
     for k in range(3):
         nisa.scalar_tensor_tensor(total, padded[:, nl.ds(k, length)], nl.multiply, taps[:, k : k + 1], nl.add, total)
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, total)
-    return out
+    return returned(total)
 
 
 @case(integers(0, 9, 1, 1), lambda x: np.arange(60 * 4 * 5).reshape(60, 4, 5) * 7 - 3 + x[0, 0], 0.0)
@@ -102,9 +95,7 @@ def positions(x):
         for q in range(20):
             nisa.dma_copy(more[p + q], x)
     nisa.tensor_scalar(numbers, numbers, nl.add, more)
-    out = nl.ndarray(numbers.shape, dtype=nl.int32, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, numbers)
-    return out
+    return returned(numbers)
 
 
 @case(normal(70, 70), lambda x: (np.tril(x), np.eye(70), np.triu(x, 1)[:, ::-1][:, ::-1]), 0.0)
@@ -154,6 +145,4 @@ def rearranged_partitions(x):
     nisa.dma_copy(result[20:40], tile[0:60:3])
     nisa.dma_copy(tile[0:40], tile[40:80])
     nisa.dma_copy(result[40:80], tile[0:40])
-    out = nl.ndarray((80, 9), dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, result)
-    return out
+    return returned(result)

@@ -10,7 +10,7 @@ from nki.backend.numpy import executor
 from nki.compilation.executable import Executable
 from nki.ir.text import artifact, parser, printer
 from nki.target import ENVIRONMENT
-from tests.support.shared_launches import launched, shared
+from tests.support.shared_launches import launched, outputs_of, shared
 
 from . import indirect, language, linear, matmuls, microscaling, rows, scalars, shapes, tiles, types, vector
 from .case import CASES
@@ -48,11 +48,7 @@ def test_native_code_the_simulator_and_numpy_agree(name, target, monkeypatch):
 
 @pytest.mark.parametrize("name", CASES)
 def test_threads_give_the_bits_of_the_simulator(name, shared):
-    case = CASES[name]
-    shared.setenv(ENVIRONMENT, case.targets[-1])
-    arguments = case.arguments()
-    program = case.kernel.compile(*arguments).kernel
-    arrays = [argument for argument in arguments if isinstance(argument, np.ndarray)]
+    program, arrays = CASES[name].compile(shared).kernel, CASES[name].arrays()
     expected = [np.ascontiguousarray(output).tobytes() for output in executor.run(program, arrays)]
     for outputs in launched(program, arrays, shared):
         assert outputs == expected
@@ -61,19 +57,15 @@ def test_threads_give_the_bits_of_the_simulator(name, shared):
 @pytest.mark.parametrize("name", CASES)
 def test_text_and_artifact_are_the_kernel(name):
     case = CASES[name]
-    arguments = case.arguments()
+    arguments, arrays = case.arguments(), case.arrays()
     compiled = case.kernel.compile(*arguments)
     shown = printer.show(compiled.kernel)
     read = parser.parse(shown)
     assert read == compiled.kernel
     assert printer.show(read) == shown
-    arrays = [a for a in arguments if isinstance(a, np.ndarray)]
     wanted = bits(case.kernel(*arguments))
     assert bits(executor.run(artifact.loads(artifact.dumps(read)), arrays)) == wanted
-    loaded = Executable.load(compiled.artifact())
-    outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in loaded.outputs]
-    loaded.launch([a.ctypes.data for a in (*arrays, *outputs)])
-    assert bits(outputs) == wanted
+    assert bits(outputs_of(Executable.load(compiled.artifact()), *arrays)) == wanted
 
 
 def test_the_corpus_is_whole():

@@ -17,7 +17,6 @@ from nki.compilation.executable import lower
 from nki.ir.program import Program
 from nki.numerics.matmul import host
 from nki.numerics.matmul.contract import BLOCK
-from nki.target import ENVIRONMENT
 
 from . import test_corpus  # noqa: F401  # enters the kernels into the corpus
 from .case import CASES
@@ -28,9 +27,7 @@ REWRITE = bool(os.environ.get("NKI_TEST_REWRITE"))
 
 def program_of(name: str, pairs: bool, monkeypatch: pytest.MonkeyPatch) -> Program:
     """A kernel, on a processor that multiplies pairs, or on one that does not; register tiles have whole blocks."""
-    case = CASES[name]
-    monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
-    program = case.kernel.compile(*case.arguments()).kernel
+    program = CASES[name].compile(monkeypatch).kernel
     for module in (host, lowering_algebra, epilogue):
         monkeypatch.setattr(module, "bf16_unit", lambda: object() if pairs else None)
     for module in (host, lowering_algebra):

@@ -11,7 +11,7 @@ from nki.compilation.executable import NATIVE_STAGES
 from nki.compilation.pipeline import STAGES
 from nki.ir.program import Program
 from nki.ir.stage import Stage
-from nki.target import ENVIRONMENT, find
+from nki.target import find
 
 from . import test_corpus  # noqa: F401  # enters the kernels into the corpus
 from .case import CASES
@@ -21,11 +21,10 @@ BY_NAME: dict[str, Stage] = {stage.name: stage for stage in (*STAGES, *NATIVE_ST
 
 def unconcerned(name: str, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The stages that leave the program of a kernel of the corpus as it is."""
-    case = CASES[name]
-    monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
     seen: list[tuple[str, Program]] = []
-    case.kernel.compile(*case.arguments(), observe=lambda stage, program: seen.append((stage, program)))
-    target, program = find(case.targets[-1]), seen[-1][1]
+    CASES[name].compile(monkeypatch, observe=lambda stage, program: seen.append((stage, program)))
+    program = seen[-1][1]
+    target = find(program.target)
     steps = [(BY_NAME[after], before) for (_, before), (after, _) in pairwise(seen)]
     for stage in NATIVE_STAGES:
         steps.append((stage, program))

@@ -8,6 +8,7 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import copied, returned
 
 from .case import case, integers, normal, normals
 
@@ -22,9 +23,7 @@ def gated_float16(x, y):
     tile, gate = nl.load(x), nl.load(y)
     nisa.activation(tile, nl.silu, tile)
     nisa.tensor_tensor(tile, tile, gate, nl.multiply)
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
+    return returned(tile)
 
 
 FORMATS = {"float8_e4m3": 2.0**-4, "float8_e5m2": 2.0**-3, "bfloat16": 2.0**-8, "float16": 2.0**-11}
@@ -62,12 +61,7 @@ def quantize_int8(x):
     codes, back = nl.ndarray(x.shape, nl.int8), nl.ndarray(x.shape, nl.float32)
     nisa.tensor_scalar(codes, tile, nl.multiply, inverse)
     nisa.tensor_scalar(back, codes, nl.multiply, size)
-    made = []
-    for value in (codes, size, back):
-        out = nl.ndarray(value.shape, dtype=value.dtype, buffer=nl.shared_hbm)
-        nl.store(out, value)
-        made.append(out)
-    return tuple(made)
+    return returned(codes), returned(size), returned(back)
 
 
 def xorshift(x):
@@ -122,8 +116,4 @@ def saturating(x, flags):
 def matmul_float8(a, b):
     total = nl.ndarray((a.shape[1], b.shape[1]), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(total, nl.load(a), nl.load(b))
-    result = nl.ndarray(total.shape, dtype=nl.float32)
-    nisa.tensor_copy(result, total)
-    out = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, result)
-    return out
+    return returned(copied(total))

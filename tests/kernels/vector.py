@@ -7,6 +7,7 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import returned
 
 from .case import EPSILON, case
 
@@ -51,9 +52,7 @@ def experts_of_tokens(logits):
     best, number = nl.ndarray((tokens, 8), nl.float32), nl.ndarray((tokens, 8), nl.uint16)
     nisa.max8(dst=best, src=tile)
     nisa.nc_find_index8(dst=number, data=tile, vals=best)
-    out = nl.ndarray((tokens, 8), dtype=nl.uint16, buffer=nl.shared_hbm)
-    nl.store(out, number)
-    return out
+    return returned(number)
 
 
 def recurrence_reference(decay, data, start):
@@ -85,9 +84,7 @@ def recurrence(decay, data, start):
     nisa.tensor_tensor_scan(
         states[:, two], factors[:, two], terms[:, two], states[:, half - 1 : half], nl.multiply, nl.add
     )
-    out = nl.ndarray((rows, steps), dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, states)
-    return out
+    return returned(states)
 
 
 def causal_softmax_reference(scores, lengths):
@@ -135,9 +132,7 @@ def causal_softmax(scores, lengths):
     )
     nisa.reciprocal(total, total)
     nisa.tensor_scalar(tile, tile, nl.multiply, total)
-    out = nl.ndarray(scores.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
+    return returned(tile)
 
 
 @case(
@@ -155,9 +150,7 @@ def softmax_on_one_engine(x):
     nisa.exponential(tile, tile, largest, reduce_res=total, reduce_cmd=command.reset_reduce)
     nisa.reciprocal(total, total)
     nisa.tensor_scalar(tile, tile, nl.multiply, total)
-    out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
+    return returned(tile)
 
 
 def quantised_reference(x):
@@ -175,6 +168,4 @@ def quantised(x):
     nisa.reciprocal(scale, scale)
     nisa.tensor_scalar(scale, scale, nl.multiply, -127.0)
     nisa.tensor_scalar(whole, tile, nl.multiply, scale)
-    out = nl.ndarray(x.shape, dtype=nl.int8, buffer=nl.shared_hbm)
-    nl.store(out, whole)
-    return out
+    return returned(whole)

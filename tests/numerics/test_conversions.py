@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -26,6 +25,7 @@ from nki.numerics.matmul.conversions import (
     add_least_magnitude,
     rearranged,
 )
+from tests.support.native_calls import call, compiled
 
 Bits = np.ndarray[Any, np.dtype[np.uint16]]
 both_orders = pytest.mark.parametrize("half", [VNNI, BY_CHAIN], ids=["vnni", "by_chain"])
@@ -39,14 +39,6 @@ def routines(half: int) -> dict[str, int]:
         add_conversion(module, conversion, half)
     add_least_magnitude(module)
     return engine().compile(module)
-
-
-def call(address: int, *arguments: Any) -> None:
-    """Call a routine with arrays, by their addresses, and numbers."""
-    pointer, size = ctypes.c_void_p, ctypes.c_int64
-    kinds = [pointer if isinstance(a, np.ndarray) else size for a in arguments]
-    values = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments]
-    ctypes.CFUNCTYPE(None, *kinds)(address)(*values)
 
 
 def operand(rows: int, columns: int) -> Bits:
@@ -161,7 +153,7 @@ def test_a_new_layout_is_one_row() -> None:
     conversion = type(ROWS_TO_BLOCKS)("nki_rows_to_eights", ROWS_TO_BLOCKS.source, eights, (2, 1), (16, 8))
     add_conversion(module, conversion)
     source, target = np.arange(7 * 24, dtype=np.float32).reshape(7, 24), np.zeros(7 * 24, np.float32)
-    call(engine().compile(module)["nki_rows_to_eights"], target, 7 * 8, source, 24, 0, 7, 24, 7, 0)
+    call(compiled(module, "nki_rows_to_eights"), target, 7 * 8, source, 24, 0, 7, 24, 7, 0)
     assert np.array_equal(target, source.reshape(7, 3, 8).transpose(1, 0, 2).reshape(-1))
 
 
@@ -179,7 +171,7 @@ def test_shuffles_give_the_wanted_order(wanted: list[str]) -> None:
         b.store(vector, b.gep(target, [ir.Constant(ir.IntType(64), n)], source_etype=kind), align=4)
     b.ret_void()
     before, after = np.arange(16, dtype=np.uint32), np.zeros(16, np.uint32)
-    call(engine().compile(module)["shuffle"], before, after)
+    call(compiled(module, "shuffle"), before, after)
     for index, element in enumerate(after.tolist()):
         bits = {name: element >> place & 1 for place, name in enumerate(["c0", "c1", "r0", "r1"])}
         assert [bits[name.strip("~")] ^ name.startswith("~") for name in wanted] == [index >> n & 1 for n in range(4)]

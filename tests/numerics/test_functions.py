@@ -18,10 +18,10 @@ from nki.isa.tables.activations import ACTIVATIONS, SIN_LIMIT
 from nki.numerics import simd
 from nki.numerics.functions import FUNCTIONS, emit, emit_power
 from nki.numerics.functions.coefficients import piecewise_row, rows
-from nki.numerics.llvm_jit import engine
 from nki.numerics.numpy_entry import activate, loop_module, power
 from nki.numerics.simd import F32 as FLOAT
 from nki.numerics.simd import Lanes
+from tests.support.native_calls import call, compiled
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -156,12 +156,11 @@ def assert_within(got: F32, exact: F64, inputs: F32, ulp: float, floor: float | 
 
 def loop(name: str, width: int, formula: Any = None, inputs: int = 1) -> Any:
     """The compiled loop over arrays, with vectors of ``width`` lanes; of ``formula``, or of the function."""
-    address = engine().compile(loop_module(name, inputs, formula or of(name), width))[name]
-    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (1 + inputs), ctypes.c_int64)(address)
+    address = compiled(loop_module(name, inputs, formula or of(name), width), name)
 
     def run(*arrays: F32) -> F32:
         result = np.empty_like(arrays[0])
-        function(result.ctypes.data, *[array.ctypes.data for array in arrays], result.size)
+        call(address, result, *arrays, result.size)
         return result
 
     return run

@@ -16,6 +16,7 @@ from llvmlite import ir
 from llvmlite.binding import ffi
 
 from nki.numerics.llvm_jit import Engine, engine
+from tests.support.shared_launches import at_once
 
 F32 = ir.FloatType()
 I32 = ir.IntType(32)
@@ -103,11 +104,7 @@ def test_threads_compile_at_the_same_time() -> None:
     def work(value: int) -> None:
         results[value] = call(engine().compile(constant_module(value))["answer"])
 
-    threads = [threading.Thread(target=work, args=(value,)) for value in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work, threads=8)
     assert results == {value: value for value in range(8)}
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 from fractions import Fraction
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,17 +20,16 @@ from nki.numerics.matmul.host import keeps_contract
 from nki.numerics.matmul.units import AMX, BF16_PAIRS
 from tests.conftest import PAYS
 from tests.support.matrix_units import UNITS, require
+from tests.support.native_calls import call, compiled
 
 LANES = (4, 8, 16)
 SENTINEL = np.float32(-12345.5)
 
 
 @cache
-def compiled(lanes: int, by_groups: bool = False) -> Any:
+def routine(lanes: int, by_groups: bool = False) -> int:
     module = ir.Module()
-    name = add_matmul(module, lanes, by_groups).name
-    p, i = ctypes.c_void_p, ctypes.c_int64
-    return ctypes.CFUNCTYPE(None, p, i, p, i, i, p, i, i, i, i, i, i)(engine().compile(module)[name])
+    return compiled(module, add_matmul(module, lanes, by_groups).name)
 
 
 def run(
@@ -59,10 +56,8 @@ def run(
         left = blocks_of(stationary, block)
         steps = block, left.strides[0] // 4
     right, apart = (panels_of(moving), (PANEL, depth * PANEL)) if in_panels else (moving, (strides[2], PANEL))
-    compiled(lanes, by_groups)(
-        out.ctypes.data, strides[0], left.ctypes.data, *steps, right.ctypes.data, *apart,
-        rows, columns, depth, int(accumulate),
-    )  # fmt: skip
+    sizes = rows, columns, depth, int(accumulate)
+    call(routine(lanes, by_groups), out, strides[0], left, *steps, right, *apart, *sizes)
     return out
 
 
@@ -159,11 +154,9 @@ def test_bits(lanes: int, rows: int, columns: int, depth: int, gaps: tuple[int, 
     holder = np.full((rows + 1, columns + gaps[2]), SENTINEL)
     old = np.random.default_rng(1).normal(size=(rows, columns)).astype(np.float32)
     holder[:rows, :columns] = old
-    out = holder.copy()
-    compiled(lanes)(
-        out.ctypes.data, holder.shape[1], left.ctypes.data, wide_left.shape[1], columns_of_block(lanes),
-        right.ctypes.data, wide_right.shape[1], PANEL, rows, columns, depth, int(accumulate),
-    )  # fmt: skip
+    out, steps = holder.copy(), (wide_left.shape[1], columns_of_block(lanes))
+    sizes = rows, columns, depth, int(accumulate)
+    call(routine(lanes), out, holder.shape[1], left, *steps, right, wide_right.shape[1], PANEL, *sizes)
     product = sequential(left, right)
     holder[:rows, :columns] = old + product if accumulate else product
     assert same_bits(out, holder)

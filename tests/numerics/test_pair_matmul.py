@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import ml_dtypes
@@ -14,6 +13,7 @@ from nki.numerics.matmul.contract import CHAIN, PANEL
 from nki.numerics.matmul.host import configured, keeps_contract, matmul
 from nki.numerics.matmul.units import MatrixUnit
 from tests.support.matrix_units import UNITS, require
+from tests.support.native_calls import call
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 
@@ -52,14 +52,9 @@ def product(unit: MatrixUnit, left: Any, right: Any, out: Any, accumulate: int) 
     for number in range(count):
         part = words(right[:, PANEL * number : PANEL * (number + 1)], unit)
         panels[number, : depth // 2 * PANEL].reshape(-1, PANEL)[:, : part.shape[1]] = part
-    pointer, size = ctypes.c_void_p, ctypes.c_int64
-    call = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 5)(unit.address())
-    steps = out.strides[0] // 4, stationary.shape[1], step
+    sizes = rows, columns, unit.depth(depth), accumulate
     with configured(unit):
-        call(
-            out.ctypes.data, steps[0], stationary.ctypes.data, steps[1], panels.ctypes.data, steps[2],
-            rows, columns, unit.depth(depth), accumulate,
-        )  # fmt: skip
+        call(unit.address(), out, out.strides[0] // 4, stationary, stationary.shape[1], panels, step, *sizes)
 
 
 @pytest.mark.parametrize("depth", [16, 32, 48, 64, 128, 160, 240, 512])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -13,14 +12,14 @@ from llvmlite import ir
 
 from nki.numerics import shared_divisor
 from nki.numerics.llvm import F32, I64, POINTER, VOID, has_classes
-from nki.numerics.llvm_jit import engine
+from tests.support.native_calls import call, compiled
 
 LANES = (16, 32)
 pytestmark = pytest.mark.skipif(not has_classes(), reason="vectors of AVX-512 alone are divided in this way")
 
 
 @cache
-def compiled(lanes: int) -> Any:
+def routine(lanes: int) -> int:
     """``run(out, numerators, divisor, vectors)``."""
     module = ir.Module()
     run = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER, F32, I64]), "run")
@@ -40,8 +39,7 @@ def compiled(lanes: int) -> Any:
     b.cbranch(b.icmp_unsigned("<", following, count), body, done)
     b.position_at_end(done)
     b.ret_void()
-    address = engine().compile(module)["run"]
-    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_float, ctypes.c_int64)(address)
+    return compiled(module, "run")
 
 
 def quotients(numerators: np.ndarray, divisor: np.float32, lanes: int) -> np.ndarray:
@@ -49,7 +47,7 @@ def quotients(numerators: np.ndarray, divisor: np.float32, lanes: int) -> np.nda
     padded = np.ones(-(-numerators.size // 32) * 32, np.float32)
     padded[: numerators.size] = numerators
     out = np.empty_like(padded)
-    compiled(lanes)(out.ctypes.data, padded.ctypes.data, divisor, padded.size // lanes)
+    call(routine(lanes), out, padded, divisor, padded.size // lanes)
     return out[: numerators.size]
 
 

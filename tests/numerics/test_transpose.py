@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
 from llvmlite import ir
 
-from nki.numerics.llvm_jit import engine
 from nki.numerics.transpose import add_transpose
+from tests.support.native_calls import call, compiled
 
 SIZES = [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 128]
 
 
 @cache
-def compiled(lanes: int, itemsize: int) -> Any:
+def routine(lanes: int, itemsize: int) -> int:
     module = ir.Module()
-    name = add_transpose(module, lanes, itemsize).name
-    p, i = ctypes.c_void_p, ctypes.c_int64
-    return ctypes.CFUNCTYPE(None, p, i, p, i, i, i)(engine().compile(module)[name])
+    return compiled(module, add_transpose(module, lanes, itemsize).name)
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])
@@ -35,12 +31,12 @@ def test_every_element_and_no_other(lanes: int, itemsize: int, gap: int) -> None
             out = np.full((columns + 1, rows + gap), 0xA5, f"u{itemsize}")
             want = out.copy()
             want[:columns, :rows] = wide[:, :columns].T
-            compiled(lanes, itemsize)(out.ctypes.data, rows + gap, wide.ctypes.data, columns + gap, rows, columns)
+            call(routine(lanes, itemsize), out, rows + gap, wide, columns + gap, rows, columns)
             assert np.array_equal(out, want), (rows, columns)
 
 
 def test_nan_payloads_survive() -> None:
     wide = np.arange(0x7F800001, 0x7F800001 + 16 * 16, dtype=np.uint32).reshape(16, 16)
     out = np.empty_like(wide)
-    compiled(16, 4)(out.ctypes.data, 16, wide.ctypes.data, 16, 16, 16)
+    call(routine(16, 4), out, 16, wide, 16, 16, 16)
     assert np.array_equal(out, wide.T)

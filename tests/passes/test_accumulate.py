@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 import nki.isa as nisa
@@ -13,11 +16,19 @@ from nki.compilation import pipeline
 from nki.ir.program import Program
 from nki.ir.types import TensorSpec
 from nki.target import GEN3
+from tests.support.kernel_parts import stored
 
 
-def decided(fn: object, stop: str = "accumulate") -> Program:
+def decided(fill: Callable[..., None], stop: str = "accumulate") -> Program:
+    """A kernel that fills a tile of PSUM by ``fill``, which gets the tile and the operands."""
+
+    def kernel(a, b):
+        total = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.psum)
+        fill(total, nl.load(a), nl.load(b))
+        return stored(total)
+
     specs = {name: TensorSpec(name, (128, 128), bfloat16) for name in ("a", "b")}
-    return pipeline.compile(fn, specs, GEN3, stop=stop)
+    return pipeline.compile(kernel, specs, GEN3, stop=stop)
 
 
 def flags(program: Program) -> list[bool | None]:
@@ -25,88 +36,69 @@ def flags(program: Program) -> list[bool | None]:
     return [inst.accumulates for inst in program.instructions() if inst.mnemonic == "nc_matmul"]
 
 
-def result(total):
-    tile = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=tile, src=total)
-    out = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
+def three_times(total, x, y):
+    for _ in range(3):
+        nisa.nc_matmul(dst=total, stationary=x, moving=y)
 
 
-def test_the_first_product_overwrites_and_later_ones_add() -> None:
-    def kernel(a, b):
-        x, y = nl.load(a), nl.load(b)
-        total = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.psum)
-        for _ in range(3):
-            nisa.nc_matmul(dst=total, stationary=x, moving=y)
-        return result(total)
-
-    assert flags(decided(kernel, "verify")) == [None, None, None]
-    assert flags(decided(kernel)) == [False, True, True]
+def by_parts(total, x, y):
+    """Each part of a tile is decided by itself."""
+    for columns in (slice(0, 64), slice(64, 128), slice(0, 64)):
+        nisa.nc_matmul(dst=total[:, columns], stationary=x, moving=y[:, columns])
 
 
-def test_each_part_of_a_tile_is_decided_by_itself() -> None:
-    def kernel(a, b):
-        x, y = nl.load(a), nl.load(b)
-        total = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.psum)
-        nisa.nc_matmul(dst=total[:, 0:64], stationary=x, moving=y[:, 0:64])
-        nisa.nc_matmul(dst=total[:, 64:128], stationary=x, moving=y[:, 64:128])
-        nisa.nc_matmul(dst=total[:, 0:64], stationary=x, moving=y[:, 0:64])
-        return result(total)
-
-    assert flags(decided(kernel)) == [False, False, True]
+def with_a_transposition(total, x, y):
+    """The transposition overwrites the sum."""
+    for moves in (False, False, True, False):
+        nisa.nc_matmul(dst=total, stationary=x, moving=y, is_transpose=moves)
 
 
-def test_a_transposition_into_a_sum_overwrites_it() -> None:
-    def kernel(a, b):
-        x, y = nl.load(a), nl.load(b)
-        total = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.psum)
-        for moves in (False, False, True, False):
-            nisa.nc_matmul(dst=total, stationary=x, moving=y, is_transpose=moves)
-        return result(total)
+def with_flags(flag: bool) -> Any:
+    """The flag of the user stays."""
 
-    assert flags(decided(kernel)) == [False, True, False, True]
+    def told(total, x, y):
+        nisa.nc_matmul(dst=total, stationary=x, moving=y, accumulate=False)
+        nisa.nc_matmul(dst=total, stationary=x, moving=y, accumulate=flag)
+
+    return told
+
+
+@pytest.mark.parametrize(
+    ("fill", "expected"),
+    [
+        (three_times, [False, True, True]),
+        (by_parts, [False, False, True]),
+        (with_a_transposition, [False, True, False, True]),
+        (with_flags(True), [False, True]),
+        (with_flags(False), [False, False]),
+    ],
+)
+def test_the_first_product_overwrites_and_later_ones_add(fill: Any, expected: list[bool]) -> None:
+    assert flags(decided(fill)) == expected
+
+
+def test_the_flags_are_open_before_the_stage() -> None:
+    assert flags(decided(three_times, "verify")) == [None, None, None]
 
 
 @pytest.mark.parametrize("first", ["memset", "matmul"])
 def test_a_sum_with_a_write_of_another_engine_in_it_is_warned_of(first: str) -> None:
-    def kernel(a, b):
-        x, y = nl.load(a), nl.load(b)
-        total = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.psum)
+    def fill(total, x, y):
         if first == "matmul":
             nisa.nc_matmul(dst=total, stationary=x, moving=y)
             nisa.nc_matmul(dst=total, stationary=x, moving=y)
         nisa.memset(total, 1.0)
         nisa.nc_matmul(dst=total, stationary=x, moving=y)
         nisa.nc_matmul(dst=total, stationary=x, moving=y)
-        return result(total)
 
     with pytest.warns(NkiWarning, match="which another engine wrote") as given:
-        program = decided(kernel)
+        program = decided(fill)
     assert flags(program)[-2:] == [True, True]
     assert len({warning.lineno for warning in given}) == 2
 
 
-@pytest.mark.parametrize("flag", [True, False])
-def test_a_flag_of_the_user_stays(flag: bool) -> None:
-    def kernel(a, b):
-        x, y = nl.load(a), nl.load(b)
-        total = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.psum)
-        nisa.nc_matmul(dst=total, stationary=x, moving=y, accumulate=False)
-        nisa.nc_matmul(dst=total, stationary=x, moving=y, accumulate=flag)
-        return result(total)
-
-    assert flags(decided(kernel)) == [False, flag]
-
-
 def test_the_check_finds_a_product_that_is_left_open() -> None:
-    def kernel(a, b):
-        x, y = nl.load(a), nl.load(b)
-        total = nl.ndarray((128, 128), dtype=nl.float32, buffer=nl.psum)
-        nisa.nc_matmul(dst=total, stationary=x, moving=y)
-        return result(total)
-
-    before = decided(kernel, "verify")
+    before = decided(three_times, "verify")
     stage = next(stage for stage in pipeline.STAGES if stage.name == "accumulate")
     with pytest.raises((AssertionError, NkiError)):
         stage.check(before, before, GEN3)

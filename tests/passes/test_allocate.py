@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki import target
 from nki.analysis.liveness import LiveRange, interference, live_ranges, peak_pressure
 from nki.base.element_types import bfloat16, float32, int32
 from nki.base.errors import AddressOverlapError, MemoryFullError, PartitionError, PlaceError
@@ -27,12 +26,11 @@ from nki.isa.instructions.tensor_copy import Memset, TensorCopy
 from nki.passes.allocate import Allocate
 from nki.passes.allocation.packing import pack
 from nki.passes.allocation.skyline import skyline
-from nki.target.fact_rows import Fact
 from nki.target.model import Target
 
+from .small_memory import TRN2, small
 from .tiles import Lost, alike, check, programs
 
-TRN2 = target.find("trn2")
 ALLOCATE = Allocate()
 
 
@@ -45,23 +43,21 @@ def placed(kernel: Program, machine: Target = TRN2) -> Program:
         raise
 
 
-def small(sbuf: int) -> Target:
-    """trn2 with another size of SBUF."""
-    return TRN2.with_facts({"sbuf_usable_partition_bytes": Fact(sbuf, "bytes", "this test")})
-
-
-@given(programs())
-def test_nobody_overwrites_what_is_in_use(kernel: Program) -> None:
-    made = placed(kernel)
+@pytest.mark.parametrize("options", [{}, {"parts": True}, {"addresses": True}], ids=str)
+@given(data=st.data())
+def test_nobody_overwrites_what_is_in_use(options: dict[str, bool], data: st.DataObject) -> None:
+    """Addresses are kept, places are aligned, and a bank of PSUM belongs to one tile."""
+    made = placed(data.draw(programs(**options)))
     check(made.core, made.core.placement)
     ALLOCATE.check(made, made, TRN2)
-
-
-@given(programs(parts=True))
-def test_what_is_written_in_parts_is_not_overwritten_either(kernel: Program) -> None:
-    made = placed(kernel)
-    check(made.core, made.core.placement)
-    ALLOCATE.check(made, made, TRN2)
+    for tensor, (partition, offset) in made.core.placement.items():
+        assert tensor.address in (None, (partition, offset))
+        assert partition + tensor.shape[0] <= 128 and offset % tensor.dtype.itemsize == 0
+        size = tensor.free_size * tensor.dtype.itemsize
+        if tensor.buffer is Buffer.psum:
+            assert offset % 2048 == 0 and offset + size <= 16 * 1024
+        else:
+            assert offset + size <= TRN2.sbuf_usable_partition_bytes or tensor.address is not None
 
 
 @given(programs(addresses=True, parts=True, largest=4000))
@@ -81,15 +77,6 @@ def test_addresses_are_refused_just_where_a_byte_is_lost(kernel: Program) -> Non
 
 
 @given(programs(addresses=True))
-def test_addresses_are_kept(kernel: Program) -> None:
-    made = placed(kernel)
-    check(made.core, made.core.placement)
-    ALLOCATE.check(made, made, TRN2)
-    for tensor, place in made.core.placement.items():
-        assert tensor.address in (None, place)
-
-
-@given(programs(addresses=True))
 def test_the_same_again_and_kept_where_it_is(kernel: Program) -> None:
     made = placed(kernel)
     assert placed(kernel).core.placement == made.core.placement == ALLOCATE.run(made, TRN2).core.placement
@@ -100,29 +87,13 @@ def test_the_same_again_and_kept_where_it_is(kernel: Program) -> None:
     assert made.core.with_body(made.core.body).placement == made.core.placement
 
 
-@given(programs())
-def test_alignment_and_banks(kernel: Program) -> None:
-    made = placed(kernel)
-    for tensor, (partition, offset) in made.core.placement.items():
-        assert partition + tensor.shape[0] <= 128 and offset % tensor.dtype.itemsize == 0
-        size = tensor.free_size * tensor.dtype.itemsize
-        if tensor.buffer is Buffer.psum:
-            assert offset % 2048 == 0 and offset + size <= 16 * 1024
-        else:
-            assert offset + size <= TRN2.sbuf_usable_partition_bytes
-
-
 @given(programs(largest=2000))
 def test_it_fits_into_what_is_in_use_and_a_twentieth(kernel: Program) -> None:
     need, _ = peak_pressure(live_ranges(kernel.core, TRN2)[Buffer.sbuf])
     machine = small(need + need // 20 + 4)
-    made = placed_psum_too(kernel, machine)
-    check(made.core, made.core.placement)
-
-
-def placed_psum_too(kernel: Program, machine: Target) -> Program:
     assume(peak_pressure(live_ranges(kernel.core, machine)[Buffer.psum])[0] <= machine.psum_partition_bytes)
-    return ALLOCATE.run(kernel, machine)
+    made = ALLOCATE.run(kernel, machine)
+    check(made.core, made.core.placement)
 
 
 LIVES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(1, 500)), min_size=1, max_size=80)

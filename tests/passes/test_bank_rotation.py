@@ -15,8 +15,7 @@ from nki.ir.types import Buffer, Tensor
 from nki.passes.allocation.bank_rotation import rotated
 from nki.profiling.kernel_profile import profile
 from nki.profiling.shapes import ShapeDtype
-
-BANK, P = 2048, 128
+from tests.passes.small_memory import BANK, P, tile
 
 
 def named(name: str, first: int, last: int) -> LiveRange:
@@ -88,102 +87,59 @@ def test_a_stream_borrows_banks_that_others_need_at_another_time() -> None:
     assert not set(banks["turned"][-32:-16]) & set(banks["score"][-8:-4]), "a score waits for transposes just before it"
 
 
+def _psum(columns, dtype=nl.float32):
+    return nl.ndarray((P, columns), dtype=dtype, buffer=nl.psum)
+
+
 @nki.jit
-def turned_products(x, y):
-    """Each 128 rows of ``x`` times ``y``, in pieces of 512 columns that are all in use at once; then transposed."""
-    result = nl.ndarray((x.shape[1], P), dtype=nl.float32, buffer=nl.shared_hbm)
-    left = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
-    right = nl.ndarray(y.shape, dtype=y.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=left, src=x)
-    nisa.dma_copy(dst=right, src=y)
+def turned_products(x, y, by_function=False):
+    """Each 128 rows of ``x`` times ``y``, in pieces of 512 columns that are all in use at once; then transposed.
+
+    ``by_function``: a function makes all tiles of PSUM, at one place.
+    """
+    out = nl.ndarray((x.shape[1], P), dtype=nl.float32, buffer=nl.shared_hbm)
+    left, right = nl.load(x), nl.load(y)
     pieces = range(0, y.shape[1], 512)
     for row in range(0, x.shape[1], P):
-        products = [nl.ndarray((P, 512), dtype=nl.float32, buffer=nl.psum) for _ in pieces]
-        greatest = nl.ndarray((P, len(products)), dtype=nl.float32, buffer=nl.sbuf)
+        products = [_psum(512) if by_function else nl.ndarray((P, 512), nl.float32, nl.psum) for _ in pieces]
+        greatest, bias = tile(len(products)), tile(1)
         for number, column in enumerate(pieces):
             nisa.nc_matmul(
                 dst=products[number], stationary=left[:, row : row + P], moving=right[:, column : column + 512]
             )
             nisa.tensor_reduce(dst=greatest[:, number : number + 1], op=nl.maximum, data=products[number], axis=1)
-        bias = nl.ndarray((P, 1), dtype=nl.float32, buffer=nl.sbuf)
         nisa.tensor_reduce(dst=bias, op=nl.maximum, data=greatest, axis=1, negate=True)
-        weights = nl.ndarray((P, y.shape[1]), dtype=nl.bfloat16, buffer=nl.sbuf)
+        weights = tile(y.shape[1], nl.bfloat16)
         for number, column in enumerate(pieces):
             nisa.activation(dst=weights[:, column : column + 512], op=nl.exp, data=products[number], bias=bias)
-        total = nl.ndarray((P, P), dtype=nl.float32, buffer=nl.psum)
+        total = _psum(P) if by_function else nl.ndarray((P, P), nl.float32, nl.psum)
         for column in range(0, y.shape[1], P):
-            flipped = nl.ndarray((P, P), dtype=nl.bfloat16, buffer=nl.psum)
-            kept = nl.ndarray((P, P), dtype=nl.bfloat16, buffer=nl.sbuf)
-            nisa.nc_transpose(dst=flipped, data=weights[:, column : column + P])
-            nisa.tensor_copy(dst=kept, src=flipped)
+            turned = _psum(P, nl.bfloat16) if by_function else nl.ndarray((P, P), nl.bfloat16, nl.psum)
+            kept = tile(P, nl.bfloat16)
+            nisa.nc_transpose(dst=turned, data=weights[:, column : column + P])
+            nisa.tensor_copy(dst=kept, src=turned)
             nisa.nc_matmul(dst=total, stationary=kept, moving=right[:, column : column + P])
-        done = nl.ndarray((P, P), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=done, src=total)
-        nisa.dma_copy(dst=result[row : row + P, :], src=done)
-    return result
+        nl.store(out[row : row + P], nl.copy(total))
+    return out
+
+
+def seconds(target: str, columns: int, **options: bool) -> float:
+    arguments = ShapeDtype((P, 1024), "bfloat16"), ShapeDtype((P, columns), "bfloat16")
+    return profile(turned_products, target=target)(*arguments, **options).device_time
 
 
 @pytest.mark.parametrize("target", ["trn1", "trn2"])
 def test_time_per_product_does_not_jump_where_the_banks_get_scarce(target: str) -> None:
     """512 columns more take as long at 1,024 columns, where banks are left, as at 4,096, where scores need them all."""
-
-    def seconds(columns: int) -> float:
-        arguments = ShapeDtype((P, 1024), "bfloat16"), ShapeDtype((P, columns), "bfloat16")
-        return profile(turned_products, target=target)(*arguments).device_time / columns
-
-    least = seconds(1024)
-    assert all(seconds(columns) < 1.25 * least for columns in (1536, 2048, 2560, 3072, 3584, 4096))
-
-
-def _psum(columns, dtype):
-    return nl.ndarray((P, columns), dtype=dtype, buffer=nl.psum)
-
-
-def _sbuf(columns, dtype):
-    return nl.ndarray((P, columns), dtype=dtype, buffer=nl.sbuf)
-
-
-@nki.jit
-def attention(q, k, v, by_functions=False):
-    """Attention, its sums not inverted; ``by_functions``: functions make the tiles, at two places for all."""
-    length, size = v.shape
-    result = nl.ndarray((length, size), dtype=q.dtype, buffer=nl.shared_hbm)
-    queries, keys = (nl.ndarray(q.shape, dtype=q.dtype, buffer=nl.sbuf) for _ in range(2))
-    values = nl.ndarray((P, length // P, size), dtype=v.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=queries, src=q)
-    nisa.dma_copy(dst=keys, src=k)
-    for j in range(length // P):
-        nisa.dma_copy(dst=values[:, j, :], src=v[j * P : j * P + P, :])
-    for row in range(0, length, P):
-        score, weights = _sbuf(length, nl.float32), _sbuf(length, q.dtype)
-        greatest, total = _sbuf(1, nl.float32), _sbuf(1, nl.float32)
-        for j in range(0, length, 512):
-            part = _psum(512, nl.float32) if by_functions else nl.ndarray((P, 512), nl.float32, nl.psum)
-            nisa.nc_matmul(dst=part, stationary=queries[:, row : row + P], moving=keys[:, j : j + 512])
-            nisa.activation(dst=score[:, j : j + 512], op=nl.copy, data=part)
-        nisa.tensor_reduce(dst=greatest, op=nl.maximum, data=score, axis=1, negate=True)
-        nisa.activation_reduce(dst=weights, op=nl.exp, data=score, bias=greatest, reduce_op=nl.add, reduce_res=total)
-        out = _psum(size, nl.float32) if by_functions else nl.ndarray((P, size), nl.float32, nl.psum)
-        for j in range(0, length, P):
-            turned = _psum(P, q.dtype) if by_functions else nl.ndarray((P, P), q.dtype, nl.psum)
-            kept = _sbuf(P, q.dtype)
-            nisa.nc_transpose(dst=turned, data=weights[:, j : j + P])
-            nisa.tensor_copy(dst=kept, src=turned)
-            nisa.nc_matmul(dst=out, stationary=kept, moving=values[:, j // P, :])
-        done = _sbuf(size, q.dtype)
-        nisa.tensor_scalar(dst=done, data=out, op0=nl.multiply, operand0=total)
-        nisa.dma_copy(dst=result[row : row + P, :], src=done)
-    return result
+    least = seconds(target, 1024) / 1024
+    many = (1536, 2048, 2560, 3072, 3584, 4096)
+    assert all(seconds(target, columns) / columns < 1.25 * least for columns in many)
 
 
 @pytest.mark.parametrize("target", ["trn1", "trn2"])
 def test_a_function_that_makes_the_tiles_costs_no_time(target: str) -> None:
     """Scores and transposes are sites of their own, though one line of a function makes them all."""
-    arguments = [ShapeDtype(shape, "bfloat16") for shape in ((P, 1024), (P, 1024), (1024, P))]
-    inline, called = (
-        profile(attention, target=target)(*arguments, by_functions=called).device_time for called in (False, True)
-    )
-    assert called == inline
+    assert seconds(target, 1024, by_function=True) == seconds(target, 1024)
 
 
 def test_more_sites_than_are_told_apart_by_their_calls_fall_back_to_their_places() -> None:

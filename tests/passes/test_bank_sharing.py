@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
-import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import MemoryFullError
 from nki.ir.program import Program
 from nki.ir.types import Buffer
-from tests.passes.test_spilling import TRN2, small
-from tests.passes.test_splitting import BANK, agree, compiled
+from tests.passes.small_memory import BANK, TRN2, P, agree, compiled, hbm, psum, small
 
 
 def sums_of(*columns: int, rows: tuple[int, ...] = (128,), dtypes: tuple[Any, ...] = (nl.float32,)) -> Any:
@@ -31,7 +28,7 @@ def sums_of(*columns: int, rows: tuple[int, ...] = (128,), dtypes: tuple[Any, ..
             else:
                 nisa.tensor_copy(one, right[0:height, i : i + width])
             sums.append(one)
-        out = nl.ndarray((2, len(sums), 32, 8), dtype=nl.float32, buffer=nl.shared_hbm)
+        out = hbm(2, len(sums), 32, 8)
         total = nl.zeros((32, 8), dtype=nl.float32)
         for turn in range(2):
             for i, one in enumerate(sums):
@@ -52,19 +49,19 @@ def banks(program: Program) -> list[int]:
 @pytest.mark.parametrize("order", [(384, 128), (128, 384)])
 def test_tiles_of_two_sizes_fill_banks_together(order: tuple[int, int]) -> None:
     kernel = sums_of(*[order[0]] * 6, *[order[1]] * 6)
-    assert banks(agree(kernel, small(psum=6 * BANK), (128, 512))) == [BANK] * 6
+    assert banks(agree(kernel, small(psum=6 * BANK), x=(P, 512))) == [BANK] * 6
     with pytest.raises(MemoryFullError, match="12 tensors in use at one moment"):
-        compiled(kernel, small(psum=5 * BANK), (128, 512))
+        compiled(kernel, small(psum=5 * BANK), x=(P, 512))
 
 
 def test_tiles_of_several_heights_and_dtypes_share_a_bank() -> None:
     kernel = sums_of(*[150, 90, 40] * 3, rows=(128, 32), dtypes=(nl.float32, nl.bfloat16))
-    assert len(banks(agree(kernel, small(psum=2 * BANK), (128, 512)))) == 2
+    assert len(banks(agree(kernel, small(psum=2 * BANK), x=(P, 512)))) == 2
 
 
 def test_a_kernel_that_fits_shares_none() -> None:
-    assert not banks(agree(sums_of(*[64] * 8), TRN2, (128, 512)))
-    assert banks(agree(sums_of(*[64] * 9), TRN2, (128, 512)))
+    assert not banks(agree(sums_of(*[64] * 8), TRN2, x=(P, 512)))
+    assert banks(agree(sums_of(*[64] * 9), TRN2, x=(P, 512)))
 
 
 def test_every_crowd_of_sums_shares_banks() -> None:
@@ -74,18 +71,18 @@ def test_every_crowd_of_sums_shares_banks() -> None:
         parts = [sums_of(*[128] * 8)(x), sums_of(*[200] * 4)(x), sums_of(*[128] * 8)(x)]
         return tuple(parts)
 
-    program = agree(kernel, small(psum=2 * BANK), (128, 512))
+    program = agree(kernel, small(psum=2 * BANK), x=(P, 512))
     assert len(banks(program)) >= 4
 
 
 def test_sums_of_a_loop_share_banks() -> None:
     def kernel(x):
         right = nl.load(x)
-        out = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.shared_hbm)
+        out = hbm(P, 64)
         total = nl.zeros((128, 64), dtype=nl.float32)
 
         def body(_):
-            sums = [nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.psum) for _ in range(12)]
+            sums = [psum(64) for _ in range(12)]
             for i, one in enumerate(sums):
                 nisa.nc_matmul(one, right[:, 0:128], right[:, i : i + 64])
             for one in (*sums, *sums):
@@ -95,12 +92,6 @@ def test_sums_of_a_loop_share_banks() -> None:
         nl.store(out, total)
         return out
 
-    program = agree(kernel, TRN2, (128, 512))
+    program = agree(kernel, TRN2, x=(P, 512))
     (loop,) = (statement for statement in program.core.body if not hasattr(statement, "mnemonic"))
     assert [tensor.name for tensor in loop.tensors if "bank" in tensor.name]
-
-
-def test_the_jit_and_the_simulator_take_it() -> None:
-    kernel = nki.jit(sums_of(*[96] * 20))
-    x = np.random.default_rng(1).standard_normal((128, 512), np.float32)
-    np.testing.assert_array_equal(kernel(x), nki.simulate(kernel)(x))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,37 +16,38 @@ import nki.isa as nisa
 import nki.language as nl
 from neuronxcc import nki as beta1
 from nki.analysis.liveness import live_ranges, peak_pressure
-from nki.base.element_types import float32, int32
-from nki.compilation import pipeline
-from nki.ir.loop import Statement
-from nki.ir.ordering import Pairs
+from nki.base.element_types import int32
 from nki.ir.program import Program
-from nki.ir.types import Buffer, TensorSpec
+from nki.ir.types import Buffer
 from nki.passes import load_reuse
-from nki.passes.allocate import Allocate
 from nki.passes.load_reuse import SHARE, ReuseLoads
 from nki.passes.renaming import renamed
 from nki.target.model import Target
-from tests.passes.test_spilling import TRN2, outputs, small
+from tests.passes import random_kernels as drawn
+from tests.passes.small_memory import (
+    COLUMNS,
+    ROW,
+    TRN2,
+    P,
+    assert_same_bits,
+    compiled,
+    hbm,
+    loaded,
+    placed,
+    private,
+    scaled,
+    small,
+    stored,
+    tile,
+    with_body,
+)
 
-P, COLUMNS = 128, 64
-ROW = COLUMNS * 4
-"""Bytes per partition of a tile of these tests."""
 STAGE = ReuseLoads()
 
 
-def ordered(
-    kernel: Callable[..., Any],
-    machine: Target = TRN2,
-    *,
-    grid: tuple[int, ...] = (),
-    edges: Pairs = (),
-    **shapes: tuple[int, ...],
-) -> Program:
-    """The program of ``kernel`` for float32 tensors, and int32 ones named ``rows``, before the stage."""
-    specs = {name: TensorSpec(name, s, int32 if name == "rows" else float32) for name, s in shapes.items()}
-    kernel = getattr(kernel, "func", kernel)
-    return pipeline.compile(kernel, specs, machine, stop="order", grid=grid, edges=edges)
+def ordered(kernel: Any, machine: Target = TRN2, **options: Any) -> Program:
+    """The program of ``kernel`` before the stage."""
+    return compiled(kernel, machine, stop="order", **options)
 
 
 def reused(program: Program, machine: Target = TRN2) -> Program:
@@ -62,21 +62,11 @@ def loads(program: Program) -> Counter[str]:
     return Counter(c.src.name for c in copies if c is not None and c.src.buffer.is_hbm and not c.dst.buffer.is_hbm)
 
 
-def assert_same_bits(before: Program, after: Program, machine: Target = TRN2) -> None:
-    """Both executors agree on both programs; arrays are drawn, indices of rows count down."""
-    random = np.random.default_rng(7)
-    arrays = [
-        np.arange(t.shape[0] - 1, -1, -1, np.int32).reshape(t.shape)
-        if t.dtype is int32
-        else random.standard_normal(t.shape).astype(np.float32)
-        for t in before.inputs
-    ]
-    results = [
-        outputs(pipeline.run_stages(program, machine, [Allocate()]), *(array.copy() for array in arrays))
-        for program in (before, after)
-    ]
-    for one, other in zip(*results, strict=True):
-        np.testing.assert_array_equal(one.view(np.uint8), other.view(np.uint8))
+def assert_reuse_keeps_bits(before: Program, machine: Target = TRN2) -> Program:
+    """Both executors agree on both programs; the one after the stage."""
+    after = reused(before, machine)
+    assert_same_bits(*(placed(program, machine) for program in (before, after)))
+    return after
 
 
 @beta1.jit
@@ -159,28 +149,10 @@ KERNELS = [
 @pytest.mark.parametrize(("kernel", "shapes", "remaining"), KERNELS, ids=[row[0].func.__name__ for row in KERNELS])
 def test_bits_stay(kernel: Any, shapes: dict[str, Any], remaining: dict[str, int] | None) -> None:
     before = ordered(kernel, **shapes)
-    after = reused(before)
-    assert_same_bits(before, after)
+    after = assert_reuse_keeps_bits(before)
     assert after.size < before.size
     if remaining is not None:
         assert loads(after) == remaining
-
-
-def tile() -> Any:
-    return nl.ndarray((P, COLUMNS), dtype=nl.float32, buffer=nl.sbuf)
-
-
-def loaded(x):
-    here = tile()
-    nisa.dma_copy(dst=here, src=x)
-    return here
-
-
-def stored(*tiles):
-    out = nl.ndarray((len(tiles), *tiles[0].shape), dtype=nl.float32, buffer=nl.shared_hbm)
-    for number, each in enumerate(tiles):
-        nisa.dma_copy(dst=out[number], src=each)
-    return out
 
 
 def twice(x):
@@ -193,22 +165,18 @@ def test_one_load_of_two_remains() -> None:
 
 
 def store_between(x):
-    scratch = nl.ndarray((P, COLUMNS), dtype=nl.float32, buffer=nl.private_hbm)
-    first = loaded(x)
-    nisa.dma_copy(dst=scratch, src=first)
+    scratch = private(P, COLUMNS)
+    nisa.dma_copy(dst=scratch, src=loaded(x))
     one = loaded(scratch)
-    doubled = tile()
-    nisa.tensor_scalar(doubled, one, nl.multiply, 2.0)
-    nisa.dma_copy(dst=scratch, src=doubled)
+    nisa.dma_copy(dst=scratch, src=scaled(one))
     return stored(one, loaded(scratch))
 
 
 def store_between_in_a_loop(x):
-    scratch = nl.ndarray((P, COLUMNS), dtype=nl.float32, buffer=nl.private_hbm)
-    first, doubled = loaded(x), tile()
-    nisa.dma_copy(dst=scratch, src=first)
+    scratch = private(P, COLUMNS)
+    nisa.dma_copy(dst=scratch, src=loaded(x))
     one = loaded(scratch)
-    nisa.tensor_scalar(doubled, one, nl.multiply, 2.0)
+    doubled = scaled(one)
     nl.fori_loop(0, 2, lambda _: nisa.dma_copy(dst=scratch, src=doubled))
     return stored(one, loaded(scratch))
 
@@ -239,16 +207,11 @@ def other_window(x):
 
 def other_rows(x):
     """Windows of one form at other places."""
-    parts = []
-    for start in (0, 16, 0):
-        part = nl.ndarray((P, 32), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=part, src=x[:, start : start + 32])
-        parts.append(part)
-    return stored(*parts)
+    return stored(*[loaded(x[:, start : start + 32]) for start in (0, 16, 0)])
 
 
 def other_dtype(x):
-    narrow, wide = nl.ndarray((P, COLUMNS), dtype=nl.bfloat16, buffer=nl.sbuf), tile()
+    narrow, wide = tile(dtype=nl.bfloat16), tile()
     nisa.dma_copy(dst=narrow, src=x)
     nisa.tensor_copy(wide, narrow)
     return stored(wide, loaded(x))
@@ -259,10 +222,7 @@ def other_part(x):
     one, two = tile(), tile()
     nisa.dma_copy(dst=one[0:64], src=x[0:64])
     nisa.dma_copy(dst=two[64:P], src=x[0:64])
-    out = nl.ndarray((2, 64, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
-    nisa.dma_copy(dst=out[0], src=one[0:64])
-    nisa.dma_copy(dst=out[1], src=two[64:P])
-    return out
+    return stored(one[0:64], two[64:P])
 
 
 def other_columns(x):
@@ -270,10 +230,7 @@ def other_columns(x):
     one, two = tile(), tile()
     nisa.dma_copy(dst=one[:, 0:32], src=x[:, 0:32])
     nisa.dma_copy(dst=two[:, 32:COLUMNS], src=x[:, 0:32])
-    out = nl.ndarray((2, P, 32), dtype=nl.float32, buffer=nl.shared_hbm)
-    nisa.dma_copy(dst=out[0], src=one[:, 0:32])
-    nisa.dma_copy(dst=out[1], src=two[:, 32:COLUMNS])
-    return out
+    return stored(one[:, 0:32], two[:, 32:COLUMNS])
 
 
 def added(x):
@@ -285,7 +242,7 @@ def added(x):
 
 
 def gathered(x, rows):
-    index = nl.ndarray((P, 1), dtype=nl.int32, buffer=nl.sbuf)
+    index = tile(1, nl.int32)
     nisa.dma_copy(dst=index, src=rows)
     one, two = tile(), tile()
     for each in (one, two):
@@ -306,33 +263,24 @@ def in_a_loop(x):
     return stored(total)
 
 
-def placed(x):
-    tiles = [nl.ndarray((P, COLUMNS), dtype=nl.float32, address=(0, ROW * n)) for n in range(2)]
+def at_addresses(x):
+    tiles = [tile(address=(0, ROW * n)) for n in range(2)]
     for each in tiles:
         nisa.dma_copy(dst=each, src=x)
     return stored(*tiles)
 
 
 def within_hbm(x):
-    copies = [nl.ndarray((P, COLUMNS), dtype=nl.float32, buffer=nl.private_hbm) for _ in range(2)]
+    copies = [private(P, COLUMNS) for _ in range(2)]
     for copy in copies:
         nisa.dma_copy(dst=copy, src=x)
     return stored(*map(loaded, copies))
 
 
 KEPT = [
-    store_between,
-    store_between_in_a_loop,
-    overwritten_tile,
-    overwritten_second_tile,
-    other_dtype,
-    other_part,
-    other_columns,
-    added,
-    in_a_loop,
-    placed,
-    within_hbm,
-]
+    store_between, store_between_in_a_loop, overwritten_tile, overwritten_second_tile, other_dtype, other_part,
+    other_columns, added, in_a_loop, at_addresses, within_hbm,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kernel", KEPT, ids=lambda kernel: kernel.__name__)
@@ -343,22 +291,20 @@ def test_loads_that_differ_or_whose_rows_change_stay(kernel: Any) -> None:
 
 
 def test_gathered_rows_stay() -> None:
-    program = ordered(gathered, x=(P, COLUMNS), rows=(P, 1))
+    program = ordered(gathered, x=(P, COLUMNS), rows=((P, 1), int32))
     assert STAGE.run(program, TRN2) is program
 
 
 def test_only_the_same_window_is_left_out() -> None:
     before = ordered(other_rows, x=(P, COLUMNS))
-    after = reused(before)
-    assert loads(before) == {"x": 3} and loads(after) == {"x": 2}
-    assert_same_bits(before, after)
+    assert loads(before) == {"x": 3} and loads(assert_reuse_keeps_bits(before)) == {"x": 2}
 
 
 def test_an_edge_of_the_user_keeps_a_load() -> None:
     def kernel(x):
         one, two = loaded(x), tile()
         nisa.dma_copy(dst=two, src=x, name="again")
-        out = nl.ndarray((2, P, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
+        out = hbm(2, P, COLUMNS)
         nisa.dma_copy(dst=out[0], src=one, name="first")
         nisa.dma_copy(dst=out[1], src=two)
         return out
@@ -372,33 +318,31 @@ def test_readers_in_loops_and_indices_read_the_first_tile() -> None:
     def kernel(x, rows):
         total = tile()
         nisa.memset(total, value=0.0)
-        out = nl.ndarray((2, P, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
+        out = hbm(2, P, COLUMNS)
         for turn in range(2):
             one = loaded(x)
             nl.fori_loop(0, 2, lambda _, one=one: nisa.tensor_tensor(total, total, one, nl.add))
-            index, chosen = nl.ndarray((P, 1), dtype=nl.int32, buffer=nl.sbuf), tile()
+            index, chosen = tile(1, nl.int32), tile()
             nisa.dma_copy(dst=index, src=rows)
             nisa.dma_copy(dst=chosen, src=x.ap([[COLUMNS, P], [1, COLUMNS]], vector_offset=index, indirect_dim=0))
             nisa.tensor_tensor(chosen, chosen, total, nl.add)
             nisa.dma_copy(dst=out[turn], src=chosen)
         return out
 
-    before = ordered(kernel, x=(P, COLUMNS), rows=(P, 1))
-    after = reused(before)
-    assert loads(before) == {"x": 4, "rows": 2} and loads(after) == {"x": 3, "rows": 1}
-    assert_same_bits(before, after)
+    before = ordered(kernel, x=(P, COLUMNS), rows=((P, 1), int32))
+    assert loads(before) == {"x": 4, "rows": 2} and loads(assert_reuse_keeps_bits(before)) == {"x": 3, "rows": 1}
 
 
 def shared_rows(x):
     """Each core loads ``x`` twice, and twice what core 1 writes before a barrier."""
     core = nl.program_id(0)
-    shared = nl.ndarray((P, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm, name="shared")
+    shared = hbm(P, COLUMNS, name="shared")
     one, two = loaded(x), loaded(x)
     if core == 1:
         nisa.dma_copy(dst=shared, src=one)
     nisa.core_barrier(shared, (0, 1))
     three, four = loaded(shared), loaded(shared)
-    out = nl.ndarray((2, 4, P, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm, name="out")
+    out = hbm(2, 4, P, COLUMNS, name="out")
     for number, each in enumerate((one, two, three, four)):
         nisa.dma_copy(dst=out[core, number], src=each)
     return out
@@ -406,9 +350,8 @@ def shared_rows(x):
 
 def test_what_cores_write_for_each_other_is_loaded_again() -> None:
     before = ordered(shared_rows, grid=(2,), x=(P, COLUMNS))
-    after = reused(before)
+    after = assert_reuse_keeps_bits(before)
     assert [loads(after.with_cores([core])) for core in after.cores] == [{"x": 1, "shared": 2}] * 2
-    assert_same_bits(before, after)
 
 
 def test_a_kernel_without_room_keeps_its_loads() -> None:
@@ -441,9 +384,7 @@ def test_a_tile_that_is_in_use_anyway_takes_no_room() -> None:
 
     before = ordered(kernel, x=(P, COLUMNS))
     tight = small(peak_pressure(live_ranges(before.core, TRN2)[Buffer.sbuf])[0])
-    after = reused(before, tight)
-    assert loads(before) == {"x": 4} and loads(after) == {"x": 1}
-    assert_same_bits(before, after)
+    assert loads(before) == {"x": 4} and loads(assert_reuse_keeps_bits(before, tight)) == {"x": 1}
 
 
 def test_a_kernel_whose_tiles_find_no_arrangement_keeps_its_loads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -452,42 +393,19 @@ def test_a_kernel_whose_tiles_find_no_arrangement_keeps_its_loads(monkeypatch: p
     assert STAGE.run(program, TRN2) is program
 
 
-STEPS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 5)), min_size=2, max_size=20)
-
-
-def drawn(steps: tuple[tuple[int, int, int], ...]) -> Callable[..., Any]:
-    """A kernel that loads windows of ``x`` and of a tensor that it changes, and adds and overwrites what it has."""
-
-    def kernel(x):
-        scratch = nl.ndarray((4, P, COLUMNS), dtype=nl.float32, buffer=nl.private_hbm)
-        tiles, total = [loaded(x[0]), loaded(x[1])], tile()
-        nisa.memset(total, value=0.0)
-        for number in range(4):
-            nisa.dma_copy(dst=scratch[number], src=tiles[number % 2])
-        for kind, window, which in steps:
-            chosen = tiles[-1 - which % len(tiles)]
-            if kind < 2:
-                tiles.append(loaded((x, scratch)[kind][window]))
-            elif kind == 2:
-                nisa.tensor_tensor(total, total, chosen, nl.add)
-            elif kind == 3:
-                nisa.dma_copy(dst=scratch[window], src=chosen)
-            else:
-                nisa.tensor_scalar(chosen[:, 0:8], chosen[:, 0:8], nl.multiply, 0.5)
-        return stored(total, *tiles[-2:])
-
-    return kernel
+LOADS = (drawn.load_anew, drawn.load_anew, drawn.reload)
+STEPS = drawn.steps(*LOADS, drawn.store_part, drawn.scale_anew, drawn.scale_part)
 
 
 @settings(max_examples=30)
 @given(STEPS, st.integers(0, 6))
-def test_random_kernels_keep_their_bits(steps: list[tuple[int, int, int]], room: int) -> None:
-    before = ordered(drawn(tuple(steps)), x=(4, P, COLUMNS))
+def test_random_kernels_keep_their_bits(steps: Any, room: int) -> None:
+    before = ordered(drawn.drawn_kernel(steps), x=drawn.SHAPE)
     peak = peak_pressure(live_ranges(before.core, TRN2)[Buffer.sbuf])[0]
-    machine = small(peak + room * ROW)
-    after = reused(before, machine)
-    assert peak_pressure(live_ranges(after.core, machine)[Buffer.sbuf])[0] <= peak + int(SHARE * room * ROW)
-    assert_same_bits(before, after, machine)
+    machine = small(peak + room * drawn.BYTES)
+    after = assert_reuse_keeps_bits(before, machine)
+    most = peak + int(SHARE * room * drawn.BYTES)
+    assert peak_pressure(live_ranges(after.core, machine)[Buffer.sbuf])[0] <= most
 
 
 def test_the_check_refuses_what_is_no_reuse() -> None:
@@ -499,7 +417,3 @@ def test_the_check_refuses_what_is_no_reuse() -> None:
     for wrong, message in ((shorter, "finds other rows"), (body[:-1], "is lost"), ([*body, body[-1]], "is new")):
         with pytest.raises(AssertionError, match=message):
             STAGE.check(program, with_body(program, wrong), TRN2)
-
-
-def with_body(program: Program, body: Sequence[Statement]) -> Program:
-    return program.with_cores([program.core.with_body(body)])

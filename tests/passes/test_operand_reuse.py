@@ -2,59 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nki.isa as nisa
 import nki.language as nl
-from nki.base.element_types import float32
 from nki.base.errors import MemoryFullError
-from nki.compilation import pipeline
-from nki.compilation.vendor_options import CompileConfig
-from nki.ir.loop import Statement
 from nki.ir.program import Program
-from nki.ir.types import TensorSpec
 from nki.passes.operand_reuse import FEW_TILES, ReuseOperands
 from nki.passes.renaming import renamed
-from tests.passes.test_load_reuse import COLUMNS, ROW, P, assert_same_bits, ordered
-from tests.passes.test_spilling import outputs, small
+from tests.passes.small_memory import (
+    COLUMNS,
+    ROW,
+    P,
+    assert_same_bits,
+    compiled,
+    loaded,
+    placed,
+    scaled,
+    small,
+    stored,
+    tile,
+    total,
+    with_body,
+)
+from tests.passes.test_load_reuse import ordered
 
 STAGE = ReuseOperands()
 TIGHT = small((FEW_TILES - 1) * ROW)
-
-
-def tile(columns: int = COLUMNS, dtype: Any = nl.float32, **options: Any) -> Any:
-    return nl.ndarray((P, columns), dtype=dtype, buffer=nl.sbuf, **options)
-
-
-def loaded(x: Any) -> Any:
-    result = tile()
-    nisa.dma_copy(dst=result, src=x)
-    return result
-
-
-def scaled(x: Any, by: Any = 2.0, **options: Any) -> Any:
-    result = tile(**options)
-    nisa.tensor_scalar(result, x, nl.multiply, by)
-    return result
-
-
-def total(x: Any) -> Any:
-    result = tile(1)
-    nisa.tensor_reduce(result, nl.add, x, 1)
-    return result
-
-
-def stored(*tiles: Any) -> Any:
-    out = nl.ndarray((len(tiles), P, COLUMNS), dtype=nl.float32, buffer=nl.shared_hbm)
-    for number, each in enumerate(tiles):
-        nisa.dma_copy(dst=out[number], src=each)
-    return out
 
 
 def reused(program: Program, machine: Any = TIGHT) -> Program:
@@ -73,7 +52,7 @@ def in_place(kernel: Callable[..., Any]) -> int:
     before = ordered(kernel, x=(P, COLUMNS))
     after = reused(before)
     if after is not before:
-        assert_same_bits(before, after, TIGHT)
+        assert_same_bits(placed(before, TIGHT), placed(after, TIGHT))
     return tiles_of(before) - tiles_of(after)
 
 
@@ -200,19 +179,15 @@ def gated(x):
 
 
 def test_a_kernel_that_may_spill_fits_in_place() -> None:
-    specs = {"x": TensorSpec("x", (P, COLUMNS), float32)}
+    def program(room: int, spills: bool) -> Program:
+        return compiled(gated, small(room * ROW), stop="sync", spills=spills, x=(P, COLUMNS))
 
-    def compiled(room: int, spills: bool) -> Program:
-        return pipeline.compile(gated, specs, small(room), configs=(CompileConfig(), None) if spills else None)
-
-    roomy, tight = compiled(3 * ROW, False), compiled(2 * ROW, True)  # without a warning of spills
+    roomy, tight = program(3, False), program(2, True)  # without a warning of spills
     assert (tiles_of(roomy), tiles_of(tight)) == (3, 2)
-    x = np.random.default_rng(3).standard_normal((P, COLUMNS)).astype(np.float32)
-    for one, other in zip(outputs(roomy, x.copy()), outputs(tight, x.copy()), strict=True):
-        np.testing.assert_array_equal(one.view(np.uint8), other.view(np.uint8))
+    assert_same_bits(roomy, tight)
     for room, spills in ((2, False), (1, True)):
         with pytest.raises(MemoryFullError, match="3 tensors in use at one moment"):
-            compiled(room * ROW, spills)
+            program(room, spills)
 
 
 STEPS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 7), st.integers(0, 7)), min_size=2, max_size=16)
@@ -250,7 +225,7 @@ def test_random_kernels_keep_their_bits(steps: list[tuple[int, int, int]]) -> No
     after = reused(before, machine)
     assert tiles_of(after) <= tiles_of(before)
     if after is not before and tiles_of(before) < FEW_TILES:
-        assert_same_bits(before, after, machine)
+        assert_same_bits(placed(before, machine), placed(after, machine))
 
 
 def test_the_check_refuses_what_is_no_reuse() -> None:
@@ -261,7 +236,3 @@ def test_the_check_refuses_what_is_no_reuse() -> None:
     for wrong, message in ((stale, "finds another"), ([*body[:-1], body[-2]], "is new|finds another")):
         with pytest.raises(AssertionError, match=message):
             STAGE.check(program, with_body(program, wrong), TIGHT)
-
-
-def with_body(program: Program, body: Sequence[Statement]) -> Program:
-    return program.with_cores([program.core.with_body(body)])

@@ -28,6 +28,7 @@ from nki.ir.text import artifact, parser, printer
 from nki.passes import sync
 from nki.passes.scheduling.list_scheduler import WINDOW
 from tests.support.interleaved_run import by_name, compiled, in_order, makespan, onward
+from tests.support.kernel_parts import copied, joined, like, product, returned
 
 from . import programs
 
@@ -112,22 +113,14 @@ def test_what_a_schedule_cannot_be(pairs, error, message):
 
 @nki.jit
 def three(a, b, c, ordered):
-    tiles, outs = [], []
-    for source in (a, b, c):
-        tile = nl.ndarray(source.shape, dtype=source.dtype)
-        nisa.dma_copy(tile, source)
-        tiles.append(tile)
-    results = [nl.ndarray(tile.shape, dtype=tile.dtype) for tile in tiles]
+    tiles = [nl.load(source) for source in (a, b, c)]
+    results = [like(tile) for tile in tiles]
     if ordered:
         with nl.no_reorder():
             exponentials(tiles, results)
     else:
         exponentials(tiles, results)
-    for result in results:
-        out = nl.ndarray(result.shape, dtype=result.dtype, buffer=nl.shared_hbm)
-        nisa.dma_copy(out, result)
-        outs.append(out)
-    return tuple(outs)
+    return tuple([returned(result) for result in results])
 
 
 def exponentials(tiles, results):
@@ -226,31 +219,25 @@ def test_two_labels_of_one_name():
         onward(parser.parse(twice))
 
 
+OPERATIONS = {
+    "power": lambda new, tile: nisa.tensor_tensor(new, tile, tile, op=nl.power, name="it"),
+    "square": lambda new, tile: nisa.tensor_scalar(new, tile, nl.power, 2.0, op1=nl.add, operand1=1.0, name="it"),
+    "square of a difference": lambda new, tile: nisa.tensor_scalar(
+        new, tile, nl.subtract, 1.0, op1=nl.power, operand1=2.0, name="it"
+    ),
+    "bits": lambda new, tile: nisa.tensor_tensor(new, tile, tile, op=nl.bitwise_and, name="it"),
+    "add": lambda new, tile: nisa.tensor_tensor(new, tile, tile, op=nl.add, name="it"),
+    "psum": lambda new, tile: nisa.tensor_copy(new, tile, engine=nisa.engine.scalar, name="it"),
+    "copy": lambda new, tile: nisa.tensor_copy(new, tile, name="it"),
+}
+
+
 @nki.jit
 def engines(x, kind):
-    tile, other = nl.ndarray(x.shape, dtype=x.dtype), nl.ndarray(x.shape, dtype=x.dtype)
-    nisa.dma_copy(tile, x)
-    if kind == "power":
-        nisa.tensor_tensor(other, tile, tile, op=nl.power, name="it")
-    elif kind == "square":
-        nisa.tensor_scalar(other, tile, nl.power, 2.0, op1=nl.add, operand1=1.0, name="it")
-    elif kind == "square of a difference":
-        nisa.tensor_scalar(other, tile, nl.subtract, 1.0, op1=nl.power, operand1=2.0, name="it")
-    elif kind == "bits":
-        nisa.tensor_tensor(other, tile, tile, op=nl.bitwise_and, name="it")
-    elif kind == "add":
-        nisa.tensor_tensor(other, tile, tile, op=nl.add, name="it")
-    elif kind == "psum":
-        other = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.psum)
-        nisa.tensor_copy(other, tile, engine=nisa.engine.scalar, name="it")
-    else:
-        nisa.tensor_copy(other, tile, name="it")
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    if kind == "psum":
-        nisa.tensor_copy(tile, other)
-        other = tile
-    nisa.dma_copy(out, other)
-    return out
+    tile = nl.load(x)
+    new = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.psum if kind == "psum" else nl.sbuf)
+    OPERATIONS[kind](new, tile)
+    return returned(copied(new) if kind == "psum" else new)
 
 
 @pytest.mark.parametrize(
@@ -275,10 +262,7 @@ def test_the_engine_is_the_one_that_means_the_same(kind, dtype, queue):
 def copies(x, count):
     out = nl.ndarray((count, *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
     for i in range(count):
-        tile, copy = nl.ndarray(x.shape, dtype=x.dtype), nl.ndarray(x.shape, dtype=x.dtype)
-        nisa.dma_copy(tile, x)
-        nisa.tensor_copy(copy, tile)
-        nisa.dma_copy(out[i], copy)
+        nisa.dma_copy(out[i], copied(nl.load(x)))
     return out
 
 
@@ -296,8 +280,7 @@ def chains(x, steps=6):
     """A long chain over two engines, and behind it in the program another one."""
     out = nl.ndarray((2, *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
     for i in range(2):
-        tile = nl.ndarray(x.shape, dtype=x.dtype)
-        nisa.dma_copy(tile, x)
+        tile = nl.load(x)
         for n in range(steps):
             nisa.activation(tile, nl.square, tile, name=f"square{i}.{n}")
             nisa.reciprocal(tile, tile, name=f"recip{i}.{n}")
@@ -391,13 +374,8 @@ def sums_and_copies(x):
     tile, total = nl.load(x), nl.ndarray(x.shape, dtype=x.dtype)
     nisa.memset(total, 0.0)
     for _ in range(8):
-        copy, double = (nl.ndarray(x.shape, dtype=x.dtype) for _ in range(2))
-        nisa.tensor_copy(copy, tile)
-        nisa.tensor_tensor(double, copy, tile, op=nl.add)
-        nisa.tensor_tensor(total, total, double, op=nl.add)
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, total)
-    return out
+        nisa.tensor_tensor(total, total, joined(copied(tile), nl.add, tile), op=nl.add)
+    return returned(total)
 
 
 @pytest.mark.parametrize(("name", "helps"), [("trn1", False), ("trn2", True)])
@@ -418,16 +396,10 @@ def products_and_copies(x, in_psum):
     tile, total = nl.load(x), nl.ndarray((64, 64), dtype=x.dtype)
     nisa.memset(total, 0.0)
     for _ in range(8):
-        product = nl.ndarray((64, 64), dtype=nl.float32, buffer=nl.psum)
-        copy, double = (nl.ndarray((64, 64), dtype=x.dtype) for _ in range(2))
-        nisa.nc_matmul(product, tile, tile)
-        nisa.tensor_copy(copy, product)
-        source = product if in_psum else tile
-        nisa.tensor_tensor(double, source, copy, op=nl.add)
-        nisa.tensor_tensor(total, double, source, op=nl.add)
-    out = nl.ndarray((64, 64), dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, total)
-    return out
+        square = product(tile, tile)
+        copy, source = copied(square), square if in_psum else tile
+        nisa.tensor_tensor(total, joined(source, nl.add, copy), source, op=nl.add)
+    return returned(total)
 
 
 @pytest.mark.parametrize(

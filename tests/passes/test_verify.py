@@ -36,6 +36,7 @@ from nki.ir.text import parser
 from nki.ir.types import TensorSpec
 from nki.target import find
 from tests.support.program_text import accept, edited
+from tests.support.shared_launches import outputs_of
 
 SMALL = """\
 kernel "small" target=trn2 grid=() version="1" {
@@ -160,11 +161,8 @@ def test_tensors_of_many_dimensions(shape: str) -> None:
 )
 def test_windows_that_are_unusual_and_legal(line: str) -> None:
     kernel = pipeline.compile(None, {}, find("trn2"), start=with_line(line))
-    a = np.random.default_rng(1).random((64, 32), np.float32)
-    out = np.empty((64, 32), np.float32)
-    other = np.zeros(7, np.uint8)
-    Executable(kernel).launch([a.ctypes.data, other.ctypes.data, out.ctypes.data])
-    assert np.array_equal(out, executor.run(kernel, [a, other])[0])
+    arrays = np.random.default_rng(1).random((64, 32), np.float32), np.zeros(7, np.uint8)
+    assert np.array_equal(outputs_of(Executable(kernel), *arrays)[0], executor.run(kernel, arrays)[0])
 
 
 @pytest.mark.parametrize(

@@ -106,28 +106,25 @@ def check(kernel: CoreProgram, places: Mapping[Tensor, tuple[int, int]]) -> None
         assert found.shape == (tensor.shape[0], size), f"{tensor.name} leaves the memory"
         return found
 
-    def seen(access: Access, array: Any) -> Any:
-        """Of the bytes of a tile those that a window sees."""
+    def seen(access: Access) -> tuple[slice, Any]:
+        """The rows and bytes of a tile that a window sees."""
         size, (rows, columns) = access.dtype.itemsize, access.shape
         starts = np.arange(columns) * access.strides[1] + access.offset
-        return array[:rows, (starts[:, None] * size + np.arange(size)).reshape(-1)]
+        return slice(rows), (starts[:, None] * size + np.arange(size)).reshape(-1)
 
     def find(access: Access) -> None:
         tensor = access.tensor
         if tensor in places and tensor in written:
-            owners, there = seen(access, held(tensor)), seen(access, written[tensor])
-            if (owners[there] != numbers[tensor]).any():
+            window = seen(access)
+            if (held(tensor)[window][written[tensor][window]] != numbers[tensor]).any():
                 raise Lost(f"{tensor.name} was overwritten")
 
     def write(access: Access) -> None:
         tensor = access.tensor
         if tensor in places:
-            mask = written.setdefault(tensor, np.zeros(held(tensor).shape, np.bool_))
-            size, (rows, columns) = access.dtype.itemsize, access.shape
-            starts = np.arange(columns) * access.strides[1] + access.offset
-            chosen = (starts[:, None] * size + np.arange(size)).reshape(-1)
-            held(tensor)[:rows, chosen] = numbers[tensor]
-            mask[:rows, chosen] = True
+            mask, window = written.setdefault(tensor, np.zeros(held(tensor).shape, np.bool_)), seen(access)
+            held(tensor)[window] = numbers[tensor]
+            mask[window] = True
 
     def run(body: tuple[Statement, ...]) -> None:
         for statement in body:

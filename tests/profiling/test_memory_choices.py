@@ -30,7 +30,7 @@ from nki.profiling.kernel_profile import Profile, of_program
 from nki.profiling.memory_choices import compiled
 from nki.profiling.shapes import ShapeDtype
 from nki.target import GEN3
-from tests.passes.test_spilling import small
+from tests.passes.small_memory import small
 from tests.support.command_line import Ran
 from tests.support.profile_invariants import violations
 

@@ -61,24 +61,8 @@ def source(*what: object) -> random.Random:
 # Contents
 
 SPECIAL = (
-    0.0,
-    -0.0,
-    np.inf,
-    -np.inf,
-    np.nan,
-    1e-42,
-    -1e-45,
-    3e38,
-    -3e38,
-    1.0,
-    -1.0,
-    0.5,
-    -1.5,
-    2.5,
-    255.5,
-    -128.5,
-    6e4,
-)
+    0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, -1e-45, 3e38, -3e38, 1.0, -1.0, 0.5, -1.5, 2.5, 255.5, -128.5, 6e4,
+)  # fmt: skip
 
 
 def contents(dtype: DType, shape: tuple[int, ...], rng: Random) -> Array:

@@ -30,6 +30,39 @@ def column(tile):
     return nl.ndarray((tile.shape[0], 1), dtype=nl.float32, buffer=nl.sbuf)
 
 
+def copied(tile, dtype=None):
+    result = like(tile, dtype)
+    nisa.tensor_copy(result, tile)
+    return result
+
+
+def applied(tile, op, operand, dtype=None, **more):
+    """An operator on a tile and a number, or a column."""
+    result = like(tile, dtype)
+    nisa.tensor_scalar(result, tile, op, operand, **more)
+    return result
+
+
+def joined(a, op, b, dtype=None):
+    """An operator on two tiles."""
+    result = like(a, dtype)
+    nisa.tensor_tensor(result, a, b, op)
+    return result
+
+
+def activated(tile, function, dtype=None):
+    result = like(tile, dtype)
+    nisa.activation(result, function, tile)
+    return result
+
+
+def reduced(tile, op, **more):
+    """A column with the sum of each row, or another reduction."""
+    result = column(tile)
+    nisa.tensor_reduce(result, op, tile, axis=1, **more)
+    return result
+
+
 def product(stationary, moving):
     """The product of [K, M] and [K, N] in PSUM."""
     total = nl.ndarray((stationary.shape[1], moving.shape[1]), dtype=nl.float32, buffer=nl.psum)

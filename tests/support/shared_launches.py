@@ -34,6 +34,13 @@ def at_once(work: Callable[[int], None], threads: int = 5) -> None:
         worker.join()
 
 
+def outputs_of(executable: Executable, *arrays: Any, **options: Any) -> list[Any]:
+    """The outputs of a launch on these arrays."""
+    outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
+    executable.launch([array.ctypes.data for array in (*arrays, *outputs)], **options)
+    return outputs
+
+
 def launched(
     program: Program, arrays: Sequence[Any], shared: pytest.MonkeyPatch, numbers: Sequence[int] = THREADS
 ) -> Iterator[list[bytes]]:
@@ -42,6 +49,4 @@ def launched(
     for threads in numbers:
         shared.setenv("NKI_NUM_THREADS", str(threads))
         inputs = [np.ascontiguousarray(array).copy() for array in arrays]
-        outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
-        executable.launch([array.ctypes.data for array in (*inputs, *outputs)])
-        yield [output.tobytes() for output in outputs]
+        yield [output.tobytes() for output in outputs_of(executable, *inputs)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 
 class Interrupt(BaseException):
@@ -15,17 +17,18 @@ def _raise(*_: object) -> None:
     raise Interrupt
 
 
-@contextmanager
-def handled() -> Generator[None]:
-    """SIGALRM raises :class:`Interrupt` inside."""
-    before = signal.signal(signal.SIGALRM, _raise)
+def interrupted(call: Callable[[], Any], seconds: float, handler: Callable[..., None] = _raise) -> Interrupt:
+    """The exception with which ``call`` ends when a signal comes after so many seconds."""
+
+    def begin() -> None:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        call()
+
+    before = signal.signal(signal.SIGALRM, handler)
     try:
-        yield
+        with pytest.raises(Interrupt) as caught:
+            begin()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def alarm(seconds: float) -> None:
-    """Send the signal after so many seconds."""
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    return caught.value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import nki.isa as nisa
 import nki.language as nl
-from tests.support.kernel_parts import transposed
+from tests.support.kernel_parts import copied, transposed
 from tests.support.small_tiles import few, width_of
 
 
@@ -19,11 +19,7 @@ def turn(m, step):
 def as_factor(tile, kind):
     """A tile in the dtype of factors: float32, or 16 or 8 bits."""
     dtype = (nl.float32, nl.bfloat16, nl.float32, nl.bfloat16, nl.float8_e5m2)[kind % 5]
-    if tile.dtype == dtype:
-        return tile
-    result = nl.ndarray(tile.shape, dtype=dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(result, tile)
-    return result
+    return tile if tile.dtype == dtype else copied(tile, dtype)
 
 
 def consumed(m, step, total):
@@ -137,8 +133,7 @@ def heads(m, step):
     spread = nl.ndarray((half, 2, depth), dtype=weights.dtype, buffer=nl.psum)
     for n in range(2):
         nisa.nc_transpose(spread[:, n, :], weights[:, n * half : (n + 1) * half])
-    tile = nl.ndarray(spread.shape, dtype=weights.dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(tile, spread)
+    tile = copied(spread)
     total = nl.ndarray((depth, width), dtype=nl.float32, buffer=nl.psum)
     for n in range(2):
         moving = nl.ndarray((half, width), dtype=weights.dtype, buffer=nl.sbuf)

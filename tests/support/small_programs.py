@@ -334,19 +334,9 @@ def loop(m, step):
 
 
 SUMS = (
-    summed,
-    extreme,
-    masked,
-    of_a_column,
-    softmax,
-    two_sums,
-    accumulated,
-    accumulated,
-    statistics,
-    of_groups,
-    running,
-    across,
-)
+    summed, extreme, masked, of_a_column, softmax, two_sums, accumulated, accumulated, statistics, of_groups,
+    running, across,
+)  # fmt: skip
 MOVES = (
     spill, reload, down, gather, scatter, other_indices, sum_in_place, shuffle, registers, largest, noise, exchange,
     exchange, chosen_elements, chosen_elements, loop,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import copied
 
 GROUPS = 4
 VIEWS = ("whole", "left", "right", "shifted", "unshifted", "even", "odd", "blocks")
@@ -90,8 +90,4 @@ def function_of(step):
 
 def same_dtype(a, b):
     """``b``, or a copy of it in the dtype of ``a``."""
-    if a.dtype == b.dtype:
-        return b
-    converted = nl.ndarray(b.shape, dtype=a.dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(converted, b)
-    return converted
+    return b if a.dtype == b.dtype else copied(b, a.dtype)

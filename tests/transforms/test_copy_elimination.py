@@ -14,6 +14,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.compilation.executable import lower
 from tests.support.both_executors import both
+from tests.support.kernel_parts import activated, applied, product, returned, stored
 
 X = np.random.default_rng(0).normal(size=(256, 192)).astype(np.float32)
 
@@ -26,68 +27,51 @@ def tile(*shape: int, dtype: Any = nl.float32) -> Any:
     return nl.ndarray(shape, dtype, buffer=nl.sbuf)
 
 
+def loaded(x):
+    """The upper half of the input."""
+    return nl.load(x[0:128])
+
+
 def elementwise(x):
-    result = out(128, 64)
-    a, b = tile(128, 64), tile(128, 64)
-    nisa.dma_copy(a, x[128:256, 64:128])
-    nisa.activation(b, nl.square, a)
-    nisa.dma_copy(result, b)
-    return result
+    return returned(activated(nl.load(x[128:256, 64:128]), nl.square))
 
 
 def through(x):
-    result = out(128, 192)
-    a = tile(128, 192)
-    nisa.dma_copy(a, x[0:128])
-    nisa.dma_copy(result, a)
-    return result
+    return returned(loaded(x))
 
 
 def parts_of_a_tile(x):
-    result = out(128, 32)
     a, b = tile(128, 3, 64), tile(128, 32)
     nisa.dma_copy(a, x[0:128])
     nisa.tensor_tensor(b, a[:, 1, 0:64:2], a[:, 2, 32:64], nl.add)
-    nisa.dma_copy(result, b)
-    return result
+    return returned(b)
 
 
 def converted(x):
-    result = out(128, 192, dtype=nl.bfloat16)
-    a, b = tile(128, 192, dtype=nl.bfloat16), tile(128, 192)
+    result, a = out(128, 192, dtype=nl.bfloat16), tile(128, 192, dtype=nl.bfloat16)
     nisa.dma_copy(a, x[0:128])
-    nisa.tensor_scalar(b, a, nl.multiply, 3.0)
-    nisa.dma_copy(result, b)
+    nisa.dma_copy(result, applied(a, nl.multiply, 3.0, nl.float32))
     return result
 
 
 def written_again(x):
-    result = out(128, 192)
-    a = tile(128, 192)
-    nisa.dma_copy(a, x[0:128])
+    a = loaded(x)
     nisa.tensor_scalar(a[:, 0:64], a[:, 0:64], nl.add, 1.0)
-    nisa.dma_copy(result, a)
-    return result
+    return returned(a)
 
 
 def written_in_parts(x):
-    result = out(128, 192)
-    a, b = tile(128, 192), tile(128, 192)
-    nisa.dma_copy(a, x[0:128])
+    a, b = loaded(x), tile(128, 192)
     nisa.memset(b[:, 0:100], 2.0)  # the rest of b is never written, and the output shows it
     nisa.tensor_copy(b[:, 50:150], a[:, 0:100])
-    nisa.dma_copy(result, b)
-    return result
+    return returned(b)
 
 
 def interleaved(x):
     """Two tiles go to overlapping windows of the output: the copies' order decides."""
-    result = out(128, 192)
-    a, b, c = tile(128, 192), tile(128, 128), tile(128, 128)
-    nisa.dma_copy(a, x[0:128])
+    result, a = out(128, 192), loaded(x)
     nisa.dma_copy(result, a)
-    nisa.tensor_scalar(b, a[:, 0:128], nl.add, 1.0)
-    nisa.tensor_scalar(c, a[:, 64:192], nl.add, 2.0)
+    b, c = applied(a[:, 0:128], nl.add, 1.0), applied(a[:, 64:192], nl.add, 2.0)
     nisa.dma_copy(result[:, 0:128], c)
     nisa.dma_copy(result[:, 64:192], b)
     return result
@@ -95,25 +79,19 @@ def interleaved(x):
 
 def read_back(x):
     """The output is read between the write of the tile and its copy."""
-    result, other = out(128, 192), out(128, 192)
-    a, b, c = tile(128, 192), tile(128, 192), tile(128, 192)
-    nisa.dma_copy(a, x[0:128])
+    result, a = out(128, 192), loaded(x)
     nisa.dma_copy(result, a)
-    nisa.tensor_scalar(b, a, nl.multiply, 5.0)
-    nisa.dma_copy(c, result)
+    b = applied(a, nl.multiply, 5.0)
+    c = nl.load(result)
     nisa.dma_copy(result, b)
     nisa.tensor_scalar(c, c, nl.add, 0.5)
-    nisa.dma_copy(other, c)
-    return result, other
+    return result, returned(c)
 
 
 def side_by_side(x):
     """Both halves are computed before either is stored: the windows of the output share no byte."""
-    result = out(128, 192)
-    a, b, c = tile(128, 192), tile(128, 96), tile(128, 96)
-    nisa.dma_copy(a, x[0:128])
-    nisa.tensor_scalar(b, a[:, 0:192:2], nl.add, 1.0)
-    nisa.tensor_scalar(c, a[:, 1:192:2], nl.add, 2.0)
+    result, a = out(128, 192), loaded(x)
+    b, c = applied(a[:, 0:192:2], nl.add, 1.0), applied(a[:, 1:192:2], nl.add, 2.0)
     nisa.dma_copy(result[:, 0:192:2], b)
     nisa.dma_copy(result[:, 1:192:2], c)
     return result
@@ -121,29 +99,20 @@ def side_by_side(x):
 
 def turned(x):
     """The input is seen in another shape; the tile's rows are pieces of the input's rows."""
-    result = out(128, 3, 64)
     a, b = tile(128, 192), tile(128, 3, 64)
     nisa.dma_copy(a, x.reshape((2, 128, 192))[1])
     nisa.tensor_copy(b, a)
-    nisa.dma_copy(result, b)
-    return result
+    return returned(b)
 
 
 def wide_stationary(x):
-    result = out(128, 128)
-    a, b, c = tile(128, 128), nl.ndarray((128, 128), nl.float32, buffer=nl.psum), tile(128, 128)
-    nisa.dma_copy(a, x[0:128, 0:128])
-    nisa.nc_matmul(b, a, a)
-    nisa.tensor_copy(c, b)
-    nisa.dma_copy(result, c)
-    return result
+    a = nl.load(x[0:128, 0:128])
+    return stored(product(a, a))
 
 
 def shuffled_in_part(x):
     """The shuffle leaves partitions of its tile alone: the output must not show what it held before."""
-    result = out(32, 4)
-    a, b = tile(32, 4), tile(32, 4)
-    nisa.dma_copy(a, x[0:32, 0:4])
+    result, a, b = out(32, 4), nl.load(x[0:32, 0:4]), tile(32, 4)
     nisa.dma_copy(result, a)
     nisa.nc_stream_shuffle(b, a, [0] + [255] * 31)
     nisa.dma_copy(result, b)
@@ -152,9 +121,7 @@ def shuffled_in_part(x):
 
 def one_place(x):
     """The instruction writes one element of each partition many times, and names as many as the tile has."""
-    result = out(32, 4)
-    a, b = tile(32, 4), tile(32, 4)
-    nisa.dma_copy(a, x[0:32, 0:4])
+    result, a, b = out(32, 4), nl.load(x[0:32, 0:4]), tile(32, 4)
     nisa.dma_copy(result, a)
     nisa.tensor_scalar(b[:, 0:1].broadcast(1, 4), a, nl.add, 1.0)
     nisa.dma_copy(result, b)
@@ -163,76 +130,62 @@ def one_place(x):
 
 def in_place(x):
     """Each instruction writes the whole tile anew: the first reads the input, the last writes the output."""
-    result = out(128, 192)
-    a = tile(128, 192)
-    nisa.dma_copy(a, x[0:128])
+    a = loaded(x)
     nisa.tensor_scalar(a, a, nl.add, 1.0)
     nisa.activation(a, nl.square, a)
     nisa.tensor_scalar(a, a, nl.multiply, 0.5)
-    nisa.dma_copy(result, a)
-    return result
+    return returned(a)
 
 
 def in_place_and_stored_twice(x):
     """The contents in the middle are stored, too; those at the end are read after their store."""
-    middle, result, again = out(128, 192), out(128, 192), out(128, 192)
-    a = tile(128, 192)
-    nisa.dma_copy(a, x[0:128])
+    a = loaded(x)
     nisa.tensor_scalar(a, a, nl.add, 1.0)
-    nisa.dma_copy(middle, a)
+    middle = returned(a)
     nisa.tensor_scalar(a, a, nl.multiply, 0.5)
-    nisa.dma_copy(result, a)
+    result = returned(a)
     nisa.tensor_scalar(a, a, nl.add, 2.0)
     nisa.tensor_scalar(a[:, 0:64], a[:, 64:128], nl.add, 3.0)
-    nisa.dma_copy(again, a)
-    return middle, result, again
+    return middle, result, returned(a)
 
 
 def loaded_twice(x):
     """The second load replaces contents that are read before; both are read in one instruction with what is written."""
-    result = out(128, 192)
-    a, b = tile(128, 192), tile(128, 192)
-    nisa.dma_copy(a, x[0:128])
-    nisa.tensor_scalar(b, a, nl.add, 1.0)
+    a = loaded(x)
+    b = applied(a, nl.add, 1.0)
     nisa.dma_copy(a, x[128:256])
     nisa.tensor_tensor(b, a, b, nl.subtract)
-    nisa.dma_copy(result, b)
-    return result
+    return returned(b)
 
 
 def written_in_part_after_the_load(x):
     """The write in the middle keeps the rest of what was loaded."""
-    result = out(128, 192)
-    a = tile(128, 192)
-    nisa.dma_copy(a, x[0:128])
+    a = loaded(x)
     nisa.tensor_scalar(a[:, 0:64], a[:, 64:128], nl.add, 1.0)
     nisa.tensor_scalar(a, a, nl.add, 1.0)
-    nisa.dma_copy(result, a)
-    return result
+    return returned(a)
+
+
+def repeated(row):
+    """A row of HBM in all partitions, and 1 more."""
+    b = tile(128, 192)
+    nisa.dma_copy(b, row.ap([[0, 128], [1, 192]]))
+    return returned(applied(b, nl.add, 1.0))
 
 
 def row_by_way_of_hbm(x):
     """A row goes to HBM, and from there to all partitions, as ``nl.broadcast_to`` does it."""
-    result, row = out(128, 192), nl.ndarray((1, 192), nl.float32, buffer=nl.private_hbm)
-    a, b, c = tile(1, 192), tile(128, 192), tile(128, 192)
-    nisa.dma_copy(a, x[3:4])
-    nisa.dma_copy(row, a)
-    nisa.dma_copy(b, row.ap([[0, 128], [1, 192]]))
-    nisa.tensor_scalar(c, b, nl.add, 1.0)
-    nisa.dma_copy(result, c)
-    return result
+    row = nl.ndarray((1, 192), nl.float32, buffer=nl.private_hbm)
+    nisa.dma_copy(row, nl.load(x[3:4]))
+    return repeated(row)
 
 
 def hbm_written_in_part(x):
     """The second write changes a part of what the first one has left in HBM, before it is read."""
-    result, row = out(128, 192), nl.ndarray((1, 192), nl.float32, buffer=nl.private_hbm)
-    b, c = tile(128, 192), tile(128, 192)
+    row = nl.ndarray((1, 192), nl.float32, buffer=nl.private_hbm)
     nisa.dma_copy(row, x[3:4])
     nisa.dma_copy(row[:, 0:64], x[7:8, 64:128])
-    nisa.dma_copy(b, row.ap([[0, 128], [1, 192]]))
-    nisa.tensor_scalar(c, b, nl.add, 1.0)
-    nisa.dma_copy(result, c)
-    return result
+    return repeated(row)
 
 
 # The kernel, and how many of its DMA copies are left.
@@ -284,12 +237,6 @@ def over_the_other(x):
     return result
 
 
-def loaded(x):
-    a = tile(128, 192)
-    nisa.dma_copy(a, x[0:128])
-    return a
-
-
 def test_no_store_moves_before_a_barrier() -> None:
     lowered = lower(nki.jit(over_the_other)[2].compile(X).kernel, "layouts")
     assert [inst.mnemonic for inst in lowered.cores[0].instructions()] == ["tensor_copy", "core_barrier", "dma_copy"]
@@ -298,14 +245,11 @@ def test_no_store_moves_before_a_barrier() -> None:
 def through_shared_memory(x):
     """Core 0 fills a tensor that both cores read, and that is no output."""
     result, between = out(2, 128, 192), nl.ndarray((128, 192), nl.float32, buffer=nl.shared_hbm, name="between")
-    a, b = tile(128, 192), tile(128, 192)
     rank = nl.program_id(0)
     if rank == 0:
         nisa.dma_copy(between, x[0:128])
     nisa.core_barrier(between, (0, 1))
-    nisa.dma_copy(a, between)
-    nisa.tensor_scalar(b, a, nl.add, 1.0)
-    nisa.dma_copy(result[rank], b)
+    nisa.dma_copy(result[rank], applied(nl.load(between), nl.add, 1.0))
     return result
 
 
@@ -320,10 +264,8 @@ def test_a_store_stays_behind_an_exchange() -> None:
     @nki.jit
     def kernel(x):
         result = nl.ndarray((128, 192), nl.float32, buffer=nl.shared_hbm, name="result")
-        a, b, c = tile(128, 192), tile(128, 192), tile(128, 192)
-        other = 1 - nl.program_id(0)
-        nisa.dma_copy(a, x[0:128])
-        nisa.tensor_scalar(b, a, nl.multiply, 2.0)
+        a, c, other = loaded(x), tile(128, 192), 1 - nl.program_id(0)
+        b = applied(a, nl.multiply, 2.0)
         if other == 0:
             nisa.dma_copy(result, a)
         nisa.sendrecv(a, c, other, other, 0)

@@ -19,18 +19,12 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.compilation import executable_cache, pipeline
+from nki.compilation import executable_cache
 from nki.compilation.cache.captured_values import constant_key, seen, unchanged
+from tests.compilation.float_kernels import one_operand as scaled
+from tests.support.kernel_parts import returned
 
 X = np.ones((2, 4), np.float32)
-
-
-def scaled(a: Any, by: Any) -> Any:
-    tile = nl.load(a)
-    nisa.tensor_scalar(tile, tile, nl.multiply, by)
-    out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
 
 
 class Plain:
@@ -161,18 +155,15 @@ x = t = out = 1
 
 
 @pytest.mark.usefixtures("without_disk")
-def test_variables_of_the_module_that_a_kernel_only_shadows(monkeypatch: pytest.MonkeyPatch) -> None:
-    compilations: list[str] = []
-    compile_ = pipeline.compile
-    monkeypatch.setattr(pipeline, "compile", lambda *a, **kw: compilations.append("") or compile_(*a, **kw))
-
+def test_variables_of_the_module_that_a_kernel_only_shadows(
+    compilations: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     @nki.jit
     def kernel(x: Any) -> Any:
         t = nl.load(x)
         nisa.tensor_scalar(t, t, nl.multiply, factor)
-        out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-        nl.store(out, t)
-        return out
+        out = returned(t)
+        return out  # noqa: RET504  # a variable of the module has its name
 
     for number in range(4):
         for name in ("x", "t", "out"):
@@ -197,7 +188,9 @@ def test_a_number_that_changes_often_is_warned_of_once() -> None:
             assert kernel(X, number)[0, 0] == number
     (warning,) = given
     assert warning.category is nki.NkiWarning and warning.lineno == scaled.__code__.co_firstlineno
-    assert "kernel 'scaled' was compiled 9 times for other values of 'by' alone (…, 6, 7, 8)" in str(warning.message)
+    assert "kernel 'one_operand' was compiled 9 times for other values of 'lr' alone (…, 6, 7, 8)" in str(
+        warning.message
+    )
 
 
 @pytest.mark.usefixtures("without_disk")
@@ -228,23 +221,16 @@ def test_one_limit_is_for_all_grids(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (kernel(np.ones((2, 3), np.float32), 2) == 2).all()
 
 
-def test_an_executable_that_was_dropped_comes_back_from_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("OPEN_NKI_CACHE", str(tmp_path))
-    monkeypatch.delenv("OPEN_NKI_CACHE_DISABLE")
+@pytest.mark.usefixtures("own_cache")
+def test_an_executable_that_was_dropped_comes_back_from_disk(
+    compilations: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(executable_cache, "CAPACITY", 3)
-    kernel, specialised = nki.jit(scaled), 0
-    specialise = pipeline.specialise
-
-    def counting(*args: Any, **kwargs: Any) -> Any:
-        nonlocal specialised
-        specialised += 1
-        return specialise(*args, **kwargs)
-
-    monkeypatch.setattr(pipeline, "specialise", counting)
+    kernel = nki.jit(scaled)
     for _ in range(2):
         for columns in range(1, 9):
             assert (kernel(np.ones((2, columns), np.float32), 2) == 2).all()
-    assert (specialised, len(kernel._executables)) == (8, 3)
+    assert (len(compilations), len(kernel._executables)) == (8, 3)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no /proc")

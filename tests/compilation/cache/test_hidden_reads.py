@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 import nki
-import nki.isa as nisa
-import nki.language as nl
-from nki.compilation import pipeline
 from nki.compilation.cache.captured_values import seen, unchanged
+from tests.compilation.float_kernels import one_operand as scaled
 
 X = np.ones((2, 4), np.float32)
 SCALE = 2.0
@@ -43,14 +41,6 @@ class Derived(Base):
 
 class Kind(Enum):
     ONE = 2.0
-
-
-def scaled(a: Any, by: float) -> Any:
-    tile = nl.load(a)
-    nisa.tensor_scalar(tile, tile, nl.multiply, by)
-    out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
 
 
 def scale_of(module: Any) -> float:
@@ -112,14 +102,11 @@ CHANGES: dict[Callable[[Any], Any], Callable[[pytest.MonkeyPatch], None]] = {
 @pytest.mark.filterwarnings("ignore::nki.base.warning.NkiPortabilityWarning")
 @pytest.mark.parametrize("function", CHANGES, ids=lambda function: function.__name__)
 @pytest.mark.parametrize("disk", ["0", "1"], ids=["disk", "memory"])
+@pytest.mark.usefixtures("own_cache")
 def test_a_change_compiles_the_kernel_again(
-    function: Any, disk: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+    function: Any, disk: str, compilations: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPEN_NKI_CACHE", str(tmp_path))
     monkeypatch.setenv("OPEN_NKI_CACHE_DISABLE", disk if disk == "1" else "")
-    compilations: list[str] = []
-    compile_ = pipeline.compile
-    monkeypatch.setattr(pipeline, "compile", lambda *a, **kw: compilations.append("") or compile_(*a, **kw))
     kernel = nki.jit(function)
     for _ in range(3):
         assert kernel(X)[0, 0] == 2.0

@@ -22,6 +22,7 @@ from nki.compilation import jit_options, pipeline, vendor_options
 from nki.compilation.cache.fingerprint import fingerprint
 from nki.frameworks.numpy import ADAPTER
 from nki.jit import Kernel
+from tests.support.kernel_parts import applied, returned
 
 X = np.ones((128, 64), np.float32)
 pytestmark = pytest.mark.filterwarnings(
@@ -62,11 +63,7 @@ NO_VARIABLES = {
 
 
 def scaled(x):
-    t = nl.load(x)
-    nisa.tensor_scalar(t, t, nl.multiply, 2.0)
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, t)
-    return out
+    return returned(applied(nl.load(x), nl.multiply, 2.0))
 
 
 def on_disk(kernel: Kernel) -> str:
@@ -187,9 +184,7 @@ def scaled_by_all(b):
     return out
 
 
-def test_a_kernel_that_may_spill_is_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPEN_NKI_CACHE", str(tmp_path))
-    monkeypatch.delenv("OPEN_NKI_CACHE_DISABLE")
+def test_a_kernel_that_may_spill_is_another_one(own_cache: Path) -> None:
     b = np.ones((128, 512), np.float32)
     for _ in range(2):
         with pytest.raises(nki.NkiError, match="12 banks"):
@@ -197,4 +192,4 @@ def test_a_kernel_that_may_spill_is_another_one(tmp_path: Path, monkeypatch: pyt
         nki.jit(scaled_by_all, compile_config=compiler.CompileConfig())(b)
         with pytest.raises(nki.NkiError, match="12 banks"):
             nki.jit(scaled_by_all, compile_config=compiler.CompileConfig(nki_alloc_fallback=False))(b)
-    assert os.listdir(tmp_path / "kernels")
+    assert os.listdir(own_cache / "kernels")

@@ -349,12 +349,6 @@ def test_an_entry_is_an_artifact_like_any_other(run: Run, folder: Path) -> None:
     assert artifact.loads(kept.read_bytes()) == artifact.loads(written.read_bytes())
 
 
-def test_pickle_is_used_nowhere() -> None:
-    source = Path(store.__file__).parents[2]
-    using = [str(p) for p in source.rglob("*.py") if "import pickle" in p.read_text() or "marshal" in p.read_text()]
-    assert not using
-
-
 def test_the_folder_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(6):
         files.write(tmp_path / f"{number}.klir", bytes(100))
