@@ -9,7 +9,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from nki.language.beta1_rewriting.expressions import Expressions
 from nki.language.beta1_rewriting.facts import Facts, Tensor
 from nki.language.beta1_rewriting.indices import Value, index_of_slice
 from nki.language.beta1_rewriting.lines import Line, as_it_is, head, is_same
@@ -58,7 +57,7 @@ class Functions:
         body = self.body(node, outer)
         types, kernel = body.types, self._is_kernel(node)
         decorators = [self._decorator(one, node.name) for one in node.decorator_list]
-        changes = head_changes(Expressions(types, set()), node)
+        changes = head_changes(body, node)
         row = head(node, node.body, changes)[1]
         lines = body.block(node.body, row)
         self.imports += body.imports

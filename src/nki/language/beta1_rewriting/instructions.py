@@ -93,7 +93,7 @@ class InstructionCalls(LanguageCalls):
                     f"the {what} of the result of `nisa.{name}`: add --arg, so that the kernel can run"
                 )
         if tensor.observed:
-            self.notes.append(f"`{target}` has the shape {shape} of the run; other arguments may need another")
+            self.report.notes.append(f"`{target}` has the shape {shape} of the run; other arguments may need another")
         if name == "memset":
             value = call.by_name(PARAMETERS["memset"])["value"]
             return [Line(f"{target} = nl.full({shape}, {value}, dtype={dtype}, buffer=nl.sbuf)")]
@@ -131,7 +131,7 @@ class InstructionCalls(LanguageCalls):
         if dtype.endswith(".dtype"):
             self.types.equal.append((one, other))
         else:
-            self.notes.append(f"`{target}` has the dtype {dtype} of the run; other arguments may need another")
+            self.report.notes.append(f"`{target}` has the dtype {dtype} of the run; other arguments may need another")
 
     def _operand_dtype(self, name: str, node: ast.Call) -> str:
         """``x.dtype`` for a result, where only a run tells its dtype and its operand x had the same; else ""."""

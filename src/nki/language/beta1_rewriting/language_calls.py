@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -12,6 +14,7 @@ from nki.language.beta1_rewriting.calls import NewCall, NotCarriedOverError, cle
 from nki.language.beta1_rewriting.indices import Bounds, bounds_of, nonempty
 from nki.language.beta1_rewriting.lines import Line
 from nki.language.beta1_rewriting.operands import is_number, matmul_operands, target_shape, trailing_axes, varying
+from nki.language.beta1_rewriting.report import Report
 from nki.language.beta1_rewriting.source import in_one_line, one_line
 from nki.language.beta1_rewriting.subscripts import cut, has_slices
 from nki.language.beta1_rewriting.types import Types, arguments, dtype_text
@@ -35,21 +38,36 @@ _RANGES: Final = ("affine_range", "sequential_range", "static_range")
 
 
 class LanguageCalls:
-    """Rewrites calls of ``nki.language``; the state of one expression's rewriting."""
+    """Rewrites calls of ``nki.language``; ``types`` is what the names of the function hold."""
 
-    def __init__(
-        self, types: Types, taken: set[str], bounds: Bounds | None = None, top: ast.Call | None = None
-    ) -> None:
+    def __init__(self, types: Types, report: Report, taken: set[str]) -> None:
         self.types = types
         self.names = types.names
+        self.grid = types.grid
+        self.report = report
         self.taken = taken
-        self.bounds = [bounds or Bounds()]
-        self.top = top
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a statement."""
         self.before: list[Line] = []
-        self.notes: list[str] = []
-        self.grid: dict[int, str] = {}
+        """The statements that have to run first."""
+        self.bounds = [Bounds()]
+        """What the masks of the calls around the present expression let through, from the outermost on."""
+        self.top: ast.Call | None = None
+        """The call that the statement itself takes care of, with its mask."""
         self.inner = 0
         """Number of comprehensions and lambdas around the present expression."""
+
+    @contextmanager
+    def below(self, bounds: Bounds, top: ast.Call | None = None) -> Generator[None]:
+        """Context manager: expressions stand below ``bounds``; ``top`` is the call that the statement takes care of."""
+        before = self.bounds, self.top
+        self.bounds, self.top = [bounds], top
+        try:
+            yield
+        finally:
+            self.bounds, self.top = before
 
     def mask_bounds(self, node: ast.expr, *, several: bool = False) -> Bounds:
         """The bounds of a mask. Raises :class:`NotCarriedOverError` for masks that are no rectangles.

@@ -59,7 +59,7 @@ class _Chooser:
     def __init__(self, reading: Reading, names: dict[str, str]) -> None:
         self.types = reading.types
         self.names = names
-        self.rewriter = Expressions(reading.types, set())
+        self.rewriter = Expressions(reading.types, reading.report, set())
 
     def where(self, mask: ast.expr, value: ast.expr, rest: str) -> str:
         """``nl.where(mask, value, rest)``."""
