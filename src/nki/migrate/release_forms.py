@@ -21,7 +21,7 @@ from nki.language.beta1_rewriting.calls import RENAMED, Argument, NewCall, call_
 from nki.language.beta1_rewriting.lines import Line, aligned, as_it_is, comment_behind, head, is_same, rendered
 from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.report import Report, marked
-from nki.language.beta1_rewriting.rewriting import BlockRewriter, ExpressionRewriter, head_changes
+from nki.language.beta1_rewriting.rewriting import BlockRewriter, ExpressionRewriter
 from nki.language.beta1_rewriting.source import Source, code_of, names_in, one_line
 from nki.language.releases import RELEASES
 from nki.language.releases.v0_2 import OF_BETA_1
@@ -96,7 +96,7 @@ class Releases(BlockRewriter, ExpressionRewriter):
         """A statement with blocks in it, and decorators."""
         if isinstance(one, ast.Match | ast.AsyncFunctionDef):
             return [as_it_is(one)]
-        changes = head_changes(self, one)
+        changes = self.changes(one)
         nodes = getattr(one, "decorator_list", ())
         decorators = [self.code(each) for each in nodes]
         lines = self.rewritten(one, changes)

@@ -26,7 +26,7 @@ class Expressions(ExpressionRewriter, InstructionCalls):
     """Rewrites expressions."""
 
     def code_below(self, bounds: Bounds, node: ast.expr) -> str:
-        """The code of an expression of which ``bounds`` are let through."""
+        """The code of an expression, cut to ``bounds``."""
         with self.below(bounds):
             return self.code(node)
 

@@ -15,8 +15,7 @@ from nki.language.beta1_rewriting.lines import Line, as_it_is, head, is_same
 from nki.language.beta1_rewriting.names import Names, called
 from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.report import Report
-from nki.language.beta1_rewriting.rewriting import head_changes
-from nki.language.beta1_rewriting.source import Source, code_of, names_in
+from nki.language.beta1_rewriting.source import Source, code_of, names_in, owner_of
 from nki.language.beta1_rewriting.statements import Statements
 from nki.language.beta1_rewriting.types import Types, arguments
 
@@ -57,7 +56,7 @@ class Functions:
         body = self.body(node, outer)
         types, kernel = body.types, self._is_kernel(node)
         decorators = [self._decorator(one, node.name) for one in node.decorator_list]
-        changes = head_changes(body, node)
+        changes = body.changes(node)
         row = head(node, node.body, changes)[1]
         lines = body.block(node.body, row)
         self.imports += body.imports
@@ -252,9 +251,8 @@ class _TensorUses:
 
 def base_of(node: ast.expr | None) -> str:
     """The name of what is indexed, at any depth; "" for other expressions."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
+    owner = owner_of(node) if node is not None else None
+    return owner.id if isinstance(owner, ast.Name) else ""
 
 
 def lines_that_go(function: ast.FunctionDef, names: Names, body: Statements) -> None:

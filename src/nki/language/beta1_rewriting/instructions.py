@@ -25,7 +25,7 @@ from nki.language.beta1_rewriting.lines import Line
 from nki.language.beta1_rewriting.operands import as_bytes, trailing_axes
 from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.result_shapes import Operand, Reader, reduced_axes, result_tensor
-from nki.language.beta1_rewriting.source import one_line
+from nki.language.beta1_rewriting.source import one_line, owner_of
 from nki.language.beta1_rewriting.tables import LIKE, PARAMETERS
 from nki.language.beta1_rewriting.types import arguments
 
@@ -141,10 +141,7 @@ class InstructionCalls(LanguageCalls):
             return ""
         if self.types.declared(node).dtype:
             return ""
-        owner = named[source]
-        operand = self.types.facts.seen(owner)
-        while isinstance(owner, ast.Subscript):
-            owner = owner.value
+        operand, owner = self.types.facts.seen(named[source]), owner_of(named[source])
         tensor = self.types.tensor(owner)
         plain = isinstance(owner, ast.Name) and tensor is not None and not tensor.blocks
         return f"{one_line(owner)}.dtype" if plain and operand is not None and operand.dtype == seen.dtype else ""

@@ -11,6 +11,7 @@ from typing import Final
 from nki.frontend.site import keys_of
 from nki.language.beta1_functions import BINARY
 from nki.language.beta1_rewriting.calls import NewCall, NotCarriedOverError, cleaned, code_in_place, function_of
+from nki.language.beta1_rewriting.facts import is_repeated, joint
 from nki.language.beta1_rewriting.indices import Bounds, bounds_of, nonempty
 from nki.language.beta1_rewriting.lines import Line
 from nki.language.beta1_rewriting.operands import is_number, matmul_operands, target_shape, trailing_axes, varying
@@ -53,7 +54,7 @@ class LanguageCalls:
         self.before: list[Line] = []
         """The statements that have to run first."""
         self.bounds = [Bounds()]
-        """What the masks of the calls around the present expression let through, from the outermost on."""
+        """The parts of tiles that masks let through: one for the statement, and one for each call around."""
         self.top: ast.Call | None = None
         """The call that the statement itself takes care of, with its mask."""
         self.inner = 0
@@ -61,7 +62,7 @@ class LanguageCalls:
 
     @contextmanager
     def below(self, bounds: Bounds, top: ast.Call | None = None) -> Generator[None]:
-        """Context manager: expressions stand below ``bounds``; ``top`` is the call that the statement takes care of."""
+        """Context manager: expressions are cut to ``bounds``; ``top`` is the call that the statement takes care of."""
         before = self.bounds, self.top
         self.bounds, self.top = [bounds], top
         try:
@@ -222,15 +223,11 @@ class LanguageCalls:
             return varying(self.types.facts, left, right, x, y)
         if len(one.shape) != len(other.shape):
             return x, y
-        shape = tuple(b if a.constant == 1 else a for a, b in zip(one.shape, other.shape, strict=True))
+        shape = joint(one.shape, other.shape)
         target = target_shape(one, other, shape)
-        repeats = [
-            any(a.constant == 1 != b.constant for a, b in zip(side.shape or (), shape, strict=True))
-            for side in (one, other)
-        ]
         return (
-            f"nl.broadcast_to({x}, {target})" if repeats[0] else x,
-            f"nl.broadcast_to({y}, {target})" if repeats[1] else y,
+            f"nl.broadcast_to({x}, {target})" if is_repeated(one.shape, shape) else x,
+            f"nl.broadcast_to({y}, {target})" if is_repeated(other.shape, shape) else y,
         )
 
 

@@ -89,6 +89,19 @@ def names_in(*nodes: ast.AST | None) -> set[str]:
     return found
 
 
+def assigned(*nodes: ast.AST) -> set[str]:
+    """The names that nodes assign, at any depth."""
+    return {part.id for node in nodes for part in ast.walk(node)
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}  # fmt: skip
+
+
+def owner_of(node: ast.expr) -> ast.expr:
+    """The expression that a subscript indexes, at any depth; other expressions as they are."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
+
+
 def comments_in(text: str) -> list[str]:
     """All comments inside of code."""
     if "#" not in text:
@@ -182,6 +195,6 @@ def _with_parentheses(text: str, first: int, last: int, start: int, end: int) ->
 
 
 __all__ = [
-    "Change", "Source", "code_of", "comments_in", "expression", "flat", "in_one_line", "names_in",
-    "one_line", "parsed", "replaced", "spliced",
+    "Change", "Source", "assigned", "code_of", "comments_in", "expression", "flat", "in_one_line", "names_in",
+    "one_line", "owner_of", "parsed", "replaced", "spliced",
 ]  # fmt: skip

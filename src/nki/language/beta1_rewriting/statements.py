@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from nki.frontend.site import keys_of
 from nki.language.beta1_functions import BINARY
-from nki.language.beta1_rewriting.branches import Branches, State, assigned, does_nothing, is_empty, targets
+from nki.language.beta1_rewriting.branches import Branches, State, does_nothing, is_empty, targets
 from nki.language.beta1_rewriting.calls import NotCarriedOverError
 from nki.language.beta1_rewriting.facts import Tensor, shape_text
 from nki.language.beta1_rewriting.indices import Grid, Mask, as_slice, bounds_of, chosen, index_of_slice
@@ -21,13 +21,21 @@ from nki.language.beta1_rewriting.lines import (
     as_it_is,
     comment_behind,
     head,
-    with_changes,
 )
 from nki.language.beta1_rewriting.names import Names, called, imports_nki
 from nki.language.beta1_rewriting.operands import groups_in
 from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.report import marked
-from nki.language.beta1_rewriting.source import Change, code_of, comments_in, in_one_line, names_in, one_line
+from nki.language.beta1_rewriting.source import (
+    Change,
+    assigned,
+    code_of,
+    comments_in,
+    in_one_line,
+    names_in,
+    one_line,
+    replaced,
+)
 from nki.language.beta1_rewriting.subscripts import TooManyAxesError
 from nki.language.beta1_rewriting.tables import CREATION, ELEMENTWISE, LIKE
 from nki.language.beta1_rewriting.types import Types, arguments
@@ -106,7 +114,7 @@ class Statements(Branches):
         others = self.branches(one)
         if isinstance(one, ast.If):
             test = in_one_line(changes[0][1]) if changes else one_line(one.test)
-            self.merge(test, start, yes, State.of(self.types), (assigned(one.body), assigned(one.orelse)))
+            self.merge(test, start, yes, State.of(self.types), (assigned(*one.body), assigned(*one.orelse)))
         return self.joined(one, line, changes, others)
 
     def _rounds(self, one: ast.For) -> list[Line]:
@@ -226,7 +234,7 @@ class Statements(Branches):
             case ast.Return(value=ast.expr() as value):
                 index = self.types.index(value)
                 text = as_slice(index) if index is not None else None
-                return [Line(with_changes(small, [(value, text)]))] if text is not None else self.changed(small, value)
+                return [Line(replaced(small, [(value, text)]))] if text is not None else self.changed(small, value)
             case ast.Expr(value=value) | ast.Assert(test=value) | ast.Assign(value=value):
                 return self.changed(small, value)
             case _:

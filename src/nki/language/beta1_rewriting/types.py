@@ -11,7 +11,7 @@ from typing import Final
 from nki.frontend.site import keys_of
 from nki.language.beta1_functions import BINARY, FUNCTIONS, RESULTS
 from nki.language.beta1_rewriting.dense import Group, joined
-from nki.language.beta1_rewriting.facts import Facts, Tensor, tensor_of
+from nki.language.beta1_rewriting.facts import Facts, Tensor, joint, tensor_of
 from nki.language.beta1_rewriting.indices import Evaluator, Grid, Index, Mask, Value, Variable
 from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.polynomial import Polynomial
@@ -159,7 +159,7 @@ class Types:
         kind = dtype or promoted(one.dtype, other.dtype)
         if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
             return Tensor(None, kind)
-        shape = tuple(b if a.constant == 1 else a for a, b in zip(one.shape, other.shape, strict=True))
+        shape = joint(one.shape, other.shape)
         name = one.name if shape == one.shape else other.name if shape == other.shape else ""
         return Tensor(shape, kind, name=name)
 

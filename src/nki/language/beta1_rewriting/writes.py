@@ -19,14 +19,14 @@ from nki.language.beta1_rewriting.calls import (
     nki_value,
 )
 from nki.language.beta1_rewriting.expressions import Expressions
-from nki.language.beta1_rewriting.facts import Tensor, shape_text
+from nki.language.beta1_rewriting.facts import Tensor, is_repeated, shape_text
 from nki.language.beta1_rewriting.indices import Bounds, Mask, bounds_of
-from nki.language.beta1_rewriting.lines import Line, with_changes
+from nki.language.beta1_rewriting.lines import Line
 from nki.language.beta1_rewriting.names import called
 from nki.language.beta1_rewriting.operands import allocated, is_number, variables_in
 from nki.language.beta1_rewriting.polynomial import largest, smallest
 from nki.language.beta1_rewriting.report import Report
-from nki.language.beta1_rewriting.source import code_of, expression, in_one_line, names_in, one_line, parsed
+from nki.language.beta1_rewriting.source import code_of, expression, in_one_line, names_in, one_line, parsed, replaced
 from nki.language.beta1_rewriting.subscripts import cut, has_slices
 from nki.language.beta1_rewriting.tables import ELEMENTWISE, PARAMETERS, REDUCTIONS
 from nki.language.beta1_rewriting.types import Types, arguments, creation_order, dtype_text
@@ -270,9 +270,7 @@ class Writes(Expressions):
         source, place = self.types.tensor(value), self.types.tensor(target)
         if source is None or place is None or source.shape is None or place.shape is None:
             return text
-        if len(source.shape) == len(place.shape) and any(
-            a.constant == 1 != b.constant for a, b in zip(source.shape, place.shape, strict=True)
-        ):
+        if len(source.shape) == len(place.shape) and is_repeated(source.shape, place.shape):
             return f"nl.broadcast_to({text}, {shape_text(place.shape)})"
         return text
 
@@ -366,7 +364,7 @@ class Writes(Expressions):
     def changed(self, small: ast.stmt, value: ast.expr) -> list[Line]:
         """A statement with one expression that is rewritten."""
         text = self.code(value)
-        return [Line(with_changes(small, [(value, text)] if text != code_of(value) else []))]
+        return [Line(replaced(small, [(value, text)] if text != code_of(value) else []))]
 
     def _is_tile(self, target: ast.Subscript) -> bool:
         """True if a subscript that is assigned to names a part of a tensor and not an item of a list."""
