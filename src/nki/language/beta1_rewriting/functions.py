@@ -15,7 +15,7 @@ from nki.language.beta1_rewriting.lines import Line, as_it_is, head, is_same
 from nki.language.beta1_rewriting.names import Names, called
 from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.report import Report
-from nki.language.beta1_rewriting.source import Source, code_of, names_in, owner_of
+from nki.language.beta1_rewriting.source import Source, code_of, names_in, own_nodes, owner_of
 from nki.language.beta1_rewriting.statements import Statements
 from nki.language.beta1_rewriting.types import Types, arguments
 
@@ -186,14 +186,6 @@ def _looped(lines: list[Line], grid: dict[int, str]) -> list[Line]:
     return [*before, *moved, *loop, *after]
 
 
-def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes inside of a function, without the nodes of functions in it."""
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.FunctionDef | ast.Lambda):
-            yield child
-            yield from _own(child)
-
-
 def _inside(node: ast.FunctionDef) -> Iterator[ast.AST]:
     """The nodes of a function's body, in the order of the source."""
     waiting: list[ast.AST] = [*reversed(node.body)]
@@ -205,7 +197,7 @@ def _inside(node: ast.FunctionDef) -> Iterator[ast.AST]:
 
 def _returned(node: ast.FunctionDef) -> list[ast.expr]:
     """The results of a function."""
-    values = [one.value for one in _own(node) if isinstance(one, ast.Return) and one.value is not None]
+    values = [one.value for one in own_nodes(*node.body) if isinstance(one, ast.Return) and one.value is not None]
     return [value for value in values if code_of(value) != "None"]
 
 

@@ -12,6 +12,7 @@ from nki.language.beta1_rewriting.calls import (
     Argument,
     NewCall,
     NotCarriedOverError,
+    as_dma_compute,
     cleaned,
     code_in_place,
     function_of,
@@ -55,12 +56,10 @@ class InstructionCalls(LanguageCalls):
             parts = [f"{key}={named[key]}" for key in ("dst", "src", "shuffle_mask") if key in named]
             return f"nisa.nc_stream_shuffle({', '.join(parts)})"
         call = as_bytes(self.types, self._operands_cut(call, bounds))
-        named = call.by_name(("dst", "src"))
-        if name == "dma_copy" and {"dst", "src", "dst_rmw_op"} <= named.keys():
-            op = self._value(arguments(node)["dst_rmw_op"], named["dst_rmw_op"])
-            if op != "None":
-                return f"nisa.dma_compute({named['dst']}, [{named['src']}, {named['dst']}], {op})"
-            call = call.with_args(arg for arg in call.args if arg.name != "dst_rmw_op")
+        if name == "dma_copy":
+            call = as_dma_compute(self.names, call)
+            if call.func == "nisa.dma_compute":
+                return call.code
         return code_in_place(node, cleaned(self.names, call, function))
 
     def _value(self, node: ast.expr, text: str) -> str:

@@ -6,7 +6,7 @@ import ast
 import io
 import keyword
 import tokenize
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, cast
 
@@ -93,6 +93,14 @@ def assigned(*nodes: ast.AST) -> set[str]:
     """The names that nodes assign, at any depth."""
     return {part.id for node in nodes for part in ast.walk(node)
             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}  # fmt: skip
+
+
+def own_nodes(*nodes: ast.AST) -> Iterator[ast.AST]:
+    """Nodes and the nodes inside of them, without functions and what is inside of those."""
+    for node in nodes:
+        if not isinstance(node, ast.FunctionDef | ast.Lambda):
+            yield node
+            yield from own_nodes(*ast.iter_child_nodes(node))
 
 
 def owner_of(node: ast.expr) -> ast.expr:
@@ -196,5 +204,5 @@ def _with_parentheses(text: str, first: int, last: int, start: int, end: int) ->
 
 __all__ = [
     "Change", "Source", "assigned", "code_of", "comments_in", "expression", "flat", "in_one_line", "names_in",
-    "one_line", "owner_of", "parsed", "replaced", "spliced",
+    "one_line", "own_nodes", "owner_of", "parsed", "replaced", "spliced",
 ]  # fmt: skip
