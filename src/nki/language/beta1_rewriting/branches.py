@@ -74,12 +74,15 @@ class Branches(BlockRewriter, Writes):
         else:
             self.types.choices[name] = found
 
-    def forget_tests(self, name: str) -> None:
+    def forget(self, name: str) -> None:
         """A name gets another value: what depends on its old one is no longer known."""
+        self.types.values.pop(name, None)
+        self.types.tensors.pop(name, None)
         self.types.choices.pop(name, None)
         for key, found in self.types.choices.items():
             if any(name in re.findall(r"\w+", test) for test, _ in found):
                 self.types.choices[key] = ()
+        self.types.forget()
 
     def chosen(self, small: ast.stmt, rewrite: Callable[[ast.stmt], list[Line] | None]) -> list[Line] | None:
         """One statement, in a branch for each meaning of its names."""

@@ -70,11 +70,8 @@ class LanguageCalls:
         finally:
             self.bounds, self.top = before
 
-    def mask_bounds(self, node: ast.expr, *, several: bool = False) -> Bounds:
-        """The bounds of a mask. Raises :class:`NotCarriedOverError` for masks that are no rectangles.
-
-        ``several``: conditions of several variables are left in the result.
-        """
+    def mask_bounds(self, node: ast.expr) -> Bounds:
+        """The bounds of a mask. Raises :class:`NotCarriedOverError` for masks that are no rectangles."""
         kind = self.types.facts.kind(node)
         if kind == "none" or (isinstance(node, ast.Constant) and node.value is None):
             return Bounds()
@@ -83,7 +80,7 @@ class LanguageCalls:
             raise NotCarriedOverError(f"the mask `{one_line(node)}` is not known here: cut the slices to size")
         bounds = bounds_of(value)
         bounds.conditions += nonempty(bounds, self.types.loose)
-        if bounds.several and not several:
+        if bounds.several:
             raise NotCarriedOverError(f"the mask `{bounds.several[0].text}` is no rectangle: use nisa.affine_select")
         return bounds
 

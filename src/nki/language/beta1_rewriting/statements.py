@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from nki.frontend.site import keys_of
 from nki.language.beta1_functions import BINARY
@@ -104,7 +104,7 @@ class Statements(Branches):
         line, row = head(one, one.body, changes)
         start = State.of(self.types)
         for target in names_in(one.target) if isinstance(one, ast.For) else ():
-            self._forget(target)
+            self.forget(target)
         line.body = self.block(one.body, row)
         if isinstance(one, ast.For | ast.While):
             self.check_rounds(one, start)
@@ -269,7 +269,7 @@ class Statements(Branches):
         """``name = value``, and what the name then stands for."""
         tensor = self.types.tensor(value)
         new = self._named(target.id, value, small)
-        self._forget(target.id)
+        self.forget(target.id)
         free = bool(names_in(value) & self.types.loose) and self.types.facts.kind(target) == "number"
         (self.types.loose.add if free else self.types.loose.discard)(target.id)
         slice_ = index_of_slice(target.id, self.types.facts.kind(value))
@@ -301,7 +301,7 @@ class Statements(Branches):
         found = chosen(target.id, test, yes, no)
         if found is None:
             raise NotCarriedOverError(f"`{one_line(value)}` is one of two indices that are no slices of equal size")
-        self._forget(target.id)
+        self.forget(target.id)
         self.types.values[target.id] = found[1]
         return [Line(f"{target.id} = {found[0]}")]
 
@@ -318,11 +318,12 @@ class Statements(Branches):
         else:
             grid = self.types.value(value)
             values = list(grid.indices) if isinstance(grid, Grid) else []
-        if len(values) != len(names) or any(one is None for one in values):
+        known = [one for one in values if one is not None]
+        if not len(known) == len(values) == len(names):
             return False
-        for name, one in zip(names, values, strict=True):
-            self._forget(name)
-            self.types.values[name] = cast(Any, one)
+        for name, one in zip(names, known, strict=True):
+            self.forget(name)
+            self.types.values[name] = one
         return True
 
     def _allocator(self, target: ast.expr, value: ast.expr) -> bool:
@@ -345,7 +346,7 @@ class Statements(Branches):
         """``rows, columns = x.shape`` names the sizes of x."""
         names = [part.id for part in target.elts if isinstance(part, ast.Name)]
         for name in names:
-            self._forget(name)
+            self.forget(name)
         match value:
             case ast.Attribute(value=ast.Name(id=owner), attr="shape") if len(names) == len(target.elts):
                 known = self.types.tensors.get(owner) or Tensor(buffer="hbm", dtype=f"{owner}.dtype")

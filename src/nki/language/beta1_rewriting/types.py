@@ -12,7 +12,7 @@ from nki.frontend.site import keys_of
 from nki.language.beta1_functions import BINARY, FUNCTIONS, RESULTS
 from nki.language.beta1_rewriting.dense import Group, joined
 from nki.language.beta1_rewriting.facts import Facts, Tensor, joint, tensor_of
-from nki.language.beta1_rewriting.indices import Evaluator, Grid, Index, Mask, Value, Variable
+from nki.language.beta1_rewriting.indices import Evaluator, Index, Mask, Value, Variable
 from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.result_shapes import Operand, Reader, is_true, promoted, reduced, result_tensor, sizes
@@ -72,12 +72,10 @@ class Types:
     def evaluator(self) -> Evaluator:
         return Evaluator(self.names, self.values, None if self.facts.assumed else self.grid, self.fixed)
 
-    def value(self, node: ast.expr) -> Index | Mask | Grid | None:
+    def value(self, node: ast.expr) -> Value | None:
         """The index, mask or grid that an expression is."""
         found = self.evaluator.evaluate(node)
-        if isinstance(found, Index) and self.dense:
-            return joined(found, self.dense)
-        return found if isinstance(found, Index | Mask | Grid) else None
+        return joined(found, self.dense) if isinstance(found, Index) and self.dense else found
 
     def index(self, node: ast.expr) -> Index | None:
         """The index tile that an expression is."""

@@ -64,16 +64,6 @@ class Writes(Expressions):
             if left:
                 raise NotCarriedOverError(f"the index `{left[0]}` is used as a value")
 
-    def _forget(self, name: str) -> None:
-        self.types.values.pop(name, None)
-        self.types.tensors.pop(name, None)
-        self.types.choices.pop(name, None)
-        self.forget_tests(name)
-        self.types.forget()
-
-    def forget_tests(self, name: str) -> None:
-        """Drop the choices that depend on the old value of a name."""
-
     # -- new tensors ---------------------------------------------------------------------------------------------
 
     def _result(self, name: str, function: str, call: ast.Call) -> list[Line]:
