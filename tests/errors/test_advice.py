@@ -85,6 +85,14 @@ def simple(name: str, line: str, report: str, expected: Callable[..., Any], *inp
     return Case(name, load(f"{line}  # wrong"), report, expected, inputs or (X, Y))
 
 
+def into(
+    name: str, memory: str, line: str, report: str, expected: Callable[..., Any], *inputs: Any, shape: Any = (8, 8)
+) -> Case:
+    """A case with a kernel of one line that writes into a new tile ``c`` of float32."""
+    tile = f"c = nl.ndarray({shape}, dtype=nl.float32, buffer=nl.{memory})"
+    return Case(name, load(f"{tile}\n{line}  # wrong"), report, expected, inputs or (X, Y))
+
+
 def sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
@@ -202,72 +210,42 @@ def kernel(x):
             nisa.tensor_scalar(dst=c, data=c, op0=nl.multiply, operand0=2.0)
         """), r"\[NKI-RG001\] range of register 'r'", lambda x, n: x * 8, (X, THREE)),
     # Operands
-    Case("stationary not transposed", load("""
-        c = nl.ndarray((16, 8), dtype=nl.float32, buffer=nl.psum)
-        nisa.nc_matmul(dst=c, stationary=a, moving=b)  # wrong
-        """), r"\[NKI-SH001/MM01\] nc_matmul: stationary 'a' \(16, 8\)", lambda x, y: x @ y, (TALL, Y)),
-    Case("moving transposed", load("""
-        c = nl.ndarray((8, 16), dtype=nl.float32, buffer=nl.psum)
-        nisa.nc_matmul(dst=c, stationary=a, moving=b)  # wrong
-        """), r"\[NKI-SH001/MM01\] nc_matmul: stationary 'a'", lambda x, y: x.T @ y.T, (X, TALL)),
-    Case("product of another shape", load("""
-        c = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.psum)
-        nisa.nc_matmul(dst=c, stationary=a, moving=b)  # wrong
-        """), r"\[NKI-SH001/MM04\] nc_matmul: dst 'c' \(8, 8\)", lambda x, y: x.T @ y, (X, WIDE)),
-    Case("product in SBUF", load("""
-        c = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.nc_matmul(dst=c, stationary=a, moving=b)  # wrong
-        """), r"\[NKI-BU001/BU01\] nc_matmul: dst 'c' is in sbuf; it must be in psum", lambda x, y: x.T @ y),
-    Case("product of inputs", load("""
-        c = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.psum)
-        nisa.nc_matmul(dst=c, stationary=x, moving=y)  # wrong
-        """), r"\[NKI-BU001/TL01\] nc_matmul: stationary 'x' is in hbm", lambda x, y: x.T @ y),
-    Case("product of two dtypes", load("""
-        c = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.psum)
-        nisa.nc_matmul(dst=c, stationary=a, moving=b)  # wrong
-        """), r"\[NKI-DT002/MM05\] nc_matmul: stationary 'a' \(8, 8\) float32 with moving 'b'",
-         lambda x, y: x.T @ y.astype(np.float32), (X, HALF)),
-    Case("scalar in bfloat16", load("""
-        c = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_scalar(dst=c, data=a, op0=nl.multiply, operand0=b)  # wrong
-        """), r"\[NKI-DT002/DT02\] tensor_scalar: operand0 'b' is bfloat16",
-         lambda x, y: x * y.astype(np.float32), (X, HALF[:, :1])),
-    Case("transposed to another dtype", load("""
-        c = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.psum)
-        nisa.nc_transpose(dst=c, data=a)  # wrong
-        """), r"\[NKI-DT002/NT02\] nc_transpose: dst 'c' is float32", lambda x, y: x.T, (HALF, Y)),
-    Case("a row", load("""
-        c = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_tensor(dst=c, data1=a, data2=b, op=nl.add)  # wrong
-        """), r"\[NKI-SH001/SP01\] tensor_tensor: partitions differ", lambda x, y: x + y, (X, ROW)),
-    Case("a column", load("""
-        c = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_tensor(dst=c, data1=a, data2=b, op=nl.subtract)  # wrong
-        """), r"\[NKI-SH001/SE01\] tensor_tensor: elements per partition differ", lambda x, y: x - y, (X, COLUMN)),
-    Case("a column first", load("""
-        c = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_tensor(dst=c, data1=b, data2=a, op=nl.subtract)  # wrong
-        """), r"\[NKI-SH001/SE01\] tensor_tensor: elements per partition differ", lambda x, y: y - x, (X, COLUMN)),
-    Case("a number", load("""
-        c = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_tensor(dst=c, data1=a, data2=2.0, op=nl.multiply)  # wrong
-        """), r"\[NKI-AR001\] tensor_tensor: data2 must be a tensor, not 2.0", lambda x, y: x * 2),
+    into("stationary not transposed", "psum", "nisa.nc_matmul(dst=c, stationary=a, moving=b)",
+         r"\[NKI-SH001/MM01\] nc_matmul: stationary 'a' \(16, 8\)", lambda x, y: x @ y, TALL, Y, shape=(16, 8)),
+    into("moving transposed", "psum", "nisa.nc_matmul(dst=c, stationary=a, moving=b)",
+         r"\[NKI-SH001/MM01\] nc_matmul: stationary 'a'", lambda x, y: x.T @ y.T, X, TALL, shape=(8, 16)),
+    into("product of another shape", "psum", "nisa.nc_matmul(dst=c, stationary=a, moving=b)",
+         r"\[NKI-SH001/MM04\] nc_matmul: dst 'c' \(8, 8\)", lambda x, y: x.T @ y, X, WIDE),
+    into("product in SBUF", "sbuf", "nisa.nc_matmul(dst=c, stationary=a, moving=b)",
+         r"\[NKI-BU001/BU01\] nc_matmul: dst 'c' is in sbuf; it must be in psum", lambda x, y: x.T @ y),
+    into("product of inputs", "psum", "nisa.nc_matmul(dst=c, stationary=x, moving=y)",
+         r"\[NKI-BU001/TL01\] nc_matmul: stationary 'x' is in hbm", lambda x, y: x.T @ y),
+    into("product of two dtypes", "psum", "nisa.nc_matmul(dst=c, stationary=a, moving=b)",
+         r"\[NKI-DT002/MM05\] nc_matmul: stationary 'a' \(8, 8\) float32 with moving 'b'",
+         lambda x, y: x.T @ y.astype(np.float32), X, HALF),
+    into("scalar in bfloat16", "sbuf", "nisa.tensor_scalar(dst=c, data=a, op0=nl.multiply, operand0=b)",
+         r"\[NKI-DT002/DT02\] tensor_scalar: operand0 'b' is bfloat16",
+         lambda x, y: x * y.astype(np.float32), X, HALF[:, :1]),
+    into("transposed to another dtype", "psum", "nisa.nc_transpose(dst=c, data=a)",
+         r"\[NKI-DT002/NT02\] nc_transpose: dst 'c' is float32", lambda x, y: x.T, HALF, Y),
+    into("a row", "sbuf", "nisa.tensor_tensor(dst=c, data1=a, data2=b, op=nl.add)",
+         r"\[NKI-SH001/SP01\] tensor_tensor: partitions differ", lambda x, y: x + y, X, ROW),
+    into("a column", "sbuf", "nisa.tensor_tensor(dst=c, data1=a, data2=b, op=nl.subtract)",
+         r"\[NKI-SH001/SE01\] tensor_tensor: elements per partition differ", lambda x, y: x - y, X, COLUMN),
+    into("a column first", "sbuf", "nisa.tensor_tensor(dst=c, data1=b, data2=a, op=nl.subtract)",
+         r"\[NKI-SH001/SE01\] tensor_tensor: elements per partition differ", lambda x, y: y - x, X, COLUMN),
+    into("a number", "sbuf", "nisa.tensor_tensor(dst=c, data1=a, data2=2.0, op=nl.multiply)",
+         r"\[NKI-AR001\] tensor_tensor: data2 must be a tensor, not 2.0", lambda x, y: x * 2),
     Case("second operator", load("""
         c = a
         nisa.tensor_scalar(c, c, nl.multiply, 2.0, nl.add, 1.0)  # wrong
         """), r"\[NKI-AR001\] tensor_scalar: reverse0 must be True or False", lambda x, y: x * 2 + 1),
-    Case("slices of two sizes", load("""
-        c = nl.ndarray((8, 4), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=c, src=a[:, 0:5])  # wrong
-        """), r"\[NKI-SH001/SE01\] tensor_copy: elements per partition differ", lambda x, y: x[:, :4]),
-    Case("one partition", load("""
-        c = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=c, src=a[0])  # wrong
-        """), r"\[NKI-SH001/SP01\] tensor_copy: partitions differ", lambda x, y: np.repeat(x[:1], 8, 0)),
-    Case("start partition", load("""
-        c = nl.ndarray((4, 8), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=c, src=a[3:7])  # wrong
-        """), r"\[NKI-SH002/TL03\] tensor_copy: src 'a' starts at partition 3", lambda x, y: x[3:7]),
+    into("slices of two sizes", "sbuf", "nisa.tensor_copy(dst=c, src=a[:, 0:5])",
+         r"\[NKI-SH001/SE01\] tensor_copy: elements per partition differ", lambda x, y: x[:, :4], shape=(8, 4)),
+    into("one partition", "sbuf", "nisa.tensor_copy(dst=c, src=a[0])",
+         r"\[NKI-SH001/SP01\] tensor_copy: partitions differ", lambda x, y: np.repeat(x[:1], 8, 0)),
+    into("start partition", "sbuf", "nisa.tensor_copy(dst=c, src=a[3:7])",
+         r"\[NKI-SH002/TL03\] tensor_copy: src 'a' starts at partition 3", lambda x, y: x[3:7], shape=(4, 8)),
     Case("DMA of PSUM", """
 @nki.jit
 def kernel(x):

@@ -13,8 +13,8 @@ import pytest
 from nki.base.errors import NkiError
 from nki.frontend.site import Site
 from nki.language import advice
+from nki.language.advice import call_fixits
 from nki.language.advice.call import Call
-from nki.language.advice.call_fixits import RULES
 from nki.language.advice.fixit import FixIt
 from nki.language.advice.operand_fixits import OPERANDS
 from tests.errors.test_advice import imported, refused, repaired
@@ -63,7 +63,7 @@ def kernel(x):
     wide_bank = nl.ndarray((8, 256), dtype=nl.float32, buffer=nl.psum)
 """
 ONES = np.ones((8, 8), np.float32)
-ROWS = [(key, row) for key, rows in RULES.items() for row in rows] + [("operand", row) for row in OPERANDS]
+ROWS = [(row.rule, row) for row in call_fixits.ROWS] + [("operand", row) for row in OPERANDS]
 
 
 @pytest.mark.parametrize(("key", "row"), ROWS, ids=[f"{key}: {row.mistake}" for key, row in ROWS])

@@ -14,7 +14,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import NkiError
 from nki.target import ENVIRONMENT
-from tests.errors.test_advice import COLUMN, OPERATOR, THREE, WIDE, Case, X, Y, check, load, simple
+from tests.errors.test_advice import COLUMN, OPERATOR, THREE, WIDE, Case, X, Y, check, into, load, simple
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::nki.base.warning.NkiPortabilityWarning"),
@@ -60,10 +60,8 @@ CASES = [
          r"\[NKI-SH002/TL03\] tensor_copy: dst 'c' starts at partition 3",
          lambda x, y: np.vstack([y[:3], x[5:6], y[4:]])),
     # Destinations
-    Case("a reduction into a tile of the whole size", load("""
-        c = nl.ndarray((8, 8), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_reduce(dst=c, op=nl.add, data=a, axis=1)  # wrong
-        """), r"\[NKI-SH001/TR03\] tensor_reduce: dst 'c' \(8, 8\)", lambda x, y: x.sum(1, keepdims=True)),
+    into("a reduction into a tile of the whole size", "sbuf", "nisa.tensor_reduce(dst=c, op=nl.add, data=a, axis=1)",
+         r"\[NKI-SH001/TR03\] tensor_reduce: dst 'c' \(8, 8\)", lambda x, y: x.sum(1, keepdims=True)),
     Case("a reduction of one of two dimensions", load("""
         d = a.reshape((8, 4, 4))
         c = nl.ndarray((8, 2), dtype=nl.float32, buffer=nl.sbuf)

@@ -210,7 +210,7 @@ def columns_by_list(x):
         (load_into, "into one that exists write `nisa.dma_copy(dst=tile, src=x)`"),
         (wrong_module, "fix: write `nisa.tensor_scalar`"),
         (private_module, "did you mean `nl.min`?"),
-        (dtype_of_torch, "fix: write `nl.bfloat16`"),
+        (dtype_of_torch, "fix: write `return nl.ndarray((8, 8), nl.bfloat16, buffer=nl.sbuf)`"),
         (
             buffer_before_dtype,
             "before the memory: write `return nl.ndarray((8, 8), nl.float32, nl.sbuf)`",

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from nki.cli.check import Subject, check
 from nki.migrate.migration import Migration, migrated
 from nki.migrate.runs.run_comparison import Call
 from tests.errors.test_beta1_advice import imported
 from tests.errors.test_beta1_rewrites import led
+from tests.migrate.kernel_files import alone, findings, names
 
 KERNELS = Path(__file__).parent / "dynamic_kernels.py"
-NAMES = [node.name for node in ast.parse(KERNELS.read_text()).body if isinstance(node, ast.FunctionDef)]
+NAMES = names(KERNELS)
 VECTORS = {"rows", "rows_of_a_parameter", "some_rows", "into_rows"}
 SELECTED = {"block_of_a_view"}
 """Kernels that index a view, which has no strides of its own."""
@@ -23,15 +22,8 @@ X = np.random.default_rng(0).standard_normal((8, 32, 40)).astype(np.float32)
 INDEX = np.array([[5], [1], [7], [0], [3], [2]], np.int32)
 
 
-def alone(name: str) -> str:
-    """The source of one kernel of the file."""
-    tree = ast.parse(KERNELS.read_text())
-    tree.body = [n for n in tree.body if not isinstance(n, ast.FunctionDef) or n.name == name]
-    return ast.unparse(tree) + "\n"
-
-
 def migration(name: str, folder: Path, *, run: bool = True) -> Migration:
-    return migrated(folder / "kernel.py", alone(name), [Call(name, (X, INDEX))] if run else [], name)
+    return migrated(folder / "kernel.py", alone(KERNELS, name), [Call(name, (X, INDEX))] if run else [], name)
 
 
 def form(name: str) -> str:
@@ -44,9 +36,7 @@ def test_the_new_kernel_has_the_guides_form_and_the_same_bits(name: str, tmp_pat
     assert [one.text for one in result.outcomes] == ["same bits"], result.new
     assert result.done
     assert form(name) in result.new
-    new = tmp_path / "migrated.py"
-    new.write_text(result.new, encoding="utf-8")
-    assert check([Subject(new)]).findings == []
+    assert findings(result.new, tmp_path) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -59,8 +49,8 @@ def test_the_form_does_not_need_a_run(name: str, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_advice_for_the_same_kernel_of_today_is_accepted_and_gives_the_same(name: str, tmp_path: Path) -> None:
-    expected = np.asarray(getattr(imported(alone(name), tmp_path / "older.py"), name)(X, INDEX))
-    today = alone(name).replace("neuronxcc.nki", "nki").replace("import nki as nki", "import nki")
+    expected = np.asarray(getattr(imported(alone(KERNELS, name), tmp_path / "older.py"), name)(X, INDEX))
+    today = alone(KERNELS, name).replace("neuronxcc.nki", "nki").replace("import nki as nki", "import nki")
     text, result = led(today, tmp_path, (X, INDEX), name)
     assert np.array_equal(result, expected)
     assert ("x[at, 0:32, 4:20]" if name == "one_block_of_slices" else form(name)) in text

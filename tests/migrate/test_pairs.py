@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nki.cli.check import Subject, check
 from nki.migrate.migration import MARK
+from tests.migrate.kernel_files import findings
 from tools import beta1_guide
 
 CASES = sorted(beta1_guide.CASES.glob("*.py"))
@@ -22,9 +22,7 @@ def test_a_migrated_kernel_gives_the_same_bits_and_no_finding(path: Path, tmp_pa
     assert MARK not in migration.new
     for name in ("neuronxcc", "arange", "mgrid", "par_dim", "mask=", "affine_range"):
         assert name not in migration.new
-    new = tmp_path / "migrated.py"
-    new.write_text(migration.new, encoding="utf-8")
-    assert check([Subject(new)]).findings == []
+    assert findings(migration.new, tmp_path) == []
 
 
 def test_the_page_is_what_the_tool_writes(tmp_path: Path) -> None:

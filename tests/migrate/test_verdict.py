@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,9 @@ from nki.cli import main
 from nki.cli.arguments import parse
 from nki.migrate.migration import migrated
 from nki.migrate.runs.run_comparison import Call, compared, launched, loaded
+from tests.migrate.kernel_files import alone, names
 
 KERNELS = Path(__file__).parent / "risky_kernels.py"
-NAMES = [node.name for node in ast.parse(KERNELS.read_text()).body if isinstance(node, ast.FunctionDef)]
 LEFT = {"whole_division": "does not run", "backward_rows": "does not run", "rows_below_a_mask": "does not run"}
 """Kernels that no rule carries over, and what is said of them."""
 ROUNDED = {"mask_that_clips"}
@@ -26,19 +25,9 @@ def _arguments(name: str, seed: int) -> tuple[np.ndarray, ...]:
     return tuple(parse(text)[1].array(seed, index) for index, text in enumerate(shapes))
 
 
-def _alone(name: str) -> str:
-    """The source of one kernel of the file."""
-    source = KERNELS.read_text()
-    tree = ast.parse(source)
-    lines = source.split("\n")
-    head = lines[: next(node for node in tree.body if isinstance(node, ast.FunctionDef)).lineno - 2]
-    node = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
-    return "\n".join([*head, *lines[node.lineno - 2 : node.end_lineno], ""])
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", names(KERNELS))
 def test_no_kernel_goes_to_other_numbers_without_a_sign(name: str, tmp_path: Path) -> None:
-    old = _alone(name)
+    old = alone(KERNELS, name)
     result = migrated(tmp_path / "kernel.py", old, [Call(name, _arguments(name, 0))], name)
     text = result.outcomes[0].text
     if name in LEFT:

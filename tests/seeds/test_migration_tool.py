@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nki.cli.check import Subject, check
 from nki.migrate.migration import Migration, migrated
 from nki.migrate.runs.run_comparison import Call
-from tests.seeds.test_migration import numbers
+from tests.migrate.kernel_files import findings
+from tests.support.both_executors import numbers
 
 HEAD = """\
 import numpy as np
@@ -266,6 +266,4 @@ def test_a_pair_of_the_guide(name: str, tmp_path: Path) -> None:
     flat = re.sub(r"\s+", " ", result.new).replace("( ", "(").replace(", )", ")").replace(" )", ")")
     for form in PAIRS[name][2]:
         assert re.sub(r"\s+", " ", form).strip() in flat, result.new
-    new = tmp_path / "migrated.py"
-    new.write_text(result.new, encoding="utf-8")
-    assert check([Subject(new)]).findings == []
+    assert findings(result.new, tmp_path) == []

@@ -9,9 +9,12 @@ from typing import Final
 from nki.language.beta1_rewriting.lines import Line, as_it_is, comment_behind
 from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.source import code_of
+from nki.language.releases.v0_2 import OF_BETA_1
 
-_GONE: Final = {"par_dim", "arange", "mgrid", "trace", "spmd_dim", "nc", "loop_reduce", "all_reduce", "atomic_rmw",
-                "fp32", "static_cast", "affine_range", "sequential_range", "static_range"}  # fmt: skip
+_GONE: Final = {
+    "affine_range", "sequential_range", "static_range",
+    *(full.rpartition(".")[2] for full in OF_BETA_1.names if not full.startswith("nki.compiler.")),
+}  # fmt: skip
 """Names that rewritten code no longer uses."""
 _CONSTANTS: Final = ("nki.language.constants", "nki.isa.constants")
 """Modules of Beta 1 with names that the package itself has today."""

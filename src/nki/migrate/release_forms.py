@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -17,12 +17,20 @@ from nki.compilation.jit_options import WITHOUT_EFFECT
 from nki.frontend.release import Release
 from nki.ir.deprecation import DeprecatedParameter
 from nki.ir.instruction import REGISTRY
-from nki.language.beta1_rewriting.calls import RENAMED, Argument, NewCall, call_of, code_in_place, function_of
+from nki.language.beta1_rewriting.calls import (
+    RENAMED,
+    Argument,
+    NewCall,
+    as_dma_compute,
+    call_of,
+    code_in_place,
+    function_of,
+)
 from nki.language.beta1_rewriting.lines import Line, aligned, as_it_is, comment_behind, head, is_same, rendered
 from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.report import Report, marked
-from nki.language.beta1_rewriting.rewriting import BlockRewriter, ExpressionRewriter, head_changes
-from nki.language.beta1_rewriting.source import Source, code_of, names_in, one_line
+from nki.language.beta1_rewriting.rewriting import BlockRewriter, ExpressionRewriter
+from nki.language.beta1_rewriting.source import Source, code_of, names_in, one_line, own_nodes
 from nki.language.releases import RELEASES
 from nki.language.releases.v0_2 import OF_BETA_1
 
@@ -96,7 +104,7 @@ class Releases(BlockRewriter, ExpressionRewriter):
         """A statement with blocks in it, and decorators."""
         if isinstance(one, ast.Match | ast.AsyncFunctionDef):
             return [as_it_is(one)]
-        changes = head_changes(self, one)
+        changes = self.changes(one)
         nodes = getattr(one, "decorator_list", ())
         decorators = [self.code(each) for each in nodes]
         lines = self.rewritten(one, changes)
@@ -131,8 +139,8 @@ class Releases(BlockRewriter, ExpressionRewriter):
 
     def _returned(self) -> set[str]:
         """The names that the present function returns."""
-        lines = [line for line in _lines(self.functions[-1].body) if isinstance(line, ast.Return)]
-        return names_in(*(line.value for line in lines))
+        nodes = own_nodes(*self.functions[-1].body)
+        return names_in(*(node.value for node in nodes if isinstance(node, ast.Return)))
 
     def _note(self, name: str, value: ast.Call) -> None:
         """Take in what an assigned name holds."""
@@ -273,18 +281,8 @@ class Releases(BlockRewriter, ExpressionRewriter):
             for place, arg in enumerate(call.args)
         )
 
-    def _dma_copy(self, node: ast.Call, call: NewCall) -> NewCall:
-        """``dst_rmw_op`` was an addition to the destination until 0.2."""
-        named = call.by_name(("dst", "src"))
-        if not {"dst", "src", "dst_rmw_op"} <= named.keys():
-            return call
-        to, op = named["dst"], named["dst_rmw_op"]
-        if op == "None":
-            return call.with_args(arg for arg in call.args if arg.name != "dst_rmw_op")
-        given = next(k.value for k in node.keywords if k.arg == "dst_rmw_op")
-        op = f"{self.nl}.add" if self.names.full(given).startswith("numpy.") else op
-        args = (Argument("", to), Argument("", f"[{named['src']}, {to}]"), Argument("", op))
-        return NewCall(f"{self.nisa}.dma_compute", args)
+    def _dma_copy(self, _: ast.Call, call: NewCall) -> NewCall:
+        return as_dma_compute(self.names, call, self.nl, self.nisa)
 
     rules: ClassVar = {ast.Call: _call, ast.Attribute: _attribute}
     _forms: ClassVar = {
@@ -327,10 +325,11 @@ class Releases(BlockRewriter, ExpressionRewriter):
     def _assigned_for_later(self, loop: ast.For | ast.While) -> str:
         """A variable that the loop sets and that code outside of it mentions; "" if there is none."""
         inside: set[str] = set()
-        for line in _lines(loop.body):
-            targets = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
-            inside |= {target.id for target in targets if isinstance(target, ast.Name)}
-            if isinstance(line, ast.Break | ast.Continue | ast.Return):
+        for node in own_nodes(*loop.body):
+            if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                inside |= {target.id for target in targets if isinstance(target, ast.Name)}
+            elif isinstance(node, ast.Break | ast.Continue | ast.Return):
                 return "break"
         if not self.functions:
             return ""
@@ -351,15 +350,6 @@ def _older_names(full: str) -> dict[str, str]:
     forms: dict[str, DeprecatedParameter] = getattr(function_of(package, name), "deprecated_parameters", {})
     plain = {parameter: form.replaces for parameter, form in forms.items() if form.is_plain}
     return plain | (RENAMED.get(name, {}) if package == "nki.language" else {})
-
-
-def _lines(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The simple statements inside of a block, without functions in it."""
-    for line in body:
-        if isinstance(line, ast.FunctionDef):
-            continue
-        inner = [child for child in ast.walk(line) if isinstance(child, ast.stmt) and child is not line]
-        yield from (child for child in (inner or [line]) if not hasattr(child, "body"))
 
 
 def _names_outside(node: ast.AST, loop: ast.AST) -> set[str]:

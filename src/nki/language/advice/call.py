@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 import numpy as np
@@ -187,19 +187,7 @@ class Call:
 
     def with_arguments(self, **changes: str) -> str:
         """The user's statement, or on lines of several only the call, with other code for some arguments."""
-        args = list(self.node.args)
-        keywords = list(self.node.keywords)
-        names = list(inspect.signature(self.function).parameters)
-        for parameter, code in changes.items():
-            new = parsed(code)
-            position = names.index(parameter)
-            if position < len(args):
-                args[position] = new
-            elif any(k.arg == parameter for k in keywords):
-                keywords = [ast.keyword(k.arg, new) if k.arg == parameter else k for k in keywords]
-            else:
-                keywords.append(ast.keyword(parameter, new))
-        return self.in_statement(ast.Call(self.node.func, args, keywords))
+        return self.in_statement(_changed(self.node, tuple(inspect.signature(self.function).parameters), changes))
 
     def in_statement(self, call: ast.expr) -> str:
         """The user's statement with ``call`` in place of this one; of a block only ``call``."""
@@ -214,12 +202,8 @@ class Call:
         if allocation is None:
             return None
         assignment, made = allocation
-        position = _ALLOCATED.index(keyword)
-        new = parsed(value)
-        args = [new if index == position else arg for index, arg in enumerate(made.args)]
-        others = [k for k in made.keywords if k.arg != keyword]
-        keywords = others if position < len(made.args) else [*others, ast.keyword(keyword, new)]
-        code = ast.unparse(ast.Assign(assignment.targets, ast.Call(made.func, args, keywords), lineno=0))
+        changed = _changed(made, _ALLOCATED, {keyword: value})
+        code = ast.unparse(ast.Assign(assignment.targets, changed, lineno=0))
         return f"in line {made.lineno} write `{code}`"
 
     def allocation(self, parameter: str) -> tuple[ast.Assign, ast.Call] | None:
@@ -239,6 +223,20 @@ class Call:
         """True if the allocation of a tensor argument names a ``buffer``, or is not found."""
         allocation = self.allocation(parameter)
         return allocation is None or _is_given(allocation[1], "buffer")
+
+
+def _changed(call: ast.Call, parameters: tuple[str, ...], changes: Mapping[str, str]) -> ast.Call:
+    """The call of a function of ``parameters`` with other code for some of them."""
+    args, keywords = list(call.args), list(call.keywords)
+    for parameter, code in changes.items():
+        new, position = parsed(code), parameters.index(parameter)
+        if position < len(args):
+            args[position] = new
+        elif any(k.arg == parameter for k in keywords):
+            keywords = [ast.keyword(k.arg, new) if k.arg == parameter else k for k in keywords]
+        else:
+            keywords.append(ast.keyword(parameter, new))
+    return ast.Call(call.func, args, keywords)
 
 
 def parsed(text: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from nki.base.errors import EngineError, NkiError
@@ -150,6 +151,13 @@ def _differs_in(call: Call, dim: int) -> bool:
     return x[dim] != y[dim] and x[1 - dim] == y[1 - dim] and 1 not in (x[dim], y[dim])
 
 
+def _row(
+    rule: str, mistake: str, text: str = "{write}", edit: Edit | None = None,
+    when: Callable[[Call], bool] | None = None, of: tuple[str, ...] | Callable[[Call], Iterable[str]] = (),
+) -> FixIt:  # fmt: skip
+    return FixIt(mistake, text, edit, when, of, rule)
+
+
 _MAXIMUM: Final = "; for the {name}imum of each element and 0 write `{nl}.{name}imum({x}, 0)`"
 _FOLDED: Final = expression("{nl}.copy({nl}.transpose({nl}.{name}({nl}.transpose({x}), axis=1)))")
 _ONE_ROW: Final = "'{operand.name}' {operand.shape} is one row; repeat it over the partitions: {write}"
@@ -160,203 +168,143 @@ _IN_FLOAT32: Final = "copy it to float32: {write}"
 _TO_FLOAT32: Final = arguments(operand="{nl}.copy({operand}, dtype={nl}.float32)")
 _BY_COLUMN: Final = "{nisa}.tensor_scalar(dst={dst}, data={data}, op0={op}, operand0={operand.in_float32}"
 
-RULES: Final[dict[str, tuple[FixIt, ...]]] = {
-    "AC01": (
-        FixIt("nisa.activation(t, nl.add, a, bias=column)", "{op.value} is an operator of two numbers: {write}",
-              code("{nisa}.tensor_scalar(dst={dst}, data={data}, op0={op}, operand0={bias})"),
-              lambda c: _only_operator_and(c, "bias")),
-        FixIt("nisa.activation(t, nl.multiply, a, scale=column)", "{op.value} is an operator of two numbers: {write}",
-              code("{nisa}.tensor_scalar(dst={dst}, data={data}, op0={op}, operand0={scale})"),
-              lambda c: _only_operator_and(c, "scale")),
-        FixIt("nisa.activation(t, nl.add, a)",
-              "{op.value} is an operator of two numbers: use nisa.tensor_scalar, or nisa.tensor_tensor for two tiles",
-              when=lambda c: _is_operator(c, "op", "alu") and not c.passes("reduce_op")),
-    ),
-    "OP01": (
-        FixIt("nisa.tensor_scalar(t, a, nl.exp, 1.0)", "it is an activation function: {write}",
-              code("{nisa}.activation(dst={dst}, op={op0}, data={data})"),
-              lambda c: _is_operator(c, "op0", "act") and c.passes_only("dst", "data", "op0", "operand0")),
-    ),
-    "TR01": (
-        FixIt("nisa.tensor_reduce(column, nl.abs_max, a, axis=1)", "take absolute values first: {write}",
-              arguments(op="{nl}.maximum", data="{nl}.abs({data})"),
-              lambda c: c.passes("axis") and getattr(c.value("op"), "name", "") == "abs_max"),
-        FixIt("nisa.tensor_reduce(column, nl.abs_min, a, axis=1)", "take absolute values first: {write}",
-              arguments(op="{nl}.minimum", data="{nl}.abs({data})"),
-              lambda c: c.passes("axis") and getattr(c.value("op"), "name", "") == "abs_min"),
-    ),
-    "TS01": (
-        FixIt("nisa.tensor_scalar(whole, whole, nl.add, 1, op1=nl.bitwise_and, operand1=3)",
-              "use two instructions: {write}", _one_operator_each),
-    ),
+ROWS: Final = (
+    _row("AC01", "nisa.activation(t, nl.add, a, bias=column)", "{op.value} is an operator of two numbers: {write}",
+         code("{nisa}.tensor_scalar(dst={dst}, data={data}, op0={op}, operand0={bias})"),
+         lambda c: _only_operator_and(c, "bias")),
+    _row("AC01", "nisa.activation(t, nl.multiply, a, scale=column)",
+         "{op.value} is an operator of two numbers: {write}",
+         code("{nisa}.tensor_scalar(dst={dst}, data={data}, op0={op}, operand0={scale})"),
+         lambda c: _only_operator_and(c, "scale")),
+    _row("AC01", "nisa.activation(t, nl.add, a)",
+         "{op.value} is an operator of two numbers: use nisa.tensor_scalar, or nisa.tensor_tensor for two tiles",
+         when=lambda c: _is_operator(c, "op", "alu") and not c.passes("reduce_op")),
+    _row("OP01", "nisa.tensor_scalar(t, a, nl.exp, 1.0)", "it is an activation function: {write}",
+         code("{nisa}.activation(dst={dst}, op={op0}, data={data})"),
+         lambda c: _is_operator(c, "op0", "act") and c.passes_only("dst", "data", "op0", "operand0")),
+    _row("TR01", "nisa.tensor_reduce(column, nl.abs_max, a, axis=1)", "take absolute values first: {write}",
+         arguments(op="{nl}.maximum", data="{nl}.abs({data})"),
+         lambda c: c.passes("axis") and getattr(c.value("op"), "name", "") == "abs_max"),
+    _row("TR01", "nisa.tensor_reduce(column, nl.abs_min, a, axis=1)", "take absolute values first: {write}",
+         arguments(op="{nl}.minimum", data="{nl}.abs({data})"),
+         lambda c: c.passes("axis") and getattr(c.value("op"), "name", "") == "abs_min"),
+    _row("TS01", "nisa.tensor_scalar(whole, whole, nl.add, 1, op1=nl.bitwise_and, operand1=3)",
+         "use two instructions: {write}", _one_operator_each),
     # dtypes
-    "CP01": (
-        FixIt("nisa.tensor_copy_predicated(t, a, b)", "copy it to uint8: {write}",
-              arguments(predicate="{nl}.copy({predicate}, dtype={nl}.uint8)")),
-    ),
-    "AC03": (
-        FixIt("nisa.activation(t, nl.exp, a, scale=half_column)", _IN_FLOAT32, _TO_FLOAT32),
-    ),
-    "DT02": (
-        FixIt("nisa.tensor_scalar(t, a, nl.add, half_column)", _IN_FLOAT32, _TO_FLOAT32),
-    ),
-    "DT03": (
-        FixIt("nisa.exponential(t, a, max_value=half_column)", _IN_FLOAT32, _TO_FLOAT32),
-    ),
-    "DX04": (
-        FixIt("nisa.dma_transpose(half, a)", edit=allocation("dst", dtype="{nl}.{src.dtype}")),
-    ),
-    "M801": (
-        FixIt("nisa.nc_find_index8(index, a, b)", edit=allocation("operand", dtype="{nl}.uint32")),
-    ),
-    "MM05": (
-        FixIt("nisa.nc_matmul(bank, a, half)", _IN_FLOAT32, _TO_FLOAT32,
-              lambda c: c.arg("stationary").dtype == "float32" != c.arg("moving").dtype, ("moving",)),
-        FixIt("nisa.nc_matmul(bank, half, a)", _IN_FLOAT32, _TO_FLOAT32,
-              lambda c: c.arg("moving").dtype == "float32" != c.arg("stationary").dtype, ("stationary",)),
-    ),
-    "MM07": (
-        FixIt("nisa.nc_matmul(whole_bank, a, b)", edit=allocation("dst", dtype="{nl}.float32")),
-    ),
-    "NT02": (
-        FixIt("nisa.nc_transpose(half_bank, a)", edit=allocation("dst", dtype="{nl}.{data.dtype}")),
-    ),
+    _row("CP01", "nisa.tensor_copy_predicated(t, a, b)", "copy it to uint8: {write}",
+         arguments(predicate="{nl}.copy({predicate}, dtype={nl}.uint8)")),
+    _row("AC03", "nisa.activation(t, nl.exp, a, scale=half_column)", _IN_FLOAT32, _TO_FLOAT32),
+    _row("DT02", "nisa.tensor_scalar(t, a, nl.add, half_column)", _IN_FLOAT32, _TO_FLOAT32),
+    _row("DT03", "nisa.exponential(t, a, max_value=half_column)", _IN_FLOAT32, _TO_FLOAT32),
+    _row("DX04", "nisa.dma_transpose(half, a)", edit=allocation("dst", dtype="{nl}.{src.dtype}")),
+    _row("M801", "nisa.nc_find_index8(index, a, b)", edit=allocation("operand", dtype="{nl}.uint32")),
+    _row("MM05", "nisa.nc_matmul(bank, a, half)", _IN_FLOAT32, _TO_FLOAT32,
+         lambda c: c.arg("stationary").dtype == "float32" != c.arg("moving").dtype, ("moving",)),
+    _row("MM05", "nisa.nc_matmul(bank, half, a)", _IN_FLOAT32, _TO_FLOAT32,
+         lambda c: c.arg("moving").dtype == "float32" != c.arg("stationary").dtype, ("stationary",)),
+    _row("MM07", "nisa.nc_matmul(whole_bank, a, b)", edit=allocation("dst", dtype="{nl}.float32")),
+    _row("NT02", "nisa.nc_transpose(half_bank, a)", edit=allocation("dst", dtype="{nl}.{data.dtype}")),
     # shapes
-    "CO01": (
-        FixIt("nisa.activation_reduce(t, nl.exp, a, nl.add, b)",
-              edit=allocation("reduce_res", shape="({input.rows}, 1)"),
-              when=lambda c: c.operand == "reduce_res" and c.arg("operand").is_tensor),
-        FixIt("nisa.tensor_scalar(t, a, nl.add, one)", "repeat it over the partitions: {write}",
-              arguments(operand="{nl}.broadcast_to({operand}, ({input.rows}, 1))"),
-              lambda c: c.operand != "reduce_res" and c.arg("operand").tensor.size == 1),
-        FixIt("nisa.tensor_scalar(t, a, nl.add, b)", "'{operand.name}' {operand.shape} is no column: {write}",
-              code("{nisa}.tensor_tensor(dst={dst}, data1={data}, data2={operand}, op={op0})"),
-              lambda c: c.passes_only("dst", "data", "op0", "operand0")
-              and c.arg("operand").tensor.shape == c.arg("data").tensor.shape and c.arg("operand").ndim == 2),
-        FixIt("nisa.tensor_scalar(t, a, nl.add, row)", "'{operand.name}' {operand.shape} is no column: {write}",
-              code("{nisa}.tensor_tensor(dst={dst}, data1={data}, "
-                   "data2={nl}.broadcast_to({operand}, {data.shape}), op={op0})"),
-              lambda c: c.passes_only("dst", "data", "op0", "operand0") and c.arg("operand").tensor.ndim == 2
-              and c.arg("operand").rows == 1 and c.arg("operand").free == c.arg("data").free),
-    ),
-    "MM01": (
-        FixIt("nisa.nc_matmul(bank, tall, a)",
-              "stationary takes (K, M), K = {moving.rows} on the partitions; " + _TURNED,
-              arguments(stationary="{nl}.copy({nl}.transpose({stationary}))"),
-              lambda c: _is_transpose(c, *_MATMUL), ("stationary",)),
-        FixIt("nisa.nc_matmul(bank, a, tall)",
-              "moving takes (K, N), K = {stationary.rows} on the partitions; " + _TURNED,
-              arguments(moving="{nl}.copy({nl}.transpose({moving}))"),
-              lambda c: _is_transpose(c, "moving", "stationary"), ("moving",)),
-    ),
-    "MM02": (
-        FixIt("nisa.nc_matmul(wide_bank, wide, a)",
-              "dst has the shape of the product of the two swapped: {write}",
-              arguments(stationary="{moving}", moving="{stationary}"),
-              lambda c: c.arg("moving").tensor.shape[-1] <= 128
-              and c.arg("dst").tensor.shape == (c.arg("moving").columns, c.arg("stationary").tensor.shape[-1])),
-    ),
-    "MM04": (
-        FixIt("nisa.nc_matmul(bank, long, a)",
-              edit=allocation("dst", shape="({stationary.columns}, {moving.columns})"),
-              when=lambda c: c.arg("stationary").is_tensor and c.arg("moving").is_tensor),
-    ),
-    "SE01": (
-        FixIt("nisa.tensor_tensor(t, a, column, nl.add)", "'{operand.name}' {operand.shape} is a column: {write}",
-              code(_BY_COLUMN.replace("{data}", "{data1}") + ")"), _is_column, ("data2",)),
-        FixIt("nisa.tensor_tensor(t, column, a, nl.add)", "'{operand.name}' {operand.shape} is a column: {write}",
-              code(_BY_COLUMN.replace("{data}", "{data2}") + ", reverse0=True)"), _is_column, ("data1",)),
-        FixIt("nisa.tensor_copy(t, column)", "'{operand.name}' {operand.shape} is a column; repeat it: {write}",
-              arguments(operand="{operand}.broadcast(1, {dst.columns})"),
-              lambda c: c.arg("operand").ndim == 2 == c.arg("dst").tensor.ndim
-              and c.arg("operand").columns == 1 != c.arg("dst").columns, _inputs),
-        FixIt("nisa.tensor_tensor(t, a, long, nl.add)", _CUT, _cut(1), lambda c: c.arg("dst").is_tensor),
-    ),
-    "SP01": (
-        FixIt("nisa.tensor_reduce(one, nl.add, a, axis=1)", edit=allocation("dst", shape="({data.rows}, 1)"),
-              when=lambda c: c.passes("axis") and c.arg("data").tensor.ndim == 2),
-        FixIt("nisa.tensor_tensor(t, a, row, nl.add)", _ONE_ROW,
-              arguments(operand="{nl}.broadcast_to({operand}, ({dst.rows}, {operand.free}))"),
-              lambda c: not c.passes("axis") and c.arg("operand").rows == 1 != c.arg("dst").tensor.shape[0], _inputs),
-        FixIt("nisa.tensor_tensor(t, a, tall, nl.add)", _CUT, _cut(0),
-              lambda c: not c.passes("axis") and c.arg("dst").is_tensor),
-    ),
-    "TR03": (
-        FixIt("nisa.tensor_reduce(t, nl.add, a, axis=1)", edit=_kept_shape),
-    ),
+    _row("CO01", "nisa.activation_reduce(t, nl.exp, a, nl.add, b)",
+         edit=allocation("reduce_res", shape="({input.rows}, 1)"),
+         when=lambda c: c.operand == "reduce_res" and c.arg("operand").is_tensor),
+    _row("CO01", "nisa.tensor_scalar(t, a, nl.add, one)", "repeat it over the partitions: {write}",
+         arguments(operand="{nl}.broadcast_to({operand}, ({input.rows}, 1))"),
+         lambda c: c.operand != "reduce_res" and c.arg("operand").tensor.size == 1),
+    _row("CO01", "nisa.tensor_scalar(t, a, nl.add, b)", "'{operand.name}' {operand.shape} is no column: {write}",
+         code("{nisa}.tensor_tensor(dst={dst}, data1={data}, data2={operand}, op={op0})"),
+         lambda c: c.passes_only("dst", "data", "op0", "operand0")
+         and c.arg("operand").tensor.shape == c.arg("data").tensor.shape and c.arg("operand").ndim == 2),
+    _row("CO01", "nisa.tensor_scalar(t, a, nl.add, row)", "'{operand.name}' {operand.shape} is no column: {write}",
+         code("{nisa}.tensor_tensor(dst={dst}, data1={data}, "
+              "data2={nl}.broadcast_to({operand}, {data.shape}), op={op0})"),
+         lambda c: c.passes_only("dst", "data", "op0", "operand0") and c.arg("operand").tensor.ndim == 2
+         and c.arg("operand").rows == 1 and c.arg("operand").free == c.arg("data").free),
+    _row("MM01", "nisa.nc_matmul(bank, tall, a)",
+         "stationary takes (K, M), K = {moving.rows} on the partitions; " + _TURNED,
+         arguments(stationary="{nl}.copy({nl}.transpose({stationary}))"),
+         lambda c: _is_transpose(c, *_MATMUL), ("stationary",)),
+    _row("MM01", "nisa.nc_matmul(bank, a, tall)",
+         "moving takes (K, N), K = {stationary.rows} on the partitions; " + _TURNED,
+         arguments(moving="{nl}.copy({nl}.transpose({moving}))"),
+         lambda c: _is_transpose(c, "moving", "stationary"), ("moving",)),
+    _row("MM02", "nisa.nc_matmul(wide_bank, wide, a)",
+         "dst has the shape of the product of the two swapped: {write}",
+         arguments(stationary="{moving}", moving="{stationary}"),
+         lambda c: c.arg("moving").tensor.shape[-1] <= 128
+         and c.arg("dst").tensor.shape == (c.arg("moving").columns, c.arg("stationary").tensor.shape[-1])),
+    _row("MM04", "nisa.nc_matmul(bank, long, a)",
+         edit=allocation("dst", shape="({stationary.columns}, {moving.columns})"),
+         when=lambda c: c.arg("stationary").is_tensor and c.arg("moving").is_tensor),
+    _row("SE01", "nisa.tensor_tensor(t, a, column, nl.add)", "'{operand.name}' {operand.shape} is a column: {write}",
+         code(_BY_COLUMN.replace("{data}", "{data1}") + ")"), _is_column, ("data2",)),
+    _row("SE01", "nisa.tensor_tensor(t, column, a, nl.add)", "'{operand.name}' {operand.shape} is a column: {write}",
+         code(_BY_COLUMN.replace("{data}", "{data2}") + ", reverse0=True)"), _is_column, ("data1",)),
+    _row("SE01", "nisa.tensor_copy(t, column)", "'{operand.name}' {operand.shape} is a column; repeat it: {write}",
+         arguments(operand="{operand}.broadcast(1, {dst.columns})"),
+         lambda c: c.arg("operand").ndim == 2 == c.arg("dst").tensor.ndim
+         and c.arg("operand").columns == 1 != c.arg("dst").columns, _inputs),
+    _row("SE01", "nisa.tensor_tensor(t, a, long, nl.add)", _CUT, _cut(1), lambda c: c.arg("dst").is_tensor),
+    _row("SP01", "nisa.tensor_reduce(one, nl.add, a, axis=1)", edit=allocation("dst", shape="({data.rows}, 1)"),
+         when=lambda c: c.passes("axis") and c.arg("data").tensor.ndim == 2),
+    _row("SP01", "nisa.tensor_tensor(t, a, row, nl.add)", _ONE_ROW,
+         arguments(operand="{nl}.broadcast_to({operand}, ({dst.rows}, {operand.free}))"),
+         lambda c: not c.passes("axis") and c.arg("operand").rows == 1 != c.arg("dst").tensor.shape[0], _inputs),
+    _row("SP01", "nisa.tensor_tensor(t, a, tall, nl.add)", _CUT, _cut(0),
+         lambda c: not c.passes("axis") and c.arg("dst").is_tensor),
+    _row("TR03", "nisa.tensor_reduce(t, nl.add, a, axis=1)", edit=_kept_shape),
     # memories
-    "BU01": (
-        FixIt("nisa.nc_matmul(t, a, b)", edit=allocation("dst", buffer="{nl}.psum"),
-              when=lambda c: c.operand == "dst" and c.passes(*_MATMUL) and _in_sbuf(c, "dst")),
-        FixIt("nisa.iota(whole_bank, [[1, 8]])", edit=allocation("operand", buffer="{nl}.sbuf"),
-              when=lambda c: c.operand in OUTPUTS and _maybe_in_psum(c)
-              and not (c.operand == "dst" and c.passes(*_MATMUL))),
-        FixIt("nisa.nc_matmul(bank, other_bank, a)", _TO_SBUF, arguments(operand="{nl}.copy({operand})"),
-              lambda c: c.operand not in OUTPUTS and _maybe_in_psum(c)),
-    ),
-    "BU02": (
-        FixIt("nisa.tensor_tensor(t, bank, other_bank, nl.add)", _TO_SBUF, _other_copied),
-    ),
-    "DM01": (
-        FixIt("nisa.dma_copy(bank, x)", "load into SBUF, and copy on chip: {write}",
-              code("{nisa}.tensor_copy(dst={dst}, src={nl}.load({src}))"),
-              lambda c: c.arg("dst").memory == "psum" and c.arg("src").tensor.buffer.is_hbm),
-        FixIt("nisa.dma_copy(bank, a)", "load into SBUF, and copy on chip: {write}",
-              code("{nisa}.tensor_copy(dst={dst}, src={src})"),
-              lambda c: c.arg("dst").memory == "psum" and c.arg("src").is_tensor),
-        FixIt("nisa.dma_copy(t, bank)", _TO_SBUF, arguments(src="{nl}.copy({src})"),
-              lambda c: c.arg("src").memory == "psum"),
-    ),
-    "NT06": (
-        FixIt("nisa.nc_transpose(large, other_large)", edit=allocation("dst", buffer="{nl}.psum"),
-              when=lambda c: _in_sbuf(c, "dst", "data")),
-    ),
-    "TL01": (
-        FixIt("nisa.tensor_copy(t, x)", "load it into SBUF first: {write}",
-              _with_loads, lambda c: not c.arg("dst").tensor.buffer.is_hbm),
-        FixIt("nisa.tensor_tensor(out, a, x, nl.add)", "compute into a tile and copy that: {write}",
-              lambda c: through_tiles(c, _loaded(c)), lambda c: c.arg("dst").tensor.buffer.is_hbm),
-    ),
-    "TL03": (
-        FixIt("nisa.tensor_copy(t[3:5], a[0:2])", "DMA begins at any partition: {write}",
-              code("{nisa}.dma_copy(dst={dst}, src={src})"), _copies_in_sbuf),
-        FixIt("nisa.activation(t[0:2], nl.exp, a[3:5])", "move it to partition 0 first: {write}",
-              lambda c: at_partition_zero(c, stored=False), lambda c: not _copies_in_sbuf(c)),
-        FixIt("nisa.activation(t[3:5], nl.exp, a[0:2])", "work at partition 0 and let DMA move the tiles: {write}",
-              lambda c: at_partition_zero(c, stored=True), lambda c: not _copies_in_sbuf(c)),
-    ),
+    _row("BU01", "nisa.nc_matmul(t, a, b)", edit=allocation("dst", buffer="{nl}.psum"),
+         when=lambda c: c.operand == "dst" and c.passes(*_MATMUL) and _in_sbuf(c, "dst")),
+    _row("BU01", "nisa.iota(whole_bank, [[1, 8]])", edit=allocation("operand", buffer="{nl}.sbuf"),
+         when=lambda c: c.operand in OUTPUTS and _maybe_in_psum(c)
+         and not (c.operand == "dst" and c.passes(*_MATMUL))),
+    _row("BU01", "nisa.nc_matmul(bank, other_bank, a)", _TO_SBUF, arguments(operand="{nl}.copy({operand})"),
+         lambda c: c.operand not in OUTPUTS and _maybe_in_psum(c)),
+    _row("BU02", "nisa.tensor_tensor(t, bank, other_bank, nl.add)", _TO_SBUF, _other_copied),
+    _row("DM01", "nisa.dma_copy(bank, x)", "load into SBUF, and copy on chip: {write}",
+         code("{nisa}.tensor_copy(dst={dst}, src={nl}.load({src}))"),
+         lambda c: c.arg("dst").memory == "psum" and c.arg("src").tensor.buffer.is_hbm),
+    _row("DM01", "nisa.dma_copy(bank, a)", "load into SBUF, and copy on chip: {write}",
+         code("{nisa}.tensor_copy(dst={dst}, src={src})"),
+         lambda c: c.arg("dst").memory == "psum" and c.arg("src").is_tensor),
+    _row("DM01", "nisa.dma_copy(t, bank)", _TO_SBUF, arguments(src="{nl}.copy({src})"),
+         lambda c: c.arg("src").memory == "psum"),
+    _row("NT06", "nisa.nc_transpose(large, other_large)", edit=allocation("dst", buffer="{nl}.psum"),
+         when=lambda c: _in_sbuf(c, "dst", "data")),
+    _row("TL01", "nisa.tensor_copy(t, x)", "load it into SBUF first: {write}",
+         _with_loads, lambda c: not c.arg("dst").tensor.buffer.is_hbm),
+    _row("TL01", "nisa.tensor_tensor(out, a, x, nl.add)", "compute into a tile and copy that: {write}",
+         lambda c: through_tiles(c, _loaded(c)), lambda c: c.arg("dst").tensor.buffer.is_hbm),
+    _row("TL03", "nisa.tensor_copy(t[3:5], a[0:2])", "DMA begins at any partition: {write}",
+         code("{nisa}.dma_copy(dst={dst}, src={src})"), _copies_in_sbuf),
+    _row("TL03", "nisa.activation(t[0:2], nl.exp, a[3:5])", "move it to partition 0 first: {write}",
+         lambda c: at_partition_zero(c, stored=False), lambda c: not _copies_in_sbuf(c)),
+    _row("TL03", "nisa.activation(t[3:5], nl.exp, a[0:2])", "work at partition 0 and let DMA move the tiles: {write}",
+         lambda c: at_partition_zero(c, stored=True), lambda c: not _copies_in_sbuf(c)),
     # errors without a rule
-    "ShapeError": (
-        FixIt("nl.max(a, 0)", "{write}" + _MAXIMUM, _FOLDED,
-              lambda c: _folds_rows(c) and _names_maximum(c)),
-        FixIt("nl.sum(a, axis=0)", edit=_FOLDED, when=_folds_rows),
-        FixIt("nl.max(wide, 0)", "{fix}" + _MAXIMUM, when=_names_maximum),
-        FixIt("nl.add(a, tall)", _CUT + "; or give both the same shape", _cut(0),
-              lambda c: _differs_in(c, 0)),
-        FixIt("nl.add(a, long)", _CUT + "; or give both the same shape", _cut(1),
-              lambda c: _differs_in(c, 1)),
-    ),
-    "EngineError": (
-        FixIt("nisa.tensor_tensor(t, a, b, nl.add, engine=nisa.engine.scalar)", "{fix}: {write}",
-              _without_engine, lambda c: c.fix.endswith("leave engine out")),
-        FixIt("nisa.dma_copy(out, a, engine=nisa.engine.vector)",
-              "{fix}; or leave engine out: {write}", _without_engine),
-    ),
-    "PartitionError": (
-        FixIt("nl.load(line[0])",
-              "a tensor of one dimension becomes a column; for a row {write}",
-              arguments(src="{src}.reshape((1, {src.rows}))"),
-              lambda c: c.name == "load" and c.arg("src").tensor.ndim == 1),
-    ),
-}  # fmt: skip
-"""By rule, or by the class of an error without one; the first row that fits is the fix."""
+    _row("ShapeError", "nl.max(a, 0)", "{write}" + _MAXIMUM, _FOLDED, lambda c: _folds_rows(c) and _names_maximum(c)),
+    _row("ShapeError", "nl.sum(a, axis=0)", edit=_FOLDED, when=_folds_rows),
+    _row("ShapeError", "nl.max(wide, 0)", "{fix}" + _MAXIMUM, when=_names_maximum),
+    _row("ShapeError", "nl.add(a, tall)", _CUT + "; or give both the same shape", _cut(0), lambda c: _differs_in(c, 0)),
+    _row("ShapeError", "nl.add(a, long)", _CUT + "; or give both the same shape", _cut(1), lambda c: _differs_in(c, 1)),
+    _row("EngineError", "nisa.tensor_tensor(t, a, b, nl.add, engine=nisa.engine.scalar)", "{fix}: {write}",
+         _without_engine, lambda c: c.fix.endswith("leave engine out")),
+    _row("EngineError", "nisa.dma_copy(out, a, engine=nisa.engine.vector)",
+         "{fix}; or leave engine out: {write}", _without_engine),
+    _row("PartitionError", "nl.load(line[0])",
+         "a tensor of one dimension becomes a column; for a row {write}",
+         arguments(src="{src}.reshape((1, {src.rows}))"),
+         lambda c: c.name == "load" and c.arg("src").tensor.ndim == 1),
+)  # fmt: skip
+"""By rule, or by the class of an error without one; the first row of a rule that fits is the fix."""
 
 
 def advise_call(error: NkiError, site: Site) -> NkiError | None:
     """``error``, which a rule of an instruction raised, with the fix of this very call; None if none is known."""
     by_class = isinstance(error, EngineError) or not error.rule
     topic = type(error).__name__ if by_class else error.rule
-    rows = RULES.get(topic, ())
+    rows = [row for row in ROWS if row.rule == topic]
     call = call_at(site, error) if rows else None
     if call is None:
         return None

@@ -40,7 +40,7 @@ class FixIt:
 
     ``mistake`` is code on the tiles of ``tests/errors/test_fixits.py``, which runs it and the code of its fix.
     ``of`` names parameters that are tried as the operand, one after the other; without it the operand is what the error
-    complains of.
+    complains of. ``rule`` is the code of the rule that the mistake breaks, if the row is about one.
     """
 
     mistake: str
@@ -48,6 +48,7 @@ class FixIt:
     edit: Edit | None = None
     when: Callable[[Call], bool] | None = None
     of: tuple[str, ...] | Callable[[Call], Iterable[str]] = ()
+    rule: str = ""
 
     def fix(self, call: Call) -> str | None:
         """The fix for ``call``, if the row fits."""

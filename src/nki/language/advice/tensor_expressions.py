@@ -13,36 +13,14 @@ from nki.frontend.capture import HOST_PACKAGES, home
 from nki.frontend.scopes import UNKNOWN
 from nki.frontend.site import Site
 from nki.isa.tables.operators import Op
+from nki.language.advice.other_libraries import RENAMED
+from nki.language.beta1_functions import BINARY, UNARY
 from nki.language.nki_tensor import NkiTensor
 
-_ELEMENTWISE: Final = {
-    **dict.fromkeys(("power", "pow", "float_power"), "power"),
-    **dict.fromkeys(("true_divide", "div", "divide"), "divide"),
-    **dict.fromkeys(("mul", "multiply"), "multiply"),
-    **dict.fromkeys(("sub", "subtract"), "subtract"),
-    **dict.fromkeys(("neg", "negative"), "negative"),
-    **dict.fromkeys(("abs", "absolute", "fabs"), "abs"),
-    **dict.fromkeys(("eq", "equal"), "equal"),
-    **dict.fromkeys(("gt", "greater"), "greater"),
-    **dict.fromkeys(("lt", "less"), "less"),
-    **dict.fromkeys(("logical_not", "not_"), "logical_not"),
-    **dict.fromkeys((
-        "add", "exp", "log", "sqrt", "rsqrt", "square", "sin", "cos", "tan", "tanh", "arctan", "sigmoid", "relu",
-        "gelu",
-        "silu", "softplus", "mish", "erf", "sign", "floor", "ceil", "trunc", "reciprocal", "maximum", "minimum",
-        "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "where",
-        "greater_equal", "less_equal", "not_equal", "zeros_like", "fmod",
-    )),
-}  # fmt: skip
-for _name in [name for name, target in _ELEMENTWISE.items() if target is None]:
-    _ELEMENTWISE[_name] = _name
-_REDUCTIONS: Final = {
-    **dict.fromkeys(("max", "amax"), "max"),
-    **dict.fromkeys(("min", "amin"), "min"),
-    "sum": "sum", "mean": "mean", "prod": "prod", "var": "var", "softmax": "softmax",
-}  # fmt: skip
+_NAMES: Final = {other: ours for ours, others in RENAMED.items() for other in others}
+_ELEMENTWISE: Final = frozenset({*UNARY, *BINARY, "where", "zeros_like"})
+_REDUCTIONS: Final = frozenset({"max", "min", "sum", "mean", "prod", "var", "softmax"})
 _PRODUCTS: Final = frozenset({"matmul", "dot", "mm", "bmm"})
-_CASTS: Final = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "int": "int32"}
 _COPIES: Final = frozenset({"copy", "clone", "detach", "contiguous", "cpu", "cuda", "ascontiguousarray"})
 
 
@@ -74,8 +52,6 @@ class Translator:
                 return self._call(node)
             case ast.Attribute(value=owner, attr="T" | "mT") if self.is_tensor(owner):
                 return self._use("transpose", [self.loaded(owner)])
-            case ast.Attribute(value=owner, attr=attribute) if attribute == "size" and self.is_tensor(owner):
-                return node
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 return ast.copy_location(type(node)([self.translate(part) for part in parts], node.ctx), node)
             case _:
@@ -200,18 +176,13 @@ class Translator:
                 return node
         if not any(self.is_tensor(arg) for arg in node.args):
             return node
-        if callee in (abs, pow, min, max, sum, round) if isinstance(callee, types.BuiltinFunctionType) else False:
-            return self._builtin(node, name)
+        if isinstance(callee, types.BuiltinFunctionType) and callee in (min, max) and len(node.args) == 2:
+            return self._function(node, f"{name}imum", node.args)
         if callee is not UNKNOWN and not is_toolchain(callee) and _is_numeric(callee):
             return self._function(node, name, node.args)
         args = [self.translate(arg) for arg in node.args]
         keywords = [ast.keyword(k.arg, self.translate(k.value)) for k in node.keywords]
         return ast.Call(node.func, args, keywords) if self.changed else node
-
-    def _builtin(self, node: ast.Call, name: str) -> ast.expr:
-        if name in ("min", "max") and len(node.args) == 2:
-            return self._use(f"{name}imum", [self.loaded(arg) for arg in node.args])
-        return self._function(node, name, node.args)
 
     def _method(self, node: ast.Call, owner: ast.expr, method: str) -> ast.expr:
         if isinstance(getattr(NkiTensor, method, None), types.FunctionType):
@@ -220,19 +191,16 @@ class Translator:
         match method:
             case "astype" | "to" | "type" if len(node.args) == 1:
                 return self._use("copy", [tile], dtype=self._dtype_argument(node.args[0]))
-            case "t" | "transpose":
-                return self._use("transpose", [tile])
             case "unsqueeze" | "expand_dims" if node.args:
                 return self._use("expand_dims", [tile, node.args[0]])
-            case _ if method in _CASTS and not node.args:
-                return self._use("copy", [tile], dtype=self.dtype(_CASTS[method]))
-            case _ if method in _COPIES:
-                return self._use("copy", [tile])
+            case _ if dtype_name(method) and not node.args:
+                return self._use("copy", [tile], dtype=self.dtype(dtype_name(method)))
             case _:
                 return self._function(node, method.removesuffix("_"), [owner, *node.args])
 
     def _function(self, node: ast.Call, name: str, args: list[ast.expr]) -> ast.expr:
         """The call of a numeric function ``name``, of whatever package, on ``args``."""
+        name = _NAMES.get(name, name)
         if name in _PRODUCTS and len(args) == 2:
             return self.product(args[0], args[1])
         if name == "transpose" or name == "t":
@@ -242,9 +210,8 @@ class Translator:
         if name in _REDUCTIONS:
             axis = next((k.value for k in node.keywords if k.arg in ("axis", "dim")), None)
             axis = axis or (args[1] if len(args) > 1 else ast.Constant(1))
-            return self._use(_REDUCTIONS[name], [self.loaded(args[0])], axis=axis)
-        function = _ELEMENTWISE.get(name)
-        return self._use(function, [self.loaded(arg) for arg in args]) if function else node
+            return self._use(name, [self.loaded(args[0])], axis=axis)
+        return self._use(name, [self.loaded(arg) for arg in args]) if name in _ELEMENTWISE else node
 
     def _dtype_argument(self, node: ast.expr) -> ast.expr:
         """A dtype of any framework, or its text, as a dtype of ``nki.language``."""
@@ -258,9 +225,7 @@ def dtype_name(value: object) -> str:
     if isinstance(value, type) and value in builtin:
         return builtin[value]
     text = value if isinstance(value, str) else getattr(value, "__name__", "") or str(value).rpartition(".")[2]
-    text = {"float": "float32", "half": "float16", "int": "int32", "int64": "int32", "float64": "float32"}.get(
-        text, text
-    )
+    text = _NAMES.get(text, {"int64": "int32", "float64": "float32"}.get(text, text))
     return text if text in _DTYPES else ""
 
 
@@ -293,6 +258,8 @@ def _gives_tensor(callee: Callable[..., Any]) -> bool:
 
 def _is_numeric(callee: object) -> bool:
     package = home(callee).partition(".")[0]
+    if isinstance(callee, types.BuiltinFunctionType) and callee in (abs, pow, min, max, sum, round):
+        return True
     return package in HOST_PACKAGES or package in ("math", "_operator", "operator") or type(callee).__name__ == "ufunc"
 
 

@@ -203,15 +203,15 @@ def advise_control_flow(_: Exception, site: Site) -> NkiError | None:
         case ast.If(test=test, body=body, orelse=[]) if _inside(site.node, test):
             translator = Translator(site)
             test, known = _late_part(translator, test)
-            code = translator.translate(test)
-            if not translator.changed or not isinstance(code, ast.Call):
+            code = _condition(translator, test)
+            if code is None:
                 return None
             if known:
                 return _branch_on_tile(None, code, f", inside `if {known}:`")
             value = site.value(test.left) if isinstance(test, ast.Compare) else None
             if not isinstance(value, NkiTensor) or value.size != 1:
                 return _branch_on_tile(value, code)
-            flag = ast.unparse(translator.call(_name(code), code.args, dtype=translator.dtype("int32")))
+            flag = _as_numbers(translator, code, "int32")
             run = f"{_nl(site)}.fori_loop(0, {_nisa(site)}.register_alloc({flag}), then)"
             fix = f"run the branch 0 or 1 times on the device: {_function(body, 'then', '_', run)}"
             return TensorOperatorError(f"`if` on tensor '{value.name}' {value.shape}, {_LATE}", fix=fix)
@@ -230,11 +230,10 @@ def _whole_number(site: Site, node: ast.expr, count: NkiTensor | VirtualRegister
 
 def _while_on_tile(site: Site, test: ast.expr) -> NkiError | None:
     translator = Translator(site)
-    code = translator.translate(test)
-    if not translator.changed or not isinstance(code, ast.Call):
+    code = _condition(translator, test)
+    if code is None:
         return None
-    flag = ast.unparse(translator.call(_name(code), code.args, dtype=translator.dtype("int32")))
-    nisa = _nisa(site)
+    flag, nisa = _as_numbers(translator, code, "int32"), _nisa(site)
     fix = (
         f"repeat on the device: put the block into `def body(again):`, with results written into tensors that were "
         f"made before the loop, end it with `{nisa}.register_load(again, {flag})` and `return again`, and call "
@@ -261,8 +260,16 @@ def _branch_on_tile(value: Any, condition: ast.expr, inside: str = "") -> NkiErr
     return TensorOperatorError(f"`if` on {what}, {_LATE}", fix=fix)
 
 
-def _name(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+def _condition(translator: Translator, test: ast.expr) -> ast.Call | None:
+    """The call that computes a condition on tensors; None if the condition asks no tensor."""
+    code = translator.translate(test)
+    return code if translator.changed and isinstance(code, ast.Call) else None
+
+
+def _as_numbers(translator: Translator, code: ast.Call, dtype: str) -> str:
+    """A condition as numbers 0 and 1 of a dtype."""
+    name = code.func.attr if isinstance(code.func, ast.Attribute) else ast.unparse(code.func)
+    return ast.unparse(translator.call(name, code.args, dtype=translator.dtype(dtype)))
 
 
 def _inside(node: ast.AST, around: ast.AST) -> bool:
@@ -344,10 +351,8 @@ def _chosen(translator: Translator, target: ast.expr) -> str | None:
     """The predicate of ``t[u > 0] = value``."""
     if not isinstance(target, ast.Subscript) or not isinstance(target.slice, ast.Compare):
         return None
-    code = translator.translate(target.slice)
-    if not isinstance(code, ast.Call):
-        return None
-    return ast.unparse(translator.call(_name(code), code.args, dtype=translator.dtype("uint8")))
+    code = _condition(translator, target.slice)
+    return _as_numbers(translator, code, "uint8") if code is not None else None
 
 
 def _whole(target: ast.expr) -> ast.expr:

@@ -74,12 +74,15 @@ class Branches(BlockRewriter, Writes):
         else:
             self.types.choices[name] = found
 
-    def forget_tests(self, name: str) -> None:
+    def forget(self, name: str) -> None:
         """A name gets another value: what depends on its old one is no longer known."""
+        self.types.values.pop(name, None)
+        self.types.tensors.pop(name, None)
         self.types.choices.pop(name, None)
         for key, found in self.types.choices.items():
             if any(name in re.findall(r"\w+", test) for test, _ in found):
                 self.types.choices[key] = ()
+        self.types.forget()
 
     def chosen(self, small: ast.stmt, rewrite: Callable[[ast.stmt], list[Line] | None]) -> list[Line] | None:
         """One statement, in a branch for each meaning of its names."""
@@ -151,20 +154,6 @@ def _read(small: ast.stmt) -> set[str]:
     return names_in(small)
 
 
-def assigned(body: Sequence[ast.stmt]) -> set[str]:
-    """The names that a block assigns, at any depth."""
-    found: set[str] = set()
-    for node in (part for statement in body for part in ast.walk(statement)):
-        match node:
-            case ast.Assign(targets=each):
-                found |= names_in(*(one for one in each if isinstance(one, ast.Name | ast.Tuple | ast.List)))
-            case ast.AugAssign(target=ast.Name(id=name)):
-                found.add(name)
-            case _:
-                pass
-    return found
-
-
 def is_empty(lines: Sequence[Line]) -> bool:
     """True for a branch that does nothing, with tests that call nothing."""
     return all(line.body is not None and "(" not in line.text and _does_nothing(line.body) for line in lines)
@@ -206,4 +195,4 @@ def _first(name: str, line: ast.stmt) -> str:
             return "read"
 
 
-__all__ = ["Branches", "State", "assigned", "does_nothing", "first_use", "is_empty", "targets"]
+__all__ = ["Branches", "State", "does_nothing", "first_use", "is_empty", "targets"]

@@ -179,7 +179,20 @@ def with_destination(names: Names, call: NewCall, name: str, dst: str, extra: Se
     return new.with_args([Argument("dst", dst), *new.args, *extra])
 
 
+def as_dma_compute(names: Names, call: NewCall, nl: str = "nl", nisa: str = "nisa") -> NewCall:
+    """``nisa.dma_copy(dst, src, dst_rmw_op=op)``, an addition to the destination until NKI 0.2; other copies stay."""
+    named = call.by_name(("dst", "src"))
+    if not {"dst", "src", "dst_rmw_op"} <= named.keys():
+        return call
+    to, op = named["dst"], named["dst_rmw_op"]
+    if op == "None":
+        return call.with_args(arg for arg in call.args if arg.name != "dst_rmw_op")
+    node = next(arg.node for arg in call.args if arg.name == "dst_rmw_op")
+    op = (nki_value(names, node).replace("nl.", f"{nl}.", 1) if node is not None else "") or op
+    return NewCall(f"{nisa}.dma_compute", tuple(Argument("", text) for text in (to, f"[{named['src']}, {to}]", op)))
+
+
 __all__ = [
-    "RENAMED", "Argument", "NewCall", "NotCarriedOverError", "call_of", "cleaned", "code_in_place", "function_of",
-    "nki_value", "parameters", "with_destination", "with_values",
+    "RENAMED", "Argument", "NewCall", "NotCarriedOverError", "as_dma_compute", "call_of", "cleaned",
+    "code_in_place", "function_of", "nki_value", "parameters", "with_destination", "with_values",
 ]  # fmt: skip

@@ -23,7 +23,12 @@ _KERNELS: Final = ("nki.jit", "nki.trace", "torch_neuronx.nki_jit")
 
 
 class Expressions(ExpressionRewriter, InstructionCalls):
-    """Rewrites one expression. ``before`` collects the statements that have to run first."""
+    """Rewrites expressions."""
+
+    def code_below(self, bounds: Bounds, node: ast.expr) -> str:
+        """The code of an expression, cut to ``bounds``."""
+        with self.below(bounds):
+            return self.code(node)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 

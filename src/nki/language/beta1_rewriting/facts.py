@@ -89,6 +89,16 @@ def shape_text(shape: tuple[Polynomial, ...]) -> str:
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
+def joint(one: tuple[Polynomial, ...], other: tuple[Polynomial, ...]) -> tuple[Polynomial, ...]:
+    """The shape to which tiles of two shapes of equal rank are repeated."""
+    return tuple(b if a.constant == 1 else a for a, b in zip(one, other, strict=True))
+
+
+def is_repeated(shape: tuple[Polynomial, ...], whole: tuple[Polynomial, ...]) -> bool:
+    """True if a tile has to be repeated to the shape ``whole``."""
+    return any(a.constant == 1 != b.constant for a, b in zip(shape, whole, strict=True))
+
+
 def tensor_of(seen: Seen) -> Tensor:
     """A fact as numbers in source code."""
     shape = tuple(Polynomial.of(n) for n in seen.shape)
@@ -96,4 +106,4 @@ def tensor_of(seen: Seen) -> Tensor:
     return Tensor(shape, f"nl.{seen.dtype}", seen.buffer, blocks)
 
 
-__all__ = ["Facts", "Seen", "Tensor", "shape_text", "tensor_of"]
+__all__ = ["Facts", "Seen", "Tensor", "is_repeated", "joint", "shape_text", "tensor_of"]

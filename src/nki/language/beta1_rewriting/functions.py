@@ -9,15 +9,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from nki.language.beta1_rewriting.expressions import Expressions
 from nki.language.beta1_rewriting.facts import Facts, Tensor
 from nki.language.beta1_rewriting.indices import Value, index_of_slice
 from nki.language.beta1_rewriting.lines import Line, as_it_is, head, is_same
 from nki.language.beta1_rewriting.names import Names, called
 from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.report import Report
-from nki.language.beta1_rewriting.rewriting import head_changes
-from nki.language.beta1_rewriting.source import Source, code_of, names_in
+from nki.language.beta1_rewriting.source import Source, code_of, names_in, own_nodes, owner_of
 from nki.language.beta1_rewriting.statements import Statements
 from nki.language.beta1_rewriting.types import Types, arguments
 
@@ -58,7 +56,7 @@ class Functions:
         body = self.body(node, outer)
         types, kernel = body.types, self._is_kernel(node)
         decorators = [self._decorator(one, node.name) for one in node.decorator_list]
-        changes = head_changes(Expressions(types, set()), node)
+        changes = body.changes(node)
         row = head(node, node.body, changes)[1]
         lines = body.block(node.body, row)
         self.imports += body.imports
@@ -188,14 +186,6 @@ def _looped(lines: list[Line], grid: dict[int, str]) -> list[Line]:
     return [*before, *moved, *loop, *after]
 
 
-def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes inside of a function, without the nodes of functions in it."""
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, ast.FunctionDef | ast.Lambda):
-            yield child
-            yield from _own(child)
-
-
 def _inside(node: ast.FunctionDef) -> Iterator[ast.AST]:
     """The nodes of a function's body, in the order of the source."""
     waiting: list[ast.AST] = [*reversed(node.body)]
@@ -207,7 +197,7 @@ def _inside(node: ast.FunctionDef) -> Iterator[ast.AST]:
 
 def _returned(node: ast.FunctionDef) -> list[ast.expr]:
     """The results of a function."""
-    values = [one.value for one in _own(node) if isinstance(one, ast.Return) and one.value is not None]
+    values = [one.value for one in own_nodes(*node.body) if isinstance(one, ast.Return) and one.value is not None]
     return [value for value in values if code_of(value) != "None"]
 
 
@@ -253,9 +243,8 @@ class _TensorUses:
 
 def base_of(node: ast.expr | None) -> str:
     """The name of what is indexed, at any depth; "" for other expressions."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
+    owner = owner_of(node) if node is not None else None
+    return owner.id if isinstance(owner, ast.Name) else ""
 
 
 def lines_that_go(function: ast.FunctionDef, names: Names, body: Statements) -> None:

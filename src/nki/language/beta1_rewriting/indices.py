@@ -118,7 +118,7 @@ class Bounds:
         return smallest(self.stop(variable))
 
 
-Value = Index | Mask | Grid | tuple["Value", ...]
+Value = Index | Mask | Grid
 
 
 def without(value: Any, fixed: Sequence[tuple[Variable, Polynomial]]) -> Any:

@@ -12,6 +12,7 @@ from nki.language.beta1_rewriting.calls import (
     Argument,
     NewCall,
     NotCarriedOverError,
+    as_dma_compute,
     cleaned,
     code_in_place,
     function_of,
@@ -25,7 +26,7 @@ from nki.language.beta1_rewriting.lines import Line
 from nki.language.beta1_rewriting.operands import as_bytes, trailing_axes
 from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.result_shapes import Operand, Reader, reduced_axes, result_tensor
-from nki.language.beta1_rewriting.source import one_line
+from nki.language.beta1_rewriting.source import one_line, owner_of
 from nki.language.beta1_rewriting.tables import LIKE, PARAMETERS
 from nki.language.beta1_rewriting.types import arguments
 
@@ -55,12 +56,10 @@ class InstructionCalls(LanguageCalls):
             parts = [f"{key}={named[key]}" for key in ("dst", "src", "shuffle_mask") if key in named]
             return f"nisa.nc_stream_shuffle({', '.join(parts)})"
         call = as_bytes(self.types, self._operands_cut(call, bounds))
-        named = call.by_name(("dst", "src"))
-        if name == "dma_copy" and {"dst", "src", "dst_rmw_op"} <= named.keys():
-            op = self._value(arguments(node)["dst_rmw_op"], named["dst_rmw_op"])
-            if op != "None":
-                return f"nisa.dma_compute({named['dst']}, [{named['src']}, {named['dst']}], {op})"
-            call = call.with_args(arg for arg in call.args if arg.name != "dst_rmw_op")
+        if name == "dma_copy":
+            call = as_dma_compute(self.names, call)
+            if call.func == "nisa.dma_compute":
+                return call.code
         return code_in_place(node, cleaned(self.names, call, function))
 
     def _value(self, node: ast.expr, text: str) -> str:
@@ -93,7 +92,7 @@ class InstructionCalls(LanguageCalls):
                     f"the {what} of the result of `nisa.{name}`: add --arg, so that the kernel can run"
                 )
         if tensor.observed:
-            self.notes.append(f"`{target}` has the shape {shape} of the run; other arguments may need another")
+            self.report.notes.append(f"`{target}` has the shape {shape} of the run; other arguments may need another")
         if name == "memset":
             value = call.by_name(PARAMETERS["memset"])["value"]
             return [Line(f"{target} = nl.full({shape}, {value}, dtype={dtype}, buffer=nl.sbuf)")]
@@ -131,7 +130,7 @@ class InstructionCalls(LanguageCalls):
         if dtype.endswith(".dtype"):
             self.types.equal.append((one, other))
         else:
-            self.notes.append(f"`{target}` has the dtype {dtype} of the run; other arguments may need another")
+            self.report.notes.append(f"`{target}` has the dtype {dtype} of the run; other arguments may need another")
 
     def _operand_dtype(self, name: str, node: ast.Call) -> str:
         """``x.dtype`` for a result, where only a run tells its dtype and its operand x had the same; else ""."""
@@ -141,10 +140,7 @@ class InstructionCalls(LanguageCalls):
             return ""
         if self.types.declared(node).dtype:
             return ""
-        owner = named[source]
-        operand = self.types.facts.seen(owner)
-        while isinstance(owner, ast.Subscript):
-            owner = owner.value
+        operand, owner = self.types.facts.seen(named[source]), owner_of(named[source])
         tensor = self.types.tensor(owner)
         plain = isinstance(owner, ast.Name) and tensor is not None and not tensor.blocks
         return f"{one_line(owner)}.dtype" if plain and operand is not None and operand.dtype == seen.dtype else ""

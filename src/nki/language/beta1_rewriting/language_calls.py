@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
 from nki.frontend.site import keys_of
 from nki.language.beta1_functions import BINARY
 from nki.language.beta1_rewriting.calls import NewCall, NotCarriedOverError, cleaned, code_in_place, function_of
+from nki.language.beta1_rewriting.facts import is_repeated, joint
 from nki.language.beta1_rewriting.indices import Bounds, bounds_of, nonempty
 from nki.language.beta1_rewriting.lines import Line
 from nki.language.beta1_rewriting.operands import is_number, matmul_operands, target_shape, trailing_axes, varying
+from nki.language.beta1_rewriting.report import Report
 from nki.language.beta1_rewriting.source import in_one_line, one_line
 from nki.language.beta1_rewriting.subscripts import cut, has_slices
 from nki.language.beta1_rewriting.types import Types, arguments, dtype_text
@@ -35,27 +39,39 @@ _RANGES: Final = ("affine_range", "sequential_range", "static_range")
 
 
 class LanguageCalls:
-    """Rewrites calls of ``nki.language``; the state of one expression's rewriting."""
+    """Rewrites calls of ``nki.language``; ``types`` is what the names of the function hold."""
 
-    def __init__(
-        self, types: Types, taken: set[str], bounds: Bounds | None = None, top: ast.Call | None = None
-    ) -> None:
+    def __init__(self, types: Types, report: Report, taken: set[str]) -> None:
         self.types = types
         self.names = types.names
+        self.grid = types.grid
+        self.report = report
         self.taken = taken
-        self.bounds = [bounds or Bounds()]
-        self.top = top
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a statement."""
         self.before: list[Line] = []
-        self.notes: list[str] = []
-        self.grid: dict[int, str] = {}
+        """The statements that have to run first."""
+        self.bounds = [Bounds()]
+        """The parts of tiles that masks let through: one for the statement, and one for each call around."""
+        self.top: ast.Call | None = None
+        """The call that the statement itself takes care of, with its mask."""
         self.inner = 0
         """Number of comprehensions and lambdas around the present expression."""
 
-    def mask_bounds(self, node: ast.expr, *, several: bool = False) -> Bounds:
-        """The bounds of a mask. Raises :class:`NotCarriedOverError` for masks that are no rectangles.
+    @contextmanager
+    def below(self, bounds: Bounds, top: ast.Call | None = None) -> Generator[None]:
+        """Context manager: expressions are cut to ``bounds``; ``top`` is the call that the statement takes care of."""
+        before = self.bounds, self.top
+        self.bounds, self.top = [bounds], top
+        try:
+            yield
+        finally:
+            self.bounds, self.top = before
 
-        ``several``: conditions of several variables are left in the result.
-        """
+    def mask_bounds(self, node: ast.expr) -> Bounds:
+        """The bounds of a mask. Raises :class:`NotCarriedOverError` for masks that are no rectangles."""
         kind = self.types.facts.kind(node)
         if kind == "none" or (isinstance(node, ast.Constant) and node.value is None):
             return Bounds()
@@ -64,7 +80,7 @@ class LanguageCalls:
             raise NotCarriedOverError(f"the mask `{one_line(node)}` is not known here: cut the slices to size")
         bounds = bounds_of(value)
         bounds.conditions += nonempty(bounds, self.types.loose)
-        if bounds.several and not several:
+        if bounds.several:
             raise NotCarriedOverError(f"the mask `{bounds.several[0].text}` is no rectangle: use nisa.affine_select")
         return bounds
 
@@ -204,15 +220,11 @@ class LanguageCalls:
             return varying(self.types.facts, left, right, x, y)
         if len(one.shape) != len(other.shape):
             return x, y
-        shape = tuple(b if a.constant == 1 else a for a, b in zip(one.shape, other.shape, strict=True))
+        shape = joint(one.shape, other.shape)
         target = target_shape(one, other, shape)
-        repeats = [
-            any(a.constant == 1 != b.constant for a, b in zip(side.shape or (), shape, strict=True))
-            for side in (one, other)
-        ]
         return (
-            f"nl.broadcast_to({x}, {target})" if repeats[0] else x,
-            f"nl.broadcast_to({y}, {target})" if repeats[1] else y,
+            f"nl.broadcast_to({x}, {target})" if is_repeated(one.shape, shape) else x,
+            f"nl.broadcast_to({y}, {target})" if is_repeated(other.shape, shape) else y,
         )
 
 

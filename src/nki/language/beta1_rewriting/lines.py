@@ -217,14 +217,7 @@ def laid_out(text: str, width: int, pad: str) -> str:
     return f"{start}{code_of(call.func)}(\n{pad}" + f"\n{pad}".join(lines) + "\n)"
 
 
-def with_changes(node: Any, changes: Sequence[Change]) -> str:
-    """The code of a simple statement with some of its expressions replaced."""
-    source: Source = node.source
-    start, end = source.span(node)
-    return spliced(source, start, end, [(*source.span(child), text) for child, text in changes])
-
-
 __all__ = [
     "Line", "above", "align", "aligned", "as_it_is", "branch", "by_lines", "comment_behind", "first_row", "head",
-    "is_same", "laid_out", "rendered", "with_changes",
+    "is_same", "laid_out", "rendered",
 ]  # fmt: skip

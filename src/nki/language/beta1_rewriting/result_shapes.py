@@ -11,7 +11,7 @@ from types import CodeType
 from typing import Any, Final
 
 from nki.language.beta1_functions import Function
-from nki.language.beta1_rewriting.facts import Tensor
+from nki.language.beta1_rewriting.facts import Tensor, joint
 from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.source import one_line
 
@@ -138,7 +138,7 @@ def _joint(x: Operand, y: Operand) -> Shape:
     one, other = x.shape, y.tensor.shape if y.tensor is not None else None
     if other is None or len(one) != len(other):
         return one
-    return tuple(b if a == _ONE else a for a, b in zip(one, other, strict=True))
+    return joint(one, other)
 
 
 def _promoted(x: Operand, y: Operand, _op: object = None) -> str:

@@ -33,22 +33,14 @@ class ExpressionRewriter:
         return [(each, text) for node in nodes for each in _inner(node) if (text := self.code(each)) != code_of(each)]
 
 
-def head_changes(rewriter: ExpressionRewriter, one: ast.stmt) -> list[Change]:
-    """The expressions in the head of a statement with blocks that change, decorators not counted."""
-    changes: list[Change] = []
-    for child in ast.iter_child_nodes(one):
-        if isinstance(child, ast.expr) and child not in getattr(one, "decorator_list", ()):
-            text = rewriter.code(child)
-            changes += [(child, text)] if text != code_of(child) else []
-        elif isinstance(child, ast.arguments | ast.withitem | ast.keyword):
-            changes += rewriter.changes(child)
-    return changes
-
-
 def _inner(node: ast.AST) -> Iterator[ast.expr]:
-    """The expressions right inside of a node; none of a string with values in it: Python tells no places there."""
+    """The expressions right inside of a node, decorators not counted.
+
+    None of a string with values in it: Python tells no places there.
+    """
+    decorators = getattr(node, "decorator_list", ())
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.JoinedStr):
+        if isinstance(child, ast.JoinedStr) or child in decorators:
             continue
         if isinstance(child, ast.expr):
             yield child
@@ -119,4 +111,4 @@ class BlockRewriter(ABC):
         return result
 
 
-__all__ = ["BlockRewriter", "ExpressionRewriter", "head_changes"]
+__all__ = ["BlockRewriter", "ExpressionRewriter"]

@@ -6,7 +6,7 @@ import ast
 import io
 import keyword
 import tokenize
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, cast
 
@@ -87,6 +87,27 @@ def names_in(*nodes: ast.AST | None) -> set[str]:
             elif isinstance(part, ast.FunctionDef | ast.ClassDef):
                 found.add(part.name)
     return found
+
+
+def assigned(*nodes: ast.AST) -> set[str]:
+    """The names that nodes assign, at any depth."""
+    return {part.id for node in nodes for part in ast.walk(node)
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}  # fmt: skip
+
+
+def own_nodes(*nodes: ast.AST) -> Iterator[ast.AST]:
+    """Nodes and the nodes inside of them, without functions and what is inside of those."""
+    for node in nodes:
+        if not isinstance(node, ast.FunctionDef | ast.Lambda):
+            yield node
+            yield from own_nodes(*ast.iter_child_nodes(node))
+
+
+def owner_of(node: ast.expr) -> ast.expr:
+    """The expression that a subscript indexes, at any depth; other expressions as they are."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
 
 
 def comments_in(text: str) -> list[str]:
@@ -182,6 +203,6 @@ def _with_parentheses(text: str, first: int, last: int, start: int, end: int) ->
 
 
 __all__ = [
-    "Change", "Source", "code_of", "comments_in", "expression", "flat", "in_one_line", "names_in",
-    "one_line", "parsed", "replaced", "spliced",
+    "Change", "Source", "assigned", "code_of", "comments_in", "expression", "flat", "in_one_line", "names_in",
+    "one_line", "own_nodes", "owner_of", "parsed", "replaced", "spliced",
 ]  # fmt: skip

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from nki.frontend.site import keys_of
 from nki.language.beta1_functions import BINARY
-from nki.language.beta1_rewriting.branches import Branches, State, assigned, does_nothing, is_empty, targets
+from nki.language.beta1_rewriting.branches import Branches, State, does_nothing, is_empty, targets
 from nki.language.beta1_rewriting.calls import NotCarriedOverError
 from nki.language.beta1_rewriting.facts import Tensor, shape_text
 from nki.language.beta1_rewriting.indices import Grid, Mask, as_slice, bounds_of, chosen, index_of_slice
@@ -21,13 +21,21 @@ from nki.language.beta1_rewriting.lines import (
     as_it_is,
     comment_behind,
     head,
-    with_changes,
 )
 from nki.language.beta1_rewriting.names import Names, called, imports_nki
 from nki.language.beta1_rewriting.operands import groups_in
 from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.report import marked
-from nki.language.beta1_rewriting.source import Change, code_of, comments_in, in_one_line, names_in, one_line
+from nki.language.beta1_rewriting.source import (
+    Change,
+    assigned,
+    code_of,
+    comments_in,
+    in_one_line,
+    names_in,
+    one_line,
+    replaced,
+)
 from nki.language.beta1_rewriting.subscripts import TooManyAxesError
 from nki.language.beta1_rewriting.tables import CREATION, ELEMENTWISE, LIKE
 from nki.language.beta1_rewriting.types import Types, arguments
@@ -85,17 +93,18 @@ class Statements(Branches):
         """A statement with blocks in it."""
         changes: list[Change] = []
         for node in (getattr(one, name) for name in ("test", "iter") if hasattr(one, name)):
-            before: list[Line] = []
-            text = self._expression(node, before)
+            self.begin()
+            text = self.code(node)
+            self.no_index_left(text)
             if names_in(node) & self.types.choices.keys():
                 raise NotCarriedOverError(f"`{one_line(node)}` depends on a branch")
-            if before:
+            if self.before:
                 raise NotCarriedOverError("instructions in the head of a loop or branch")
             changes += [(node, text)] if text != code_of(node) else []
         line, row = head(one, one.body, changes)
         start = State.of(self.types)
         for target in names_in(one.target) if isinstance(one, ast.For) else ():
-            self._forget(target)
+            self.forget(target)
         line.body = self.block(one.body, row)
         if isinstance(one, ast.For | ast.While):
             self.check_rounds(one, start)
@@ -105,7 +114,7 @@ class Statements(Branches):
         others = self.branches(one)
         if isinstance(one, ast.If):
             test = in_one_line(changes[0][1]) if changes else one_line(one.test)
-            self.merge(test, start, yes, State.of(self.types), (assigned(one.body), assigned(one.orelse)))
+            self.merge(test, start, yes, State.of(self.types), (assigned(*one.body), assigned(*one.orelse)))
         return self.joined(one, line, changes, others)
 
     def _rounds(self, one: ast.For) -> list[Line]:
@@ -117,7 +126,7 @@ class Statements(Branches):
             name for name, nodes in changed.found.items() if name not in self.types.values
             and any(self.types.facts.kind(node) == "number" for node in nodes)
         )  # fmt: skip
-        fresh = {name: self._rewriter().fresh(f"{name}_before") for name in numbers if name not in self.restarted}
+        fresh = {name: self.fresh(f"{name}_before") for name in numbers if name not in self.restarted}
         self.restarted |= fresh
         lines = self.compound(one)
         here = [name for name in numbers if name in changed.own or _is_outside(one, name, self.names)]
@@ -182,7 +191,7 @@ class Statements(Branches):
             named = isinstance(small, ast.Assign) and not isinstance(small.targets[0], ast.Subscript)
             if named or not why.axes:
                 raise
-            name = self._rewriter().fresh("part")
+            name = self.fresh("part")
             axis = why.axes[0]
             before = self.types.fixed
             try:
@@ -195,6 +204,18 @@ class Statements(Branches):
             return [Line(f"for {name} in range({axis.size.text}):", lines or [])]
 
     def _small(self, small: ast.stmt) -> list[Line] | None:
+        self.begin()
+        lines = self._in_new_form(small)
+        if lines is None:
+            return None
+        lines = [*self.before, *lines]
+        for line in lines:
+            for each in line.body if line.body is not None else [line]:
+                self.no_index_left(each.text)
+        return lines
+
+    def _in_new_form(self, small: ast.stmt) -> list[Line] | None:
+        """A statement without the lines that have to run first; None where it stays as it is."""
         match small:
             case ast.Import() | ast.ImportFrom() if self.types.on_device or imports_nki(small):
                 self.imports.append(small)
@@ -207,15 +228,15 @@ class Statements(Branches):
                 return self._update(small)
             case ast.Expr(value=ast.Call() as call):
                 several = self._several(call) if self.names.full(call.func) == "nki.language.store" else None
-                return self._call(small, call) if several is None else self._stored(call, several)
+                return self._alone(small, call) if several is None else self._stored(call, several)
             case ast.Return(value=ast.Call() as call) if function := self._creation(call):
                 return self._created(call, function)
             case ast.Return(value=ast.expr() as value):
                 index = self.types.index(value)
                 text = as_slice(index) if index is not None else None
-                return [Line(with_changes(small, [(value, text)]))] if text is not None else self._plain(small, value)
+                return [Line(replaced(small, [(value, text)]))] if text is not None else self.changed(small, value)
             case ast.Expr(value=value) | ast.Assert(test=value) | ast.Assign(value=value):
-                return self._plain(small, value)
+                return self.changed(small, value)
             case _:
                 return None
 
@@ -223,12 +244,6 @@ class Statements(Branches):
         """The function of a call that makes a tensor; "" for other calls."""
         package, _, function = self.names.full(call.func).rpartition(".")
         return function if package == "nki.language" and function in CREATION else ""
-
-    def _plain(self, small: ast.stmt, value: ast.expr) -> list[Line]:
-        """A statement with one expression that is rewritten."""
-        before: list[Line] = []
-        text = self._expression(value, before)
-        return [*before, Line(with_changes(small, [(value, text)] if text != code_of(value) else []))]
 
     # -- assignments ---------------------------------------------------------------------------------------------
 
@@ -248,13 +263,13 @@ class Statements(Branches):
             if several is not None and isinstance(value, ast.Call):
                 return self._predicated(target, value, several)
             return self._written(target, value)
-        return self._plain(small, value)
+        return self.changed(small, value)
 
     def _bound(self, target: ast.Name, value: ast.expr, small: ast.stmt) -> list[Line]:
         """``name = value``, and what the name then stands for."""
         tensor = self.types.tensor(value)
         new = self._named(target.id, value, small)
-        self._forget(target.id)
+        self.forget(target.id)
         free = bool(names_in(value) & self.types.loose) and self.types.facts.kind(target) == "number"
         (self.types.loose.add if free else self.types.loose.discard)(target.id)
         slice_ = index_of_slice(target.id, self.types.facts.kind(value))
@@ -282,14 +297,13 @@ class Statements(Branches):
         yes, no = self.types.index(value.body), self.types.index(value.orelse)
         if yes is None or no is None:
             return []
-        before: list[Line] = []
-        test = in_one_line(self._expression(value.test, before))
+        test = in_one_line(self.code(value.test))
         found = chosen(target.id, test, yes, no)
         if found is None:
             raise NotCarriedOverError(f"`{one_line(value)}` is one of two indices that are no slices of equal size")
-        self._forget(target.id)
+        self.forget(target.id)
         self.types.values[target.id] = found[1]
-        return [*before, Line(f"{target.id} = {found[0]}")]
+        return [Line(f"{target.id} = {found[0]}")]
 
     def _indices(self, target: ast.expr, value: ast.expr) -> bool:
         """Notes the indices and masks that names stand for; False if the value is neither."""
@@ -304,11 +318,12 @@ class Statements(Branches):
         else:
             grid = self.types.value(value)
             values = list(grid.indices) if isinstance(grid, Grid) else []
-        if len(values) != len(names) or any(one is None for one in values):
+        known = [one for one in values if one is not None]
+        if not len(known) == len(values) == len(names):
             return False
-        for name, one in zip(names, values, strict=True):
-            self._forget(name)
-            self.types.values[name] = cast(Any, one)
+        for name, one in zip(names, known, strict=True):
+            self.forget(name)
+            self.types.values[name] = one
         return True
 
     def _allocator(self, target: ast.expr, value: ast.expr) -> bool:
@@ -331,7 +346,7 @@ class Statements(Branches):
         """``rows, columns = x.shape`` names the sizes of x."""
         names = [part.id for part in target.elts if isinstance(part, ast.Name)]
         for name in names:
-            self._forget(name)
+            self.forget(name)
         match value:
             case ast.Attribute(value=ast.Name(id=owner), attr="shape") if len(names) == len(target.elts):
                 known = self.types.tensors.get(owner) or Tensor(buffer="hbm", dtype=f"{owner}.dtype")
@@ -356,11 +371,7 @@ class Statements(Branches):
             mask = mask_of(value) if id(value) not in self.types.unmasked else None
             if package == "nki.language" and mask is not None:
                 return self._masked(name, function, value, mask)
-        if small is not None:
-            return self._plain(small, value)
-        before: list[Line] = []
-        text = self._expression(value, before)
-        return [*before, Line(f"{name} = {text}")]
+        return self.changed(small, value) if small is not None else [Line(f"{name} = {self.code(value)}")]
 
     # -- masks that are no rectangles ----------------------------------------------------------------------------
 
@@ -371,13 +382,11 @@ class Statements(Branches):
         if place is None or place.shape is None or owner is None or owner.buffer == "hbm":
             raise NotCarriedOverError(f"the mask `{mask.parts[0].text}` is no rectangle: use nisa.affine_select")
         self.types.unmasked.add(id(call))
-        rewriter = self._rewriter()
-        name, inside = rewriter.fresh("masked_result"), rewriter.fresh("inside")
+        name, inside = self.fresh("masked_result"), self.fresh("inside")
         result = self._named(name, call, None)
-        before: list[Line] = []
-        to = plain(in_one_line(self._expression(target, before)))
+        to = plain(in_one_line(self.code(target)))
         copy = Line(f"nisa.tensor_copy_predicated(dst={to}, src={name}, predicate={inside})")
-        return [*before, *result, *self._truth(inside, mask, place), guarded(copy, bounds_of(mask))]
+        return [*result, *self._truth(inside, mask, place), guarded(copy, bounds_of(mask))]
 
     def _truth(self, name: str, mask: Mask, place: Tensor) -> list[Line]:
         """A tile of 1 where a mask that is no rectangle lets ``place`` through, and of 0 elsewhere."""
@@ -400,13 +409,11 @@ class Statements(Branches):
         place, tile = self.types.tensor(named["dst"]), self.types.tensor(named["value"])
         if place is None or place.shape is None or tile is None:
             raise NotCarriedOverError(f"the mask `{mask.parts[0].text}` is no rectangle: use nisa.affine_select")
-        before: list[Line] = []
-        to, value = (in_one_line(self._expression(named[key], before)) for key in ("dst", "value"))
-        rewriter = self._rewriter()
-        kept, inside = rewriter.fresh("stored"), rewriter.fresh("inside")
+        to, value = (in_one_line(self.code(named[key])) for key in ("dst", "value"))
+        kept, inside = self.fresh("stored"), self.fresh("inside")
         copy = Line(f"nisa.tensor_copy_predicated(dst={kept}, src={value}, predicate={inside})")
         return [
-            *before, Line(f"{kept} = nl.load({to})"), *self._truth(inside, mask, place),
+            Line(f"{kept} = nl.load({to})"), *self._truth(inside, mask, place),
             guarded(copy, bounds_of(mask)), Line(f"nl.store({to}, {kept})"),
         ]  # fmt: skip
 

@@ -11,8 +11,8 @@ from typing import Final
 from nki.frontend.site import keys_of
 from nki.language.beta1_functions import BINARY, FUNCTIONS, RESULTS
 from nki.language.beta1_rewriting.dense import Group, joined
-from nki.language.beta1_rewriting.facts import Facts, Tensor, tensor_of
-from nki.language.beta1_rewriting.indices import Evaluator, Grid, Index, Mask, Value, Variable
+from nki.language.beta1_rewriting.facts import Facts, Tensor, joint, tensor_of
+from nki.language.beta1_rewriting.indices import Evaluator, Index, Mask, Value, Variable
 from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.polynomial import Polynomial
 from nki.language.beta1_rewriting.result_shapes import Operand, Reader, is_true, promoted, reduced, result_tensor, sizes
@@ -72,12 +72,10 @@ class Types:
     def evaluator(self) -> Evaluator:
         return Evaluator(self.names, self.values, None if self.facts.assumed else self.grid, self.fixed)
 
-    def value(self, node: ast.expr) -> Index | Mask | Grid | None:
+    def value(self, node: ast.expr) -> Value | None:
         """The index, mask or grid that an expression is."""
         found = self.evaluator.evaluate(node)
-        if isinstance(found, Index) and self.dense:
-            return joined(found, self.dense)
-        return found if isinstance(found, Index | Mask | Grid) else None
+        return joined(found, self.dense) if isinstance(found, Index) and self.dense else found
 
     def index(self, node: ast.expr) -> Index | None:
         """The index tile that an expression is."""
@@ -159,7 +157,7 @@ class Types:
         kind = dtype or promoted(one.dtype, other.dtype)
         if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
             return Tensor(None, kind)
-        shape = tuple(b if a.constant == 1 else a for a, b in zip(one.shape, other.shape, strict=True))
+        shape = joint(one.shape, other.shape)
         name = one.name if shape == one.shape else other.name if shape == other.shape else ""
         return Tensor(shape, kind, name=name)
 

@@ -19,14 +19,14 @@ from nki.language.beta1_rewriting.calls import (
     nki_value,
 )
 from nki.language.beta1_rewriting.expressions import Expressions
-from nki.language.beta1_rewriting.facts import Tensor, shape_text
+from nki.language.beta1_rewriting.facts import Tensor, is_repeated, shape_text
 from nki.language.beta1_rewriting.indices import Bounds, Mask, bounds_of
-from nki.language.beta1_rewriting.lines import Line, with_changes
+from nki.language.beta1_rewriting.lines import Line
 from nki.language.beta1_rewriting.names import called
 from nki.language.beta1_rewriting.operands import allocated, is_number, variables_in
 from nki.language.beta1_rewriting.polynomial import largest, smallest
 from nki.language.beta1_rewriting.report import Report
-from nki.language.beta1_rewriting.source import code_of, expression, in_one_line, names_in, one_line, parsed
+from nki.language.beta1_rewriting.source import code_of, expression, in_one_line, names_in, one_line, parsed, replaced
 from nki.language.beta1_rewriting.subscripts import cut, has_slices
 from nki.language.beta1_rewriting.tables import ELEMENTWISE, PARAMETERS, REDUCTIONS
 from nki.language.beta1_rewriting.types import Types, arguments, creation_order, dtype_text
@@ -37,16 +37,12 @@ _NO_DTYPE: Final = ("matmul", "transpose", "broadcast_to", "expand_dims", "ds")
 """Functions with results that are copied with the dtype that they have."""
 
 
-class Writes:
-    """Rewrites statements that write; ``types`` is what the names of the function hold."""
+class Writes(Expressions):
+    """Rewrites statements that write."""
 
     def __init__(self, types: Types, report: Report, taken: set[str]) -> None:
-        self.types = types
-        self.names = types.names
-        self.report = report
-        self.taken = taken
+        super().__init__(types, report, taken)
         self.imports: list[ast.Import | ast.ImportFrom] = []
-        self.grid = types.grid
         self.filled: set[str] = set()
         """Tiles with parts that masked statements write."""
         self.returned: set[str] = set()
@@ -59,64 +55,34 @@ class Writes:
         self.restarted: dict[str, str] = {}
         """Numbers that begin each round of the loops around anew, and the variables that hold their first values."""
 
-    def _rewriter(self, bounds: Bounds | None = None, top: ast.Call | None = None) -> Expressions:
-        rewriter = Expressions(self.types, self.taken, bounds, top)
-        rewriter.grid = self.grid
-        return rewriter
-
-    def _expression(self, node: ast.expr, before: list[Line], bounds: Bounds | None = None) -> str:
-        """The code of an expression; the statements that have to run first are added to ``before``."""
-        rewriter = self._rewriter(bounds)
-        text = rewriter.code(node)
-        before += rewriter.before
-        self.report.notes += rewriter.notes
-        self._no_index_left(text)
-        return text
-
-    def _no_index_left(self, *texts: str) -> None:
+    def no_index_left(self, text: str) -> None:
+        """Raise :class:`NotCarriedOverError` if new code names an index tile or mask, which it does not have."""
         values = self.types.values
-        for text in texts:
-            if any(name in text for name in values):
-                names = names_in(*parsed(text.strip()))
-                left = sorted(name for name in names & values.keys() if getattr(values[name], "name", "") != name)
-                if left:
-                    raise NotCarriedOverError(f"the index `{left[0]}` is used as a value")
-
-    def _forget(self, name: str) -> None:
-        self.types.values.pop(name, None)
-        self.types.tensors.pop(name, None)
-        self.types.choices.pop(name, None)
-        self.forget_tests(name)
-        self.types.forget()
-
-    def forget_tests(self, name: str) -> None:
-        """Drop the choices that depend on the old value of a name."""
+        if any(name in text for name in values):
+            names = names_in(*parsed(text.strip()))
+            left = sorted(name for name in names & values.keys() if getattr(values[name], "name", "") != name)
+            if left:
+                raise NotCarriedOverError(f"the index `{left[0]}` is used as a value")
 
     # -- new tensors ---------------------------------------------------------------------------------------------
 
     def _result(self, name: str, function: str, call: ast.Call) -> list[Line]:
         """``name = nisa.function(…)``: a tile, and the instruction that writes it."""
         mask = mask_of(call) if id(call) not in self.types.unmasked else None
-        rewriter = self._rewriter(top=call)
-        bounds = rewriter.mask_bounds(mask) if mask is not None else Bounds()
-        new = rewriter.call(call)
-        own = name
-        if any(name in names_in(arg.node) for arg in new.args):  # the old tile is an operand of the new one
-            name = rewriter.fresh(f"{name}_new")
-        made = rewriter.computed(name, function, call, new)
-        self.report.notes += rewriter.notes
+        bounds = self.mask_bounds(mask) if mask is not None else Bounds()
+        with self.below(Bounds(), call):
+            new = self.call(call)
+            own = name
+            if any(name in names_in(arg.node) for arg in new.args):  # the old tile is an operand of the new one
+                name = self.fresh(f"{name}_new")
+            made = self.computed(name, function, call, new)
         if (bounds.restrict or bounds.conditions) and len(made) == 2 and function != "memset":
-            again = self._rewriter(bounds, call)
             variables = [*variables_in(self.types, call), *bounds.lower, *bounds.upper]
             target = cut(name, self.types.tensor(call), bounds, variables)
-            made = [
-                Line(made[0].text.replace("nl.ndarray(", "nl.zeros(", 1)),
-                guarded(again.written(target, function, call, again.call(call)), bounds),
-            ]
-        self._no_index_left(*(line.text for line in made if line.body is None))
-        if name != own:
-            made.append(Line(f"{own} = {name}"))
-        return [*rewriter.before, *made]
+            with self.below(bounds, call):
+                written = self.written(target, function, call, self.call(call))
+            made = [Line(made[0].text.replace("nl.ndarray(", "nl.zeros(", 1)), guarded(written, bounds)]
+        return made if name == own else [*made, Line(f"{own} = {name}")]
 
     def _created(self, call: ast.Call, function: str, name: str = "", before: str = "return") -> list[Line]:
         """``name = nl.ndarray(…)`` or a result without a name: block dimensions become lists; the memory is of today.
@@ -124,9 +90,7 @@ class Writes:
         ``before`` is the code in front of the allocation.
         """
         tensor = self.types.created(call, function)
-        rewriter = self._rewriter()
-        new = cleaned(self.names, rewriter.call(call), function_of("nki.language", function))
-        self._no_index_left(new.code)
+        new = cleaned(self.names, self.call(call), function_of("nki.language", function))
         order = creation_order(function)
         args: list[Argument] = []
         for position, arg in enumerate(new.args):
@@ -156,7 +120,7 @@ class Writes:
         text = code_in_place(call, NewCall(func, tuple(args)))
         for index, size in zip(reversed(indices), reversed(tensor.blocks), strict=True):
             text = f"[{in_one_line(text)} for {index} in range({size.text})]"
-        return [*rewriter.before, Line(f"{before} {text}")]
+        return [Line(f"{before} {text}")]
 
     def _buffer(self, name: str, node: ast.expr) -> str:
         """The memory of an allocation."""
@@ -168,20 +132,19 @@ class Writes:
 
     def _masked(self, name: str, function: str, call: ast.Call, mask: ast.expr) -> list[Line]:
         """``name = nl.function(…, mask=…)``: what the mask leaves out is zero, where anything could be there."""
-        bounds = self._rewriter().mask_bounds(mask)
+        bounds = self.mask_bounds(mask)
         inside = variables_in(self.types, *call.args, *(k.value for k in call.keywords if k.value is not mask))
         if function in ELEMENTWISE | set(FUNCTION_OF.values()) and not inside:
-            whole = self._rewriter(Bounds(), call)
-            text = whole.code(call)
-            return [*whole.before, Line(f"{name} = {_unmasked(text)}")]
+            with self.below(Bounds(), call):
+                return [Line(f"{name} = {_unmasked(self.code(call))}")]
         variables = [v for v in dict.fromkeys([*inside, *bounds.lower, *bounds.upper]) if bounds.restricts(v)]
         ndim = max((v.ndim for v in [*inside, *bounds.lower, *bounds.upper]), default=2)
-        rewriter = self._rewriter(bounds, call)
-        new = _unmasked(rewriter.code(call))
+        with self.below(bounds, call):
+            new = _unmasked(self.code(call))
         if function in REDUCTIONS:
             variables = [v for v in variables if v.axis == -ndim]
         if self.types.facts.assumed or not (variables or bounds.conditions):
-            return [*rewriter.before, guarded(Line(f"{name} = {new}"), bounds)]
+            return [guarded(Line(f"{name} = {new}"), bounds)]
         tensor = self.types.tensor(call)
         if tensor is None or not tensor.shape_text or not tensor.dtype:
             raise NotCarriedOverError(
@@ -199,13 +162,13 @@ class Writes:
             write = f"nisa.dma_copy(dst={target}, src={_argument(new, 'src')})"
         else:
             write = f"{target if target.endswith(']') else f'{target}[...]'} = {new}"
-        return [*rewriter.before, Line(made), guarded(Line(write), bounds)]
+        return [Line(made), guarded(Line(write), bounds)]
 
     # -- masks ---------------------------------------------------------------------------------------------------
 
-    def _bounds(self, value: ast.expr) -> Bounds:
+    def _bounds_of(self, value: ast.expr) -> Bounds:
         mask = mask_of(value)
-        return self._rewriter().mask_bounds(mask) if mask is not None else Bounds()
+        return self.mask_bounds(mask) if mask is not None else Bounds()
 
     def _several(self, value: ast.expr) -> Mask | None:
         """The mask of a call, if conditions of several axes are in it."""
@@ -219,36 +182,33 @@ class Writes:
 
     def _written(self, target: ast.Subscript, value: ast.expr) -> list[Line]:
         """``t[…] = value``."""
-        bounds = self._bounds(value)
-        before: list[Line] = []
-        to = in_one_line(self._place(target, before, bounds))
+        bounds = self._bounds_of(value)
+        to = in_one_line(self._place(target, bounds))
         to_assign = to if isinstance(expression(to), ast.Subscript) else f"{to}[...]"
         owner = self.types.tensor(target.value)
         if isinstance(value, ast.Call):
             package, _, function = self.names.full(value.func).rpartition(".")
             if self.types.result_of(value):
-                return [*before, *self._result_into(function, value, plain(to), target, bounds, owner)]
+                return self._result_into(function, value, plain(to), target, bounds, owner)
             if package == "nki.language":
-                return [*before, *self._function_into(function, value, plain(to), to_assign, bounds, owner)]
-        text = in_one_line(self._expression(value, before, bounds))
+                return self._function_into(function, value, plain(to), to_assign, bounds, owner)
+        text = in_one_line(self.code_below(bounds, value))
         if self.types.tensor(value) is None and self._is_scalar(value):
-            return [*before, Line(f"nisa.memset(dst={plain(to)}, value={self._number(text, owner)})")]
-        return [*before, Line(f"{to_assign} = {self._repeated(text, value, target)}")]
+            return [Line(f"nisa.memset(dst={plain(to)}, value={self._number(text, owner)})")]
+        return [Line(f"{to_assign} = {self._repeated(text, value, target)}")]
 
     def _result_into(
         self, function: str, call: ast.Call, to: str, target: ast.Subscript, bounds: Bounds, owner: Tensor | None
     ) -> list[Line]:
         """``t[…] = nisa.function(…)``."""
-        rewriter = self._rewriter(bounds, call)
-        new = rewriter.call(call)
-        if self._by_psum(function, call, owner, target.value):
-            name = rewriter.fresh(f"{function}_result")
-            made = rewriter.computed(name, function, call, new)
-            return [*rewriter.before, *made, guarded(Line(f"nisa.tensor_copy(dst={to}, src={name})"), bounds)]
-        extra = [Argument("accumulate", "False")] if function == "nc_matmul" else []
-        line = rewriter.written(to, function, call, new, extra)
-        self._no_index_left(line.text)
-        return [*rewriter.before, guarded(line, bounds)]
+        with self.below(bounds, call):
+            new = self.call(call)
+            if self._by_psum(function, call, owner, target.value):
+                name = self.fresh(f"{function}_result")
+                made = self.computed(name, function, call, new)
+                return [*made, guarded(Line(f"nisa.tensor_copy(dst={to}, src={name})"), bounds)]
+            extra = [Argument("accumulate", "False")] if function == "nc_matmul" else []
+            return [guarded(self.written(to, function, call, new, extra), bounds)]
 
     def _by_psum(self, function: str, call: ast.Call, owner: Tensor | None, place: ast.expr) -> bool:
         """True for a result of the Tensor engine that goes to SBUF: today it goes to PSUM, and a copy from there.
@@ -271,9 +231,9 @@ class Writes:
             return not sizes or not all(size is not None and size <= 32 for size in sizes)
         return True
 
-    def _place(self, target: ast.expr, before: list[Line], bounds: Bounds) -> str:
+    def _place(self, target: ast.expr, bounds: Bounds) -> str:
         """The place that is written: all of a tile only within the ``bounds`` of its axes."""
-        place = self._expression(target, before, bounds)
+        place = self.code_below(bounds, target)
         variables = [*bounds.lower, *bounds.upper]
         indexed = isinstance(target, ast.Subscript) and variables_in(self.types, target)
         if not variables or has_slices(target) or indexed:
@@ -300,9 +260,7 @@ class Writes:
         source, place = self.types.tensor(value), self.types.tensor(target)
         if source is None or place is None or source.shape is None or place.shape is None:
             return text
-        if len(source.shape) == len(place.shape) and any(
-            a.constant == 1 != b.constant for a, b in zip(source.shape, place.shape, strict=True)
-        ):
+        if len(source.shape) == len(place.shape) and is_repeated(source.shape, place.shape):
             return f"nl.broadcast_to({text}, {shape_text(place.shape)})"
         return text
 
@@ -310,9 +268,8 @@ class Writes:
         self, function: str, call: ast.Call, to: str, to_assign: str, bounds: Bounds, owner: Tensor | None
     ) -> list[Line]:
         """``t[…] = nl.function(…)``."""
-        rewriter = self._rewriter(bounds, call)
-        new = _unmasked(rewriter.code(call))
-        self._no_index_left(new)
+        with self.below(bounds, call):
+            new = _unmasked(self.code(call))
         if function == "load":
             text = f"nisa.dma_copy(dst={to}, src={_argument(new, 'src')})"
         elif function == "matmul" and owner is not None and owner.buffer == "psum":
@@ -328,7 +285,7 @@ class Writes:
                 kept = [code_of(arg) for arg in (*node.args, *(k for k in node.keywords if k.arg != "dtype"))]
                 new = f"{code_of(node.func)}({', '.join([*kept, f'dtype={dtype}'])})"
             text = f"{to_assign} = {self._repeated(new, call, expression(to_assign))}"
-        return [*rewriter.before, guarded(Line(text), bounds)]
+        return [guarded(Line(text), bounds)]
 
     def _update(self, node: ast.AugAssign) -> list[Line]:
         """``t += value``."""
@@ -340,17 +297,15 @@ class Writes:
             self.types.values[target.id] = found
             return []
         tensor = self.types.tensor(target)
-        before: list[Line] = []
         accumulates = isinstance(value, ast.Call) and self.names.full(value.func) == "nki.isa.nc_matmul"
         if tensor is None and not accumulates and not (isinstance(target, ast.Subscript) and self._is_tile(target)):
-            text = self._expression(value, before)
-            return [*before, Line(with_changes(node, [(value, text)] if text != code_of(value) else []))]
-        bounds = self._bounds(value)
-        to = plain(in_one_line(self._place(target, before, bounds)))
-        product = self._product(value, bounds, before) if isinstance(node.op, ast.Add) else None
+            return self.changed(node, value)
+        bounds = self._bounds_of(value)
+        to = plain(in_one_line(self._place(target, bounds)))
+        product = self._product(value, bounds) if isinstance(node.op, ast.Add) else None
         if product is not None and (tensor is None or tensor.buffer == "psum"):
-            return [*before, guarded(Line(f"nisa.nc_matmul(dst={to}, {product})"), bounds)]
-        text = in_one_line(self._expression(value, before, bounds))
+            return [guarded(Line(f"nisa.nc_matmul(dst={to}, {product})"), bounds)]
+        text = in_one_line(self.code_below(bounds, value))
         name = FUNCTION_OF[type(node.op)]
         source = self.types.tensor(value)
         if source is None:
@@ -360,7 +315,7 @@ class Writes:
             if tensor is not None and tensor.buffer == source.buffer == "psum":
                 text = f"nl.copy({text})"
             line = f"nisa.tensor_tensor(dst={to}, data1={to}, data2={text}, op=nl.{name})"
-        return [*before, guarded(Line(line), bounds)]
+        return [guarded(Line(line), bounds)]
 
     def _loop_reduced(self, target: ast.expr, call: ast.Call) -> list[Line]:
         """``t = nl.loop_reduce(x, op, loop_indices=[i, j])``: a copy in the first round, then ``op`` of both."""
@@ -368,42 +323,38 @@ class Writes:
         indices = named["loop_indices"]
         if self.types.tensor(target) is None or "mask" in named or not isinstance(indices, ast.List | ast.Tuple):
             raise NotCarriedOverError("`nl.loop_reduce`: accumulate in one tensor, and clear it in the first round")
-        before: list[Line] = []
-        to = plain(in_one_line(self._expression(target, before)))
-        source = in_one_line(self._expression(named["x"], before))
+        to, source = plain(in_one_line(self.code(target))), in_one_line(self.code(named["x"]))
         op = nki_value(self.names, named["op"]) or one_line(named["op"])
         first = " and ".join(f"{one_line(index)} == 0" for index in indices.elts)
         return [
-            *before, Line(f"if {first}:", [Line(f"nisa.tensor_copy(dst={to}, src={source})")]),
+            Line(f"if {first}:", [Line(f"nisa.tensor_copy(dst={to}, src={source})")]),
             Line("else:", [Line(f"nisa.tensor_tensor(dst={to}, data1={to}, data2={source}, op={op})")]),
-        ]  # fmt: skip
+        ]
 
-    def _product(self, value: ast.expr, bounds: Bounds, before: list[Line]) -> str | None:
+    def _product(self, value: ast.expr, bounds: Bounds) -> str | None:
         """The operands of a matmul that is added to a tile in PSUM."""
         full = self.names.full(value.func) if isinstance(value, ast.Call) else ""
         if not isinstance(value, ast.Call) or full not in ("nki.language.matmul", "nki.isa.nc_matmul"):
             return None
-        rewriter = self._rewriter(bounds, value)
-        if full == "nki.language.matmul":
-            x, y = _product_of(rewriter.code(value))
-            text = f"stationary={x}, moving={y}"
-        else:
-            line = rewriter.written("dst_", "nc_matmul", value, rewriter.call(value))
-            text = line.text.removeprefix("nisa.nc_matmul(dst=dst_, ").removesuffix(")")
-        before += rewriter.before
-        self._no_index_left(f"_({text})")
-        return text
+        with self.below(bounds, value):
+            if full == "nki.language.matmul":
+                x, y = _product_of(self.code(value))
+                return f"stationary={x}, moving={y}"
+            line = self.written("dst_", "nc_matmul", value, self.call(value))
+            return line.text.removeprefix("nisa.nc_matmul(dst=dst_, ").removesuffix(")")
 
-    def _call(self, node: ast.Expr, call: ast.Call) -> list[Line]:
+    def _alone(self, node: ast.Expr, call: ast.Call) -> list[Line]:
         """A call as a statement."""
         if function := self.types.result_of(call):  # only its other effects are wanted
-            return self._result(self._rewriter().fresh(f"{function}_result"), function, call)
-        bounds = self._bounds(call)
-        rewriter = self._rewriter(bounds, call)
-        text = rewriter.code(call)
-        self._no_index_left(text)
-        line = Line(with_changes(node, [(call, text)] if text != code_of(call) else []))
-        return [*rewriter.before, guarded(line, bounds)]
+            return self._result(self.fresh(f"{function}_result"), function, call)
+        bounds = self._bounds_of(call)
+        with self.below(bounds, call):
+            return [guarded(line, bounds) for line in self.changed(node, call)]
+
+    def changed(self, small: ast.stmt, value: ast.expr) -> list[Line]:
+        """A statement with one expression that is rewritten."""
+        text = self.code(value)
+        return [Line(replaced(small, [(value, text)] if text != code_of(value) else []))]
 
     def _is_tile(self, target: ast.Subscript) -> bool:
         """True if a subscript that is assigned to names a part of a tensor and not an item of a list."""

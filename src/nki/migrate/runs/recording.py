@@ -13,7 +13,7 @@ import numpy as np
 
 from nki.language.beta1_rewriting.facts import Facts, Seen
 from nki.language.beta1_rewriting.names import Names
-from nki.language.beta1_rewriting.source import Source
+from nki.language.beta1_rewriting.source import Source, owner_of
 
 _NAME = "_nki_seen"
 _IMPORT = f"from nki.migrate.runs.recording import seen as {_NAME}"
@@ -137,9 +137,7 @@ class Instrument(ast.NodeVisitor):
         """Behind an assignment, what its targets are."""
         self.generic_visit(node)
         for target in targets if self.depth else ():
-            base = target
-            while isinstance(base, ast.Subscript):
-                base = base.value
+            base = owner_of(target)
             if isinstance(base, ast.Name):
                 self.behind.append((node, f"; {_NAME}({len(self.nodes)}, {base.id})"))
                 self.nodes.append(base)

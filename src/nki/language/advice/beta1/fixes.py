@@ -13,6 +13,7 @@ from nki.frontend.site import Site, keys_of
 from nki.language.advice.beta1.reading import Reading, read, read_at
 from nki.language.advice.beta1.tile_masks import advise_tile_mask
 from nki.language.beta1_rewriting.calls import NotCarriedOverError
+from nki.language.beta1_rewriting.source import assigned
 from nki.language.beta1_rewriting.statements import UNEXPECTED
 
 _SHOWN: Final = 6
@@ -87,7 +88,7 @@ def _statement(captured: Any, node: ast.AST) -> ast.stmt | None:
 
 def _uses(captured: Any, reading: Reading, definition: ast.stmt) -> str:
     """The fix for the definition of an index tile or mask: its uses, rewritten."""
-    gone, names = [definition], _assigned(definition)
+    gone, names = [definition], assigned(definition)
     fixes: list[str] = []
     missing = False
     for user in statements(captured.node):
@@ -95,7 +96,7 @@ def _uses(captured: Any, reading: Reading, definition: ast.stmt) -> str:
             continue
         if reading.is_definition(user):
             gone.append(user)
-            names |= _assigned(user)
+            names |= assigned(user)
             continue
         fix = _advise(captured, reading, user)
         missing = missing or not fix
@@ -107,7 +108,7 @@ def _uses(captured: Any, reading: Reading, definition: ast.stmt) -> str:
         return (
             ""
             if missing
-            else f"{out}: nothing uses {' and '.join(f'`{name}`' for name in sorted(_assigned(definition)))}"
+            else f"{out}: nothing uses {' and '.join(f'`{name}`' for name in sorted(assigned(definition)))}"
         )
     more = len(fixes) - _SHOWN
     text = "; ".join(fixes[:_SHOWN]) + (f"; and likewise in {more} more" if more > 0 else "")
@@ -118,10 +119,6 @@ def statements(function: ast.AST) -> list[ast.stmt]:
     """The statements of a function in the order of their lines, with the statements of blocks."""
     found = [n for n in ast.walk(function) if isinstance(n, ast.stmt) and n is not function]
     return sorted(found, key=lambda n: (n.lineno, n.col_offset))
-
-
-def _assigned(statement: ast.stmt) -> set[str]:
-    return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def _read(statement: ast.stmt) -> set[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from nki.base.python_operators import FUNCTION_OF
 from nki.language.advice.beta1.reading import Reading
 from nki.language.beta1_rewriting.expressions import Expressions
 from nki.language.beta1_rewriting.source import code_of
@@ -53,34 +52,30 @@ def _mask(reading: Reading, call: ast.Call) -> ast.expr | None:
     return node
 
 
-class _Chooser:
-    """Writes masks as functions of tiles; ``names`` says which tile holds a tensor, by its text."""
+class _Chooser(Expressions):
+    """Writes masks as functions of tiles; ``held`` says which tile holds a tensor, by its text."""
 
-    def __init__(self, reading: Reading, names: dict[str, str]) -> None:
-        self.types = reading.types
-        self.names = names
-        self.rewriter = Expressions(reading.types, set())
+    def __init__(self, reading: Reading, held: dict[str, str]) -> None:
+        super().__init__(reading.types, reading.report, set())
+        self.held = held
 
     def where(self, mask: ast.expr, value: ast.expr, rest: str) -> str:
         """``nl.where(mask, value, rest)``."""
-        text = value.id if isinstance(value, ast.Name) else self.rewriter.code(value)
-        return f"nl.where({self._on_chip(mask)}, {text}, {rest})"
+        text = value.id if isinstance(value, ast.Name) else self.code(value)
+        return f"nl.where({self.code(mask)}, {text}, {rest})"
 
-    def _on_chip(self, node: ast.expr) -> str:
-        """A mask of tiles."""
+    def code(self, node: ast.expr) -> str:
         text = code_of(node)
-        if text in self.names:
-            return self.names[text]
+        if text in self.held:
+            return self.held[text]
         match node:
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in FUNCTION_OF:
-                return f"nl.{FUNCTION_OF[type(op)]}({self._on_chip(left)}, {self._on_chip(right)})"
             case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() as op, right=right):
                 name = "logical_and" if isinstance(op, ast.BitAnd) else "logical_or"
-                return f"nl.{name}({self._on_chip(left)}, {self._on_chip(right)})"
+                return f"nl.{name}({self.code(left)}, {self.code(right)})"
             case ast.Name() | ast.Subscript() if (tensor := self.types.tensor(node)) and tensor.buffer == "hbm":
                 return f"nl.load({text})"
             case _:
-                return self.rewriter.code(node)
+                return super().code(node)
 
 
 __all__ = ["advise_tile_mask"]
