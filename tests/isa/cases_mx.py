@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .spec import Case, Spec, ints, psum, tile
+from .spec import Case, Spec, call, ints, psum, tile
 
 SCALES = ("stationary_scale", "moving_scale", "dst_scale")
 """They lie where other tiles may not."""
@@ -32,24 +32,15 @@ def bf16(*shape: int, **more: Any) -> Spec:
 
 
 LEGAL: dict[str, dict[str, Any]] = {
-    "psum_zero": {"dst": psum(16, 24)},
-    "quantize_mx": {"dst": e4(32, 8), "src": bf16(32, 32), "dst_scale": u8(4, 8)},
-    "nc_matmul_mx": {
-        "dst": psum(16, 24),
-        "stationary": e4(32, 16),
-        "moving": f4(32, 24),
-        "stationary_scale": u8(4, 16),
-        "moving_scale": e8(4, 24),
-    },
+    "psum_zero": call(dst=psum(16, 24)),
+    "quantize_mx": call(dst=e4(32, 8), src=bf16(32, 32), dst_scale=u8(4, 8)),
+    "nc_matmul_mx": call(
+        dst=psum(16, 24), stationary=e4(32, 16), moving=f4(32, 24), stationary_scale=u8(4, 16), moving_scale=e8(4, 24)
+    ),
 }
 # Four quadrants, the scales shifted.
 TALL = {"dst": e4(128, 8), "src": bf16(128, 8, 4), "dst_scale": e8(112, 8, at=12)}
-DEEP = {
-    "stationary": e4(128, 16),
-    "moving": f4(128, 24),
-    "stationary_scale": u8(128, 16),
-    "moving_scale": u8(124, 24, at=4),
-}
+DEEP = call(stationary=e4(128, 16), moving=f4(128, 24), stationary_scale=u8(128, 16), moving_scale=u8(124, 24, at=4))
 THIRD = {"dst": e4(32, 8, at=64), "src": bf16(32, 32, at=64), "dst_scale": u8(4, 8, at=72)}
 ROWS = {"tile_size": (64, 128), "tile_position": (64, 0)}
 
