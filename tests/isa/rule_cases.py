@@ -132,6 +132,26 @@ SHARED = [
     *(case for name, tiles in cases_vector.COLUMNS.items() for case in columns(name, *tiles)),
 ]
 
+ONE_MEMORY = {
+    "affine_select": ("dst", "on_true_tile"),
+    "iota": ("dst",),
+    "local_gather": ("dst", "src_buffer", "index"),
+    "nc_matmul": ("stationary", "moving", "dst"),
+    "nc_matmul_mx": ("stationary", "moving", "dst", "stationary_scale", "moving_scale"),
+    "nc_n_gather": ("dst", "data", "indices"),
+    "nonzero_with_count": ("dst", "src"),
+    "psum_zero": ("dst",),
+    "quantize_mx": ("dst", "src", "dst_scale"),
+    "sequence_bounds": ("dst", "segment_ids"),
+    "tensor_partition_reduce": ("dst", "data"),
+    "topk": ("val_dst", "idx_dst", "src"),
+}
+"""Tiles that may be in SBUF and not in PSUM, or the other way round."""
+MEMORIES = [
+    Case(mnemonic, "BU01", {name: spec.but(buffer="sbuf" if spec.buffer == "psum" else "psum")})
+    for mnemonic, names in ONE_MEMORY.items()
+    for name, spec in ((name, LEGAL[mnemonic][name]) for name in names)
+]
 ENGINES = [
     Case("tensor_tensor", "EN01", {"engine": engine.scalar}, {"engine": engine.gpsimd}, says="scalar"),
     Case("tensor_tensor", "EN02", {"engine": engine.gpsimd}, {"data1": psum(4, 8), "engine": engine.vector}),
@@ -259,24 +279,18 @@ OWN = [
     Case("scalar_store", "NS03", {"dst": psum(1, 1, dtype="int32")}, {"dst": tile(1, 1, dtype="int32", buffer="hbm")}),
     Case("scalar_store", "NS04", {"dst": ints(1, 1, dtype="int64")}, {"dst": ints(1, 1)}),
     Case("register_store", "RG05", {"dst": tile(1, 1, dtype="float16")}, {"dst": ints(1, 1, dtype="int16")}),
-    Case("iota", "BU01", {"dst": psum(4, 8)}),
     Case("iota", "IO01", {"pattern": [[1, 2]] * 3 + [[1, 1]] * 2}, {"pattern": [[1, 2]] * 3 + [[1, 1]]}, says="1 to 4"),
     Case("iota", "IO01", {"pattern": [[1, 8, 1]]}, says="(1, 8, 1)"),
     Case("iota", "IO02", {"pattern": [[1, 7]]}, {"pattern": [[4, 2], [1, 4]]}),
     Case("iota", "IO03", {"offset": WORD}, {"offset": WORD - 1}, says=str(WORD)),
     Case("iota", "IO04", {"offset": ints(1, 1)}, {"offset": Register()}),
     Case("affine_select", "IO04", {"offset": ints(1, 1)}, {"offset": Register()}),
-    Case("affine_select", "BU01", {"dst": psum(4, 8)}),
-    Case("affine_select", "BU01", {"on_true_tile": psum(4, 8)}),
     Case("affine_select", "IO01", {"pattern": []}, says="1 to 4"),
     Case("affine_select", "IO02", {"pattern": [[1, 9]]}),
     Case(
         "affine_select", "IO03", {"channel_multiplier": -WORD - 1}, {"channel_multiplier": -WORD}, says=str(-WORD - 1)
     ),
     Case("affine_select", "AS01", {"cmp_op": nl.maximum}, {"cmp_op": nl.not_equal}, says="nl.maximum"),
-    Case("nc_matmul", "BU01", {"stationary": psum(8, 16)}),
-    Case("nc_matmul", "BU01", {"moving": psum(8, 32)}),
-    Case("nc_matmul", "BU01", {"dst": tile(16, 32)}),
     Case("nc_matmul", "MM01", {"moving": tile(9, 32)}),
     Case("nc_matmul", "MM02", {"stationary": tile(8, 129)}, {"stationary": tile(8, 128), "dst": psum(128, 32)}),
     Case("nc_matmul", "MM03", {"moving": tile(8, 513)}, {"moving": tile(8, 512), "dst": psum(16, 512)}, "trn2"),
@@ -364,8 +378,6 @@ OWN = [
         {"op": nl.bitwise_xor, "dst": ints(4, 1), "data": ints(4, 8)},
         says="negate",
     ),
-    Case("tensor_partition_reduce", "BU01", {"dst": psum(1, 8)}),
-    Case("tensor_partition_reduce", "BU01", {"data": psum(4, 8)}),
     Case("tensor_partition_reduce", "PR01", {"op": nl.minimum}, {"op": nl.average}, says="nl.minimum"),
     Case("tensor_partition_reduce", "PR02", {"dst": tile(2, 8)}),
     Case("tensor_scalar", "TS01", {"op1": nl.bitwise_and}, says="nl.bitwise_and"),
@@ -412,6 +424,7 @@ OWN = [
 
 CASES = [
     *SHARED,
+    *MEMORIES,
     *ENGINES,
     *OPERATORS,
     *OWN,
