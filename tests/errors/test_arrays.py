@@ -26,6 +26,7 @@ from nki.base.errors import (
     TensorLayoutError,
     UnknownDTypeError,
 )
+from tests.support.kernel_parts import returned
 
 
 @nki.jit
@@ -33,9 +34,7 @@ def weighted(a, b):
     """2 * a + b, exact for small whole numbers."""
     left, right = nl.load(a), nl.load(b)
     nisa.scalar_tensor_tensor(left, left, nl.multiply, 2.0, nl.add, right)
-    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
-    nl.store(out, left)
-    return out
+    return returned(left)
 
 
 @pytest.fixture(params=["0", "1"], ids=["native", "eager"], autouse=True)
@@ -259,9 +258,7 @@ def test_printing_shows_values_only_while_they_exist(executor: str, capsys: pyte
     def prints(a):
         tile = nl.load(a)
         print("loaded:", tile[0:1, 0:2])
-        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
-        nl.store(out, tile)
-        return out
+        return returned(tile)
 
     prints(np.array([[1.5, 2.25, 3]], np.float32))
     shown = capsys.readouterr().out

@@ -23,6 +23,7 @@ from nki.base.errors import (
     UnknownDTypeError,
 )
 from nki.frameworks.backend_config import CUSTOM_CALL_TARGET, BackendConfig
+from tests.support.kernel_parts import returned
 
 from .kernels import add, less, moved, sum_and_scaled, to_e4m3
 
@@ -230,9 +231,7 @@ def gather_from_odd_name(a, i):
     nisa.dma_copy(h, a)
     t = nl.ndarray((i.shape[0], a.shape[1]), dtype=nl.float32)
     nisa.dma_copy(t, h.ap([[a.shape[1], i.shape[0]], [1, a.shape[1]]], vector_offset=nl.load(i)))
-    out = nl.ndarray((i.shape[0], a.shape[1]), dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, t)
-    return out
+    return returned(t)
 
 
 def test_an_error_whose_text_has_no_encoding_is_an_error():
@@ -250,9 +249,7 @@ def test_ctrl_c_stops_a_kernel():
         register = nisa.register_alloc(nl.load(n))
         while register:
             nisa.tensor_scalar(t, t, nl.multiply, 0.5)
-        out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-        nl.store(out, t)
-        return out
+        return returned(t)
 
     x, zero, one = jnp.ones((4, 4)), jnp.zeros((1, 1), jnp.int32), jnp.ones((1, 1), jnp.int32)
     np.asarray(endless(x, zero))

@@ -19,15 +19,14 @@ import nki.language as nl
 from nki.compilation.bridges import STAND_INS
 from nki.compilation.launch_errors import VendorModuleError, VendorNameError
 from nki.harness.vendor_torch_names import NAMES
+from tests.support.kernel_parts import returned
 
 
 @nki.jit
 def add(a, b):
     tile, other = nl.load(a), nl.load(b)
     nisa.tensor_tensor(tile, tile, other, nl.add)
-    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
+    return returned(tile)
 
 
 @nki.jit

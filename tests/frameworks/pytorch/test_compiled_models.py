@@ -20,6 +20,7 @@ from nki.base.errors import ArtifactError, NotDifferentiableError
 from nki.frameworks import torch_simulated
 from tests.frameworks.bridges import compiled
 from tests.frameworks.kernels import add, multiply, shown, sum_and_scaled
+from tests.support.kernel_parts import returned
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
@@ -162,9 +163,7 @@ def converted(dtype):
     def kernel(a):
         tile = nl.ndarray(a.shape, dtype=dtype, buffer=nl.sbuf)
         nisa.tensor_copy(dst=tile, src=nl.load(a))
-        out = nl.ndarray(a.shape, dtype=dtype, buffer=nl.shared_hbm)
-        nl.store(out, tile)
-        return out
+        return returned(tile)
 
     return kernel
 
