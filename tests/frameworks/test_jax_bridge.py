@@ -6,8 +6,6 @@ import base64
 import json
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -23,6 +21,7 @@ from nki.base.errors import (
     UnknownDTypeError,
 )
 from nki.frameworks.backend_config import CUSTOM_CALL_TARGET, BackendConfig
+from tests.support.fresh_process import finished
 from tests.support.kernel_parts import returned
 
 from .kernels import add, less, moved, sum_and_scaled, to_e4m3
@@ -151,19 +150,9 @@ def test_damaged_and_foreign_configs_are_errors(config):
     assert equal(custom_call(config, A, B), A + B)
 
 
-def run_python(script):
-    return subprocess.run(
-        [sys.executable, "-c", "import jax, jax.numpy as jnp\n" + script],
-        check=True,
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-    )
-
-
 def test_graphs_of_another_process_find_the_artifact(config):
-    run_python(
-        "import nki.frameworks.jax\n"
+    finished(
+        "import jax, jax.numpy as jnp, nki.frameworks.jax\n"
         "a = jnp.ones((4, 6))\n"
         f"call = jax.ffi.ffi_call({CUSTOM_CALL_TARGET!r}, a)\n"
         f"out = jax.jit(lambda a: call(a, a, backend_config={config!r}))(a)\n"
@@ -212,11 +201,12 @@ with jax.set_mesh(explicit):
 
 
 def test_shard_map():
-    subprocess.run([sys.executable, "-c", SHARDED], check=True, cwd=Path(__file__).parents[2])
+    finished(SHARDED)
 
 
 def test_a_process_may_end_while_a_kernel_runs():
-    done = run_python(
+    done = finished(
+        "import jax, jax.numpy as jnp\n"
         "from tests.frameworks.kernels import add\n"
         "f = jax.jit(lambda a: jax.lax.fori_loop(0, 2000, lambda i, x: add(x, x), a))\n"
         "f(jnp.zeros((128, 512)))\n"

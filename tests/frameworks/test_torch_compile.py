@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 from nki.base.errors import NotDifferentiableError
 from nki.frameworks.kernel_adapter import find
+from tests.support.fresh_process import finished
 
 from .bridges import compiled
 from .kernels import add, multiply, sum_and_scaled
@@ -69,7 +66,7 @@ def test_a_kernel_that_was_never_called_eagerly():
         "a = torch.ones(2, 3)\n"
         "assert torch.equal(torch.compile(add, fullgraph=True, backend='eager')(a, a), a + a)\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
+    finished(program)
 
 
 @pytest.mark.parametrize("scales", [(2.0, 3.0, 4.5), (2, 3, 4)], ids=["float", "int"])
@@ -156,5 +153,5 @@ def test_graphs_of_another_process_find_the_artifact():
         f"(out,) = torch.ops.open_nki.launch([a, a], {node.args[1]!r})\n"
         "assert torch.equal(out, a + a)\n"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
+    finished(script)
     assert find(node.args[1]).name == "add"

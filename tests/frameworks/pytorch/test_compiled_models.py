@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -20,6 +16,7 @@ from nki.base.errors import ArtifactError, NotDifferentiableError
 from nki.frameworks import torch_simulated
 from tests.frameworks.bridges import compiled
 from tests.frameworks.kernels import add, multiply, shown, sum_and_scaled
+from tests.support.fresh_process import finished
 from tests.support.kernel_parts import returned
 
 pytestmark = [
@@ -253,5 +250,4 @@ def test_the_simulator_in_the_graph_of_a_fresh_process():
         "a = torch.ones(2, 3)\n"
         "assert torch.equal(torch.compile(add, fullgraph=True, backend='eager')(a, a), a + a)\n"
     )
-    folder, environment = Path(__file__).parents[3], {**os.environ, "NKI_SIMULATOR": "1"}
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=folder, env=environment)
+    finished(program, NKI_SIMULATOR="1")
