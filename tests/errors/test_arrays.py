@@ -26,6 +26,7 @@ from nki.base.errors import (
     TensorLayoutError,
     UnknownDTypeError,
 )
+from tests.support.kernel_parts import returned
 
 
 @nki.jit
@@ -33,9 +34,7 @@ def weighted(a, b):
     """2 * a + b, exact for small whole numbers."""
     left, right = nl.load(a), nl.load(b)
     nisa.scalar_tensor_tensor(left, left, nl.multiply, 2.0, nl.add, right)
-    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
-    nl.store(out, left)
-    return out
+    return returned(left)
 
 
 @pytest.fixture(params=["0", "1"], ids=["native", "eager"], autouse=True)
@@ -75,6 +74,7 @@ NUMPY: dict[str, Callable[[], Any]] = {
     "fortran": lambda: np.asfortranarray(numbers(6, 9)),
     "backwards": lambda: numbers(6, 9)[::-1, ::-1],
     "every-other": lambda: numbers(12, 18)[::2, 1::2],
+    "offset": lambda: numbers(7, 10)[1:, 1:],
     "broadcast": lambda: np.broadcast_to(numbers(9), (6, 9)),
     "column": lambda: np.broadcast_to(numbers(6, 1), (6, 9)),
     "read-only": lambda: read_only(numbers(6, 9)),
@@ -110,48 +110,69 @@ def test_numpy(name: str) -> None:
     assert np.array(a, subok=False).tobytes() == before
 
 
-REFUSED: dict[str, tuple[Callable[[], Any], type[NkiError]]] = {
-    "big-endian": (lambda: numbers(6, 9, dtype=">f4"), ByteOrderError),
-    "big-endian-int": (lambda: numbers(6, 9, dtype=">i2"), ByteOrderError),
-    "float64": (lambda: numbers(6, 9, dtype=np.float64), UnknownDTypeError),
-    "int64": (lambda: numbers(6, 9, dtype=np.int64), DTypeError),
-    "longdouble": (lambda: numbers(6, 9, dtype=np.longdouble), UnknownDTypeError),
-    "complex": (lambda: numbers(6, 9, dtype=np.complex64), UnknownDTypeError),
-    "datetime": (lambda: numbers(6, 9, dtype="M8[s]"), UnknownDTypeError),
-    "strings": (lambda: np.array([["a", "b"]]), UnknownDTypeError),
-    "objects": (lambda: np.array([[None, 1]]), UnknownDTypeError),
-    "structured": (lambda: np.zeros((6, 9), [("x", "f4")]), UnknownDTypeError),
-    "masked": (lambda: np.ma.masked_less(numbers(6, 9), 3), TensorLayoutError),
-    "rank-0": (lambda: np.zeros((), np.float32), ScalarTensorError),
-    "no-elements": (lambda: numbers(0, 9), EmptyTensorError),
-    "no-columns": (lambda: numbers(6, 0), EmptyTensorError),
-    "torch-complex": (lambda: torch.zeros(6, 9, dtype=torch.complex64), UnknownDTypeError),
-    "torch-conjugate": (lambda: torch.zeros(6, 9, dtype=torch.complex64).conj(), UnknownDTypeError),
-    "torch-float64": (lambda: torch.zeros(6, 9, dtype=torch.float64), UnknownDTypeError),
-    "torch-int64": (lambda: torch.arange(54).reshape(6, 9), DTypeError),
-    "torch-sparse": (lambda: torch.eye(6).to_sparse(), TensorLayoutError),
-    "torch-quantized": (lambda: torch.quantize_per_tensor(torch.ones(6, 9), 0.1, 0, torch.qint8), UnknownDTypeError),
-    "torch-rank-0": (lambda: torch.tensor(1.0), ScalarTensorError),
-    "torch-no-elements": (lambda: torch.zeros(6, 0), EmptyTensorError),
-    "jax-rank-0": (lambda: jnp.float32(1.0) + 0, ScalarTensorError),
-    "jax-no-elements": (lambda: jnp.zeros((0, 9)), EmptyTensorError),
-    "jax-complex": (lambda: jnp.zeros((6, 9), jnp.complex64), UnknownDTypeError),
-}
+ORDER = r"another machine(.|\n)*pass a\.astype\(a\.dtype\.newbyteorder\('='\)\)"
+NOTHING = r"no elements(.|\n)*leave the call out"
+RANK_0 = r"rank 0(.|\n)*reshape it to \(1,\)"
+REFUSED: dict[str, tuple[Callable[[], Any], type[NkiError], str]] = {
+    "big-endian": (lambda: numbers(6, 9, dtype=">f4"), ByteOrderError, ORDER),
+    "big-endian-int": (lambda: numbers(6, 9, dtype=">i2"), ByteOrderError, ORDER),
+    "big-endian-float64": (lambda: numbers(6, 9, dtype=">f8"), ByteOrderError, ORDER),
+    "float64": (lambda: numbers(6, 9, dtype=np.float64), UnknownDTypeError, r"float64(.|\n)*np\.float32"),
+    "int64": (lambda: numbers(6, 9, dtype=np.int64), DTypeError, "is int64, which no compute instruction takes"),
+    "uint64": (lambda: numbers(6, 9, dtype=np.uint64), DTypeError, "is uint64, which no compute instruction takes"),
+    "longdouble": (lambda: numbers(6, 9, dtype=np.longdouble), UnknownDTypeError, "longdouble|float128|float64"),
+    "complex": (lambda: numbers(6, 9, dtype=np.complex64), UnknownDTypeError, "complex64"),
+    "datetime": (lambda: numbers(6, 9, dtype="M8[s]"), UnknownDTypeError, r"datetime64\[s\]"),
+    "strings": (lambda: np.array([["a", "b"]]), UnknownDTypeError, "<U1"),
+    "objects": (lambda: np.array([[None, 1]]), UnknownDTypeError, "object"),
+    "structured": (lambda: np.zeros((6, 9), [("x", "f4")]), UnknownDTypeError, "'x'"),
+    "masked": (lambda: np.ma.masked_less(numbers(6, 9), 3), TensorLayoutError, "filled"),
+    "rank-0": (lambda: np.zeros((), np.float32), ScalarTensorError, RANK_0),
+    "no-elements": (lambda: numbers(0, 9), EmptyTensorError, NOTHING),
+    "no-columns": (lambda: numbers(6, 0), EmptyTensorError, NOTHING),
+    "no-row": (lambda: numbers(0), EmptyTensorError, NOTHING),
+    "torch-complex": (lambda: torch.zeros(6, 9, dtype=torch.complex64), UnknownDTypeError, "torch.complex64"),
+    "torch-conjugate": (lambda: torch.zeros(6, 9, dtype=torch.complex64).conj(), UnknownDTypeError, "complex64"),
+    "torch-float64": (lambda: torch.zeros(6, 9).double(), UnknownDTypeError, r"torch.float64(.|\n)*torch.float32"),
+    "torch-int64": (lambda: torch.arange(54).reshape(6, 9), DTypeError, "is int64"),
+    "torch-sparse": (lambda: torch.eye(6).to_sparse(), TensorLayoutError, "torch.sparse_coo"),
+    "torch-nested": (
+        lambda: torch.nested.nested_tensor([torch.ones(4, 6), torch.ones(2, 6)]), TensorLayoutError,
+        r"rows of several lengths\n.*to_padded_tensor",
+    ),
+    "torch-quantized": (
+        lambda: torch.quantize_per_tensor(torch.ones(6, 9), 0.1, 0, torch.qint8), UnknownDTypeError, "torch.qint8"
+    ),
+    "torch-rank-0": (lambda: torch.tensor(1.0), ScalarTensorError, RANK_0),
+    "torch-no-elements": (lambda: torch.zeros(6, 0), EmptyTensorError, NOTHING),
+    "jax-rank-0": (lambda: jnp.float32(1.0) + 0, ScalarTensorError, RANK_0),
+    "jax-no-elements": (lambda: jnp.zeros((0, 9)), EmptyTensorError, NOTHING),
+    "jax-complex": (lambda: jnp.zeros((6, 9), jnp.complex64), UnknownDTypeError, "complex64"),
+    "jax-key": (lambda: jax.random.split(jax.random.key(0)), UnknownDTypeError, "key<fry>"),
+    "jax-int4": (lambda: jnp.zeros((2, 2), jnp.int4), UnknownDTypeError, "int4"),
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_by_name(name: str) -> None:
-    make, error = REFUSED[name]
-    with pytest.raises(error) as caught:
+    make, error, message = REFUSED[name]
+    with pytest.raises(error, match=message) as caught:
         weighted(make(), make())
     assert caught.value.fix
+    assert isinstance(caught.value, DTypeError) or "argument 'a' of kernel 'weighted'" in str(caught.value)
+
+
+def test_numpy_arrays_beside_jax_arrays_are_refused_by_name() -> None:
+    with pytest.raises(UnknownDTypeError, match=r"float64(.|\n)*float32"):
+        weighted(numbers(6, 9, dtype=np.float64), jnp.ones((6, 9)))
 
 
 TORCH: dict[str, Callable[[], torch.Tensor]] = {
     "transposed": lambda: torch.from_numpy(numbers(9, 6)).t(),
     "every-other": lambda: torch.from_numpy(numbers(12, 18))[::2, 1::2],
+    "offset": lambda: torch.from_numpy(numbers(7, 10))[1:, 1:],
     "expanded": lambda: torch.from_numpy(numbers(1, 9)).expand(6, 9),
     "channels-last": lambda: torch.from_numpy(numbers(4, 3, 2, 2)).contiguous(memory_format=torch.channels_last),
     "negative": lambda: torch._neg_view(torch.from_numpy(numbers(6, 9))),
@@ -237,9 +258,7 @@ def test_printing_shows_values_only_while_they_exist(executor: str, capsys: pyte
     def prints(a):
         tile = nl.load(a)
         print("loaded:", tile[0:1, 0:2])
-        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
-        nl.store(out, tile)
-        return out
+        return returned(tile)
 
     prints(np.array([[1.5, 2.25, 3]], np.float32))
     shown = capsys.readouterr().out

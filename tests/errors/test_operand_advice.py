@@ -9,10 +9,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import nki
-import nki.isa as nisa
-import nki.language as nl
-from nki.base.errors import NkiError
 from tests.errors.test_advice import COLUMN, ROW, WHOLE, WIDE, Case, X, Y, check, load, simple
 
 pytestmark = [
@@ -185,87 +181,3 @@ def kernel(x):
 @pytest.mark.filterwarnings("ignore:the result of")
 def test_the_code_of_the_fix_works(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
-
-
-def put(tile: Any) -> Any:
-    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
-
-
-def refused(kernel: Any, *inputs: Any) -> str:
-    with pytest.raises(NkiError) as caught:
-        nki.jit(kernel)(*inputs)
-    return str(caught.value)
-
-
-def test_a_quotient_in_range() -> None:
-    def kernel(x: Any) -> Any:
-        for _ in range(x.shape[0] / 2):
-            pass
-        return x
-
-    assert "fix: a quotient is a float: write `range(x.shape[0] // 2)`" in refused(kernel, X)
-
-
-def test_a_quotient_in_a_variable() -> None:
-    def kernel(x: Any) -> Any:
-        half = x.shape[0] / 2
-        nl.load(x[0:half])
-        return x
-
-    fix = "fix: `half` is 4.0, a float: divide with `//` where it is computed, or write `int(half)`"
-    with pytest.warns(nki.NkiWarning, match="is not used"):
-        assert fix in refused(kernel, X)
-
-
-def test_a_quotient_with_a_remainder_is_not_advised_away() -> None:
-    def kernel(x: Any) -> Any:
-        for _ in range(x.shape[0] / 3):
-            pass
-        return x
-
-    assert "//" not in refused(kernel, X)
-
-
-def test_a_new_dimension_in_an_index() -> None:
-    def kernel(x: Any) -> Any:
-        tile = nl.load(x)
-        nisa.tensor_copy(tile[:, None, :], tile)
-        return x
-
-    report = refused(kernel, X)
-    assert "index None of 'tile' of shape (8, 8): an index adds no dimension" in report
-    assert "t.expand_dim(1)" in report
-
-
-def test_a_reduction_without_a_command() -> None:
-    def kernel(x: Any) -> Any:
-        tile = nl.load(x)
-        total = nl.ndarray((8, 1), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.activation(dst=tile, op=nl.exp, data=tile, reduce_op=nl.add, reduce_res=total)
-        nl.store(x[:, 0:1], total)
-        return x
-
-    report = refused(kernel, X)
-    assert "activation reads the reduction registers of the Scalar engine, which were not set" in report
-    assert "fix: pass reduce_cmd=nisa.reduce_cmd.reset_reduce" in report
-
-
-def test_an_argument_that_is_none() -> None:
-    def kernel(x: Any, bias: Any = None) -> Any:
-        tile = nl.ndarray(bias.shape, x.dtype, buffer=nl.sbuf)
-        return put(tile)
-
-    report = refused(kernel, X)
-    assert "AttributeError: 'NoneType' object has no attribute 'shape'" in report
-    assert "fix: pass a tensor for `bias`, or write `if bias is not None:` before it is used" in report
-
-
-@pytest.mark.parametrize(("value", "kind"), [("text", "str"), (2.5, "float"), ((1, 2), "tuple")])
-def test_an_argument_that_is_no_tensor(value: Any, kind: str) -> None:
-    def kernel(x: Any, other: Any) -> Any:
-        tile = nl.ndarray((8, 8), other.dtype, buffer=nl.sbuf)
-        return put(tile)
-
-    assert f"fix: `other` is a {kind}: pass a tensor, or for a kernel argument an array" in refused(kernel, X, value)

@@ -15,6 +15,7 @@ import nki.language as nl
 from nki.base.errors import NkiError, OutsideKernelError, TensorOperatorError
 from nki.frontend.frontend_errors import KernelAssertError, KernelPythonError
 from nki.ir.recorder import is_recording
+from tests.support.kernel_parts import returned
 
 THREADS = 8
 
@@ -49,9 +50,7 @@ def fresh(steps: int) -> Any:
         for i in range(steps):
             nisa.tensor_scalar(tile, tile, nl.add, float(i))
         nisa.activation(tile, nl.exp, tile)
-        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-        nl.store(out, tile)
-        return out
+        return returned(tile)
 
     return kernel
 
@@ -84,9 +83,7 @@ def test_the_simulator_in_threads(capsys):
     def kernel(x):
         tile = nl.load(x)
         assert f"{x.shape[1]}.5" in repr(tile[0:1, 0:1])
-        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-        nl.store(out, tile)
-        return out
+        return returned(tile)
 
     inputs = [np.full((2, 3 + i), 3.5 + i, np.float32) for i in range(THREADS)]
     results = together(lambda i: [nki.simulate(kernel)(inputs[i]) for _ in range(20)])
@@ -168,9 +165,7 @@ def test_recursion_that_ends():
     def kernel(x):
         tile = nl.load(x)
         halves(tile, 3)
-        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-        nl.store(out, tile)
-        return out
+        return returned(tile)
 
     x = data(3)
     assert np.array_equal(kernel(x), x + 1 + 1 + 1)
@@ -226,9 +221,7 @@ def times(tile):
 def depends_on_globals(x):
     tile = nl.load(x)
     times(tile)
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
+    return returned(tile)
 
 
 def test_values_from_outside_are_those_of_the_call(monkeypatch):
@@ -261,9 +254,7 @@ def test_closure_variables_are_those_of_the_call():
     def kernel(x):
         tile = nl.load(x)
         nisa.tensor_scalar(tile, tile, nl.add, amount)
-        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-        nl.store(out, tile)
-        return out
+        return returned(tile)
 
     x = data(0)
     for amount in (1.0, 2.0, 2, 0.5, 1.0):
@@ -297,9 +288,7 @@ def test_constants_that_are_equal_and_mean_something_else(constants):
         nisa.tensor_scalar(tile, tile, nl.multiply, float(pair.low))
         nisa.reciprocal(tile, tile)
         nisa.tensor_scalar(tile, tile, nl.add, float(pair.high))
-        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-        nl.store(out, tile)
-        return out
+        return returned(tile)
 
     for pair in constants:
         with np.errstate(all="ignore"):

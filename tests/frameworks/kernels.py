@@ -79,3 +79,59 @@ def weighted(x, w, scale=2.0):
     nisa.dma_copy(dst=weights, src=w.broadcast(0, x.shape[0]))
     nisa.scalar_tensor_tensor(dst=rows, data=rows, op0=nl.multiply, operand0=scale, op1=nl.multiply, operand1=weights)
     return _store(rows)
+
+
+@nki.jit
+def scaled_product(a, b, scale=2.0):
+    """Scale a b."""
+    left, right = _load(a), _load(b)
+    nisa.scalar_tensor_tensor(dst=left, data=left, op0=nl.multiply, operand0=scale, op1=nl.multiply, operand1=right)
+    return _store(left)
+
+
+@nki.jit
+def scaled_product_backward(a, b, dy, scale=2.0):
+    left, right, gradient = _load(a), _load(b), _load(dy)
+    for tile in (left, right):
+        nisa.scalar_tensor_tensor(tile, tile, nl.multiply, scale, nl.multiply, gradient)
+    return _store(right), _store(left)
+
+
+@nki.jit
+def overwrite_first(x, y):
+    """x, which is then 7; and 2 y, with half of y read after the change of x."""
+    tile = _load(y)
+    nisa.dma_copy(x, nl.full(x.shape, 7.0, dtype=nl.float32, buffer=nl.sbuf))
+    nisa.tensor_tensor(tile, tile, _load(y), nl.add)
+    return x, _store(tile)
+
+
+@nki.jit
+def overwrite_both(x, y):
+    nisa.dma_copy(x, nl.full(x.shape, 1.0, dtype=nl.float32, buffer=nl.sbuf))
+    nisa.dma_copy(y, nl.full(y.shape, 2.0, dtype=nl.float32, buffer=nl.sbuf))
+    return y, x
+
+
+@nki.jit
+def row_of(a, i):
+    """The rows of a with the numbers i, which are not checked before the launch."""
+    tile = nl.ndarray((i.shape[0], a.shape[1]), dtype=nl.float32)
+    nisa.dma_copy(tile, a.ap([[a.shape[1], i.shape[0]], [1, a.shape[1]]], vector_offset=_load(i)))
+    return _store(tile)
+
+
+@nki.jit
+def shown(a):
+    """a, which the simulator prints."""
+    tile = _load(a)
+    print("tile of", tile[0:1, 0:2])
+    return _store(tile)
+
+
+@nki.jit
+def taken(x, rows, scale=1.0):
+    """Scale x; the numbers of rows are taken as they come."""
+    tile, _ = _load(x), _load(rows)
+    nisa.tensor_scalar(tile, tile, nl.multiply, scale)
+    return _store(tile)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -26,6 +24,7 @@ from nki.frameworks.kernel_adapter import FrameworkKernel, find
 from nki.frameworks.numpy import NumPyFrameworkKernel
 from nki.frameworks.torch import PyTorchFrameworkKernel
 from nki.ir.types import TensorSpec
+from tests.support.fresh_process import finished
 
 from .kernels import add, sum_and_scaled
 
@@ -262,4 +261,4 @@ def test_copies_and_pickles():
 
 def test_the_numpy_bridge_imports_no_other_framework():
     program = "import sys, nki.frameworks.numpy\nassert not {'torch', 'jax', 'jaxlib'} & set(sys.modules)\n"
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
+    finished(program)

@@ -10,6 +10,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.gradient_errors import GradientMismatchError
 from nki.testing import gradcheck
+from tests.support.kernel_parts import returned
 
 DTYPES = pytest.mark.parametrize("dtype", [nl.bfloat16, nl.float16, nl.float8_e4m3, nl.float8_e5m2], ids=str)
 SHAPES = pytest.mark.parametrize("shape", [(1, 16), (8, 128), (128, 128), (128, 4), (8, 2048)], ids=str)
@@ -20,9 +21,7 @@ def scaled_rows(x, gain):
     """x gain: each row of x times the one of gain, rounded to x's dtype."""
     tile, gains = nl.load(x), nl.broadcast_to(nl.load(gain), x.shape)
     nisa.tensor_tensor(tile, tile, gains, nl.multiply)
-    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
+    return returned(tile)
 
 
 @nki.jit
@@ -30,9 +29,7 @@ def shifted_rows(x, shift):
     """x + shift, rounded to x's dtype."""
     tile, shifts = nl.load(x), nl.broadcast_to(nl.load(shift), x.shape)
     nisa.tensor_tensor(tile, tile, shifts, nl.add)
-    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
+    return returned(tile)
 
 
 @nki.jit
@@ -40,11 +37,9 @@ def halves(x, gain):
     """As scaled_rows, in float32 but for a tile of x's dtype between."""
     tile, gains = nl.load(x), nl.broadcast_to(nl.load(gain), x.shape)
     nisa.tensor_tensor(tile, tile, gains, nl.multiply)
-    out = nl.ndarray(x.shape, nl.float32, buffer=nl.shared_hbm)
     wide = nl.ndarray(x.shape, nl.float32, buffer=nl.sbuf)
     nisa.tensor_copy(wide, tile)
-    nl.store(out, wide)
-    return out
+    return returned(wide)
 
 
 def product_backward(x, gain, dy):
@@ -98,11 +93,9 @@ def test_wrong_gradients_fail(spoil, shape, dtype):
 def square_roots(x):
     tile = nl.load(x)
     nisa.activation(tile, nl.sqrt, tile)
-    out = nl.ndarray(x.shape, nl.bfloat16, buffer=nl.shared_hbm)
     rounded = nl.ndarray(x.shape, nl.bfloat16, buffer=nl.sbuf)
     nisa.tensor_copy(rounded, tile)
-    nl.store(out, rounded)
-    return out
+    return returned(rounded)
 
 
 def test_a_step_out_of_the_domain_is_shortened():

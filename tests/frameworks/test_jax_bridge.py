@@ -6,9 +6,6 @@ import base64
 import json
 import re
 import signal
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -21,12 +18,11 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import (
-    EmptyTensorError,
-    NotDifferentiableError,
-    ScalarTensorError,
     UnknownDTypeError,
 )
 from nki.frameworks.backend_config import CUSTOM_CALL_TARGET, BackendConfig
+from tests.support.fresh_process import finished
+from tests.support.kernel_parts import returned
 
 from .kernels import add, less, moved, sum_and_scaled, to_e4m3
 
@@ -46,67 +42,9 @@ def equal(got, expected):
     return got.dtype == expected.dtype and bool((got == expected).all())
 
 
-@pytest.mark.parametrize("call", [add, jax.jit(add)], ids=["concrete", "jit"])
-def test_no_buffer_is_copied(call, launches):
-    out = call(A, B)
-    assert equal(out, A + B)
-    assert launches == [tuple(x.unsafe_buffer_pointer() for x in (A, B, out))]
-
-
-def test_inside_a_larger_program():
-    assert equal(jax.jit(lambda a, b: add(a * 2, b) * a)(A, B), (A * 2 + B) * A)
-
-
-def test_several_results_and_constants():
-    for call in (sum_and_scaled, jax.jit(sum_and_scaled, static_argnames=("scale", "mode"))):
-        total, scaled = call(A, b=B, scale=3.0)
-        assert equal(total, A + B) and equal(scaled, A[:1] * 3)
-
-
-@pytest.mark.parametrize(
-    "dtype", ["bfloat16", "float16", "int32", "int8", "uint16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3"]
-)
-def test_dtypes_of_nki(dtype):
-    a = jnp.ones((3, 4), dtype)
-    out = add(a, a)
-    assert out.dtype == dtype and bool((out.astype(jnp.float32) == 2).all())
-
-
 def test_result_dtypes():
     assert equal(less(A, B), A < B)
     assert to_e4m3(A).dtype == jnp.float8_e4m3
-
-
-def test_numpy_arrays_are_taken_beside_jax_arrays():
-    out = add(np.asarray(A), B)
-    assert isinstance(out, jax.Array) and equal(out, A + B)
-
-
-def test_without_jit():
-    with jax.disable_jit():
-        assert equal(jax.jit(lambda a, b: add(a, b) * 2)(A, B), (A + B) * 2)
-
-
-def test_in_control_flow():
-    rows = jax.lax.map(lambda row: add(row[None], row[None])[0], A)
-    assert equal(rows, A + A)
-    assert equal(jax.lax.fori_loop(0, 3, lambda i, x: add(x, B), A), A + B + B + B)
-
-
-@pytest.mark.parametrize(
-    ("tensor", "error", "message"),
-    [
-        (np.zeros((2, 2)), UnknownDTypeError, "float64.*\n.*float32"),
-        (jnp.zeros((0, 2)), EmptyTensorError, r"\(0, 2\)"),
-        (jnp.float32(1), ScalarTensorError, "rank 0"),
-        (jax.random.split(jax.random.key(0)), UnknownDTypeError, "key<fry>"),
-        (jnp.zeros((2, 2), jnp.int4), UnknownDTypeError, "int4"),
-    ],
-    ids=["float64", "empty", "rank-0", "key", "int4"],
-)
-def test_tensors_that_no_kernel_takes_are_refused_by_name(tensor, error, message):
-    with pytest.raises(error, match=message):
-        add(tensor, A)
 
 
 def test_floats_of_sixty_four_bits_are_refused():
@@ -123,12 +61,6 @@ def test_whole_numbers_of_sixty_four_bits_are_moved():
         assert (jax.jit(moved)(a) == a).all() and (moved(a) == a).all()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn"])
-def test_simulated_results_equal_native_ones(dtype):
-    a, b = (A / 8).astype(dtype), (B / 8).astype(dtype)
-    assert equal(add(a, b), nki.simulate(add)(a, b))
-
-
 # Derivatives
 
 
@@ -138,21 +70,6 @@ def test_a_function_with_a_vjp_trains():
 
     for got, expected in zip(gradients(differentiable_add), gradients(jnp.add), strict=True):
         assert equal(got, expected)
-
-
-@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["concrete", "jit"])
-@pytest.mark.parametrize(
-    "differentiate",
-    [
-        lambda f: jax.grad(lambda x: f(x, B).sum())(A),
-        lambda f: jax.jvp(lambda x: f(x, B), (A,), (A,)),
-        lambda f: jax.jit(jax.jacrev(lambda x: f(x, B)))(A),
-    ],
-    ids=["grad", "jvp", "jacrev"],
-)
-def test_a_derivative_through_a_bare_kernel_is_an_error_that_names_it(differentiate, wrap):
-    with pytest.raises(NotDifferentiableError, match=r"'add' has no derivative\n.*nki\.jax\.op"):
-        differentiate(wrap(add))
 
 
 def test_no_derivative_is_needed_where_none_flows():
@@ -233,26 +150,9 @@ def test_damaged_and_foreign_configs_are_errors(config):
     assert equal(custom_call(config, A, B), A + B)
 
 
-@pytest.mark.parametrize("call", [add, jax.jit(add)], ids=["concrete", "jit"])
-def test_errors_of_a_launch_become_exceptions(call, broken_launch):
-    # JAX raises the one or the other, depending on the path that the call takes through it.
-    with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match=r"broken on purpose"):
-        call(A, B).block_until_ready()
-
-
-def run_python(script):
-    return subprocess.run(
-        [sys.executable, "-c", "import jax, jax.numpy as jnp\n" + script],
-        check=True,
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-    )
-
-
 def test_graphs_of_another_process_find_the_artifact(config):
-    run_python(
-        "import nki.frameworks.jax\n"
+    finished(
+        "import jax, jax.numpy as jnp, nki.frameworks.jax\n"
         "a = jnp.ones((4, 6))\n"
         f"call = jax.ffi.ffi_call({CUSTOM_CALL_TARGET!r}, a)\n"
         f"out = jax.jit(lambda a: call(a, a, backend_config={config!r}))(a)\n"
@@ -301,11 +201,12 @@ with jax.set_mesh(explicit):
 
 
 def test_shard_map():
-    subprocess.run([sys.executable, "-c", SHARDED], check=True, cwd=Path(__file__).parents[2])
+    finished(SHARDED)
 
 
 def test_a_process_may_end_while_a_kernel_runs():
-    done = run_python(
+    done = finished(
+        "import jax, jax.numpy as jnp\n"
         "from tests.frameworks.kernels import add\n"
         "f = jax.jit(lambda a: jax.lax.fori_loop(0, 2000, lambda i, x: add(x, x), a))\n"
         "f(jnp.zeros((128, 512)))\n"
@@ -314,23 +215,13 @@ def test_a_process_may_end_while_a_kernel_runs():
     assert done.stdout == "end\n" and done.stderr == ""
 
 
-def test_calls_from_several_threads():
-    call = jax.jit(add)
-    arrays = [jnp.full((64, 64), i, jnp.float32) for i in range(32)]
-    with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda a: call(a, a), arrays))
-    assert all(bool((result == 2 * i).all()) for i, result in enumerate(results))
-
-
 @nki.jit
 def gather_from_odd_name(a, i):
     h = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.hbm, name="a\udc80")
     nisa.dma_copy(h, a)
     t = nl.ndarray((i.shape[0], a.shape[1]), dtype=nl.float32)
     nisa.dma_copy(t, h.ap([[a.shape[1], i.shape[0]], [1, a.shape[1]]], vector_offset=nl.load(i)))
-    out = nl.ndarray((i.shape[0], a.shape[1]), dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, t)
-    return out
+    return returned(t)
 
 
 def test_an_error_whose_text_has_no_encoding_is_an_error():
@@ -348,9 +239,7 @@ def test_ctrl_c_stops_a_kernel():
         register = nisa.register_alloc(nl.load(n))
         while register:
             nisa.tensor_scalar(t, t, nl.multiply, 0.5)
-        out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-        nl.store(out, t)
-        return out
+        return returned(t)
 
     x, zero, one = jnp.ones((4, 4)), jnp.zeros((1, 1), jnp.int32), jnp.ones((1, 1), jnp.int32)
     np.asarray(endless(x, zero))

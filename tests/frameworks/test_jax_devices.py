@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+
+from tests.support.fresh_process import finished
 
 SETUP = """
 import os
@@ -183,13 +180,4 @@ END = "import os; os._exit(0)\n"
 def test_on_four_devices(script):
     if script is EXPORTED:
         pytest.importorskip("flatbuffers", reason="jax.export serializes programs with flatbuffers")
-    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
-    done = subprocess.run(
-        [sys.executable, "-c", SETUP + script + END],
-        cwd=Path(__file__).parents[2],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    finished(SETUP + script + END)

@@ -13,12 +13,11 @@ import pytest
 import torch
 
 import nki
-import nki.isa as nisa
-import nki.language as nl
 from nki.base.errors import NotDifferentiableError, OutOfBoundsError
 from nki.frameworks.backend_config import CUSTOM_CALL_TARGET
 
-from .kernels import add, less, moved, multiply, scale_in_place, sum_and_scaled
+from . import kernels
+from .kernels import add, less, moved, multiply, row_of, scale_in_place, shown, sum_and_scaled
 
 
 def numbers(*shape):
@@ -88,19 +87,6 @@ def test_a_batch_is_launched_in_place_and_shared_operands_are_not_copied(launche
     assert "f32[5,5,4,6]" in call and "broadcast" not in text and "copy(" not in text
 
 
-def test_vmap_of_a_derivative():
-    @jax.custom_vjp
-    def product(a, b):
-        return multiply(a, b)
-
-    product.defvjp(
-        lambda a, b: (multiply(a, b), (a, b)), lambda saved, g: (multiply(saved[1], g), multiply(saved[0], g))
-    )
-    one = jax.grad(lambda a, b: product(a, b).sum())
-    assert equal(jax.jit(jax.vmap(one))(A, B), B)
-    assert equal(jax.grad(lambda a: jax.vmap(product)(a, B).sum())(A), B)
-
-
 def test_a_derivative_through_a_batch_of_a_bare_kernel_is_an_error():
     with pytest.raises(NotDifferentiableError, match="'add' has no derivative"):
         jax.grad(lambda a: jax.vmap(add)(a, B).sum())(A)
@@ -127,30 +113,6 @@ def test_a_batch_that_disagrees_with_its_kernel_is_refused():
 
 
 # scan, remat, shapes alone
-
-
-def test_scan_carries_a_kernels_result_and_is_differentiated():
-    @jax.custom_vjp
-    def step(c, x):
-        return multiply(c, x)
-
-    step.defvjp(lambda c, x: (multiply(c, x), (c, x)), lambda cx, g: (multiply(g, cx[1]), multiply(g, cx[0])))
-
-    def total(c, xs):
-        fixed = jax.lax.stop_gradient
-        last, rows = jax.lax.scan(lambda c, x: (step(c, x), add(fixed(c), fixed(x))), c, xs)
-        return last.sum(), rows
-
-    def expected(c, xs):
-        last, rows = jax.lax.scan(lambda c, x: (c * x, c + x), c, xs)
-        return last.sum(), rows
-
-    for got, wanted in zip(
-        jax.tree.leaves(jax.jit(jax.value_and_grad(total, (0, 1), has_aux=True))(A[0], B)),
-        jax.tree.leaves(jax.jit(jax.value_and_grad(expected, (0, 1), has_aux=True))(A[0], B)),
-        strict=True,
-    ):
-        np.testing.assert_allclose(got, wanted, rtol=1e-6)
 
 
 def test_remat_runs_the_kernel_again(launches):
@@ -244,15 +206,6 @@ def test_nki_simulate_inside_jit():
     assert equal(jax.jit(nki.simulate(add))(halves, halves), halves + halves)
 
 
-@nki.jit
-def shown(a):
-    tile = nl.load(a)
-    print("tile of", tile)
-    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
-
-
 def test_prints_of_the_simulator_inside_jit_show_values_at_each_run(simulator, capfd):
     function = jax.jit(shown)
     a = jnp.full((1, 2), 7.25)
@@ -273,15 +226,6 @@ def test_a_simulated_program_is_exported_with_the_kernel(simulator):
 # Errors
 
 
-@nki.jit
-def row_of(a, i):
-    tile = nl.ndarray((i.shape[0], a.shape[1]), dtype=nl.float32)
-    nisa.dma_copy(tile, a.ap([[a.shape[1], i.shape[0]], [1, a.shape[1]]], vector_offset=nl.load(i)))
-    out = nl.ndarray((i.shape[0], a.shape[1]), dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -299,9 +243,10 @@ def test_an_error_inside_xlas_threads_names_the_kernels_line(call, simulated, mo
     with pytest.raises((jax.errors.JaxRuntimeError, OutOfBoundsError, ValueError)) as caught:
         jax.block_until_ready(call(A[0], rows))
     text = str(caught.value)
-    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    source = Path(kernels.__file__)
+    lines = source.read_text(encoding="utf-8").splitlines()
     number = next(n for n, line in enumerate(lines, 1) if "nisa.dma_copy(tile, a.ap" in line)
-    assert "[NKI-RG005]" in text and "run-time index 9" in text and f"{Path(__file__).name}:{number}" in text
+    assert "[NKI-RG005]" in text and "run-time index 9" in text and f"{source.name}:{number}" in text
 
 
 # What comes from, and goes to, other libraries

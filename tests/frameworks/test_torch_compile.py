@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 from nki.base.errors import NotDifferentiableError
 from nki.frameworks.kernel_adapter import find
+from tests.support.fresh_process import finished
 
+from .bridges import compiled
 from .kernels import add, multiply, sum_and_scaled
 
 # The compiler makes PyTorch warn of its own use of torch.jit, and of an instance of autograd.Function that it makes.
@@ -37,10 +35,6 @@ class Sum(torch.autograd.Function):
 @pytest.fixture(autouse=True)
 def _fresh():
     torch.compiler.reset()
-
-
-def compiled(function, backend="aot_eager", **options):
-    return torch.compile(function, fullgraph=True, backend=backend, **options)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
@@ -72,14 +66,7 @@ def test_a_kernel_that_was_never_called_eagerly():
         "a = torch.ones(2, 3)\n"
         "assert torch.equal(torch.compile(add, fullgraph=True, backend='eager')(a, a), a + a)\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
-
-
-def test_shapes_are_those_of_each_call():
-    function = compiled(lambda a, b: sum_and_scaled(a, b)[1] + 1, dynamic=True)
-    for rows, columns in ((2, 3), (4, 3), (4, 5)):
-        a = torch.rand(rows, columns)
-        assert torch.equal(function(a, a), a[:1] * 2 + 1)
+    finished(program)
 
 
 @pytest.mark.parametrize("scales", [(2.0, 3.0, 4.5), (2, 3, 4)], ids=["float", "int"])
@@ -107,7 +94,7 @@ def test_training():
 
 
 class Square(torch.autograd.Function):
-    """a * a, with kernels in the backward."""
+    """a * a, with kernels in the backward, in PyTorch's older form."""
 
     @staticmethod
     def forward(ctx, a):
@@ -157,12 +144,6 @@ class Module(torch.nn.Module):
         return add(a, b) * 2
 
 
-@pytest.mark.parametrize("strict", [False, True])
-def test_export(strict):
-    program = torch.export.export(Module(), (A, B), strict=strict)
-    assert torch.equal(program.module()(A, B), (A + B) * 2)
-
-
 def test_graphs_of_another_process_find_the_artifact():
     program = torch.export.export(Module(), (A, B))
     (node,) = (n for n in program.graph.nodes if "launch" in str(n.target))
@@ -172,5 +153,5 @@ def test_graphs_of_another_process_find_the_artifact():
         f"(out,) = torch.ops.open_nki.launch([a, a], {node.args[1]!r})\n"
         "assert torch.equal(out, a + a)\n"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
+    finished(script)
     assert find(node.args[1]).name == "add"

@@ -21,15 +21,13 @@ import torch_xla
 from torch_xla.debug import metrics
 
 import nki
-import nki.isa as nisa
-import nki.language as nl
 import nki.torch
 from nki.base.errors import EmptyTensorError, NotDifferentiableError, ScalarTensorError, TensorDeviceError
 from nki.frameworks import torch_xla as bridge
 from nki.frameworks.backend_config import BackendConfig
 from nki.frameworks.torch import ADAPTER
 
-from .kernels import add, less, moved, multiply, scale_in_place, sum_and_scaled
+from .kernels import add, less, moved, multiply, row_of, scale_in_place, sum_and_scaled
 
 DEVICE = torch_xla.device()
 generator = torch.Generator().manual_seed(0)
@@ -164,21 +162,12 @@ def test_what_is_refused_is_named(xla):
         nki.simulate(add)(a, b)
 
 
-@nki.jit
-def row_of(a, i):
-    tile = nl.ndarray((i.shape[0], a.shape[1]), dtype=nl.float32)
-    nisa.dma_copy(tile, a.ap([[a.shape[1], i.shape[0]], [1, a.shape[1]]], vector_offset=nl.load(i)))
-    out = nl.ndarray((i.shape[0], a.shape[1]), dtype=nl.float32, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
-
-
 def test_an_error_of_a_launch_is_an_exception_with_the_kernels_line(xla):
     wrong = row_of(xla[0], torch.tensor([[1], [9]], dtype=torch.int32).to(DEVICE))
     with pytest.raises(RuntimeError) as caught:
         wrong.cpu()
     assert "[NKI-RG005]" in str(caught.value) and "run-time index 9" in str(caught.value)
-    assert re.search(rf"{Path(__file__).name}:\d+\n.*dma_copy\(tile", str(caught.value))
+    assert re.search(r"kernels\.py:\d+\n.*dma_copy\(tile", str(caught.value))
     with pytest.raises(RuntimeError, match="NKI-RG005"):
         (xla[0] + 1).cpu()  # torch_xla raises it once more, in what comes next
     right = row_of(xla[0], torch.tensor([[1], [3]], dtype=torch.int32).to(DEVICE))

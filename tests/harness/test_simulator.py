@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from nki.base.errors import FileImportError
 from nki.compilation.launch_errors import DegreeError
 from nki.simulator import simulate_kernel, simulate_py
 from tests.harness import kernels
+from tests.support.fresh_process import finished
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, nki.jit], ids=["function", "kernel"])
@@ -61,8 +60,7 @@ def test_a_function_of_a_file(arrays: Any, tmp_path: Path) -> None:
 
 def test_importing_nki_imports_no_entry_point() -> None:
     script = "import sys, nki; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    loaded = set(run.stdout.split())
+    loaded = set(finished(script).stdout.split())
     assert (
         not {"nki.framework", "nki.runtime", "nki.simulator", "nki.compiler", "nki.compilation.vendor_options"} & loaded
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
-import sys
 
 import pytest
 
 from nki.base.errors import UnknownTargetError
 from nki.compilation.launch_errors import VendorModuleError
 from nki.compiler.target import resolve_target, target_to_nc_version
+from tests.support.fresh_process import finished
 
 ABSENT = (
     "nki._internal", "nki.compiler._internal", "nki.compiler._internal.dialects", "nki.compiler.kernel_builder",
@@ -46,5 +45,4 @@ def test_what_has_no_counterpart_says_so(module: str) -> None:
 
 def test_programs_that_can_do_without_go_on() -> None:
     program = "try:\n    import nki.compiler.kernel_builder\nexcept ImportError:\n    print('without')\nimport nki"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "without\n"
+    assert finished(program).stdout == "without\n"

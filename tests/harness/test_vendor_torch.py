@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,15 +18,15 @@ import nki.language as nl
 from nki.compilation.bridges import STAND_INS
 from nki.compilation.launch_errors import VendorModuleError, VendorNameError
 from nki.harness.vendor_torch_names import NAMES
+from tests.support.fresh_process import finished
+from tests.support.kernel_parts import returned
 
 
 @nki.jit
 def add(a, b):
     tile, other = nl.load(a), nl.load(b)
     nisa.tensor_tensor(tile, tile, other, nl.add)
-    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
+    return returned(tile)
 
 
 @nki.jit
@@ -57,9 +56,7 @@ def provided() -> Iterator[None]:
 
 def run(program: str) -> str:
     """What a fresh Python prints."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return finished(program).stdout
 
 
 def test_programs_that_look_for_a_device_find_none() -> None:

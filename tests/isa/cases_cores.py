@@ -6,7 +6,7 @@ from typing import Any
 
 import nki.isa as nisa
 
-from .spec import Case, Spec, psum, tile
+from .spec import Case, Spec, call, psum, tile
 
 own = nisa.dma_engine.gpsimd_dma
 
@@ -16,8 +16,8 @@ def shared(*shape: int) -> Spec:
 
 
 LEGAL: dict[str, dict[str, Any]] = {
-    "core_barrier": {"data": shared(4, 8), "cores": (0,)},
-    "sendrecv": {"src": tile(4, 8), "dst": tile(4, 8), "send_to_rank": 0, "recv_from_rank": 0, "pipe_id": 0},
+    "core_barrier": call(data=shared(4, 8), cores=(0,)),
+    "sendrecv": call("src dst", send_to_rank=0, recv_from_rank=0, pipe_id=0),
 }
 OWN = [
     Case("core_barrier", "GE01", {}, {}, "trn1", "trn2", says="trn1"),

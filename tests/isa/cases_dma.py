@@ -9,7 +9,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.ir.types import Access, Dynamic, IndexKind
 
-from .spec import Case, Spec, ints, psum, tile
+from .spec import Case, Spec, call, ints, psum, tile
 
 engine, mode, skip = nisa.engine, nisa.dge_mode, nisa.oob_mode.skip
 
@@ -54,9 +54,9 @@ def gathered(*shape: int, indices: tuple[int, ...] = (16, 1), kind: str = "uint3
 
 
 LEGAL: dict[str, dict[str, Any]] = {
-    "dma_copy": {"dst": tile(4, 8), "src": hbm(4, 8)},
-    "dma_transpose": {"dst": tile(8, 4), "src": hbm(4, 8)},
-    "dma_compute": {"dst": tile(4, 8), "srcs": [hbm(4, 8), tile(4, 8)], "reduce_op": nl.add},
+    "dma_copy": call("dst", src=hbm(4, 8)),
+    "dma_transpose": call(dst=tile(8, 4), src=hbm(4, 8)),
+    "dma_compute": call("dst", srcs=[hbm(4, 8), tile(4, 8)], reduce_op=nl.add),
 }
 HARDWARE: dict[str, Any] = {"dst": half(8, 16), "src": half(16, 8), "dge_mode": mode.hwdge}
 INDIRECT: dict[str, Any] = {"dst": half(8, 16), "src": gathered(16, 8)}

@@ -9,7 +9,7 @@ import nki.isa as nisa
 from nki.ir.instruction import REGISTRY
 from nki.ir.types import Access, Dynamic, IndexKind
 
-from .spec import Case, Spec, ints, psum, tile
+from .spec import Case, Spec, call, ints, psum, tile
 
 engine = nisa.engine
 TENSOR = ("nc_matmul", "nc_matmul_mx")
@@ -44,40 +44,36 @@ def columns(legal: dict[str, Any]) -> dict[str, Any]:
 
 FLOATS = {"dtype": "bfloat16"}
 VIEWS: dict[str, dict[str, Any]] = {
-    "tensor_copy_predicated": {
-        "dst": chosen(32, 24),
-        "src": tile(32, 24),
-        "predicate": chosen(32, 24, dtype="uint8"),
-    },
+    "tensor_copy_predicated": call(dst=chosen(32, 24), src=tile(32, 24), predicate=chosen(32, 24, dtype="uint8")),
     "tensor_tensor": {"dst": chosen(32, 24), "data1": chosen(32, 24), "data2": tile(32, 24)},
     "tensor_reduce": {"dst": chosen(32, 1), "data": chosen(32, 24)},
-    "nc_matmul": {
-        "dst": chosen(64, 40, buffer="psum", **FLOATS),
-        "stationary": chosen(32, 64, **FLOATS),
-        "moving": chosen(32, 40, **FLOATS),
-    },
-    "nc_matmul_mx": {
-        "dst": chosen(64, 40, buffer="psum"),
-        "stationary": chosen(32, 64, dtype="float8_e4m3fn_x4"),
-        "moving": chosen(32, 40, dtype="float8_e4m3fn_x4"),
-        "stationary_scale": chosen(32, 64, dtype="uint8"),
-        "moving_scale": chosen(32, 40, dtype="uint8"),
-    },
+    "nc_matmul": call(
+        dst=chosen(64, 40, buffer="psum", **FLOATS),
+        stationary=chosen(32, 64, **FLOATS),
+        moving=chosen(32, 40, **FLOATS),
+    ),
+    "nc_matmul_mx": call(
+        dst=chosen(64, 40, buffer="psum"),
+        stationary=chosen(32, 64, dtype="float8_e4m3fn_x4"),
+        moving=chosen(32, 40, dtype="float8_e4m3fn_x4"),
+        stationary_scale=chosen(32, 64, dtype="uint8"),
+        moving_scale=chosen(32, 40, dtype="uint8"),
+    ),
 }
 """Where that is not all of them, with 24 elements, and the others as columns."""
 WIDE = {"tensor_reduce": {"dst": chosen(32, 24), "data": tile(32, 24, 2), "axis": 2}}
 """Where a list is too short only in another call."""
-OTHERS = {
-    "activation": "bias",
-    "activation_reduce": "scale",
-    "activate2": "imm0",
-    "exponential": "max_value",
-    "tensor_scalar": "operand0",
-    "tensor_scalar_cumulative": "imm0",
-    "tensor_scalar_reduce": "reduce_res",
-    "tensor_copy_predicated": "src",
-    "tensor_tensor": "data2",
-}
+OTHERS = call(
+    activation="bias",
+    activation_reduce="scale",
+    activate2="imm0",
+    exponential="max_value",
+    tensor_scalar="operand0",
+    tensor_scalar_cumulative="imm0",
+    tensor_scalar_reduce="reduce_res",
+    tensor_copy_predicated="src",
+    tensor_tensor="data2",
+)
 
 
 def views(mnemonic: str, legal: dict[str, Any]) -> dict[str, Any]:
@@ -139,12 +135,12 @@ def _matmuls(every: dict[str, dict[str, Any]]) -> Iterator[Case]:
     for mnemonic in TENSOR:
         tiled = {**views(mnemonic, every[mnemonic]), "tile_size": (64, 128), "tile_position": (0, 0)}
         yield Case(mnemonic, "TI10", {"tile_position": (64, 0)}, tiled)
-    transposed = {
-        "dst": psum(64, 32, **FLOATS),
-        "stationary": chosen(32, 64, **FLOATS),
-        "moving": tile(32, 32, **FLOATS),
-        "is_transpose": True,
-    }
+    transposed = call(
+        dst=psum(64, 32, **FLOATS),
+        stationary=chosen(32, 64, **FLOATS),
+        moving=tile(32, 32, **FLOATS),
+        is_transpose=True,
+    )
     yield Case("nc_matmul", "TI11", {"moving": chosen(32, 32, **FLOATS)}, transposed)
     narrow = {"dst": psum(64, 40), "stationary": tile(32, 64), "moving": tile(32, 40)}
     for name, spec in narrow.items():

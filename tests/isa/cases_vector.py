@@ -8,108 +8,61 @@ from typing import Any
 import nki.isa as nisa
 import nki.language as nl
 
-from .spec import Case, ints, psum, tile
+from .spec import Case, call, ints, psum, tile
 
 command = nisa.reduce_cmd
 EXACT = 1 << 24
 
 LEGAL: dict[str, dict[str, Any]] = {
-    "tensor_scalar_reduce": {
-        "dst": tile(4, 8),
-        "data": tile(4, 8),
-        "op0": nl.multiply,
-        "operand0": tile(4, 1),
-        "reduce_op": nl.maximum,
-        "reduce_res": tile(4, 1),
-        "reduce_cmd": command.load_reduce,
-        "reduce_init": tile(4, 1),
-    },
-    "tensor_scalar_cumulative": {
-        "dst": tile(4, 8),
-        "src": tile(4, 8),
-        "op0": nl.multiply,
-        "op1": nl.add,
-        "imm0": tile(4, 1),
-        "imm1": tile(4, 1),
-    },
-    "tensor_tensor_scan": {
-        "dst": tile(4, 8),
-        "data0": tile(4, 8),
-        "data1": tile(4, 8),
-        "initial": tile(4, 1),
-        "op0": nl.multiply,
-        "op1": nl.add,
-    },
-    "select_reduce": {
-        "dst": tile(4, 8),
-        "predicate": ints(4, 8, dtype="uint8"),
-        "on_true": tile(4, 8),
-        "on_false": tile(4, 1),
-        "reduce_res": tile(4, 1),
-        "reduce_cmd": command.reset_reduce,
-    },
-    "range_select": {
-        "dst": tile(4, 8),
-        "on_true_tile": tile(4, 8),
-        "comp_op0": nl.greater_equal,
-        "comp_op1": nl.less,
-        "bound0": tile(4, 1),
-        "bound1": tile(4, 1),
-        "reduce_res": tile(4, 1),
-    },
-    "exponential": {
-        "dst": tile(4, 8),
-        "src": tile(4, 8),
-        "max_value": tile(4, 1),
-        "reduce_res": tile(4, 1),
-        "reduce_cmd": command.load_reduce,
-        "reduce_init": tile(4, 1),
-    },
-    "activate2": {
-        "dst": tile(4, 8),
-        "op": nl.prelu,
-        "data": tile(4, 8),
-        "imm0": tile(4, 1),
-        "imm1": tile(4, 1),
-        "op0": nl.multiply,
-        "op1": nl.add,
-        "relu_param": tile(4, 1),
-        "reduce_op": nl.abs_max,
-        "reduce_res": tile(4, 1),
-        "reduce_cmd": command.reset_reduce,
-    },
-    "max8": {"dst": tile(4, 8), "src": tile(4, 16)},
-    "nc_find_index8": {"dst": ints(4, 8, dtype="uint32"), "data": tile(4, 16), "vals": tile(4, 8)},
-    "nc_match_replace8": {
-        "dst": tile(4, 8),
-        "data": tile(4, 8),
-        "vals": tile(4, 8),
-        "imm": 0.0,
-        "dst_idx": ints(4, 8, dtype="uint32"),
-    },
+    "tensor_scalar_reduce": call(
+        "dst data",
+        "operand0 reduce_res reduce_init",
+        op0=nl.multiply,
+        reduce_op=nl.maximum,
+        reduce_cmd=command.load_reduce,
+    ),
+    "tensor_scalar_cumulative": call("dst src", "imm0 imm1", op0=nl.multiply, op1=nl.add),
+    "tensor_tensor_scan": call("dst data0 data1", "initial", op0=nl.multiply, op1=nl.add),
+    "select_reduce": call(
+        "dst on_true", "on_false reduce_res", predicate=ints(4, 8, dtype="uint8"), reduce_cmd=command.reset_reduce
+    ),
+    "range_select": call("dst on_true_tile", "bound0 bound1 reduce_res", comp_op0=nl.greater_equal, comp_op1=nl.less),
+    "exponential": call("dst src", "max_value reduce_res reduce_init", reduce_cmd=command.load_reduce),
+    "activate2": call(
+        "dst data",
+        "imm0 imm1 relu_param reduce_res",
+        op=nl.prelu,
+        op0=nl.multiply,
+        op1=nl.add,
+        reduce_op=nl.abs_max,
+        reduce_cmd=command.reset_reduce,
+    ),
+    "max8": call("dst", src=tile(4, 16)),
+    "nc_find_index8": call("vals", dst=ints(4, 8, dtype="uint32"), data=tile(4, 16)),
+    "nc_match_replace8": call("dst data vals", imm=0.0, dst_idx=ints(4, 8, dtype="uint32")),
 }
 
 
-ALIKE = {
-    "tensor_scalar_reduce": ("data",),
-    "tensor_scalar_cumulative": ("src",),
-    "tensor_tensor_scan": ("data0", "data1"),
-    "select_reduce": ("predicate", "on_true"),
-    "range_select": ("on_true_tile",),
-    "exponential": ("src",),
-    "activate2": ("data",),
-    "nc_match_replace8": ("data",),
-}
+ALIKE = call(
+    tensor_scalar_reduce=("data",),
+    tensor_scalar_cumulative=("src",),
+    tensor_tensor_scan=("data0", "data1"),
+    select_reduce=("predicate", "on_true"),
+    range_select=("on_true_tile",),
+    exponential=("src",),
+    activate2=("data",),
+    nc_match_replace8=("data",),
+)
 """Tiles with as many partitions and elements as ``dst``."""
-COLUMNS = {
-    "tensor_scalar_reduce": ("operand0", "reduce_res", "reduce_init"),
-    "tensor_scalar_cumulative": ("imm0", "imm1"),
-    "tensor_tensor_scan": ("initial",),
-    "select_reduce": ("on_false", "reduce_res"),
-    "range_select": ("bound0", "bound1", "reduce_res"),
-    "exponential": ("max_value", "reduce_res", "reduce_init"),
-    "activate2": ("imm0", "imm1", "relu_param", "reduce_res"),
-}
+COLUMNS = call(
+    tensor_scalar_reduce=("operand0", "reduce_res", "reduce_init"),
+    tensor_scalar_cumulative=("imm0", "imm1"),
+    tensor_tensor_scan=("initial",),
+    select_reduce=("on_false", "reduce_res"),
+    range_select=("bound0", "bound1", "reduce_res"),
+    exponential=("max_value", "reduce_res", "reduce_init"),
+    activate2=("imm0", "imm1", "relu_param", "reduce_res"),
+)
 """Tiles of one element per partition."""
 
 
@@ -131,14 +84,14 @@ def shared() -> Iterator[Case]:
         yield Case(mnemonic, "RC03", {"registers": tile(3, 1, buffer="register")}, there, says="the_registers")
 
 
-REFUSED_COMMANDS = {
-    "tensor_scalar_reduce": command.idle,
-    "tensor_scalar_cumulative": command.reset,
-    "select_reduce": command.load_reduce,
-    "range_select": command.load_reduce,
-    "exponential": command.reset,
-    "activate2": command.load_reduce,
-}
+REFUSED_COMMANDS = call(
+    tensor_scalar_reduce=command.idle,
+    tensor_scalar_cumulative=command.reset,
+    select_reduce=command.load_reduce,
+    range_select=command.load_reduce,
+    exponential=command.reset,
+    activate2=command.load_reduce,
+)
 WITHOUT_LOAD: dict[str, dict[str, Any]] = {
     "tensor_scalar_reduce": {"reduce_cmd": command.reduce, "reduce_init": None},
     "exponential": {"reduce_cmd": command.idle, "reduce_init": 0.0},

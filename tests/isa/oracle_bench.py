@@ -70,10 +70,9 @@ def judge(inst: Inst, outs: list[Access]) -> Any:
         return tuple(_round(r, kind, copied) for r, kind in zip(results, kinds, strict=True))
 
     return SimpleNamespace(
-        TOLERANCE=oracle.TOLERANCE,
         copies_bits=copies_bits,
         oracle=lambda dst, **more: rounded(oracle.oracle(dst, **more), copies_bits(dst, **more)),
-        bounds=lambda dst, **more: rounded(oracle.bounds(dst, **more), False),
+        bounds=lambda dst, **more: rounded(verdict.bounds_of(oracle, dst, **more), False),
     )
 
 

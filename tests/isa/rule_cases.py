@@ -9,7 +9,7 @@ import nki.isa as nisa
 import nki.language as nl
 
 from . import cases_cores, cases_dma, cases_gpsimd, cases_indirect, cases_mx, cases_vector
-from .spec import Case, Register, Scalar, Spec, ints, psum, tile
+from .spec import Case, Register, Scalar, Spec, call, ints, psum, tile
 
 engine, double_row = nisa.engine, nisa.matmul_perf_mode.double_row
 WORD = 2**31
@@ -17,68 +17,34 @@ WORD = 2**31
 
 # One legal call of each instruction, with every tile that it can have.
 LEGAL: dict[str, dict[str, Any]] = {
-    "activation": {
-        "dst": tile(4, 8),
-        "op": nl.exp,
-        "data": tile(4, 8),
-        "bias": tile(4, 1),
-        "scale": tile(4, 1),
-        "reduce_op": nl.add,
-        "reduce_res": tile(4, 1),
-        "reduce_cmd": nisa.reduce_cmd.reset_reduce,
-    },
-    "activation_reduce": {
-        "dst": tile(4, 8),
-        "op": nl.exp,
-        "data": tile(4, 8),
-        "reduce_op": nl.add,
-        "reduce_res": tile(4, 1),
-        "bias": tile(4, 1),
-        "scale": tile(4, 1),
-    },
-    "bn_stats": {"dst": tile(4, 6), "data": tile(4, 512)},
-    "bn_aggr": {"dst": tile(4, 2), "data": tile(4, 6)},
-    "device_print": {"prefix": "text", "src": tile(4, 8)},
-    "iota": {"dst": ints(4, 8), "pattern": [[1, 8]]},
-    "affine_select": {
-        "dst": tile(4, 8),
-        "pattern": [[1, 8]],
-        "channel_multiplier": 1,
-        "on_true_tile": tile(4, 8),
-        "on_false_value": 0.0,
-        "cmp_op": nl.greater,
-    },
-    "nc_matmul": {"dst": psum(16, 32), "stationary": tile(8, 16), "moving": tile(8, 32)},
-    "nc_transpose": {"dst": psum(8, 4), "data": tile(4, 8)},
-    "reciprocal": {"dst": tile(4, 8), "data": tile(4, 8)},
-    "register_load": {"dst": Register(), "src": ints(1, 1)},
-    "register_move": {"dst": Register(), "src": Register()},
-    "register_store": {"dst": ints(1, 1), "src": Register()},
-    "scalar_arithmetic": {"dst": Scalar(), "op": nl.add, "left": Scalar(), "right": 1},
-    "scalar_load": {"dst": Scalar(), "src": ints(1, 1)},
-    "scalar_store": {"dst": ints(1, 1), "value": Scalar()},
-    "tensor_copy": {"dst": tile(4, 8), "src": tile(4, 8)},
-    "memset": {"dst": tile(4, 8), "value": 1.5},
-    "tensor_copy_predicated": {"dst": tile(4, 8), "src": tile(4, 8), "predicate": ints(4, 8, dtype="uint8")},
-    "tensor_reduce": {"dst": tile(4, 1), "op": nl.add, "data": tile(4, 8), "axis": 1},
-    "tensor_partition_reduce": {"dst": tile(1, 8), "op": nl.add, "data": tile(4, 8)},
-    "tensor_scalar": {
-        "dst": tile(4, 8),
-        "data": tile(4, 8),
-        "op0": nl.multiply,
-        "operand0": tile(4, 1),
-        "op1": nl.add,
-        "operand1": tile(4, 1),
-    },
-    "scalar_tensor_tensor": {
-        "dst": tile(4, 8),
-        "data": tile(4, 8),
-        "op0": nl.multiply,
-        "operand0": tile(4, 1),
-        "op1": nl.add,
-        "operand1": tile(4, 8),
-    },
-    "tensor_tensor": {"dst": tile(4, 8), "data1": tile(4, 8), "data2": tile(4, 8), "op": nl.add},
+    "activation": call(
+        "dst data", "bias scale reduce_res", op=nl.exp, reduce_op=nl.add, reduce_cmd=nisa.reduce_cmd.reset_reduce
+    ),
+    "activation_reduce": call("dst data", "reduce_res bias scale", op=nl.exp, reduce_op=nl.add),
+    "bn_stats": call(dst=tile(4, 6), data=tile(4, 512)),
+    "bn_aggr": call(dst=tile(4, 2), data=tile(4, 6)),
+    "device_print": call(prefix="text", src=tile(4, 8)),
+    "iota": call(dst=ints(4, 8), pattern=[[1, 8]]),
+    "affine_select": call(
+        "dst on_true_tile", pattern=[[1, 8]], channel_multiplier=1, on_false_value=0.0, cmp_op=nl.greater
+    ),
+    "nc_matmul": call(dst=psum(16, 32), stationary=tile(8, 16), moving=tile(8, 32)),
+    "nc_transpose": call("data", dst=psum(8, 4)),
+    "reciprocal": call("dst data"),
+    "register_load": call(dst=Register(), src=ints(1, 1)),
+    "register_move": call(dst=Register(), src=Register()),
+    "register_store": call(dst=ints(1, 1), src=Register()),
+    "scalar_arithmetic": call(dst=Scalar(), op=nl.add, left=Scalar(), right=1),
+    "scalar_load": call(dst=Scalar(), src=ints(1, 1)),
+    "scalar_store": call(dst=ints(1, 1), value=Scalar()),
+    "tensor_copy": call("dst src"),
+    "memset": call("dst", value=1.5),
+    "tensor_copy_predicated": call("dst src", predicate=ints(4, 8, dtype="uint8")),
+    "tensor_reduce": call("data", "dst", op=nl.add, axis=1),
+    "tensor_partition_reduce": call("data", dst=tile(1, 8), op=nl.add),
+    "tensor_scalar": call("dst data", "operand0 operand1", op0=nl.multiply, op1=nl.add),
+    "scalar_tensor_tensor": call("dst data operand1", "operand0", op0=nl.multiply, op1=nl.add),
+    "tensor_tensor": call("dst data1 data2", op=nl.add),
     **cases_dma.LEGAL,
     **cases_gpsimd.LEGAL,
     **cases_vector.LEGAL,
@@ -166,6 +132,26 @@ SHARED = [
     *(case for name, tiles in cases_vector.COLUMNS.items() for case in columns(name, *tiles)),
 ]
 
+ONE_MEMORY = {
+    "affine_select": ("dst", "on_true_tile"),
+    "iota": ("dst",),
+    "local_gather": ("dst", "src_buffer", "index"),
+    "nc_matmul": ("stationary", "moving", "dst"),
+    "nc_matmul_mx": ("stationary", "moving", "dst", "stationary_scale", "moving_scale"),
+    "nc_n_gather": ("dst", "data", "indices"),
+    "nonzero_with_count": ("dst", "src"),
+    "psum_zero": ("dst",),
+    "quantize_mx": ("dst", "src", "dst_scale"),
+    "sequence_bounds": ("dst", "segment_ids"),
+    "tensor_partition_reduce": ("dst", "data"),
+    "topk": ("val_dst", "idx_dst", "src"),
+}
+"""Tiles that may be in SBUF and not in PSUM, or the other way round."""
+MEMORIES = [
+    Case(mnemonic, "BU01", {name: spec.but(buffer="sbuf" if spec.buffer == "psum" else "psum")})
+    for mnemonic, names in ONE_MEMORY.items()
+    for name, spec in ((name, LEGAL[mnemonic][name]) for name in names)
+]
 ENGINES = [
     Case("tensor_tensor", "EN01", {"engine": engine.scalar}, {"engine": engine.gpsimd}, says="scalar"),
     Case("tensor_tensor", "EN02", {"engine": engine.gpsimd}, {"data1": psum(4, 8), "engine": engine.vector}),
@@ -214,19 +200,10 @@ OPERATORS = [
 
 # Rules of one instruction
 
-BITS = {
-    "dst": ints(4, 8),
-    "data": ints(4, 8),
-    "op0": nl.left_shift,
-    "operand0": 3,
-    "op1": nl.bitwise_and,
-    "operand1": 255,
-}
-DOUBLE = {
-    "stationary": tile(8, 2, 16, dtype="float8_e4m3"),
-    "moving": tile(8, 2, 32, dtype="float8_e5m2"),
-    "perf_mode": double_row,
-}
+BITS = call(dst=ints(4, 8), data=ints(4, 8), op0=nl.left_shift, operand0=3, op1=nl.bitwise_and, operand1=255)
+DOUBLE = call(
+    stationary=tile(8, 2, 16, dtype="float8_e4m3"), moving=tile(8, 2, 32, dtype="float8_e5m2"), perf_mode=double_row
+)
 SQUARE = {"dst": psum(16, 8), "moving": tile(8, 8), "is_transpose": True}
 ROWS = {"tile_size": (64, 128), "tile_position": (64, 0)}
 WHOLE = {"tile_size": None, "tile_position": None}
@@ -302,24 +279,18 @@ OWN = [
     Case("scalar_store", "NS03", {"dst": psum(1, 1, dtype="int32")}, {"dst": tile(1, 1, dtype="int32", buffer="hbm")}),
     Case("scalar_store", "NS04", {"dst": ints(1, 1, dtype="int64")}, {"dst": ints(1, 1)}),
     Case("register_store", "RG05", {"dst": tile(1, 1, dtype="float16")}, {"dst": ints(1, 1, dtype="int16")}),
-    Case("iota", "BU01", {"dst": psum(4, 8)}),
     Case("iota", "IO01", {"pattern": [[1, 2]] * 3 + [[1, 1]] * 2}, {"pattern": [[1, 2]] * 3 + [[1, 1]]}, says="1 to 4"),
     Case("iota", "IO01", {"pattern": [[1, 8, 1]]}, says="(1, 8, 1)"),
     Case("iota", "IO02", {"pattern": [[1, 7]]}, {"pattern": [[4, 2], [1, 4]]}),
     Case("iota", "IO03", {"offset": WORD}, {"offset": WORD - 1}, says=str(WORD)),
     Case("iota", "IO04", {"offset": ints(1, 1)}, {"offset": Register()}),
     Case("affine_select", "IO04", {"offset": ints(1, 1)}, {"offset": Register()}),
-    Case("affine_select", "BU01", {"dst": psum(4, 8)}),
-    Case("affine_select", "BU01", {"on_true_tile": psum(4, 8)}),
     Case("affine_select", "IO01", {"pattern": []}, says="1 to 4"),
     Case("affine_select", "IO02", {"pattern": [[1, 9]]}),
     Case(
         "affine_select", "IO03", {"channel_multiplier": -WORD - 1}, {"channel_multiplier": -WORD}, says=str(-WORD - 1)
     ),
     Case("affine_select", "AS01", {"cmp_op": nl.maximum}, {"cmp_op": nl.not_equal}, says="nl.maximum"),
-    Case("nc_matmul", "BU01", {"stationary": psum(8, 16)}),
-    Case("nc_matmul", "BU01", {"moving": psum(8, 32)}),
-    Case("nc_matmul", "BU01", {"dst": tile(16, 32)}),
     Case("nc_matmul", "MM01", {"moving": tile(9, 32)}),
     Case("nc_matmul", "MM02", {"stationary": tile(8, 129)}, {"stationary": tile(8, 128), "dst": psum(128, 32)}),
     Case("nc_matmul", "MM03", {"moving": tile(8, 513)}, {"moving": tile(8, 512), "dst": psum(16, 512)}, "trn2"),
@@ -407,8 +378,6 @@ OWN = [
         {"op": nl.bitwise_xor, "dst": ints(4, 1), "data": ints(4, 8)},
         says="negate",
     ),
-    Case("tensor_partition_reduce", "BU01", {"dst": psum(1, 8)}),
-    Case("tensor_partition_reduce", "BU01", {"data": psum(4, 8)}),
     Case("tensor_partition_reduce", "PR01", {"op": nl.minimum}, {"op": nl.average}, says="nl.minimum"),
     Case("tensor_partition_reduce", "PR02", {"dst": tile(2, 8)}),
     Case("tensor_scalar", "TS01", {"op1": nl.bitwise_and}, says="nl.bitwise_and"),
@@ -455,6 +424,7 @@ OWN = [
 
 CASES = [
     *SHARED,
+    *MEMORIES,
     *ENGINES,
     *OPERATORS,
     *OWN,

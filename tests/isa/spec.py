@@ -76,6 +76,11 @@ def ints(*shape: int, dtype: str = "int32") -> Spec:
     return Spec(*shape, dtype=dtype)
 
 
+def call(tiles: str = "", columns: str = "", /, **others: Any) -> dict[str, Any]:
+    """Arguments by name: tiles of 4 partitions and 8 elements, of 4 and one element, and all others."""
+    return {**{name: tile(4, 8) for name in tiles.split()}, **{name: tile(4, 1) for name in columns.split()}, **others}
+
+
 @dataclass(frozen=True)
 class Case:
     """``twin`` turns the legal call into another legal one, which ``broken`` breaks.

@@ -8,6 +8,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.kernel_parts import returned
 
 BOTH = pytest.mark.parametrize("run", [lambda k: k, nki.simulate], ids=["native", "simulated"])
 
@@ -27,9 +28,7 @@ def affinities(scores, indices):
         num_elem_per_idx=1,
         num_valid_indices=256,
     )
-    out = nl.ndarray((128, 16, 32), dtype=nl.float32, buffer=nl.shared_hbm)
-    nisa.dma_copy(dst=out, src=wide)
-    return out
+    return returned(wide)
 
 
 @BOTH
@@ -53,9 +52,7 @@ def in_place(data, indices):
     nisa.dma_copy(dst=index, src=indices)
     nisa.nc_n_gather(dst=tile, data=tile, indices=index)
     nisa.nc_stream_shuffle(dst=tile, src=tile, shuffle_mask=[*range(1, 31), 255, 0])
-    out = nl.ndarray(data.shape, dtype=data.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(dst=out, src=tile)
-    return out
+    return returned(tile)
 
 
 @BOTH
@@ -139,9 +136,7 @@ def bounds(ids):
     nisa.dma_copy(dst=tile, src=ids)
     held = nl.ndarray((1, 2, ids.shape[1]), dtype=ids.dtype)
     nisa.sequence_bounds(dst=held, segment_ids=tile)
-    out = nl.ndarray(held.shape, dtype=ids.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(dst=out, src=held)
-    return out
+    return returned(held)
 
 
 @BOTH

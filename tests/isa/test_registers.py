@@ -9,6 +9,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import NkiError
+from tests.support.kernel_parts import returned
 
 command = nisa.reduce_cmd
 LOWEST = float(np.finfo(np.float32).min)
@@ -29,7 +30,6 @@ def rows(partitions, width, seed=3):
 def largest_of_all(data, bounds):
     """The maximum over three tiles, by three instructions; only the last reads it out."""
     partitions, width = data.shape
-    results = nl.ndarray((partitions, 1), dtype=nl.float32, buffer=nl.shared_hbm)
     tile, bound = nl.load(data), nl.load(bounds)
     out = nl.ndarray((partitions, width), dtype=nl.bfloat16)
     predicate = nl.ndarray((partitions, width), dtype=nl.uint8)
@@ -38,8 +38,7 @@ def largest_of_all(data, bounds):
     nisa.tensor_scalar_reduce(out, tile, nl.add, 100.0, nl.maximum, reduce_cmd=command.reduce)
     held = nl.ndarray((partitions, 1), dtype=nl.float32)
     nisa.select_reduce(out, predicate, tile, 0.0, reduce_res=held, reduce_cmd=command.reduce)
-    nl.store(results, held)
-    return results
+    return returned(held)
 
 
 @pytest.mark.parametrize("partitions", [1, 33, 128])
@@ -78,15 +77,13 @@ def test_each_engine_has_registers_of_its_own():
 def running(data, chunk):
     """Cumulative sums over chunks: each goes on where the last one ended."""
     partitions, width = data.shape
-    results = nl.ndarray((partitions, width), dtype=nl.float32, buffer=nl.shared_hbm)
     tile = nl.load(data)
     out = nl.ndarray((partitions, width), dtype=nl.float32)
     for first in range(0, width, chunk):
         part = slice(first, min(first + chunk, width))
         how = command.load_reduce if first == 0 else command.reduce
         nisa.tensor_scalar_cumulative(out[:, part], tile[:, part], nl.multiply, nl.add, 1.0, 7.0, how)
-    nl.store(results, out)
-    return results
+    return returned(out)
 
 
 @pytest.mark.parametrize("chunk", [1, 5, 16, 40])
@@ -100,15 +97,13 @@ def test_cumulative_goes_on_from_chunk_to_chunk(chunk):
 def after_idle(data, repaired):
     """An instruction without accumulation between two with it, which the registers need not survive."""
     partitions, width = data.shape
-    results = nl.ndarray((partitions, 1), dtype=nl.float32, buffer=nl.shared_hbm)
     tile = nl.load(data)
     out, sums = nl.ndarray((partitions, width), dtype=nl.float32), nl.ndarray((partitions, 1), dtype=nl.float32)
     nisa.tensor_scalar_reduce(out, tile, nl.multiply, 1.0, nl.add)
     nisa.exponential(out, tile)
     again = command.reset_reduce if repaired else command.reduce
     nisa.tensor_scalar_reduce(out, tile, nl.multiply, 1.0, nl.add, sums, reduce_cmd=again)
-    nl.store(results, sums)
-    return results
+    return returned(sums)
 
 
 def test_nobody_knows_the_registers_after_idle(monkeypatch):
@@ -122,7 +117,6 @@ def test_nobody_knows_the_registers_after_idle(monkeypatch):
 def result_inside_dst(data, which):
     """``reduce_res`` is a column of ``dst``."""
     partitions, width = data.shape
-    results = nl.ndarray((partitions, width), dtype=nl.float32, buffer=nl.shared_hbm)
     tile = nl.load(data)
     out = nl.ndarray((partitions, width), dtype=nl.float32)
     column = out[:, 2:3]
@@ -137,8 +131,7 @@ def result_inside_dst(data, which):
         )  # fmt: skip
     else:
         nisa.tensor_scalar_reduce(out, tile, nl.add, 0.0, nl.add, column)
-    nl.store(results, out)
-    return results
+    return returned(out)
 
 
 @pytest.mark.parametrize("which", ["activation", "activation_reduce", "activate2", "tensor_scalar_reduce"])
@@ -154,14 +147,12 @@ def test_the_sum_is_read_out_after_the_results_are_written(which, monkeypatch):
 def by_column(data):
     """Attention's partial maxima: the result goes to column ``i`` of a tile, written as an integer index."""
     partitions, width = data.shape
-    results = nl.ndarray((partitions, 2), dtype=nl.float32, buffer=nl.shared_hbm)
     tile, maxima = nl.load(data), nl.ndarray((partitions, 2), dtype=nl.float32)
     half = width // 2
     out = nl.ndarray((partitions, half), dtype=nl.float32)
     for i in range(2):
         nisa.tensor_scalar_reduce(out, tile[:, nl.ds(i * half, half)], nl.multiply, 2.0, nl.maximum, maxima[:, i])
-    nl.store(results, maxima)
-    return results
+    return returned(maxima)
 
 
 def test_a_column_by_its_number_takes_the_result():
@@ -172,12 +163,10 @@ def test_a_column_by_its_number_takes_the_result():
 @nki.jit
 def lowest_as_fill(data, bounds, fill):
     """range_select with a fill value that the caller passes."""
-    results = nl.ndarray(data.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     tile, bound = nl.load(data), nl.load(bounds)
     out = nl.ndarray(data.shape, dtype=nl.float32)
     nisa.range_select(out, tile, nl.greater_equal, nl.less, bound[:, 0:1], bound[:, 1:2], on_false_value=fill)
-    nl.store(results, out)
-    return results
+    return returned(out)
 
 
 @pytest.mark.parametrize("fill", [LOWEST, -3.4028235e38, np.float32(LOWEST), float(np.finfo(np.float32).min)])

@@ -18,6 +18,7 @@ from nki.ir.text.printer import show
 from nki.ir.types import TensorSpec
 from nki.target import GEN2, GEN3, GEN4
 from tests.support import instruction_bench
+from tests.support.kernel_parts import returned
 
 from .oracle import xorwow
 from .oracle.set_rng_seed import finalise
@@ -128,12 +129,10 @@ def test_a_state_is_saved_and_restored(engine: nisa.engine) -> None:
 @nki.jit
 def lanes(first):
     """Numbers for 32 partitions of a tile, then for all of it."""
-    out = nl.ndarray((128, 8), dtype=nl.uint32, buffer=nl.shared_hbm)
     tile = nl.ndarray((128, 8), dtype=nl.uint32)
     nisa.rng(tile[first : first + 32, :])
     nisa.rng(tile)
-    nisa.dma_copy(dst=out, src=tile)
-    return out
+    return returned(tile)
 
 
 def test_a_tile_uses_the_lanes_of_its_partitions() -> None:

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from nki.base.errors import NotDifferentiableError, TensorDeviceError
+from nki.base.errors import TensorDeviceError
 from nki.base.locks import Lock, imported
 from nki.compilation.executable_cache import CAPACITY
 from nki.frameworks import hlo_proto, keep_hlo, xla_library
 from nki.frameworks.backend_config import CUSTOM_CALL_TARGET
 from nki.frameworks.custom_call import HANDLER
 from nki.frameworks.kernel_adapter import TensorMap, config_for, pack
+from nki.frameworks.torch_tensors import not_differentiable, torch_dtype
 
 if TYPE_CHECKING:
     from nki.compilation.executable import Executable
@@ -70,10 +71,7 @@ def _check(executable: Executable, inputs: Sequence[torch.Tensor]) -> None:
                 fix="pass tensors on one device: tensor.to(device)",
             )
     if torch.is_grad_enabled() and any(t.requires_grad for t in inputs):
-        raise NotDifferentiableError(
-            f"kernel {executable.name!r} has no derivative, and a tensor requires a gradient",
-            fix="make it an operator with a gradient, f = nki.torch.op(kernel, backward), or pass tensor.detach()",
-        )
+        raise not_differentiable(f"kernel {executable.name!r}")
 
 
 def is_registered() -> bool:
@@ -113,16 +111,6 @@ def module(executable: Executable, grid: tuple[int, ...], *, on_cpu: bool) -> by
 def _on_host(executable: Executable, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The results of a launch on copies. It waits for all that the inputs depend on."""
     copies = [t.cpu().contiguous() for t in inputs]
-    outputs = [torch.empty(s.shape, dtype=_DTYPES[s.dtype.plain.name]) for s in executable.outputs]
+    outputs = [torch.empty(s.shape, dtype=torch_dtype(s.dtype)) for s in executable.outputs]
     executable.launch([t.data_ptr() for t in (*copies, *outputs)])
     return [t.to(inputs[0].device) for t in outputs]
-
-
-_DTYPES: Final = {
-    name: getattr(torch, name)
-    for name in (
-        *("bool", "int8", "uint8", "int16", "int32", "int64", "uint16", "uint32", "uint64"),
-        *("float16", "bfloat16", "float32", "float8_e4m3fn", "float8_e5m2"),
-    )
-}
-"""Of results on the host, by the name of the NumPy type."""

@@ -79,10 +79,7 @@ def measure(executable: Executable, inputs: Sequence[Any], warmup: int, runs: in
     for name, value, least in (("warmup", warmup, 0), ("iters", runs, 1)):
         if type(value) is not int or value < least:
             raise ArgumentError(f"{name}={value!r}: this is no number of runs", fix=f"pass {least} or more")
-    arrays = [np.array(array, order="C") for array in inputs]
-    outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
-    for output, number in executable.changes.items():
-        outputs[output] = arrays[number]
+    arrays, outputs = _buffers(executable, inputs)
     pointers = [array.ctypes.data for array in arrays + outputs]
     seconds: list[float] = []
     for _ in range(warmup + runs):
@@ -92,12 +89,18 @@ def measure(executable: Executable, inputs: Sequence[Any], warmup: int, runs: in
     return seconds[warmup:]
 
 
+def _buffers(executable: Executable, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Copies of the inputs, and an array for each output; what the kernel changes is both."""
+    arrays = [np.array(array, order="C") for array in inputs]
+    outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
+    for output, number in executable.changes.items():
+        outputs[output] = arrays[number]
+    return arrays, outputs
+
+
 def run(executable: Executable, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
     """Launch once on arrays by name, and write the results into ``outputs``."""
-    arrays = [np.array(inputs[spec.name], order="C") for spec in executable.inputs]
-    results = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
-    for output, number in executable.changes.items():
-        results[output] = arrays[number]
+    arrays, results = _buffers(executable, [inputs[spec.name] for spec in executable.inputs])
     executable.launch([array.ctypes.data for array in arrays + results])
     for spec, array in zip(executable.outputs, results, strict=True):
         if spec.name in outputs:

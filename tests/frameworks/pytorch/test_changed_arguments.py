@@ -16,6 +16,7 @@ from nki.base.errors import ArgumentError, NotBatchableError, NotDifferentiableE
 from nki.frameworks import torch_program
 from nki.frameworks.kernel_adapter import remember
 from nki.frameworks.torch import ADAPTER
+from tests.frameworks.bridges import compiled
 from tests.frameworks.kernels import scale_in_place
 
 pytestmark = [
@@ -37,25 +38,6 @@ def append(cache, x, row=0):
     return cache, out
 
 
-@nki.jit
-def overwrite_both(x, y):
-    nisa.dma_copy(x, nl.full(x.shape, 1.0, dtype=nl.float32, buffer=nl.sbuf))
-    nisa.dma_copy(y, nl.full(y.shape, 2.0, dtype=nl.float32, buffer=nl.sbuf))
-    return y, x
-
-
-@nki.jit
-def overwrite_first(x, y):
-    """x, which is then 7; and 2 y, with half of y read after the change of x."""
-    tile = nl.load(y)
-    nisa.dma_copy(x, nl.full(x.shape, 7.0, dtype=nl.float32, buffer=nl.sbuf))
-    again = nl.load(y)
-    out = nl.ndarray(y.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    nisa.tensor_tensor(tile, tile, again, nl.add)
-    nl.store(out, tile)
-    return x, out
-
-
 appended = nki.torch.op(append, lambda cache, x, dy: (None, 2 * dy), changes=["cache"])
 
 
@@ -64,18 +46,7 @@ def _fresh():
     torch.compiler.reset()
 
 
-def compiled(function, backend="aot_eager"):
-    return torch.compile(function, fullgraph=True, backend=backend)
-
-
 # Eager
-
-
-def test_a_dense_argument_is_changed_in_place(launches):
-    a = A.clone()
-    result = scale_in_place(a)
-    assert result is a and torch.equal(a, 2 * A)
-    assert launches == [(a.data_ptr(), a.data_ptr())]
 
 
 def test_pytorch_counts_the_change():
@@ -93,25 +64,6 @@ def test_views_are_changed_where_they_are(view):
     expected = A.clone()
     view(expected).mul_(2)
     assert torch.equal(a, expected)
-
-
-ALIASES = {
-    "the same": lambda: (lambda a: (a, a))(torch.ones(4, 4)),
-    "overlapping": lambda: (lambda b: (b[:16].reshape(4, 4), b[8:].reshape(4, 4)))(torch.ones(24)),
-    "one strided": lambda: (lambda b: (b[:4], b[::2]))(torch.ones(8, 4)),
-    "the other strided": lambda: (lambda b: (b[::2], b[:4]))(torch.ones(8, 4)),
-    "apart": lambda: (torch.ones(4, 4), torch.ones(4, 4)),
-}
-
-
-@pytest.mark.parametrize("kernel", [overwrite_first, overwrite_both], ids=["one", "both"])
-@pytest.mark.parametrize("tensors", ALIASES.values(), ids=ALIASES)
-@pytest.mark.parametrize("run", [lambda f: f, compiled], ids=["eager", "compiled"])
-def test_arguments_that_share_memory_are_tensors_of_their_own(kernel, tensors, run):
-    native, simulated = tensors(), tensors()
-    got, want = run(lambda *args: kernel(*args))(*native), nki.simulate(kernel)(*simulated)
-    for one, other in zip((*got, *native), (*want, *simulated), strict=True):
-        assert torch.equal(one, other)
 
 
 def test_inference_tensors():

@@ -15,6 +15,7 @@ from nki.base.errors import NkiError
 from nki.compilation import model_file
 from nki.frameworks import embedded
 from nki.frameworks.kernel_adapter import remember
+from tests.frameworks.bridges import Module
 from tests.frameworks.kernels import add, moved, scale_in_place, sum_and_scaled
 
 A = torch.ones(4, 6)
@@ -55,15 +56,6 @@ WRONG = {
 def test_wrong_calls(call, message, names):
     with pytest.raises(NkiError, match=message):
         call(names)
-
-
-class Module(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, a):
-        return self.function(a)
 
 
 EXCHANGED = {

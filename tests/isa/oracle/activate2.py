@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from . import alu, functions, numerics, running, verdict
 from .numerics import Array
 from .tile import broadcast, rows
+from .vectors import bf16, f32, vector
 
 TOLERANCE = "the function's bound in functions.py, and what follows for the fold: n * 2**-24 * sum |x| for sums"
 
@@ -24,7 +24,7 @@ def _results(asked: dict[str, Any]) -> tuple[Array, Array, Array]:
     for n in "01":
         op, immediate = asked[f"op{n}"], broadcast(asked[f"imm{n}"], x)
         if op != "bypass":
-            x = alu.arithmetic(op, immediate, x) if asked.get(f"reverse{n}") else alu.arithmetic(op, x, immediate)
+            x = alu.arithmetic(op, x, immediate, asked.get(f"reverse{n}", False))
     if asked["op"] == "prelu":
         slope = broadcast(asked.get("relu_param", 0.0), x)
         with np.errstate(all="ignore"):
@@ -68,46 +68,39 @@ def bounds(dst: Array, **asked: Any) -> Any:
     return elements, verdict.around(total, off, res, free | open_.any(axis=1))
 
 
-def _f(*values: float) -> Array:
-    return np.array([values], np.float32)
-
-
-_x, _res = _f(1, -2, 3), np.zeros((1, 1), np.float32)
+_x, _res = f32(1, -2, 3), np.zeros((1, 1), np.float32)
 
 
 def _vector(want: Any, **more: Any) -> tuple[dict[str, Any], Any]:
-    dst = want[0] if isinstance(want, tuple) else want
-    asked = {
-        "dst": np.zeros_like(dst), "op": "copy", "data": _x, "imm0": 2.0, "imm1": 1.0, "op0": "multiply", "op1": "add",
-    }  # fmt: skip
+    asked = {"op": "copy", "data": _x, "imm0": 2.0, "imm1": 1.0, "op0": "multiply", "op1": "add"}
     if isinstance(want, tuple):
         asked |= {"reduce_res": np.zeros_like(want[1]), "reduce_op": "add", "reduce_cmd": "reset_reduce"}
-    return {**asked, **more}, want
+    return vector(want, asked, **more)
 
 
-_y = _f(3, -3, 7)
+_y = f32(3, -3, 7)
 VECTORS = [
     _vector(_y),
-    _vector(_f(1, -5, 5), op1="subtract"),
-    _vector(_f(-1, 5, -5), op1="subtract", reverse1=True),
-    _vector(_f(2, -4, 6), op1="bypass"),
-    _vector(_f(3, 0, 5), op0="add", op1="bypass"),
-    _vector(_f(-1, -4, 1), op0="subtract", op1="bypass"),
-    _vector(_f(1, 4, -1), op0="subtract", op1="bypass", reverse0=True),
+    _vector(f32(1, -5, 5), op1="subtract"),
+    _vector(f32(-1, 5, -5), op1="subtract", reverse1=True),
+    _vector(f32(2, -4, 6), op1="bypass"),
+    _vector(f32(3, 0, 5), op0="add", op1="bypass"),
+    _vector(f32(-1, -4, 1), op0="subtract", op1="bypass"),
+    _vector(f32(1, 4, -1), op0="subtract", op1="bypass", reverse0=True),
     _vector(_x, op0="bypass", op1="bypass"),
-    _vector(_f(9, 9, 49), op="square"),
-    _vector(_f(3, -0.75, 7), op="prelu", relu_param=0.25),
-    _vector(_f(3, 6, 7), op="prelu", relu_param=_f(-2)),
+    _vector(f32(9, 9, 49), op="square"),
+    _vector(f32(3, -0.75, 7), op="prelu", relu_param=0.25),
+    _vector(f32(3, 6, 7), op="prelu", relu_param=f32(-2)),
     # Tabulated: the normal distribution at 1 times 1.
-    _vector(_f(0.84134475), op="gelu", data=_f(0), imm1=1.0),
-    _vector(np.array([[121, 90624]], ml_dtypes.bfloat16), op="square", data=_f(5, 150)),
-    _vector((_y, _f(7))),
-    _vector((_y, _f(7)), reduce_op="maximum"),
-    _vector((_y, _f(-3)), reduce_op="minimum"),
-    _vector((_f(-7, 4, 5), _f(-7)), data=_f(-4, 1.5, 2), reduce_op="abs_max"),
-    _vector((_f(-7, 4, 5), _f(4)), data=_f(-4, 1.5, 2), reduce_op="abs_min"),
-    _vector((_y, _f(17)), reduce_cmd="reduce", reduce_regs=_f(10)),
-    _vector((_y, _f(-9)), reduce_op="abs_max", reduce_cmd="reduce", reduce_regs=_f(-9)),
-    _vector((_y, _f(-np.inf)), reduce_op="maximum", reduce_cmd="reset", reduce_regs=_f(10)),
-    _vector((_y, _f(10)), reduce_cmd="idle", reduce_regs=_f(10)),
+    _vector(f32(0.84134475), op="gelu", data=f32(0), imm1=1.0),
+    _vector(bf16(121, 90624), op="square", data=f32(5, 150)),
+    _vector((_y, f32(7))),
+    _vector((_y, f32(7)), reduce_op="maximum"),
+    _vector((_y, f32(-3)), reduce_op="minimum"),
+    _vector((f32(-7, 4, 5), f32(-7)), data=f32(-4, 1.5, 2), reduce_op="abs_max"),
+    _vector((f32(-7, 4, 5), f32(4)), data=f32(-4, 1.5, 2), reduce_op="abs_min"),
+    _vector((_y, f32(17)), reduce_cmd="reduce", reduce_regs=f32(10)),
+    _vector((_y, f32(-9)), reduce_op="abs_max", reduce_cmd="reduce", reduce_regs=f32(-9)),
+    _vector((_y, f32(-np.inf)), reduce_op="maximum", reduce_cmd="reset", reduce_regs=f32(10)),
+    _vector((_y, f32(10)), reduce_cmd="idle", reduce_regs=f32(10)),
 ]

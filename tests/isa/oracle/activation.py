@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from . import functions, numerics, verdict
 from .numerics import Array
 from .tile import broadcast, rows
+from .vectors import bf16, f32, vector
 
 TOLERANCE = (
     "per function in functions.py (0 or 4 ulp of float32, some with an absolute part); sums n * 2**-24 * sum |x|"
@@ -39,7 +39,7 @@ def _argument(data: Array, scale: Any, bias: Any) -> tuple[Array, Array]:
         return numerics.round32(rounded + offsets), numerics.round32(numerics.sum_to_odd(product, offsets))
 
 
-def _activate(op: str, data: Array, scale: Any, bias: Any) -> tuple[Array, Array, Array]:
+def _activate(op: str, data: Array, scale: Any = 1.0, bias: Any = None, **_: Any) -> tuple[Array, Array, Array]:
     """Real results, how far float32 results may lie from them, and where anything goes.
 
     That is outside of the function's range, and where the product alone overflows float32 and ``bias`` would bring it
@@ -74,15 +74,11 @@ def _registers(reduce_cmd: str, reduce_regs: Array | None, partitions: int) -> A
 def oracle(
     dst: Array,
     *,
-    op: str,
-    data: Array,
-    bias: Any = None,
-    scale: Any = 1.0,
     reduce_op: str | None = None,
     reduce_res: Array | None = None,
     reduce_cmd: str = "idle",
     reduce_regs: Array | None = None,
-    **_: Any,
+    **asked: Any,
 ) -> Array | tuple[Array, Array]:
     """``op(data * scale + bias)`` in float32; with it ``reduce_res``, if given, reads the accumulator registers.
 
@@ -91,7 +87,7 @@ def oracle(
     Reduction".
     """
     assert reduce_op in (None, "add")
-    y = numerics.round32(_activate(op, data, scale, bias)[0])
+    y = numerics.round32(_activate(**asked)[0])
     result = numerics.write(y, dst.dtype).reshape(dst.shape)
     if reduce_res is None:
         return result
@@ -107,22 +103,13 @@ def after(dst: Array, **arguments: Any) -> Array:
 
 
 def bounds(
-    dst: Array,
-    *,
-    op: str,
-    data: Array,
-    bias: Any = None,
-    scale: Any = 1.0,
-    reduce_res: Array | None = None,
-    reduce_cmd: str = "idle",
-    reduce_regs: Array | None = None,
-    **_: Any,
+    dst: Array, *, reduce_res: Array | None = None, reduce_cmd: str = "idle", **asked: Any
 ) -> verdict.Bounds | tuple[verdict.Bounds, verdict.Bounds]:
-    y, reach, open_ = _activate(op, data, scale, bias)
+    y, reach, open_ = _activate(**asked)
     elements = verdict.around(y, reach, dst, open_)
     if reduce_res is None:
         return elements
-    registers = _registers(reduce_cmd, reduce_regs, y.shape[0])
+    registers = _registers(reduce_cmd, asked.get("reduce_regs"), y.shape[0])
     if reduce_cmd not in ("reduce", "reset_reduce"):
         return elements, verdict.around(registers, np.zeros(registers.shape), reduce_res)
     with np.errstate(all="ignore"):
@@ -134,81 +121,48 @@ def bounds(
     return elements, verdict.around(total, slack, reduce_res, open_.any(axis=1) | verdict.overflows(finite))
 
 
-def _f(*values: float) -> Array:
-    return np.array([values], np.float32)
-
-
-_x = _f(0, 1, -2, 3)
+_x = f32(0, 1, -2, 3)
 _res = np.zeros((1, 1), np.float32)
 VECTORS = [
-    ({"dst": _f(0, 0, 0), "op": "exp", "data": _f(0, 1, -np.inf)}, _f(1, 2.7182817, 0)),
+    vector(f32(1, 2.7182817, 0), op="exp", data=f32(0, 1, -np.inf)),
     # The reference's second example: square(2 x + c), cast to bfloat16. 11**2 = 121 fits, 301**2 rounds to 90624.
-    (
-        {"dst": np.zeros((1, 2), ml_dtypes.bfloat16), "op": "square", "data": _f(5, 150), "bias": _f(1), "scale": 2.0},
-        np.array([[121, 90624]], ml_dtypes.bfloat16),
-    ),
-    ({"dst": _f(0, 0, 0, 0), "op": "relu", "data": _x, "scale": -1.0}, _f(0, 0, 2, 0)),
-    ({"dst": _f(0, 0, 0), "op": "sign", "data": _f(-5, 0, 7)}, _f(-1, 0, 1)),
+    vector(bf16(121, 90624), op="square", data=f32(5, 150), bias=f32(1), scale=2.0),
+    vector(f32(0, 0, 2, 0), op="relu", data=_x, scale=-1.0),
+    vector(f32(-1, 0, 1), op="sign", data=f32(-5, 0, 7)),
     # -2**-160 is no float32 number: rounded once or twice, the argument is a zero.
-    ({"dst": _f(7), "op": "sign", "data": _f(-(2.0**-60)), "scale": 2.0**-100, "bias": _f(-0.0)}, _f(0)),
-    ({"dst": _f(0, 0, 0), "op": "sigmoid", "data": _f(0, np.inf, -np.inf)}, _f(0.5, 1, 0)),
+    vector(f32(0), dst=f32(7), op="sign", data=f32(-(2.0**-60)), scale=2.0**-100, bias=f32(-0.0)),
+    vector(f32(0.5, 1, 0), op="sigmoid", data=f32(0, np.inf, -np.inf)),
     # Tabulated values: erf(1), tanh(1), Phi(1), ln 2, arctan(1) = pi/4.
-    ({"dst": _f(0), "op": "erf", "data": _f(1)}, _f(0.84270079)),
-    ({"dst": _f(0), "op": "tanh", "data": _f(1)}, _f(0.76159416)),
-    ({"dst": _f(0), "op": "gelu", "data": _f(1)}, _f(0.84134475)),
-    ({"dst": _f(0), "op": "log", "data": _f(2)}, _f(0.69314718)),
-    ({"dst": _f(0), "op": "arctan", "data": _f(1)}, _f(0.78539816)),
-    ({"dst": _f(0), "op": "softplus", "data": _f(0)}, _f(0.69314718)),
-    ({"dst": _f(0), "op": "gelu_dx", "data": _f(0)}, _f(0.5)),
-    ({"dst": _f(0), "op": "silu_dx", "data": _f(0)}, _f(0.5)),
-    ({"dst": _f(0), "op": "erf_dx", "data": _f(0)}, _f(1.1283792)),
-    ({"dst": _f(0), "op": "rsqrt", "data": _f(4)}, _f(0.5)),
+    vector(f32(0.84270079), op="erf", data=f32(1)),
+    vector(f32(0.76159416), op="tanh", data=f32(1)),
+    vector(f32(0.84134475), op="gelu", data=f32(1)),
+    vector(f32(0.69314718), op="log", data=f32(2)),
+    vector(f32(0.78539816), op="arctan", data=f32(1)),
+    vector(f32(0.69314718), op="softplus", data=f32(0)),
+    vector(f32(0.5), op="gelu_dx", data=f32(0)),
+    vector(f32(0.5), op="silu_dx", data=f32(0)),
+    vector(f32(1.1283792), op="erf_dx", data=f32(0)),
+    vector(f32(0.5), op="rsqrt", data=f32(4)),
     # Published: no range reduction, a cubic continues past pi.
-    ({"dst": _f(0, 0), "op": "sin", "data": _f(9.0, -9.0)}, _f(27.65, -27.65)),
-    (
-        {
-            "dst": _f(0, 0, 0, 0),
-            "op": "copy",
-            "data": _x,
-            "reduce_op": "add",
-            "reduce_res": _res,
-            "reduce_cmd": "reset_reduce",
-            "reduce_regs": _f(7),
-        },
-        (_x, _f(2)),
+    vector(f32(27.65, -27.65), op="sin", data=f32(9.0, -9.0)),
+    vector(
+        (_x, f32(2)),
+        op="copy",
+        data=_x,
+        reduce_op="add",
+        reduce_res=_res,
+        reduce_cmd="reset_reduce",
+        reduce_regs=f32(7),
     ),
-    (
-        {
-            "dst": _f(0, 0, 0, 0),
-            "op": "abs",
-            "data": _x,
-            "reduce_op": "add",
-            "reduce_res": _res,
-            "reduce_cmd": "reduce",
-            "reduce_regs": _f(7),
-        },
-        (_f(0, 1, 2, 3), _f(13)),
+    vector(
+        (f32(0, 1, 2, 3), f32(13)),
+        op="abs",
+        data=_x,
+        reduce_op="add",
+        reduce_res=_res,
+        reduce_cmd="reduce",
+        reduce_regs=f32(7),
     ),
-    (
-        {
-            "dst": _f(0, 0, 0, 0),
-            "op": "copy",
-            "data": _x,
-            "reduce_res": _res,
-            "reduce_cmd": "idle",
-            "reduce_regs": _f(7),
-        },
-        (_x, _f(7)),
-    ),
-    (
-        {
-            "dst": _f(0, 0, 0, 0),
-            "op": "copy",
-            "data": _x,
-            "reduce_res": _res,
-            "reduce_cmd": "reset",
-            "reduce_regs": _f(7),
-        },
-        (_x, _f(0)),
-    ),
+    vector((_x, f32(7)), op="copy", data=_x, reduce_res=_res, reduce_cmd="idle", reduce_regs=f32(7)),
+    vector((_x, f32(0)), op="copy", data=_x, reduce_res=_res, reduce_cmd="reset", reduce_regs=f32(7)),
 ]

@@ -15,8 +15,8 @@ import numpy as np
 from . import iota, numerics
 from .numerics import Array
 from .tile import rows
+from .vectors import f32, i8, u32, vector
 
-TOLERANCE = None
 _COMPARE: Final[dict[str, Callable[[int, int], bool]]] = {
     "equal": operator.eq,
     "not_equal": operator.ne,
@@ -60,38 +60,29 @@ _lowest = float(np.finfo(np.float32).min)
 _tile = np.arange(1, 10, dtype=np.float32).reshape(3, 3)
 VECTORS = [
     # The worked example: keep what is strictly below the diagonal (partition - i > 0); the rest is the lowest number.
-    (
-        {
-            "dst": np.zeros((3, 3), np.float32),
-            "pattern": [[-1, 3]],
-            "channel_multiplier": 1,
-            "on_true_tile": _tile,
-            "on_false_value": _lowest,
-            "cmp_op": "greater",
-        },
-        np.array([[_lowest] * 3, [4, _lowest, _lowest], [7, 8, _lowest]], np.float32),
+    vector(
+        f32([_lowest] * 3, [4, _lowest, _lowest], [7, 8, _lowest]),
+        pattern=[[-1, 3]],
+        channel_multiplier=1,
+        on_true_tile=_tile,
+        on_false_value=_lowest,
+        cmp_op="greater",
     ),
-    (
-        {
-            "dst": np.zeros((1, 2, 3), np.int8),
-            "pattern": [[3, 2], [1, 3]],
-            "channel_multiplier": 0,
-            "on_true_tile": np.array([[1, 2, 300, 4, 2.5, 6]], np.float32),
-            "on_false_value": -1.5,
-            "cmp_op": "not_equal",
-            "offset": -3,
-        },
-        np.array([[[1, 2, 127], [-2, 2, 6]]], np.int8),
+    vector(
+        i8([[1, 2, 127], [-2, 2, 6]]),
+        pattern=[[3, 2], [1, 3]],
+        channel_multiplier=0,
+        on_true_tile=f32(1, 2, 300, 4, 2.5, 6),
+        on_false_value=-1.5,
+        cmp_op="not_equal",
+        offset=-3,
     ),
     # Same type: bits pass, NaN payloads included.
-    (
-        {
-            "dst": np.zeros((1, 1), np.float32),
-            "pattern": [[1, 1]],
-            "channel_multiplier": 0,
-            "on_true_tile": np.array([[0x7F800001]], np.uint32).view(np.float32),
-            "on_false_value": 0.0,
-        },
-        np.array([[0x7F800001]], np.uint32).view(np.float32),
+    vector(
+        u32(0x7F800001).view(np.float32),
+        pattern=[[1, 1]],
+        channel_multiplier=0,
+        on_true_tile=u32(0x7F800001).view(np.float32),
+        on_false_value=0.0,
     ),
 ]

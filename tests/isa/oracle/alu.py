@@ -124,8 +124,13 @@ ULPS: Final = {"power": 2, "rsqrt": 2}
 INTEGER: Final = frozenset(BINARY) - {"divide", "mod", "fmod", "power"}
 
 
-def ideal(op: str, x: Any, y: Any) -> Array:
-    """The operator element by element in float64, before rounding. ``y`` is ignored by unary operators."""
+def ideal(op: str, x: Any, y: Any, reverse: bool = False) -> Array:
+    """The operator element by element in float64, before rounding; with ``y`` on its left if ``reverse``.
+
+    Unary operators ignore ``y`` and ``reverse``.
+    """
+    if reverse and op not in UNARY:
+        x, y = y, x
     xs, ys = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(y, np.float64))
     if op in UNARY:
         flat = [UNARY[op](v) for v in xs.ravel().tolist()]
@@ -134,9 +139,9 @@ def ideal(op: str, x: Any, y: Any) -> Array:
     return np.array(flat, np.float64).reshape(xs.shape)
 
 
-def arithmetic(op: str, x: Any, y: Any) -> Array:
+def arithmetic(op: str, x: Any, y: Any, reverse: bool = False) -> Array:
     """The operator element by element, rounded to float32."""
-    return numerics.round32(ideal(op, x, y))
+    return numerics.round32(ideal(op, x, y, reverse))
 
 
 def outcomes(op: str, firsts: list[Array], y: Any, reverse: bool = False) -> list[Array]:
@@ -146,7 +151,7 @@ def outcomes(op: str, firsts: list[Array], y: Any, reverse: bool = False) -> lis
     """
     results: list[Array] = []
     for x in firsts:
-        middle = ideal(op, y, x) if reverse and op not in UNARY else ideal(op, x, y)
+        middle = ideal(op, x, y, reverse)
         results.append(middle)
         if op in ULPS:
             reach = np.where(np.isinf(middle), 0.0, ULPS[op] * numerics.spacing32(middle))

@@ -13,6 +13,7 @@ import numpy as np
 from . import numerics, verdict
 from .numerics import Array
 from .tile import rows
+from .vectors import f32, vector
 
 TOLERANCE = (
     "k triples: mean (k + 4) * 2**-24 * sum c|m| / sum c; variance likewise, with room for the differences of means"
@@ -53,20 +54,8 @@ def bounds(dst: Array, *, data: Array, **_: Any) -> verdict.Bounds:
 
 VECTORS = [
     # The bn_stats example: 1, 3, 5 and 10, 20. Mean 39 / 5 = 7.8; variance 535 / 5 - 7.8**2 = 46.16.
-    (
-        {"dst": np.zeros((1, 2), np.float32), "data": np.array([[3, 3, 8, 2, 15, 50]], np.float32)},
-        np.array([[7.8, 46.16]], np.float32),
-    ),
-    (
-        {"dst": np.zeros((1, 2), np.float32), "data": np.array([[1, 7, 0, 0, 0, 0]], np.float32)},
-        np.array([[7, 0]], np.float32),
-    ),
+    vector(f32(7.8, 46.16), data=f32(3, 3, 8, 2, 15, 50)),
+    vector(f32(7, 0), data=f32(1, 7, 0, 0, 0, 0)),
     # Four halves of two tiles, unequal counts: 0, 2 / 4 / 6, 6 / (empty).
-    (
-        {
-            "dst": np.zeros((1, 2), np.float32),
-            "data": np.array([[[2, 1, 2], [1, 4, 0]], [[2, 6, 0], [0, 0, 0]]], np.float32).reshape(1, 4, 3),
-        },
-        np.array([[3.6, 5.44]], np.float32),
-    ),
+    vector(f32(3.6, 5.44), data=f32([[2, 1, 2], [1, 4, 0]], [[2, 6, 0], [0, 0, 0]]).reshape(1, 4, 3)),
 ]

@@ -17,6 +17,7 @@ import numpy as np
 from . import numerics, verdict
 from .numerics import Array
 from .tile import rows
+from .vectors import f32, vector
 
 TOLERANCE = (
     "mean n * 2**-24 * mean |x|; variance * count 2 n * 2**-24 * sqrt(sum x**2 * variance * count); counts exact"
@@ -59,16 +60,7 @@ def bounds(dst: Array, *, data: Array, **_: Any) -> verdict.Bounds:
 
 
 VECTORS = [
-    (
-        {"dst": np.zeros((1, 6), np.float32), "data": np.array([[1, 10, 3, 20, 5]], np.float32)},
-        np.array([[3, 3, 8, 2, 15, 50]], np.float32),
-    ),
-    (
-        {"dst": np.zeros((1, 6), np.float32), "data": np.array([[7]], np.float32)},
-        np.array([[1, 7, 0, 0, 0, 0]], np.float32),
-    ),
-    (
-        {"dst": np.zeros((2, 2, 3), np.float32), "data": np.array([[4, -4], [2, 2]], np.float32)},
-        np.array([[[1, 4, 0], [1, -4, 0]], [[1, 2, 0], [1, 2, 0]]], np.float32),
-    ),
+    vector(f32(3, 3, 8, 2, 15, 50), data=f32(1, 10, 3, 20, 5)),
+    vector(f32(1, 7, 0, 0, 0, 0), data=f32(7)),
+    vector(f32([[1, 4, 0], [1, -4, 0]], [[1, 2, 0], [1, 2, 0]]), data=f32([4, -4], [2, 2])),
 ]

@@ -13,8 +13,7 @@ import numpy as np
 
 from . import numerics
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import bf16, f32, i32, u32, vector
 
 
 def copies_bits(dst: Array, **_: Any) -> bool:
@@ -61,34 +60,15 @@ def _sum(parts: list[Array]) -> Array:
 
 
 _bf16 = ml_dtypes.bfloat16
-_TOP = np.array([[1, 2], [3, 4], [5, 6]], np.float32)
+_TOP = f32([1, 2], [3, 4], [5, 6])
 _PAIR = np.full((2, 2), 10, np.float32)
-
+_ADD = {"reduce_op": "add"}
 VECTORS = [
     # In float32 throughout: bfloat16 has 256 and 258, and would stay at 256 by adding 1 twice.
-    (
-        {
-            "dst": np.zeros((1, 2), _bf16),
-            "srcs": [np.array([[256, 1]], _bf16), np.array([[1], [1]], _bf16), np.array([[1, -4]], np.int32)],
-        },
-        np.array([[258, -2]], np.float32).astype(_bf16),
-    ),
+    vector(f32(258, -2).astype(_bf16), _ADD, srcs=[bf16(256, 1), bf16([1], [1]), i32(1, -4)]),
     # First to last: (2**24 + 1) + 1 stays 2**24, 1 + 1 + 2**24 does not.
-    (
-        {"dst": np.zeros((1, 1), np.float32), "srcs": [np.array([[v]], np.float32) for v in (2**24, 1, 1)]},
-        np.array([[2**24]], np.float32),
-    ),
-    (
-        {"dst": np.zeros((1, 1), np.float32), "srcs": [np.array([[v]], np.float32) for v in (1, 1, 2**24)]},
-        np.array([[2**24 + 2]], np.float32),
-    ),
-    (
-        {"dst": _TOP, "srcs": [_TOP, _PAIR], "dst_rows": np.array([[2], [0]], np.uint32)},
-        np.array([[11, 12], [3, 4], [15, 16]], np.float32),
-    ),
-    (
-        {"dst": _PAIR, "srcs": [_TOP, _PAIR], "srcs_rows": np.array([[1], [3]], np.int32), "oob_mode": "skip"},
-        np.array([[13, 14], [10, 10]], np.float32),
-    ),
+    vector(f32(2**24), _ADD, srcs=[f32(v) for v in (2**24, 1, 1)]),
+    vector(f32(2**24 + 2), _ADD, srcs=[f32(v) for v in (1, 1, 2**24)]),
+    vector(f32([11, 12], [3, 4], [15, 16]), _ADD, dst=_TOP, srcs=[_TOP, _PAIR], dst_rows=u32([2], [0])),
+    vector(f32([13, 14], [10, 10]), _ADD, dst=_PAIR, srcs=[_TOP, _PAIR], srcs_rows=i32([1], [3]), oob_mode="skip"),
 ]
-VECTORS = [({**asked, "reduce_op": "add"}, want) for asked, want in VECTORS]

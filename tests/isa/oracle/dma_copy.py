@@ -13,8 +13,7 @@ import numpy as np
 
 from . import numerics
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import f32, i32, u8, u32, vector
 
 
 def copies_bits(dst: Array, *, src: Array, **_: Any) -> bool:
@@ -54,38 +53,23 @@ def oracle(
 _bf16 = ml_dtypes.bfloat16
 VECTORS = [
     # 1 + 2**-8 lies halfway between two bfloat16 numbers: the even one (1.0) wins; 1 + 3 * 2**-8 goes up to 1 + 2**-6.
-    (
-        {"dst": np.zeros((2, 2), _bf16), "src": np.array([[1 + 2**-8, 1 + 3 * 2**-8, -0.0, 3.4e38]], np.float32)},
+    vector(
         np.array([0x3F80, 0x3F82, 0x8000, 0x7F80], np.uint16).view(_bf16).reshape(2, 2),
+        src=f32(1 + 2**-8, 1 + 3 * 2**-8, -0.0, 3.4e38),
     ),
     # Same type: the bits of a signalling NaN survive.
-    (
-        {"dst": np.zeros((1, 2), np.float32), "src": np.array([[0x7F800001, 0x80000001]], np.uint32).view(np.float32)},
-        np.array([[0x7F800001, 0x80000001]], np.uint32).view(np.float32),
-    ),
+    vector(u32(0x7F800001, 0x80000001).view(np.float32), src=u32(0x7F800001, 0x80000001).view(np.float32)),
     # int32 to uint8 saturates at both ends; int32 to int32 is exact beyond 2**24.
-    (
-        {"dst": np.zeros((1, 3), np.uint8), "src": np.array([[-1, 255, 256]], np.int32)},
-        np.array([[0, 255, 255]], np.uint8),
-    ),
-    ({"dst": np.zeros((1, 1), np.int32), "src": np.array([[2**24 + 1]], np.int32)}, np.array([[2**24 + 1]], np.int32)),
+    vector(u8(0, 255, 255), src=i32(-1, 255, 256)),
+    vector(i32(2**24 + 1), src=i32(2**24 + 1)),
     # ... but to another type it goes through float32: 2**24 + 1 is a tie and becomes 2**24.
-    ({"dst": np.zeros((1, 1), np.uint32), "src": np.array([[2**24 + 1]], np.int32)}, np.array([[2**24]], np.uint32)),
-    (
-        {
-            "dst": np.full((3, 2), 9.0, np.float32),
-            "src": np.array([[0, 1], [2, 3]], np.float32),
-            "src_rows": np.array([[1], [7], [0]], np.uint32),
-            "oob_mode": "skip",
-        },
-        np.array([[2, 3], [9, 9], [0, 1]], np.float32),
+    vector(u32(2**24), src=i32(2**24 + 1)),
+    vector(
+        f32([2, 3], [9, 9], [0, 1]),
+        dst=np.full((3, 2), 9.0, np.float32),
+        src=f32([0, 1], [2, 3]),
+        src_rows=u32([1], [7], [0]),
+        oob_mode="skip",
     ),
-    (
-        {
-            "dst": np.full((3, 1), 9.0, np.float32),
-            "src": np.array([[5], [6]], np.float32),
-            "dst_rows": np.array([[2], [0]], np.uint32),
-        },
-        np.array([[6], [9], [5]], np.float32),
-    ),
+    vector(f32([6], [9], [5]), dst=np.full((3, 1), 9.0, np.float32), src=f32([5], [6]), dst_rows=u32([2], [0])),
 ]

@@ -12,8 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import f32, i32, u32, vector
 
 
 def copies_bits(dst: Array, **_: Any) -> bool:
@@ -50,43 +49,26 @@ _WANT = [[6, 0, 78, 14, *[2] * 11, 10], [7, 1, 79, 15, *[3] * 11, 11]]
 _MANY = np.arange(256, dtype=np.uint32).reshape(128, 2)[::-1] % 40
 
 VECTORS = [
-    (
-        {"dst": np.zeros((3, 2), np.float32), "src": np.arange(6, dtype=np.float32).reshape(2, 3)},
-        np.array([[0, 3], [1, 4], [2, 5]], np.float32),
-    ),
+    vector(f32([0, 3], [1, 4], [2, 5]), src=np.arange(6, dtype=np.float32).reshape(2, 3)),
     # Three dimensions: the one in the middle stays.
-    (
-        {"dst": np.zeros((2, 3, 1), np.int32), "src": np.arange(6, dtype=np.int32).reshape(1, 3, 2)},
-        np.array([[[0], [2], [4]], [[1], [3], [5]]], np.int32),
-    ),
+    vector(i32([[0], [2], [4]], [[1], [3], [5]]), src=np.arange(6, dtype=np.int32).reshape(1, 3, 2)),
     # Four: both in the middle stay, in their order. Element (a, b, c, d) of src is 1000 a + 100 b + 10 c + d.
-    (
-        {
-            "dst": np.zeros((2, 1, 3, 2), np.int32),
-            "src": np.array([[[[0, 1], [10, 11], [20, 21]]], [[[1000, 1001], [1010, 1011], [1020, 1021]]]], np.int32),
-            "axes": [3, 1, 2, 0],
-        },
-        np.array([[[[0, 1000], [10, 1010], [20, 1020]]], [[[1, 1001], [11, 1011], [21, 1021]]]], np.int32),
+    vector(
+        i32([[[0, 1000], [10, 1010], [20, 1020]]], [[[1, 1001], [11, 1011], [21, 1021]]]),
+        src=i32([[[0, 1], [10, 11], [20, 21]]], [[[1000, 1001], [1010, 1011], [1020, 1021]]]),
+        axes=[3, 1, 2, 0],
     ),
     # Bits move: a signalling NaN survives.
-    (
-        {"dst": np.zeros((2, 1), np.float32), "src": np.array([[0x7F800001, 0x80000000]], np.uint32).view(np.float32)},
-        np.array([[0x7F800001], [0x80000000]], np.uint32).view(np.float32),
-    ),
+    vector(u32([0x7F800001], [0x80000000]).view(np.float32), src=u32(0x7F800001, 0x80000000).view(np.float32)),
     # A gather, one index outside: its column stays what it was.
-    ({"dst": np.full((2, 16), 9, _bf16), "src": _TABLE, "src_rows": _ROWS}, np.array(_WANT, np.float32).astype(_bf16)),
-    (
-        {
-            "dst": np.full((2, 16), 9, _bf16),
-            "src": _TABLE,
-            "src_rows": np.where(_ROWS == 39, 40, _ROWS).astype(np.uint32),
-            "oob_mode": "skip",
-        },
+    vector(np.array(_WANT, np.float32).astype(_bf16), dst=np.full((2, 16), 9, _bf16), src=_TABLE, src_rows=_ROWS),
+    vector(
         np.array([[9 if w in (78, 79) else w for w in line] for line in _WANT], np.float32).astype(_bf16),
+        dst=np.full((2, 16), 9, _bf16),
+        src=_TABLE,
+        src_rows=np.where(_ROWS == 39, 40, _ROWS).astype(np.uint32),
+        oob_mode="skip",
     ),
     # Two columns of indices: down the first, then down the second.
-    (
-        {"dst": np.zeros((2, 256), _bf16), "src": _TABLE, "src_rows": _MANY},
-        _TABLE[[*_MANY[:, 0], *_MANY[:, 1]]].T.copy(),
-    ),
+    vector(_TABLE[[*_MANY[:, 0], *_MANY[:, 1]]].T.copy(), src=_TABLE, src_rows=_MANY),
 ]

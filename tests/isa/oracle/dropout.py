@@ -13,8 +13,7 @@ import numpy as np
 from . import numerics, xorwow
 from .numerics import Array
 from .tile import broadcast, rows
-
-TOLERANCE = None
+from .vectors import f32, i32, vector
 
 
 def copies_bits(dst: Array, **_: Any) -> bool:
@@ -31,25 +30,18 @@ def oracle(dst: Array, *, data: Array, prob: Any, states: Array, **_: Any) -> tu
     return words.view(dst.dtype).reshape(dst.shape), after
 
 
-_data = np.array([[1.0, -2.0, np.inf, -0.0, np.nan]], np.float32)
+_data = f32(1.0, -2.0, np.inf, -0.0, np.nan)
+_ints = np.arange(1, 6, dtype=np.int32)[None]
 # The numbers are 0.0575, three times 0.00008, and 0.859.
 VECTORS = [
-    (
-        {"dst": np.zeros((1, 5), np.float32), "data": _data, "prob": 0.01, "states": xorwow.starts(4)},
-        (np.array([[1.0, 0.0, 0.0, 0.0, np.nan]], np.float32), xorwow.ends(4, 2)),
-    ),
-    (
-        {"dst": np.zeros((1, 5), np.float32), "data": _data, "prob": 0.0, "states": xorwow.starts(4)},
-        (_data, xorwow.ends(4, 2)),
-    ),
-    (
-        {"dst": np.ones((1, 5), np.int32), "data": np.arange(1, 6, dtype=np.int32)[None], "prob": 1.0,
-         "states": xorwow.starts(4)},
+    vector((f32(1.0, 0.0, 0.0, 0.0, np.nan), xorwow.ends(4, 2)), data=_data, prob=0.01, states=xorwow.starts(4)),
+    vector((_data, xorwow.ends(4, 2)), data=_data, prob=0.0, states=xorwow.starts(4)),
+    vector(
         (np.zeros((1, 5), np.int32), xorwow.ends(4, 2)),
+        dst=np.ones((1, 5), np.int32),
+        data=_ints,
+        prob=1.0,
+        states=xorwow.starts(4),
     ),
-    (
-        {"dst": np.zeros((1, 5), np.int32), "data": np.arange(1, 6, dtype=np.int32)[None],
-         "prob": np.array([[0.5]], np.float32), "states": xorwow.starts(4)},
-        (np.array([[0, 0, 0, 0, 5]], np.int32), xorwow.ends(4, 2)),
-    ),
-]  # fmt: skip
+    vector((i32(0, 0, 0, 0, 5), xorwow.ends(4, 2)), data=_ints, prob=f32(0.5), states=xorwow.starts(4)),
+]

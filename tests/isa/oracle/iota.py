@@ -14,8 +14,7 @@ import numpy as np
 
 from . import numerics
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import by_position, i8, i16, i32, u16
 
 
 def affine(partitions: int, pattern: Any, offset: Any, channel_multiplier: int) -> Array:
@@ -39,10 +38,7 @@ def oracle(dst: Array, *, pattern: Any, offset: Any = 0, channel_multiplier: int
     return numerics.write(values.astype(np.float64), dst.dtype).reshape(dst.shape)
 
 
-def _vector(expected: Array, pattern: Any, **more: Any) -> tuple[dict[str, Any], Array]:
-    return {"dst": np.zeros(expected.shape, expected.dtype), "pattern": pattern, **more}, expected
-
-
+_vector = by_position("pattern")
 _three = np.array([[0], [1], [2]])
 VECTORS = [
     # The worked examples: counting along a row, down the partitions, backwards, 5 + 2 p, and the sum of both.
@@ -51,8 +47,8 @@ VECTORS = [
     _vector(-np.arange(512, dtype=np.int32)[None], [[-1, 512]]),
     _vector(np.arange(5, 260, 2, dtype=np.int32)[:, None], [[0, 1]], offset=5, channel_multiplier=2),
     _vector((_three + np.arange(4)).astype(np.float32), [[1, 4]], channel_multiplier=1),
-    _vector(np.array([[7, 8, 17, 18, 27, 28]], np.int16), [[10, 3], [1, 2]], offset=7),
-    _vector(np.array([[2**31 - 1, -(2**31)]], np.int32), [[1, 2]], offset=2**31 - 1),
-    _vector(np.array([[-128, 0, 127]], np.int8), [[1000, 3]], offset=-1000),
-    _vector(np.array([[0x4380, 0x4380, 0x4381]], np.uint16).view(ml_dtypes.bfloat16), [[1, 3]], offset=256),
+    _vector(i16(7, 8, 17, 18, 27, 28), [[10, 3], [1, 2]], offset=7),
+    _vector(i32(2**31 - 1, -(2**31)), [[1, 2]], offset=2**31 - 1),
+    _vector(i8(-128, 0, 127), [[1000, 3]], offset=-1000),
+    _vector(u16(0x4380, 0x4380, 0x4381).view(ml_dtypes.bfloat16), [[1, 3]], offset=256),
 ]

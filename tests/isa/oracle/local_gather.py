@@ -13,8 +13,7 @@ import numpy as np
 from .nc_n_gather import nothing
 from .numerics import Array
 from .tile import rows
-
-TOLERANCE = None
+from .vectors import vector
 
 
 def copies_bits(_dst: Array, **_: Any) -> bool:
@@ -53,35 +52,23 @@ _first = np.array([[p * 8 + n for n in (3, 1, 0)] for p in range(16)])
 _second = np.array([[p * 8 + 7, 0x5A5A5A5A, p * 8] for p in range(16, 32)])
 _runs = np.array([[p * 8 + n for n in (3, 4, 1, 2, 0, 1)] for p in range(16)])
 VECTORS = [
-    (
-        {
-            "dst": np.zeros((32, 3), np.int32),
-            "src_buffer": _source,
-            "index": _index,
-            "num_elem_per_idx": 1,
-            "num_valid_indices": 3,
-        },
+    vector(
         np.concatenate([_first, _second]).astype(np.int32),
+        src_buffer=_source,
+        index=_index,
+        num_elem_per_idx=1,
+        num_valid_indices=3,
     ),
-    (
-        {
-            "dst": np.zeros((16, 3, 2), np.int32),
-            "src_buffer": _source[:16].reshape(16, 4, 2),
-            "index": _index[:16],
-            "num_elem_per_idx": 2,
-            "num_valid_indices": 3,
-        },
+    vector(
         _runs.astype(np.int32).reshape(16, 3, 2),
+        src_buffer=_source[:16].reshape(16, 4, 2),
+        index=_index[:16],
+        num_elem_per_idx=2,
+        num_valid_indices=3,
     ),
-    (
-        {
-            "dst": np.zeros((16, 32), np.int32),
-            "src_buffer": _source[:16],
-            "index": _index[:16],
-        },
-        np.array(
-            [[p * 8 + n for n in (3, 1, 0, *[0] * 13, 5, 6, 7, *[0] * 13)] for p in range(16)],
-            np.int32,
-        ),
+    vector(
+        np.array([[p * 8 + n for n in (3, 1, 0, *[0] * 13, 5, 6, 7, *[0] * 13)] for p in range(16)], np.int32),
+        src_buffer=_source[:16],
+        index=_index[:16],
     ),
 ]

@@ -8,14 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from . import numerics
 from .numerics import Array
 from .tile import rows
-
-TOLERANCE = None
+from .vectors import bf16, by_position, f32
 
 
 def _rank(value: float) -> tuple[bool, float, float]:
@@ -28,20 +26,13 @@ def oracle(dst: Array, *, src: Array, **_: Any) -> Array:
     return numerics.write(np.array(best), dst.dtype).reshape(dst.shape)
 
 
-def _vector(want: Array, src: Array) -> tuple[dict[str, Any], Array]:
-    return {"dst": np.zeros_like(want), "src": src}, want
-
-
+_vector = by_position("src")
 VECTORS = [
-    _vector(np.array([[9, 8, 7, 6, 5, 4, 3, 2]], np.float32), np.arange(10, dtype=np.float32)[None]),
-    _vector(np.array([[8, 8, 8, 4, 3, 2, 1, 0]], np.float32), np.array([[8, 1, 8, 3, 2, 8, 0, -1, 4]], np.float32)),
+    _vector(f32(9, 8, 7, 6, 5, 4, 3, 2), np.arange(10, dtype=np.float32)[None]),
+    _vector(f32(8, 8, 8, 4, 3, 2, 1, 0), f32(8, 1, 8, 3, 2, 8, 0, -1, 4)),
     # Two free dimensions, two partitions, another dtype.
     _vector(
-        np.array([[9, 8, 7, 6, 5, 4, 3, 2], [19, 18, 17, 16, 15, 14, 13, 12]], ml_dtypes.bfloat16),
-        np.arange(20, dtype=np.int32).reshape(2, 2, 5),
+        bf16([9, 8, 7, 6, 5, 4, 3, 2], [19, 18, 17, 16, 15, 14, 13, 12]), np.arange(20, dtype=np.int32).reshape(2, 2, 5)
     ),
-    _vector(
-        np.array([[np.nan, np.inf, 1, 0, -0.0, -1, -2, -np.inf]], np.float32),
-        np.array([[-0.0, -np.inf, 0, np.nan, 1, -1, -2, np.inf]], np.float32),
-    ),
+    _vector(f32(np.nan, np.inf, 1, 0, -0.0, -1, -2, -np.inf), f32(-0.0, -np.inf, 0, np.nan, 1, -1, -2, np.inf)),
 ]

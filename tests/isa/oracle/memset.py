@@ -13,8 +13,7 @@ import numpy as np
 
 from . import numerics
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import i32, u8, u32, vector
 
 
 def oracle(dst: Array, *, value: float, **_: Any) -> Array:
@@ -26,13 +25,10 @@ def oracle(dst: Array, *, value: float, **_: Any) -> Array:
 
 
 VECTORS = [
-    ({"dst": np.zeros((2, 2), np.float32), "value": 0.2}, np.full((2, 2), 0x3E4CCCCD, np.uint32).view(np.float32)),
-    (
-        {"dst": np.zeros((1, 2), ml_dtypes.bfloat16), "value": 0.2},
-        np.full((1, 2), 0x3E4D, np.uint16).view(ml_dtypes.bfloat16),
-    ),
-    ({"dst": np.zeros((1, 1), np.int32), "value": 2**24 + 1}, np.array([[2**24 + 1]], np.int32)),
-    ({"dst": np.zeros((1, 1), np.int32), "value": 2.5}, np.array([[2]], np.int32)),
-    ({"dst": np.zeros((1, 1), np.uint8), "value": -1.0}, np.array([[0]], np.uint8)),
-    ({"dst": np.zeros((1, 1), np.float32), "value": -0.0}, np.array([[0x80000000]], np.uint32).view(np.float32)),
+    vector(np.full((2, 2), 0x3E4CCCCD, np.uint32).view(np.float32), value=0.2),
+    vector(np.full((1, 2), 0x3E4D, np.uint16).view(ml_dtypes.bfloat16), value=0.2),
+    vector(i32(2**24 + 1), value=2**24 + 1),
+    vector(i32(2), value=2.5),
+    vector(u8(0), value=-1.0),
+    vector(u32(0x80000000).view(np.float32), value=-0.0),
 ]

@@ -14,8 +14,8 @@ import numpy as np
 from . import numerics
 from .numerics import Array
 from .tile import rows
+from .vectors import u8, u16, vector
 
-TOLERANCE = None
 NOWHERE = 0xFFFFFFFF
 
 
@@ -52,12 +52,9 @@ VECTORS = [
     _vector([0xFFFF] * 7 + [0], [1, 2, 3, 4, 5, 6, 7, 8], [9, -1, 0, 1.5, 10, np.inf, np.nan, 1], "uint16"),
     _vector([0, 2] + [NOWHERE] * 6, [0, np.nan, -0.0, 1, 2, 3, 4, 5], [-0.0, 0, np.nan] + [-9] * 5),
     # Only the row counts, not how it is arranged.
-    (
-        {
-            "dst": np.zeros((2, 8), np.uint16),
-            "data": np.arange(16, dtype=np.int32).reshape(2, 2, 4),
-            "vals": np.array([[[7, 0], [1, 2], [3, 4], [5, 6]], [[15, 0], [1, 2], [8, 4], [9, 9]]], np.uint8),
-        },
-        np.array([[7, 0, 1, 2, 3, 4, 5, 6], [7, 65535, 65535, 65535, 0, 65535, 1, 65535]], np.uint16),
+    vector(
+        u16([7, 0, 1, 2, 3, 4, 5, 6], [7, 65535, 65535, 65535, 0, 65535, 1, 65535]),
+        data=np.arange(16, dtype=np.int32).reshape(2, 2, 4),
+        vals=u8([[7, 0], [1, 2], [3, 4], [5, 6]], [[15, 0], [1, 2], [8, 4], [9, 9]]),
     ),
 ]

@@ -15,8 +15,8 @@ import numpy as np
 from . import nc_find_index8, numerics
 from .numerics import Array
 from .tile import rows
+from .vectors import f32, i8, u16, u32, vector
 
-TOLERANCE = None
 NOWHERE = nc_find_index8.NOWHERE
 
 
@@ -41,43 +41,39 @@ def oracle(
     return result.reshape(dst.shape), index.reshape(dst_idx.shape)
 
 
-def _f(*values: float) -> Array:
-    return np.array([values], np.float32)
-
-
 _inf = np.inf
-_data = _f(1, 2, 3, 4, 8, 8, 8, 8, 8, 8, 8)
+_data = f32(1, 2, 3, 4, 8, 8, 8, 8, 8, 8, 8)
 _index = np.zeros((1, 8), np.uint32)
-_base = {"dst": np.zeros_like(_data), "data": _data, "vals": _f(3, 8, 8, 8, 8, 8, 8, 8), "imm": 0.0, "dst_idx": _index}
+_base = {"data": _data, "vals": f32(3, 8, 8, 8, 8, 8, 8, 8), "imm": 0.0, "dst_idx": _index}
 VECTORS = [
     # The worked example of the reference.
-    (_base, (_f(1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0), np.array([[2, 10, 9, 8, 7, 6, 5, 4]], np.uint32))),
+    vector((f32(1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0), u32(2, 10, 9, 8, 7, 6, 5, 4)), _base),
     # The first match goes to the last of equal values; two of them stay without.
-    (
-        {
-            "dst": np.zeros((1, 2, 5), np.float32),
-            "data": _f(5, 8, 1, 8, 8, 2, 3, 9, 7, 6).reshape(1, 2, 5),
-            "vals": _f(8, 8, 8, 8, 5, 1, 77, 3),
-            "imm": -_inf,
-            "dst_idx": np.zeros((1, 8), np.uint16),
-        },
+    vector(
         (
-            _f(-_inf, -_inf, -_inf, -_inf, -_inf, 2, -_inf, 9, 7, 6).reshape(1, 2, 5),
-            np.array([[65535, 4, 3, 1, 0, 2, 65535, 6]], np.uint16),
+            f32(-_inf, -_inf, -_inf, -_inf, -_inf, 2, -_inf, 9, 7, 6).reshape(1, 2, 5),
+            u16(65535, 4, 3, 1, 0, 2, 65535, 6),
         ),
+        data=f32(5, 8, 1, 8, 8, 2, 3, 9, 7, 6).reshape(1, 2, 5),
+        vals=f32(8, 8, 8, 8, 5, 1, 77, 3),
+        imm=-_inf,
+        dst_idx=np.zeros((1, 8), np.uint16),
     ),
     # Sorting runs out of numbers: equal fill values get places of their own.
-    (
-        {**_base, "data": np.full_like(_data, -_inf), "vals": np.full((1, 8), -_inf, np.float32), "imm": -_inf},
-        (np.full_like(_data, -_inf), np.array([[7, 6, 5, 4, 3, 2, 1, 0]], np.uint32)),
+    vector(
+        (np.full_like(_data, -_inf), u32(7, 6, 5, 4, 3, 2, 1, 0)),
+        _base,
+        data=np.full_like(_data, -_inf),
+        vals=np.full((1, 8), -_inf, np.float32),
+        imm=-_inf,
     ),
     # The 0 that takes the place of 2 is not the 0 that is looked for.
-    (
-        {"dst": _f(0, 0, 0), "data": _f(2, 0, 1), "vals": _f(0, 2, 9, 9, 9, 9, 9, 9), "imm": 0.0, "dst_idx": _index},
-        (_f(0, 0, 1), np.array([[1, 0] + [NOWHERE] * 6], np.uint32)),
+    vector(
+        (f32(0, 0, 1), u32([1, 0] + [NOWHERE] * 6)),
+        data=f32(2, 0, 1),
+        vals=f32(0, 2, 9, 9, 9, 9, 9, 9),
+        imm=0.0,
+        dst_idx=_index,
     ),
-    (
-        {"dst": np.zeros((1, 3), np.int8), "data": _f(2.5, 300, 1), "vals": _f(2.5, *[1] * 7), "imm": 3.5},
-        np.array([[4, 127, 4]], np.int8),
-    ),
+    vector(i8(4, 127, 4), data=f32(2.5, 300, 1), vals=f32(2.5, *[1] * 7), imm=3.5),
 ]

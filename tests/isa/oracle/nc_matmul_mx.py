@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from . import microscaling, numerics, verdict
-from .nc_matmul import sums
+from .nc_matmul import product
 from .numerics import Array
-from .tile import rows
+from .vectors import bf16, f32, vector
 
 TOLERANCE = "(4 K + 2) * 2**-24 * sum |s||m| in any order of addition, then one cast"
 
@@ -21,23 +22,9 @@ def _dequantised(words: Array, name: str, scale: Array) -> Array:
     return numerics.round32(values.transpose(2, 0, 1).reshape(-1, values.shape[1]))
 
 
-def _product(dst: Array, left: Array, right: Array, adds: bool) -> tuple[Array, Array, Array]:
-    """Real sums, the error of a float32 evaluation in any order, and where it may overflow."""
-    with np.errstate(all="ignore"):
-        total, size, finite = sums(left, right)
-        if adds:
-            before = numerics.read(rows(dst))
-            total, size = total + before, size + np.abs(before)
-            finite = finite + np.where(np.isfinite(before), np.abs(before), 0.0)
-        # A product or sum among the smallest numbers rounds by half of the smallest one.
-        error = (left.shape[0] + 2) * (2.0**-24 * size + 2.0**-150)
-    return total, np.where(np.isnan(error), np.inf, error), verdict.overflows(finite)
-
-
-def _asked(dst: Array, asked: dict[str, Any]) -> tuple[Array, Array, Array]:
+def _asked(dst: Array, asked: Mapping[str, Any]) -> tuple[Array, Array, Array]:
     left, right = (_dequantised(asked[n], asked[f"{n}_dtype"], asked[f"{n}_scale"]) for n in ("stationary", "moving"))
-    accumulate = asked.get("accumulate")
-    return _product(dst, left, right, asked.get("written", False) if accumulate is None else accumulate)
+    return product(dst, left, right, asked)
 
 
 def oracle(dst: Array, **asked: Any) -> Array:
@@ -77,45 +64,39 @@ _right = _sparse(1, np.uint32, (0, 0, 0x403C_3C3C), (127, 0, 0x3C))
 _four = _sparse(1, np.uint16, (0, 0, 0x7531), (127, 0, 0xF))
 VECTORS = [
     # 1*1 + 2*1 + 1*1 + 2*2 on partition 0, 1*1 or 2*1 on partition 127.
-    (
-        {
-            "dst": _seven,
-            "stationary": _left,
-            "stationary_dtype": _e4,
-            "moving": _right,
-            "moving_dtype": _e5,
-            "stationary_scale": _codes(2),
-            "moving_scale": _codes(1),
-            "accumulate": False,
-        },
-        np.array([[9], [2]], np.float32),
+    vector(
+        f32([9], [2]),
+        dst=_seven,
+        stationary=_left,
+        stationary_dtype=_e4,
+        moving=_right,
+        moving_dtype=_e5,
+        stationary_scale=_codes(2),
+        moving_scale=_codes(1),
+        accumulate=False,
     ),
     # Group 0 of stationary counts twice, group 15 of moving four times; e2m1: 0.5 1.5 3 6 and -6.
-    (
-        {
-            "dst": _seven,
-            "stationary": _left,
-            "stationary_dtype": _e4,
-            "moving": _four,
-            "moving_dtype": _f4,
-            "stationary_scale": _codes(2, 128),
-            "moving_scale": _codes(1, *[127] * 15, 129),
-            "accumulate": True,
-        },
-        np.array([[7 + 2 * (0.5 + 3 + 3 + 12) - 24], [7 - 48]], np.float32),
+    vector(
+        f32([7 + 2 * (0.5 + 3 + 3 + 12) - 24], [7 - 48]),
+        dst=_seven,
+        stationary=_left,
+        stationary_dtype=_e4,
+        moving=_four,
+        moving_dtype=_f4,
+        stationary_scale=_codes(2, 128),
+        moving_scale=_codes(1, *[127] * 15, 129),
+        accumulate=True,
     ),
     # bfloat16 in PSUM: 256 + 1 = 257 is a tie and goes to the even 256. The scale dtype of the standard.
-    (
-        {
-            "dst": np.array([[256], [0]], ml_dtypes.bfloat16),
-            "stationary": _sparse(2, np.uint32, (64, 0, 0x38)),
-            "stationary_dtype": _e4,
-            "moving": _sparse(1, np.uint32, (64, 0, 0x38)),
-            "moving_dtype": _e4,
-            "stationary_scale": _codes(2).view(ml_dtypes.float8_e8m0fnu),
-            "moving_scale": _codes(1).view(ml_dtypes.float8_e8m0fnu),
-            "written": True,
-        },
-        np.array([[256], [0]], ml_dtypes.bfloat16),
+    vector(
+        bf16([256], [0]),
+        dst=bf16([256], [0]),
+        stationary=_sparse(2, np.uint32, (64, 0, 0x38)),
+        stationary_dtype=_e4,
+        moving=_sparse(1, np.uint32, (64, 0, 0x38)),
+        moving_dtype=_e4,
+        stationary_scale=_codes(2).view(ml_dtypes.float8_e8m0fnu),
+        moving_scale=_codes(1).view(ml_dtypes.float8_e8m0fnu),
+        written=True,
     ),
 ]

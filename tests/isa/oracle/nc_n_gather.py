@@ -13,8 +13,7 @@ import numpy as np
 from . import numerics
 from .numerics import Array
 from .tile import rows
-
-TOLERANCE = None
+from .vectors import f32, i16, u32, vector
 
 
 def copies_bits(_dst: Array, **_: Any) -> bool:
@@ -40,18 +39,8 @@ def oracle(dst: Array, *, data: Array, indices: Array, **_: Any) -> Array:
     return result.reshape(dst.shape)
 
 
-_data = np.array([[[1.0, 2.0], [3.0, -0.0]], [[5.0, np.inf], [7.0, 8.0]]], np.float32)
+_data = f32([[1.0, 2.0], [3.0, -0.0]], [[5.0, np.inf], [7.0, 8.0]])
 VECTORS = [
-    (
-        {"dst": np.zeros((2, 3), np.float32), "data": _data, "indices": np.array([[3, 0, 0], [1, 2, 3]], np.uint32)},
-        np.array([[-0.0, 1, 1], [np.inf, 7, 8]], np.float32),
-    ),
-    (
-        {
-            "dst": np.zeros((1, 4), np.int16),
-            "data": np.array([[10, 20, 30]], np.int16),
-            "indices": np.array([[2, 3, 2**32 - 1, 0]], np.uint32),
-        },
-        np.array([[30, 0x5A5A, 0x5A5A, 10]], np.int16),
-    ),
+    vector(f32([-0.0, 1, 1], [np.inf, 7, 8]), data=_data, indices=u32([3, 0, 0], [1, 2, 3])),
+    vector(i16(30, 0x5A5A, 0x5A5A, 10), data=i16(10, 20, 30), indices=u32(2, 3, 2**32 - 1, 0)),
 ]

@@ -8,8 +8,7 @@ import numpy as np
 
 from .numerics import Array
 from .tile import rows
-
-TOLERANCE = None
+from .vectors import f32, vector
 
 
 def copies_bits(dst: Array, **_: Any) -> bool:
@@ -28,25 +27,22 @@ def oracle(dst: Array, *, src: Array, shuffle_mask: Any, **_: Any) -> Array:
     return result.reshape(dst.shape)
 
 
-_numbers = np.arange(128, dtype=np.float32).reshape(128, 1) + np.array([[0.25, 0.5]], np.float32)
+_numbers = np.arange(128, dtype=np.float32).reshape(128, 1) + f32(0.25, 0.5)
 _rotate = [(p - 1) % 32 for p in range(32)]
 VECTORS = [
     # The worked examples: each partition to the next one, one partition to all, four quadrants at once.
-    (
-        {"dst": np.zeros((32, 2), np.float32), "src": _numbers[:32], "shuffle_mask": _rotate},
-        np.roll(_numbers[:32], 1, 0),
-    ),
-    (
-        {"dst": np.zeros((32, 2), np.float32), "src": _numbers[:1], "shuffle_mask": [0] * 32},
-        np.repeat(_numbers[:1], 32, 0),
-    ),
-    (
-        {"dst": np.zeros((128, 2), np.float32), "src": _numbers, "shuffle_mask": _rotate},
+    vector(np.roll(_numbers[:32], 1, 0), src=_numbers[:32], shuffle_mask=_rotate),
+    vector(np.repeat(_numbers[:1], 32, 0), src=_numbers[:1], shuffle_mask=[0] * 32),
+    vector(
         np.concatenate([np.roll(_numbers[q : q + 32], 1, 0) for q in range(0, 128, 32)]),
+        src=_numbers,
+        shuffle_mask=_rotate,
     ),
     # What 255 marks keeps its contents, rather than becoming zero.
-    (
-        {"dst": -_numbers[:33], "src": _numbers[:64], "shuffle_mask": [16, *[255] * 31]},
+    vector(
         np.concatenate([_numbers[16:17], -_numbers[1:32], _numbers[48:49]]),
+        dst=-_numbers[:33],
+        src=_numbers[:64],
+        shuffle_mask=[16, *[255] * 31],
     ),
 ]

@@ -13,8 +13,7 @@ import numpy as np
 from . import numerics
 from .numerics import Array
 from .tile import rows
-
-TOLERANCE = None
+from .vectors import f32, i8, vector
 
 
 def copies_bits(dst: Array, *, data: Array, engine: str = "unknown", target: str = "gen3", **_: Any) -> bool:
@@ -45,15 +44,9 @@ def oracle(dst: Array, *, data: Array, engine: str = "unknown", target: str = "g
     return result.reshape(dst.shape)
 
 
-_data = np.array([[1, np.inf, -0.0], [4, 5, 6]], np.float32)
+_data = f32([1, np.inf, -0.0], [4, 5, 6])
 VECTORS = [
-    ({"dst": np.zeros((3, 2), np.float32), "data": _data}, np.array([[1, 4], [np.inf, 5], [-0.0, 6]], np.float32)),
-    (
-        {"dst": np.zeros((3, 2), np.float32), "data": _data, "engine": "tensor", "target": "gen2"},
-        np.array([[1, 4], [np.inf, np.nan], [-0.0, 6]], np.float32),
-    ),
-    (
-        {"dst": np.zeros((4, 2), np.int8), "data": np.arange(8, dtype=np.int8).reshape(2, 2, 2)},
-        np.array([[0, 4], [1, 5], [2, 6], [3, 7]], np.int8),
-    ),
+    vector(f32([1, 4], [np.inf, 5], [-0.0, 6]), data=_data),
+    vector(f32([1, 4], [np.inf, np.nan], [-0.0, 6]), data=_data, engine="tensor", target="gen2"),
+    vector(i8([0, 4], [1, 5], [2, 6], [3, 7]), data=np.arange(8, dtype=np.int8).reshape(2, 2, 2)),
 ]

@@ -11,8 +11,7 @@ import numpy as np
 
 from .numerics import Array
 from .tile import rows
-
-TOLERANCE = None
+from .vectors import i32, vector
 
 
 def oracle(dst: Array, *, src: Array, index_offset: int = 0, padding_val: int = -1, **_: Any) -> Array:
@@ -34,13 +33,7 @@ _after[0] = [17, 18, 21, 8, 8, 8, 8, 8, 3]
 _after[16] = [17, 18, 19, 20, 23, 8, 8, 8, 5]
 VECTORS = [
     # The worked example.
-    (
-        {"dst": np.zeros((1, 9), np.int32), "src": _row[None], "index_offset": 16, "padding_val": -1},
-        np.array([[17, 18, 21, -1, -1, -1, -1, -1, 3]], np.int32),
-    ),
-    ({"dst": _before, "src": _tile, "index_offset": 16, "padding_val": 8}, _after),
-    (
-        {"dst": np.zeros((1, 3), np.int32), "src": np.array([[-(2**31), 2]], np.int32), "index_offset": 2**31 - 1},
-        np.array([[2**31 - 1, -(2**31), 2]], np.int32),
-    ),
+    vector(i32(17, 18, 21, -1, -1, -1, -1, -1, 3), src=_row[None], index_offset=16, padding_val=-1),
+    vector(_after, dst=_before, src=_tile, index_offset=16, padding_val=8),
+    vector(i32(2**31 - 1, -(2**31), 2), src=i32(-(2**31), 2), index_offset=2**31 - 1),
 ]

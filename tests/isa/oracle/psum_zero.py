@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import vector
 
 
 def oracle(dst: Array, **_: Any) -> Array:
@@ -16,4 +15,4 @@ def oracle(dst: Array, **_: Any) -> Array:
     return np.zeros_like(dst)
 
 
-VECTORS = [({"dst": np.full((2, 3), np.nan, np.float32), "in_psum": True}, np.zeros((2, 3), np.float32))]
+VECTORS = [vector(np.zeros((2, 3), np.float32), dst=np.full((2, 3), np.nan, np.float32), in_psum=True)]

@@ -14,7 +14,6 @@ import numpy as np
 from . import microscaling, numerics
 from .numerics import Array
 
-TOLERANCE = None
 LARGEST = {"float8_e4m3fn_x4": 8, "float8_e5m2_x4": 15}
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from . import numerics, xorwow
 from .numerics import Array
 from .tile import broadcast
-
-TOLERANCE = None
+from .vectors import f32, i16, vector
 
 
 def oracle(dst: Array, *, states: Array, **ends: Any) -> tuple[Array, Array]:
@@ -31,27 +30,15 @@ def oracle(dst: Array, *, states: Array, **ends: Any) -> tuple[Array, Array]:
 # 246875399 >> 8 = 964357 and 3690007200 >> 8 = 14414090; 362437 >> 8 = 1415.
 _parts = np.array([[964357, 1415, 1415, 1415, 14414090]], np.float64) / 2**24
 VECTORS = [
-    (
-        {"dst": np.zeros((1, 5), np.float32), "min": 0.0, "max": 1.0, "states": xorwow.starts(4)},
-        (_parts.astype(np.float32), xorwow.ends(4, 2)),
-    ),
-    (
-        {
-            "dst": np.zeros((1, 5), np.int16),
-            "min": np.array([[-100.0]], np.float32),
-            "max": np.array([[100.0]], np.float32),
-            "states": xorwow.starts(4),
-        },
-        (np.array([[-89, -100, -100, -100, 72]], np.int16), xorwow.ends(4, 2)),
+    vector((_parts.astype(np.float32), xorwow.ends(4, 2)), min=0.0, max=1.0, states=xorwow.starts(4)),
+    vector(
+        (i16(-89, -100, -100, -100, 72), xorwow.ends(4, 2)), min=f32(-100.0), max=f32(100.0), states=xorwow.starts(4)
     ),
     # Less than half of the smallest number is 0, more is all of it: the last is -2**-149 + 2**-149 = +0, past -0.
-    (
-        {
-            "dst": np.zeros((1, 5), np.float32),
-            "min": np.array([[-(2.0**-149)]], np.float32),
-            "max": np.array([[-0.0]], np.float32),
-            "states": xorwow.starts(4),
-        },
-        (np.array([[-(2.0**-149)] * 4 + [-0.0]], np.float32), xorwow.ends(4, 2)),
+    vector(
+        (f32([-(2.0**-149)] * 4 + [-0.0]), xorwow.ends(4, 2)),
+        min=f32(-(2.0**-149)),
+        max=f32(-0.0),
+        states=xorwow.starts(4),
     ),
 ]

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import vector
 
 
 def oracle(dst: Array, *, states: Array, **_: Any) -> Array:
@@ -18,6 +17,6 @@ def oracle(dst: Array, *, states: Array, **_: Any) -> Array:
 
 _words = np.arange(48, dtype=np.uint32).reshape(2, 24)
 VECTORS = [
-    ({"dst": 0 * _words, "engine": "vector", "states": _words}, _words),
-    ({"dst": 0 * _words[:, :6], "engine": "gpsimd", "states": _words[:, :6].copy()}, _words[:, :6]),
+    vector(_words, engine="vector", states=_words),
+    vector(_words[:, :6], engine="gpsimd", states=_words[:, :6].copy()),
 ]

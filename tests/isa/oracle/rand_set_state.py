@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import vector
 
 
 def oracle(dst: Array, *, src_seeds: Array, **_: Any) -> Array:
@@ -18,9 +17,6 @@ def oracle(dst: Array, *, src_seeds: Array, **_: Any) -> Array:
 
 _seeds = np.arange(48, dtype=np.uint32).reshape(2, 24)
 VECTORS = [
-    ({"dst": 0 * _seeds, "src_seeds": _seeds, "engine": "vector", "states": 0 * _seeds}, _seeds),
-    (
-        {"dst": 0 * _seeds[:, :6], "src_seeds": _seeds[:, :6].copy(), "engine": "gpsimd", "states": 0 * _seeds[:, :6]},
-        _seeds[:, :6],
-    ),
+    vector(_seeds, src_seeds=_seeds, engine="vector", states=0 * _seeds),
+    vector(_seeds[:, :6], src_seeds=_seeds[:, :6].copy(), engine="gpsimd", states=0 * _seeds[:, :6]),
 ]

@@ -15,8 +15,8 @@ import numpy as np
 from . import numerics, running
 from .numerics import Array
 from .tile import column, rows
+from .vectors import f32, vector
 
-TOLERANCE = None
 LOWEST: Final = float(np.finfo(np.float32).min)
 _COMPARE: Final[dict[str, Callable[[Array, Array], Array]]] = {
     "equal": operator.eq,
@@ -61,44 +61,34 @@ def oracle(
     return result, numerics.write(total, reduce_res.dtype).reshape(reduce_res.shape)
 
 
-def _f(*values: float) -> Array:
-    return np.array([values], np.float32)
-
-
-_x, _res = _f(5, 6, 7, 8), np.zeros((1, 1), np.float32)
+_x, _res = f32(5, 6, 7, 8), np.zeros((1, 1), np.float32)
 _base = {
-    "dst": np.zeros((1, 4), np.float32), "on_true_tile": _x, "comp_op0": "greater_equal", "comp_op1": "less",
-    "bound0": _f(1), "bound1": _f(3), "reduce_res": _res,
+    "on_true_tile": _x, "comp_op0": "greater_equal", "comp_op1": "less", "bound0": f32(1), "bound1": f32(3),
+    "reduce_res": _res,
 }  # fmt: skip
-_middle = _f(LOWEST, 6, 7, LOWEST)
+_middle = f32(LOWEST, 6, 7, LOWEST)
 VECTORS = [
-    (_base, (_middle, _f(7))),
-    ({**_base, "on_false_value": LOWEST}, (_middle, _f(7))),
+    vector((_middle, f32(7)), _base),
+    vector((_middle, f32(7)), _base, on_false_value=LOWEST),
     # The same number as people write it.
-    ({**_base, "on_false_value": -3.4028235e38}, (_middle, _f(7))),
-    ({**_base, "range_start": 2, "comp_op1": "less_equal"}, (_f(5, 6, LOWEST, LOWEST), _f(6))),
-    ({**_base, "reduce_cmd": "reduce", "reduce_regs": _f(9)}, (_middle, _f(9))),
-    ({**_base, "reduce_cmd": "idle", "reduce_regs": _f(9)}, (_middle, _f(9))),
-    ({**_base, "reduce_cmd": "reset", "reduce_regs": _f(9)}, (_middle, _f(-np.inf))),
-    ({**_base, "comp_op0": "equal", "comp_op1": "greater", "bound1": _f(-1)}, (_f(LOWEST, 6, LOWEST, LOWEST), _f(6))),
+    vector((_middle, f32(7)), _base, on_false_value=-3.4028235e38),
+    vector((f32(5, 6, LOWEST, LOWEST), f32(6)), _base, range_start=2, comp_op1="less_equal"),
+    vector((_middle, f32(9)), _base, reduce_cmd="reduce", reduce_regs=f32(9)),
+    vector((_middle, f32(9)), _base, reduce_cmd="idle", reduce_regs=f32(9)),
+    vector((_middle, f32(-np.inf)), _base, reduce_cmd="reset", reduce_regs=f32(9)),
+    vector((f32(LOWEST, 6, LOWEST, LOWEST), f32(6)), _base, comp_op0="equal", comp_op1="greater", bound1=f32(-1)),
     # Numbers as bounds.
-    ({**_base, "bound0": 1.0}, (_middle, _f(7))),
-    ({**_base, "bound0": 1, "bound1": 3.0}, (_middle, _f(7))),
+    vector((_middle, f32(7)), _base, bound0=1.0),
+    vector((_middle, f32(7)), _base, bound0=1, bound1=3.0),
     # A row without any: -inf in a narrow dst, the lowest float32 in the maximum.
-    (
-        {**_base, "bound1": _f(0), "dst": np.zeros((1, 2, 2), ml_dtypes.bfloat16)},
-        (np.full((1, 2, 2), -np.inf, ml_dtypes.bfloat16), _f(LOWEST)),
-    ),
+    vector((np.full((1, 2, 2), -np.inf, ml_dtypes.bfloat16), f32(LOWEST)), _base, bound1=f32(0)),
     # Causal masking: partition p sees the elements up to p.
-    (
-        {
-            **_base,
-            "dst": np.zeros((2, 2), np.float32),
-            "on_true_tile": np.array([[1, 2], [3, 4]], np.float32),
-            "bound0": np.zeros((2, 1), np.float32),
-            "bound1": np.array([[1], [2]], np.float32),
-            "reduce_res": np.zeros((2, 1), np.float32),
-        },
-        (np.array([[1, LOWEST], [3, 4]], np.float32), np.array([[1], [4]], np.float32)),
+    vector(
+        (f32([1, LOWEST], [3, 4]), f32([1], [4])),
+        _base,
+        on_true_tile=f32([1, 2], [3, 4]),
+        bound0=np.zeros((2, 1), np.float32),
+        bound1=f32([1], [2]),
+        reduce_res=np.zeros((2, 1), np.float32),
     ),
 ]

@@ -13,8 +13,7 @@ import numpy as np
 
 from . import alu, numerics
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import bf16, f32, i32, u16, u32, vector
 
 
 def oracle(dst: Array, *, data: Array, **_: Any) -> Array:
@@ -23,14 +22,11 @@ def oracle(dst: Array, *, data: Array, **_: Any) -> Array:
 
 
 VECTORS = [
-    (
-        {"dst": np.zeros((1, 6), np.float32), "data": np.array([[4, 3, -0.0, np.inf, -np.inf, np.nan]], np.float32)},
-        np.array([[0x3E800000, 0x3EAAAAAB, 0xFF800000, 0, 0x80000000, 0x7FC00000]], np.uint32).view(np.float32),
+    vector(
+        u32(0x3E800000, 0x3EAAAAAB, 0xFF800000, 0, 0x80000000, 0x7FC00000).view(np.float32),
+        data=f32(4, 3, -0.0, np.inf, -np.inf, np.nan),
     ),
-    ({"dst": np.zeros((1, 3), np.int32), "data": np.array([[2, 1, -1]], np.int32)}, np.array([[0, 1, -1]], np.int32)),
+    vector(i32(0, 1, -1), data=i32(2, 1, -1)),
     # 1/3 in bfloat16 is 0x3EAB.
-    (
-        {"dst": np.zeros((1, 1), ml_dtypes.bfloat16), "data": np.array([[3]], ml_dtypes.bfloat16)},
-        np.array([[0x3EAB]], np.uint16).view(ml_dtypes.bfloat16),
-    ),
+    vector(u16(0x3EAB).view(ml_dtypes.bfloat16), data=bf16(3)),
 ]

@@ -8,8 +8,7 @@ import numpy as np
 
 from .numerics import Array
 from .register_move import register
-
-TOLERANCE = None
+from .vectors import f32, i8, i32, u8, u16, u32, vector
 
 
 def oracle(dst: Array, *, src: Array, **_: Any) -> Array:
@@ -21,11 +20,10 @@ def oracle(dst: Array, *, src: Array, **_: Any) -> Array:
 
 
 VECTORS = [
-    ({"dst": register(9), "src": np.array([[-3]], np.int8)}, register(-3)),
-    ({"dst": register(9), "src": np.array([[253]], np.uint8)}, register(253)),
-    ({"dst": register(9), "src": np.array([[40000]], np.uint16)}, register(40000)),
-    ({"dst": register(9), "src": np.array([[2**32 - 1]], np.uint32)}, register(-1)),
-    ({"dst": register(9), "src": np.array([[2**24 + 1]], np.int32)}, register(2**24 + 1)),
-    ({"dst": register(9), "src": np.array([[1.0]], np.float32)}, register(0x3F800000)),
+    vector(register(-3), dst=register(9), src=i8(-3)),
+    vector(register(253), dst=register(9), src=u8(253)),
+    vector(register(40000), dst=register(9), src=u16(40000)),
+    vector(register(-1), dst=register(9), src=u32(2**32 - 1)),
+    vector(register(2**24 + 1), dst=register(9), src=i32(2**24 + 1)),
+    vector(register(0x3F800000), dst=register(9), src=f32(1.0)),
 ]
-REGISTERS = ("dst",)

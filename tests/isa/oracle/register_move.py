@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import i32, vector
 
 
 def oracle(dst: Array, *, src: Any, **_: Any) -> Array:
@@ -18,13 +17,12 @@ def oracle(dst: Array, *, src: Any, **_: Any) -> Array:
 
 
 def register(bits: int) -> Array:
-    return np.array([[bits]], np.int32)
+    return i32(bits)
 
 
 VECTORS = [
-    ({"dst": register(9), "src": 10}, register(10)),
-    ({"dst": register(9), "src": -1}, register(-1)),
-    ({"dst": register(9), "src": 2**32 - 2}, register(-2)),
-    ({"dst": register(9), "src": register(-(2**31))}, register(-(2**31))),
+    vector(register(10), dst=register(9), src=10),
+    vector(register(-1), dst=register(9), src=-1),
+    vector(register(-2), dst=register(9), src=2**32 - 2),
+    vector(register(-(2**31)), dst=register(9), src=register(-(2**31))),
 ]
-REGISTERS = ("dst", "src")

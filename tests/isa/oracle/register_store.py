@@ -8,8 +8,7 @@ import numpy as np
 
 from .numerics import Array
 from .register_move import register
-
-TOLERANCE = None
+from .vectors import f32, i8, u32, vector
 
 
 def oracle(dst: Array, *, src: Array, **_: Any) -> Array:
@@ -19,9 +18,8 @@ def oracle(dst: Array, *, src: Array, **_: Any) -> Array:
 
 
 VECTORS = [
-    ({"dst": np.zeros((1, 1), np.int32), "src": register(-7)}, register(-7)),
-    ({"dst": np.zeros((1, 1), np.uint32), "src": register(-1)}, np.array([[2**32 - 1]], np.uint32)),
-    ({"dst": np.zeros((1, 1), np.int8), "src": register(0x1FE)}, np.array([[-2]], np.int8)),
-    ({"dst": np.zeros((1, 1), np.float32), "src": register(0x40000000)}, np.array([[2.0]], np.float32)),
+    vector(register(-7), src=register(-7)),
+    vector(u32(2**32 - 1), src=register(-1)),
+    vector(i8(-2), src=register(0x1FE)),
+    vector(f32(2.0), src=register(0x40000000)),
 ]
-REGISTERS = ("src",)

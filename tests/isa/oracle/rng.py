@@ -8,8 +8,7 @@ import numpy as np
 
 from . import xorwow
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import i8, u32, vector
 
 
 def oracle(dst: Array, *, states: Array, **_: Any) -> tuple[Array, Array]:
@@ -21,20 +20,11 @@ def oracle(dst: Array, *, states: Array, **_: Any) -> tuple[Array, Array]:
 
 
 _numbers = np.array([xorwow.NUMBERS[:3]], np.uint32)
-_mixed = np.array([[246875399, 362437, 362437, 362437, 3690007200, 724874]], np.uint32)
+_mixed = u32(246875399, 362437, 362437, 362437, 3690007200, 724874)
 VECTORS = [
-    (
-        {"dst": np.zeros((1, 3), np.uint32), "engine": "gpsimd", "states": xorwow.starts(1)},
-        (_numbers, xorwow.ends(1, 3)),
-    ),
+    vector((_numbers, xorwow.ends(1, 3)), engine="gpsimd", states=xorwow.starts(1)),
     # Three words modulo 256, seen as signed numbers.
-    (
-        {"dst": np.zeros((1, 3), np.int8), "engine": "gpsimd", "states": xorwow.starts(1)},
-        (np.array([[0x07, 0xA0 - 256, 0x8D - 256]], np.int8), xorwow.ends(1, 3)),
-    ),
+    vector((i8(0x07, 0xA0 - 256, 0x8D - 256), xorwow.ends(1, 3)), engine="gpsimd", states=xorwow.starts(1)),
     # Four generators in turn; of the second round two numbers are left over.
-    (
-        {"dst": np.zeros((1, 2, 3), np.uint32), "engine": "vector", "states": xorwow.starts(4)},
-        (_mixed.reshape(1, 2, 3), xorwow.ends(4, 2)),
-    ),
+    vector((_mixed.reshape(1, 2, 3), xorwow.ends(4, 2)), engine="vector", states=xorwow.starts(4)),
 ]

@@ -45,6 +45,13 @@ def states(op: str, values: Array, begin: Array) -> Array:
     return result
 
 
+def spread(values: list[Array]) -> Array:
+    """How far numbers lie from the first of several candidates; 0 where that is infinite."""
+    with np.errstate(all="ignore"):
+        errors = np.max([np.abs(v - values[0]) for v in values], axis=0)
+    return np.where(np.isfinite(errors), errors, 0.0)
+
+
 def slack(op: str, values: Array, errors: Array, begin: Array) -> tuple[Array, Array]:
     """How far the register may be off after each element if the elements are off by ``errors``; where anything goes."""
     with np.errstate(all="ignore"):

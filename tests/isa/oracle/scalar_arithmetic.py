@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import i32, i64, vector
 
 
 def oracle(dst: Array, *, op: str, left: Any, right: Any, **_: Any) -> Array:
@@ -20,21 +19,20 @@ def oracle(dst: Array, *, op: str, left: Any, right: Any, **_: Any) -> Array:
 
 
 def narrow(value: int) -> Array:
-    return np.array([[value]], np.int32)
+    return i32(value)
 
 
 def wide(value: int) -> Array:
-    return np.array([[value]], np.int64)
+    return i64(value)
 
 
 VECTORS = [  # the products and sums that wrap come from the reference
-    ({"dst": narrow(9), "op": "multiply", "left": narrow(100000), "right": narrow(100000)}, narrow(1410065408)),
-    ({"dst": narrow(9), "op": "add", "left": narrow(2**31 - 1), "right": 1}, narrow(-(2**31))),
-    ({"dst": narrow(9), "op": "subtract", "left": 0, "right": narrow(-(2**31))}, narrow(-(2**31))),
-    ({"dst": narrow(9), "op": "subtract", "left": 5, "right": narrow(7)}, narrow(-2)),
-    ({"dst": wide(9), "op": "multiply", "left": wide(100000), "right": wide(100000)}, wide(10**10)),
-    ({"dst": wide(9), "op": "add", "left": wide(2**63 - 1), "right": 1}, wide(-(2**63))),
-    ({"dst": wide(9), "op": "multiply", "left": wide(2**33 + 1), "right": wide(2**31)}, wide(2**31)),
-    ({"dst": wide(9), "op": "add", "left": wide(1), "right": -(2**53)}, wide(1 - 2**53)),
+    vector(narrow(1410065408), dst=narrow(9), op="multiply", left=narrow(100000), right=narrow(100000)),
+    vector(narrow(-(2**31)), dst=narrow(9), op="add", left=narrow(2**31 - 1), right=1),
+    vector(narrow(-(2**31)), dst=narrow(9), op="subtract", left=0, right=narrow(-(2**31))),
+    vector(narrow(-2), dst=narrow(9), op="subtract", left=5, right=narrow(7)),
+    vector(wide(10**10), dst=wide(9), op="multiply", left=wide(100000), right=wide(100000)),
+    vector(wide(-(2**63)), dst=wide(9), op="add", left=wide(2**63 - 1), right=1),
+    vector(wide(2**31), dst=wide(9), op="multiply", left=wide(2**33 + 1), right=wide(2**31)),
+    vector(wide(1 - 2**53), dst=wide(9), op="add", left=wide(1), right=-(2**53)),
 ]
-REGISTERS = ("dst", "left", "right")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import i32, i64, vector
 
 
 def oracle(dst: Array, *, src: Array, **_: Any) -> Array:
@@ -17,8 +14,7 @@ def oracle(dst: Array, *, src: Array, **_: Any) -> Array:
 
 
 VECTORS = [
-    ({"dst": np.array([[9]], np.int32), "src": np.array([[-3]], np.int32)}, np.array([[-3]], np.int32)),
-    ({"dst": np.array([[9]], np.int64), "src": np.array([[2**62 + 1]], np.int64)}, np.array([[2**62 + 1]], np.int64)),
-    ({"dst": np.array([[9]], np.int64), "src": np.array([[-(2**63)]], np.int64)}, np.array([[-(2**63)]], np.int64)),
+    vector(i32(-3), dst=i32(9), src=i32(-3)),
+    vector(i64(2**62 + 1), dst=i64(9), src=i64(2**62 + 1)),
+    vector(i64(-(2**63)), dst=i64(9), src=i64(-(2**63))),
 ]
-REGISTERS = ("dst",)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import i32, i64, vector
 
 
 def oracle(dst: Array, *, value: Array, **_: Any) -> Array:
@@ -16,8 +13,4 @@ def oracle(dst: Array, *, value: Array, **_: Any) -> Array:
     return value.reshape(dst.shape)
 
 
-VECTORS = [
-    ({"dst": np.array([[9]], np.int32), "value": np.array([[-3]], np.int32)}, np.array([[-3]], np.int32)),
-    ({"dst": np.array([[9]], np.int64), "value": np.array([[1 - 2**63]], np.int64)}, np.array([[1 - 2**63]], np.int64)),
-]
-REGISTERS = ("value",)
+VECTORS = [vector(i32(-3), dst=i32(9), value=i32(-3)), vector(i64(1 - 2**63), dst=i64(9), value=i64(1 - 2**63))]

@@ -15,8 +15,7 @@ import numpy as np
 from . import numerics, running
 from .numerics import Array
 from .tile import broadcast, rows
-
-TOLERANCE = None
+from .vectors import f32, i8, u8, vector
 
 
 def oracle(
@@ -48,34 +47,28 @@ def oracle(
     return result, numerics.write(total, reduce_res.dtype).reshape(reduce_res.shape)
 
 
-def _f(*values: float) -> Array:
-    return np.array([values], np.float32)
-
-
 _lowest = float(np.finfo(np.float32).min)
-_p = np.array([[1, 0, 2, 0]], np.uint8)
-_x, _res = _f(1, 2, 3, 4), np.zeros((1, 1), np.float32)
-_base = {"dst": np.zeros((1, 4), np.float32), "predicate": _p, "on_true": _x, "on_false": _lowest}
+_p = u8(1, 0, 2, 0)
+_x, _res = f32(1, 2, 3, 4), np.zeros((1, 1), np.float32)
+_base = {"predicate": _p, "on_true": _x, "on_false": _lowest}
 _reset = {"reduce_res": _res, "reduce_cmd": "reset_reduce"}
 VECTORS = [
-    (_base, _f(1, _lowest, 3, _lowest)),
-    ({**_base, "reverse_pred": True}, _f(_lowest, 2, _lowest, 4)),
-    ({**_base, **_reset}, (_f(1, _lowest, 3, _lowest), _f(3))),
-    ({**_base, **_reset, "on_false": _f(9)}, (_f(1, 9, 3, 9), _f(9))),
-    ({**_base, "reduce_res": _res, "reduce_cmd": "reduce", "reduce_regs": _f(7)}, (_f(1, _lowest, 3, _lowest), _f(7))),
-    ({**_base, "reduce_res": _res, "reduce_regs": _f(7)}, (_f(1, _lowest, 3, _lowest), _f(np.nan))),
+    vector(f32(1, _lowest, 3, _lowest), _base),
+    vector(f32(_lowest, 2, _lowest, 4), _base, reverse_pred=True),
+    vector((f32(1, _lowest, 3, _lowest), f32(3)), _base, **_reset),
+    vector((f32(1, 9, 3, 9), f32(9)), _base, **_reset, on_false=f32(9)),
+    vector((f32(1, _lowest, 3, _lowest), f32(7)), _base, reduce_res=_res, reduce_cmd="reduce", reduce_regs=f32(7)),
+    vector((f32(1, _lowest, 3, _lowest), f32(np.nan)), _base, reduce_res=_res, reduce_regs=f32(7)),
     # Ranks differ, elements agree (a fix of the vendor's simulator): predicate and dst have two free dimensions.
-    (
-        {**_base, "dst": np.zeros((1, 2, 2), np.float32), "predicate": _p.reshape(1, 2, 2), "on_false": 0.0},
-        np.array([[[1, 0], [3, 0]]], np.float32),
-    ),
+    vector(f32([[1, 0], [3, 0]]), _base, predicate=_p.reshape(1, 2, 2), on_false=0.0),
     # The fill value overflows bfloat16, its maximum in float32 does not.
-    (
-        {**_base, **_reset, "dst": np.zeros((1, 4), ml_dtypes.bfloat16), "predicate": np.zeros((1, 4), np.int16)},
-        (np.full((1, 4), -np.inf, ml_dtypes.bfloat16), _f(_lowest)),
+    vector(
+        (np.full((1, 4), -np.inf, ml_dtypes.bfloat16), f32(_lowest)),
+        _base,
+        **_reset,
+        predicate=np.zeros((1, 4), np.int16),
     ),
-    (
-        {**_base, "predicate": np.array([[True, False, True, False]]), "on_true": np.array([[1, 2, 3, 4]], np.int8)},
-        _f(1, _lowest, 3, _lowest),
+    vector(
+        f32(1, _lowest, 3, _lowest), _base, predicate=np.array([[True, False, True, False]]), on_true=i8(1, 2, 3, 4)
     ),
 ]

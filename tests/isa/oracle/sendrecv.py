@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import f32, vector
 
 
 def copies_bits(dst: Array, **_: Any) -> bool:
@@ -25,9 +24,4 @@ def oracle(dst: Array, *, src: Array, **_: Any) -> Array:
 
 
 _RANKS = {"send_to_rank": 0, "recv_from_rank": 0, "pipe_id": 0}
-VECTORS = [
-    (
-        {"dst": np.zeros((2, 3), np.float32), "src": np.arange(6, dtype=np.float32).reshape(2, 3), **_RANKS},
-        np.array([[0, 1, 2], [3, 4, 5]], np.float32),
-    ),
-]
+VECTORS = [vector(f32([0, 1, 2], [3, 4, 5]), src=np.arange(6, dtype=np.float32).reshape(2, 3), **_RANKS)]

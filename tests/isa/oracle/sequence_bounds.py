@@ -8,8 +8,7 @@ import numpy as np
 
 from . import numerics
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import i32, vector
 
 
 def oracle(dst: Array, *, segment_ids: Array, **_: Any) -> Array:
@@ -28,17 +27,11 @@ def oracle(dst: Array, *, segment_ids: Array, **_: Any) -> Array:
 
 
 # The worked example, as integers and as floats; then neighbours that only float32 would take for equal.
-_ids = np.array([[0, 1, 1, 2, 2, 2, 0, 3, 3]], np.int32)
-_bounds = np.array([[[9, 1, 1, 3, 3, 3, 9, 7, 7], [-1, 3, 3, 6, 6, 6, -1, 9, 9]]], np.int32)
+_ids = i32(0, 1, 1, 2, 2, 2, 0, 3, 3)
+_bounds = i32([[9, 1, 1, 3, 3, 3, 9, 7, 7], [-1, 3, 3, 6, 6, 6, -1, 9, 9]])
 VECTORS = [
-    ({"dst": np.zeros((1, 2, 9), np.int32), "segment_ids": _ids}, _bounds),
-    ({"dst": np.zeros((1, 2, 9), np.float32), "segment_ids": _ids.astype(np.float32)}, _bounds.astype(np.float32)),
-    (
-        {"dst": np.zeros((1, 2, 1), np.int32), "segment_ids": np.array([[7]], np.int32)},
-        np.array([[[0], [1]]], np.int32),
-    ),
-    (
-        {"dst": np.zeros((1, 2, 3), np.int32), "segment_ids": np.array([[2**24, 2**24 + 1, 2**24 + 1]], np.int32)},
-        np.array([[[0, 1, 1], [1, 3, 3]]], np.int32),
-    ),
+    vector(_bounds, segment_ids=_ids),
+    vector(_bounds.astype(np.float32), segment_ids=_ids.astype(np.float32)),
+    vector(i32([[0], [1]]), segment_ids=i32(7)),
+    vector(i32([[0, 1, 1], [1, 3, 3]]), segment_ids=i32(2**24, 2**24 + 1, 2**24 + 1)),
 ]

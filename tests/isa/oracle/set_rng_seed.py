@@ -12,8 +12,7 @@ import numpy as np
 
 from . import numerics
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import f32, i32, vector
 
 
 def finalise(h: int) -> int:
@@ -43,10 +42,7 @@ def _states(seed: int) -> Array:
 _before = np.zeros((128, 24), np.uint32)
 VECTORS = [
     # The finaliser makes 0 of 0 and 0x514E28B7 of 1.
-    ({"dst": _before, "src_seeds": np.zeros((1, 1), np.uint32), "states": _before}, _states(0)),
-    ({"dst": _before, "src_seeds": np.array([[1]], np.int32), "states": _before}, _states(0x514E28B7)),
-    (
-        {"dst": _before, "src_seeds": np.array([[2.0**-149]], np.float32), "states": _before},
-        _states(0x514E28B7),
-    ),
+    vector(_states(0), src_seeds=np.zeros((1, 1), np.uint32), states=_before),
+    vector(_states(0x514E28B7), src_seeds=i32(1), states=_before),
+    vector(_states(0x514E28B7), src_seeds=f32(2.0**-149), states=_before),
 ]

@@ -9,8 +9,7 @@ import numpy as np
 
 from . import numerics
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import f32, i8, i32, u8, u16, vector
 
 
 def copies_bits(dst: Array, *, src: Array, engine: str = "unknown", target: str = "gen3", **_: Any) -> bool:
@@ -30,34 +29,16 @@ def oracle(dst: Array, *, src: Array, engine: str = "unknown", target: str = "ge
     return numerics.convert(src, dst.dtype).reshape(dst.shape)
 
 
-_big = np.array([[2**24 + 1, -(2**31)]], np.int32)
+_big = i32(2**24 + 1, -(2**31))
 VECTORS = [
-    ({"dst": np.zeros((1, 2), np.int32), "src": _big}, _big),
-    ({"dst": np.zeros((1, 2), np.int32), "src": _big, "engine": "scalar"}, _big),
-    (
-        {"dst": np.zeros((1, 2), np.int32), "src": _big, "engine": "scalar", "target": "gen2"},
-        np.array([[2**24, -(2**31)]], np.int32),
-    ),
+    vector(_big, src=_big),
+    vector(_big, src=_big, engine="scalar"),
+    vector(i32(2**24, -(2**31)), src=_big, engine="scalar", target="gen2"),
     # Ties go to the even integer, NaN to 0, infinities to the ends; the free axes may be shaped differently.
-    (
-        {
-            "dst": np.zeros((1, 8), np.int8),
-            "src": np.array([[[0.5, 1.5, 2.5, -0.5], [-1.5, np.nan, np.inf, -np.inf]]], np.float32),
-        },
-        np.array([[0, 2, 2, 0, -2, 0, 127, -128]], np.int8),
-    ),
+    vector(i8(0, 2, 2, 0, -2, 0, 127, -128), src=f32([[0.5, 1.5, 2.5, -0.5], [-1.5, np.nan, np.inf, -np.inf]])),
     # float8_e4m3 ends at 240 and overflows to infinity from 248 on; float8_e4m3fn ends at 448 and has only NaN above.
-    (
-        {"dst": np.zeros((1, 4), ml_dtypes.float8_e4m3), "src": np.array([[240, 247.9, 248, -1e9]], np.float32)},
-        np.array([[0x77, 0x77, 0x78, 0xF8]], np.uint8).view(ml_dtypes.float8_e4m3),
-    ),
-    (
-        {"dst": np.zeros((1, 4), ml_dtypes.float8_e4m3fn), "src": np.array([[448, 464, 465, np.inf]], np.float32)},
-        np.array([[0x7E, 0x7E, 0x7F, 0x7F]], np.uint8).view(ml_dtypes.float8_e4m3fn),
-    ),
+    vector(u8(0x77, 0x77, 0x78, 0xF8).view(ml_dtypes.float8_e4m3), src=f32(240, 247.9, 248, -1e9)),
+    vector(u8(0x7E, 0x7E, 0x7F, 0x7F).view(ml_dtypes.float8_e4m3fn), src=f32(448, 464, 465, np.inf)),
     # float16: the smallest subnormal is 2**-24 and half of it is a tie with zero; 65520 rounds to infinity.
-    (
-        {"dst": np.zeros((1, 4), np.float16), "src": np.array([[2**-25, 2**-25 * 1.5, 65519, 65520]], np.float32)},
-        np.array([[0x0000, 0x0001, 0x7BFF, 0x7C00]], np.uint16).view(np.float16),
-    ),
+    vector(u16(0x0000, 0x0001, 0x7BFF, 0x7C00).view(np.float16), src=f32(2**-25, 2**-25 * 1.5, 65519, 65520)),
 ]

@@ -9,8 +9,7 @@ import numpy as np
 from . import numerics
 from .numerics import Array
 from .tile import rows
-
-TOLERANCE = None
+from .vectors import f32, i32, u8, u16, vector
 
 
 def copies_bits(dst: Array, *, src: Any, **_: Any) -> bool:
@@ -33,20 +32,13 @@ def oracle(dst: Array, *, src: Any, predicate: Array, reverse_pred: bool = False
     return result.view(dst.dtype).reshape(dst.shape)
 
 
-_src = np.array([[1, 2, 3, 4]], np.float32)
-_dst = np.array([[-1, -2, -3, -0.0]], np.float32)
-_pred = np.array([[0, 1, 255, 0]], np.uint8)
+_src = f32(1, 2, 3, 4)
+_dst = f32(-1, -2, -3, -0.0)
+_pred = u8(0, 1, 255, 0)
 VECTORS = [
-    ({"dst": _dst, "src": _src, "predicate": _pred}, np.array([[-1, 2, 3, -0.0]], np.float32)),
-    ({"dst": _dst, "src": _src, "predicate": _pred, "reverse_pred": True}, np.array([[1, -2, -3, 4]], np.float32)),
-    ({"dst": _dst, "src": 7.5, "predicate": _pred}, np.array([[-1, 7.5, 7.5, -0.0]], np.float32)),
+    vector(f32(-1, 2, 3, -0.0), dst=_dst, src=_src, predicate=_pred),
+    vector(f32(1, -2, -3, 4), dst=_dst, src=_src, predicate=_pred, reverse_pred=True),
+    vector(f32(-1, 7.5, 7.5, -0.0), dst=_dst, src=7.5, predicate=_pred),
     # Only the high byte of the predicate is set: still true.
-    (
-        {
-            "dst": np.array([[5]], np.int32),
-            "src": np.array([[2**31 - 1]], np.int32),
-            "predicate": np.array([[256]], np.uint16),
-        },
-        np.array([[2**31 - 1]], np.int32),
-    ),
+    vector(i32(2**31 - 1), dst=i32(5), src=i32(2**31 - 1), predicate=u16(256)),
 ]

@@ -13,6 +13,7 @@ import numpy as np
 from . import alu, numerics, verdict
 from .numerics import Array
 from .tile import rows
+from .vectors import f32, i32, u8, vector
 
 TOLERANCE = "add, average: partitions * 2**-24 * sum of magnitudes (any order of addition); the rest exact"
 _SUMS = ("add", "average")
@@ -55,17 +56,11 @@ def bounds(dst: Array, *, op: str, data: Array, **_: Any) -> verdict.Bounds | No
     return verdict.around(total, error, dst, free)
 
 
-_tile = np.array([[1, -2], [3, 5], [5, 0]], np.float32)
+_tile = f32([1, -2], [3, 5], [5, 0])
 VECTORS = [
-    ({"dst": np.zeros((1, 2), np.float32), "op": "add", "data": _tile}, np.array([[9, 3]], np.float32)),
-    ({"dst": np.zeros((1, 2), np.float32), "op": "average", "data": _tile}, np.array([[3, 1]], np.float32)),
-    ({"dst": np.zeros((1, 2), np.float32), "op": "maximum", "data": _tile}, np.array([[5, 5]], np.float32)),
-    (
-        {"dst": np.zeros((1, 1), np.int32), "op": "bitwise_or", "data": np.array([[1], [2**30], [4]], np.int32)},
-        np.array([[2**30 + 5]], np.int32),
-    ),
-    (
-        {"dst": np.zeros((1, 1), np.uint8), "op": "bitwise_and", "data": np.array([[0xF0], [0x3C]], np.uint8)},
-        np.array([[0x30]], np.uint8),
-    ),
+    vector(f32(9, 3), op="add", data=_tile),
+    vector(f32(3, 1), op="average", data=_tile),
+    vector(f32(5, 5), op="maximum", data=_tile),
+    vector(i32(2**30 + 5), op="bitwise_or", data=i32([1], [2**30], [4])),
+    vector(u8(0x30), op="bitwise_and", data=u8([0xF0], [0x3C])),
 ]

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from . import alu, numerics
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import bf16, by_position, f32, i8, i32, u8
 
 
 def _lanes(data: Array, axis: Any) -> Array:
@@ -50,34 +48,27 @@ def oracle(
     return numerics.write(-total if negate else total, dst.dtype).reshape(dst.shape)
 
 
-def _vector(expected: Array, data: Array, op: str, axis: Any, **more: Any) -> tuple[dict[str, Any], Array]:
-    return {"dst": np.zeros(expected.shape, expected.dtype), "data": data, "op": op, "axis": axis, **more}, expected
-
-
-def _f(values: Any) -> Array:
-    return np.array(values, np.float32)
-
-
+_vector = by_position("data", "op", "axis")
 _count = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 VECTORS = [
-    _vector(_f([[6, 22, 38], [54, 70, 86]]), _count, "add", (2,)),
-    _vector(_f([[66], [210]]), _count, "add", (1, 2)),
-    _vector(_f([[[66]], [[210]]]), _count, "add", [1, 2], keepdims=True),
+    _vector(f32([6, 22, 38], [54, 70, 86]), _count, "add", (2,)),
+    _vector(f32([66], [210]), _count, "add", (1, 2)),
+    _vector(f32([[66]], [[210]]), _count, "add", [1, 2], keepdims=True),
     # From left to right each 1 is lost against 2**24; summing pairs would keep two of them.
-    _vector(_f([[2**24]]), _f([[2**24, 1, 1, 1]]), "add", 1),
-    _vector(_f([[2**24 + 2]]), _f([[1, 1, 2**24]]), "add", 1),
+    _vector(f32(2**24), f32(2**24, 1, 1, 1), "add", 1),
+    _vector(f32(2**24 + 2), f32(1, 1, 2**24), "add", 1),
     # The sum starts from the first element, not from +0.
-    _vector(_f([[-0.0]]), _f([[-0.0, -0.0]]), "add", 1),
-    _vector(_f([[0.0]]), _f([[-0.0, -0.0]]), "add", 1, negate=True),
-    _vector(_f([[-9]]), _f([[3, 9, -4]]), "maximum", 1, negate=True),
-    _vector(_f([[np.nan]]), _f([[3, np.nan, 4]]), "maximum", 1),
-    _vector(_f([[-4]]), _f([[3, 5, 2]]), "subtract", 1),
-    _vector(_f([[24], [-0.0]]), _f([[2, 3, 4], [2, 0, -3]]), "multiply", 1),
-    _vector(_f([[0], [1]]), _f([[2, 0, 4], [2, -1, 4]]), "logical_and", 1),
-    _vector(_f([[1]]), _f([[2, -1, 4]]), "logical_xor", 1),
-    _vector(np.array([[127]], np.int8), np.array([[100, 100, -100, 100]], np.int8), "add", 1),
+    _vector(f32(-0.0), f32(-0.0, -0.0), "add", 1),
+    _vector(f32(0.0), f32(-0.0, -0.0), "add", 1, negate=True),
+    _vector(f32(-9), f32(3, 9, -4), "maximum", 1, negate=True),
+    _vector(f32(np.nan), f32(3, np.nan, 4), "maximum", 1),
+    _vector(f32(-4), f32(3, 5, 2), "subtract", 1),
+    _vector(f32([24], [-0.0]), f32([2, 3, 4], [2, 0, -3]), "multiply", 1),
+    _vector(f32([0], [1]), f32([2, 0, 4], [2, -1, 4]), "logical_and", 1),
+    _vector(f32(1), f32(2, -1, 4), "logical_xor", 1),
+    _vector(i8(127), i8(100, 100, -100, 100), "add", 1),
     # bfloat16 accumulates in float32 and rounds once: 256 + 1 + 1 = 258; rounding each step would stay at 256.
-    _vector(np.array([[258]], ml_dtypes.bfloat16), np.array([[256, 1, 1]], ml_dtypes.bfloat16), "add", 1),
-    _vector(np.array([[2**24 + 1]], np.int32), np.array([[-1, 2**24 + 1]], np.int32), "bitwise_and", 1),
-    _vector(np.array([[0b110]], np.uint8), np.array([[0b101, 0b011]], np.uint8), "bitwise_xor", 1),
+    _vector(bf16(258), bf16(256, 1, 1), "add", 1),
+    _vector(i32(2**24 + 1), i32(-1, 2**24 + 1), "bitwise_and", 1),
+    _vector(u8(0b110), u8(0b101, 0b011), "bitwise_xor", 1),
 ]

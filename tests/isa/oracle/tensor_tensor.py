@@ -14,6 +14,7 @@ import numpy as np
 from . import alu, numerics, verdict
 from .numerics import Array
 from .tile import rows
+from .vectors import by_position, f32, i8, i32, u8, u32
 
 TOLERANCE = "power within 2 ulp of float32 before the cast; everything else exact"
 _WORDS = (np.dtype(np.int32), np.dtype(np.uint32))
@@ -49,49 +50,38 @@ def bounds(dst: Array, *, data1: Array, data2: Array, op: str, **_: Any) -> verd
     return verdict.span(alu.outcomes(op, [numerics.read(rows(data1))], numerics.read(rows(data2))), dst)
 
 
-def _f(*values: float) -> Array:
-    return np.array([values], np.float32)
-
-
-def _i(*values: int, dtype: Any = np.int32) -> Array:
-    return np.array([values], dtype)
-
-
-def _vector(expected: Array, one: Array, two: Array, op: str, **more: Any) -> tuple[dict[str, Any], Array]:
-    return {"dst": np.zeros(expected.shape, expected.dtype), "data1": one, "data2": two, "op": op, **more}, expected
-
-
+_vector = by_position("data1", "data2", "op")
 _inf, _nan = float("inf"), float("nan")
 VECTORS = [
     # Published: abs_max and abs_min keep the sign, and a tie gives the second operand.
-    _vector(_f(-5, -1), _f(-5, 1), _f(3, -1), "abs_max"),
-    _vector(_f(-3, -1), _f(5, 1), _f(-3, -1), "abs_min"),
-    _vector(_f(9), _f(3), _f(2), "power"),
-    _vector(_f(5), _f(3), _f(5), "maximum"),
+    _vector(f32(-5, -1), f32(-5, 1), f32(3, -1), "abs_max"),
+    _vector(f32(-3, -1), f32(5, 1), f32(-3, -1), "abs_min"),
+    _vector(f32(9), f32(3), f32(2), "power"),
+    _vector(f32(5), f32(3), f32(5), "maximum"),
     # Rounding: 2**24 + 1 is a tie (to 2**24); + 3 goes up to + 4; the largest float32 plus half an ulp overflows.
-    _vector(_f(2**24, 2**24 + 4, _inf), _f(2**24, 2**24, 3.4028235e38), _f(1, 3, 2.0**103), "add"),
-    _vector(_f(0.0, -0.0, _nan), _f(1, -0.0, _inf), _f(-1, -0.0, -_inf), "add"),
-    _vector(_f(_nan, _nan, 0.0, 0.0), _f(_nan, 1, 0.0, -0.0), _f(1, _nan, -0.0, 0.0), "maximum"),
-    _vector(_f(_nan, -0.0), _f(_nan, 0.0), _f(-_inf, -0.0), "minimum"),
-    _vector(_f(0, 1, 0), _f(_nan, 0.0, 1), _f(_nan, -0.0, 2), "equal"),
-    _vector(_f(1, 0, 1), _f(_nan, 0.0, 1), _f(_nan, -0.0, 2), "not_equal"),
-    _vector(_f(0, 0, 1, 0), _f(0, 2, 2, -0.0), _f(3, 0, -3, -0.0), "logical_and"),
-    _vector(_f(1, 0), _f(2, 2), _f(0, 3), "logical_xor"),
+    _vector(f32(2**24, 2**24 + 4, _inf), f32(2**24, 2**24, 3.4028235e38), f32(1, 3, 2.0**103), "add"),
+    _vector(f32(0.0, -0.0, _nan), f32(1, -0.0, _inf), f32(-1, -0.0, -_inf), "add"),
+    _vector(f32(_nan, _nan, 0.0, 0.0), f32(_nan, 1, 0.0, -0.0), f32(1, _nan, -0.0, 0.0), "maximum"),
+    _vector(f32(_nan, -0.0), f32(_nan, 0.0), f32(-_inf, -0.0), "minimum"),
+    _vector(f32(0, 1, 0), f32(_nan, 0.0, 1), f32(_nan, -0.0, 2), "equal"),
+    _vector(f32(1, 0, 1), f32(_nan, 0.0, 1), f32(_nan, -0.0, 2), "not_equal"),
+    _vector(f32(0, 0, 1, 0), f32(0, 2, 2, -0.0), f32(3, 0, -3, -0.0), "logical_and"),
+    _vector(f32(1, 0), f32(2, 2), f32(0, 3), "logical_xor"),
     # Remainders: the sign of the divisor (mod) or of the dividend (fmod).
-    _vector(_f(1, -1, 1.5), _f(-5, 5, 5.5), _f(3, -3, 2), "mod"),
-    _vector(_f(-2, 2, 1.5), _f(-5, 5, 5.5), _f(3, -3, 2), "fmod"),
-    _vector(_f(_inf, -_inf, _nan, 0.5), _f(1, 1, 0, 1), _f(0.0, -0.0, 0, 2), "divide"),
+    _vector(f32(1, -1, 1.5), f32(-5, 5, 5.5), f32(3, -3, 2), "mod"),
+    _vector(f32(-2, 2, 1.5), f32(-5, 5, 5.5), f32(3, -3, 2), "fmod"),
+    _vector(f32(_inf, -_inf, _nan, 0.5), f32(1, 1, 0, 1), f32(0.0, -0.0, 0, 2), "divide"),
     # 32-bit integers: GpSimd by default, exact and wrapping; Vector by way of float32, saturating.
-    _vector(_i(2**24 + 2, -(2**31)), _i(2**24 + 1, 2**31 - 1), _i(1, 1), "add"),
-    _vector(_i(2**24, 2**31 - 1), _i(2**24 + 1, 2**31 - 1), _i(0, 1), "add", engine="vector"),
-    _vector(_i(2**24), _i(2**24 + 1), _i(0), "add", in_psum=True),
-    _vector(_i(131073), _i(65537), _i(65537), "multiply"),  # (2**16 + 1)**2 = 2**32 + 2**17 + 1
-    _vector(_i(0, dtype=np.uint32), _i(2**32 - 1, dtype=np.uint32), _i(1, dtype=np.uint32), "add"),
-    _vector(_i(127, -128, dtype=np.int8), _i(100, -100, dtype=np.int8), _i(100, -100, dtype=np.int8), "add"),
+    _vector(i32(2**24 + 2, -(2**31)), i32(2**24 + 1, 2**31 - 1), i32(1, 1), "add"),
+    _vector(i32(2**24, 2**31 - 1), i32(2**24 + 1, 2**31 - 1), i32(0, 1), "add", engine="vector"),
+    _vector(i32(2**24), i32(2**24 + 1), i32(0), "add", in_psum=True),
+    _vector(i32(131073), i32(65537), i32(65537), "multiply"),  # (2**16 + 1)**2 = 2**32 + 2**17 + 1
+    _vector(u32(0), u32(2**32 - 1), u32(1), "add"),
+    _vector(i8(127, -128), i8(100, -100), i8(100, -100), "add"),
     # Bits: the right shift is logical at the width of the element.
-    _vector(_i(0x40, dtype=np.int8), _i(-128, dtype=np.int8), _i(1, dtype=np.int8), "right_shift"),
-    _vector(_i(0x7FFFFFFF, 0), _i(-1, -1), _i(1, 32), "right_shift"),
-    _vector(_i(-(2**31), 0), _i(1, 1), _i(31, 32), "left_shift"),
-    _vector(_i(2**24 + 1), _i(2**24 + 3), _i(2**24 + 1), "bitwise_and"),
-    _vector(_i(0x3C, dtype=np.uint8), _i(0xF0, dtype=np.uint8), _i(0xCC, dtype=np.uint8), "bitwise_xor"),
+    _vector(i8(0x40), i8(-128), i8(1), "right_shift"),
+    _vector(i32(0x7FFFFFFF, 0), i32(-1, -1), i32(1, 32), "right_shift"),
+    _vector(i32(-(2**31), 0), i32(1, 1), i32(31, 32), "left_shift"),
+    _vector(i32(2**24 + 1), i32(2**24 + 3), i32(2**24 + 1), "bitwise_and"),
+    _vector(u8(0x3C), u8(0xF0), u8(0xCC), "bitwise_xor"),
 ]

@@ -13,12 +13,9 @@ import numpy as np
 from . import alu, numerics, verdict
 from .numerics import Array
 from .tile import column, rows
+from .vectors import by_position, f32, i8, i32
 
 TOLERANCE = "exact up to the first result of power, which is within 2 ulp of float32; after that, anything"
-
-
-def _step(op: str, left: Array, right: Array, reverse: bool) -> Array:
-    return alu.arithmetic(op, right, left) if reverse else alu.arithmetic(op, left, right)
 
 
 def oracle(
@@ -38,7 +35,8 @@ def oracle(
     last = column(initial, len(one))
     result = np.empty(one.shape)
     for i in range(one.shape[1]):
-        last = _step(op1, _step(op0, one[:, i], last, reverse0), two[:, i], reverse1)
+        last = alu.arithmetic(op0, one[:, i], last, reverse0)
+        last = alu.arithmetic(op1, last, two[:, i], reverse1)
         result[:, i] = last
     return numerics.write(result, dst.dtype).reshape(dst.shape)
 
@@ -55,34 +53,19 @@ def bounds(dst: Array, *, op0: str, op1: str, **more: Any) -> verdict.Bounds | N
     return verdict.span(candidates, dst, free)
 
 
-def _f(*values: float) -> Array:
-    return np.array([values], np.float32)
-
-
-def _vector(want: Array, data0: Array, data1: Array, initial: Any, op0: str, op1: str, **more: Any) -> Any:
-    names = {"data0": data0, "data1": data1, "initial": initial, "op0": op0, "op1": op1}
-    return {"dst": np.zeros_like(want), **names, **more}, want
-
-
+_vector = by_position("data0", "data1", "initial", "op0", "op1")
 VECTORS = [
     # A linear recurrence, y = a y + b, and a cumulative sum as nki-library makes it: multiply by one, add.
-    _vector(_f(1, 5, 18), _f(2, 3, 3), _f(1, 2, 3), 0.0, "multiply", "add"),
-    _vector(_f(11, 13, 16), _f(1, 1, 1), _f(1, 2, 3), 10.0, "multiply", "add"),
-    _vector(
-        np.array([[3, 8], [5, 14]], np.float32),
-        np.array([[2, 2], [2, 2]], np.float32),
-        np.array([[1, 2], [1, 4]], np.float32),
-        np.array([[1], [2]], np.float32),
-        "multiply",
-        "add",
-    ),
+    _vector(f32(1, 5, 18), f32(2, 3, 3), f32(1, 2, 3), 0.0, "multiply", "add"),
+    _vector(f32(11, 13, 16), f32(1, 1, 1), f32(1, 2, 3), 10.0, "multiply", "add"),
+    _vector(f32([3, 8], [5, 14]), f32([2, 2], [2, 2]), f32([1, 2], [1, 4]), f32([1], [2]), "multiply", "add"),
     # Sides: 5 - 1 = 4, 4 - 3 = 1; then 6 - 1 = 5, 5 - 1 = 4. Reversed: 1 - 5 = -4, 3 - -4 = 7; 7 - 6 = 1, 1 - 1 = 0.
-    _vector(_f(1, 4), _f(5, 6), _f(3, 1), 1.0, "subtract", "subtract"),
-    _vector(_f(7, 0), _f(5, 6), _f(3, 1), 1.0, "subtract", "subtract", reverse0=True, reverse1=True),
+    _vector(f32(1, 4), f32(5, 6), f32(3, 1), 1.0, "subtract", "subtract"),
+    _vector(f32(7, 0), f32(5, 6), f32(3, 1), 1.0, "subtract", "subtract", reverse0=True, reverse1=True),
     # The state is not rounded to dst: 0.75, 1.5, 2.25 give 1, 2, 2.
-    _vector(np.array([[1, 2, 2]], np.int8), _f(1, 1, 1), _f(0.75, 0.75, 0.75), 0.0, "multiply", "add"),
-    _vector(_f(4, 4, 7), _f(1, 4, 7), _f(4, 2, 0), -np.inf, "maximum", "maximum"),
+    _vector(i8(1, 2, 2), f32(1, 1, 1), f32(0.75, 0.75, 0.75), 0.0, "multiply", "add"),
+    _vector(f32(4, 4, 7), f32(1, 4, 7), f32(4, 2, 0), -np.inf, "maximum", "maximum"),
     # int32 passes through float32, where 2**24 + 1 is a tie.
-    _vector(_f(2**24), np.array([[1]], np.int32), np.array([[2**24 + 1]], np.int32), 0.0, "multiply", "add"),
-    _vector(_f(10), _f(2), _f(1), 3.0, "power", "add", reverse0=True),
+    _vector(f32(2**24), i32(1), i32(2**24 + 1), 0.0, "multiply", "add"),
+    _vector(f32(10), f32(2), f32(1), 3.0, "power", "add", reverse0=True),
 ]

@@ -16,8 +16,7 @@ import numpy as np
 
 from . import numerics
 from .numerics import Array
-
-TOLERANCE = None
+from .vectors import vector
 
 
 def copies_bits(dst: Array, **_: Any) -> bool:
@@ -60,14 +59,11 @@ for _rank, _s in enumerate(_order):
     _values[_rank % 16, _rank // 16] = _src[_s % 16, _s // 16]
     _places[_rank % 16, _rank // 16] = _s
 VECTORS = [
-    (
-        {
-            "dst": np.zeros((16, 18), _kind),
-            "val_dst": np.zeros((16, 18), _kind),
-            "idx_dst": np.full((16, 18), 77, np.uint32),
-            "src": _src.astype(_kind),
-            "n": 20,
-        },
+    vector(
         (_values.astype(_kind), _places),
-    ),
+        val_dst=np.zeros((16, 18), _kind),
+        idx_dst=np.full((16, 18), 77, np.uint32),
+        src=_src.astype(_kind),
+        n=20,
+    )
 ]

@@ -58,6 +58,11 @@ def span(candidates: Sequence[Array], dst: Array, free: Any = False) -> Bounds:
     return Bounds(low, high, np.broadcast_to(np.asarray(free), np.shape(candidates[0])).reshape(dst.shape))
 
 
+def bounds_of(module: ModuleType, dst: Array, **arguments: Any) -> Any:
+    """What an oracle accepts besides its own result; None where every bit is promised."""
+    return module.bounds(dst, **arguments) if hasattr(module, "bounds") else None
+
+
 def disagreement(module: ModuleType, got: Any, dst: Array, **arguments: Any) -> str | None:
     """Why ``got`` is not what ``module.oracle`` asks for, or None if it is.
 
@@ -66,7 +71,7 @@ def disagreement(module: ModuleType, got: Any, dst: Array, **arguments: Any) -> 
     """
     with np.errstate(all="ignore"):
         want = module.oracle(dst, **arguments)
-        limits = module.bounds(dst, **arguments) if module.TOLERANCE is not None else None
+        limits = bounds_of(module, dst, **arguments)
     moves = hasattr(module, "copies_bits") and module.copies_bits(dst, **arguments)
     wants: tuple[Any, ...] = want if isinstance(want, tuple) else (want,)
     gots: tuple[Any, ...] = got if isinstance(got, tuple) else (got,)
