@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from nki.analysis import written_bytes
 from nki.analysis.definite_initialization import maybe_uninitialized
 from nki.base.element_types import float32
 from nki.ir.instruction import Inst
@@ -13,10 +10,8 @@ from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.instructions.tensor_copy import TensorCopy
 
 
-@pytest.mark.parametrize("few", [0, 16])
-def test_a_tile_written_in_part_is_told_from_others_written_alike(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tile_written_in_part_is_told_from_others_written_alike() -> None:
     """Of tiles that are written by halves and then read, one lacks a half, and one gets it too late."""
-    monkeypatch.setattr(written_bytes, "_FEW_WRITES", few)
     source = Tensor("source", (128, 64), float32, Buffer.hbm, role="input")
     result = Tensor("result", (128, 64), float32, Buffer.sbuf)
     tiles = [Tensor(f"tile{number}", (128, 64), float32, Buffer.sbuf) for number in range(4)]

@@ -1,7 +1,7 @@
 """May-analysis of hazards: tells if a program may read what nothing has written, lose sums, race, or wait for ever.
 
-The analysis sees only access patterns, mostly by look-ups: it costs a small part of compiling, and at most a quarter
-of a replay. Its answer "no" is certain. After "yes" the program is replayed
+The analysis sees only access patterns, mostly by look-ups: it costs a small part of compiling, and less than a replay
+(``docs/experiments.md``). Its answer "no" is certain. After "yes" the program is replayed
 (:mod:`nki.sim.hazards.replay`), which decides.
 """
 

@@ -11,29 +11,32 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
 
-from nki.analysis.access_pattern import ByteRanges, pattern_of
+from nki.analysis.access_pattern import AccessPattern, ByteRanges, pattern_of
 from nki.analysis.byte_sets import ByteSet, Mask
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement
 from nki.ir.types import Access, Tensor
 
-_FEW_WRITES: Final = 16
-"""Writes to parts of a tensor, up to which it is compared with others; more of them take long to compare."""
-
 
 class WrittenBytes:
-    """The bytes of each tensor that are written at one point of a program."""
+    """The bytes of each tensor that are written at one point of a program.
 
-    __slots__ = ("_before", "_known", "of")
+    Tiles of unrolled loops are written and read alike. So tensors of one form with the same writes in the same order
+    have one number, and a question about one of them is answered for all.
+    """
+
+    __slots__ = ("_answers", "_before", "_number", "_numbers", "of")
 
     def __init__(self) -> None:
         self.of: dict[Tensor, ByteSet] = {}
-        self._before: list[dict[Tensor, ByteSet | None]] = []
-        """For each open loop, the bytes of the tensors that it writes, as they were before; None: no bytes."""
-        self._known: dict[tuple[object, ...], bool] = {}
-        """The results of :meth:`contains`: tiles of unrolled loops are written and read alike."""
+        self._number: dict[Tensor, int] = {}
+        self._before: list[dict[Tensor, tuple[ByteSet, int] | None]] = []
+        """For each open loop, bytes and number of the tensors that it writes, as they were before; None: no bytes."""
+        self._numbers: dict[tuple[object, AccessPattern], int] = {}
+        """By the number of a tensor, or the form of one without writes, and its next write: its number then."""
+        self._answers: dict[tuple[int, AccessPattern], bool] = {}
+        """The results of :meth:`contains`, by the number of the tensor."""
 
     @property
     def is_in_loop(self) -> bool:
@@ -55,40 +58,37 @@ class WrittenBytes:
             if earlier is None:
                 del self.of[tensor]
             else:
-                self.of[tensor] = earlier
+                self.of[tensor], self._number[tensor] = earlier
         return list(before)
 
     def add(self, access: Access) -> ByteSet:
         """Add the bytes of ``access``; all that is written of its tensor."""
-        tensor = access.tensor
+        tensor, pattern = access.tensor, pattern_of(access)
         written = self.of.get(tensor)
+        if written is not None and pattern in written.patterns:
+            return written
+        before = tensor.form if written is None else self._number[tensor]
         if self._before and tensor not in self._before[-1]:
-            if written is None:
-                self._before[-1][tensor] = None
-            elif pattern_of(access) not in written.patterns:
-                self._before[-1][tensor] = written.copy()
+            self._before[-1][tensor] = None if written is None else (written.copy(), self._number[tensor])
         if written is None:
             written = self.of[tensor] = ByteSet(tensor)
+        self._number[tensor] = self._numbers.setdefault((before, pattern), len(self._numbers))
         written.add(access)
         return written
 
     def contains(self, access: Access) -> bool:
-        """True if every byte of ``access`` is written; found once for tensors that are written alike."""
+        """True if every byte of ``access`` is written."""
         written = self.of.get(access.tensor)
         if written is None:
             return False
-        if pattern_of(access) in written.patterns:
+        pattern = pattern_of(access)
+        if pattern in written.patterns:
             return True
-        if len(written.patterns) > _FEW_WRITES:
-            return written.contains(access)
-        parts: list[object] = [access.tensor.form, access.offset, access.form]
-        for part in written.patterns.values():
-            parts += part.offset, part.form
-        key = tuple(parts)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = written.contains(access)
-        return known
+        key = self._number[access.tensor], pattern
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._answers[key] = written.contains(access)
+        return answer
 
     def missing(self, access: Access) -> Mask | None:
         """The elements of ``access``, in its shape, that are not all written; None if there are none."""
