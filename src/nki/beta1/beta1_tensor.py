@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn, cast
 
 import numpy as np
 
+from nki.base import element_types as dt
 from nki.base.assigned_name import assigned_name
 from nki.base.beta1_errors import Beta1FlowError, Beta1IndexError, Beta1OperandError, Beta1TensorError
 from nki.base.element_types import DType
@@ -268,7 +269,7 @@ class Tensor:
 
     def view(self, dtype: Any) -> Tensor:
         """The same bits with another dtype of the same size."""
-        kind, view = dtypes.of(dtype), self.base
+        kind, view = dt.of(dtype), self.base
         old, new = view.dtype.itemsize, kind.itemsize
         if old == new:
             return Tensor(self.storage, replace(view, dtype=kind))

@@ -17,6 +17,8 @@ from nki.beta1.beta1_tensor import Pending, Tensor, flush, operations
 from nki.beta1.lowering import (
     Operand,
     as_bits,
+    by_way_of,
+    copied,
     elementwise,
     into_bits,
     joint_shape,
@@ -42,7 +44,7 @@ from nki.language.nki_tensor import NkiTensor
 def result_kind(name: str, dtype: Any, *sides: Operand) -> DType:
     """The dtype of a result: ``dtype`` if given, bool of comparisons, else what the sides make together."""
     if dtype is not None:
-        return dtypes.of(dtype)
+        return dt.of(dtype)
     if name in TRUTHS:
         return dt.bool_
     kind = dtypes.of_sides(*(s.kind if isinstance(s, Tensor) else s for s in sides))
@@ -63,11 +65,9 @@ def combine(op: Op, dst: Access, x: Access | float, y: Access | float) -> None:
         if op.name == "power":
             x = _in_sbuf(x)
         if op.name == "power" and dst.buffer is Buffer.psum:
-            temporary = scratch("power", dst.shape, dst.dtype).access
-            record(build.tensor_tensor(temporary, x, y, op))
-            isa.tensor_copy(dst, temporary)
-            return
-        record(build.tensor_tensor(dst, x, y, op))
+            by_way_of(dst, "power", dst.dtype, lambda place: record(build.tensor_tensor(place, x, y, op)))
+        else:
+            record(build.tensor_tensor(dst, x, y, op))
     elif isinstance(x, Access):
         record(build.tensor_scalar(dst, x, op, float(cast("float", y))))
     elif isinstance(y, Access):
@@ -75,11 +75,7 @@ def combine(op: Op, dst: Access, x: Access | float, y: Access | float) -> None:
 
 
 def _in_sbuf(a: Access) -> Access:
-    if a.buffer is Buffer.sbuf:
-        return a
-    copied = scratch(f"{a.name}_copy", a.shape, a.dtype).bare()
-    isa.tensor_copy(copied, a)
-    return copied
+    return a if a.buffer is Buffer.sbuf else copied(a, f"{a.name}_copy").bare()
 
 
 def _combine_bits(op: Op, dst: Access, x: Access | float, y: Access | float) -> None:
@@ -107,11 +103,7 @@ def _widened(side: Access | float, kind: DType) -> Access | float:
     if not isinstance(side, Access):
         return int(side)
     side = as_bits(side)
-    if side.dtype.itemsize == kind.itemsize:
-        return side
-    wider = scratch("wide", side.shape, kind).bare()
-    isa.tensor_copy(wider, side)
-    return wider
+    return side if side.dtype.itemsize == kind.itemsize else copied(side, "wide", kind).bare()
 
 
 def binary(name: str, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, by_operator: bool = False) -> Any:
@@ -198,7 +190,7 @@ def _as_scalars(column: Tensor) -> Tensor:
 def unary(name: str, x: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """``name(x)``: a waiting result."""
     tile = tile_of(x, f"nl.{name}", "x")
-    kind = dtypes.of(dtype) if dtype is not None else dt.bool_ if name == "logical_not" else tile.kind
+    kind = dt.of(dtype) if dtype is not None else dt.bool_ if name == "logical_not" else tile.kind
 
     def emit(dst: Tensor) -> None:
         elementwise(dst, [tile], mask, lambda d, s: apply(name, d, s[0]))
@@ -241,12 +233,15 @@ def _composed(name: str) -> Any:
 _COMPOSED: Final = {name: _composed(name) for name in ("cos", "tan", "floor", "ceil", "trunc")}
 
 
-def copy(src: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
-    """A copy of a tile."""
+def copy(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
+    """A copy of a tile in SBUF."""
     return unary("copy", src, dtype=dtype, mask=mask)
 
 
-def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
+setattr(copy, "operator", OPS["copy"])  # noqa: B010  # of a function
+
+
+def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
     """``x`` where ``condition`` is not 0, else ``y``."""
     what = "nl.where"
     test = tile_of(condition, what, "condition")
@@ -279,9 +274,7 @@ def select(dst: Access, test: Access, a: Access | float, b: Access | float) -> N
         isa.memset(out, b)
     if isinstance(a, Access):
         if a.dtype is not dst.dtype or a.buffer is Buffer.psum:
-            same = scratch("same", a.shape, dst.dtype).bare()
-            isa.tensor_copy(same, a)
-            a = same
+            a = copied(a, "same", dst.dtype).bare()
     elif dst.dtype.is_float:
         a = float(a)
     isa.tensor_copy_predicated(out, a, chosen)

@@ -30,6 +30,7 @@ from nki.beta1.lowering import (
     constant_tile,
     converted,
     elementwise,
+    in_dtype,
     in_sbuf,
     into_bits,
     operand_of,
@@ -122,7 +123,7 @@ def _local_gather(a: Operands) -> None:
 def _memset(a: Operands) -> None:
     sizes = tuple(int(n) for n in sizes_of(a.shape, a.what))
     a.shape = sizes if len(sizes) > 1 else (*sizes, 1)
-    check_size(a.what, "memset", a.shape, dtypes.of(a.dtype), Buffer.sbuf)
+    check_size(a.what, "memset", a.shape, dt.of(a.dtype), Buffer.sbuf)
 
 
 def _select_reduce(a: Operands) -> None:
@@ -304,11 +305,10 @@ def _nc_transpose(a: Operands) -> Tensor:
     elif a.engine is _ENGINE.vector or (a.engine is _ENGINE.unknown and small and tile.buffer is Buffer.psum):
 
         def emit(dst: Tensor) -> None:
-            into = written(dst)
-            turned = into if into.dtype is tile.kind else scratch("turned", into.shape, tile.kind).bare()
-            isa.nc_transpose(turned, tile.access, engine=_ENGINE.vector)
-            if turned is not into:
-                isa.tensor_copy(into, turned)
+            def turn(place: Access) -> None:
+                isa.nc_transpose(place, tile.access, engine=_ENGINE.vector)
+
+            in_dtype(written(dst), tile.kind, "turned", turn)
 
         return Tensor.wait(Pending((free, tile.shape[0]), dtypes.chosen(a.dtype, tile.kind), emit, name="transposed"))
     return moving.turned(tile, a.dtype, a.mask, a.what)

@@ -143,12 +143,12 @@ def _unchecked(t: Tensor) -> Access:
     return Access(t.place.tensor, base.offset, base.shape, base.strides, base.dtype, base.dynamic)
 
 
-def load(src: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
-    """A new tile in SBUF with the elements of ``src`` in HBM."""
+def load(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
+    """A tile in SBUF with the elements of a tensor in HBM."""
     what = "nl.load"
     source = at_least_2d(hbm_of(src, what, "src"))
     check_tile(source.shape, f"{what}: src '{source.name}'")
-    kind = source.kind if dtype is None else dtypes.of(dtype)
+    kind = dtypes.chosen(dtype, source.kind)
     mask = joined(mask, src.mask)
 
     def emit(dst: Tensor) -> None:
@@ -167,8 +167,9 @@ def check_tile(shape: Shape, what: str) -> None:
         )
 
 
-def store(dst: Any, value: Any, *, mask: Any = None) -> None:
-    """Write a tile, repeated to the shape of ``dst``, or a number to ``dst`` in HBM."""
+def store(dst: Any, value: Any, *, mask: Any = None, **_: Any) -> None:
+    """Write a tile or a number to a tensor in HBM."""
+    flush()
     what = "nl.store"
     if not isinstance(dst, Tensor):
         hbm_of(dst, what, "dst")
@@ -259,14 +260,14 @@ def _flat(tile: Tensor, shape: Shape) -> Tensor:
     )
 
 
-def load_transpose2d(src: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
-    """A new tile in SBUF with the transposed elements of the matrix ``src`` in HBM."""
+def load_transpose2d(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
+    """A tile in SBUF with the transposed elements of a matrix in HBM."""
     source = at_least_2d(hbm_of(src, "nl.load_transpose2d", "src"))
     if source.ndim != 2:
         raise Beta1OperandError(
             f"nl.load_transpose2d: src '{source.name}' {source.shape} is no matrix", fix="index it to two dimensions"
         )
-    kind = source.kind if dtype is None else dtypes.of(dtype)
+    kind = dtypes.chosen(dtype, source.kind)
     shape = source.shape[::-1]
     check_tile(shape, f"nl.load_transpose2d: the transposed '{source.name}'")
     turned = reordered(source, (1, 0))
@@ -288,8 +289,8 @@ def _turned_mask(mask: Any, shape: Shape) -> Any:
     return Mask.of(shape[::-1], array.T)
 
 
-def transpose(x: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
-    """The tile ``x``, at most 128 × 128, with partitions and free dimension exchanged; in SBUF or PSUM."""
+def transpose(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
+    """A tile with partitions and free dimension exchanged."""
     tile = tile_of(x, "nl.transpose", "x")
     return turned(tile, dtype, mask, "nl.transpose")
 
@@ -302,7 +303,7 @@ def turned(tile: Tensor, dtype: Any, mask: Any, what: str, buffer: Buffer = Buff
             f"size_of_dimension_exceed_arch_limit: {what}: '{tile.name}' {tile.shape} is larger than 128 x 128",
             fix="transpose blocks of 128 x 128",
         )
-    kind = tile.kind if dtype is None else dtypes.of(dtype)
+    kind = dtypes.chosen(dtype, tile.kind)
     mask = joined(mask, tile.mask)
 
     def emit(dst: Tensor) -> None:
@@ -340,7 +341,7 @@ def _widens(into: DType, source: DType) -> bool:
     return source in (dt.bfloat16, dt.float16) and into is dt.float32
 
 
-def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, dtype: Any = None) -> Tensor:
+def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, **_: Any) -> Any:
     """``x @ y``, or ``x.T @ y`` with ``transpose_x``, in PSUM."""
     what = "nl.matmul"
     left, right = tile_of(x, what, "x"), tile_of(y, what, "y")
@@ -349,7 +350,6 @@ def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, dtype
         left = turned(left, None, None, what).settle()
         if mask_x is not None:  # the operand's own: outside it nothing was transposed
             left = left[_turned_mask(mask_x, (x.shape[0], left.shape[0]))]
-    del dtype
     return product(left, right, mask, what)
 
 
