@@ -363,21 +363,15 @@ def _fitted(target: Tensor, shape: tuple[int, ...]) -> Tensor | None:
     """``target`` as a view of ``shape``, if only dimensions of size 1 differ; None otherwise."""
     if target.shape == shape:
         return target
-    base = target.base
-    if target.size != int(np.prod(shape)):
+    if target.size != int(np.prod(shape)) or target.shape[0] != shape[0]:
         return None
-    if (
-        base.bounds
-        or [n for n in target.shape if n != 1] != [n for n in shape if n != 1]
-        or target.shape[0] != shape[0]
-    ):
-        try:
-            return target.reshape(shape) if target.buffer.on_chip and target.shape[0] == shape[0] else None
-        except Beta1TensorError:
-            return None
-    steps = iter([s for s, n in zip(base.strides[1:], base.shape[1:], strict=True) if n != 1])
-    strides = (base.strides[0], *(next(steps) if n != 1 else 0 for n in shape[1:]))
-    return Tensor(target.storage, replace(base, shape=shape, strides=strides))
+    fitted = target.base.fitted(shape)
+    if fitted is not None:
+        return Tensor(target.storage, replace(fitted, strides=(target.base.strides[0], *fitted.strides[1:])))
+    try:
+        return target.reshape(shape) if target.buffer.on_chip else None
+    except Beta1TensorError:
+        return None
 
 
 def update(name: str, target: Any, value: Any) -> Any:

@@ -22,7 +22,7 @@ from nki.beta1 import dtypes, moving
 from nki.beta1.beta1_tensor import Pending, Tensor
 from nki.beta1.creation import check_size, drop, sizes_of
 from nki.beta1.elementwise import combine, fill, predicate, select
-from nki.beta1.index import Index, as_number
+from nki.beta1.index import Index, Mask, as_number
 from nki.beta1.lowering import (
     alike,
     as_bits,
@@ -40,7 +40,7 @@ from nki.beta1.lowering import (
     tile_of,
     written,
 )
-from nki.beta1.masks import Mask, joined, region
+from nki.beta1.masks import joined, region
 from nki.beta1.operator_names import bit_kind, is_bits
 from nki.beta1.reducing import axes_of, fold
 from nki.frontend.builder import current
@@ -209,17 +209,17 @@ def _write_iota(dst: Tensor, a: Operands) -> None:
 
 def _write_selected(dst: Tensor, a: Operands) -> None:
     tile = a.on_true_tile
-    affine = a.pred.affine if isinstance(a.pred, Mask) else None
-    if affine is None or a.mask is not None or dst.shape != tile.shape:
+    comparison = a.pred.comparison if isinstance(a.pred, Mask) else None
+    if comparison is None or a.mask is not None or dst.shape != tile.shape:
         chosen = a.pred.array(tile.shape) if isinstance(a.pred, Mask) else np.full(tile.shape, bool(a.pred))
         sources = [constant_tile(chosen.astype(np.uint8)), tile]
         elementwise(dst, sources, a.mask, lambda d, s: select(d, s[0], s[1], a.on_false_value))
         return
-    index, name = affine
+    index = comparison.index
     steps = index.expanded(tile.ndim)[1]
     source, into = in_sbuf(tile), written(dst)
     pattern = [[step, n] for step, n in zip(steps[1:], tile.shape[1:], strict=True)]
-    more: dict[str, Any] = {"cmp_op": OPS[name], "offset": index.start}
+    more: dict[str, Any] = {"cmp_op": OPS[comparison.name], "offset": index.start}
     at_start(into, lambda dst: isa.affine_select(dst, pattern, steps[0], source.access, a.on_false_value, **more))
 
 

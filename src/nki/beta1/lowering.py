@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -18,7 +17,8 @@ from nki.base.element_types import DType
 from nki.base.source import here
 from nki.beta1.beta1_tensor import Tensor, flush, state_of
 from nki.beta1.block_storage import Storage
-from nki.beta1.masks import Mask, Region, boxes_of, region
+from nki.beta1.index import Mask
+from nki.beta1.masks import Region, boxes_of, region
 from nki.beta1.view import strides_of
 from nki.frontend.builder import current
 from nki.ir.constant import constant as constant_of
@@ -205,18 +205,7 @@ def over_box(t: Tensor, shape: Shape, over: Region) -> Access:
     """The access of ``t``, repeated to ``shape``, over a region of that shape; without a note of its use."""
     if t.shape == shape:
         return t.bare(over)
-    own = padded(t.shape, len(shape))
-    assert over.box is not None
-    box = [(0, 1) if n == 1 else bound for n, bound in zip(own, over.box, strict=True)]
-    more = len(shape) - t.ndim
-    inner = (*box[:1], *box[1 + more :])
-    access = t.bare(Region(t.shape, inner if t.ndim else ()))
-    strides = (*access.strides[:1], *(0,) * more, *access.strides[1:])
-    kept = tuple(0 if n == 1 else s for n, s in zip(own, strides, strict=True))
-    sizes = tuple(b - a for a, b in over.box)
-    if own[0] == 1 and sizes[0] == 1:
-        kept = (access.strides[0], *kept[1:])
-    return Access(access.tensor, access.offset, sizes, kept, access.dtype, access.dynamic)
+    return Tensor(t.storage, t.base.repeated(shape)).bare(Region(shape, over.box))
 
 
 def read(t: Tensor, shape: Shape, over: Region) -> Access:
@@ -280,10 +269,7 @@ def in_dtype(dst: Access, kind: DType, name: str, compute: Callable[[Access], ob
 
 def reordered(t: Tensor, axes: Shape) -> Tensor:
     """``t`` with its dimensions in the order ``axes``."""
-    base = t.base
-    bounds = tuple(replace(b, steps=tuple(b.steps[a] for a in axes)) for b in base.bounds)
-    shape, strides = (tuple(numbers[a] for a in axes) for numbers in (base.shape, base.strides))
-    return Tensor(t.storage, replace(base, shape=shape, strides=strides, bounds=bounds))
+    return Tensor(t.storage, t.base.arranged(axes))
 
 
 def within(t: Tensor, over: Region) -> Tensor:

@@ -14,7 +14,7 @@ from nki.base.beta1_errors import Beta1OperandError
 from nki.base.element_types import DType
 from nki.beta1 import dtypes
 from nki.beta1.beta1_tensor import Pending, Tensor, flush, operations
-from nki.beta1.elementwise import copy
+from nki.beta1.index import Mask
 from nki.beta1.lowering import (
     at_quadrant,
     at_start,
@@ -22,18 +22,17 @@ from nki.beta1.lowering import (
     forwards,
     in_sbuf,
     operand_of,
-    over_box,
     padded,
     record,
     reordered,
     scratch,
     tile_of,
 )
-from nki.beta1.masks import Mask, Region, boxes_of, joined, region
-from nki.beta1.view import check_bounds, strides_of
+from nki.beta1.masks import Region, boxes_of, joined, region
+from nki.beta1.view import check_bounds, part, strides_of
 from nki.frontend.builder import current
 from nki.ir.algebra import permuted
-from nki.ir.types import Access, Buffer, Dynamic, IndexKind
+from nki.ir.types import Access, Buffer
 from nki.isa import build
 from nki.isa.tables import enums
 from nki.isa.tables.operators import OPS
@@ -58,27 +57,10 @@ def hbm_of(x: Any, what: str, name: str) -> Tensor:
 
 def at_least_2d(t: Tensor) -> Tensor:
     """``t``, a vector as a column and a single element as (1, 1)."""
-    base = t.base
-    if len(base.shape) >= 2:
+    own = len(t.base.shape)
+    if own >= 2:
         return t
-    shape = (*base.shape, 1) if base.shape else (1, 1)
-    strides = (*base.strides, 0) if base.shape else (0, 0)
-    bounds = tuple(replace(b, steps=(*b.steps, *(0,) * (len(shape) - len(base.shape)))) for b in base.bounds)
-    return Tensor(t.storage, replace(base, shape=shape, strides=strides, bounds=bounds))
-
-
-def part(access: Access, shape: Shape, box: tuple[tuple[int, int], ...]) -> Access:
-    """The box of an access of ``shape``; of rows chosen at run time, the rows of the box."""
-    del shape
-    offset = access.offset + sum(step * a for step, (a, _) in zip(access.strides, box, strict=True))
-    sizes = tuple(b - a for a, b in box)
-    dynamic = access.dynamic
-    if dynamic is not None and dynamic.kind is IndexKind.rows and (box[0][0] or sizes[0] != access.shape[0]):
-        source = dynamic.source
-        first = source.offset + source.strides[0] * box[0][0]
-        rows = Access(source.tensor, first, (sizes[0], 1), source.strides, source.dtype)
-        dynamic = Dynamic(rows, dynamic.step, dynamic.kind)
-    return Access(access.tensor, offset, sizes, access.strides, access.dtype, dynamic)
+    return Tensor(t.storage, t.base.arranged((*range(own), *(None,) * (2 - own))))
 
 
 def transfer(dst: Tensor, src: Tensor, mask: Any, turns: Shape = (), **options: Any) -> None:
@@ -91,14 +73,14 @@ def transfer(dst: Tensor, src: Tensor, mask: Any, turns: Shape = (), **options: 
         return
     check_bounds(src.storage.name, src.base, over)
     check_bounds(dst.storage.name, dst.base, over)
-    source, target = _unchecked(src), _unchecked(dst)
+    source, target = src.unchecked, dst.unchecked
     boxes = [over.box] if dst.is_new and over.array is not None and over.box and _inside(src, over) else boxes_of(over)
     for box in boxes:
         assert box is not None
         if over.is_whole:
             read, write = source, target
         else:
-            read, write = part(source, shape, box), part(target, shape, box)
+            read, write = part(source, box), part(target, box)
         src.place.before_read(read)
         dst.place.before_write(write, certain=over.is_whole)
         if turns and transposes_by_dma(read, write.dtype):
@@ -135,12 +117,6 @@ def _inside(src: Tensor, over: Region) -> bool:
     """True if every element of the box around the region is inside ``src``."""
     whole = Region(over.shape, over.box)
     return all(bound.outside(whole) is None for bound in src.base.bounds)
-
-
-def _unchecked(t: Tensor) -> Access:
-    """All of ``t`` as an access; the caller checks its bounds."""
-    base = t.base
-    return Access(t.place.tensor, base.offset, base.shape, base.strides, base.dtype, base.dynamic)
 
 
 def load(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
@@ -195,13 +171,10 @@ def _as_rows(target: Tensor, tile: Tensor) -> Tensor:
     """``target`` in HBM, as a view of the shape of ``tile`` where dimensions of size 1 alone differ: a row takes a
     column of one element per partition.
     """
-    base = target.base
-    fits = [n for n in base.shape if n != 1] == [n for n in tile.shape if n != 1]
-    if not fits or base.bounds or base.dynamic is not None or target.shape[0] == tile.shape[0]:
+    fitted = target.base.fitted(tile.shape)
+    if fitted is None or fitted.dynamic is not None or target.shape[0] == tile.shape[0]:
         return target
-    steps = iter([s for s, n in zip(base.strides, base.shape, strict=True) if n != 1])
-    strides = tuple(next(steps) if n != 1 else 0 for n in tile.shape)
-    return Tensor(target.storage, replace(base, shape=tile.shape, strides=strides))
+    return Tensor(target.storage, fitted)
 
 
 def move(target: Tensor, value: Tensor, mask: Any) -> None:
@@ -233,30 +206,25 @@ def stored(tile: Tensor, target: Tensor, what: str) -> Tensor:
     shape = target.shape
     if tile.shape == shape:
         return tile
-    ones = [n for n in tile.shape if n != 1]
-    if ones == [n for n in shape if n != 1] and (tile.shape[0] == shape[0] or tile.buffer.is_hbm):
-        steps = iter([s for s, n in zip(tile.base.strides, tile.shape, strict=True) if n != 1])
-        strides = tuple(next(steps) if n != 1 else 0 for n in shape)
-        bounds = tile.base.bounds
-        if not bounds:
-            return Tensor(tile.storage, replace(tile.base, shape=shape, strides=strides))
+    fitted = tile.base.fitted(shape) if tile.shape[0] == shape[0] or tile.buffer.is_hbm else None
+    if fitted is not None:
+        return Tensor(tile.storage, fitted)
     own = padded(tile.shape, len(shape))
     if len(tile.shape) <= len(shape) and all(a in (1, b) for a, b in zip(own, shape, strict=True)):
-        access = over_box(tile, shape, region(None, shape))
-        return Tensor(tile.storage, replace(tile.base, shape=shape, strides=access.strides, bounds=()))
+        view = tile.base.repeated(shape)
+        check_bounds(tile.storage.name, view, region(None, shape))
+        return Tensor(tile.storage, replace(view, bounds=()))
     if tile.size == math.prod(shape):
-        return tile.reshape(shape) if tile.shape[0] == shape[0] else _flat(tile, shape)
+        if tile.shape[0] == shape[0]:
+            return tile.reshape(shape)
+        raise Beta1OperandError(
+            f"num_partition_mismatch: '{tile.name}' {tile.shape} is stored to {shape}: their first dimensions differ",
+            fix="index the destination so that its first dimension is the tile's partitions",
+        )
     raise Beta1OperandError(
         f"store_dst_shape_smaller_than_other_shape: {what}: value '{tile.name}' {tile.shape} cannot be repeated to dst "
         f"'{target.name}' {shape}",
         fix="index both sides to one shape",
-    )
-
-
-def _flat(tile: Tensor, shape: Shape) -> Tensor:
-    raise Beta1OperandError(
-        f"num_partition_mismatch: '{tile.name}' {tile.shape} is stored to {shape}: their first dimensions differ",
-        fix="index the destination so that its first dimension is the tile's partitions",
     )
 
 
@@ -479,18 +447,5 @@ def add_to(target: Tensor, source: Tensor, mask: Any, mode: enums.oob_mode = enu
     """Add ``source``, a tile of the same shape, to ``target`` in HBM."""
     over = region(mask, target.shape)
     for box in boxes_of(over):
-        a, b = part(_unchecked(target), target.shape, box), part(source.access, target.shape, box)
+        a, b = part(target.unchecked, box), part(source.access, box)
         isa.dma_compute(a, [b, a], OPS["add"], oob_mode=mode)
-
-
-__all__ = [
-    "at_least_2d",
-    "copy",
-    "load",
-    "load_transpose2d",
-    "matmul",
-    "product",
-    "store",
-    "transpose",
-    "turned",
-]
