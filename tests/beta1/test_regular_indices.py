@@ -1,4 +1,4 @@
-"""A view that is made by a plan is that of the general way, also where an index leaves the tensor."""
+"""A view that a plan makes equals the one of the general way, also where an index leaves the tensor."""
 
 from __future__ import annotations
 

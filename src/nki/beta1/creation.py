@@ -178,19 +178,13 @@ def shared_constant(constant: Any, dtype: Any = None, **_: Any) -> Tensor:
     flush()
     where = here()
     array: Any = np.asarray(constant)
-    kind = dt.of(array.dtype if dtype is None else dtype) if not _wide(array, dtype) else dt.of(_narrow(array))
+    if dtype is None and array.dtype.itemsize == 8:  # Python's numbers
+        dtype = np.float32 if array.dtype.kind == "f" else np.int32
+    kind = dt.of(array.dtype if dtype is None else dtype)
     data = np.ascontiguousarray(array.astype(kind.dtype))
     label = assigned_name(where, "constant")
     tensor = current("nl.shared_constant").constant(label, data.shape, kind, constant_of(data.tobytes()), where)
     return Tensor.around(Access.whole(tensor))
-
-
-def _wide(array: Any, dtype: Any) -> bool:
-    return dtype is None and array.dtype.itemsize == 8
-
-
-def _narrow(array: Any) -> Any:
-    return np.float32 if array.dtype.kind == "f" else np.int32
 
 
 @functools.lru_cache(maxsize=16)

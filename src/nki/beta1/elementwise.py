@@ -25,6 +25,7 @@ from nki.beta1.lowering import (
     operand_of,
     padded,
     record,
+    repeats,
     scratch,
     spread_rows,
     tile_of,
@@ -68,10 +69,16 @@ def combine(op: Op, dst: Access, x: Access | float, y: Access | float) -> None:
             by_way_of(dst, "power", dst.dtype, lambda place: record(build.tensor_tensor(place, x, y, op)))
         else:
             record(build.tensor_tensor(dst, x, y, op))
-    elif isinstance(x, Access):
-        record(build.tensor_scalar(dst, x, op, float(cast("float", y))))
+    else:
+        _combine_number(op, dst, x, y, float)
+
+
+def _combine_number(op: Op, dst: Access, x: Access | float, y: Access | float, number: type[float]) -> None:
+    """``dst = x op y`` where one side is a number."""
+    if isinstance(x, Access):
+        record(build.tensor_scalar(dst, x, op, number(cast("float", y))))
     elif isinstance(y, Access):
-        record(build.tensor_scalar(dst, y, op, float(x), True))
+        record(build.tensor_scalar(dst, y, op, number(x), True))
 
 
 def _in_sbuf(a: Access) -> Access:
@@ -91,10 +98,8 @@ def _combine_bits(op: Op, dst: Access, x: Access | float, y: Access | float) -> 
     def compute(place: Access) -> None:
         if isinstance(left, Access) and isinstance(right, Access):
             record(build.tensor_tensor(place, left, right, op))
-        elif isinstance(left, Access):
-            record(build.tensor_scalar(place, left, op, int(cast("int", right))))
-        elif isinstance(right, Access):
-            record(build.tensor_scalar(place, right, op, int(left), True))
+        else:
+            _combine_number(op, place, left, right, int)
 
     into_bits(dst, kind, compute)
 
@@ -127,25 +132,23 @@ def binary(name: str, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, by
         kind = bit_kind(op, *(side.kind if isinstance(side, Tensor) else side for side in (left, right)))
 
     def emit(dst: Tensor) -> None:
-        if len(tiles) == 2:
-            column = _column(op, kind, *tiles, shape=shape)
-            if column is None:
-                elementwise(dst, tiles, mask, lambda d, s: combine(op, d, s[0], s[1]))
-                return
-            source = tiles[column == 0]
+        column = _column(op, kind, *tiles, shape=shape) if len(tiles) == 2 else None
+        if column is None:
+            elementwise(dst, tiles, mask, lambda d, s: combine(op, d, *_sides([left, right], s)))
+            return
 
-            def emit_scalar(d: Access, s: list[Access]) -> None:
-                record(build.tensor_scalar(d, s[0], op, s[1], column == 0))
+        def emit_scalar(d: Access, s: list[Access]) -> None:
+            record(build.tensor_scalar(d, s[0], op, s[1], column == 0))
 
-            elementwise(dst, [source], mask, emit_scalar, [_as_scalars(tiles[column])])
-        elif isinstance(left, Tensor):
-            number = cast("float", right)
-            elementwise(dst, tiles, mask, lambda d, s: combine(op, d, s[0], number))
-        else:
-            number = left
-            elementwise(dst, tiles, mask, lambda d, s: combine(op, d, number, s[0]))
+        elementwise(dst, [tiles[column == 0]], mask, emit_scalar, [_as_scalars(tiles[column])])
 
     return Tensor.wait(Pending(shape, kind, emit, name=name))
+
+
+def _sides(operands: list[Operand], accesses: list[Access]) -> list[Any]:
+    """The numbers of ``operands``, and the accesses of its tiles."""
+    rest = iter(accesses)
+    return [next(rest) if isinstance(side, Tensor) else side for side in operands]
 
 
 _LEAST_COLUMNS: Final = 128
@@ -251,12 +254,7 @@ def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None
     kind = result_kind("where", dtype, left, right)
 
     def emit(dst: Tensor) -> None:
-        elementwise(dst, [test, *tiles], mask, run)
-
-    def run(dst: Access, accesses: list[Access]) -> None:
-        rest = iter(accesses[1:])
-        a, b = (next(rest) if isinstance(side, Tensor) else side for side in (left, right))
-        select(dst, accesses[0], a, b)
+        elementwise(dst, [test, *tiles], mask, lambda d, s: select(d, *_sides([test, left, right], s)))
 
     return Tensor.wait(Pending(shape, kind, emit, name="where"))
 
@@ -285,8 +283,7 @@ def select(dst: Access, test: Access, a: Access | float, b: Access | float) -> N
 def predicate(test: Access) -> Access:
     """``test`` as a predicate of ``nisa.tensor_copy_predicated``: unsigned integers, not 0 where it is not 0."""
     if test.dtype.kind in "bu":
-        kind = dt.uint8 if test.dtype.kind == "b" else test.dtype
-        return Access(test.tensor, test.offset, test.shape, test.strides, kind, test.dynamic)
+        return as_bits(test)
     truth = scratch("truth", test.shape, dt.uint8).bare()
     record(build.tensor_scalar(truth, test, OPS["not_equal"], 0.0))
     return truth
@@ -321,11 +318,10 @@ def assign(target: Tensor, value: Any) -> None:
 
 def _check_repeats(value: Tensor, target: Tensor) -> None:
     """Raise unless dimensions of size 1 repeat ``value`` to the shape of ``target``."""
-    own, shape = padded(value.shape, target.ndim), target.shape
-    if len(own) != len(shape) or any(have not in (1, want) for have, want in zip(own, shape, strict=True)):
+    if not repeats(value.shape, target.shape):
         raise Beta1OperandError(
             f"store_dst_shape_smaller_than_other_shape: assignment: '{value.name}' {value.shape} cannot be repeated to "
-            f"'{target.name}' {shape}",
+            f"'{target.name}' {target.shape}",
             fix="index both sides to one shape",
         )
 

@@ -20,7 +20,7 @@ from nki.beta1 import creation, dtypes, moving, reducing
 from nki.beta1 import elementwise as elements
 from nki.beta1.beta1_tensor import Pending, Tensor, flush
 from nki.beta1.index import Index, arange, ds, mgrid
-from nki.beta1.lowering import converted, in_sbuf, operand_of, record, scratch, tile_of
+from nki.beta1.lowering import check_mutable, converted, in_sbuf, operand_of, record, scratch, tile_of
 from nki.beta1.operator_names import operator_of
 from nki.beta1.traced_loops import Rounds
 from nki.compilation.bridges import untraced
@@ -112,7 +112,7 @@ def atomic_rmw(dst: Any, value: Any, op: Any = np.add, *, mask: Any = None, **_:
     """``dst = dst op value`` in HBM, where ``dst`` may have an index tile."""
     flush()
     operator_of(op, "nl.atomic_rmw")
-    moving.check_mutable(dst)
+    check_mutable(dst)
     tile = in_sbuf(tile_of(value, "nl.atomic_rmw", "value"))
     target = moving.at_least_2d(dst)
     moving.add_to(target, moving.stored(tile, target, "nl.atomic_rmw"), mask)

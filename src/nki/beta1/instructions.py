@@ -27,6 +27,7 @@ from nki.beta1.lowering import (
     alike,
     as_bits,
     at_start,
+    check_mutable,
     constant_tile,
     converted,
     elementwise,
@@ -224,11 +225,8 @@ def _write_selected(dst: Tensor, a: Operands) -> None:
 
 
 def _write_transposed(dst: Tensor, a: Operands) -> None:
-    if a.src.buffer.is_hbm:
-        moving.transfer(dst, reordered(a.src, a.axes), a.mask, a.axes)
-        return
-    tile = in_sbuf(a.src)
-    if moving.transposes_by_dma(tile.bare(), dst.kind):
+    tile = a.src if a.src.buffer.is_hbm else in_sbuf(a.src)
+    if tile.buffer.is_hbm or moving.transposes_by_dma(tile.bare(), dst.kind):
         moving.transfer(dst, reordered(tile, a.axes), a.mask, a.axes)
         return
     outside = scratch("outside", tile.shape, tile.kind, Buffer.hbm)
@@ -253,7 +251,7 @@ EMITTED: Final[dict[str, Callable[[Tensor, Operands], None]]] = {
 def _dma_copy(a: Operands) -> None:
     target, source = a.dst.settle(), a.src.settle()
     mask = joined(joined(a.mask, target.mask), source.mask)
-    moving.check_mutable(target)
+    check_mutable(target)
     target, source = moving.at_least_2d(target), moving.at_least_2d(source)
     if source.buffer is Buffer.psum:
         source = in_sbuf(source)

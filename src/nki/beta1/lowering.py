@@ -85,6 +85,12 @@ def padded(shape: Shape, ndim: int) -> Shape:
     return (*shape[:1], *(1,) * (ndim - len(shape)), *shape[1:])
 
 
+def repeats(shape: Shape, wanted: Shape) -> bool:
+    """True if dimensions of size 1 repeat ``shape`` to ``wanted``."""
+    own = padded(shape, len(wanted))
+    return len(own) == len(wanted) and all(have in (1, want) for have, want in zip(own, wanted, strict=True))
+
+
 def joint_shape(what: str, *tiles: Tensor) -> Shape:
     """The shape to which all tiles can be repeated. Raises :class:`Beta1OperandError` where there is none."""
     shapes = {t.shape for t in tiles}
@@ -240,13 +246,19 @@ def at_start(into: Access, compute: Callable[[Access], object]) -> None:
         by_way_of(into, f"{into.name}_moved", into.dtype, compute, dma=True)
 
 
-def write(t: Tensor, over: Region) -> Access:
-    """The access of the destination ``t`` over a region, to be written."""
-    if not t.storage.mutable:
+def check_mutable(target: Tensor) -> None:
+    """Raise if ``target`` is an argument that the kernel must not write."""
+    if not target.storage.mutable:
         raise Beta1OperandError(
-            f"cannot_update_immutable_parameter: '{t.name}' is an argument that the kernel does not declare as mutable",
+            f"cannot_update_immutable_parameter: '{target.name}' is an argument that the kernel does not declare as "
+            "mutable",
             fix="annotate it with nt.mutable_tensor and return it, or write to a tensor of nl.ndarray",
         )
+
+
+def write(t: Tensor, over: Region) -> Access:
+    """The access of the destination ``t`` over a region, to be written."""
+    check_mutable(t)
     access = t.bare(over)
     t.place.before_write(access)
     return access

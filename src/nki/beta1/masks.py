@@ -90,17 +90,10 @@ def _all_of(shape: Shape) -> Region:
 
 
 def _bounded(shape: Shape, lines: list[NDArray[np.bool_]], others: list[NDArray[np.bool_]]) -> Region:
-    if others:
-        array = np.ones(shape, np.bool_)
-        for axis, line in enumerate(lines):
-            array &= line.reshape((-1, *(1,) * (len(shape) - axis - 1)))
-        for part in others:
-            array &= np.broadcast_to(part, shape)
-        lines = [
-            np.asarray(array.any(axis=tuple(a for a in range(len(shape)) if a != axis))) for axis in range(len(shape))
-        ]
-    else:
-        array = None
+    array = _joint(shape, lines, others) if others else None
+    if array is not None:
+        axes = range(len(shape))
+        lines = [np.asarray(array.any(axis=tuple(other for other in axes if other != axis))) for axis in axes]
     box: list[tuple[int, int]] = []
     solid = True
     for line in lines:
@@ -112,12 +105,19 @@ def _bounded(shape: Shape, lines: list[NDArray[np.bool_]], others: list[NDArray[
         box.append((start, end))
     if array is None and solid:
         return Region(shape, tuple(box))
-    if array is None:
-        array = np.ones(shape, np.bool_)
-        for axis, line in enumerate(lines):
-            array &= line.reshape((-1, *(1,) * (len(shape) - axis - 1)))
+    array = _joint(shape, lines, []) if array is None else array
     inside = array[tuple(slice(*bound) for bound in box)]
     return Region(shape, tuple(box), None if inside.all() else inside)
+
+
+def _joint(shape: Shape, lines: list[NDArray[np.bool_]], others: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """The elements of ``shape`` that fulfil a condition on each axis and all the others."""
+    array = np.ones(shape, np.bool_)
+    for axis, line in enumerate(lines):
+        array &= line.reshape((-1, *(1,) * (len(shape) - axis - 1)))
+    for part in others:
+        array &= np.broadcast_to(part, shape)
+    return array
 
 
 def boxes_of(region: Region) -> list[Box]:

@@ -18,13 +18,14 @@ from nki.beta1.index import Mask
 from nki.beta1.lowering import (
     at_quadrant,
     at_start,
+    check_mutable,
     converted,
     forwards,
     in_sbuf,
     operand_of,
-    padded,
     record,
     reordered,
+    repeats,
     scratch,
     tile_of,
 )
@@ -191,16 +192,6 @@ def move(target: Tensor, value: Tensor, mask: Any) -> None:
 operations.update({"move": move, "store": store})
 
 
-def check_mutable(target: Tensor) -> None:
-    """Raise if ``target`` is an argument that the kernel must not write."""
-    if not target.storage.mutable:
-        raise Beta1OperandError(
-            f"cannot_update_immutable_parameter: '{target.name}' is an argument that the kernel does not declare as "
-            "mutable",
-            fix="annotate it with nt.mutable_tensor and return it, or write to a tensor of nl.ndarray",
-        )
-
-
 def stored(tile: Tensor, target: Tensor, what: str) -> Tensor:
     """``tile`` repeated to the shape of ``target``, or with as many elements in the same order."""
     shape = target.shape
@@ -209,8 +200,7 @@ def stored(tile: Tensor, target: Tensor, what: str) -> Tensor:
     fitted = tile.base.fitted(shape) if tile.shape[0] == shape[0] or tile.buffer.is_hbm else None
     if fitted is not None:
         return Tensor(tile.storage, fitted)
-    own = padded(tile.shape, len(shape))
-    if len(tile.shape) <= len(shape) and all(a in (1, b) for a, b in zip(own, shape, strict=True)):
+    if repeats(tile.shape, shape):
         view = tile.base.repeated(shape)
         check_bounds(tile.storage.name, view, region(None, shape))
         return Tensor(tile.storage, replace(view, bounds=()))
