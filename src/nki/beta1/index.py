@@ -81,30 +81,24 @@ class Index:
                 return _made(self.start, (self.shape[0], 1), (self.steps[0], 0))
             if key == _ROW:
                 return _made(self.start, (1, self.shape[0]), (0, self.steps[0]))
-        entries = cast("tuple[Any, ...]", key if isinstance(key, tuple) else (key,))
+        entries = list(cast("tuple[Any, ...]", key if isinstance(key, tuple) else (key,)))
+        given = sum(entry is not None and entry is not Ellipsis for entry in entries)
+        at = next((place for place, entry in enumerate(entries) if entry is Ellipsis), len(entries))
+        entries[at : at + 1] = [slice(None)] * (len(self.shape) - given)
         shape: list[int] = []
         steps: list[int] = []
-        rest = list(zip(self.shape, self.steps, strict=True))
-        full = sum(entry is not None and entry is not Ellipsis for entry in entries)
-        start = self.start
-        for entry in (*entries, *([] if Ellipsis in entries else [Ellipsis])):
+        start, rest = self.start, list(zip(self.shape, self.steps, strict=True))
+        for entry in entries:
             if entry is None:
                 shape.append(1)
                 steps.append(0)
-            elif entry is Ellipsis:
-                for _ in range(len(rest) - full):
-                    size, step = rest.pop(0)
-                    shape.append(size)
-                    steps.append(step)
             elif isinstance(entry, slice) and rest:
-                full -= 1
                 size, step = rest.pop(0)
                 picked = range(size)[entry]
                 shape.append(len(picked))
                 steps.append(step * picked.step)
                 start += step * (picked.start if picked else 0)
             elif isinstance(entry, int | np.integer) and rest:
-                full -= 1
                 _, step = rest.pop(0)
                 start += step * int(cast("int", entry))
             else:
