@@ -328,11 +328,10 @@ def elementwise(
         sources = [within(t, _own(t, shape, over)) if t.base.bounds else t for t in sources]
     sources = [spread_rows(t, shape[0]) if t.shape[0] == 1 < shape[0] else t for t in sources]
     columns = [spread_rows(t, shape[0]) if t.shape[0] == 1 < shape[0] else t for t in columns]
-    whole = Region(shape, ((0, over.box[0][1]), *over.box[1:]))  # from the first partition
+    as_it_is = over.array is None and (not dst.is_new or _may_start(over.box))
+    whole = over if as_it_is else Region(shape, ((0, over.box[0][1]), *over.box[1:]))  # from the first partition
     if dst.is_new or over.array is None:
-        is_box = over.array is None and (not dst.is_new or _may_start(over.box))
-        over = over if is_box else whole
-        reads, into = _reads(sources, columns, shape, over), write(dst, over)
+        reads, into = _reads(sources, columns, shape, whole), write(dst, whole)
         at_start(into, lambda place: forwards(compute, place, reads, len(columns)))
         return
     temporary = scratch(f"{dst.name}_masked", tuple(b - a for a, b in whole.box or ()), dst.kind)
