@@ -50,20 +50,12 @@ def test_a_function_of_each_element(both: Any, data: Any, name: str) -> None:
 
 
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "fmod", "mod", "power")
-TRUTHS = (
-    "equal",
-    "not_equal",
-    "less",
-    "less_equal",
-    "greater",
-    "greater_equal",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-)
+COMPARISONS = (
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*BINARY, *TRUTHS])
+@pytest.mark.parametrize("name", [*BINARY, *COMPARISONS])
 @pytest.mark.parametrize("other", ["tile", "number", "column", "row"])
 def test_a_function_of_two_operands(both: Any, data: Any, name: str, other: str) -> None:
     function = getattr(nl, name)

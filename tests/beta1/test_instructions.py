@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,6 @@ import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 from neuronxcc import nki
 from nki.base.errors import NkiError
-from nki.language.beta1_rewriting.tables import PARAMETERS
 from nki.profiling.kernel_profile import profile as predict
 from nki.profiling.shapes import ShapeDtype
 
@@ -370,14 +367,6 @@ def test_a_comparison_with_a_column_of_integers_streams_one_tile(both: Any, swap
     np.testing.assert_array_equal(both(kernel, x, labels), column <= tile if swapped else tile <= column)
     counts = predict(kernel, target="trn1")(x, labels).by_instruction
     assert "tensor_tensor" not in counts and counts["tensor_scalar"].executions == 1
-
-
-def test_the_table_of_the_advice_and_the_migration_has_the_positional_parameters():
-    for name, function in vars(nisa).items():
-        if isinstance(function, FunctionType) and not name.startswith("_"):
-            parameters = inspect.signature(function).parameters.values()
-            positional = tuple(one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD)
-            assert not positional or PARAMETERS[name] == positional, name
 
 
 @pytest.mark.parametrize("column", [False, True])

@@ -208,42 +208,22 @@ def test_an_assignment_of_a_number_into_hbm(both: Any) -> None:
     assert both(kernel, np.zeros((2, 2), np.float32)).tolist() == [0, 10, 20, 30]
 
 
-def test_more_sums_than_banks(both: Any, data: Any) -> None:
-    """Sums of few columns share banks; none of them is spilled."""
+@pytest.mark.parametrize(("count", "columns"), [(20, 3), (9, 512)], ids=["banks", "memory"])
+def test_more_sums_than_psum_has(both: Any, data: Any, count: int, columns: int) -> None:
+    """Sums of few columns share banks, and one sum is complete before the next one needs its bank: none is spilled."""
 
     @nki.jit
     def kernel(a, b):
-        out = nl.ndarray((20, 32, 3), dtype=np.float32, buffer=nl.shared_hbm)
-        sums = nl.zeros((20, nl.par_dim(32), 3), np.float32, buffer=nl.psum)
+        out = nl.ndarray((count, 32, columns), dtype=np.float32, buffer=nl.shared_hbm)
+        sums = nl.zeros((count, nl.par_dim(32), columns), np.float32, buffer=nl.psum)
         for k in nl.sequential_range(2):
-            for j in nl.affine_range(20):
+            for j in nl.affine_range(count):
                 sums[j] += nisa.nc_matmul(nl.load(a[k, j]), nl.load(b[k, j]))
-        for j in nl.affine_range(20):
+        for j in nl.affine_range(count):
             nl.store(out[j], sums[j])
         return out
 
-    a, b = data(2, 20, 16, 32), data(2, 20, 16, 3)
-    want = np.einsum("kjpm,kjpn->jmn", a, b)
-    np.testing.assert_allclose(both(kernel, a, b), want, rtol=1e-4, atol=1e-5)
-    program = kernel.compile(a, b).kernel
-    assert not [tensor for tensor in program.core.tensors if tensor.role == "spill"]
-
-
-def test_more_sums_than_psum_holds(both: Any, data: Any) -> None:
-    """One sum is complete before the next one needs its bank."""
-
-    @nki.jit
-    def kernel(a, b):
-        out = nl.ndarray((9, 32, 512), dtype=np.float32, buffer=nl.shared_hbm)
-        sums = nl.zeros((9, nl.par_dim(32), 512), np.float32, buffer=nl.psum)
-        for k in nl.sequential_range(2):
-            for j in nl.affine_range(9):
-                sums[j] += nisa.nc_matmul(nl.load(a[k, j]), nl.load(b[k, j]))
-        for j in nl.affine_range(9):
-            nl.store(out[j], sums[j])
-        return out
-
-    a, b = data(2, 9, 16, 32), data(2, 9, 16, 512)
+    a, b = data(2, count, 16, 32), data(2, count, 16, columns)
     want = np.einsum("kjpm,kjpn->jmn", a, b)
     np.testing.assert_allclose(both(kernel, a, b), want, rtol=1e-4, atol=1e-5)
     program = kernel.compile(a, b).kernel

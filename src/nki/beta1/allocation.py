@@ -129,18 +129,24 @@ def _callback(rule: Callable[..., Any]) -> Callable[[Shape, int, int], Any]:
     return call
 
 
-class SbufAllocation:
-    """``nki.compiler.sbuf``."""
+class _OnChip:
+    """A memory as ``buffer=``, where the compiler or a rule chooses addresses."""
 
-    value = "sbuf"
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+        self.value = buffer.value
 
     def auto_alloc(self) -> Buffer:
-        """SBUF, at addresses that the compiler chooses."""
-        return Buffer.sbuf
+        """The memory, at addresses that the compiler chooses."""
+        return self.buffer
 
     def alloc(self, rule: Callable[..., Any]) -> Allocator:
-        """SBUF, at ``rule(index, partitions, bytes)`` = (first partition, byte)."""
-        return Allocator(Buffer.sbuf, _callback(rule), {"rule": rule})
+        """The memory, at ``rule(index, partitions, bytes)``: (first partition, byte), in PSUM behind a bank."""
+        return Allocator(self.buffer, _callback(rule), {"rule": rule})
+
+
+class SbufAllocation(_OnChip):
+    """``nki.compiler.sbuf``."""
 
     def mod_alloc(
         self, *, base_addr: int, base_partition: int = 0, num_par_tiles: Any = (), num_free_tiles: Any = ()
@@ -154,18 +160,8 @@ class SbufAllocation:
         return Allocator(Buffer.sbuf, rule, {"base_addr": base_addr, "base_partition": base_partition}, par, free)
 
 
-class PsumAllocation:
+class PsumAllocation(_OnChip):
     """``nki.compiler.psum``."""
-
-    value = "psum"
-
-    def auto_alloc(self) -> Buffer:
-        """PSUM, at addresses that the compiler chooses."""
-        return Buffer.psum
-
-    def alloc(self, rule: Callable[..., Any]) -> Allocator:
-        """PSUM, at ``rule(index, partitions, bytes)`` = (bank, first partition, byte)."""
-        return Allocator(Buffer.psum, _callback(rule), {"rule": rule})
 
     def mod_alloc(
         self,
@@ -191,35 +187,20 @@ class PsumAllocation:
         return Allocator(Buffer.psum, rule, given, banks, par, free)
 
 
-sbuf: Final = SbufAllocation()
-psum: Final = PsumAllocation()
+sbuf: Final = SbufAllocation(Buffer.sbuf)
+psum: Final = PsumAllocation(Buffer.psum)
 
 
 # Directives to the compiler of Beta 1, of which none changes anything here
 
 
-def _same(func: Any = None, **_: Any) -> Any:
-    return _itself if func is None else func
-
-
-def _itself(func: Any) -> Any:
-    return func
-
-
-def skip_middle_end_transformations(func: Any = None, **options: Any) -> Any:
-    """The function itself."""
-    return _same(func, **options)
-
-
-def enable_stack_allocator(func: Any = None, log_level: Any = None, **options: Any) -> Any:
-    """The function itself."""
+def unchanged(func: Any = None, log_level: Any = None, **_: Any) -> Any:
+    """The function itself, with or without options in front."""
     del log_level
-    return _same(func, **options)
+    return unchanged if func is None else func
 
 
-def force_auto_alloc(func: Any = None, **options: Any) -> Any:
-    """The function itself."""
-    return _same(func, **options)
+skip_middle_end_transformations = enable_stack_allocator = force_auto_alloc = unchanged
 
 
 @contextmanager

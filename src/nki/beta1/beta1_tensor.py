@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn, cast
 
 import numpy as np
 
+from nki.base import element_types as dt
 from nki.base.assigned_name import assigned_name
 from nki.base.beta1_errors import Beta1FlowError, Beta1IndexError, Beta1OperandError, Beta1TensorError
 from nki.base.element_types import DType
@@ -20,10 +21,10 @@ from nki.base.python_operators import BINARY, EQUALITIES, ORDERINGS, UNARY
 from nki.base.source import here
 from nki.beta1 import dtypes
 from nki.beta1.block_storage import Place, Storage
-from nki.beta1.index import Index
-from nki.beta1.masks import Mask, Region, region
+from nki.beta1.index import Index, Mask
+from nki.beta1.masks import Region, region
 from nki.beta1.recording_place import recorded_at
-from nki.beta1.view import View, check_bounds, describe, strides_of
+from nki.beta1.view import View, check_bounds, describe, part, strides_of
 from nki.beta1.view_plans import indexed
 from nki.frontend.builder import Builder, current
 from nki.ir.types import Access, Buffer, row_major
@@ -163,15 +164,16 @@ class Tensor:
 
     def bare(self, over: Region | None = None) -> Access:
         """The access, of ``over`` if given, without a note that it is read or written."""
-        view = self.base
-        place = self.place
+        view, access = self.base, self.unchecked
         if view.bounds:
             check_bounds(self.storage.name, view, over or region(None, view.shape))
-        offset, shape, strides = view.offset, view.shape, view.strides
-        if over is not None and not over.is_whole and over.box is not None:
-            offset += sum(step * a for step, (a, _) in zip(strides, over.box, strict=True))
-            shape = tuple(b - a for a, b in over.box)
-        return Access(place.tensor, offset, shape, strides, view.dtype, view.dynamic)
+        return access if over is None or over.is_whole or over.box is None else part(access, over.box)
+
+    @property
+    def unchecked(self) -> Access:
+        """The access, which may leave the tensor: the caller checks its bounds."""
+        view, place = self.base, self.place
+        return Access(place.tensor, view.offset, view.shape, view.strides, view.dtype, view.dynamic)
 
     @property
     def access(self) -> Access:
@@ -254,13 +256,9 @@ class Tensor:
 
     def expand_dims(self, axis: int) -> Tensor:
         """A view with a new dimension of size 1 at ``axis``."""
-        view = self.base
-        at = axis + len(view.shape) + 1 if axis < 0 else axis
-        shape = (*view.shape[:at], 1, *view.shape[at:])
-        bounds = tuple(replace(b, steps=(*b.steps[:at], 0, *b.steps[at:])) for b in view.bounds)
-        return Tensor(
-            self.storage, replace(view, shape=shape, strides=(*view.strides[:at], 0, *view.strides[at:]), bounds=bounds)
-        )
+        own = range(len(self.base.shape))
+        at = axis + len(own) + 1 if axis < 0 else axis
+        return Tensor(self.storage, self.base.arranged((*own[:at], None, *own[at:])))
 
     def astype(self, dtype: Any) -> Tensor:
         """A copy with another dtype."""
@@ -268,7 +266,7 @@ class Tensor:
 
     def view(self, dtype: Any) -> Tensor:
         """The same bits with another dtype of the same size."""
-        kind, view = dtypes.of(dtype), self.base
+        kind, view = dt.of(dtype), self.base
         old, new = view.dtype.itemsize, kind.itemsize
         if old == new:
             return Tensor(self.storage, replace(view, dtype=kind))
@@ -412,11 +410,6 @@ def flush() -> None:
         waiting.settle()
 
 
-def index_sum(tensor: Tensor, other: Index, sign: int) -> RuntimeIndex:
-    """A run-time index with an index added."""
-    return RuntimeIndex(tensor, other if sign > 0 else -other)
-
-
 class RuntimeIndex:
     """``tile + index``: an element of a tile, known at run time, plus an index of known integers."""
 
@@ -447,7 +440,7 @@ def _operator(name: str, *, swapped: bool = False) -> Any:
     def method(self: Tensor, other: Any) -> Any:
         if isinstance(other, Index):
             if name in ("add", "subtract") and not (swapped and name == "subtract"):
-                return index_sum(self, other, 1 if name == "add" else -1)
+                return RuntimeIndex(self, other if name == "add" else -other)
             return NotImplemented
         sides = (other, self) if swapped else (self, other)
         return operations["binary"](name, *sides, by_operator=True)

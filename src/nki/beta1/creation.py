@@ -20,7 +20,7 @@ from nki.beta1 import dtypes
 from nki.beta1.allocation import Allocator
 from nki.beta1.beta1_tensor import Pending, Tensor, flush
 from nki.beta1.block_storage import Storage
-from nki.beta1.lowering import elementwise, operand_of, scratch, tile_of
+from nki.beta1.lowering import elementwise, in_dtype, operand_of, scratch, tile_of
 from nki.frontend.builder import current
 from nki.ir.constant import constant as constant_of
 from nki.ir.types import Access, Buffer
@@ -81,7 +81,7 @@ def new(what: str, shape: Any, dtype: Any, buffer: Any, name: str, initial: floa
     where = here()
     sizes, place = sizes_of(shape, what), buffer_of(buffer, what)
     label = name or assigned_name(where, "tensor")
-    kind = dtypes.of(dtype)
+    kind = dt.of(dtype)
     memory = place.buffer if isinstance(place, Allocator) else place
     if memory.is_hbm:
         if initial is not None:
@@ -147,7 +147,7 @@ def full(
     number = operand_of(fill_value, "nl.full", "fill_value")
     if isinstance(number, Tensor):
         raise Beta1TensorError("nl.full: fill_value is a tile", fix="pass a number, or use nl.broadcast_to")
-    kind = dtypes.of(dtype)
+    kind = dt.of(dtype)
     value = float(number) if kind.is_float else int(number)
     return new("nl.full", shape, dtype, buffer, name, value)
 
@@ -178,34 +178,28 @@ def shared_constant(constant: Any, dtype: Any = None, **_: Any) -> Tensor:
     flush()
     where = here()
     array: Any = np.asarray(constant)
-    kind = dtypes.of(array.dtype if dtype is None else dtype) if not _wide(array, dtype) else dtypes.of(_narrow(array))
+    if dtype is None and array.dtype.itemsize == 8:  # Python's numbers
+        dtype = np.float32 if array.dtype.kind == "f" else np.int32
+    kind = dt.of(array.dtype if dtype is None else dtype)
     data = np.ascontiguousarray(array.astype(kind.dtype))
     label = assigned_name(where, "constant")
     tensor = current("nl.shared_constant").constant(label, data.shape, kind, constant_of(data.tobytes()), where)
     return Tensor.around(Access.whole(tensor))
 
 
-def _wide(array: Any, dtype: Any) -> bool:
-    return dtype is None and array.dtype.itemsize == 8
-
-
-def _narrow(array: Any) -> Any:
-    return np.float32 if array.dtype.kind == "f" else np.int32
-
-
 @functools.lru_cache(maxsize=16)
 def _identity(n: int, name: str) -> Any:
-    return np.eye(n).astype(dtypes.of(name).dtype)
+    return np.eye(n).astype(dt.of(name).dtype)
 
 
 def shared_identity_matrix(n: Any, dtype: Any = np.uint8, **_: Any) -> Tensor:
     """A tensor in HBM that holds the identity matrix."""
-    return shared_constant(_identity(int(n), dtypes.of(dtype).name), dtype)
+    return shared_constant(_identity(int(n), dt.of(dtype).name), dtype)
 
 
 def rand(shape: Any, dtype: Any = np.float32, *, mask: Any = None, **_: Any) -> Tensor:
     """A new tile of random numbers from 0 to 1."""
-    sizes, kind = tuple(int(n) for n in sizes_of(shape, "nl.rand")), dtypes.of(dtype)
+    sizes, kind = tuple(int(n) for n in sizes_of(shape, "nl.rand")), dt.of(dtype)
 
     def draw(dst: Access, _sources: list[Access]) -> None:
         bits = scratch("bits", dst.shape, dt.uint32).bare()
@@ -227,7 +221,7 @@ def random_seed(seed: Any, **_: Any) -> None:
     isa.set_rng_seed(value.access)
 
 
-def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
+def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
     """``x`` with elements replaced by 0, each with the probability ``rate``."""
     what = "nl.dropout"
     tile, chance = tile_of(x, what, "x"), operand_of(rate, what, "rate")
@@ -241,7 +235,4 @@ def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None) -> Tensor
 
 def drop(dst: Access, x: Access, rate: Any) -> None:
     """``dst``: ``x`` with elements replaced by 0; numbers are drawn for the elements of ``x`` in its dtype."""
-    kept = dst if dst.dtype is x.dtype else scratch("kept", dst.shape, x.dtype).bare()
-    isa.dropout(kept, x, rate)
-    if kept is not dst:
-        isa.tensor_copy(dst, kept)
+    in_dtype(dst, x.dtype, "kept", lambda place: isa.dropout(place, x, rate))

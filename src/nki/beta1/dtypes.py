@@ -18,16 +18,9 @@ float8_e5m2: Final = np.dtype(ml_dtypes.float8_e5m2)
 tfloat32: Final = dt.tfloat32
 
 
-def of(value: Any) -> DType:
-    """The compiler's type for a NumPy type or dtype, a name, or a type of the compiler."""
-    if isinstance(value, DType):
-        return value
-    return dt.of(value)
-
-
 def chosen(dtype: Any, otherwise: DType) -> DType:
     """The compiler's type for the argument ``dtype`` of a function, ``otherwise`` for None."""
-    return otherwise if dtype is None else of(dtype)
+    return otherwise if dtype is None else dt.of(dtype)
 
 
 def surface(kind: DType) -> Any:
@@ -53,7 +46,7 @@ def of_sides(*kinds: DType | float | bool) -> DType:
 
 def finfo(dtype: Any) -> Any:
     """The limits of a floating type."""
-    return cast("Any", ml_dtypes).finfo(of(dtype).dtype)
+    return cast("Any", ml_dtypes).finfo(dt.of(dtype).dtype)
 
 
 class _Limits:

@@ -17,12 +17,15 @@ from nki.beta1.beta1_tensor import Pending, Tensor, flush, operations
 from nki.beta1.lowering import (
     Operand,
     as_bits,
+    by_way_of,
+    copied,
     elementwise,
     into_bits,
     joint_shape,
     operand_of,
     padded,
     record,
+    repeats,
     scratch,
     spread_rows,
     tile_of,
@@ -42,7 +45,7 @@ from nki.language.nki_tensor import NkiTensor
 def result_kind(name: str, dtype: Any, *sides: Operand) -> DType:
     """The dtype of a result: ``dtype`` if given, bool of comparisons, else what the sides make together."""
     if dtype is not None:
-        return dtypes.of(dtype)
+        return dt.of(dtype)
     if name in TRUTHS:
         return dt.bool_
     kind = dtypes.of_sides(*(s.kind if isinstance(s, Tensor) else s for s in sides))
@@ -63,23 +66,23 @@ def combine(op: Op, dst: Access, x: Access | float, y: Access | float) -> None:
         if op.name == "power":
             x = _in_sbuf(x)
         if op.name == "power" and dst.buffer is Buffer.psum:
-            temporary = scratch("power", dst.shape, dst.dtype).access
-            record(build.tensor_tensor(temporary, x, y, op))
-            isa.tensor_copy(dst, temporary)
-            return
-        record(build.tensor_tensor(dst, x, y, op))
-    elif isinstance(x, Access):
-        record(build.tensor_scalar(dst, x, op, float(cast("float", y))))
+            by_way_of(dst, "power", dst.dtype, lambda place: record(build.tensor_tensor(place, x, y, op)))
+        else:
+            record(build.tensor_tensor(dst, x, y, op))
+    else:
+        _combine_number(op, dst, x, y, float)
+
+
+def _combine_number(op: Op, dst: Access, x: Access | float, y: Access | float, number: type[float]) -> None:
+    """``dst = x op y`` where one side is a number."""
+    if isinstance(x, Access):
+        record(build.tensor_scalar(dst, x, op, number(cast("float", y))))
     elif isinstance(y, Access):
-        record(build.tensor_scalar(dst, y, op, float(x), True))
+        record(build.tensor_scalar(dst, y, op, number(x), True))
 
 
 def _in_sbuf(a: Access) -> Access:
-    if a.buffer is Buffer.sbuf:
-        return a
-    copied = scratch(f"{a.name}_copy", a.shape, a.dtype).bare()
-    isa.tensor_copy(copied, a)
-    return copied
+    return a if a.buffer is Buffer.sbuf else copied(a, f"{a.name}_copy").bare()
 
 
 def _combine_bits(op: Op, dst: Access, x: Access | float, y: Access | float) -> None:
@@ -95,10 +98,8 @@ def _combine_bits(op: Op, dst: Access, x: Access | float, y: Access | float) -> 
     def compute(place: Access) -> None:
         if isinstance(left, Access) and isinstance(right, Access):
             record(build.tensor_tensor(place, left, right, op))
-        elif isinstance(left, Access):
-            record(build.tensor_scalar(place, left, op, int(cast("int", right))))
-        elif isinstance(right, Access):
-            record(build.tensor_scalar(place, right, op, int(left), True))
+        else:
+            _combine_number(op, place, left, right, int)
 
     into_bits(dst, kind, compute)
 
@@ -107,11 +108,7 @@ def _widened(side: Access | float, kind: DType) -> Access | float:
     if not isinstance(side, Access):
         return int(side)
     side = as_bits(side)
-    if side.dtype.itemsize == kind.itemsize:
-        return side
-    wider = scratch("wide", side.shape, kind).bare()
-    isa.tensor_copy(wider, side)
-    return wider
+    return side if side.dtype.itemsize == kind.itemsize else copied(side, "wide", kind).bare()
 
 
 def binary(name: str, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, by_operator: bool = False) -> Any:
@@ -135,25 +132,23 @@ def binary(name: str, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, by
         kind = bit_kind(op, *(side.kind if isinstance(side, Tensor) else side for side in (left, right)))
 
     def emit(dst: Tensor) -> None:
-        if len(tiles) == 2:
-            column = _column(op, kind, *tiles, shape=shape)
-            if column is None:
-                elementwise(dst, tiles, mask, lambda d, s: combine(op, d, s[0], s[1]))
-                return
-            source = tiles[column == 0]
+        column = _column(op, kind, *tiles, shape=shape) if len(tiles) == 2 else None
+        if column is None:
+            elementwise(dst, tiles, mask, lambda d, s: combine(op, d, *_sides([left, right], s)))
+            return
 
-            def emit_scalar(d: Access, s: list[Access]) -> None:
-                record(build.tensor_scalar(d, s[0], op, s[1], column == 0))
+        def emit_scalar(d: Access, s: list[Access]) -> None:
+            record(build.tensor_scalar(d, s[0], op, s[1], column == 0))
 
-            elementwise(dst, [source], mask, emit_scalar, [_as_scalars(tiles[column])])
-        elif isinstance(left, Tensor):
-            number = cast("float", right)
-            elementwise(dst, tiles, mask, lambda d, s: combine(op, d, s[0], number))
-        else:
-            number = left
-            elementwise(dst, tiles, mask, lambda d, s: combine(op, d, number, s[0]))
+        elementwise(dst, [tiles[column == 0]], mask, emit_scalar, [_as_scalars(tiles[column])])
 
     return Tensor.wait(Pending(shape, kind, emit, name=name))
+
+
+def _sides(operands: list[Operand], accesses: list[Access]) -> list[Any]:
+    """The numbers of ``operands``, and the accesses of its tiles."""
+    rest = iter(accesses)
+    return [next(rest) if isinstance(side, Tensor) else side for side in operands]
 
 
 _LEAST_COLUMNS: Final = 128
@@ -198,7 +193,7 @@ def _as_scalars(column: Tensor) -> Tensor:
 def unary(name: str, x: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
     """``name(x)``: a waiting result."""
     tile = tile_of(x, f"nl.{name}", "x")
-    kind = dtypes.of(dtype) if dtype is not None else dt.bool_ if name == "logical_not" else tile.kind
+    kind = dt.of(dtype) if dtype is not None else dt.bool_ if name == "logical_not" else tile.kind
 
     def emit(dst: Tensor) -> None:
         elementwise(dst, [tile], mask, lambda d, s: apply(name, d, s[0]))
@@ -241,12 +236,15 @@ def _composed(name: str) -> Any:
 _COMPOSED: Final = {name: _composed(name) for name in ("cos", "tan", "floor", "ceil", "trunc")}
 
 
-def copy(src: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
-    """A copy of a tile."""
+def copy(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
+    """A copy of a tile in SBUF."""
     return unary("copy", src, dtype=dtype, mask=mask)
 
 
-def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
+setattr(copy, "operator", OPS["copy"])  # noqa: B010  # of a function
+
+
+def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
     """``x`` where ``condition`` is not 0, else ``y``."""
     what = "nl.where"
     test = tile_of(condition, what, "condition")
@@ -256,12 +254,7 @@ def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None
     kind = result_kind("where", dtype, left, right)
 
     def emit(dst: Tensor) -> None:
-        elementwise(dst, [test, *tiles], mask, run)
-
-    def run(dst: Access, accesses: list[Access]) -> None:
-        rest = iter(accesses[1:])
-        a, b = (next(rest) if isinstance(side, Tensor) else side for side in (left, right))
-        select(dst, accesses[0], a, b)
+        elementwise(dst, [test, *tiles], mask, lambda d, s: select(d, *_sides([test, left, right], s)))
 
     return Tensor.wait(Pending(shape, kind, emit, name="where"))
 
@@ -279,9 +272,7 @@ def select(dst: Access, test: Access, a: Access | float, b: Access | float) -> N
         isa.memset(out, b)
     if isinstance(a, Access):
         if a.dtype is not dst.dtype or a.buffer is Buffer.psum:
-            same = scratch("same", a.shape, dst.dtype).bare()
-            isa.tensor_copy(same, a)
-            a = same
+            a = copied(a, "same", dst.dtype).bare()
     elif dst.dtype.is_float:
         a = float(a)
     isa.tensor_copy_predicated(out, a, chosen)
@@ -292,8 +283,7 @@ def select(dst: Access, test: Access, a: Access | float, b: Access | float) -> N
 def predicate(test: Access) -> Access:
     """``test`` as a predicate of ``nisa.tensor_copy_predicated``: unsigned integers, not 0 where it is not 0."""
     if test.dtype.kind in "bu":
-        kind = dt.uint8 if test.dtype.kind == "b" else test.dtype
-        return Access(test.tensor, test.offset, test.shape, test.strides, kind, test.dynamic)
+        return as_bits(test)
     truth = scratch("truth", test.shape, dt.uint8).bare()
     record(build.tensor_scalar(truth, test, OPS["not_equal"], 0.0))
     return truth
@@ -328,11 +318,10 @@ def assign(target: Tensor, value: Any) -> None:
 
 def _check_repeats(value: Tensor, target: Tensor) -> None:
     """Raise unless dimensions of size 1 repeat ``value`` to the shape of ``target``."""
-    own, shape = padded(value.shape, target.ndim), target.shape
-    if len(own) != len(shape) or any(have not in (1, want) for have, want in zip(own, shape, strict=True)):
+    if not repeats(value.shape, target.shape):
         raise Beta1OperandError(
             f"store_dst_shape_smaller_than_other_shape: assignment: '{value.name}' {value.shape} cannot be repeated to "
-            f"'{target.name}' {shape}",
+            f"'{target.name}' {target.shape}",
             fix="index both sides to one shape",
         )
 
@@ -370,21 +359,15 @@ def _fitted(target: Tensor, shape: tuple[int, ...]) -> Tensor | None:
     """``target`` as a view of ``shape``, if only dimensions of size 1 differ; None otherwise."""
     if target.shape == shape:
         return target
-    base = target.base
-    if target.size != int(np.prod(shape)):
+    if target.size != int(np.prod(shape)) or target.shape[0] != shape[0]:
         return None
-    if (
-        base.bounds
-        or [n for n in target.shape if n != 1] != [n for n in shape if n != 1]
-        or target.shape[0] != shape[0]
-    ):
-        try:
-            return target.reshape(shape) if target.buffer.on_chip and target.shape[0] == shape[0] else None
-        except Beta1TensorError:
-            return None
-    steps = iter([s for s, n in zip(base.strides[1:], base.shape[1:], strict=True) if n != 1])
-    strides = (base.strides[0], *(next(steps) if n != 1 else 0 for n in shape[1:]))
-    return Tensor(target.storage, replace(base, shape=shape, strides=strides))
+    fitted = target.base.fitted(shape)
+    if fitted is not None:
+        return Tensor(target.storage, replace(fitted, strides=(target.base.strides[0], *fitted.strides[1:])))
+    try:
+        return target.reshape(shape) if target.buffer.on_chip else None
+    except Beta1TensorError:
+        return None
 
 
 def update(name: str, target: Any, value: Any) -> Any:

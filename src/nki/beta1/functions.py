@@ -20,7 +20,7 @@ from nki.beta1 import creation, dtypes, moving, reducing
 from nki.beta1 import elementwise as elements
 from nki.beta1.beta1_tensor import Pending, Tensor, flush
 from nki.beta1.index import Index, arange, ds, mgrid
-from nki.beta1.lowering import converted, in_sbuf, operand_of, record, scratch, tile_of
+from nki.beta1.lowering import check_mutable, converted, in_sbuf, operand_of, record, scratch, tile_of
 from nki.beta1.operator_names import operator_of
 from nki.beta1.traced_loops import Rounds
 from nki.compilation.bridges import untraced
@@ -74,73 +74,11 @@ functions: Final[dict[str, Any]] = {
 """The functions of elements and the reductions, by name."""
 
 
-def mean(x: Any, axis: Any = -1, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any) -> Any:
-    """The mean over free dimensions."""
-    return reducing.mean(x, axis, dtype=dtype, mask=mask, keepdims=keepdims)
-
-
-def var(x: Any, axis: Any = -1, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
-    """The variance over free dimensions."""
-    return reducing.var(x, axis, dtype=dtype, mask=mask)
-
-
-def softmax(x: Any, axis: Any, *, dtype: Any = None, compute_dtype: Any = None, mask: Any = None, **_: Any) -> Any:
-    """The softmax over free dimensions."""
-    return reducing.softmax(x, axis, dtype=dtype, compute_dtype=compute_dtype, mask=mask)
-
-
-def rms_norm(
-    x: Any, w: Any, axis: Any, n: Any, epsilon: float = 1e-6, *, dtype: Any = None, compute_dtype: Any = None,
-    mask: Any = None, **_: Any,
-) -> Any:  # fmt: skip
-    """``x`` divided by the root of its mean square, times ``w``."""
-    return reducing.rms_norm(x, w, axis, n, epsilon, dtype=dtype, compute_dtype=compute_dtype, mask=mask)
-
-
-def load(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
-    """A tile in SBUF with the elements of a tensor in HBM."""
-    return moving.load(src, dtype=dtype, mask=mask)
-
-
-def store(dst: Any, value: Any, *, mask: Any = None, **_: Any) -> None:
-    """Write a tile or a number to a tensor in HBM."""
-    flush()
-    moving.store(dst, value, mask=mask)
-
-
-def load_transpose2d(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
-    """A tile in SBUF with the transposed elements of a matrix in HBM."""
-    return moving.load_transpose2d(src, dtype=dtype, mask=mask)
-
-
-def copy(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
-    """A copy of a tile in SBUF."""
-    return elements.copy(src, dtype=dtype, mask=mask)
-
-
 def static_cast(x: Any, dtype: Any, *, mask: Any = None, **_: Any) -> Any:
     """A copy of a tile, or of a NumPy array, with another dtype."""
     if isinstance(x, np.ndarray | np.generic):
-        return cast("Any", x).astype(dtypes.of(dtype).dtype)
+        return cast("Any", x).astype(dt.of(dtype).dtype)
     return elements.copy(x, dtype=dtype, mask=mask)
-
-
-setattr(copy, "operator", OPS["copy"])  # noqa: B010  # of a function
-
-
-def transpose(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
-    """A tile with partitions and free dimension exchanged."""
-    return moving.transpose(x, dtype=dtype, mask=mask)
-
-
-def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, **_: Any) -> Any:
-    """``x @ y``, or ``x.T @ y`` with ``transpose_x``, in PSUM."""
-    return moving.matmul(x, y, transpose_x=transpose_x, mask=mask)
-
-
-def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
-    """``x`` where ``condition`` is not 0, else ``y``."""
-    return elements.where(condition, x, y, dtype=dtype, mask=mask)
 
 
 def broadcast_to(src: Any, *args: Any, shape: Any = None, **_: Any) -> Any:
@@ -154,16 +92,11 @@ def expand_dims(data: Any, axis: Any, **_: Any) -> Any:
     return data.expand_dims(axis)
 
 
-def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
-    """``x`` with elements replaced by 0, each with the probability ``rate``."""
-    return creation.dropout(x, rate, dtype=dtype, mask=mask)
-
-
 def gather_flattened(data: Any, indices: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
     """``data[p, indices[p, i]]``, free dimensions counted as one."""
     what = "nl.gather_flattened"
     tile, places = in_sbuf(tile_of(data, what, "data")), in_sbuf(tile_of(indices, what, "indices"))
-    kind = tile.kind if dtype is None else dtypes.of(dtype)
+    kind = dtypes.chosen(dtype, tile.kind)
 
     def emit(dst: Tensor) -> None:
         numbers = converted(places, dt.uint32) if places.kind.itemsize != 4 else places.view(np.uint32)
@@ -179,7 +112,7 @@ def atomic_rmw(dst: Any, value: Any, op: Any = np.add, *, mask: Any = None, **_:
     """``dst = dst op value`` in HBM, where ``dst`` may have an index tile."""
     flush()
     operator_of(op, "nl.atomic_rmw")
-    moving.check_mutable(dst)
+    check_mutable(dst)
     tile = in_sbuf(tile_of(value, "nl.atomic_rmw", "value"))
     target = moving.at_least_2d(dst)
     moving.add_to(target, moving.stored(tile, target, "nl.atomic_rmw"), mask)
@@ -270,7 +203,7 @@ def loop_reduce(x: Any, op: Any, loop_indices: Any, *, dtype: Any = None, mask: 
     """``x`` in the first round of the loops, then ``op`` of the result so far, which has the same name, and ``x``."""
     what = "nl.loop_reduce"
     tile, function = tile_of(x, what, "x"), operator_of(op, what)
-    kind = tile.kind if dtype is None else dtypes.of(dtype)
+    kind = dtypes.chosen(dtype, tile.kind)
     first = all(int(index) == 0 for index in loop_indices)
     name = assigned_variable(here())
     before = _variable(name) if name and not first else None
@@ -376,8 +309,10 @@ NAMES: Final[dict[str, Any]] = {
     **{
         f.__name__: f
         for f in (
-            mean, var, softmax, rms_norm, load, store, load_transpose2d, copy, static_cast, transpose, matmul, where,
-            broadcast_to, expand_dims, dropout, gather_flattened, atomic_rmw, device_print, all_reduce, program_id,
+            reducing.mean, reducing.var, reducing.softmax, reducing.rms_norm, moving.load, moving.store,
+            moving.load_transpose2d, elements.copy, static_cast, moving.transpose, moving.matmul, elements.where,
+            broadcast_to, expand_dims, creation.dropout, gather_flattened, atomic_rmw, device_print, all_reduce,
+            program_id,
             num_programs, program_ndim, affine_range, sequential_range, static_range, loop_reduce, gemm_grid,
             gemm_stationary_grid, nc, spmd_dim, arange, ds, creation.par_dim, creation.ndarray, creation.zeros,
             creation.ones, creation.full, creation.zeros_like, creation.empty_like, creation.shared_constant,
@@ -395,8 +330,6 @@ NAMES: Final[dict[str, Any]] = {
     "float16": np.float16, "float32": np.float32, "bfloat16": dtypes.bfloat16, "tfloat32": dtypes.tfloat32,
     "float8_e4m3": dtypes.float8_e4m3, "float8_e5m2": dtypes.float8_e5m2,
     "range": range,
-    "spmd_dim": spmd_dim,
-    "nc": nc,
     "Index": Index,
     "constants": SimpleNamespace(tile_size=tile_size),
 }  # fmt: skip

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nki.base.beta1_errors import Beta1FlowError, Beta1IndexError, Beta1MaskError
-from nki.beta1.masks import Mask
+from nki.base.python_operators import EQUALITIES, ORDERINGS
 
 Shape = tuple[int, ...]
-
-
-def broadcast_shape(*shapes: Shape) -> Shape:
-    """The shape to which all ``shapes`` can be repeated. Raises ``ValueError`` where there is none."""
-    return tuple(np.broadcast_shapes(*shapes))
+Box = tuple[tuple[int, int], ...]
+"""Start and end on each axis."""
 
 
 class Index:
@@ -48,8 +46,21 @@ class Index:
         more = ndim - len(self.shape)
         return (1,) * more + self.shape, (0,) * more + self.steps
 
-    def bounds(self) -> tuple[int, int]:
-        """The smallest and the largest integer."""
+    def over(self, box: Box) -> Index:
+        """The part of the grid within ``box``."""
+        start = self.start + sum(step * a for step, (a, _) in zip(self.steps, box, strict=True))
+        return Index(start, tuple(b - a for a, b in box), self.steps)
+
+    def arranged(self, axes: Sequence[int | None]) -> Index:
+        """The grid with axis ``axes[i]`` as axis ``i``; None: a new one of size 1."""
+        shape = tuple(1 if axis is None else self.shape[axis] for axis in axes)
+        return Index(self.start, shape, tuple(0 if axis is None else self.steps[axis] for axis in axes))
+
+    def bounds(self, where: NDArray[np.bool_] | None = None) -> tuple[int, int]:
+        """The smallest and the largest integer, of those that ``where`` chooses if it is given."""
+        if where is not None:
+            chosen = np.broadcast_to(self.values(), where.shape)[where]
+            return int(chosen.min()), int(chosen.max())
         ends = [step * (size - 1) for step, size in zip(self.steps, self.shape, strict=True)]
         return self.start + sum(min(e, 0) for e in ends), self.start + sum(max(e, 0) for e in ends)
 
@@ -70,30 +81,24 @@ class Index:
                 return _made(self.start, (self.shape[0], 1), (self.steps[0], 0))
             if key == _ROW:
                 return _made(self.start, (1, self.shape[0]), (0, self.steps[0]))
-        entries = cast("tuple[Any, ...]", key if isinstance(key, tuple) else (key,))
+        entries = list(cast("tuple[Any, ...]", key if isinstance(key, tuple) else (key,)))
+        given = sum(entry is not None and entry is not Ellipsis for entry in entries)
+        at = next((place for place, entry in enumerate(entries) if entry is Ellipsis), len(entries))
+        entries[at : at + 1] = [slice(None)] * (len(self.shape) - given)
         shape: list[int] = []
         steps: list[int] = []
-        rest = list(zip(self.shape, self.steps, strict=True))
-        full = sum(entry is not None and entry is not Ellipsis for entry in entries)
-        start = self.start
-        for entry in (*entries, *([] if Ellipsis in entries else [Ellipsis])):
+        start, rest = self.start, list(zip(self.shape, self.steps, strict=True))
+        for entry in entries:
             if entry is None:
                 shape.append(1)
                 steps.append(0)
-            elif entry is Ellipsis:
-                for _ in range(len(rest) - full):
-                    size, step = rest.pop(0)
-                    shape.append(size)
-                    steps.append(step)
             elif isinstance(entry, slice) and rest:
-                full -= 1
                 size, step = rest.pop(0)
                 picked = range(size)[entry]
                 shape.append(len(picked))
                 steps.append(step * picked.step)
                 start += step * (picked.start if picked else 0)
             elif isinstance(entry, int | np.integer) and rest:
-                full -= 1
                 _, step = rest.pop(0)
                 start += step * int(cast("int", entry))
             else:
@@ -107,7 +112,7 @@ class Index:
         if type(other) is int:
             return _made(self.start + sign * other, self.shape, self.steps)
         if isinstance(other, Index):
-            shape = broadcast_shape(self.shape, other.shape)
+            shape = tuple(np.broadcast_shapes(self.shape, other.shape))
             mine, others = self.expanded(len(shape))[1], other.expanded(len(shape))[1]
             steps = tuple(a + sign * b for a, b in zip(mine, others, strict=True))
             return Index(self.start + sign * other.start, shape, steps)
@@ -130,7 +135,7 @@ class Index:
 
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, Index) and not any(other.steps):
-            return self._scaled(other.start, broadcast_shape(self.shape, other.shape))
+            return self._scaled(other.start, tuple(np.broadcast_shapes(self.shape, other.shape)))
         if isinstance(other, Index) and not any(self.steps):
             return other * self
         number = as_number(other)
@@ -176,36 +181,15 @@ class Index:
             )
         return index
 
-    def _compare(self, other: Any, test: Any) -> Any:
+    def compared(self, other: Any, name: str) -> Mask:
+        """The mask of a comparison by the operator ``name``."""
         if isinstance(other, Index) or as_number(other) is not None:
             difference = self - other
-            mask = Mask(difference.shape, (_Comparison(difference, test),))
-            mask.affine = (difference, _TESTS[test])
-            return mask
+            return Mask(difference.shape, (Comparison(difference, name),))
         raise Beta1MaskError(
             f"unsupported_expression_in_mask: an index is compared with {type(other).__name__} {other!r:.40}",
             fix="compare index expressions with each other and with integers",
         )
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compare(other, operator.lt)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compare(other, operator.le)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compare(other, operator.gt)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compare(other, operator.ge)
-
-    def __eq__(self, other: object) -> Any:
-        return NotImplemented if other is None else self._compare(other, operator.eq)
-
-    def __ne__(self, other: object) -> Any:
-        return NotImplemented if other is None else self._compare(other, operator.ne)
-
-    __hash__ = object.__hash__
 
     def __bool__(self) -> NoReturn:
         raise Beta1FlowError(
@@ -231,23 +215,26 @@ def _made(start: int, shape: Shape, steps: Shape) -> Index:
     return index
 
 
-class _Comparison:
-    """The condition ``test(index, 0)``."""
+class Comparison:
+    """The condition that an index and 0 fulfil, which is evaluated where its elements matter."""
 
-    __slots__ = ("index", "shape", "test")
+    __slots__ = ("index", "name", "shape", "test")
 
-    def __init__(self, index: Index, test: Any) -> None:
+    def __init__(self, index: Index, name: str) -> None:
         self.index = index
-        self.test = test
+        self.name = name
+        """The name of the operator."""
+        self.test = _TESTS[name]
         self.shape = tuple(size if step else 1 for size, step in zip(index.shape, index.steps, strict=True))
+        """The shape of :meth:`array`: size 1 on axes on which it does not depend."""
 
     def truth(self) -> bool | None:
         """The value of all elements, if the smallest and the largest integer decide it."""
         low, high = self.index.bounds()
-        if self.test is operator.eq or self.test is operator.ne:
+        if self.name in ("equal", "not_equal"):
             if low <= 0 <= high and low < high:
                 return None
-            return (low == 0) == (self.test is operator.eq)
+            return (low == 0) == (self.name == "equal")
         first, last = self.test(low, 0), self.test(high, 0)
         return bool(first) if first == last else None
 
@@ -255,10 +242,111 @@ class _Comparison:
         return np.asarray(self.test(self.index.values(), 0))
 
 
-_TESTS: Final[dict[Any, str]] = {
-    operator.lt: "less", operator.le: "less_equal", operator.gt: "greater", operator.ge: "greater_equal",
-    operator.eq: "equal", operator.ne: "not_equal",
-}  # fmt: skip
+_TESTS: Final = {row.function: getattr(operator, row.method) for row in (*ORDERINGS, *EQUALITIES)}
+
+
+def _comparing(name: str) -> Any:
+    def method(self: Index, other: Any) -> Any:
+        return NotImplemented if other is None and name in ("equal", "not_equal") else self.compared(other, name)
+
+    return method
+
+
+for _row in (*ORDERINGS, *EQUALITIES):
+    setattr(Index, f"__{_row.method}__", _comparing(_row.function))
+
+
+Part = NDArray[np.bool_] | Comparison
+
+
+class Mask:
+    """A conjunction of conditions over the axes of an operation; each is an array with size 1 on other axes."""
+
+    __slots__ = ("parts", "shape")
+    __array_ufunc__ = None
+
+    def __init__(self, shape: Shape, parts: tuple[Part, ...]) -> None:
+        self.shape = shape
+        self.parts = parts
+
+    @classmethod
+    def of(cls, shape: Shape, array: NDArray[np.bool_]) -> Mask:
+        """The mask of one condition."""
+        return cls(shape, (np.asarray(array, np.bool_),))
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The comparison that the mask is; None if it is anything else."""
+        only = self.parts[0] if len(self.parts) == 1 else None
+        return only if isinstance(only, Comparison) else None
+
+    def __and__(self, other: Any) -> Mask:
+        if isinstance(other, Mask):
+            shape = tuple(np.broadcast_shapes(self.shape, other.shape))
+            return Mask(shape, (*self.parts, *other.parts))
+        if isinstance(other, bool | np.bool_):
+            return self if other else Mask(self.shape, (np.zeros((1,) * len(self.shape), np.bool_),))
+        raise _not_joined(other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Mask:
+        if isinstance(other, Mask):
+            shape = tuple(np.broadcast_shapes(self.shape, other.shape))
+            return Mask.of(shape, self.array(shape) | other.array(shape))
+        if isinstance(other, bool | np.bool_):
+            return Mask.of(self.shape, np.ones((1,) * len(self.shape), np.bool_)) if other else self
+        raise _not_joined(other)
+
+    __ror__ = __or__
+
+    def __invert__(self) -> Mask:
+        return Mask.of(self.shape, ~self.array(self.shape))
+
+    def array(self, shape: Shape) -> NDArray[np.bool_]:
+        """The mask over ``shape``."""
+        result = np.ones(shape, np.bool_)
+        for part in self.parts:
+            result &= np.broadcast_to(aligned(part, shape), shape)
+        return result
+
+    def __bool__(self) -> NoReturn:
+        raise Beta1FlowError(
+            "control_flow_condition_depending_on_arange: a comparison of indices is used as a condition",
+            fix="pass it as mask=, and join comparisons with &: (a <= i) & (i < b) instead of `and` or a <= i < b",
+        )
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise Beta1MaskError("cannot_assign_to_index: a mask cannot be assigned to", fix="make a new mask")
+
+
+def _not_joined(other: Any) -> Beta1MaskError:
+    return Beta1MaskError(
+        f"unsupported_expression_in_mask: a mask is joined with {type(other).__name__}",
+        fix="join comparisons of index expressions with &, each in parentheses",
+    )
+
+
+def aligned(condition: Part, shape: Shape) -> NDArray[np.bool_]:
+    """``condition`` with as many axes as ``shape``: ones too many leave; new ones go in front, or behind the first axis
+    where that is the partitions of both.
+    """
+    part: Any = condition if isinstance(condition, np.ndarray) else condition.array()
+    while part.ndim > len(shape):
+        axis = next((a for a, size in enumerate(part.shape) if size == 1), None)
+        if axis is None:
+            break
+        part = part.reshape(part.shape[:axis] + part.shape[axis + 1 :])
+    more = len(shape) - part.ndim
+    at = 1 if part.ndim > 1 and part.shape[0] == shape[0] and part.shape[0] not in (1, shape[more]) else 0
+    part = part.reshape(part.shape[:at] + (1,) * more + part.shape[at:])
+    for size, want in zip(part.shape, shape, strict=False):
+        if size not in (1, want):
+            raise Beta1MaskError(
+                f"the mask has {part.shape} elements, the operation {shape}",
+                fix="build the mask from the indices of the operation",
+            )
+    return part
 
 
 def as_number(value: Any) -> int | None:

@@ -22,14 +22,16 @@ from nki.beta1 import dtypes, moving
 from nki.beta1.beta1_tensor import Pending, Tensor
 from nki.beta1.creation import check_size, drop, sizes_of
 from nki.beta1.elementwise import combine, fill, predicate, select
-from nki.beta1.index import Index, as_number
+from nki.beta1.index import Index, Mask, as_number
 from nki.beta1.lowering import (
     alike,
     as_bits,
     at_start,
+    check_mutable,
     constant_tile,
     converted,
     elementwise,
+    in_dtype,
     in_sbuf,
     into_bits,
     operand_of,
@@ -39,7 +41,7 @@ from nki.beta1.lowering import (
     tile_of,
     written,
 )
-from nki.beta1.masks import Mask, joined, region
+from nki.beta1.masks import joined, region
 from nki.beta1.operator_names import bit_kind, is_bits
 from nki.beta1.reducing import axes_of, fold
 from nki.frontend.builder import current
@@ -122,7 +124,7 @@ def _local_gather(a: Operands) -> None:
 def _memset(a: Operands) -> None:
     sizes = tuple(int(n) for n in sizes_of(a.shape, a.what))
     a.shape = sizes if len(sizes) > 1 else (*sizes, 1)
-    check_size(a.what, "memset", a.shape, dtypes.of(a.dtype), Buffer.sbuf)
+    check_size(a.what, "memset", a.shape, dt.of(a.dtype), Buffer.sbuf)
 
 
 def _select_reduce(a: Operands) -> None:
@@ -208,26 +210,23 @@ def _write_iota(dst: Tensor, a: Operands) -> None:
 
 def _write_selected(dst: Tensor, a: Operands) -> None:
     tile = a.on_true_tile
-    affine = a.pred.affine if isinstance(a.pred, Mask) else None
-    if affine is None or a.mask is not None or dst.shape != tile.shape:
+    comparison = a.pred.comparison if isinstance(a.pred, Mask) else None
+    if comparison is None or a.mask is not None or dst.shape != tile.shape:
         chosen = a.pred.array(tile.shape) if isinstance(a.pred, Mask) else np.full(tile.shape, bool(a.pred))
         sources = [constant_tile(chosen.astype(np.uint8)), tile]
         elementwise(dst, sources, a.mask, lambda d, s: select(d, s[0], s[1], a.on_false_value))
         return
-    index, name = affine
+    index = comparison.index
     steps = index.expanded(tile.ndim)[1]
     source, into = in_sbuf(tile), written(dst)
     pattern = [[step, n] for step, n in zip(steps[1:], tile.shape[1:], strict=True)]
-    more: dict[str, Any] = {"cmp_op": OPS[name], "offset": index.start}
+    more: dict[str, Any] = {"cmp_op": OPS[comparison.name], "offset": index.start}
     at_start(into, lambda dst: isa.affine_select(dst, pattern, steps[0], source.access, a.on_false_value, **more))
 
 
 def _write_transposed(dst: Tensor, a: Operands) -> None:
-    if a.src.buffer.is_hbm:
-        moving.transfer(dst, reordered(a.src, a.axes), a.mask, a.axes)
-        return
-    tile = in_sbuf(a.src)
-    if moving.transposes_by_dma(tile.bare(), dst.kind):
+    tile = a.src if a.src.buffer.is_hbm else in_sbuf(a.src)
+    if tile.buffer.is_hbm or moving.transposes_by_dma(tile.bare(), dst.kind):
         moving.transfer(dst, reordered(tile, a.axes), a.mask, a.axes)
         return
     outside = scratch("outside", tile.shape, tile.kind, Buffer.hbm)
@@ -252,7 +251,7 @@ EMITTED: Final[dict[str, Callable[[Tensor, Operands], None]]] = {
 def _dma_copy(a: Operands) -> None:
     target, source = a.dst.settle(), a.src.settle()
     mask = joined(joined(a.mask, target.mask), source.mask)
-    moving.check_mutable(target)
+    check_mutable(target)
     target, source = moving.at_least_2d(target), moving.at_least_2d(source)
     if source.buffer is Buffer.psum:
         source = in_sbuf(source)
@@ -304,11 +303,10 @@ def _nc_transpose(a: Operands) -> Tensor:
     elif a.engine is _ENGINE.vector or (a.engine is _ENGINE.unknown and small and tile.buffer is Buffer.psum):
 
         def emit(dst: Tensor) -> None:
-            into = written(dst)
-            turned = into if into.dtype is tile.kind else scratch("turned", into.shape, tile.kind).bare()
-            isa.nc_transpose(turned, tile.access, engine=_ENGINE.vector)
-            if turned is not into:
-                isa.tensor_copy(into, turned)
+            def turn(place: Access) -> None:
+                isa.nc_transpose(place, tile.access, engine=_ENGINE.vector)
+
+            in_dtype(written(dst), tile.kind, "turned", turn)
 
         return Tensor.wait(Pending((free, tile.shape[0]), dtypes.chosen(a.dtype, tile.kind), emit, name="transposed"))
     return moving.turned(tile, a.dtype, a.mask, a.what)

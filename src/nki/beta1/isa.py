@@ -143,7 +143,7 @@ class _Maker:
         if not row.shape:
             return emit(a.dst.settle(), a)
         shape, dtype = eval(self.shape, self.scope, given), given.get("dtype")
-        kind = eval(self.kind, self.scope, given) if dtype is None else dtypes.of(dtype)
+        kind = eval(self.kind, self.scope, given) if dtype is None else dt.of(dtype)
         return Tensor.wait(Pending(shape, kind, lambda dst: emit(dst, a), name=row.result, direct=self.direct))
 
     def _column(self, a: Operands, name: str) -> Tensor | float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -18,7 +17,8 @@ from nki.base.element_types import DType
 from nki.base.source import here
 from nki.beta1.beta1_tensor import Tensor, flush, state_of
 from nki.beta1.block_storage import Storage
-from nki.beta1.masks import Mask, Region, boxes_of, region
+from nki.beta1.index import Mask
+from nki.beta1.masks import Region, boxes_of, region
 from nki.beta1.view import strides_of
 from nki.frontend.builder import current
 from nki.ir.constant import constant as constant_of
@@ -85,6 +85,12 @@ def padded(shape: Shape, ndim: int) -> Shape:
     return (*shape[:1], *(1,) * (ndim - len(shape)), *shape[1:])
 
 
+def repeats(shape: Shape, wanted: Shape) -> bool:
+    """True if dimensions of size 1 repeat ``shape`` to ``wanted``."""
+    own = padded(shape, len(wanted))
+    return len(own) == len(wanted) and all(have in (1, want) for have, want in zip(own, wanted, strict=True))
+
+
 def joint_shape(what: str, *tiles: Tensor) -> Shape:
     """The shape to which all tiles can be repeated. Raises :class:`Beta1OperandError` where there is none."""
     shapes = {t.shape for t in tiles}
@@ -106,11 +112,14 @@ def alike(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """
     if left.shape == right.shape or left.shape[0] != right.shape[0] or left.size != right.size:
         return left, right
-    if strides_of(right.shape, right.base.strides, left.shape) is None:
-        dense = scratch(f"{right.name}_dense", right.shape, right.kind)
-        isa.tensor_copy(dense.bare(), right.access)
-        right = dense
-    return left, right.reshape(left.shape)
+    return left, _reshaped(right, left.shape)
+
+
+def _reshaped(t: Tensor, shape: Shape) -> Tensor:
+    """The elements of ``t`` in another shape: a view, or a copy where they are too far apart for one."""
+    if strides_of(t.shape, t.base.strides, shape) is None:
+        t = copied(t, f"{t.name}_dense")
+    return t.reshape(shape)
 
 
 def spread_rows(t: Tensor, rows: int) -> Tensor:
@@ -144,11 +153,7 @@ def _spread_by_product(row: Tensor, result: Tensor) -> None:
     if ones is None:
         ones = known[row.kind] = scratch("ones", (1, builder.target.partitions), row.kind)
         isa.memset(ones.bare(), 1.0)
-    if strides_of(row.shape, row.base.strides, (1, free)) is None:
-        dense = scratch(f"{row.name}_dense", row.shape, row.kind)
-        isa.tensor_copy(dense.bare(), row.access)
-        row = dense
-    source, into = row.reshape((1, free)), result.reshape((rows, free))
+    source, into = _reshaped(row, (1, free)), result.reshape((rows, free))
     for first in range(0, free, limit):
         part = slice(first, min(first + limit, free))
         total = scratch("repeated", (rows, part.stop - first), buffer=Buffer.psum).bare()
@@ -157,22 +162,32 @@ def _spread_by_product(row: Tensor, result: Tensor) -> None:
         isa.activation(into[:, part].bare(), OPS["copy"], total)
 
 
+def copied(source: Tensor | Access, name: str, kind: DType | None = None) -> Tensor:
+    """A copy of ``source`` in a new tile in SBUF, of dtype ``kind`` if one is given."""
+    own = source.kind if isinstance(source, Tensor) else source.dtype
+    tile = scratch(name, source.shape, kind or own)
+    isa.tensor_copy(tile.bare(), source.access if isinstance(source, Tensor) else source)
+    return tile
+
+
 def in_sbuf(t: Tensor) -> Tensor:
     """``t``, or a copy of it in SBUF if it is in PSUM."""
-    if t.buffer is Buffer.sbuf:
-        return t
-    copied = scratch(f"{t.name}_copy", t.shape, t.kind)
-    isa.tensor_copy(copied.bare(), t.access)
-    return copied
+    return t if t.buffer is Buffer.sbuf else copied(t, f"{t.name}_copy")
 
 
 def converted(t: Tensor, kind: DType) -> Tensor:
     """``t``, or a copy of it in SBUF with dtype ``kind``."""
-    if t.kind is kind:
-        return t
-    copied = scratch(f"{t.name}_{kind}", t.shape, kind)
-    isa.tensor_copy(copied.bare(), t.access)
-    return copied
+    return t if t.kind is kind else copied(t, f"{t.name}_{kind}", kind)
+
+
+def by_way_of(dst: Access, name: str, kind: DType, compute: Callable[[Access], object], *, dma: bool = False) -> None:
+    """``compute(tile)`` with a new tile in SBUF of the shape of ``dst``, which is then copied or moved to ``dst``."""
+    tile = scratch(name, dst.shape, kind).bare()
+    compute(tile)
+    if dma:
+        record(copy_by_dma(dst, tile))
+    else:
+        isa.tensor_copy(dst, tile)
 
 
 def as_bits(access: Access) -> Access:
@@ -187,29 +202,16 @@ def into_bits(dst: Access, kind: DType, compute: Callable[[Access], object]) -> 
     bits = dt.uint8 if kind is dt.bool_ else kind
     place = dst if dst.dtype is dt.bool_ and kind is not dt.bool_ else as_bits(dst)
     if place.dtype is dt.bool_ or place.dtype.is_float or place.dtype.itemsize != bits.itemsize:
-        place = scratch("bits", dst.shape, bits).bare()
+        by_way_of(dst, "bits", bits, compute)
+    else:
         compute(place)
-        isa.tensor_copy(dst, place)
-        return
-    compute(place)
 
 
 def over_box(t: Tensor, shape: Shape, over: Region) -> Access:
     """The access of ``t``, repeated to ``shape``, over a region of that shape; without a note of its use."""
     if t.shape == shape:
         return t.bare(over)
-    own = padded(t.shape, len(shape))
-    assert over.box is not None
-    box = [(0, 1) if n == 1 else bound for n, bound in zip(own, over.box, strict=True)]
-    more = len(shape) - t.ndim
-    inner = (*box[:1], *box[1 + more :])
-    access = t.bare(Region(t.shape, inner if t.ndim else ()))
-    strides = (*access.strides[:1], *(0,) * more, *access.strides[1:])
-    kept = tuple(0 if n == 1 else s for n, s in zip(own, strides, strict=True))
-    sizes = tuple(b - a for a, b in over.box)
-    if own[0] == 1 and sizes[0] == 1:
-        kept = (access.strides[0], *kept[1:])
-    return Access(access.tensor, access.offset, sizes, kept, access.dtype, access.dynamic)
+    return Tensor(t.storage, t.base.repeated(shape)).bare(Region(shape, over.box))
 
 
 def read(t: Tensor, shape: Shape, over: Region) -> Access:
@@ -223,9 +225,9 @@ def at_quadrant(access: Access) -> Access:
     """``access``, or a copy that starts at a partition at which engines may start."""
     if starts_well(access) or access.buffer is not Buffer.sbuf:
         return access
-    copied = scratch(f"{access.name}_moved", access.shape, access.dtype).bare()
-    record(copy_by_dma(copied, access))
-    return copied
+    moved = scratch(f"{access.name}_moved", access.shape, access.dtype).bare()
+    record(copy_by_dma(moved, access))
+    return moved
 
 
 def starts_well(access: Access) -> bool:
@@ -240,19 +242,23 @@ def at_start(into: Access, compute: Callable[[Access], object]) -> None:
     """``compute(into)``; a tile that is moved there, if engines may not start at the first partition of ``into``."""
     if starts_well(into) or into.buffer is not Buffer.sbuf:
         compute(into)
-        return
-    moved = scratch(f"{into.name}_moved", into.shape, into.dtype).bare()
-    compute(moved)
-    record(copy_by_dma(into, moved))
+    else:
+        by_way_of(into, f"{into.name}_moved", into.dtype, compute, dma=True)
+
+
+def check_mutable(target: Tensor) -> None:
+    """Raise if ``target`` is an argument that the kernel must not write."""
+    if not target.storage.mutable:
+        raise Beta1OperandError(
+            f"cannot_update_immutable_parameter: '{target.name}' is an argument that the kernel does not declare as "
+            "mutable",
+            fix="annotate it with nt.mutable_tensor and return it, or write to a tensor of nl.ndarray",
+        )
 
 
 def write(t: Tensor, over: Region) -> Access:
     """The access of the destination ``t`` over a region, to be written."""
-    if not t.storage.mutable:
-        raise Beta1OperandError(
-            f"cannot_update_immutable_parameter: '{t.name}' is an argument that the kernel does not declare as mutable",
-            fix="annotate it with nt.mutable_tensor and return it, or write to a tensor of nl.ndarray",
-        )
+    check_mutable(t)
     access = t.bare(over)
     t.place.before_write(access)
     return access
@@ -265,25 +271,30 @@ def written(t: Tensor, *, certain: bool = True) -> Access:
     return access
 
 
+def in_dtype(dst: Access, kind: DType, name: str, compute: Callable[[Access], object]) -> None:
+    """``compute(place)`` with a place of dtype ``kind``: ``dst``, or a tile that is converted to its dtype."""
+    if dst.dtype is kind:
+        compute(dst)
+    else:
+        by_way_of(dst, name, kind, compute)
+
+
 def reordered(t: Tensor, axes: Shape) -> Tensor:
     """``t`` with its dimensions in the order ``axes``."""
-    base = t.base
-    bounds = tuple(replace(b, steps=tuple(b.steps[a] for a in axes)) for b in base.bounds)
-    shape, strides = (tuple(numbers[a] for a in axes) for numbers in (base.shape, base.strides))
-    return Tensor(t.storage, replace(base, shape=shape, strides=strides, bounds=bounds))
+    return Tensor(t.storage, t.base.arranged(axes))
 
 
 def within(t: Tensor, over: Region) -> Tensor:
     """``t``, or a copy of what a mask lets through where the index leads out of the tensor elsewhere."""
     if over.array is None or not any(bound.outside(region(None, t.shape)) for bound in t.base.bounds):
         return t
-    copied = scratch(f"{t.name}_inside", t.shape, t.kind)
-    isa.memset(copied.bare(), 0)
+    inside = scratch(f"{t.name}_inside", t.shape, t.kind)
+    isa.memset(inside.bare(), 0)
     for box in boxes_of(over):
         part = Region(t.shape, box)
         source = read(t, t.shape, part)
-        at_start(copied.bare(part), partial(isa.tensor_copy, src=source))
-    return copied
+        at_start(inside.bare(part), partial(isa.tensor_copy, src=source))
+    return inside
 
 
 def _own(t: Tensor, shape: Shape, over: Region) -> Region:
@@ -317,18 +328,12 @@ def elementwise(
         sources = [within(t, _own(t, shape, over)) if t.base.bounds else t for t in sources]
     sources = [spread_rows(t, shape[0]) if t.shape[0] == 1 < shape[0] else t for t in sources]
     columns = [spread_rows(t, shape[0]) if t.shape[0] == 1 < shape[0] else t for t in columns]
-    regular = over.array is None and _may_start(over.box)
+    as_it_is = over.array is None and (not dst.is_new or _may_start(over.box))
+    whole = over if as_it_is else Region(shape, ((0, over.box[0][1]), *over.box[1:]))  # from the first partition
     if dst.is_new or over.array is None:
-        over = (
-            over
-            if over.array is None and (regular or not dst.is_new)
-            else Region(shape, ((0, over.box[0][1]), *over.box[1:]))
-        )
-        reads, into = _reads(sources, columns, shape, over), write(dst, over)
+        reads, into = _reads(sources, columns, shape, whole), write(dst, whole)
         at_start(into, lambda place: forwards(compute, place, reads, len(columns)))
         return
-    end = over.box[0][1]
-    whole = Region(shape, ((0, end), *over.box[1:]))
     temporary = scratch(f"{dst.name}_masked", tuple(b - a for a, b in whole.box or ()), dst.kind)
     forwards(compute, temporary.bare(), _reads(sources, columns, shape, whole), len(columns))
     assert over.array is not None, "boxes have gone the other way"

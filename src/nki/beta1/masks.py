@@ -1,107 +1,23 @@
-"""Masks: which elements of an operation take part. They are known when the kernel is traced."""
+"""Regions: the elements of an operation that its mask leaves. They are known when the kernel is traced."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.base.beta1_errors import Beta1FlowError, Beta1MaskError
+from nki.base.beta1_errors import Beta1MaskError
 from nki.base.warning import warn_here
+from nki.beta1.index import Box, Mask, aligned
 
 Shape = tuple[int, ...]
-Box = tuple[tuple[int, int], ...]
-"""Start and end on each axis."""
-
-
-class Condition(Protocol):
-    """A comparison of an index that is evaluated where its elements matter."""
-
-    shape: Shape
-    """The shape of :meth:`array`: size 1 on axes on which it does not depend."""
-
-    def truth(self) -> bool | None:
-        """The value of all elements, if they are known to have one."""
-        ...
-
-    def array(self) -> NDArray[np.bool_]: ...
-
-
-Part = NDArray[np.bool_] | Condition
-
-
-class Mask:
-    """A conjunction of conditions over the axes of an operation; each is an array with size 1 on other axes."""
-
-    __slots__ = ("affine", "parts", "shape")
-    __array_ufunc__ = None
-
-    def __init__(self, shape: Shape, parts: tuple[Part, ...]) -> None:
-        self.shape = shape
-        self.parts = parts
-        self.affine: tuple[Any, str] | None = None
-        """Of one comparison: the index that is compared with 0, and the name of the operator."""
-
-    @classmethod
-    def of(cls, shape: Shape, array: NDArray[np.bool_]) -> Mask:
-        """The mask of one condition."""
-        return cls(shape, (np.asarray(array, np.bool_),))
-
-    def __and__(self, other: Any) -> Mask:
-        if isinstance(other, Mask):
-            shape = tuple(np.broadcast_shapes(self.shape, other.shape))
-            return Mask(shape, (*self.parts, *other.parts))
-        if isinstance(other, bool | np.bool_):
-            return self if other else Mask(self.shape, (np.zeros((1,) * len(self.shape), np.bool_),))
-        raise Beta1MaskError(
-            f"unsupported_expression_in_mask: a mask is joined with {type(other).__name__}",
-            fix="join comparisons of index expressions with &, each in parentheses",
-        )
-
-    __rand__ = __and__
-
-    def __or__(self, other: Any) -> Mask:
-        if isinstance(other, Mask):
-            shape = tuple(np.broadcast_shapes(self.shape, other.shape))
-            return Mask.of(shape, self.array(shape) | other.array(shape))
-        if isinstance(other, bool | np.bool_):
-            return Mask.of(self.shape, np.ones((1,) * len(self.shape), np.bool_)) if other else self
-        raise Beta1MaskError(
-            f"unsupported_expression_in_mask: a mask is joined with {type(other).__name__}",
-            fix="join comparisons of index expressions with &, each in parentheses",
-        )
-
-    __ror__ = __or__
-
-    def __invert__(self) -> Mask:
-        return Mask.of(self.shape, ~self.array(self.shape))
-
-    def array(self, shape: Shape) -> NDArray[np.bool_]:
-        """The mask over ``shape``."""
-        result = np.ones(shape, np.bool_)
-        for part in self.parts:
-            result &= np.broadcast_to(_aligned(_evaluated(part), shape), shape)
-        return result
-
-    def __bool__(self) -> NoReturn:
-        raise Beta1FlowError(
-            "control_flow_condition_depending_on_arange: a comparison of indices is used as a condition",
-            fix="pass it as mask=, and join comparisons with &: (a <= i) & (i < b) instead of `and` or a <= i < b",
-        )
-
-    def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        raise Beta1MaskError("cannot_assign_to_index: a mask cannot be assigned to", fix="make a new mask")
 
 
 def joined(a: Any, b: Any) -> Any:
     """Two conditions of an operation as one, each a mask, a truth value, or None for no condition."""
     return b if a is None else a if b is None else a & b
-
-
-def _evaluated(part: Part) -> NDArray[np.bool_]:
-    return part if isinstance(part, np.ndarray) else part.array()
 
 
 def _fits(sizes: Shape, shape: Shape) -> bool:
@@ -117,27 +33,6 @@ def left_of_and(value: Any) -> Any:
         return value
     warn_here("`and` of two masks is the second one alone; write & to join them")
     return True
-
-
-def _aligned(part: NDArray[np.bool_], shape: Shape) -> NDArray[np.bool_]:
-    """``part`` with the number of axes of ``shape``: ones too many leave; new ones go in front, or behind the first
-    axis where that is the partitions of both.
-    """
-    while part.ndim > len(shape):
-        axis = next((a for a, size in enumerate(part.shape) if size == 1), None)
-        if axis is None:
-            break
-        part = part.reshape(part.shape[:axis] + part.shape[axis + 1 :])
-    more = len(shape) - part.ndim
-    at = 1 if part.ndim > 1 and part.shape[0] == shape[0] and part.shape[0] not in (1, shape[more]) else 0
-    part = part.reshape(part.shape[:at] + (1,) * more + part.shape[at:])
-    for size, want in zip(part.shape, shape, strict=False):
-        if size not in (1, want):
-            raise Beta1MaskError(
-                f"the mask has {part.shape} elements, the operation {shape}",
-                fix="build the mask from the indices of the operation",
-            )
-    return part
 
 
 class Region:
@@ -177,7 +72,7 @@ def region(mask: Any, shape: Shape) -> Region:
             if truth:
                 continue
             return Region(shape, None)
-        part = _aligned(_evaluated(raw), shape)
+        part = aligned(raw, shape)
         axes = [axis for axis, size in enumerate(part.shape) if size > 1]
         if not axes:
             if not part.flat[0]:
@@ -195,17 +90,10 @@ def _all_of(shape: Shape) -> Region:
 
 
 def _bounded(shape: Shape, lines: list[NDArray[np.bool_]], others: list[NDArray[np.bool_]]) -> Region:
-    if others:
-        array = np.ones(shape, np.bool_)
-        for axis, line in enumerate(lines):
-            array &= line.reshape((-1, *(1,) * (len(shape) - axis - 1)))
-        for part in others:
-            array &= np.broadcast_to(part, shape)
-        lines = [
-            np.asarray(array.any(axis=tuple(a for a in range(len(shape)) if a != axis))) for axis in range(len(shape))
-        ]
-    else:
-        array = None
+    array = _joint(shape, lines, others) if others else None
+    if array is not None:
+        axes = range(len(shape))
+        lines = [np.asarray(array.any(axis=tuple(other for other in axes if other != axis))) for axis in axes]
     box: list[tuple[int, int]] = []
     solid = True
     for line in lines:
@@ -217,12 +105,19 @@ def _bounded(shape: Shape, lines: list[NDArray[np.bool_]], others: list[NDArray[
         box.append((start, end))
     if array is None and solid:
         return Region(shape, tuple(box))
-    if array is None:
-        array = np.ones(shape, np.bool_)
-        for axis, line in enumerate(lines):
-            array &= line.reshape((-1, *(1,) * (len(shape) - axis - 1)))
+    array = _joint(shape, lines, []) if array is None else array
     inside = array[tuple(slice(*bound) for bound in box)]
     return Region(shape, tuple(box), None if inside.all() else inside)
+
+
+def _joint(shape: Shape, lines: list[NDArray[np.bool_]], others: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """The elements of ``shape`` that fulfil a condition on each axis and all the others."""
+    array = np.ones(shape, np.bool_)
+    for axis, line in enumerate(lines):
+        array &= line.reshape((-1, *(1,) * (len(shape) - axis - 1)))
+    for part in others:
+        array &= np.broadcast_to(part, shape)
+    return array
 
 
 def boxes_of(region: Region) -> list[Box]:

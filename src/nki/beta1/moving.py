@@ -14,26 +14,26 @@ from nki.base.beta1_errors import Beta1OperandError
 from nki.base.element_types import DType
 from nki.beta1 import dtypes
 from nki.beta1.beta1_tensor import Pending, Tensor, flush, operations
-from nki.beta1.elementwise import copy
+from nki.beta1.index import Mask
 from nki.beta1.lowering import (
     at_quadrant,
     at_start,
+    check_mutable,
     converted,
     forwards,
     in_sbuf,
     operand_of,
-    over_box,
-    padded,
     record,
     reordered,
+    repeats,
     scratch,
     tile_of,
 )
-from nki.beta1.masks import Mask, Region, boxes_of, joined, region
-from nki.beta1.view import check_bounds, strides_of
+from nki.beta1.masks import Region, boxes_of, joined, region
+from nki.beta1.view import check_bounds, part, strides_of
 from nki.frontend.builder import current
 from nki.ir.algebra import permuted
-from nki.ir.types import Access, Buffer, Dynamic, IndexKind
+from nki.ir.types import Access, Buffer
 from nki.isa import build
 from nki.isa.tables import enums
 from nki.isa.tables.operators import OPS
@@ -58,27 +58,10 @@ def hbm_of(x: Any, what: str, name: str) -> Tensor:
 
 def at_least_2d(t: Tensor) -> Tensor:
     """``t``, a vector as a column and a single element as (1, 1)."""
-    base = t.base
-    if len(base.shape) >= 2:
+    own = len(t.base.shape)
+    if own >= 2:
         return t
-    shape = (*base.shape, 1) if base.shape else (1, 1)
-    strides = (*base.strides, 0) if base.shape else (0, 0)
-    bounds = tuple(replace(b, steps=(*b.steps, *(0,) * (len(shape) - len(base.shape)))) for b in base.bounds)
-    return Tensor(t.storage, replace(base, shape=shape, strides=strides, bounds=bounds))
-
-
-def part(access: Access, shape: Shape, box: tuple[tuple[int, int], ...]) -> Access:
-    """The box of an access of ``shape``; of rows chosen at run time, the rows of the box."""
-    del shape
-    offset = access.offset + sum(step * a for step, (a, _) in zip(access.strides, box, strict=True))
-    sizes = tuple(b - a for a, b in box)
-    dynamic = access.dynamic
-    if dynamic is not None and dynamic.kind is IndexKind.rows and (box[0][0] or sizes[0] != access.shape[0]):
-        source = dynamic.source
-        first = source.offset + source.strides[0] * box[0][0]
-        rows = Access(source.tensor, first, (sizes[0], 1), source.strides, source.dtype)
-        dynamic = Dynamic(rows, dynamic.step, dynamic.kind)
-    return Access(access.tensor, offset, sizes, access.strides, access.dtype, dynamic)
+    return Tensor(t.storage, t.base.arranged((*range(own), *(None,) * (2 - own))))
 
 
 def transfer(dst: Tensor, src: Tensor, mask: Any, turns: Shape = (), **options: Any) -> None:
@@ -91,14 +74,14 @@ def transfer(dst: Tensor, src: Tensor, mask: Any, turns: Shape = (), **options: 
         return
     check_bounds(src.storage.name, src.base, over)
     check_bounds(dst.storage.name, dst.base, over)
-    source, target = _unchecked(src), _unchecked(dst)
+    source, target = src.unchecked, dst.unchecked
     boxes = [over.box] if dst.is_new and over.array is not None and over.box and _inside(src, over) else boxes_of(over)
     for box in boxes:
         assert box is not None
         if over.is_whole:
             read, write = source, target
         else:
-            read, write = part(source, shape, box), part(target, shape, box)
+            read, write = part(source, box), part(target, box)
         src.place.before_read(read)
         dst.place.before_write(write, certain=over.is_whole)
         if turns and transposes_by_dma(read, write.dtype):
@@ -137,18 +120,12 @@ def _inside(src: Tensor, over: Region) -> bool:
     return all(bound.outside(whole) is None for bound in src.base.bounds)
 
 
-def _unchecked(t: Tensor) -> Access:
-    """All of ``t`` as an access; the caller checks its bounds."""
-    base = t.base
-    return Access(t.place.tensor, base.offset, base.shape, base.strides, base.dtype, base.dynamic)
-
-
-def load(src: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
-    """A new tile in SBUF with the elements of ``src`` in HBM."""
+def load(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
+    """A tile in SBUF with the elements of a tensor in HBM."""
     what = "nl.load"
     source = at_least_2d(hbm_of(src, what, "src"))
     check_tile(source.shape, f"{what}: src '{source.name}'")
-    kind = source.kind if dtype is None else dtypes.of(dtype)
+    kind = dtypes.chosen(dtype, source.kind)
     mask = joined(mask, src.mask)
 
     def emit(dst: Tensor) -> None:
@@ -167,8 +144,9 @@ def check_tile(shape: Shape, what: str) -> None:
         )
 
 
-def store(dst: Any, value: Any, *, mask: Any = None) -> None:
-    """Write a tile, repeated to the shape of ``dst``, or a number to ``dst`` in HBM."""
+def store(dst: Any, value: Any, *, mask: Any = None, **_: Any) -> None:
+    """Write a tile or a number to a tensor in HBM."""
+    flush()
     what = "nl.store"
     if not isinstance(dst, Tensor):
         hbm_of(dst, what, "dst")
@@ -194,13 +172,10 @@ def _as_rows(target: Tensor, tile: Tensor) -> Tensor:
     """``target`` in HBM, as a view of the shape of ``tile`` where dimensions of size 1 alone differ: a row takes a
     column of one element per partition.
     """
-    base = target.base
-    fits = [n for n in base.shape if n != 1] == [n for n in tile.shape if n != 1]
-    if not fits or base.bounds or base.dynamic is not None or target.shape[0] == tile.shape[0]:
+    fitted = target.base.fitted(tile.shape)
+    if fitted is None or fitted.dynamic is not None or target.shape[0] == tile.shape[0]:
         return target
-    steps = iter([s for s, n in zip(base.strides, base.shape, strict=True) if n != 1])
-    strides = tuple(next(steps) if n != 1 else 0 for n in tile.shape)
-    return Tensor(target.storage, replace(base, shape=tile.shape, strides=strides))
+    return Tensor(target.storage, fitted)
 
 
 def move(target: Tensor, value: Tensor, mask: Any) -> None:
@@ -217,34 +192,25 @@ def move(target: Tensor, value: Tensor, mask: Any) -> None:
 operations.update({"move": move, "store": store})
 
 
-def check_mutable(target: Tensor) -> None:
-    """Raise if ``target`` is an argument that the kernel must not write."""
-    if not target.storage.mutable:
-        raise Beta1OperandError(
-            f"cannot_update_immutable_parameter: '{target.name}' is an argument that the kernel does not declare as "
-            "mutable",
-            fix="annotate it with nt.mutable_tensor and return it, or write to a tensor of nl.ndarray",
-        )
-
-
 def stored(tile: Tensor, target: Tensor, what: str) -> Tensor:
     """``tile`` repeated to the shape of ``target``, or with as many elements in the same order."""
     shape = target.shape
     if tile.shape == shape:
         return tile
-    ones = [n for n in tile.shape if n != 1]
-    if ones == [n for n in shape if n != 1] and (tile.shape[0] == shape[0] or tile.buffer.is_hbm):
-        steps = iter([s for s, n in zip(tile.base.strides, tile.shape, strict=True) if n != 1])
-        strides = tuple(next(steps) if n != 1 else 0 for n in shape)
-        bounds = tile.base.bounds
-        if not bounds:
-            return Tensor(tile.storage, replace(tile.base, shape=shape, strides=strides))
-    own = padded(tile.shape, len(shape))
-    if len(tile.shape) <= len(shape) and all(a in (1, b) for a, b in zip(own, shape, strict=True)):
-        access = over_box(tile, shape, region(None, shape))
-        return Tensor(tile.storage, replace(tile.base, shape=shape, strides=access.strides, bounds=()))
+    fitted = tile.base.fitted(shape) if tile.shape[0] == shape[0] or tile.buffer.is_hbm else None
+    if fitted is not None:
+        return Tensor(tile.storage, fitted)
+    if repeats(tile.shape, shape):
+        view = tile.base.repeated(shape)
+        check_bounds(tile.storage.name, view, region(None, shape))
+        return Tensor(tile.storage, replace(view, bounds=()))
     if tile.size == math.prod(shape):
-        return tile.reshape(shape) if tile.shape[0] == shape[0] else _flat(tile, shape)
+        if tile.shape[0] == shape[0]:
+            return tile.reshape(shape)
+        raise Beta1OperandError(
+            f"num_partition_mismatch: '{tile.name}' {tile.shape} is stored to {shape}: their first dimensions differ",
+            fix="index the destination so that its first dimension is the tile's partitions",
+        )
     raise Beta1OperandError(
         f"store_dst_shape_smaller_than_other_shape: {what}: value '{tile.name}' {tile.shape} cannot be repeated to dst "
         f"'{target.name}' {shape}",
@@ -252,21 +218,14 @@ def stored(tile: Tensor, target: Tensor, what: str) -> Tensor:
     )
 
 
-def _flat(tile: Tensor, shape: Shape) -> Tensor:
-    raise Beta1OperandError(
-        f"num_partition_mismatch: '{tile.name}' {tile.shape} is stored to {shape}: their first dimensions differ",
-        fix="index the destination so that its first dimension is the tile's partitions",
-    )
-
-
-def load_transpose2d(src: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
-    """A new tile in SBUF with the transposed elements of the matrix ``src`` in HBM."""
+def load_transpose2d(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
+    """A tile in SBUF with the transposed elements of a matrix in HBM."""
     source = at_least_2d(hbm_of(src, "nl.load_transpose2d", "src"))
     if source.ndim != 2:
         raise Beta1OperandError(
             f"nl.load_transpose2d: src '{source.name}' {source.shape} is no matrix", fix="index it to two dimensions"
         )
-    kind = source.kind if dtype is None else dtypes.of(dtype)
+    kind = dtypes.chosen(dtype, source.kind)
     shape = source.shape[::-1]
     check_tile(shape, f"nl.load_transpose2d: the transposed '{source.name}'")
     turned = reordered(source, (1, 0))
@@ -288,8 +247,8 @@ def _turned_mask(mask: Any, shape: Shape) -> Any:
     return Mask.of(shape[::-1], array.T)
 
 
-def transpose(x: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
-    """The tile ``x``, at most 128 × 128, with partitions and free dimension exchanged; in SBUF or PSUM."""
+def transpose(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
+    """A tile with partitions and free dimension exchanged."""
     tile = tile_of(x, "nl.transpose", "x")
     return turned(tile, dtype, mask, "nl.transpose")
 
@@ -302,7 +261,7 @@ def turned(tile: Tensor, dtype: Any, mask: Any, what: str, buffer: Buffer = Buff
             f"size_of_dimension_exceed_arch_limit: {what}: '{tile.name}' {tile.shape} is larger than 128 x 128",
             fix="transpose blocks of 128 x 128",
         )
-    kind = tile.kind if dtype is None else dtypes.of(dtype)
+    kind = dtypes.chosen(dtype, tile.kind)
     mask = joined(mask, tile.mask)
 
     def emit(dst: Tensor) -> None:
@@ -340,7 +299,7 @@ def _widens(into: DType, source: DType) -> bool:
     return source in (dt.bfloat16, dt.float16) and into is dt.float32
 
 
-def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, dtype: Any = None) -> Tensor:
+def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, **_: Any) -> Any:
     """``x @ y``, or ``x.T @ y`` with ``transpose_x``, in PSUM."""
     what = "nl.matmul"
     left, right = tile_of(x, what, "x"), tile_of(y, what, "y")
@@ -349,7 +308,6 @@ def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, dtype
         left = turned(left, None, None, what).settle()
         if mask_x is not None:  # the operand's own: outside it nothing was transposed
             left = left[_turned_mask(mask_x, (x.shape[0], left.shape[0]))]
-    del dtype
     return product(left, right, mask, what)
 
 
@@ -479,18 +437,5 @@ def add_to(target: Tensor, source: Tensor, mask: Any, mode: enums.oob_mode = enu
     """Add ``source``, a tile of the same shape, to ``target`` in HBM."""
     over = region(mask, target.shape)
     for box in boxes_of(over):
-        a, b = part(_unchecked(target), target.shape, box), part(source.access, target.shape, box)
+        a, b = part(target.unchecked, box), part(source.access, box)
         isa.dma_compute(a, [b, a], OPS["add"], oob_mode=mode)
-
-
-__all__ = [
-    "at_least_2d",
-    "copy",
-    "load",
-    "load_transpose2d",
-    "matmul",
-    "product",
-    "store",
-    "transpose",
-    "turned",
-]

@@ -17,6 +17,7 @@ from nki.beta1.lowering import (
     at_quadrant,
     at_start,
     constant_tile,
+    copied,
     elementwise,
     scratch,
     tile_of,
@@ -63,7 +64,7 @@ def reduce(
     tile = tile_of(x, what, "x")
     axes = axes_of(what, tile, axis)
     shape = left_of(tile.shape, axes, keepdims=keepdims)
-    kind = tile.kind if dtype is None else dtypes.of(dtype)
+    kind = dtypes.chosen(dtype, tile.kind)
 
     def emit(dst: Tensor) -> None:
         fold(dst, op, tile, axes, mask, keepdims=keepdims)
@@ -117,19 +118,17 @@ def with_neutral(tile: Tensor, over: Region, op: Op) -> Tensor:
     array[tuple(slice(*b) for b in over.box)] = over.array
     source = tile.access
     if source.dtype is not filled.kind or source.buffer is not filled.buffer:
-        record_copy = scratch("same", tile.shape, filled.kind)
-        isa.tensor_copy(record_copy.bare(), source)
-        source = record_copy.bare()
+        source = copied(source, "same", filled.kind).bare()
     isa.tensor_copy_predicated(filled.bare(), source, constant_tile(array).access)
     return filled
 
 
-def mean(x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, keepdims: bool = False) -> Tensor:
-    """The mean over ``axis``."""
+def mean(x: Any, axis: Any = -1, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any) -> Any:
+    """The mean over free dimensions."""
     tile = tile_of(x, "nl.mean", "x")
     axes = axes_of("nl.mean", tile, axis)
     shape = left_of(tile.shape, axes, keepdims=keepdims)
-    kind = tile.kind if dtype is None else dtypes.of(dtype)
+    kind = dtypes.chosen(dtype, tile.kind)
     count = _count(tile, axes, mask)
 
     def emit(dst: Tensor) -> None:
@@ -147,27 +146,25 @@ def _count(tile: Tensor, axes: Shape, mask: Any) -> int:
     return math.prod(b - a for d, (a, b) in enumerate(over.box) if d in axes)
 
 
-def var(x: Any, axis: Any, *, dtype: Any = None, mask: Any = None, keepdims: bool = False) -> Tensor:
-    """The variance over ``axis``."""
+def var(x: Any, axis: Any = -1, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
+    """The variance over free dimensions."""
     tile = tile_of(x, "nl.var", "x")
     axes = axes_of("nl.var", tile, axis)
-    shape = left_of(tile.shape, axes, keepdims=keepdims)
-    kind = tile.kind if dtype is None else dtypes.of(dtype)
+    shape = left_of(tile.shape, axes, keepdims=False)
+    kind = dtypes.chosen(dtype, tile.kind)
     middle = mean(tile, axes, dtype=np.float32, mask=mask, keepdims=True)
     distance = binary("subtract", tile, middle, dtype=np.float32, mask=mask)
     squares = unary("square", distance, mask=mask).settle()
 
     def emit(dst: Tensor) -> None:
-        result = mean(squares, axes, dtype=kind, mask=mask, keepdims=keepdims).settle()
+        result = mean(squares, axes, dtype=kind, mask=mask).settle()
         elementwise(dst, [result], None, lambda d, s: isa.tensor_copy(d, s[0]))
 
-    if not shape:
-        raise AssertionError
     return Tensor.wait(Pending(shape, kind, emit, name="var"))
 
 
-def softmax(x: Any, axis: Any, *, dtype: Any = None, compute_dtype: Any = None, mask: Any = None) -> Tensor:
-    """``exp(x - max)`` over its sum, both over ``axis``."""
+def softmax(x: Any, axis: Any, *, dtype: Any = None, compute_dtype: Any = None, mask: Any = None, **_: Any) -> Any:
+    """The softmax over free dimensions."""
     tile = tile_of(x, "nl.softmax", "x")
     kind = dtype if dtype is not None else compute_dtype if compute_dtype is not None else tile.kind
     most = reduce(OPS["maximum"], tile, axis, "nl.softmax", dtype=np.float32, mask=mask, keepdims=True)
@@ -178,9 +175,9 @@ def softmax(x: Any, axis: Any, *, dtype: Any = None, compute_dtype: Any = None, 
 
 def rms_norm(
     x: Any, w: Any, axis: Any, n: Any, epsilon: float = 1e-6, *, dtype: Any = None, compute_dtype: Any = None,
-    mask: Any = None,
-) -> Tensor:  # fmt: skip
-    """``x / sqrt(sum(x * x) / n + epsilon) * w``, the sum over ``axis``."""
+    mask: Any = None, **_: Any,
+) -> Any:  # fmt: skip
+    """``x`` divided by the root of its mean square, times ``w``."""
     tile = tile_of(x, "nl.rms_norm", "x")
     kind = dtype if dtype is not None else compute_dtype if compute_dtype is not None else tile.kind
     squares = unary("square", tile, dtype=np.float32, mask=mask)

@@ -7,6 +7,7 @@ are not chosen yet. Bounds are tested when the view is used, for a mask may keep
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -14,8 +15,8 @@ import numpy as np
 
 from nki.base.beta1_errors import Beta1IndexError
 from nki.base.element_types import DType
-from nki.beta1.index import DynamicEnd, Index, as_number, broadcast_shape
-from nki.beta1.masks import Region
+from nki.beta1.index import DynamicEnd, Index, as_number
+from nki.beta1.masks import Box, Region
 from nki.ir.types import Access, Dynamic, IndexKind
 
 Shape = tuple[int, ...]
@@ -27,24 +28,14 @@ class Bound:
 
     dim: int
     size: int
-    start: int
-    steps: Shape
+    index: Index
+    """The index over the axes of the view."""
 
     def outside(self, region: Region) -> tuple[int, int] | None:
         """The smallest and largest index over ``region`` if one of them is outside."""
         if region.box is None:
             return None
-        if region.array is None:
-            ends = [(step * a, step * (b - 1)) for step, (a, b) in zip(self.steps, region.box, strict=True)]
-            low = self.start + sum(min(pair) for pair in ends)
-            high = self.start + sum(max(pair) for pair in ends)
-        else:
-            values: Any = np.int64(self.start)
-            for axis, (step, (a, b)) in enumerate(zip(self.steps, region.box, strict=True)):
-                line = np.arange(a, b) * step
-                values = values + line.reshape((-1, *(1,) * (len(self.steps) - axis - 1)))
-            chosen = np.broadcast_to(values, region.array.shape)[region.array]
-            low, high = int(chosen.min()), int(chosen.max())
+        low, high = self.index.over(region.box).bounds(region.array)
         return None if low >= 0 and high < self.size else (low, high)
 
 
@@ -61,8 +52,29 @@ class View:
     bounds: tuple[Bound, ...] = ()
     dynamic: Dynamic | None = None
 
-    def with_shape(self, shape: Shape, strides: Shape) -> View:
-        return replace(self, shape=shape, strides=strides)
+    def arranged(self, axes: Sequence[int | None]) -> View:
+        """The view with dimension ``axes[i]`` as dimension ``i``; None: a new one of size 1."""
+        shape = tuple(1 if axis is None else self.shape[axis] for axis in axes)
+        strides = tuple(0 if axis is None else self.strides[axis] for axis in axes)
+        bounds = tuple(replace(bound, index=bound.index.arranged(axes)) for bound in self.bounds)
+        return replace(self, shape=shape, strides=strides, bounds=bounds)
+
+    def fitted(self, shape: Shape) -> View | None:
+        """The view as ``shape``, if that differs in dimensions of size 1 only and every element is inside."""
+        if self.bounds or [n for n in self.shape if n != 1] != [n for n in shape if n != 1]:
+            return None
+        steps = iter([step for step, n in zip(self.strides, self.shape, strict=True) if n != 1])
+        return replace(self, shape=shape, strides=tuple(next(steps) if n != 1 else 0 for n in shape))
+
+    def repeated(self, shape: Shape) -> View:
+        """The view with its dimensions of size 1 repeated to ``shape``; new ones stand behind the partitions."""
+        own = range(len(self.shape))
+        view = self.arranged((*own[:1], *(None,) * (len(shape) - len(own)), *own[1:]))
+        strides = tuple(
+            0 if n == 1 and (axis or want != 1) else step
+            for axis, (step, n, want) in enumerate(zip(view.strides, view.shape, shape, strict=True))
+        )
+        return replace(view, shape=shape, strides=strides)
 
 
 def describe(name: str, view: View) -> str:
@@ -71,17 +83,36 @@ def describe(name: str, view: View) -> str:
 
 
 def indexed(name: str, view: View, key: Any, *, on_chip: bool) -> View:
-    """``view[key]``."""
-    entries = list(cast("tuple[Any, ...]", key if isinstance(key, tuple) else (key,)))
-    rank = len(view.blocks) + len(view.shape)
-    if len(entries) == rank:
-        regular = _regular(view, entries, on_chip=on_chip)
-        if regular is not None:
-            return regular
-    entries = _completed(name, view, entries, rank)
-    if any(isinstance(e, Index) or hasattr(e, "access") for e in entries) and not _chooses(entries):
-        return _advanced(name, view, entries, on_chip=on_chip)
-    return _basic(name, view, entries, on_chip=on_chip)
+    """``view[key]``, by slices and numbers, or by grids of indices."""
+    entries = completed(name, view, key)
+    by_indices = any(isinstance(e, Index) or hasattr(e, "access") for e in entries) and not _chooses(entries)
+    block, blocks = _taken_blocks(name, view, entries, by_indices=by_indices)
+    rest = entries[len(view.blocks) :]
+    if by_indices:
+        shape, terms = _of_indices(name, view, rest)
+    else:
+        shape, terms = _of_slices(name, view, rest, on_chip=on_chip)
+        if on_chip and len(shape) == 1 and not blocks:
+            shape, terms = (*shape, 1), [(start, (*steps, 0), source) for start, steps, source in terms]
+    offset, strides, dynamic = view.offset, [0] * len(shape), view.dynamic
+    bounds: list[Bound] = []
+    for d, (start, steps, source) in enumerate(terms):
+        offset += start * view.strides[d]
+        strides = [stride + view.strides[d] * step for stride, step in zip(strides, steps, strict=True)]
+        if source is not None:
+            dynamic = source
+            continue
+        index = Index(start, shape, steps)
+        low, high = index.bounds()
+        if low < 0 or high >= view.shape[d]:
+            bounds.append(Bound(d + len(view.blocks), view.shape[d], index))
+    if by_indices and dynamic is not None and dynamic.kind is IndexKind.rows:
+        strides[0] = 0
+    result = View(block, blocks, offset, shape, tuple(strides), view.dtype, tuple(bounds), dynamic)
+    if not by_indices or not on_chip:
+        return result
+    _, steps, source = terms[0]
+    return _partition_first(name, result, steps if source is None else (0,) * len(shape), view.strides[0])
 
 
 def _chooses(entries: list[Any]) -> bool:
@@ -98,72 +129,10 @@ def _chooses(entries: list[Any]) -> bool:
     )
 
 
-def _regular(view: View, entries: list[Any], *, on_chip: bool) -> View | None:
-    """:func:`indexed` by a number for each block and by numbers and indices of one rank for the rest, all inside; None
-    for any other index. Most indices of kernels are of this kind.
-    """
-    if view.dynamic is not None:
-        return None
-    block, ahead = view.block, len(view.blocks)
-    for entry, (size, step) in zip(entries, view.blocks, strict=False):
-        if type(entry) is not int or not 0 <= entry < size:
-            return None
-        block += entry * step
-    rest = entries[ahead:] if ahead else entries
-    sizes = _joint([entry for entry in rest if type(entry) is Index])
-    if sizes is None:
-        return None
-    rank = len(sizes)
-    offset, strides = view.offset, [0] * rank
-    for d, (entry, size, step) in enumerate(zip(rest, view.shape, view.strides, strict=True)):
-        if type(entry) is int:
-            if not 0 <= entry < size or (on_chip and d == 0):
-                return None
-            offset += entry * step
-            continue
-        if type(entry) is not Index:
-            return None
-        low = high = entry.start
-        for axis, (pace, count) in enumerate(zip(entry.steps, entry.shape, strict=True)):
-            if pace:
-                if on_chip and (axis == 0) != (d == 0):
-                    return None
-                strides[axis] += step * pace
-                if pace > 0:
-                    high += pace * (count - 1)
-                else:
-                    low += pace * (count - 1)
-        if low < 0 or high >= size:
-            return None
-        offset += entry.start * step
-    if on_chip and sizes[0] > 1 and not strides[0]:
-        return None
-    return View(block, (), offset, sizes, tuple(strides), view.dtype)
-
-
-def _joint(indices: list[Index]) -> Shape | None:
-    """The shape of several indices of one rank of 2 or more, each as long on an axis as the others or of size 1."""
-    if not indices:
-        return None
-    shape = indices[0].shape
-    if len(shape) < 2:
-        return None
-    for index in indices:
-        other = index.shape
-        if other == shape:
-            continue
-        if len(other) != len(shape):
-            return None
-        joint: list[int] = []
-        for a, b in zip(shape, other, strict=True):
-            if a != b and a != 1 and b != 1:
-                return None
-            joint.append(b if a == 1 else a)
-        shape = tuple(joint)
-    return shape
-
-
-def _completed(name: str, view: View, entries: list[Any], rank: int) -> list[Any]:
+def completed(name: str, view: View, key: Any) -> list[Any]:
+    """The entries of an index: whole dimensions instead of one Ellipsis, and of what slices leave out."""
+    entries = list(cast("tuple[Any, ...]", key if isinstance(key, tuple) else (key,)))
+    rank = len(view.blocks) + len(view.shape)
     given = sum(e is not None and e is not Ellipsis for e in entries)
     if given > rank:
         raise Beta1IndexError(
@@ -171,63 +140,72 @@ def _completed(name: str, view: View, entries: list[Any], rank: int) -> list[Any
             fix="leave out the last ones",
         )
     full: list[Any] = [slice(None)] * (rank - given)
-    if any(e is Ellipsis for e in entries):
-        at = next(i for i, e in enumerate(entries) if e is Ellipsis)
+    at = next((i for i, e in enumerate(entries) if e is Ellipsis), None)
+    if at is not None:
         return [*entries[:at], *full, *(e for e in entries[at + 1 :] if e is not Ellipsis)]
     if any(isinstance(e, Index) for e in entries):
         return entries  # trailing dimensions are taken whole behind the axes of the indices
     return [*entries, *full]
 
 
-def _basic(name: str, view: View, entries: list[Any], *, on_chip: bool) -> View:
-    blocks: list[tuple[int, int]] = []
+def _taken_blocks(
+    name: str, view: View, entries: list[Any], *, by_indices: bool
+) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """The chosen block, and the sizes and steps of block dimensions that slices keep."""
+    block, kept = view.block, list[tuple[int, int]]()
+    missing = [None] * (len(view.blocks) - len(entries))
+    for entry, (size, step) in zip([*entries, *missing], view.blocks, strict=False):
+        if entry is None and not by_indices:
+            raise _new_partition(name, view)
+        start, count, pace = _block_entry(name, view, entry, size)
+        block += step * start
+        if count is not None and by_indices:
+            raise Beta1IndexError(
+                f"failed_to_infer_tile_from_local_tensor: {describe(name, view)} keeps a block dimension",
+                fix="index every block dimension with an integer or a loop variable",
+            )
+        if count is not None:
+            kept.append((count, step * pace))
+    return block, tuple(kept)
+
+
+def _new_partition(name: str, view: View) -> Beta1IndexError:
+    return Beta1IndexError(
+        f"a new axis in front of the partitions of {describe(name, view)}", fix="add it behind dimension 0"
+    )
+
+
+Term = tuple[int, Shape, Dynamic | None]
+"""The part of its dimension that an entry takes: the first element, the steps along the axes of the result, and an
+index known at run time, which is added."""
+
+
+def _of_slices(name: str, view: View, entries: list[Any], *, on_chip: bool) -> tuple[Shape, list[Term]]:
+    """The shape of an index by numbers and slices, and its terms; a partition stays a dimension."""
     shape: list[int] = []
-    strides: list[int] = []
-    starts: list[tuple[int, int, int, int, int]] = []  # dim, size, start, step, axis of the result
-    block, offset, dim = view.block, view.offset, 0
+    found: list[tuple[int, int, int, Dynamic | None]] = []
     dynamic = view.dynamic
     for entry in entries:
         if entry is None:
-            if dim <= len(view.blocks) + on_chip - 1 and on_chip:
-                raise Beta1IndexError(
-                    f"a new axis in front of the partitions of {describe(name, view)}",
-                    fix="add it behind dimension 0",
-                )
+            if on_chip and not found:
+                raise _new_partition(name, view)
             shape.append(1)
-            strides.append(0)
             continue
-        if dim < len(view.blocks):
-            size, step = view.blocks[dim]
-            chosen = _block_entry(name, view, entry, size)
-            block += step * chosen[0]
-            if chosen[1] is not None:
-                blocks.append((chosen[1], step * chosen[2]))
-            dim += 1
-            continue
-        position = dim - len(view.blocks)
-        size, step = view.shape[position], view.strides[position]
-        start, count, pace, source = _entry(name, view, entry, size)
+        d = len(found)
+        start, count, pace, source = _entry(name, view, entry, view.shape[d])
         if source is not None:
             if dynamic is not None:
                 raise Beta1IndexError(f"{describe(name, view)} has two run-time indices", fix="copy in two steps")
-            dynamic = Dynamic(source, step, IndexKind.whole)
-        offset += step * start
-        keep = count is not None or (on_chip and position == 0)
-        inside = start >= 0 and start + ((count or 1) - 1) * pace < size
-        if not inside and source is None:
-            starts.append((dim, size, start, pace, len(shape) if keep else -1))
-        if keep:
+            dynamic = Dynamic(source, view.strides[d], IndexKind.whole)
+        stays = count is not None or (on_chip and d == 0)
+        found.append((start, len(shape) if stays else -1, pace, dynamic if source is not None else None))
+        if stays:
             shape.append(1 if count is None else count)
-            strides.append(step * pace)
-        dim += 1
-    if on_chip and len(shape) == 1 and not blocks:
-        shape.append(1)
-        strides.append(0)
-    bounds = tuple(
-        Bound(d, size, start, tuple(pace if axis == own else 0 for axis in range(len(shape))))
-        for d, size, start, pace, own in starts
-    )
-    return View(block, tuple(blocks), offset, tuple(shape), tuple(strides), view.dtype, bounds, dynamic)
+    terms = [
+        (start, tuple(pace if axis == own else 0 for axis in range(len(shape))), source)
+        for start, own, pace, source in found
+    ]
+    return tuple(shape), terms
 
 
 def _block_entry(name: str, view: View, entry: Any, size: int) -> tuple[int, int | None, int]:
@@ -292,31 +270,30 @@ def _entry(name: str, view: View, entry: Any, size: int) -> tuple[int, int | Non
     return start, count, step, None
 
 
-def _advanced(name: str, view: View, entries: list[Any], *, on_chip: bool) -> View:
-    rank = len(view.blocks) + len(view.shape)
-    position = 0
-    block = view.block
-    while position < len(view.blocks):
-        entry = entries[position] if position < len(entries) else None
-        start, count, _ = _block_entry(name, view, entry, view.blocks[position][0])
-        if count is not None:
-            raise Beta1IndexError(
-                f"failed_to_infer_tile_from_local_tensor: {describe(name, view)} keeps a block dimension",
-                fix="index every block dimension with an integer or a loop variable",
-            )
-        block += view.blocks[position][1] * start
-        position += 1
-    entries = entries[position:]
+def _of_indices(name: str, view: View, entries: list[Any]) -> tuple[Shape, list[Term]]:
+    """The shape of an index by grids, to which they are repeated, and its terms."""
     if any(isinstance(e, slice) and e != slice(None) for e in entries):
-        raise _mixed(name, view)
+        raise Beta1IndexError(
+            "unsupported_mixing_basic_advanced_tensor_indexing: slices and indices of nl.arange stand side by side in "
+            f"an index of {describe(name, view)}",
+            fix="use slices for all dimensions, or nl.arange and nl.mgrid for all",
+        )
     dims = [e for e in entries if e is not None]
-    sources = [(d, e) for d, e in enumerate(dims) if hasattr(e, "access")]
-    indices = [e for e in dims if isinstance(e, Index)]
-    shape = broadcast_shape(*(i.shape for i in indices), *(_index_shape(e) for _, e in sources))
+    grids = [e.shape for e in dims if isinstance(e, Index)] + [_index_shape(e) for e in dims if hasattr(e, "access")]
     whole = [d for d, e in enumerate(dims) if isinstance(e, slice)] + list(range(len(dims), len(view.shape)))
-    shape, extra = _room(shape, [view.shape[d] for d in whole])
-    return _composed(name, replace(view, block=block, blocks=()), dims, shape, dict(zip(whole, extra, strict=True)),
-                     on_chip=on_chip, rank=rank)  # fmt: skip
+    shape, axes = _room(tuple(np.broadcast_shapes(*grids)), [view.shape[d] for d in whole])
+    axis_of = dict(zip(whole, axes, strict=True))
+    terms: list[Term] = []
+    dynamic = view.dynamic
+    for d, (size, step) in enumerate(zip(view.shape, view.strides, strict=True)):
+        if d in axis_of:
+            terms.append((0, tuple(int(axis == axis_of[d]) for axis in range(len(shape))), None))
+        elif hasattr(dims[d], "access"):
+            dynamic, start, steps = _dynamic(name, view, dims[d], dynamic, step, shape)
+            terms.append((start, steps, dynamic))
+        else:
+            terms.append((*_affine(name, view, dims[d], size, len(shape)), None))
+    return shape, terms
 
 
 def _check_integers(name: str, view: View, source: Access) -> None:
@@ -341,52 +318,6 @@ def _room(shape: Shape, sizes: list[int]) -> tuple[Shape, list[int]]:
         free -= 1
     shape = shape[:free]
     return (*shape, *sizes), list(range(free, free + len(sizes)))
-
-
-def _mixed(name: str, view: View) -> Beta1IndexError:
-    return Beta1IndexError(
-        f"unsupported_mixing_basic_advanced_tensor_indexing: slices and indices of nl.arange stand side by side in an "
-        f"index of {describe(name, view)}",
-        fix="use slices for all dimensions, or nl.arange and nl.mgrid for all",
-    )
-
-
-def _composed(
-    name: str,
-    view: View,
-    dims: list[Any],
-    shape: Shape,
-    whole: dict[int, int],
-    *,
-    on_chip: bool,
-    rank: int,
-) -> View:
-    offset, strides = view.offset, [0] * len(shape)
-    partition = [0] * len(shape)
-    bounds: list[Bound] = []
-    dynamic = view.dynamic
-    for d, (size, step) in enumerate(zip(view.shape, view.strides, strict=True)):
-        if d in whole:
-            start, steps = 0, tuple(1 if axis == whole[d] else 0 for axis in range(len(shape)))
-        else:
-            entry = dims[d]
-            if hasattr(entry, "access"):
-                dynamic, start, steps = _dynamic(name, view, entry, dynamic, step, shape)
-                offset += start * step
-                strides = [s + step * n for s, n in zip(strides, steps, strict=True)]
-                continue
-            start, steps = _affine(name, view, entry, size, len(shape))
-        bound = Bound(d + rank - len(view.shape), size, start, steps)
-        if bound.outside(Region(shape, tuple((0, n) for n in shape))) is not None:
-            bounds.append(bound)
-        offset += start * step
-        strides = [s + step * n for s, n in zip(strides, steps, strict=True)]
-        if d == 0:
-            partition = list(steps)
-    if dynamic is not None and dynamic.kind is IndexKind.rows:
-        strides[0] = 0
-    result = View(view.block, (), offset, shape, tuple(strides), view.dtype, tuple(bounds), dynamic)
-    return _partition_first(name, result, partition, view.strides[0]) if on_chip else result
 
 
 def _affine(name: str, view: View, entry: Any, size: int, ndim: int) -> tuple[int, Shape]:
@@ -430,7 +361,7 @@ def _dynamic(
     return Dynamic(column, step, IndexKind.rows), start, steps
 
 
-def _partition_first(name: str, view: View, partition: list[int], step: int) -> View:
+def _partition_first(name: str, view: View, partition: Shape, step: int) -> View:
     """``view`` of a tile on chip with its partitions in axis 0, where the index has them so."""
     axes = [axis for axis, n in enumerate(partition) if n]
     first = axes[0] if axes else 0
@@ -447,9 +378,7 @@ def _partition_first(name: str, view: View, partition: list[int], step: int) -> 
             f"along one axis of the tile {view.shape}",
             fix="use an nl.arange of its own for the partition",
         )
-    shape, strides = view.shape[first:], view.strides[first:]
-    bounds = tuple(replace(b, steps=b.steps[first:]) for b in view.bounds)
-    return replace(view, shape=shape, strides=strides, bounds=bounds)
+    return view.arranged(range(first, len(view.shape)))
 
 
 def _outside(name: str, low: int, high: int, dim: int, size: int) -> Beta1IndexError:
@@ -468,6 +397,19 @@ def check_bounds(name: str, view: View, region: Region) -> None:
             raise _outside(name, *outside, bound.dim, bound.size)
 
 
+def part(access: Access, box: Box) -> Access:
+    """The box of an access; of rows chosen at run time, the rows of the box."""
+    offset = access.offset + sum(step * a for step, (a, _) in zip(access.strides, box, strict=True))
+    sizes = tuple(b - a for a, b in box)
+    dynamic = access.dynamic
+    if dynamic is not None and dynamic.kind is IndexKind.rows and (box[0][0] or sizes[0] != access.shape[0]):
+        source = dynamic.source
+        first = source.offset + source.strides[0] * box[0][0]
+        rows = Access(source.tensor, first, (sizes[0], 1), source.strides, source.dtype)
+        dynamic = Dynamic(rows, dynamic.step, dynamic.kind)
+    return access.with_window(offset, sizes, access.strides, dynamic)
+
+
 def strides_of(shape: Shape, strides: Shape, sizes: Shape) -> Shape | None:
     """The strides of a view of ``shape`` as ``sizes``; None if it needs a copy (as NumPy's reshape decides)."""
     span = 1 + sum(abs(s) * (n - 1) for s, n in zip(strides, shape, strict=True))
@@ -478,6 +420,3 @@ def strides_of(shape: Shape, strides: Shape, sizes: Shape) -> Shape | None:
     except ValueError:
         return None
     return tuple(int(s) for s in result.strides)
-
-
-__all__ = ["Bound", "View", "check_bounds", "describe", "indexed", "strides_of"]

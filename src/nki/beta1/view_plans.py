@@ -7,6 +7,7 @@ wrong, goes the way of :mod:`nki.beta1.view`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -38,9 +39,11 @@ _plans: dict[Any, _Plan | None] = {}
 
 def indexed(name: str, view: View, key: Any, *, on_chip: bool) -> View:
     """``view[key]``; see :func:`nki.beta1.view.indexed`."""
-    entries = cast("tuple[Any, ...]", key if isinstance(key, tuple) else (key,))
-    if any(entry is Ellipsis for entry in entries):
-        entries = _without_ellipsis(view, entries)
+    entries = cast("Sequence[Any]", key if isinstance(key, tuple) else (key,))
+    for entry in entries:
+        if entry is Ellipsis:
+            entries = views.completed(name, view, key)
+            break
     starts: list[int] = []
     form: list[Any] = []
     for entry in entries:
@@ -68,26 +71,16 @@ def indexed(name: str, view: View, key: Any, *, on_chip: bool) -> View:
     else:
         if view.dynamic is None:
             return _planned(name, view, entries, starts, tuple(form), on_chip)
-    return views.indexed(name, view, key, on_chip=on_chip)
-
-
-def _without_ellipsis(view: View, entries: tuple[Any, ...]) -> tuple[Any, ...]:
-    """``entries`` with whole slices instead of one Ellipsis; as they are if there are several, or too many."""
-    rank = len(view.blocks) + len(view.shape)
-    places = [place for place, entry in enumerate(entries) if entry is Ellipsis]
-    missing = rank - sum(entry is not None and entry is not Ellipsis for entry in entries)
-    if len(places) > 1 or missing < 0:
-        return entries
-    return (*entries[: places[0]], *(slice(None),) * missing, *entries[places[0] + 1 :])
+    return views.indexed(name, view, tuple(entries), on_chip=on_chip)
 
 
 def _planned(
-    name: str, view: View, entries: tuple[Any, ...], starts: list[int], form: tuple[Any, ...], on_chip: bool
+    name: str, view: View, entries: Sequence[Any], starts: list[int], form: tuple[Any, ...], on_chip: bool
 ) -> View:
     key = (view.blocks, view.shape, view.strides, on_chip, form)
     plan = _plans.get(key)
     if plan is None:
-        result = views.indexed(name, view, entries, on_chip=on_chip)
+        result = views.indexed(name, view, tuple(entries), on_chip=on_chip)
         if key not in _plans:
             if len(_plans) >= _MOST_PLANS:
                 _plans.clear()
@@ -96,7 +89,7 @@ def _planned(
     block, offset = view.block, view.offset
     for start, (of_block, step, low, high) in zip(starts, plan.terms, strict=True):
         if not low <= start <= high:
-            return views.indexed(name, view, entries, on_chip=on_chip)
+            return views.indexed(name, view, tuple(entries), on_chip=on_chip)
         if of_block:
             block += step * start
         else:
@@ -104,7 +97,7 @@ def _planned(
     return View(block, plan.blocks, offset, plan.shape, plan.strides, view.dtype)
 
 
-def _plan(view: View, entries: tuple[Any, ...], form: tuple[Any, ...], result: View) -> _Plan:
+def _plan(view: View, entries: Sequence[Any], form: tuple[Any, ...], result: View) -> _Plan:
     """The plan of ``result``, the view of ``entries``: each takes the next dimension."""
     dimensions = [(True, size, step) for size, step in view.blocks]
     dimensions += [(False, size, step) for size, step in zip(view.shape, view.strides, strict=True)]
@@ -121,6 +114,3 @@ def _plan(view: View, entries: tuple[Any, ...], form: tuple[Any, ...], result: V
             high = size - 1 - (-(-length // pace) - 1) * pace
         terms.append((of_block, step, low, high))
     return _Plan(tuple(terms), result.blocks, result.shape, result.strides)
-
-
-__all__ = ["indexed"]

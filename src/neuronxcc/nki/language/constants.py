@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.beta1.dtypes import of
+from nki.base.element_types import of
 from nki.beta1.functions import tile_size
 
 __all__ = ["sizeinbytes", "tile_size"]
