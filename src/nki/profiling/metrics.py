@@ -114,7 +114,7 @@ def engine_uses(events: CoreEvents, total: float) -> list[EngineUse]:
     """The use of every engine that has instructions; loops that stand for many count by their weights."""
     uses: list[EngineUse] = []
     engines = np.array([ENGINES.index(engine_of(queue)) for queue in events.queues], np.int64)
-    of_row = engines[events.queue] if len(events) else np.zeros(0, np.int64)
+    of_row = engines[events.queue]
     for index, engine in enumerate(ENGINES):
         rows = np.flatnonzero(of_row == index)
         if not len(rows):
