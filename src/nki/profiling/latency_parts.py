@@ -17,9 +17,8 @@ LEAST_BETWEEN: Final = 0.005
 def latency_parts(profile: PredictedRun) -> list[tuple[str, float]]:
     """The parts of the latency, each with its ns: the launch, then the engines of the critical path."""
     ns: dict[str, float] = {}
-    by_rank = {core.rank: core for core in profile.cores}
     for step in profile.critical_path:
-        core = by_rank[step.core]
+        core = profile.cores[step.core]
         engine = engine_of(core.queues[int(core.queue[step.row])])
         ns[engine] = ns.get(engine, 0.0) + step.ns
     parts = [(LAUNCH, profile.launch_time * 1e9)]

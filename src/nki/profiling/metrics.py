@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from nki.target.model import Target
 
 LEAST_WORTH = 0.02
 """Least part of the latency that advice is worth."""
+STEPS = 12
+"""Steps of the critical path that reports list."""
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
 
 
@@ -38,6 +40,15 @@ class EngineUse:
     instructions: int
     stalls: dict[str, float] = field(default_factory=dict[str, float])
     longest: dict[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def stalled(self) -> float:
+        return sum(self.stalls.values())
+
+    @property
+    def causes(self) -> list[tuple[str, float]]:
+        """The stalls, the largest first."""
+        return sorted(self.stalls.items(), key=lambda stall: -stall[1])
 
 
 @dataclass(slots=True)
@@ -92,6 +103,16 @@ class MemoryUse:
     @property
     def peak(self) -> int:
         return max(self.used, default=0)
+
+
+class LongStep(NamedTuple):
+    """A step of the critical path with what reports say of it; ``iterations`` of a loop that it stands for."""
+
+    step: Step
+    queue: str
+    mnemonic: str
+    iterations: int
+    span: Span | None
 
 
 def engine_of(queue: str) -> str:
@@ -307,7 +328,6 @@ def critical_path(cores: Sequence[CoreEvents]) -> list[Step]:
     steps: list[Step] = []
     ends = {core.rank: np.maximum(core.end, core.data_end) for core in cores}
     latest = {rank: _latest_before(of_core) for rank, of_core in ends.items()}
-    by_rank = {core.rank: core for core in cores}
     events = max(cores, key=lambda core: core.timeline.end)
     if not len(events):
         return steps
@@ -320,7 +340,7 @@ def critical_path(cores: Sequence[CoreEvents]) -> list[Step]:
         cause, blocker = events.cause_of(row), int(events.blocker[row])
         if cause is Cause.meeting:
             last = events.meetings[row].last
-            events, row = by_rank[last.core], last.record
+            events, row = cores[last.core], last.record
             cause, blocker = Cause(events.meetings[row].cause), events.meetings[row].blocker
         if cause is Cause.block or blocker < 0:
             blocker = int(latest[events.rank][row])
@@ -331,12 +351,22 @@ def critical_path(cores: Sequence[CoreEvents]) -> list[Step]:
     return _with_iterations(steps, cores)
 
 
+def longest_steps(cores: Sequence[CoreEvents], path: Iterable[Step]) -> list[LongStep]:
+    """The :data:`STEPS` longest steps of a critical path, the longest first."""
+    result: list[LongStep] = []
+    for step in sorted(path, key=lambda step: -step.ns)[:STEPS]:
+        core = cores[step.core]
+        number, queue = int(core.number[step.row]), core.queues[int(core.queue[step.row])]
+        weight = int(core.weight[step.row])
+        result.append(LongStep(step, queue, core.instructions[number].mnemonic, weight, core.span(number)))
+    return result
+
+
 def _with_iterations(steps: list[Step], cores: Sequence[CoreEvents]) -> list[Step]:
     """``steps``, each with its part of the time that passes in iterations of loops that were not replayed.
 
     A row that stands for n iterations has n times its own time, in proportion; the sum over all steps stays the same.
     """
-    by_rank = {core.rank: core for core in cores}
     skipped = {core.rank: core.timeline.skips for core in cores}
     if not any(skipped.values()):
         return steps
@@ -351,7 +381,7 @@ def _with_iterations(steps: list[Step], cores: Sequence[CoreEvents]) -> list[Ste
             within += min(gap.end, step.end) - max(gap.begin, step.begin)
         own.append(step.end - step.begin - within)
     passed = sum(step.end - step.begin for step in steps) - sum(own)
-    more = [ns * (int(by_rank[step.core].weight[step.row]) - 1) for ns, step in zip(own, steps, strict=True)]
+    more = [ns * (int(cores[step.core].weight[step.row]) - 1) for ns, step in zip(own, steps, strict=True)]
     if passed <= 0.0 or sum(more) <= 0.0:
         return steps
     part = passed / sum(more)
@@ -384,9 +414,8 @@ def costs(
             if isinstance(estimate, Dma):
                 traffic = core.traffic[number]
                 cost.hbm_bytes += (traffic.reads[0] + traffic.writes[0]) * runs
-    by_rank = {core.rank: core for core in cores}
     for step in path:
-        core = by_rank[step.core]
+        core = cores[step.core]
         result[key(core, int(core.number[step.row]))].critical += step.ns
     return dict(sorted(result.items(), key=lambda item: (-item[1].critical, -item[1].busy)))
 
