@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from nki.target.model import Target
 
 LEAST_WORTH = 0.02
 """Least part of the latency that advice is worth."""
-STEPS = 12
-"""Steps of the critical path that reports list."""
 ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
 
 
@@ -103,16 +101,6 @@ class MemoryUse:
     @property
     def peak(self) -> int:
         return max(self.used, default=0)
-
-
-class LongStep(NamedTuple):
-    """A step of the critical path with what reports say of it; ``iterations`` of a loop that it stands for."""
-
-    step: Step
-    queue: str
-    mnemonic: str
-    iterations: int
-    span: Span | None
 
 
 def engine_of(queue: str) -> str:
@@ -349,17 +337,6 @@ def critical_path(cores: Sequence[CoreEvents]) -> list[Step]:
         row = blocker
     steps.reverse()
     return _with_iterations(steps, cores)
-
-
-def longest_steps(cores: Sequence[CoreEvents], path: Iterable[Step]) -> list[LongStep]:
-    """The :data:`STEPS` longest steps of a critical path, the longest first."""
-    result: list[LongStep] = []
-    for step in sorted(path, key=lambda step: -step.ns)[:STEPS]:
-        core = cores[step.core]
-        number, queue = int(core.number[step.row]), core.queues[int(core.queue[step.row])]
-        weight = int(core.weight[step.row])
-        result.append(LongStep(step, queue, core.instructions[number].mnemonic, weight, core.span(number)))
-    return result
 
 
 def _with_iterations(steps: list[Step], cores: Sequence[CoreEvents]) -> list[Step]:

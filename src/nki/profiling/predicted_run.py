@@ -15,7 +15,7 @@ from nki.profiling import metrics, what_if
 from nki.profiling.callers import Callers, callers
 from nki.profiling.events import CoreEvents
 from nki.profiling.memory_choices import SpareLoads, same_trips
-from nki.profiling.metrics import Cost, EngineUse, LongStep, MemoryUse, Step, TransferSize
+from nki.profiling.metrics import Cost, EngineUse, MemoryUse, Step, TransferSize
 from nki.profiling.origin import UNKNOWN, Origin
 from nki.sim.lower_bound import lower_bound
 from nki.sim.timing import TimedProgram, Timeline
@@ -218,11 +218,6 @@ class PredictedRun:
     def critical_path(self) -> list[Step]:
         """The chain of instructions that makes the slowest core as slow as it is, over all cores that it waits for."""
         return metrics.critical_path(self.cores)
-
-    @property
-    def longest_steps(self) -> list[LongStep]:
-        """The longest steps of the critical path, the longest first."""
-        return metrics.longest_steps(self.cores, self.critical_path)
 
     @cached_property
     def lines(self) -> dict[Span | None, Cost]:

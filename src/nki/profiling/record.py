@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 from nki.base.source import Place, Span, source_line
 from nki.profiling import text
 from nki.profiling.callers import call_text
-from nki.profiling.latency_parts import latency_parts
-from nki.profiling.metrics import STEPS, Cost, MemoryUse
+from nki.profiling.latency_parts import STEPS, latency_parts, longest_steps
+from nki.profiling.metrics import Cost, MemoryUse
 
 if TYPE_CHECKING:
     from nki.profiling.kernel_profile import Comparison, Profile
@@ -324,7 +324,7 @@ def _steps(profile: Profile) -> list[PathStep]:
             "file": each.span.file if each.span else None,
             "line": each.span.line if each.span else None,
         }
-        for each in profile.longest_steps
+        for each in longest_steps(profile)
     ]
 
 

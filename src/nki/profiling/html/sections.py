@@ -13,7 +13,8 @@ from nki.profiling.events import MEMORIES
 from nki.profiling.html.markup import Child, Markup, side_by_side, strip, tag
 from nki.profiling.html.quantities import count, digits, percent, rate, sentence, size, time
 from nki.profiling.html.source_listing import Listing
-from nki.profiling.metrics import LEAST_WORTH, Cost, EngineUse, LongStep
+from nki.profiling.latency_parts import LongStep, longest_steps
+from nki.profiling.metrics import LEAST_WORTH, Cost, EngineUse
 from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.text import about_spare_loads
 
@@ -189,7 +190,7 @@ def steps(profile: PredictedRun, listing: Listing) -> Markup:
         return tag("td", listing.places[number].label if number >= 0 else "")
 
     table = _table(
-        profile.longest_steps,
+        longest_steps(profile),
         ("Instruction", lambda s: _name(tag("button", s.mnemonic, data_row=s.step.row, data_core=s.step.core))),
         ("Queue", lambda s: tag("td", f"{s.step.core} · {s.queue}" if several else s.queue)),
         ("Takes", takes),
