@@ -32,8 +32,6 @@ from tests.profiling.flaws import (
     Flaw,
     shape,
 )
-from tests.profiling.flaws_of_cores import FLAWS_OF_CORES
-from tests.profiling.flaws_of_rounds import FLAWS_OF_ROUNDS
 from validation import matmul
 
 
@@ -41,7 +39,7 @@ def profiled(kernel: Any, *arguments: Any, target: str = "trn2", cores: int = 1)
     return nki.profile(nki.jit(kernel)[cores], target=target)(*arguments)
 
 
-RUNS = [(flaw, target) for flaw in (*FLAWS, *FLAWS_OF_ROUNDS, *FLAWS_OF_CORES) for target in flaw.targets]
+RUNS = [(flaw, target) for flaw in FLAWS for target in flaw.targets]
 
 
 def titles(profile: Profile) -> list[str]:
@@ -67,7 +65,7 @@ def checked(flaw: Flaw, flawed: Profile, mended: Profile) -> None:
     ("flaw", "target"), RUNS, ids=[f"{flaw.title}-{flaw.kernel.__name__}-{target}" for flaw, target in RUNS]
 )
 def test_a_planted_flaw(flaw: Flaw, target: str, case: int) -> None:
-    flawed, mended = (profiled(flaw.kernel, *each, target=target, cores=flaw.cores) for each in flaw.cases[case])
+    flawed, mended = (profiled(flaw.kernel, *each, target=target, cores=flaw.cores) for each in flaw.arguments(case))
     checked(flaw, flawed, mended)
     if case == 0:
         assert {*titles(flawed)} <= {flaw.title, *flaw.also, *MOVES}

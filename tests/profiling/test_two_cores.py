@@ -21,7 +21,7 @@ from nki.profiling.kernel_profile import Profile
 from nki.profiling.parquet import tables
 from nki.profiling.trace import trace
 from nki.target import GEN3, GEN4
-from tests.profiling.flaws_of_cores import BALANCE, SAME
+from tests.profiling.flaws import BALANCE, SAME
 from tests.support.decoded_trace import DecodedTrace
 from tests.support.profile_invariants import violations
 from tests.support.profiled_kernels import in_turn, of_in_turn
