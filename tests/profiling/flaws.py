@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-import nki
 from nki.profiling.advice import SERIAL_LOOP
 from tests.profiling import flawed_cores, flawed_products, flawed_repeats, flawed_rounds
 from tests.profiling import flawed_kernels as kernels
 from tests.profiling import kernels as loops
 from tests.profiling.flawed_rounds import KEPT, NEW
+from tests.profiling.kernels import shape
 
 CLOCK = "The Tensor engine runs at a throttled clock"
 OVERLAP = "Engines work one after the other"
@@ -38,10 +38,6 @@ ROUNDS = "One tile for all rounds"
 EXCHANGE = "The short operand of products is stationary"
 BALANCE = "One core waits for the other"
 SAME = "All cores do the same work"
-
-
-def shape(*sizes: int, dtype: str = "bfloat16") -> Any:
-    return nki.ShapeDtype(sizes, dtype)
 
 
 LATER = ("trn2", "trn3")

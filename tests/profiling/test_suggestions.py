@@ -17,7 +17,8 @@ from nki.profiling.suggestions.program_rewrites import ProgramRewrite
 from nki.profiling.suggestions.repeats import RepeatedRows
 from nki.profiling.suggestions.rounds import TilesOfRounds
 from tests.profiling import flawed_repeats
-from tests.profiling.flaws import AGAIN, FLAWS, IDLE, ROUNDS, ROWS_BACK, Flaw, shape
+from tests.profiling.flaws import AGAIN, FLAWS, IDLE, ROUNDS, ROWS_BACK, Flaw
+from tests.profiling.kernels import shape
 from tests.profiling.test_engine_parts import planned
 
 KINDS: dict[str, Any] = {
