@@ -203,9 +203,9 @@ def test_a_file_that_cannot_be_imported(nki, files: Path, text: str, line: int, 
 
 
 def test_a_package_that_cannot_be_imported_around_a_file(nki, tmp_path: Path) -> None:
-    inner = tmp_path / "outer" / "inner"
+    inner = tmp_path / "lacking" / "inner"
     inner.mkdir(parents=True)
-    (tmp_path / "outer" / "__init__.py").write_text("\nfrom .absent import anything\n")
+    (tmp_path / "lacking" / "__init__.py").write_text("\nfrom .absent import anything\n")
     (inner / "__init__.py").write_text("")
     (inner / "file.py").write_text("import nki\n")
     ran = nki("check", str(inner / "file.py"), "--json")

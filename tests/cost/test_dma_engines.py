@@ -11,23 +11,13 @@ from hypothesis import strategies as st
 
 from nki.base.element_types import float32
 from nki.cost import dma_costs
-from nki.cost.queue_replay import Replay, in_order_ns, run
+from nki.cost.queue_replay import in_order_ns
 from nki.cost.sharing import NEVER, SharedEngines, engine_loads
 from nki.ir.estimate import Dma
 from nki.ir.types import Access, Buffer, Tensor
 from nki.passes.scheduling.list_scheduler import resource_bounds
 from nki.target import GEN3, GENERATIONS, Target
-
-SLACK = 1e-6
-"""Nanoseconds by which sums of the same times in another order may differ."""
-ENGINES = 16
-
-
-def transfer(busy: float, first: int, count: int, dge: str = "sync", alone: float = 0.0) -> Dma:
-    """A transfer that keeps ``count`` engines from ``first`` on for ``busy`` ns each, and ``alone`` ns more alone."""
-    times = () if count == ENGINES else tuple(busy * (first <= e < first + count) for e in range(ENGINES))
-    return Dma(busy * count / ENGINES, 10.0, 50.0, busy + alone, 7.0, 1, "docs", "test", dge, times)
-
+from tests.cost.replays import ENGINES, SLACK, check_spans, in_turns, replayed, transfer
 
 windows = st.sampled_from([1, 1, 2, 4, 8, ENGINES]).flatmap(
     lambda count: st.tuples(st.integers(0, ENGINES - count), st.just(count))
@@ -43,29 +33,6 @@ transfers = st.builds(
 
 def by_engine(estimate: Dma) -> tuple[float, ...]:
     return estimate.engine_times or (estimate.occupancy,) * ENGINES
-
-
-def packet_by_packet(coming: list[tuple[float, int, Dma]], engine: int, step: float) -> list[float]:
-    """The end of each transfer's data on one engine, if its queues take turns with packets of ``step`` ns."""
-    left = [by_engine(estimate)[engine] for _, _, estimate in coming]
-    ends, time, turn = [0.0] * len(coming), 0.0, 0
-    waiting = [number for number, busy in enumerate(left) if busy]
-    while waiting:
-        first: dict[int, int] = {}
-        for number in waiting:
-            if coming[number][0] <= time + SLACK:
-                first.setdefault(coming[number][1], number)
-        if not first:
-            time = min(coming[number][0] for number in waiting)
-            continue
-        queue = min(first, key=lambda queue: (queue - turn) % 5)
-        number, turn = first[queue], queue + 1
-        packet = min(step, left[number])
-        time, left[number] = time + packet, left[number] - packet
-        if left[number] <= SLACK:
-            ends[number] = time
-            waiting.remove(number)
-    return ends
 
 
 def shared(coming: list[tuple[float, int, Dma]], *, ahead: bool = False) -> list[tuple[float, float]]:
@@ -93,7 +60,10 @@ def test_engines_that_are_left_out_end_nothing_later(coming: list[tuple[float, i
     """A simulation of all 16 engines, packet by packet, knows nothing of engines that do not matter."""
     coming.sort(key=lambda each: each[0])
     step = 0.5
-    exact = [packet_by_packet(coming, engine, step) for engine in range(ENGINES)]
+    exact = [
+        in_turns([(time, queue, by_engine(estimate)[engine]) for time, queue, estimate in coming], step)
+        for engine in range(ENGINES)
+    ]
     for (_, end), of_engines in zip(shared(coming), zip(*exact, strict=True), strict=True):
         assert end == pytest.approx(max(of_engines), abs=len(coming) * 5 * step)
 
@@ -109,12 +79,7 @@ def test_no_engine_moves_more_than_it_can(coming: list[tuple[float, int, Dma]]) 
     coming.sort(key=lambda each: each[0])
     times = shared(coming)
     for engine in range(ENGINES):
-        busy = [by_engine(estimate)[engine] for _, _, estimate in coming]
-        for first, _ in times:
-            total = 0.0
-            for (begin, end), load in sorted(zip(times, busy, strict=True), key=lambda each: each[0][1]):
-                total += load if begin >= first else 0.0
-                assert total <= max(0.0, end - first) + SLACK
+        check_spans(times, [by_engine(estimate)[engine] for _, _, estimate in coming])
 
 
 rings = st.lists(st.tuples(st.integers(0, 3), transfers), min_size=1, max_size=16)
@@ -152,14 +117,8 @@ def test_in_one_queue_each_engine_serves_in_order(estimates: list[Dma]) -> None:
     # A transfer of another queue, behind everything, makes the replay go by events.
     late = transfer(5.0, 0, ENGINES, "scalar")
     count = len(estimates)
-    events = replayed([0] * count + [1], [*estimates, late], [()] * count + [tuple(range(count))])
+    events = replayed([0] * count + [1], [*estimates, late], {count: (*range(count),)})
     assert events.results[:-1] == pytest.approx(direct.results)
-
-
-def replayed(queues: list[int], estimates: list[Dma], predecessors: list[tuple[int, ...]] | None = None) -> Replay:
-    replay, none = Replay(GEN3), [()] * len(queues)
-    run(replay.block(queues, estimates, predecessors or none, none))
-    return replay
 
 
 def test_a_long_transfer_that_a_narrow_one_passes_pays_for_it_once() -> None:

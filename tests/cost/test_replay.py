@@ -16,8 +16,9 @@ from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.ir.instruction import REGISTRY
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.tables.activations import ACTIVATIONS
-from nki.target import GEN2, GEN3, Target
+from nki.target import GEN2, GEN3
 from nki.target.fact_rows import Fact
+from tests.cost.replays import replayed
 
 
 def plain(resource: str, occupancy: float, latency: float, **more: Any) -> Compute:
@@ -30,21 +31,6 @@ def product(occupancy: float, latency: float, **more: Any) -> Matmul:
 
 def moved(shared: float, transfer: float, dge: str = "sync", issue: float = 100.0) -> Dma:
     return Dma(shared, issue, 50.0, transfer, 7.0, 1, "guess", "a test", dge)
-
-
-def replayed(
-    queues: list[int],
-    estimates: list[Estimate],
-    predecessors: dict[int, tuple[int, ...]] | None = None,
-    chained: dict[int, tuple[int, ...]] | None = None,
-    target: Target = GEN3,
-) -> Replay:
-    numbers = range(len(queues))
-    replay = Replay(target)
-    waits = [(predecessors or {}).get(number, ()) for number in numbers]
-    chains = [(chained or {}).get(number, ()) for number in numbers]
-    assert list(replay.block(queues, estimates, waits, chains)) == []
-    return replay
 
 
 def test_queues_run_beside_each_other_and_each_in_order() -> None:

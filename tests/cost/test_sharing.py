@@ -12,14 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki.cost.queue_replay import Replay, in_order_ns, run
+from nki.cost.queue_replay import Replay, in_order_ns
 from nki.cost.sharing import NEVER, SharedBandwidth
 from nki.ir.estimate import Compute, Dma, Estimate
 from nki.passes.scheduling.list_scheduler import resource_bounds
 from nki.target import GEN3
-
-SLACK = 1e-6
-"""Nanoseconds by which sums of the same times in another order may differ."""
+from tests.cost.replays import SLACK, check_spans, in_turns, replayed, transfer
 
 
 class Coming(NamedTuple):
@@ -51,28 +49,6 @@ def moved(coming: list[Coming]) -> list[tuple[float, float]]:
     return times
 
 
-def in_turns(coming: list[Coming], step: float) -> list[float]:
-    """The end of each transfer, if queues take turns with packets of ``step`` ns: what the hardware does."""
-    left, ends, waiting = [each.share for each in coming], [0.0] * len(coming), list(range(len(coming)))
-    time, turn = 0.0, 0
-    while waiting:
-        first: dict[int, int] = {}
-        for number in waiting:
-            if coming[number].time <= time + SLACK:
-                first.setdefault(coming[number].queue, number)
-        if not first:
-            time = min(coming[number].time for number in waiting)
-            continue
-        queue = min(first, key=lambda queue: (queue - turn) % 5)
-        number, turn = first[queue], queue + 1
-        packet = min(step, left[number])
-        time, left[number] = time + packet, left[number] - packet
-        if left[number] <= SLACK:
-            ends[number] = time
-            waiting.remove(number)
-    return ends
-
-
 @given(arrivals)
 def test_virtual_time_is_the_limit_of_queues_that_take_turns(coming: list[Coming]) -> None:
     """Of packets as short as a step each queue is ahead or behind by a few rounds at most."""
@@ -83,13 +59,7 @@ def test_virtual_time_is_the_limit_of_queues_that_take_turns(coming: list[Coming
 
 @given(arrivals)
 def test_no_span_of_time_moves_more_than_the_bandwidth(coming: list[Coming]) -> None:
-    times = moved(coming)
-    for first, _ in times:
-        inside = sorted((end, each.share) for (begin, end), each in zip(times, coming, strict=True) if begin >= first)
-        total = 0.0
-        for end, share in inside:
-            total += share
-            assert total <= end - first + SLACK
+    check_spans(moved(coming), [each.share for each in coming])
 
 
 @given(arrivals)
@@ -137,7 +107,7 @@ def block(seed: int, generators: tuple[str, ...]) -> Block:
         if random.random() < 0.7:
             share = float(random.choice([5, 20, 100, 400, 2000]))
             queues.append(int(random.integers(4)))
-            estimates.append(transfer(share, str(random.choice(generators)), float(random.choice([0, 60]))))
+            estimates.append(transfer(share, dge=str(random.choice(generators)), alone=float(random.choice([0, 60]))))
         else:
             busy = float(random.choice([10, 300]))
             queues.append(int(random.integers(4, 6)))
@@ -147,15 +117,8 @@ def block(seed: int, generators: tuple[str, ...]) -> Block:
     return Block(queues, estimates, predecessors)
 
 
-def transfer(share: float, dge: str, alone: float = 0.0) -> Dma:
-    """A transfer with an issue of 10 ns, 50 ns to the first data and 7 to the reader, and ``alone`` ns more alone."""
-    return Dma(share, 10.0, 50.0, share + alone, 7.0, 1, "docs", "test", dge)
-
-
-def replayed(given: Block) -> Replay:
-    replay = Replay(GEN3)
-    run(replay.block(*given, [()] * len(given.queues)))
-    return replay
+def replay_of(given: Block) -> Replay:
+    return replayed(given.queues, given.estimates, dict(enumerate(given.predecessors)))
 
 
 several = st.sampled_from([("sync", "scalar"), ("sync", "scalar", ""), ("",)])
@@ -165,20 +128,15 @@ seeds = st.integers(0, 2**32)
 @given(seeds, several)
 def test_no_block_moves_more_than_the_bandwidth(seed: int, generators: tuple[str, ...]) -> None:
     given = block(seed, generators)
-    data = replayed(given).data
     shares = [each.occupancy if isinstance(each, Dma) else 0.0 for each in given.estimates]
-    for first, through in data:
-        if through:
-            total = 0.0
-            for (begin, end), share in sorted(zip(data, shares, strict=True), key=lambda each: each[0][1]):
-                total += share if begin >= first else 0.0
-                assert total <= max(0.0, end - first) + SLACK
+    moving = [(times, share) for times, share in zip(replay_of(given).data, shares, strict=True) if times[1]]
+    check_spans([times for times, _ in moving], [share for _, share in moving])
 
 
 @given(seeds, several)
 def test_instructions_wait_for_what_they_depend_on(seed: int, generators: tuple[str, ...]) -> None:
     given = block(seed, generators)
-    replay = replayed(given)
+    replay = replay_of(given)
     for number, before in enumerate(given.predecessors):
         assert all(replay.starts[number] >= replay.results[producer] for producer in before)
     assert max(replay.results) == replay.now < NEVER
@@ -189,7 +147,7 @@ def test_transfers_of_a_ring_and_of_a_data_queue_complete_in_order(seed: int, ge
     """A data queue's transfers also wait for others of their ring, and so may be told after the queue's next one."""
     given = block(seed, generators)
     ends: dict[str | int, list[float]] = defaultdict(list)
-    for queue, estimate, (_, end) in zip(given.queues, given.estimates, replayed(given).data, strict=True):
+    for queue, estimate, (_, end) in zip(given.queues, given.estimates, replay_of(given).data, strict=True):
         if isinstance(estimate, Dma):
             ends[queue if generators != ("sync",) else estimate.dge].append(end)
     assert all(one <= two for line in ends.values() for one, two in pairwise(line))
@@ -200,8 +158,10 @@ def test_events_give_the_times_of_program_order(seed: int) -> None:
     """A transfer behind everything, in another queue of data, makes the replay go by events."""
     plain = block(seed, ("sync",))
     count = len(plain.queues)
-    late = Block([*plain.queues, 6], [*plain.estimates, transfer(5, "scalar")], [*plain.predecessors, (*range(count),)])
-    direct, by_events = replayed(plain), replayed(late)
+    late = Block(
+        [*plain.queues, 6], [*plain.estimates, transfer(5, dge="scalar")], [*plain.predecessors, (*range(count),)]
+    )
+    direct, by_events = replay_of(plain), replay_of(late)
     for name in ("starts", "releases", "results"):
         assert getattr(by_events, name)[:-1] == pytest.approx(getattr(direct, name))
     assert by_events.causes[:-1] == direct.causes and by_events.blockers[:-1] == direct.blockers
@@ -214,7 +174,7 @@ def test_in_one_queue_of_data_whatever_is_faster_delays_nobody(seed: int, data: 
     part = data.draw(st.sampled_from([0.0, 0.5]))
     estimates = list(given.estimates)
     estimates[number] = faster(estimates[number], part)
-    before, after = replayed(given), replayed(given._replace(estimates=estimates))
+    before, after = replay_of(given), replay_of(given._replace(estimates=estimates))
     assert all(late <= early + SLACK for early, late in zip(before.results, after.results, strict=True))
 
 
@@ -234,7 +194,7 @@ def test_no_transfers_end_before_their_bound(rows: list[tuple[float, float, floa
     queues = [row[3] for row in rows]
     estimates: list[Estimate] = []
     for share, alone, start, _, generator in rows:
-        estimates.append(replace(transfer(share, generator, alone), start=start))
+        estimates.append(replace(transfer(share, dge=generator, alone=alone), start=start))
     none = [()] * len(rows)
     bound = max(resource_bounds(queues, estimates).values())
     assert in_order_ns(queues, estimates, none, none, GEN3) >= bound - SLACK

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from nki.base.element_types import bfloat16
-from nki.cost.queue_replay import Replay, run
 from nki.cost.tensor_array import TensorClock, blocks
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import REGISTRY
 from nki.ir.types import Access, Buffer, Tensor
 from nki.target import GEN2, GEN3, Target
+from tests.cost.replays import replayed
 
 
 def tile(rows: int, columns: int, dtype: Any = bfloat16, buffer: Buffer = Buffer.sbuf) -> Access:
@@ -30,10 +30,7 @@ def product(target: Target, position: tuple[int, int] = (), size: tuple[int, int
 
 def starts(target: Target, products: list[Estimate]) -> list[float]:
     """The times at which products begin that wait for nothing but the engine."""
-    none: list[tuple[int, ...]] = [()] * len(products)
-    replay = Replay(target)
-    run(replay.block([0] * len(products), products, none, none))
-    return replay.starts
+    return replayed([0] * len(products), products, target=target).starts
 
 
 def test_blocks_of_a_part() -> None:

@@ -1,4 +1,7 @@
-"""Estimates of DMA transfers against published numbers, and the bandwidth that all transfers share."""
+"""Estimates of DMA transfers against published numbers, and the bandwidth that all transfers share.
+
+Published times of single transfers are in ``validation/microcases.py``, which ``tests/test_validation.py`` checks.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +32,12 @@ def data_ns(target: Target, estimate: Dma) -> float:
 
 
 def test_transfers_of_profiles() -> None:
-    # trn2: 32 KiB on one of the 16 engines in 1416 ns; 512 KiB on all in 1393 ns.
-    assert data_ns(GEN3, load(GEN3, 4, 4096, bfloat16)) == pytest.approx(1416, rel=0.03)
-    assert data_ns(GEN3, load(GEN3, 128, 1024)) == pytest.approx(1393, rel=0.03)
     # trn2, sustained: 354 GB/s with descriptors of 4 KiB.
     many = load(GEN3, 128, 1024)
     assert many.bytes / many.occupancy == pytest.approx(354, rel=0.06)
     # The same, from the sums over all packets of two tutorial kernels: 35 ns for 512 bytes, 89 for 2 KiB.
     for columns, nanoseconds in ((128, 35), (512, 89)):
         assert load(GEN3, 128, columns).occupancy * 16 / 128 == pytest.approx(nanoseconds, rel=0.03)
-    # trn1: 4 MiB reloaded in 16,955 ns.
-    assert data_ns(GEN2, load(GEN2, 128, 8192)) == pytest.approx(16955, rel=0.1)
 
 
 def store(target: Target, rows: int, columns: int, dtype: DType = float32) -> Dma:
@@ -49,10 +47,6 @@ def store(target: Target, rows: int, columns: int, dtype: DType = float32) -> Dm
 
 
 def test_stores_of_profiles() -> None:
-    # trn2: 32 KiB on one engine in 1222 ns, where the load takes 1416.
-    assert data_ns(GEN3, store(GEN3, 4, 4096, bfloat16)) == pytest.approx(1222, rel=0.03)
-    # trn1: 32 KiB on each engine in 1480 ns alone, in 1810 beside loads, which take 2000.
-    assert 1480 < data_ns(GEN2, store(GEN2, 128, 1024)) < 1810
     # trn1: loads and stores of as many bytes together move 68 % of 16 x 27.2 GB/s.
     both = load(GEN2, 128, 8192), store(GEN2, 128, 8192)
     rate = sum(each.bytes for each in both) / sum(each.occupancy for each in both)
@@ -120,9 +114,6 @@ def test_converting_transfers_of_profiles() -> None:
     for columns in (128, 256, 512):
         packets = 128 * columns // 128
         assert 39 <= converting_store(GEN3, columns).occupancy * 16 / packets <= 41
-    # trn1: a packet per row, 21 ns for 512 bytes of float32, 40 for 1 KiB, 77.5 for 2 KiB.
-    for columns, nanoseconds in ((128, 21), (256, 40), (512, 77.5)):
-        assert converting_store(GEN2, columns).occupancy * 16 / 128 == pytest.approx(nanoseconds, rel=0.03)
 
 
 @pytest.mark.parametrize("target", GENERATIONS, ids=str)

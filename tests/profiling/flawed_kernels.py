@@ -15,6 +15,13 @@ def _tile(columns, dtype, buffer=nl.sbuf, rows=ROWS):
     return nl.ndarray((rows, columns), dtype=dtype, buffer=buffer)
 
 
+def _loaded(view):
+    """A tile of the shape of a part of a tensor in HBM, with its elements."""
+    tile = _tile(view.shape[1], view.dtype, rows=view.shape[0])
+    nisa.dma_copy(dst=tile, src=view)
+    return tile
+
+
 def _output(shape, dtype):
     return nl.ndarray(shape, dtype=dtype, buffer=nl.shared_hbm)
 
@@ -23,8 +30,7 @@ def scale(x, width):
     """x * 2, in transfers of ``width`` columns."""
     y = _output(x.shape, x.dtype)
     for first in range(0, x.shape[1], width):
-        tile = _tile(width, x.dtype)
-        nisa.dma_copy(dst=tile, src=x[:, first : first + width])
+        tile = _loaded(x[:, first : first + width])
         nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0, engine=VECTOR)
         nisa.dma_copy(dst=y[:, first : first + width], src=tile)
     return y
@@ -47,8 +53,7 @@ def scale_on_cores(x, width, rows, divided):
 def copies(x):
     """A copy through one tile of the shape of ``x``."""
     y = _output(x.shape, x.dtype)
-    tile = _tile(x.shape[1], x.dtype, rows=x.shape[0])
-    nisa.dma_copy(dst=tile, src=x)
+    tile = _loaded(x)
     nisa.dma_copy(dst=y, src=tile)
     return y
 
@@ -62,10 +67,8 @@ def products(x, w, keep):
     for block in range(blocks):
         place = slice(block * ROWS, block * ROWS + ROWS)
         if weights is None or not keep:
-            weights = _tile(columns, w.dtype)
-            nisa.dma_copy(dst=weights, src=w)
-        stationary = _tile(ROWS, x.dtype)
-        nisa.dma_copy(dst=stationary, src=x[:, place])
+            weights = _loaded(w)
+        stationary = _loaded(x[:, place])
         result = _tile(columns, x.dtype)
         for number, first in enumerate(range(0, columns, 512)):
             total, part = _tile(512, nl.float32, nl.psum), slice(first, first + 512)
@@ -93,8 +96,7 @@ def exponential(x, width):
     """exp(x) / 2, in tiles of ``width`` columns, so that loads, activations and stores can overlap."""
     y = _output(x.shape, x.dtype)
     for first in range(0, x.shape[1], width):
-        tile = _tile(width, x.dtype)
-        nisa.dma_copy(dst=tile, src=x[:, first : first + width])
+        tile = _loaded(x[:, first : first + width])
         nisa.activation(dst=tile, op=nl.exp, data=tile)
         nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=0.5, engine=VECTOR)
         nisa.dma_copy(dst=y[:, first : first + width], src=tile)
@@ -105,8 +107,7 @@ def chains(x, interleaved):
     """64 steps on each of four small tiles, one tile after the other or in turn."""
     y = _output(x.shape, x.dtype)
     width = x.shape[1] // 4
-    tile = _tile(x.shape[1], x.dtype)
-    nisa.dma_copy(dst=tile, src=x)
+    tile = _loaded(x)
     parts = [tile[:, n * width : n * width + width] for n in range(4)]
     steps = [(part, step) for step in range(64) for part in parts]
     if not interleaved:
@@ -122,8 +123,7 @@ def turned_products(x, w, turn):
     """``x @ w`` for each of many blocks of ``x``; ``turn``: the blocks are transposed on the Tensor engine."""
     columns = w.shape[1]
     y = _output((ROWS, x.shape[1] // ROWS * columns), nl.bfloat16)
-    weights = _tile(columns, w.dtype)
-    nisa.dma_copy(dst=weights, src=w)
+    weights = _loaded(w)
     for group in range(x.shape[1] // 1024):
         tile, result = _tile(1024, x.dtype), _tile(8 * columns, nl.bfloat16)
         nisa.dma_copy(dst=tile, src=x[:, group * 1024 : group * 1024 + 1024])
@@ -146,9 +146,7 @@ def turned_products(x, w, turn):
 def sums_of_products(x, w):
     """The sum of 64 products of 128 x 128 x 512: the Tensor engine has most of the work."""
     y = _output((ROWS, 512), nl.float32)
-    tile, weights = _tile(x.shape[1], x.dtype), _tile(w.shape[1], w.dtype)
-    nisa.dma_copy(dst=tile, src=x)
-    nisa.dma_copy(dst=weights, src=w)
+    tile, weights = _loaded(x), _loaded(w)
     total = _tile(512, nl.float32, nl.psum)
     for number in range(64):
         block = number % (x.shape[1] // ROWS)
@@ -162,12 +160,10 @@ def sums_of_products(x, w):
 def evictions(x, w, engines):
     """Products with sums that leave PSUM through ``engines`` in turn; the Vector engine scales what they leave."""
     y = _output((ROWS, x.shape[1] // ROWS * 512), nl.bfloat16)
-    weights = _tile(512, w.dtype)
-    nisa.dma_copy(dst=weights, src=w)
+    weights = _loaded(w)
     for block in range(x.shape[1] // ROWS):
         if block % 8 == 0:
-            tile = _tile(1024, x.dtype)
-            nisa.dma_copy(dst=tile, src=x[:, block * ROWS : block * ROWS + 1024])
+            tile = _loaded(x[:, block * ROWS : block * ROWS + 1024])
         if block % 2 == 0:
             result = _tile(1024, nl.bfloat16)
         total = _tile(512, nl.float32, nl.psum)
@@ -183,9 +179,7 @@ def evictions(x, w, engines):
 def powers(x, w):
     """The product of ``w`` with itself again and again: each product waits for the copy of the one before."""
     y = _output((ROWS, 512), nl.bfloat16)
-    tile, power = _tile(ROWS, w.dtype), _tile(512, x.dtype)
-    nisa.dma_copy(dst=tile, src=w)
-    nisa.dma_copy(dst=power, src=x)
+    tile, power = _loaded(w), _loaded(x)
     for _ in range(32):
         total = _tile(512, nl.float32, nl.psum)
         nisa.nc_matmul(dst=total, stationary=tile, moving=power)
@@ -215,8 +209,7 @@ def activations(x, groups):
     width = 1024
     tiles = []
     for first in range(0, x.shape[1], width):
-        tile = _tile(width, x.dtype)
-        nisa.dma_copy(dst=tile, src=x[:, first : first + width])
+        tile = _loaded(x[:, first : first + width])
         tiles.append(tile)
     with nl.no_reorder():
         for first in range(0, len(tiles), groups):
@@ -234,8 +227,7 @@ def squared_beside(x, engines):
     """x ** 2 of each tile in turn on ``engines``."""
     y = _output(x.shape, x.dtype)
     for number, first in enumerate(range(0, x.shape[1], 2048)):
-        tile = _tile(2048, x.dtype)
-        nisa.dma_copy(dst=tile, src=x[:, first : first + 2048])
+        tile = _loaded(x[:, first : first + 2048])
         nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=nl.multiply, engine=engines[number % len(engines)])
         nisa.dma_copy(dst=y[:, first : first + 2048], src=tile)
     return y
@@ -244,8 +236,7 @@ def squared_beside(x, engines):
 def gathered(table, rows):
     """Rows of ``table``, 128 at once, as ``rows`` says."""
     y = _output((rows.shape[1] * ROWS, table.shape[1]), table.dtype)
-    index = _tile(rows.shape[1], rows.dtype)
-    nisa.dma_copy(dst=index, src=rows)
+    index = _loaded(rows)
     width = table.shape[1]
     for number in range(rows.shape[1]):
         tile, column = _tile(width, table.dtype), index[:, number : number + 1]
@@ -283,9 +274,7 @@ def products_of_half(x, w, parts):
     """128 products of 64 rows each, one after the other, or (``parts``) in both halves of the array."""
     rows, columns = x.shape[1], w.shape[1]
     y = _output((rows, columns), nl.float32)
-    tile, weights = _tile(rows, x.dtype), _tile(columns, w.dtype)
-    nisa.dma_copy(dst=tile, src=x)
-    nisa.dma_copy(dst=weights, src=w)
+    tile, weights = _loaded(x), _loaded(w)
     sums = [_tile(columns, nl.float32, nl.psum, rows=rows) for _ in range(2)]
     for _ in range(64):
         for half, total in enumerate(sums):
@@ -318,8 +307,7 @@ def normalised(x, kept):
             place = slice(number * 2 * width, number * 2 * width + 2 * width)
             part = tile[:, place]
             if not kept:
-                part = _tile(2 * width, x.dtype)
-                nisa.dma_copy(dst=part, src=x[rows, place])
+                part = _loaded(x[rows, place])
             nisa.tensor_scalar(dst=part, data=part, op0=nl.multiply, operand0=total, engine=VECTOR)
             nisa.dma_copy(dst=y[rows, place], src=part)
     return y
@@ -351,8 +339,7 @@ def two_loops(x, through_hbm):
     tiles = []
     places = [slice(first, first + 2048) for first in range(0, x.shape[1], 2048)]
     for place in places:
-        tile = _tile(2048, x.dtype)
-        nisa.dma_copy(dst=tile, src=x[:, place])
+        tile = _loaded(x[:, place])
         nisa.activation(dst=tile, op=nl.exp, data=tile)
         if through_hbm:
             nisa.dma_copy(dst=between[:, place], src=tile)
@@ -370,8 +357,7 @@ def exponential_of_rows(x, rows):
     """exp(x), in tiles of ``rows`` rows."""
     y = _output(x.shape, x.dtype)
     for first in range(0, x.shape[0], rows):
-        tile = _tile(x.shape[1], x.dtype, rows=rows)
-        nisa.dma_copy(dst=tile, src=x[first : first + rows])
+        tile = _loaded(x[first : first + rows])
         nisa.activation(dst=tile, op=nl.exp, data=tile)
         nisa.dma_copy(dst=y[first : first + rows], src=tile)
     return y
@@ -441,8 +427,7 @@ def scaled_and_shifted(x, rounds, fused):
     """2 x + 1, ``rounds`` times over: in one instruction each, or in two."""
     y = _output(x.shape, x.dtype)
     for first in range(0, x.shape[1], 1024):
-        tile = _tile(1024, x.dtype)
-        nisa.dma_copy(dst=tile, src=x[:, first : first + 1024])
+        tile = _loaded(x[:, first : first + 1024])
         for _ in range(rounds):
             both = {"op1": nl.add, "operand1": 1.0} if fused else {}
             nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0, engine=VECTOR, **both)
@@ -458,8 +443,7 @@ def repeated_column(x, column, as_operand):
     factor = _tile(1, nl.float32)
     nisa.dma_copy(dst=factor, src=column)
     for first in range(0, x.shape[1], 2048):
-        tile = _tile(2048, x.dtype)
-        nisa.dma_copy(dst=tile, src=x[:, first : first + 2048])
+        tile = _loaded(x[:, first : first + 2048])
         for _ in range(3):
             if as_operand:
                 nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=factor, engine=VECTOR)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.profiling.kernel_profile import Profile
+
+
+def shape(*sizes: int, dtype: str = "bfloat16") -> Any:
+    return nki.ShapeDtype(sizes, dtype)
+
+
+def profiled(kernel: Any, *arguments: Any, target: str = "trn2", cores: int = 1) -> Profile:
+    """The profile of a kernel, or of a function that is one, launched on ``cores``."""
+    return nki.profile(kernel if cores == 1 else nki.jit(kernel)[cores], target=target)(*arguments)
 
 
 def product(lhs, rhs):

@@ -9,7 +9,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.profiling.advice import SERIAL_LOOP
+from nki.profiling.advice import SERIAL_LOOP, Advice
 from nki.profiling.kernel_profile import Profile
 from nki.profiling.metrics import LEAST_WORTH
 from nki.profiling.suggestions.transfers import NoDoubleBuffers
@@ -30,18 +30,11 @@ from tests.profiling.flaws import (
     ROWS,
     SHORT,
     Flaw,
-    shape,
 )
-from tests.profiling.flaws_of_cores import FLAWS_OF_CORES
-from tests.profiling.flaws_of_rounds import FLAWS_OF_ROUNDS
+from tests.profiling.kernels import profiled, shape
 from validation import matmul
 
-
-def profiled(kernel: Any, *arguments: Any, target: str = "trn2", cores: int = 1) -> Profile:
-    return nki.profile(nki.jit(kernel)[cores], target=target)(*arguments)
-
-
-RUNS = [(flaw, target) for flaw in (*FLAWS, *FLAWS_OF_ROUNDS, *FLAWS_OF_CORES) for target in flaw.targets]
+RUNS = [(flaw, target) for flaw in FLAWS for target in flaw.targets]
 
 
 def titles(profile: Profile) -> list[str]:
@@ -52,13 +45,19 @@ def titles(profile: Profile) -> list[str]:
     return [advice.title for advice in profile.advice]
 
 
+def worth_its_removal(title: str, flawed: Profile, mended: Profile) -> Advice:
+    """The advice of a flawed kernel, which is worth what its removal saves, and which the mended one does not get."""
+    assert title in titles(flawed) and title not in titles(mended)
+    advice = next(advice for advice in flawed.advice if advice.title == title)
+    gain = flawed.latency - mended.latency
+    assert gain / 1.5 <= advice.seconds <= gain * 1.5
+    return advice
+
+
 def checked(flaw: Flaw, flawed: Profile, mended: Profile) -> None:
     """The advice is worth what its removal saves, and the mended kernel does not get it."""
-    gain = flawed.latency - mended.latency
-    assert gain > LEAST_WORTH * flawed.latency
-    assert flaw.title in titles(flawed) and flaw.title not in titles(mended)
-    advice = next(advice for advice in flawed.advice if advice.title == flaw.title)
-    assert gain / 1.5 <= advice.seconds <= gain * 1.5
+    assert flawed.latency - mended.latency > LEAST_WORTH * flawed.latency
+    advice = worth_its_removal(flaw.title, flawed, mended)
     assert all(span.file == flaw.kernel.__code__.co_filename for span in advice.lines)
 
 
@@ -67,7 +66,7 @@ def checked(flaw: Flaw, flawed: Profile, mended: Profile) -> None:
     ("flaw", "target"), RUNS, ids=[f"{flaw.title}-{flaw.kernel.__name__}-{target}" for flaw, target in RUNS]
 )
 def test_a_planted_flaw(flaw: Flaw, target: str, case: int) -> None:
-    flawed, mended = (profiled(flaw.kernel, *each, target=target, cores=flaw.cores) for each in flaw.cases[case])
+    flawed, mended = (profiled(flaw.kernel, *each, target=target, cores=flaw.cores) for each in flaw.arguments(case))
     checked(flaw, flawed, mended)
     if case == 0:
         assert {*titles(flawed)} <= {flaw.title, *flaw.also, *MOVES}
@@ -188,10 +187,8 @@ def test_a_clock_that_idle_rows_keep_slow() -> None:
 def test_a_planted_flaw_in_a_kernel_of_beta_1(
     title: str, kernel: Any, flawed: Any, mended: Any, words: str, target: str
 ) -> None:
-    first, second = (nki.profile(kernel, target=target)(*arguments) for arguments in (flawed, mended))
-    assert titles(first)[0] == title and title not in titles(second)
-    gain = first.latency - second.latency
-    assert gain / 1.5 <= first.advice[0].seconds <= gain * 1.5
+    first, second = (profiled(kernel, *each, target=target) for each in (flawed, mended))
+    assert worth_its_removal(title, first, second) is first.advice[0]
     assert words in first.advice[0].remedy and first.advice[0].lines[0].file == beta1.__file__
 
 
@@ -203,11 +200,8 @@ def test_a_planted_flaw_in_a_kernel_of_beta_1(
     ],
 )
 def test_a_planted_flaw_on_two_cores(title: str, flawed: Any, mended: Any) -> None:
-    kernel = nki.jit(kernels.scale_on_cores)[2]
-    first, second = (nki.profile(kernel, target="trn2")(*arguments) for arguments in (flawed, mended))
-    assert titles(first)[0] == title and title not in titles(second)
-    gain = first.latency - second.latency
-    assert gain / 1.5 <= first.advice[0].seconds <= gain * 1.5
+    first, second = (profiled(kernels.scale_on_cores, *each, cores=2) for each in (flawed, mended))
+    assert worth_its_removal(title, first, second) is first.advice[0]
 
 
 def test_remedies_are_those_of_the_target() -> None:
@@ -259,10 +253,7 @@ def test_remedies_are_those_of_the_way_in_which_rows_are_short(
 ) -> None:
     for arguments in cases:
         flawed, mended = (profiled(kernel, *arguments, better, target=target) for better in (False, True))
-        assert title in titles(flawed) and title not in titles(mended)
-        advice = next(advice for advice in flawed.advice if advice.title == title)
-        gain = flawed.latency - mended.latency
-        assert gain / 1.5 <= advice.seconds <= gain * 1.5
+        advice = worth_its_removal(title, flawed, mended)
         assert words in advice.remedy and "nisa.dma_copy" not in advice.remedy
 
 

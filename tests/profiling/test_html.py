@@ -27,6 +27,7 @@ from nki.profiling.html.markup import Markup, joined, tag
 from nki.profiling.html.source_listing import Listing, short_names
 from nki.profiling.kernel_profile import Profile
 from nki.profiling.metrics import MemoryUse
+from tests.profiling.kernels import profiled_halves
 from tests.support import profiled_kernels as kernels
 
 ASSETS = Path(html.__file__).parent / "assets"
@@ -156,7 +157,7 @@ def test_every_cause_has_its_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [kernels.of_layer, kernels.of_looped, kernels.of_halves, kernels.of_one_works, kernels.of_hostile]
+    "make", [kernels.of_layer, kernels.of_looped, profiled_halves, kernels.of_one_works, kernels.of_hostile]
 )
 def test_the_page_is_well_formed_and_asks_for_nothing(make: Any) -> None:
     page = Parsed(html.render(make()))

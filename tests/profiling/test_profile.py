@@ -19,21 +19,12 @@ from nki.base.profile_errors import ProfileFileError, TripCountError, WhatIfErro
 from nki.frontend.frontend_errors import NotAFunctionError
 from nki.ir.loop import loops
 from nki.profiling import metrics
-from nki.profiling.kernel_profile import Profile
 from nki.profiling.shapes import is_shape_only
 from nki.sim.timing import deciding_inputs
 from nki.target import GEN3
 from tests.profiling import kernels
+from tests.profiling.kernels import profiled, shape
 from validation import matmul
-
-
-def profiled(kernel: Any, *arguments: Any, target: str = "trn2") -> Profile:
-    return nki.profile(kernel, target=target)(*arguments)
-
-
-def shape(*sizes: int, dtype: str = "bfloat16") -> Any:
-    return nki.ShapeDtype(sizes, dtype)
-
 
 TILED = profiled(matmul.tiled, shape(512, 256), shape(512, 1024))
 """K = 512, M = 256, N = 1024: 2 x 2 x 4 products, two loads each, and four stores."""

@@ -17,8 +17,8 @@ from nki.profiling.suggestions.program_rewrites import ProgramRewrite
 from nki.profiling.suggestions.repeats import RepeatedRows
 from nki.profiling.suggestions.rounds import TilesOfRounds
 from tests.profiling import flawed_repeats
-from tests.profiling.flaws import AGAIN, FLAWS, IDLE, ROUNDS, ROWS_BACK, Flaw, shape
-from tests.profiling.flaws_of_rounds import FLAWS_OF_ROUNDS
+from tests.profiling.flaws import AGAIN, FLAWS, IDLE, ROUNDS, ROWS_BACK, Flaw
+from tests.profiling.kernels import shape
 from tests.profiling.test_engine_parts import planned
 
 KINDS: dict[str, Any] = {
@@ -27,7 +27,7 @@ KINDS: dict[str, Any] = {
     ROWS_BACK: RepeatedRows,
     IDLE: lambda target: OnOtherEngine(target, "vector", "gpsimd"),
 }
-MADE = [(flaw, case) for flaw in (*FLAWS, *FLAWS_OF_ROUNDS) if flaw.title in KINDS for case in range(3)]
+MADE = [(flaw, case) for flaw in FLAWS if flaw.title in KINDS for case in range(3)]
 
 
 def programs(profile: Profile, change: ProgramRewrite) -> list[Any]:
@@ -49,7 +49,7 @@ def programs(profile: Profile, change: ProgramRewrite) -> list[Any]:
     ("flaw", "case"), MADE, ids=[f"{flaw.title}-{flaw.kernel.__name__}-{case}" for flaw, case in MADE]
 )
 def test_a_changed_program_computes_the_same_bits(flaw: Flaw, case: int) -> None:
-    arguments = flaw.cases[case][0]
+    arguments = flaw.arguments(case)[0]
     target = flaw.targets[-1]
     profile = nki.profile(nki.jit(flaw.kernel), target=target)(*arguments)
     before, *after = programs(profile, KINDS[flaw.title](profile.target))

@@ -21,16 +21,13 @@ from nki.profiling.kernel_profile import Profile
 from nki.profiling.parquet import tables
 from nki.profiling.trace import trace
 from nki.target import GEN3, GEN4
-from tests.profiling.flaws_of_cores import BALANCE, SAME
+from tests.profiling.flaws import BALANCE, SAME
+from tests.profiling.kernels import profiled
 from tests.support.decoded_trace import DecodedTrace
 from tests.support.profile_invariants import violations
-from tests.support.profiled_kernels import in_turn, of_in_turn
+from tests.support.profiled_kernels import in_turn, of_in_turn, of_one_works
 
 P = 128
-
-
-def profiled(kernel: Any, *arguments: Any, target: str = "trn2") -> Profile:
-    return nki.profile(kernel, target=target)(*arguments)
 
 
 def shape(*sizes: int, dtype: str = "float32") -> Any:
@@ -180,16 +177,7 @@ def test_the_worth_of_balance_is_that_of_a_balanced_kernel() -> None:
 
 
 def test_a_core_without_work_is_told() -> None:
-    @nki.jit
-    def one_works(x):
-        result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-        for row in range(0, x.shape[0], P) if nl.program_id(0) else ():
-            tile = nl.ndarray((P, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
-            nisa.dma_copy(dst=tile, src=x[row : row + P])
-            nisa.dma_copy(dst=result[row : row + P], src=tile)
-        return result
-
-    profile = profiled(one_works[2], shape(2048, 512))
+    profile = of_one_works()
     (advice,) = (advice for advice in profile.advice if advice.title == BALANCE)
     assert advice.evidence == f"core 0 is complete {ns(profile) / 1e3:.1f} us before the last one"
     assert advice.seconds == pytest.approx(profile.device_time / 2)

@@ -62,17 +62,6 @@ def looped(x):
 
 
 @nki.jit
-def halves(x):
-    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="y")
-    first = nl.program_id(0) * 128
-    tile = nl.ndarray((128, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x[first : first + 128])
-    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
-    nisa.dma_copy(dst=y[first : first + 128], src=tile)
-    return y
-
-
-@nki.jit
 def one_works(x):
     y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="y")
     if nl.program_id(0) == 1:
@@ -116,10 +105,6 @@ def of_hostile() -> Profile:
 
 def of_looped() -> Profile:
     return profile(looped, target="trn2")(ShapeDtype((128, 512), "float32"))
-
-
-def of_halves() -> Profile:
-    return profile(halves[2], target="trn2")(ShapeDtype((256, 512), "float32"))
 
 
 def of_one_works() -> Profile:

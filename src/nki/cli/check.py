@@ -30,7 +30,7 @@ from nki.cli.output.findings import finding
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
 from nki.cli.terminal_progress import files_bar
-from nki.cli.wording import plural
+from nki.cli.wording import plural, shown_path
 from nki.compilation.pipeline import NATIVE_STOP
 from nki.frontend.capture import capture, functions_of, source_lines
 from nki.frontend.frontend_errors import KernelErrors
@@ -265,12 +265,6 @@ def _not_compiled(skipped: Sequence[Skipped]) -> Iterator[str]:
             yield f"  nki check {shown_path(one.span.file)}:{one.name} {one.arguments}"
     if skipped:
         yield 'or annotate the parameters (x: "128x512:float32"), or call the kernel under if __name__ == "__main__"\n'
-
-
-def shown_path(file: str) -> str:
-    """The path as a command line names it."""
-    path, here = Path(file), Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _report(checked: Checked, findings: Sequence[Finding], files: int) -> Check:

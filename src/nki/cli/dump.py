@@ -22,6 +22,7 @@ from nki.cli.output.documents import Dump, Form, Instruction
 from nki.cli.output.findings import warnings
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
+from nki.cli.wording import shown_path
 from nki.compilation.executable import lower
 from nki.compilation.pipeline import NATIVE_STOP, STAGES
 from nki.ir.instruction import Inst
@@ -158,12 +159,7 @@ def _shorten(line: str) -> str:
     source = _PLACE.search(line)
     if source is None:
         return line
-    return f"{line[: source.start()]}  # {json.dumps(_relative(json.loads(source[1])))}:{source[2]}"
-
-
-def _relative(file: str) -> str:
-    here = Path.cwd()
-    return str(Path(file).relative_to(here)) if Path(file).is_relative_to(here) else file
+    return f"{line[: source.start()]}  # {json.dumps(shown_path(json.loads(source[1])))}:{source[2]}"
 
 
 def queued(program: Program) -> Iterator[str]:
@@ -185,7 +181,7 @@ def _queues(body: Iterable[Statement], indent: str) -> Iterator[str]:
             span = inst.where.span
             queue_lines = lines.setdefault(inst.queue, [])
             waits = "  wait " * bool(inst.waits) + ", ".join(f"{queue}>={count}" for queue, count in inst.waits)
-            place = f"  # {_relative(span.file)}:{span.line}" if span else ""
+            place = f"  # {shown_path(span.file)}:{span.line}" if span else ""
             queue_lines.append(f"{indent}  {len(queue_lines) + 1:>4}  {_short(inst)}{waits}{place}\n")
         for queue in sorted(lines, key=_natural):
             yield f"{indent}{queue}\n"
@@ -235,7 +231,7 @@ def annotated(program: Program) -> str:
         place = (json.loads(source[1]), int(source[2])) if source else None
         if place is not None and place != last:
             text = source_line(*place).strip()
-            result.append(f"  # {_relative(place[0])}:{place[1]}  {text}".rstrip())
+            result.append(f"  # {shown_path(place[0])}:{place[1]}  {text}".rstrip())
         last = place
         result.append(line[: source.start()] if source else line)
     return "".join(line + "\n" for line in result)

@@ -14,6 +14,7 @@ import numpy as np
 from nki.analysis.liveness import LiveRange, live_ranges, peak_pressure
 from nki.base.source import Span
 from nki.cli.output.documents import TileMap
+from nki.cli.wording import plural
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Buffer, TileAddress
@@ -59,10 +60,10 @@ class MemoryMap:
         space, part = self.space, self.partitions
         core = f", core {self.core.rank}" if self.program.grid > (1,) else ""
         core += f", partitions {part.start} to {part.stop - 1}" if part is not None else ""
-        count = f"{len(self.lives)} tensor{'s' if len(self.lives) > 1 else ''}"
         return (
-            f"{space.name} of {self.program.target}{core}: {count}, {self.top} of {space.usable} "
-            f"bytes per partition\nat most {self.need} bytes in use at one moment, at {self.line(self.moment)}"
+            f"{space.name} of {self.program.target}{core}: {plural(len(self.lives), 'tensor')}, {self.top} of "
+            f"{space.usable} bytes per partition\nat most {self.need} bytes in use at one moment, "
+            f"at {self.line(self.moment)}"
         )
 
 

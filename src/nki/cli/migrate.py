@@ -22,13 +22,13 @@ from nki.base.usage import UsageError
 from nki.base.warning import stamped
 from nki.cli import arguments as argument
 from nki.cli.arguments import TensorArgument
-from nki.cli.check import shown_path
 from nki.cli.host import arrays
 from nki.cli.host.host_statements import examples
 from nki.cli.load_kernel import code_of, imported, split
 from nki.cli.output.documents import Migrate, MigratedFile
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
+from nki.cli.wording import shown_path
 from nki.frontend.capture import functions_of
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel

@@ -29,6 +29,7 @@ from nki.compilation import simulated_run
 from nki.compilation.executable import Executable
 from nki.compilation.pipeline import NATIVE_STOP
 from nki.ir.program import Program
+from nki.profiling.amounts import duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,25 +188,14 @@ def _text(report: Run, warned: int) -> str:
         lines.append(f"  {role:<6} {t['name']:<{names}}  {kind:<{width}}  sha256 {t['sha256']}  sum {total}")
     first, second = report["specialise_seconds"], report["native_seconds"]
     if first is not None and second is not None:
-        parts = f"{_duration(first)} to specialise, {_duration(second)} to native code"
-        lines.append(f"  compiled in {_duration(first + second)} ({parts})")
+        parts = f"{duration(first)} to specialise, {duration(second)} to native code"
+        lines.append(f"  compiled in {duration(first + second)} ({parts})")
     if report["checked"]:
         found = plural(warned, "warning") if warned else "no hazards"
         lines.append(f"  checked: {found}, and the reference executor gives the same bits")
     how = "ran" if routines is not None else "simulated"
     median = f" (median of {report['runs']})" if report["runs"] > 1 else ""
-    lines.append(f"  {how} in {_duration(report['run_seconds'])}{median}")
+    lines.append(f"  {how} in {duration(report['run_seconds'])}{median}")
     if "where" in report:
         lines += where_time.text(report["where"])
     return "\n".join(lines)
-
-
-def _duration(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= scale:
-            return f"{_three_digits(seconds / scale)} {unit}"
-    return f"{_three_digits(seconds * 1e6)} µs"
-
-
-def _three_digits(number: float) -> str:
-    return f"{number:.{0 if number >= 100 else 1 if number >= 10 else 2}f}"

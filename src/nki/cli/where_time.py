@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final, cast
 
 from nki.backend.cpu.runtime.entry_times import EntryTime
 from nki.base.source import source_line
 from nki.cli.output.documents import HostRoutine, Where, WhereLine
+from nki.cli.wording import shown_path
 from nki.compilation.executable import Executable
 
 ROWS: Final = 12
@@ -107,10 +107,7 @@ def _rest(entries: Sequence[WhereLine | HostRoutine], total: float) -> list[str]
 
 
 def _shown(file: str, line: int) -> str:
-    if not file:
-        return "(inserted by the compiler)"
-    path = Path(file)
-    return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{line}"
+    return f"{shown_path(file)}:{line}" if file else "(inserted by the compiler)"
 
 
 def _cut(line: str) -> str:

@@ -43,29 +43,25 @@ ROWS: Final = (
     ),
     Row(
         "EVRF066",
-        "A kernel was specialised for another number of cores than the graph that calls it. Without brackets "
-        "and without "
-        "NEURON_LOGICAL_NC_CONFIG a kernel has one core; neuronx-cc takes two on trn2 and later.",
+        "A kernel was specialised for another number of cores than the graph that calls it. Without brackets and "
+        "without NEURON_LOGICAL_NC_CONFIG a kernel has one core; neuronx-cc takes two on trn2 and later.",
         "NKI-KN020",
         "Set NEURON_LOGICAL_NC_CONFIG for the whole process, and write no brackets. The option --lnc in "
-        "NEURON_CC_FLAGS "
-        "is not seen here.",
+        "NEURON_CC_FLAGS is not seen here.",
     ),
     Row(
         "IXGM002",
-        "The programs of two cores differ in their basic blocks: in their device loops. One cause is a kernel "
-        "for one core "
-        "in a graph for two; another one is a loop that only one core has.",
+        "The programs of two cores differ in their basic blocks: in their device loops. One cause is a kernel for one "
+        "core in a graph for two; another one is a loop that only one core has.",
         "NKI-KN020",
-        "Launch on as many cores as the graph has, and let every core run every device loop, with no rounds "
-        "where it has "
-        "no work. A loop that only one core has runs here.",
+        "Launch on as many cores as the graph has, and let every core run every device loop, with no rounds where it "
+        "has no work. A loop that only one core has runs here.",
         "aws-neuron-sdk issue 1388",
     ),
     Row(
         "IXLV002",
-        "The barriers of two cores do not correspond. It was seen where a graph calls a kernel with "
-        "nisa.sendrecv twice.",
+        "The barriers of two cores do not correspond. It was seen where a graph calls a kernel with nisa.sendrecv "
+        "twice.",
         "NKI-KN011 NKI-KN012",
         "If the kernel passes here, the cores agree within it; the defect is one of several calls in a graph.",
         "aws-neuron-sdk issue 1298",
@@ -76,8 +72,7 @@ ROWS: Final = (
         "There are more instructions than the compiler takes. In a kernel every round of a Python loop counts.",
         "",
         "Write long loops as nl.fori_loop, which is one instruction sequence. `nki run` shows the number of "
-        "instructions; "
-        "Open NKI has no limit.",
+        "instructions; Open NKI has no limit.",
     ),
     Row(
         "EOOM001 EOOM002 EVRF009 EXSP001",
@@ -96,9 +91,8 @@ ROWS: Final = (
     # Types
     Row(
         "EVRF004 EVRF005 ESPP004 ESPP047 ESFH002",
-        "A type that the hardware does not have: complex numbers, 8-bit floats of other makers (fnuz), 4-bit "
-        "floats that "
-        "are not packed, 64-bit constants beyond 32 bits.",
+        "A type that the hardware does not have: complex numbers, 8-bit floats of other makers (fnuz), 4-bit floats "
+        "that are not packed, 64-bit constants beyond 32 bits.",
         "NKI-DT001 NKI-DT002",
         "Convert before the call. A complex number is two real ones.",
     ),
@@ -121,9 +115,8 @@ ROWS: Final = (
     ),
     Row(
         "EVRF016 EVRF060 EVRF061 EVRF062 EVRF063",
-        "A reduction, a scatter with a sum, a power or a collective on integers: they are computed in float32, "
-        "which is "
-        "exact up to 2^24, or in 32 bits.",
+        "A reduction, a scatter with a sum, a power or a collective on integers: they are computed in float32, which "
+        "is exact up to 2^24, or in 32 bits.",
         "",
         "Convert, or accept the loss with --implicit-integer-downcast. In kernels docs/numerics.md says what each "
         "instruction does with integers.",
@@ -253,9 +246,8 @@ ROWS: Final = (
     ),
     Row(
         "INLA001",
-        "The compiler found no form of an operation that the engines have: more tables of activation functions "
-        "than fit, "
-        "or an access pattern with too many dimensions.",
+        "The compiler found no form of an operation that the engines have: more tables of activation functions than "
+        "fit, or an access pattern with too many dimensions.",
         "",
         _COMPILER_BUG,
         f"aws-neuron-sdk issue 1314; {_NOTES}",
@@ -303,9 +295,8 @@ ROWS: Final = (
     ),
     Row(
         "EVRF043 EVRF044 EVRF045 EVRF046 EVRF047 EVRF048 EVRF049 EVRF050 EVRF053 EVRF054 EVRF055",
-        "A malformed call of an MX product: not four tensors, inputs that are not packed words, a result that "
-        "is neither "
-        "float32 nor bfloat16, dimensions that do not exist, overlap or differ in size.",
+        "A malformed call of an MX product: not four tensors, inputs that are not packed words, a result that is "
+        "neither float32 nor bfloat16, dimensions that do not exist, overlap or differ in size.",
         "NKI-DT002/XM02 NKI-SH001/XM03",
         _MX_MATMUL,
     ),
@@ -319,8 +310,8 @@ ROWS: Final = (
     ),
     Row(
         "INAS001",
-        "The compiler failed, and has no text for the error that its message names as not existing, such as ISGV902 "
-        "(a top-k over very long rows) or IGAA901 (a graph with very many operators).",
+        "The compiler failed, and has no text for the error that its message names as not existing, such as ISGV902 (a "
+        "top-k over very long rows) or IGAA901 (a graph with very many operators).",
         "",
         "Look that name up in its log, and make the graph around it smaller. " + _COMPILER_BUG,
         _REPORT,

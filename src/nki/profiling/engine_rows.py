@@ -64,7 +64,7 @@ class EngineRows:
     def rows(self, engine: str) -> Column:
         """The rows of one engine."""
         chosen = np.array([name == engine for name in self.engines], bool)
-        return np.flatnonzero(chosen[self.events.number]) if len(self.events) else np.zeros(0, np.int64)
+        return np.flatnonzero(chosen[self.events.number])
 
     def active(self, engine: str) -> tuple[Column, Column]:
         """The times in which an engine works, as begins and ends that do not touch; ``dma``: data is on the way."""
@@ -88,7 +88,7 @@ class EngineRows:
         """The time in which data is on the way, by descriptors from one of these engines (empty: static)."""
         events = self.events
         chosen = np.array([isinstance(e, Dma) and e.dge in generators for e in events.estimates], bool)
-        rows = np.flatnonzero(chosen[events.number]) if len(events) else np.zeros(0, np.int64)
+        rows = np.flatnonzero(chosen[events.number])
         begins, ends = merged(events.data_start[rows], events.data_end[rows])
         repeated = float(((events.weight[rows] - 1) * events.busy[rows]).sum())
         return min(float((ends - begins).sum()) + repeated, events.timeline.end)

@@ -39,6 +39,15 @@ class EngineUse:
     stalls: dict[str, float] = field(default_factory=dict[str, float])
     longest: dict[str, int] = field(default_factory=dict[str, int])
 
+    @property
+    def stalled(self) -> float:
+        return sum(self.stalls.values())
+
+    @property
+    def causes(self) -> list[tuple[str, float]]:
+        """The stalls, the largest first."""
+        return sorted(self.stalls.items(), key=lambda stall: -stall[1])
+
 
 @dataclass(slots=True)
 class Cost:
@@ -114,7 +123,7 @@ def engine_uses(events: CoreEvents, total: float) -> list[EngineUse]:
     """The use of every engine that has instructions; loops that stand for many count by their weights."""
     uses: list[EngineUse] = []
     engines = np.array([ENGINES.index(engine_of(queue)) for queue in events.queues], np.int64)
-    of_row = engines[events.queue] if len(events) else np.zeros(0, np.int64)
+    of_row = engines[events.queue]
     for index, engine in enumerate(ENGINES):
         rows = np.flatnonzero(of_row == index)
         if not len(rows):
@@ -307,7 +316,6 @@ def critical_path(cores: Sequence[CoreEvents]) -> list[Step]:
     steps: list[Step] = []
     ends = {core.rank: np.maximum(core.end, core.data_end) for core in cores}
     latest = {rank: _latest_before(of_core) for rank, of_core in ends.items()}
-    by_rank = {core.rank: core for core in cores}
     events = max(cores, key=lambda core: core.timeline.end)
     if not len(events):
         return steps
@@ -320,7 +328,7 @@ def critical_path(cores: Sequence[CoreEvents]) -> list[Step]:
         cause, blocker = events.cause_of(row), int(events.blocker[row])
         if cause is Cause.meeting:
             last = events.meetings[row].last
-            events, row = by_rank[last.core], last.record
+            events, row = cores[last.core], last.record
             cause, blocker = Cause(events.meetings[row].cause), events.meetings[row].blocker
         if cause is Cause.block or blocker < 0:
             blocker = int(latest[events.rank][row])
@@ -336,7 +344,6 @@ def _with_iterations(steps: list[Step], cores: Sequence[CoreEvents]) -> list[Ste
 
     A row that stands for n iterations has n times its own time, in proportion; the sum over all steps stays the same.
     """
-    by_rank = {core.rank: core for core in cores}
     skipped = {core.rank: core.timeline.skips for core in cores}
     if not any(skipped.values()):
         return steps
@@ -351,7 +358,7 @@ def _with_iterations(steps: list[Step], cores: Sequence[CoreEvents]) -> list[Ste
             within += min(gap.end, step.end) - max(gap.begin, step.begin)
         own.append(step.end - step.begin - within)
     passed = sum(step.end - step.begin for step in steps) - sum(own)
-    more = [ns * (int(by_rank[step.core].weight[step.row]) - 1) for ns, step in zip(own, steps, strict=True)]
+    more = [ns * (int(cores[step.core].weight[step.row]) - 1) for ns, step in zip(own, steps, strict=True)]
     if passed <= 0.0 or sum(more) <= 0.0:
         return steps
     part = passed / sum(more)
@@ -384,9 +391,8 @@ def costs(
             if isinstance(estimate, Dma):
                 traffic = core.traffic[number]
                 cost.hbm_bytes += (traffic.reads[0] + traffic.writes[0]) * runs
-    by_rank = {core.rank: core for core in cores}
     for step in path:
-        core = by_rank[step.core]
+        core = cores[step.core]
         result[key(core, int(core.number[step.row]))].critical += step.ns
     return dict(sorted(result.items(), key=lambda item: (-item[1].critical, -item[1].busy)))
 

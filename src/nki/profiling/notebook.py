@@ -25,7 +25,7 @@ def table(profile: PredictedRun) -> str:
         (
             f"{use.core}.{use.engine}" if len(profile.cores) > 1 else use.engine,
             f"<progress max='{total:.6g}' value='{use.busy:.6g}'></progress> {percent(use.busy / total)}",
-            percent(sum(use.stalls.values()) / total),
+            percent(use.stalled / total),
             escape(", ".join(f"{name} {percent(ns / total)}" for name, ns in use.stalls.items())),
         )
         for use in profile.engines

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from nki.ir.program import CoreProgram
 from nki.ir.types import Access
 from nki.isa.tables.opcodes import transposes
 from nki.profiling.engine_rows import TITLES, EngineRows
-from nki.profiling.events import MEMORIES, CoreEvents
+from nki.profiling.events import MEMORIES, Column, CoreEvents
 from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.summary import GENERATORS, adjusted_flops, operands_in_sbuf
 
@@ -28,27 +28,22 @@ Columns = dict[str, Any]
 
 @dataclass
 class Rows:
-    """The rows of a profile with the identifiers that join its tables.
-
-    Instructions and transfers are numbered from 0 over all cores; ``first`` is the identifier of each core's first row,
-    and ``transfers`` the identifiers of its rows' transfers, -1 for a row that is none.
+    """The rows of a profile with the identifiers that join its tables: instructions and transfers are numbered from 0
+    over all cores.
     """
 
     profile: PredictedRun
-    cores: list[EngineRows]
-    first: list[int] = field(default_factory=list[int])
-    transfers: list[Any] = field(default_factory=list[Any])
+    cores: list[CoreRows] = field(default_factory=list["CoreRows"])
 
     @classmethod
     def of(cls, profile: PredictedRun) -> Rows:
-        rows = cls(profile, [EngineRows(core) for core in profile.cores])
+        rows = cls(profile)
         count = moved = 0
         for core in profile.cores:
-            rows.first.append(count)
+            transfers = np.where(core.is_dma, np.cumsum(core.is_dma) - 1 + moved, -1)
+            rows.cores.append(CoreRows(core, rows, count, transfers))
             count += len(core)
-            is_dma = core.is_dma if len(core) else np.zeros(0, bool)
-            rows.transfers.append(np.where(is_dma, np.cumsum(is_dma) - 1 + moved, -1))
-            moved += int(is_dma.sum())
+            moved += int(core.is_dma.sum())
         return rows
 
     @cached_property
@@ -63,10 +58,31 @@ class Rows:
         return known
 
 
+@dataclass
+class CoreRows(EngineRows):
+    """The rows of one core of the ``whole`` profile: the identifier of the ``first`` one, and of the
+    transfer of each, -1 for a row that is none.
+    """
+
+    whole: Rows
+    first: int
+    transfers: Column
+
+
 def joined(parts: Iterable[Columns]) -> Columns:
-    """The columns of several cores below each other."""
+    """The columns of several parts below each other."""
     parts = list(parts)
     return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in parts[0]}
+
+
+def by_core(columns: Callable[[CoreRows], Columns]) -> Callable[[Rows], Columns]:
+    """The table that has the ``columns`` of every core."""
+
+    @wraps(columns)
+    def table(rows: Rows) -> Columns:
+        return joined(map(columns, rows.cores))
+
+    return table
 
 
 def by_number(core: CoreEvents, values: Sequence[Any]) -> list[Any]:
@@ -96,26 +112,22 @@ def name_of(core: CoreEvents, number: int) -> str:
     return f"{core.rank}.{number}.{core.instructions[number].mnemonic}"
 
 
-def instructions(rows: Rows) -> Columns:
+@by_core
+def instructions(rows: CoreRows) -> Columns:
     """Table ``Instruction``: a row for each instruction that was replayed."""
-    return joined(_instructions(rows, index) for index in range(len(rows.cores)))
-
-
-def _instructions(rows: Rows, index: int) -> Columns:
-    engine_rows = rows.cores[index]
-    core = engine_rows.events
+    core = rows.events
     numbers = range(len(core.instructions))
     places = [_place(core.span(number)) for number in numbers]
-    frames = [_frame_ids(rows, inst) for inst in core.instructions]
+    frames = [_frame_ids(rows.whole, inst) for inst in core.instructions]
     adjusted = adjusted_flops(core)
     raw = [e.flops if isinstance(e, Matmul) else 0 for e in core.estimates]
     moves = [e.flops if isinstance(e, Matmul) and e.is_data_movement else 0 for e in core.estimates]
     kinds = ["" if not flops else "TRANSPOSE" if moved else "REGULAR" for flops, moved in zip(raw, moves, strict=True)]
-    waits = np.where(core.cause == int(Cause.generator), engine_rows.gaps, 0.0)
+    waits = np.where(core.cause == int(Cause.generator), rows.gaps, 0.0)
     static: Columns = {
-        "engine": [TITLES[engine] for engine in engine_rows.engines],
+        "engine": [TITLES[engine] for engine in rows.engines],
         "timeline_track": [core.queues[queue] for queue in core.timeline.queue_of],
-        "opcode": engine_rows.opcodes,
+        "opcode": rows.opcodes,
         "operands": [operands(i, e) for i, e in _pairs(core)],
         "compiler_opcode": [inst.mnemonic for inst in core.instructions],
         "bir_instruction_name": [name_of(core, number) for number in numbers],
@@ -131,13 +143,13 @@ def _instructions(rows: Rows, index: int) -> Columns:
     }
     trigger = core.is_dma
     return {
-        "id": np.arange(len(core), dtype=np.int64) + rows.first[index],
+        "id": np.arange(len(core), dtype=np.int64) + rows.first,
         "pcore_idx": np.full(len(core), core.rank, np.int64),
         "pc": core.number,
         "bir_id": core.number,
         **spread(core.start, core.release),
         **{name: by_number(core, values) for name, values in static.items()},
-        "evt_wait_time_ns": whole(engine_rows.semaphore_waits),
+        "evt_wait_time_ns": whole(rows.semaphore_waits),
         "dma_wait_time_ns": whole(waits),
         "dma_trigger_start_ts": np.where(trigger, whole(core.start), 0),
         "dma_trigger_end_ts": np.where(trigger, whole(core.release), 0),
@@ -191,11 +203,6 @@ def _extents(shape: tuple[int, ...], strides: tuple[int, ...]) -> str:
     return f"[{steps}][{counts}]"
 
 
-def transfers(rows: Rows) -> Columns:
-    """Table ``DmaPacketAggregated``: a row for each DMA transfer, with the time of its data."""
-    return joined(_transfers(rows, index) for index in range(len(rows.cores)))
-
-
 def packets(rows: Rows) -> Columns:
     """Table ``DmaPacket``: the same transfers, for the model prices packets together and does not follow each."""
     names = ("id", "pcore_idx", "queue_name", "queue_type", "start_ts", "end_ts", "duration_ns", "transfer_bytes")
@@ -203,10 +210,11 @@ def packets(rows: Rows) -> Columns:
     return {name: columns[name] for name in names}
 
 
-def _transfers(rows: Rows, index: int) -> Columns:
-    engine_rows = rows.cores[index]
-    core = engine_rows.events
-    chosen = np.flatnonzero(core.is_dma) if len(core) else np.zeros(0, np.int64)
+@by_core
+def transfers(rows: CoreRows) -> Columns:
+    """Table ``DmaPacketAggregated``: a row for each DMA transfer, with the time of its data."""
+    core = rows.events
+    chosen = np.flatnonzero(core.is_dma)
     by_instruction = {
         number: _transfer(inst, estimate)
         for number, (inst, estimate) in enumerate(_pairs(core))
@@ -217,7 +225,7 @@ def _transfers(rows: Rows, index: int) -> Columns:
     names = list(_transfer_columns())
     moved = np.array([row["transfer_bytes"] for row in static], np.int64)
     return {
-        "id": rows.transfers[index][chosen],
+        "id": rows.transfers[chosen],
         "pcore_idx": np.full(len(chosen), core.rank, np.int64),
         "queue_idx": core.queue[chosen],
         "queue_name": [core.queues[queue] for queue in core.queue[chosen].tolist()],
@@ -283,20 +291,17 @@ def _memory(access: Access | None, role: str) -> str:
     return role if access.tensor.role in ("input", "output") else "VIRTUAL"
 
 
-def flows(rows: Rows) -> Columns:
+@by_core
+def flows(rows: CoreRows) -> Columns:
     """Table ``Flow``: the transfer of each trigger, and for each instruction that waited, what it waited for."""
-    return joined(_flows(rows, index) for index in range(len(rows.cores)))
-
-
-def _flows(rows: Rows, index: int) -> Columns:
-    core, first, moved = rows.cores[index].events, rows.first[index], rows.transfers[index]
+    core, first, moved = rows.events, rows.first, rows.transfers
     triggers = np.flatnonzero(moved >= 0)
     waiting = np.flatnonzero((core.blocker >= 0) & (core.cause != int(Cause.queue)))
     blockers = core.blocker[waiting]
     is_data = moved[blockers] >= 0
     started = core.data_start[triggers] - core.release[triggers]
     meetings = list(core.waiting_meetings())
-    firsts = {each.events.rank: identifier for each, identifier in zip(rows.cores, rows.first, strict=True)}
+    firsts = {each.events.rank: each.first for each in rows.whole.cores}
     met = np.array([firsts[meeting.last.core] + meeting.last.record for _, meeting in meetings], np.int64)
     waited = np.array([row + first for row, _ in meetings], np.int64)
     gaps = np.concatenate((started, core.start[waiting] - core.end[blockers], np.zeros(len(met))))
@@ -314,21 +319,17 @@ def _flows(rows: Rows, index: int) -> Columns:
     }
 
 
-def semaphores(rows: Rows) -> Columns:
+@by_core
+def semaphores(rows: CoreRows) -> Columns:
     """Table ``SemaphoreUpdate``: each queue's semaphore counts the instructions of a basic block that are complete."""
-    return joined(_semaphores(rows, index) for index in range(len(rows.cores)))
-
-
-def _semaphores(rows: Rows, index: int) -> Columns:
-    engine_rows = rows.cores[index]
-    core = engine_rows.events
+    core = rows.events
     values: list[int] = []
     _count(core.timeline.core, core.timeline.core.body, values)
     return {
         "timestamp": whole(core.end),
-        "id": core.queue if len(core) else core.number,
+        "id": core.queue,
         "value": by_number(core, values),
-        "update_source": by_number(core, [TITLES[engine] for engine in engine_rows.engines]),
+        "update_source": by_number(core, [TITLES[engine] for engine in rows.engines]),
         "update_operation_type": ["increment"] * len(core),
         "pcore_idx": np.full(len(core), core.rank, np.int64),
     }
@@ -346,26 +347,21 @@ def _count(core: CoreProgram, body: Iterable[Statement], values: list[int]) -> N
             values.append(counts[inst.queue])
 
 
-def barriers(rows: Rows) -> Columns:
+@by_core
+def barriers(rows: CoreRows) -> Columns:
     """Table ``CoreBarriers``: the time of each core at each barrier, from its arrival on."""
-    return joined(_barriers(rows, index) for index in range(len(rows.cores)))
-
-
-def _barriers(rows: Rows, index: int) -> Columns:
-    engine_rows = rows.cores[index]
-    core = engine_rows.events
+    core = rows.events
     meetings = [inst.as_barrier() for inst in core.instructions]
     is_barrier = np.array([barrier is not None for barrier in meetings], bool)
-    chosen = np.flatnonzero(is_barrier[core.number]) if len(core) else np.zeros(0, np.int64)
+    chosen = np.flatnonzero(is_barrier[core.number])
     numbers: list[int] = core.number[chosen].tolist()
-    engines = engine_rows.engines
     starts: list[float] = core.start[chosen].tolist()
     known = [core.meetings.get(row) for row in chosen.tolist()]
     arrivals = [meeting.time if meeting else start for meeting, start in zip(known, starts, strict=True)]
     return {
         **spread(arrivals, core.release[chosen]),
-        "id": chosen + rows.first[index],
-        "engine_name": [TITLES[engines[number]] for number in numbers],
+        "id": chosen + rows.first,
+        "engine_name": [TITLES[rows.engines[number]] for number in numbers],
         "compiler_pc": core.number[chosen],
         "compiler_opcode": [core.instructions[number].mnemonic for number in numbers],
         "compiler_operands": [barrier.data.name for number in numbers if (barrier := meetings[number])],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from nki.ir.types import Buffer, Tensor
 from nki.profiling.engine_rows import TITLES, EngineRows, merged
 from nki.profiling.events import Column, CoreEvents
 from nki.profiling.metrics import repeat
-from nki.profiling.parquet_events import Columns, Rows, joined, spread, whole
+from nki.profiling.parquet_events import Columns, CoreRows, Rows, by_core, joined, spread, whole
 
 QUARTERS = (0, 32, 64, 96)
 """Partitions that are sampled for the use of SBUF."""
@@ -45,8 +44,6 @@ def opcodes(rows: Rows) -> Columns:
 def _by_opcode(rows: EngineRows) -> dict[tuple[str, str], Column]:
     names = list(zip(rows.engines, rows.opcodes, strict=True))
     kinds = {name: kind for kind, name in enumerate(dict.fromkeys(names))}
-    if not len(rows.events):
-        return {}
     of_row = np.array([kinds[name] for name in names], np.int64)[rows.events.number]
     return {name: np.flatnonzero(of_row == kind) for name, kind in kinds.items()}
 
@@ -65,13 +62,11 @@ def _active(rows: EngineRows, engine: str) -> Columns:
     }
 
 
-def throttled(rows: Rows) -> Columns:
+@by_core
+def throttled(rows: CoreRows) -> Columns:
     """Table ``Throttle``: the times in which a slower clock held the Tensor engine up."""
-    return joined(_throttled(core) for core in rows.profile.cores)
-
-
-def _throttled(core: CoreEvents) -> Columns:
-    slow = np.flatnonzero(core.throttled > 1e-6) if len(core) else np.zeros(0, np.int64)
+    core = rows.events
+    slow = np.flatnonzero(core.throttled > 1e-6)
     begins, ends = merged(core.start[slow], core.release[slow])
     return {**spread(begins, ends), "pcore_idx": np.full(len(begins), core.rank, np.int64)}
 
@@ -112,13 +107,10 @@ def _sampled(core: CoreEvents, series: dict[str, list[tuple[float, float]]]) -> 
     return columns
 
 
-def sbuf_usage(rows: Rows) -> Columns:
+@by_core
+def sbuf_usage(rows: CoreRows) -> Columns:
     """Table ``SbufUsage``: the part of SBUF that tiles take, on the average and on four partitions."""
-    return joined(sbuf_samples(core, rows.profile.target) for core in rows.profile.cores)
-
-
-def sbuf_samples(core: CoreEvents, target: Any) -> Columns:
-    """Samples of the use of SBUF on one core, as parts of its size."""
+    core, target = rows.events, rows.whole.profile.target
     series: dict[str, list[tuple[float, float]]] = {"avg_util_percent": []}
     series |= {f"partition_{quarter}_util_percent": [] for quarter in QUARTERS}
     for tensor, first, _, begin, end in _placed(core, Buffer.sbuf):
@@ -131,36 +123,29 @@ def sbuf_samples(core: CoreEvents, target: Any) -> Columns:
     return _sampled(core, series)
 
 
-def psum_usage(rows: Rows) -> Columns:
+@by_core
+def psum_usage(rows: CoreRows) -> Columns:
     """Table ``PsumUsage``: the part of PSUM that tiles take, on the average and by bank."""
-    return joined(psum_samples(core, rows.profile.target) for core in rows.profile.cores)
-
-
-def psum_samples(core: CoreEvents, target: Any) -> Columns:
-    """Samples of the use of PSUM on one core, as parts of its size and of each bank's."""
+    core, target = rows.events, rows.whole.profile.target
     bank_bytes = target.psum_bank_bytes
     series: dict[str, list[tuple[float, float]]] = {"avg_util_percent": []}
     series |= {f"bank_{bank}_util_percent": [] for bank in range(target.psum_banks)}
     for tensor, _, byte, begin, end in _placed(core, Buffer.psum):
-        rows = tensor.shape[0] / target.partitions
-        average = rows * tensor.bytes_per_partition / target.psum_partition_bytes
+        share = tensor.shape[0] / target.partitions
+        average = share * tensor.bytes_per_partition / target.psum_partition_bytes
         series["avg_util_percent"] += [(begin, average), (end, -average)]
         for bank in range(target.psum_banks):
             own = min(byte + tensor.bytes_per_partition, (bank + 1) * bank_bytes) - max(byte, bank * bank_bytes)
             if own > 0:
-                series[f"bank_{bank}_util_percent"] += [
-                    (begin, rows * own / bank_bytes),
-                    (end, -rows * own / bank_bytes),
-                ]
+                part = share * own / bank_bytes
+                series[f"bank_{bank}_util_percent"] += [(begin, part), (end, -part)]
     return _sampled(core, series)
 
 
-def hbm_usage(rows: Rows) -> Columns:
+@by_core
+def hbm_usage(rows: CoreRows) -> Columns:
     """Table ``HbmUsage``: bytes per second to and from HBM, and the bytes so far."""
-    return joined(_hbm_usage(core) for core in rows.profile.cores)
-
-
-def _hbm_usage(core: CoreEvents) -> Columns:
+    core = rows.events
     times, rates = throughput(core)
     moved = np.concatenate(([0.0], np.cumsum(rates[:-1] * np.diff(times)))) if len(times) else times
     return {
@@ -174,9 +159,9 @@ def _hbm_usage(core: CoreEvents) -> Columns:
 def throughput(core: CoreEvents) -> tuple[Column, Column]:
     """Bytes per ns between HBM and the core over time, each transfer at its mean rate."""
     moved = np.array([traffic.reads[0] + traffic.writes[0] for traffic in core.traffic], np.float64)
-    rows = np.flatnonzero(core.is_dma & (core.data_end > core.data_start)) if len(core) else np.zeros(0, np.int64)
+    rows = np.flatnonzero(core.is_dma & (core.data_end > core.data_start))
     begins, ends = core.data_start[rows], core.data_end[rows]
-    rates = moved[core.number[rows]] / (ends - begins) if len(rows) else begins
+    rates = moved[core.number[rows]] / (ends - begins)
     changes = [*zip(begins.tolist(), rates.tolist(), strict=True), *zip(ends.tolist(), (-rates).tolist(), strict=True)]
     runs = np.ones(len(core), np.int64)
     for skip in core.timeline.skips:  # at their mean rate

@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 from nki.base.source import Place, Span, source_line
 from nki.profiling import text
 from nki.profiling.callers import call_text
-from nki.profiling.latency_parts import latency_parts
+from nki.profiling.latency_parts import STEPS, latency_parts, longest_steps
 from nki.profiling.metrics import Cost, MemoryUse
 
 if TYPE_CHECKING:
     from nki.profiling.kernel_profile import Comparison, Profile
-
-STEPS = 12
-"""Steps of the critical path in a record, the longest ones."""
 
 
 class Call(Place):
@@ -275,7 +272,7 @@ def _engines(profile: Profile) -> list[EngineTimes]:
             "core": use.core,
             "engine": use.engine,
             "busy": use.busy * 1e-9,
-            "stalled": sum(use.stalls.values()) * 1e-9,
+            "stalled": use.stalled * 1e-9,
             "idle": use.idle * 1e-9,
             "throttled": use.throttled * 1e-9,
             "instructions": use.instructions,
@@ -285,11 +282,10 @@ def _engines(profile: Profile) -> list[EngineTimes]:
 
 
 def _stalls(profile: Profile) -> list[Stall]:
-    by_rank = {core.rank: core for core in profile.cores}
     result: list[Stall] = []
     for use in profile.engines:
-        core = by_rank[use.core]
-        for cause, ns in sorted(use.stalls.items(), key=lambda item: -item[1]):
+        core = profile.cores[use.core]
+        for cause, ns in use.causes:
             row = use.longest.get(cause)
             span = core.span(int(core.number[row])) if row is not None else None
             longest = span.place if span is not None else None
@@ -317,25 +313,19 @@ def _lines(profile: Profile) -> list[LineCost]:
 
 
 def _steps(profile: Profile) -> list[PathStep]:
-    by_rank = {core.rank: core for core in profile.cores}
-    result: list[PathStep] = []
-    for step in sorted(profile.critical_path, key=lambda step: -step.ns)[:STEPS]:
-        core = by_rank[step.core]
-        number = int(core.number[step.row])
-        span = core.span(number)
-        result.append(
-            {
-                "core": step.core,
-                "queue": core.queues[int(core.queue[step.row])],
-                "instruction": core.instructions[number].mnemonic,
-                "begin": step.begin * 1e-9,
-                "seconds": step.ns * 1e-9,
-                "iterations": int(core.weight[step.row]),
-                "file": span.file if span else None,
-                "line": span.line if span else None,
-            }
-        )
-    return result
+    return [
+        {
+            "core": each.step.core,
+            "queue": each.queue,
+            "instruction": each.mnemonic,
+            "begin": each.step.begin * 1e-9,
+            "seconds": each.step.ns * 1e-9,
+            "iterations": each.iterations,
+            "file": each.span.file if each.span else None,
+            "line": each.span.line if each.span else None,
+        }
+        for each in longest_steps(profile)
+    ]
 
 
 def _memory(use: MemoryUse, profile: Profile) -> Memory:

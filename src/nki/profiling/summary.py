@@ -65,7 +65,7 @@ def summary(profile: PredictedRun) -> dict[str, Any]:
 def _counts(profile: PredictedRun) -> dict[str, int]:
     """Events of the replayed iterations: each instruction and transfer updates one semaphore at its end."""
     updates = sum(map(len, profile.cores))
-    transfers = sum(int(core.is_dma.sum()) for core in profile.cores if len(core))
+    transfers = sum(int(core.is_dma.sum()) for core in profile.cores)
     return {"event_count": updates, "trace_count": updates + transfers + updates}
 
 

@@ -102,8 +102,7 @@ def _engines(profile: PredictedRun, width: int) -> str:
     rows = [f"  engine      {legend:<{cells}}     busy  stalled  waiting for"]
     for use in profile.engines:
         name = f"{use.core}.{use.engine}" if several else use.engine
-        stalled = sum(use.stalls.values())
-        shares = f"{percent(_part(use.busy, total)):>7}  {percent(_part(stalled, total)):>7}"
+        shares = f"{percent(_part(use.busy, total)):>7}  {percent(_part(use.stalled, total)):>7}"
         row = f"  {name:<10}  {bar(use, total, cells)}  {shares}  "
         causes = _wrapped(_causes(use, total), "", max(width - len(row), 16), "") or [""]
         rows.append(f"{row}{causes[0]}".rstrip())
@@ -113,9 +112,8 @@ def _engines(profile: PredictedRun, width: int) -> str:
 
 def bar(use: EngineUse, total: float, width: int = BAR) -> str:
     """The parts of the time in which an engine is busy, stalled and idle; a part that is not 0 has a character."""
-    stalled = sum(use.stalls.values())
     busy = _cells(use.busy, total, width)
-    stall = min(_cells(stalled, total, width), width - busy)
+    stall = min(_cells(use.stalled, total, width), width - busy)
     return "█" * busy + "▒" * stall + "·" * (width - busy - stall)
 
 
@@ -124,8 +122,7 @@ def _cells(part: float, total: float, width: int) -> int:
 
 
 def _causes(use: EngineUse, total: float) -> str:
-    largest = sorted(use.stalls.items(), key=lambda item: -item[1])[:3]
-    causes = [f"{name.removeprefix('waits for ')} {percent(_part(ns, total))}" for name, ns in largest]
+    causes = [f"{name.removeprefix('waits for ')} {percent(_part(ns, total))}" for name, ns in use.causes[:3]]
     if use.throttled > 0:
         causes.append(f"(slow clock {percent(_part(use.throttled, total))} of busy)")
     return ", ".join(causes)

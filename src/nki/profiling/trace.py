@@ -22,7 +22,7 @@ from nki.profiling.amounts import place
 from nki.profiling.engine_rows import TITLES
 from nki.profiling.metrics import engine_of
 from nki.profiling.packages import needed
-from nki.profiling.parquet_events import Rows, operands
+from nki.profiling.parquet_events import CoreRows, Rows, operands
 from nki.profiling.parquet_samples import throughput
 from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.summary import SOURCE
@@ -63,8 +63,8 @@ def _pieces(profile: PredictedRun) -> list[bytes]:
     protos = needed("perfetto.protos.perfetto.trace.perfetto_trace_pb2", "perfetto", "to_trace")
     writer = _Writer(builder, protos.TracePacket, protos.TrackEvent)
     rows = Rows.of(profile)
-    for index in range(len(rows.cores)):
-        _Core(writer, rows, index).write()
+    for core in rows.cores:
+        _Core(writer, core).write()
     return writer.serialized()
 
 
@@ -194,19 +194,17 @@ def _annotate(event: Any, arguments: Iterable[tuple[str, Any]]) -> None:
 class _Core:
     """The tracks of one core."""
 
-    def __init__(self, writer: _Writer, rows: Rows, index: int) -> None:
+    def __init__(self, writer: _Writer, rows: CoreRows) -> None:
         self.writer = writer
         self.rows = rows
-        self.profile = rows.profile
-        self.engine_rows = rows.cores[index]
-        self.events = self.engine_rows.events
-        self.first = rows.first[index]
-        self.transfers = rows.transfers[index].tolist()
+        self.profile = rows.whole.profile
+        self.events = rows.events
+        self.transfers = rows.transfers.tolist()
         self.instructions, self.estimates = self.events.instructions, self.events.estimates
         self.numbers: list[int] = self.events.number.tolist()
         self.weights: list[int] = self.events.weight.tolist()
         self.causes: list[int] = self.events.cause.tolist()
-        self.gaps: list[float] = self.engine_rows.gaps.tolist()
+        self.gaps: list[float] = rows.gaps.tolist()
         self.generators = [e.dge if isinstance(e := self.estimates[number], Dma) else "" for number in self.numbers]
         self.places = {span: place(span) for span in {inst.where.span for inst in self.instructions}}
         self.flows = self._flows()
@@ -216,7 +214,7 @@ class _Core:
         profile, events, writer = self.profile, self.events, self.writer
         title = f"core {events.rank}: {profile.name} on {profile.target} ({SOURCE})"
         process = writer.process(events.rank + 1, title)
-        is_dma = events.is_dma if len(events) else np.zeros(0, bool)
+        is_dma = events.is_dma
         for queue, name in enumerate(events.queues):
             rows = np.flatnonzero((events.queue == queue) & ~is_dma).tolist()
             if rows:
@@ -242,7 +240,7 @@ class _Core:
         waiting = np.flatnonzero(np.isin(events.cause, causes) & (events.blocker >= 0))
         for row, blocker in zip(waiting.tolist(), events.blocker[waiting].tolist(), strict=True):
             gives_data = self.transfers[blocker] >= 0 and self.causes[row] != int(Cause.generator)
-            number = self.first + row + 1
+            number = self.rows.first + row + 1
             flows.setdefault((blocker, gives_data), []).append(number)
             flows.setdefault((row, self._is_static(row)), []).append(number)
         for row, transfer in enumerate(self.transfers):
@@ -255,12 +253,13 @@ class _Core:
 
     def _ends_of_meetings(self) -> Iterator[tuple[int, int]]:
         """The rows of this core that waited for another one or let it go on, each with the flow."""
-        for each, first in zip(self.rows.cores, self.rows.first, strict=True):
+        for each in self.rows.whole.cores:
             for row, meeting in each.events.waiting_meetings():
+                flow = _MEETING_FLOW + each.first + row
                 if each.events.rank == self.events.rank:
-                    yield row, _MEETING_FLOW + first + row
+                    yield row, flow
                 if meeting.last.core == self.events.rank:
-                    yield meeting.last.record, _MEETING_FLOW + first + row
+                    yield meeting.last.record, flow
 
     def _is_static(self, row: int) -> bool:
         """True for a DMA without a trigger that takes time on an engine."""
@@ -290,14 +289,14 @@ class _Core:
         common: _Arguments = (
             ("line", self.places[inst.where.span]),
             ("cause", Cause(self.causes[row]).name),
-            ("opcode", self.engine_rows.opcodes[number]),
+            ("opcode", self.rows.opcodes[number]),
         )
         if isinstance(estimate, Matmul) and estimate.flops:
             common = (*common, ("flops", estimate.flops))
         arguments: dict[str, Any] = {
             "waited_ns": self.gaps[row],
             "operands": operands(inst, estimate),
-            "id": self.first + row,
+            "id": self.rows.first + row,
         }
         if self.weights[row] > 1:
             arguments["executions"] = self.weights[row]
@@ -320,7 +319,7 @@ class _Core:
         """The mean clock of the Tensor engine in each of its instructions, where it changes."""
         events, full = self.events, self.profile.target.tensor_clock_ghz
         last = None
-        for row in self.engine_rows.rows("tensor").tolist():
+        for row in self.rows.rows("tensor").tolist():
             clock = full * float(events.clock[row])
             if last is None or abs(clock - last) > 1e-6 * full:
                 yield float(events.start[row]), clock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nki.base.terms import limit
 from nki.profiling.advice import LEAST_WORTH, AdvisedRun
-from nki.profiling.html.markup import Markup, tag
+from nki.profiling.html.markup import Markup, side_by_side, strip, tag
 from nki.profiling.html.quantities import percent, sentence, time
 from nki.profiling.html.sections import line_buttons, worth
 from nki.profiling.html.source_listing import Listing
@@ -40,14 +40,8 @@ def path_parts(profile: AdvisedRun) -> list[tuple[str, float, str]]:
 
 
 def _bar(parts: list[tuple[str, float, str]], latency: float) -> Markup:
-    rects: list[Markup] = []
-    x = 0.0
-    for _, ns, class_ in parts:
-        width = ns / latency * 100 if latency else 0.0
-        rects.append(tag("rect", x=x, width=width, height=10, class_=class_))
-        x += width
     label = "The latency consists of " + ", ".join(f"{name} {time(ns)}" for name, ns, _ in parts)
-    return tag("svg", rects, viewBox="0 0 100 10", preserveAspectRatio="none", role="img", aria_label=label)
+    return strip(side_by_side((ns / latency if latency else 0.0, class_) for _, ns, class_ in parts), label)
 
 
 def _entry(name: str, ns: float, class_: str) -> Markup:

@@ -43,6 +43,25 @@ def joined(*children: Child | Iterable[Child]) -> Markup:
     return Markup("".join(parts))
 
 
+def strip(rects: Iterable[Child], label: str | None = None) -> Markup:
+    """A drawing as wide as its place, 100 by 10: a bar of ``rects``. Without a ``label`` readers of screens skip it."""
+    seen, hidden = ("img", None) if label else (None, "true")
+    ends = {"viewBox": "0 0 100 10", "preserveAspectRatio": "none"}
+    return tag("svg", rects, **ends, role=seen, aria_hidden=hidden, aria_label=label)
+
+
+def side_by_side(parts: Iterable[tuple[float, str]]) -> list[Markup]:
+    """The rects of a bar: parts of 1, each with its class, one beside the other."""
+    rects: list[Markup] = []
+    x = 0.0
+    for part, class_ in parts:
+        width = part * 100
+        if width > 0:
+            rects.append(tag("rect", x=x, width=width, height=10, class_=class_))
+        x += width
+    return rects
+
+
 def _attribute(key: str) -> str:
     return key.rstrip("_").replace("_", "-") if key != "viewBox" else key
 

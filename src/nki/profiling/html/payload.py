@@ -97,7 +97,7 @@ def _core(profile: PredictedRun, core: CoreEvents, estimates: list[list[Any]]) -
         "rank": core.rank,
         "queues": core.queues,
         "estimates": estimates,
-        "meetings": _meetings(core, profile),
+        "meetings": [(row, m.last.core, m.last.record) for row, m in core.waiting_meetings()],
         "skips": [[_tick(begin), _tick(end), times] for begin, end, times in _skipped(core)],
         "memory": [_curve(use, profile) for use in profile.memory if use.core == core.rank],
     }
@@ -105,12 +105,6 @@ def _core(profile: PredictedRun, core: CoreEvents, estimates: list[list[Any]]) -
 
 def _skipped(core: CoreEvents) -> list[tuple[float, float, int]]:
     return [(skip.begin, skip.end, skip.iterations) for skip in core.timeline.skips]
-
-
-def _meetings(core: CoreEvents, profile: PredictedRun) -> list[tuple[int, int, int]]:
-    """The rows that waited for another core, each with the index and the row of the core that came last."""
-    indices = {other.rank: index for index, other in enumerate(profile.cores)}
-    return [(row, indices[meeting.last.core], meeting.last.record) for row, meeting in core.waiting_meetings()]
 
 
 def _rows(core: CoreEvents) -> dict[str, list[int]]:
@@ -204,9 +198,9 @@ def _stretches(stretches: Sequence[tuple[float, float]]) -> dict[str, list[int]]
 
 
 def _path(profile: PredictedRun) -> dict[str, list[int]]:
-    path, indices = profile.critical_path, {core.rank: index for index, core in enumerate(profile.cores)}
+    path = profile.critical_path
     return {
-        "core": [indices[step.core] for step in path],
+        "core": [step.core for step in path],
         "row": differences(np.array([step.row for step in path], np.int64)).tolist(),
         **_stretches([(step.begin, step.end) for step in path]),
     }

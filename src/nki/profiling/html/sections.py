@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from nki.base.source import Span
 from nki.base.terms import TERMS, resource_name, term
 from nki.profiling.advice import Advice
 from nki.profiling.callers import Calls, call_text
-from nki.profiling.html.markup import Child, Markup, tag
+from nki.profiling.events import MEMORIES
+from nki.profiling.html.markup import Child, Markup, side_by_side, strip, tag
 from nki.profiling.html.quantities import count, digits, percent, rate, sentence, size, time
 from nki.profiling.html.source_listing import Listing
+from nki.profiling.latency_parts import LongStep, longest_steps
 from nki.profiling.metrics import LEAST_WORTH, Cost, EngineUse
 from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.text import about_spare_loads
 
-STEPS = 12
-"""Rows of the table of the longest steps of the critical path."""
+_Row = TypeVar("_Row")
 
 
 def head(profile: PredictedRun) -> Markup:
@@ -105,50 +107,37 @@ def line_buttons(lines: Iterable[Span], listing: Listing) -> Markup | None:
 def engines(profile: PredictedRun) -> Markup:
     """The table of engines: busy, stalled by cause, idle."""
     several = len(profile.cores) > 1
-    indices = {core.rank: index for index, core in enumerate(profile.cores)}
     total = profile.timeline.ns or 1.0
-    rows = [
-        tag(
-            "tr",
-            tag("th", f"{use.core} · {use.engine}" if several else use.engine, scope="row"),
-            tag("td", _bar(use, total), class_="bar"),
-            _number(percent(use.busy / total), time(use.busy)),
-            _number(time(use.throttled) if use.throttled else ""),
-            _number(time(stalled) if (stalled := sum(use.stalls.values())) else ""),
-            tag("td", _causes(use, indices[use.core]), class_="causes"),
-            _number(count(use.instructions)),
-        )
-        for use in profile.engines
-    ]
-    names = ("Engine", "Busy, stalled, idle", "Busy", "Slow clock", "Stalled", "Stalled, by cause", "Instructions")
-    return card("Engines and stalls", _table(names, rows), "engines")
+    table = _table(
+        profile.engines,
+        ("Engine", lambda use: _name(f"{use.core} · {use.engine}" if several else use.engine)),
+        ("Busy, stalled, idle", lambda use: tag("td", _bar(use, total), class_="bar")),
+        ("Busy", lambda use: _number(percent(use.busy / total), time(use.busy))),
+        ("Slow clock", lambda use: _number(time(use.throttled) if use.throttled else "")),
+        ("Stalled", lambda use: _number(time(use.stalled) if use.stalled else "")),
+        ("Stalled, by cause", lambda use: tag("td", _causes(use), class_="causes")),
+        ("Instructions", lambda use: _number(count(use.instructions))),
+    )
+    return card("Engines and stalls", table, "engines")
 
 
 def _bar(use: EngineUse, total: float) -> Markup:
     fast = max(use.busy - use.throttled, 0.0)
-    parts = [(fast, f"fill-{use.engine}"), (use.throttled, "fill-throttled")]
-    parts += [(sum(use.stalls.values()), "fill-stall")]
-    rects: list[Markup] = []
-    x = 0.0
-    for ns, class_ in parts:
-        width = ns / total * 100
-        if width > 0:
-            rects.append(tag("rect", x=x, width=width, height=10, class_=class_))
-        x += width
-    label = f"busy {percent(use.busy / total)}, stalled {percent(sum(use.stalls.values()) / total)}"
-    return tag("svg", rects, viewBox="0 0 100 10", preserveAspectRatio="none", role="img", aria_label=label)
+    parts = ((fast, f"fill-{use.engine}"), (use.throttled, "fill-throttled"), (use.stalled, "fill-stall"))
+    label = f"busy {percent(use.busy / total)}, stalled {percent(use.stalled / total)}"
+    return strip(side_by_side((ns / total, class_) for ns, class_ in parts), label)
 
 
-def _causes(use: EngineUse, core: int) -> list[Child]:
+def _causes(use: EngineUse) -> list[Child]:
     """The causes, the largest first, each as a button that selects the instruction at the end of its longest stall."""
     parts: list[Child] = []
-    for cause, ns in sorted(use.stalls.items(), key=lambda item: -item[1]):
+    for cause, ns in use.causes:
         row = use.longest.get(cause)
         known = f"{cause}: {meaning(cause)}. " if meaning(cause) else ""
         title = f"{known}A click selects the instruction that waited longest."
         name = tag("span", cause, title=meaning(cause))
         if row is not None:
-            name = tag("button", cause, data_row=row, data_core=core, title=title)
+            name = tag("button", cause, data_row=row, data_core=use.core, title=title)
         parts += [", " if parts else "", name, f" {time(ns)}"]
     return parts
 
@@ -156,80 +145,59 @@ def _causes(use: EngineUse, core: int) -> list[Child]:
 def transfers(profile: PredictedRun) -> Markup:
     """The tables of DMA transfers by size, and of bytes by memory."""
     most = max((row.busy for row in profile.transfers), default=0.0) or 1.0
-    rows = [
-        tag(
-            "tr",
-            tag("th", f"≤ {size(row.up_to)}", scope="row"),
-            _number(count(row.count)),
-            _number(size(row.bytes)),
-            _number(time(row.busy)),
-            tag("td", _share(row.busy / most, "fill-dma"), class_="bar"),
-            _number(rate(row.bytes / row.busy * 1e9, "B/s") if row.busy else ""),
-        )
-        for row in profile.transfers
-    ]
-    by_size = _table(("Size", "Transfers", "Bytes", "Time", "", "Rate of each"), rows)
-    memories = [
-        tag(
-            "tr",
-            tag("th", memory.upper(), scope="row"),
-            _number(size(profile.bytes[f"{memory}_read"])),
-            _number(size(profile.bytes[f"{memory}_write"])),
-        )
-        for memory in ("hbm", "sbuf", "psum")
-    ]
-    by_memory = _table(("Memory", "Read", "Written"), memories)
+    by_size = _table(
+        profile.transfers,
+        ("Size", lambda row: _name(f"≤ {size(row.up_to)}")),
+        ("Transfers", lambda row: _number(count(row.count))),
+        ("Bytes", lambda row: _number(size(row.bytes))),
+        ("Time", lambda row: _number(time(row.busy))),
+        ("", lambda row: _share(row.busy / most, "fill-dma")),
+        ("Rate of each", lambda row: _number(rate(row.bytes / row.busy * 1e9, "B/s") if row.busy else "")),
+    )
+    by_memory = _table(
+        MEMORIES,
+        ("Memory", lambda memory: _name(memory.upper())),
+        ("Read", lambda memory: _number(size(profile.bytes[f"{memory}_read"]))),
+        ("Written", lambda memory: _number(size(profile.bytes[f"{memory}_write"]))),
+    )
     return card("Transfers by size", [by_size, tag("h3", "Bytes by memory"), by_memory], "transfers")
 
 
 def instructions(profile: PredictedRun) -> Markup:
     """The table of instructions by their part of the critical path."""
     path = sum(cost.critical for cost in profile.by_instruction.values()) or 1.0
-    rows = [
-        tag(
-            "tr",
-            tag("th", tag("button", name, data_find=name), scope="row"),
-            _number(percent(cost.critical / path), time(cost.critical)),
-            tag("td", _share(cost.critical / path, "fill-critical"), class_="bar"),
-            _number(time(cost.busy)),
-            _number(count(cost.executions)),
-            _number(time(cost.busy / cost.executions) if cost.executions else ""),
-        )
-        for name, cost in profile.by_instruction.items()
-    ]
-    return card(
-        "Instructions",
-        _table(("Instruction", "Critical path", "", "On engines", "Executions", "Each"), rows),
-        "instructions",
+    table = _table(
+        profile.by_instruction.items(),
+        ("Instruction", lambda row: _name(tag("button", row[0], data_find=row[0]))),
+        ("Critical path", lambda row: _number(percent(row[1].critical / path), time(row[1].critical))),
+        ("", lambda row: _share(row[1].critical / path, "fill-critical")),
+        ("On engines", lambda row: _number(time(row[1].busy))),
+        ("Executions", lambda row: _number(count(row[1].executions))),
+        ("Each", lambda row: _number(time(row[1].busy / row[1].executions) if row[1].executions else "")),
     )
+    return card("Instructions", table, "instructions")
 
 
 def steps(profile: PredictedRun, listing: Listing) -> Markup:
     """The table of the longest steps of the critical path."""
-    rows: list[Markup] = []
-    by_rank = {core.rank: (index, core) for index, core in enumerate(profile.cores)}
     several = len(profile.cores) > 1
-    for step in sorted(profile.critical_path, key=lambda step: -step.ns)[:STEPS]:
-        index, core = by_rank[step.core]
-        number = int(core.number[step.row])
-        line = listing.number(core.span(number))
-        name = core.instructions[number].mnemonic
-        queue = core.queues[int(core.queue[step.row])]
-        weight = int(core.weight[step.row])
-        button = tag("button", name, data_row=step.row, data_core=index)
-        rows.append(
-            tag(
-                "tr",
-                tag("th", button, scope="row"),
-                tag("td", f"{core.rank} · {queue}" if several else queue),
-                _number(time(step.ns), f"{count(weight)} iterations" if weight > 1 else None),
-                _number(time(step.begin)),
-                tag("td", listing.places[line].label if line >= 0 else ""),
-            )
-        )
-    return card(
-        "Longest steps of the critical path", _table(("Instruction", "Queue", "Takes", "At", "Line"), rows), "steps"
+
+    def takes(each: LongStep) -> Markup:
+        return _number(time(each.step.ns), f"{count(each.iterations)} iterations" if each.iterations > 1 else None)
+
+    def line(each: LongStep) -> Markup:
+        number = listing.number(each.span)
+        return tag("td", listing.places[number].label if number >= 0 else "")
+
+    table = _table(
+        longest_steps(profile),
+        ("Instruction", lambda s: _name(tag("button", s.mnemonic, data_row=s.step.row, data_core=s.step.core))),
+        ("Queue", lambda s: tag("td", f"{s.step.core} · {s.queue}" if several else s.queue)),
+        ("Takes", takes),
+        ("At", lambda s: _number(time(s.step.begin))),
+        ("Line", line),
     )
+    return card("Longest steps of the critical path", table, "steps")
 
 
 HINTS = {
@@ -255,31 +223,24 @@ def calls(profile: PredictedRun, listing: Listing) -> Markup | None:
     callers = profile.callers
     if not callers.of_call:
         return None
-    wholes = [_cost_row(_call_text((call,), listing), cost, profile) for call, cost in callers.of_call.items()]
-    head = ("Critical path", "On engines", "HBM", "Executions")
-    parts = [_table(("Call", *head), wholes)]
+    path = sum(each.critical for each in profile.lines.values()) or 1.0
+    costs: tuple[_Column[tuple[str, str, Cost]], ...] = (
+        ("Critical path", lambda row: _number(percent(row[2].critical / path), time(row[2].critical))),
+        ("On engines", lambda row: _number(time(row[2].busy))),
+        ("HBM", lambda row: _number(size(row[2].hbm_bytes) if row[2].hbm_bytes else "")),
+        ("Executions", lambda row: _number(count(row[2].executions))),
+    )
+    wholes = [("", _call_text((call,), listing), cost) for call, cost in callers.of_call.items()]
+    parts = [_table(wholes, ("Call", lambda row: _name(row[1])), *costs)]
     lines = [
-        _cost_row(_call_text(path, listing), cost, profile, listing.label(line))
+        (listing.label(line), _call_text(calls, listing), cost)
         for line in callers.of_line
-        for path, cost in callers.distinct(line)
+        for calls, cost in callers.distinct(line)
     ]
     if lines:
-        parts += [tag("h3", "Lines that several calls reach"), _table(("Line", "From", *head), lines)]
+        by_line = _table(lines, ("Line", lambda row: _name(row[0])), ("From", lambda row: tag("td", row[1])), *costs)
+        parts += [tag("h3", "Lines that several calls reach"), by_line]
     return card("Calls", parts, "calls")
-
-
-def _cost_row(name: str, cost: Cost, profile: PredictedRun, line: str = "") -> Markup:
-    """A row about what a call costs, or what it costs at a line."""
-    path = sum(each.critical for each in profile.lines.values()) or 1.0
-    first = [tag("th", line, scope="row"), tag("td", name)] if line else [tag("th", name, scope="row")]
-    return tag(
-        "tr",
-        first,
-        _number(percent(cost.critical / path), time(cost.critical)),
-        _number(time(cost.busy)),
-        _number(size(cost.hbm_bytes) if cost.hbm_bytes else ""),
-        _number(count(cost.executions)),
-    )
 
 
 def _call_text(path: Calls, listing: Listing) -> str:
@@ -293,9 +254,19 @@ def card(title: str, content: Child | Iterable[Child], class_: str) -> Markup:
     return tag("section", tag("h2", title), content, class_=f"card {class_}", aria_label=title)
 
 
-def _table(names: Sequence[str], rows: Sequence[Markup]) -> Markup:
-    cells = [tag("th", name, scope="col", title=meaning(name)) if name else tag("td") for name in names]
-    return tag("div", tag("table", tag("thead", tag("tr", cells)), tag("tbody", rows)), class_="scroll")
+_Column = tuple[str, Callable[[_Row], Markup]]
+"""The title of a column, and the cell that a row has there."""
+
+
+def _table(rows: Iterable[_Row], *columns: _Column[_Row]) -> Markup:
+    head = [tag("th", title, scope="col", title=meaning(title)) if title else tag("td") for title, _ in columns]
+    body = [tag("tr", [cell(row) for _, cell in columns]) for row in rows]
+    return tag("div", tag("table", tag("thead", tag("tr", head)), tag("tbody", body)), class_="scroll")
+
+
+def _name(value: Child) -> Markup:
+    """The first cell of a row."""
+    return tag("th", value, scope="row")
 
 
 def _number(value: str, note: str | None = None) -> Markup:
@@ -303,5 +274,5 @@ def _number(value: str, note: str | None = None) -> Markup:
 
 
 def _share(part: float, class_: str) -> Markup:
-    rect = tag("rect", width=part * 100, height=10, class_=class_)
-    return tag("svg", rect, viewBox="0 0 100 10", preserveAspectRatio="none", aria_hidden="true")
+    """A cell with a bar."""
+    return tag("td", strip([tag("rect", width=part * 100, height=10, class_=class_)]), class_="bar")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nki.base.source import Span, is_own
 from nki.profiling.html import quantities
-from nki.profiling.html.markup import Markup, joined, tag
+from nki.profiling.html.markup import Markup, joined, strip, tag
 from nki.profiling.metrics import Cost
 from nki.profiling.predicted_run import PredictedRun
 
@@ -122,8 +122,7 @@ class Listing:
         part = cost.critical / self._path
         width = 100 * cost.critical / self._most
         label = f"line {line}: highlight its {quantities.count(cost.executions)} instructions in the timeline"
-        bar = tag("svg", tag("rect", width=max(width, 1.0) if part else 0, height=10), viewBox="0 0 100 10",
-                  preserveAspectRatio="none", aria_hidden="true")  # fmt: skip
+        bar = strip([tag("rect", width=max(width, 1.0) if part else 0, height=10)])
         return tag(
             "tr",
             tag("td", bar, tag("span", quantities.percent(part)) if part >= 0.0005 else "", class_="critical"),

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from nki.analysis.tile_values import filled_again
 from nki.analysis.value_numbers import is_pure, repeated_instructions
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement, instructions, touched
@@ -15,11 +14,14 @@ from nki.ir.types import Buffer, Tensor
 from nki.passes.renaming import renamed_instruction
 from nki.profiling.metrics import LEAST_WORTH
 from nki.profiling.predicted_run import PredictedRun
-from nki.profiling.suggestions.program_rewrites import ProgramRewrite, tile_like, with_instructions
+from nki.profiling.suggestions.program_rewrites import (
+    ProgramRewrite,
+    TileValue,
+    TileValues,
+    tile_like,
+    with_instructions,
+)
 from nki.sim.timing import Timeline
-
-_Value = tuple[Tensor, int]
-"""A tile, and the number of the value that it holds."""
 
 
 class ComputedAgain(ProgramRewrite):
@@ -152,18 +154,12 @@ def _read_registers(core: CoreProgram) -> set[Tensor]:
     return {a.tensor for inst in core.numbered for a in inst.reads() if a.buffer is Buffer.register}
 
 
-class _Values:
+class _Values(TileValues):
     """The values of the tiles of a core: which instructions outside of loops write each."""
 
     def __init__(self, core: CoreProgram) -> None:
-        self.parts = filled_again(core)
-        self.number: dict[tuple[int, Tensor], int] = {
-            (id(inst), tensor): number
-            for tensor, parts in self.parts.items()
-            for number, part in enumerate(parts)
-            for inst in part
-        }
-        self.writers: dict[_Value, list[Inst]] = {}
+        super().__init__(core)
+        self.writers: dict[TileValue, list[Inst]] = {}
         """Of the tiles that no loop writes."""
         in_loops: set[Tensor] = set()
         for statement in core.body:
@@ -173,10 +169,6 @@ class _Values:
             for access in statement.writes():
                 self.writers.setdefault(self.of(statement, access.tensor), []).append(statement)
         self.writers = {value: writers for value, writers in self.writers.items() if value[0] not in in_loops}
-
-    def of(self, inst: Inst, tensor: Tensor) -> _Value:
-        """The value of ``tensor`` that ``inst`` uses."""
-        return tensor, self.number.get((id(inst), tensor), 0)
 
 
 def _spared(core: CoreProgram, elsewhere: Collection[Tensor]) -> tuple[list[Inst], CoreProgram]:
@@ -204,7 +196,7 @@ def _spared(core: CoreProgram, elsewhere: Collection[Tensor]) -> tuple[list[Inst
     return spared, _without(core, spared, instead, values) if spared else core
 
 
-def _original(value: _Value, values: _Values, first: Mapping[int, Inst]) -> _Value | None:
+def _original(value: TileValue, values: _Values, first: Mapping[int, Inst]) -> TileValue | None:
     """The earlier value of another tile, or of the same, that the same instructions have written as ``value``."""
     tensor, writers = value[0], values.writers[value]
     if tensor.buffer not in (Buffer.sbuf, Buffer.psum) or tensor.address is not None:
@@ -221,11 +213,11 @@ def _original(value: _Value, values: _Values, first: Mapping[int, Inst]) -> _Val
 
 
 def _without(
-    core: CoreProgram, spared: Iterable[Inst], instead: Mapping[_Value, _Value], values: _Values
+    core: CoreProgram, spared: Iterable[Inst], instead: Mapping[TileValue, TileValue], values: _Values
 ) -> CoreProgram:
     """``core`` without the instructions ``spared``; users of their results use the results of ``instead``."""
     names = {tensor.name for tensor in core.tensors}
-    tiles: dict[_Value, Tensor] = {}
+    tiles: dict[TileValue, Tensor] = {}
     """The tiles that stay; one that holds several values becomes one tile for each."""
     for tensor, number in dict.fromkeys(instead.values()):
         parts = values.parts.get(tensor)

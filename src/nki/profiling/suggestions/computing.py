@@ -9,7 +9,7 @@ from nki.cost.shared_resources import table_ns
 from nki.ir.estimate import Compute, Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
-from nki.profiling.suggestions.suggestion import OneByOne, Suggestion, span
+from nki.profiling.suggestions.suggestion import Suggestion, span
 from nki.sim.timing import EstimateOverride, TimedCore
 from nki.target.model import Target
 
@@ -31,12 +31,12 @@ class Chains(Suggestion):
     def evidence(self) -> str:
         return f"{self.count('instruction')} leave their engine's pipeline before the next one can use the result"
 
-    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+    def estimate(self, inst: Inst, estimate: Estimate) -> Estimate | None:  # noqa: ARG002
         chains = isinstance(estimate, Compute) and estimate.dependent > 0
         return replace(estimate, dependent=0.0) if chains else None
 
 
-class Transposes(OneByOne):
+class Transposes(Suggestion):
     """No transposes, and no copies of their results."""
 
     title = "Transposes on the Tensor engine"
@@ -88,7 +88,7 @@ class Float32Products(Suggestion):
     def evidence(self) -> str:
         return f"{self.count('product')} have float32 operands and take up to {self.passes:.0f} times as long"
 
-    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+    def estimate(self, inst: Inst, estimate: Estimate) -> Estimate | None:
         operands = [access for access in inst.reads() if access.buffer is Buffer.sbuf]
         if not isinstance(estimate, Matmul) or not estimate.is_matmul:
             return None
@@ -98,7 +98,7 @@ class Float32Products(Suggestion):
         return estimate.lasting(estimate.occupancy / estimate.tensor_passes)
 
 
-class Tables(OneByOne):
+class Tables(Suggestion):
     """One load of each activation table."""
 
     title = "Swaps of activation tables"

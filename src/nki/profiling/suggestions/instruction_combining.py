@@ -167,7 +167,7 @@ class RepeatedOperand(Suggestion):
     def evidence(self) -> str:
         return f"{self.count('instruction')} of two tiles read one of them with a step of 0"
 
-    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+    def estimate(self, inst: Inst, estimate: Estimate) -> Estimate | None:
         scalar = inst.effects.combining.by_column(inst)
         if scalar is None:
             return None

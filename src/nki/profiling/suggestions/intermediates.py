@@ -9,15 +9,13 @@ from nki.ir.estimate import Dma
 from nki.ir.types import Tensor
 from nki.profiling.amounts import size
 from nki.profiling.predicted_run import PredictedRun
-from nki.profiling.suggestions.reloads import peak
-from nki.profiling.suggestions.suggestion import Suggestion, hbm_side, writes
+from nki.profiling.suggestions.suggestion import Kept, hbm_side, writes
 from nki.sim.timing import LEFT_OUT, EstimateOverride, TimedCore
-from nki.target.model import Target
 
 _Window = tuple[Tensor, AccessPattern]
 
 
-class ThroughHbm(Suggestion):
+class ThroughHbm(Kept):
     """Stores of a kernel's own tensors in HBM and loads of the same rows: none of them takes place."""
 
     title = "Results that wait in HBM"
@@ -26,24 +24,13 @@ class ThroughHbm(Suggestion):
         "all of them fit"
     )
 
-    def __init__(self, target: Target) -> None:
-        super().__init__(target)
-        self.bytes = 0
-        self.free = self.kept = 0
-        """Bytes of a partition that no tile needs at the time of most use, and that the remedy needs."""
-
-    @property
-    def is_bound(self) -> bool:
-        return self.kept > self.free
-
     def evidence(self) -> str:
         moved = f"{self.count('transfer')} store parts of {self.tensors()} and load them again, {size(self.bytes)}"
-        return f"{moved}: all need {size(self.kept)} of each partition of SBUF, and {size(self.free)} are free"
+        return f"{moved}: {self.room()}"
 
     def overrides(self, profile: PredictedRun) -> dict[TimedCore, EstimateOverride]:
         if len(profile.cores) > 1:
             return {}  # cores may pass each other what they store
-        self.free = max(0, self.target.sbuf_usable_partition_bytes - profile.peak_memory["sbuf"])
         return super().overrides(profile)
 
     def change(self, core: TimedCore, override: EstimateOverride) -> None:
@@ -78,4 +65,4 @@ class ThroughHbm(Suggestion):
                 result[number] = LEFT_OUT
             override.unbound.update(again)
             kept.append((store, again[-1], pair[1].free_elements * pair[1].dtype.itemsize))
-        self.kept = max(self.kept, peak(kept))
+        self.keep(kept)

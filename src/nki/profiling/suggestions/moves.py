@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 from nki.base.source import Span
@@ -74,7 +75,6 @@ class OnOtherEngine(ProgramRewrite):
         self.moving: dict[Span | None, _Line] = {}
         self.surplus = 0.0
         self._chosen: set[int] = set()
-        self._elsewhere: dict[tuple[object, int], Compute | None] = {}
 
     def evidence(self) -> str:
         return (
@@ -167,18 +167,21 @@ class OnOtherEngine(ProgramRewrite):
 
     def _there(self, inst: Inst, estimate: Compute) -> Compute | None:
         """The estimate of ``inst`` on the other engine; None if it cannot run there, or would mean something else."""
-        key = inst.form, id(estimate)
-        if key not in self._elsewhere:
-            self._elsewhere[key] = self._on_goal(inst)
-        return self._elsewhere[key]
+        return self.once(estimate, inst.form, lambda: self._on_goal(inst))
 
     def _on_goal(self, inst: Inst) -> Compute | None:
-        effects = inst.effects
-        if inst.engine_choice is None or effects.implicit is not None or effects.external:
+        if inst.effects.implicit is not None or inst.effects.external:
             return None
-        offers = {each.queue: each.estimate for each in candidates(inst.replace(engine=engine.unknown), self.target)}
+        offers = _offers(inst, self.target)
         there = offers.get(self.goal) if self.source in offers else None
         return there if isinstance(there, Compute) else None
+
+
+def _offers(inst: Inst, target: Target) -> dict[str, Estimate]:
+    """The estimates of ``inst`` on each engine that has it; none if it has no choice of engines."""
+    if inst.engine_choice is None:
+        return {}
+    return {offer.queue: offer.estimate for offer in candidates(inst.replace(engine=engine.unknown), target)}
 
 
 def _by_line(lines: dict[Span | None, _Line], loads: _Loads) -> dict[Span | None, _Line]:
@@ -217,7 +220,6 @@ class Eviction(Suggestion):
         self.source, self.goal = source, goal
         self.surplus = self.share = 0.0
         """The ns for which ``source`` works longer, and the part of the copies that moves."""
-        self._elsewhere: dict[tuple[object, int], Estimate] = {}
 
     def evidence(self) -> str:
         return (
@@ -245,23 +247,18 @@ class Eviction(Suggestion):
         return copy is not None and copy[1].buffer is Buffer.psum
 
     def _there(self, inst: Inst, estimate: Estimate) -> Estimate:
-        if inst.engine_choice is None:
-            return estimate  # there is another instruction for the other engine
-        key = inst.form, id(estimate)
-        if key not in self._elsewhere:
-            offers = candidates(inst.replace(engine=engine.unknown), self.target)
-            self._elsewhere[key] = next((offer.estimate for offer in offers if offer.queue == self.goal), estimate)
-        return self._elsewhere[key]
+        """The estimate of a copy on the other engine, or its own where that has another instruction for it."""
+        return self.once(estimate, inst.form, lambda: _offers(inst, self.target).get(self.goal, estimate))
 
     def change(self, core: TimedCore, override: EstimateOverride) -> None:
         """Each copy keeps its engine for a part of its time, and its result is there as late as before: where the other
         engine has time for which of them, the scheduler will know.
         """
-        shorter: dict[int, Estimate] = {}
         for number, inst in enumerate(core.core.numbered):
             estimate = override.before[number]
             if isinstance(estimate, Compute) and self._evicts(inst, estimate):
                 self.add(core, number, estimate)
-                if id(estimate) not in shorter:
-                    shorter[id(estimate)] = estimate.releasing_after(estimate.occupancy * (1.0 - self.share))
-                override.estimates[number] = shorter[id(estimate)]
+                override.estimates[number] = self.once(estimate, "", partial(self._shorter, estimate))
+
+    def _shorter(self, estimate: Compute) -> Compute:
+        return estimate.releasing_after(estimate.occupancy * (1.0 - self.share))

@@ -161,7 +161,7 @@ class ShortStationary(Suggestion):
     def evidence(self) -> str:
         return f"{self.count('product')} load {span(self.columns)} columns, and more columns move"
 
-    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+    def estimate(self, inst: Inst, estimate: Estimate) -> Estimate | None:
         product, target = _product(inst, estimate), self.target
         if (
             product is None

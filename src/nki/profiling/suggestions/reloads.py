@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 from nki.analysis.access_pattern import AccessPattern, ByteRanges, pattern_of
 from nki.analysis.byte_sets import ByteSet
@@ -15,11 +14,9 @@ from nki.ir.loop import For, Loop, Statement
 from nki.ir.types import Access, Tensor
 from nki.profiling.amounts import size
 from nki.profiling.predicted_run import PredictedRun
-from nki.profiling.suggestions.suggestion import Suggestion, hbm_side
+from nki.profiling.suggestions.suggestion import Kept, hbm_side
 from nki.sim.timing import LEFT_OUT, EstimateOverride, TimedCore, loop_count
 from nki.target.model import Target
-
-"""The estimate of a transfer that does not take place."""
 
 
 @dataclass
@@ -61,7 +58,7 @@ def _ends(pattern: AccessPattern) -> tuple[int, int]:
     return ranges.start, ranges.start + ranges.size + sum((count - 1) * step for count, step in ranges.dims)
 
 
-class Reloads(Suggestion):
+class Reloads(Kept):
     """Loads of bytes that an earlier instruction, or an earlier iteration, has loaded in the same way."""
 
     title = "Inputs loaded again"
@@ -72,26 +69,17 @@ class Reloads(Suggestion):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self.bytes = 0
-        self.free = self.kept = 0
-        """Bytes of a partition that no tile needs at the time of most use, and that the remedy needs."""
         self.profile: PredictedRun | None = None
 
-    @property
-    def is_bound(self) -> bool:
-        return self.kept > self.free
-
     def evidence(self) -> str:
-        fits = f"all need {size(self.kept)} of each partition of SBUF, and {size(self.free)} are free"
         blocks = "; blocked loops reach a part of this" if self.is_bound else ""
         return (
             f"{self.count('transfer')} load parts of {self.tensors()} that were loaded before, {size(self.bytes)}: "
-            f"{fits}{blocks}"
+            f"{self.room()}{blocks}"
         )
 
     def overrides(self, profile: PredictedRun) -> dict[TimedCore, EstimateOverride]:
         self.profile = profile
-        self.free = max(0, self.target.sbuf_usable_partition_bytes - profile.peak_memory["sbuf"])
         return super().overrides(profile)
 
     def change(self, core: TimedCore, override: EstimateOverride) -> None:
@@ -125,7 +113,7 @@ class Reloads(Suggestion):
             override.unbound.add(number)
             window = (*way, pattern_of(source))
             kept[window] = min(begin, kept.get(window, (begin,))[0]), number, tile.free_elements * tile.dtype.itemsize
-        self.kept = max(self.kept, peak(kept.values()))
+        self.keep(kept.values())
 
     def _repeats(self, inst: Inst, source: Access, loops: tuple[Loop, ...]) -> float:
         """The number of times that loops run a load with one index, while nothing changes its tensor."""
@@ -160,9 +148,3 @@ def _written(loop: Loop) -> Iterator[Tensor]:
     for inst, around in _with_loops(loop.body, ()):
         yield from (access.tensor for access in inst.writes())
         yield from (inner.register.tensor for inner in around if isinstance(inner, For))
-
-
-def peak(ranges: Iterable[tuple[int, int, int]]) -> int:
-    """The greatest sum of the bytes of ranges, first and last position included, that hold at one position."""
-    changes = [change for first, last, count in ranges for change in ((first, count), (last + 1, -count))]
-    return max(accumulate(count for _, count in sorted(changes)), default=0)

@@ -6,14 +6,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from nki.analysis.access_pattern import AccessPattern, pattern_of
-from nki.analysis.tile_values import filled_again
 from nki.analysis.value_numbers import is_pure
 from nki.ir.estimate import Dma
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
-from nki.ir.types import Access, Tensor
+from nki.ir.types import Access
 from nki.profiling.predicted_run import PredictedRun
-from nki.profiling.suggestions.program_rewrites import ProgramRewrite, with_instructions
+from nki.profiling.suggestions.program_rewrites import ProgramRewrite, TileValue, TileValues, with_instructions
 from nki.profiling.suggestions.suggestion import Suggestion
 from nki.sim.timing import EstimateOverride, TimedCore, Timeline
 from nki.target.model import Target
@@ -89,17 +88,8 @@ def _outputs(instructions: Iterable[Inst]) -> list[tuple[Inst, Access]]:
 
 def _superfluous(core: CoreProgram, gone: Collection[int]) -> list[Inst]:
     """The instructions that nothing needs without the stores with the ``id`` of ``gone``."""
-    place = {
-        (id(inst), tensor): number
-        for tensor, parts in filled_again(core).items()
-        for number, part in enumerate(parts)
-        for inst in part
-    }
-
-    def value(inst: Inst, tensor: Tensor) -> tuple[Tensor, int]:
-        return tensor, place.get((id(inst), tensor), 0)
-
-    writers: defaultdict[tuple[Tensor, int], list[Inst]] = defaultdict(list)
+    value = TileValues(core).of
+    writers: defaultdict[TileValue, list[Inst]] = defaultdict(list)
     for inst in core.numbered:
         for access in inst.changes():
             writers[value(inst, access.tensor)].append(inst)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Hashable, Iterable
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeVar
 
 from nki.base.source import Span
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Form, is_row_indexed
 from nki.isa.tables.enums import engine
+from nki.profiling.amounts import size
 from nki.profiling.metrics import LEAST_WORTH
 from nki.profiling.predicted_run import PredictedRun
 from nki.sim.timing import EstimateOverride, TimedCore, Timeline
 from nki.target.model import Target
 
+_Made = TypeVar("_Made")
 MOST_REORDERED = 4096
 """Instructions of a program up to which the changed kernel gets an order of its own, which takes longest."""
 MOST_LINES = 5
@@ -39,11 +42,14 @@ class Suggestion:
     """The remedy for NKI Beta 1, if its names are others."""
     is_bound = False
     """The change gains no more than the model says, and may gain less."""
+    one_by_one = False
+    """Instructions of one signature differ, so that each one is asked about."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.affected: list[Affected] = []
         self._runs: dict[TimedCore, list[int]] = {}
+        self._made: dict[tuple[int, Hashable], tuple[Estimate, Any]] = {}
 
     def evidence(self) -> str:
         """The finding in numbers."""
@@ -109,18 +115,27 @@ class Suggestion:
         for number, kind in enumerate(core.kinds):
             estimate = estimates[number]
             key = kind, id(estimate)
-            if key not in decided:
-                decided[key] = self.estimate(numbered[number], estimate, core)
+            if self.one_by_one or key not in decided:
+                decided[key] = self.estimate(numbered[number], estimate)
             changed = decided[key]
             if changed is not None:
                 self.add(core, number, estimate)
                 result[number] = changed
 
-    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:
+    def estimate(self, inst: Inst, estimate: Estimate) -> Estimate | None:
         """The estimate of ``inst`` after the change; None if the change does not touch it. Instructions with one
-        signature are asked about once.
+        signature are asked about once, unless the change asks :attr:`one_by_one`.
         """
         raise NotImplementedError
+
+    def once(self, estimate: Estimate, key: Hashable, make: Callable[[], _Made]) -> _Made:
+        """The result of ``make``, made once for ``estimate`` and ``key``: the same change of one estimate is one
+        object, and a replay is as fast as its estimates are few.
+        """
+        made = self._made.get((id(estimate), key))
+        if made is None:
+            made = self._made[id(estimate), key] = estimate, make()  # an estimate that is kept keeps its id
+        return made[1]
 
 
 def lines(affected: Iterable[Affected]) -> tuple[Span, ...]:
@@ -167,16 +182,33 @@ def _find_sides(inst: Inst) -> tuple[int, int]:
     return outside[0], inside[0]
 
 
-class OneByOne(Suggestion):
-    """A change for which instructions of one signature differ."""
+class Kept(Suggestion):
+    """A change that keeps tiles in SBUF, which may have too little room for them."""
 
-    def change(self, core: TimedCore, override: EstimateOverride) -> None:
-        estimates, result = override.before, override.estimates
-        for number, inst in enumerate(core.core.numbered):
-            changed = self.estimate(inst, estimates[number], core)
-            if changed is not None:
-                self.add(core, number, estimates[number])
-                result[number] = changed
+    bytes: int = 0
+    """Bytes that are not moved."""
+    free: int = 0
+    kept: int = 0
+    """Bytes of a partition that no tile needs at the time of most use, and that the change needs."""
+
+    @property
+    def is_bound(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.kept > self.free
+
+    def room(self) -> str:
+        """The words about the room that there is."""
+        return f"all need {size(self.kept)} of each partition of SBUF, and {size(self.free)} are free"
+
+    def overrides(self, profile: PredictedRun) -> dict[TimedCore, EstimateOverride]:
+        self.free = max(0, self.target.sbuf_usable_partition_bytes - profile.peak_memory["sbuf"])
+        return super().overrides(profile)
+
+    def keep(self, ranges: Iterable[tuple[int, int, int]]) -> None:
+        """Note the tiles to keep on a core: the first and the last instruction that each is kept for, and its bytes per
+        partition.
+        """
+        changes = [change for first, last, count in ranges for change in ((first, count), (last + 1, -count))]
+        self.kept = max(self.kept, *accumulate(count for _, count in sorted(changes)), 0)
 
 
 def span(numbers: Collection[int]) -> str:

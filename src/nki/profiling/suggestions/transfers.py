@@ -10,7 +10,7 @@ from nki.cost.dma_costs import SOFTWARE, bandwidth, contiguous_bytes
 from nki.ir.estimate import Compute, Dma, Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor, is_row_indexed
-from nki.profiling.suggestions.suggestion import OneByOne, Suggestion, hbm_side, on_engine, span, writes
+from nki.profiling.suggestions.suggestion import Suggestion, hbm_side, on_engine, span, writes
 from nki.sim.timing import EstimateOverride, TimedCore
 from nki.target.model import Target
 
@@ -35,10 +35,11 @@ def _row_bytes(tensor: Tensor) -> int:
     return tensor.shape[-1] * tensor.dtype.itemsize
 
 
-class ShortRows(OneByOne):
+class ShortRows(Suggestion):
     """Transfers of 2 KiB or more for each partition, if the tensor has so many."""
 
     title = "Short rows in DMA transfers"
+    one_by_one = True
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -46,7 +47,6 @@ class ShortRows(OneByOne):
         """Bytes per partition that all transfers of a tensor in HBM move together, by direction."""
         self.blocks: defaultdict[tuple[object, ...], set[int]] = defaultdict(set)
         """The first rows of the blocks of one tensor that transfers transpose, by their columns."""
-        self.shorter: dict[tuple[int, float], Dma] = {}
         self.forms: set[_Form] = set()
 
     def evidence(self) -> str:
@@ -71,7 +71,6 @@ class ShortRows(OneByOne):
         estimates = override.before
         self.columns.clear()
         self.blocks.clear()
-        self.shorter.clear()  # another core has estimates of its own
         for number, (inst, estimate) in enumerate(zip(core.core.numbered, estimates, strict=True)):
             if isinstance(estimate, Dma) and (pair := hbm_side(inst)) is not None:
                 moved = pair[1].free_elements * pair[1].dtype.itemsize
@@ -80,7 +79,7 @@ class ShortRows(OneByOne):
                     self.blocks[_block(pair[0])].add(pair[0].offset)
         super().change(core, override)
 
-    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+    def estimate(self, inst: Inst, estimate: Estimate) -> Estimate | None:
         if not isinstance(estimate, Dma) or (pair := hbm_side(inst)) is None:
             return None
         if _transposes(inst):
@@ -95,22 +94,17 @@ class ShortRows(OneByOne):
         if not 0 < row < reach:
             return None  # rows are long enough, or there is no more to load at once
         self.forms.add(form)
-        key = id(estimate), row / reach
-        if key not in self.shorter:
-            more = _reach(pair[0]) / (pair[1].free_elements * row) if form is _Form.stepped else 1.0
-            whole = more * estimate.bytes / bandwidth(self.target, stores=not direction[1])
-            self.shorter[key] = self._merged(estimate, key[1], min(estimate.occupancy, whole))
-        return self.shorter[key]
+        more = _reach(pair[0]) / (pair[1].free_elements * row) if form is _Form.stepped else 1.0
+        whole = more * estimate.bytes / bandwidth(self.target, stores=not direction[1])
+        share = row / reach
+        return self.once(estimate, share, lambda: self._merged(estimate, share, min(estimate.occupancy, whole)))
 
     def _with_more_rows(self, estimate: Dma, blocks: int) -> Dma | None:
         """The estimate of a transpose as one of several ``blocks`` of rows in one transfer."""
         if blocks < 2:
             return None
         self.forms.add(_Form.blocks)
-        key = id(estimate), 1 / blocks
-        if key not in self.shorter:
-            self.shorter[key] = self._merged(estimate, key[1], estimate.occupancy)
-        return self.shorter[key]
+        return self.once(estimate, 1 / blocks, lambda: self._merged(estimate, 1 / blocks, estimate.occupancy))
 
     def _merged(self, estimate: Dma, share: float, occupancy: float) -> Dma:
         """The estimate of a transfer that becomes the part ``share`` of a longer one."""
@@ -173,7 +167,6 @@ class FewPartitions(Suggestion):
         """Rows that all transfers of a tensor in HBM move, by direction and by the bytes of a row; by window."""
         self.together: dict[int, int] = {}
         """By the number of an instruction: those like it, on other tiles, that could be one with it."""
-        self.wider: dict[tuple[int, float], Estimate] = {}
         self.ways: set[str] = set()
         self.found_by_data: set[Tensor] = set()
         """The tiles and registers of the core with indices that come from data, and not from a loop."""
@@ -204,7 +197,6 @@ class FewPartitions(Suggestion):
     def change(self, core: TimedCore, override: EstimateOverride) -> None:
         estimates, result = override.before, override.estimates
         self.rows.clear()
-        self.wider.clear()
         self.together.clear()
         few: defaultdict[tuple[int, int], dict[int, Tensor]] = defaultdict(dict)
         for number, (inst, estimate) in enumerate(zip(core.core.numbered, estimates, strict=True)):
@@ -244,10 +236,7 @@ class FewPartitions(Suggestion):
         if folded > merged:
             saved = max(saved, estimate.occupancy - self._folded(inst, estimate, folded))
         self.ways.add(self.folded if folded > merged else self.more_rows)
-        key = id(estimate), saved
-        if key not in self.wider:
-            self.wider[key] = estimate.lasting(estimate.occupancy - saved)
-        return self.wider[key]
+        return self.once(estimate, saved, lambda: estimate.lasting(estimate.occupancy - saved))
 
     def _folded(self, inst: Inst, estimate: Compute, parts: int) -> float:
         """The occupancy of an instruction on a part of its elements per partition."""
@@ -276,11 +265,8 @@ class FewPartitions(Suggestion):
             if by_data and not self.target.dma_hardware_descriptors:
                 return None  # no DMA has an index for each row
             self.ways.add(self.gathered if by_data else self.more_rows)
-        key = id(estimate), partitions / rows
-        if key not in self.wider:
-            issue = estimate.issue * key[1]
-            self.wider[key] = replace(estimate, transfer=estimate.occupancy, issue=issue, engine_times=())
-        return self.wider[key]
+        issue, whole = estimate.issue * (partitions / rows), estimate.occupancy
+        return self.once(estimate, issue, lambda: replace(estimate, transfer=whole, issue=issue, engine_times=()))
 
 
 def _shape_of_rows(pair: tuple[Access, Access], inst: Inst) -> tuple[Tensor, bool, int]:
@@ -346,15 +332,11 @@ class NoDoubleBuffers(Suggestion):
                 used.add(tile)
 
 
-class Descriptors(OneByOne):
+class Descriptors(Suggestion):
     """Half of the transfers with descriptors of another origin."""
 
     title = "One generator of DMA descriptors"
-
-    def __init__(self, target: Target) -> None:
-        super().__init__(target)
-        self.moved: dict[tuple[int, int], tuple[Dma, Dma]] = {}
-        """By the ``id`` of an estimate, which is kept alive, and the generator: that estimate, and its new one."""
+    one_by_one = True
 
     def evidence(self) -> str:
         issue = self.target.dma_trigger_ns
@@ -376,18 +358,18 @@ class Descriptors(OneByOne):
             "engine=nisa.engine.scalar, or nisa.dge_mode.swdge"
         )
 
-    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+    def estimate(self, inst: Inst, estimate: Estimate) -> Estimate | None:
         if not isinstance(estimate, Dma) or not estimate.dge or any(map(is_row_indexed, inst.accesses())):
             return None  # descriptors by indices, software alone can generate
         is_static = not self.target.dma_hardware_descriptors or estimate.dge == SOFTWARE
         if is_static and any(access.dynamic is not None for access in inst.accesses()):
             return None
-        turn = len(self.affected) % 2
-        known = self.moved.get((id(estimate), turn))
-        if known is None:
-            other = self._in_advance(estimate) if is_static else replace(estimate, dge=f"{estimate.dge} 2")
-            known = self.moved[id(estimate), turn] = estimate, other if turn else estimate
-        return known[1]
+        if len(self.affected) % 2 == 0:
+            return estimate
+        return self.once(estimate, is_static, lambda: self._elsewhere(estimate, is_static))
+
+    def _elsewhere(self, estimate: Dma, is_static: bool) -> Dma:
+        return self._in_advance(estimate) if is_static else replace(estimate, dge=f"{estimate.dge} 2")
 
     def _in_advance(self, estimate: Dma) -> Dma:
         """The estimate of a transfer with descriptors that lie in HBM from the beginning. It is as late as before: what
