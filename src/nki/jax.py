@@ -15,7 +15,8 @@ import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
-from nki.base.errors import ArgumentError, NotDifferentiableError
+from nki.base.errors import ArgumentError
+from nki.base.framework_errors import NotDifferentiableError
 from nki.compilation.executable_cache import CAPACITY
 from nki.frameworks import jax_call
 from nki.frameworks.jax import ADAPTER

@@ -14,9 +14,9 @@ from nki import target as targets
 from nki.base import gc_pause, knobs
 from nki.base import progress as progress_line
 from nki.base.errors import NkiError
+from nki.base.framework_errors import Unscriptable
 from nki.base.locks import Lock, imported
 from nki.base.source import Where
-from nki.base.tracing_errors import Unscriptable
 from nki.base.warning import collecting, warn_at
 from nki.compilation import bridges, jit_options, launch_grid, pipeline
 from nki.compilation.bridges import TensorMap, untraced

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nki.base import element_types as dtypes
 from nki.base.errors import ArgumentError
-from nki.base.gradient_errors import GradientMismatchError
+from nki.base.framework_errors import GradientMismatchError
 from nki.jit import adapter_for
 
 Float64 = NDArray[np.float64]

@@ -18,8 +18,8 @@ from torch.compiler import is_dynamo_compiling
 from torch.fx.node import has_side_effect
 from torch.overrides import has_torch_function
 
-from nki.base.errors import ArgumentError, NotBatchableError, NotDifferentiableError
-from nki.base.tracing_errors import Unscriptable
+from nki.base.errors import ArgumentError
+from nki.base.framework_errors import NotBatchableError, NotDifferentiableError, Unscriptable
 from nki.frameworks import torch_fx, torch_transformed
 from nki.frameworks.kernel_adapter import check_gradient, check_shape
 from nki.frameworks.torch_transformed import uses_autograd

@@ -15,16 +15,13 @@ import torch
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.base.errors import (
+from nki.base.errors import DTypeError, KernelArgumentError, NkiError, UnknownDTypeError
+from nki.base.framework_errors import (
     ByteOrderError,
-    DTypeError,
     EmptyTensorError,
-    KernelArgumentError,
-    NkiError,
     NotDifferentiableError,
     ScalarTensorError,
     TensorLayoutError,
-    UnknownDTypeError,
 )
 from tests.support.kernel_parts import returned
 

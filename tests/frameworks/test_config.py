@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from nki.base.errors import BackendConfigError
+from nki.base.framework_errors import BackendConfigError
 from nki.frameworks.backend_config import BackendConfig
 
 

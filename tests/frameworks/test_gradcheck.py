@@ -11,7 +11,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import ArgumentError
-from nki.base.gradient_errors import GradientMismatchError
+from nki.base.framework_errors import GradientMismatchError
 from nki.testing import gradcheck
 from tests.support.kernel_parts import returned
 

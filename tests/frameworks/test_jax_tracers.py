@@ -15,8 +15,7 @@ from jax.experimental import jet
 from jax.extend.core import jaxpr_as_fun
 
 import nki.jax
-from nki.base.errors import NotDifferentiableError
-from nki.base.tracing_errors import FixedShapeError
+from nki.base.framework_errors import FixedShapeError, NotDifferentiableError
 from nki.frameworks.jax_program import CHECKS
 
 from .kernels import add, multiply, scale_in_place, sum_and_scaled

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 import nki
-from nki.base.errors import NotDifferentiableError, OutOfBoundsError
+from nki.base.errors import OutOfBoundsError
+from nki.base.framework_errors import NotDifferentiableError
 from nki.frameworks.backend_config import CUSTOM_CALL_TARGET
 
 from . import kernels

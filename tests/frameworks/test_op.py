@@ -15,7 +15,8 @@ from torch.utils.checkpoint import checkpoint
 
 import nki.jax
 import nki.torch
-from nki.base.errors import ArgumentError, NotDifferentiableError
+from nki.base.errors import ArgumentError
+from nki.base.framework_errors import NotDifferentiableError
 
 from .bridges import compiled
 from .kernels import (

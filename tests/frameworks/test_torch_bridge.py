@@ -8,12 +8,7 @@ from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import nki
-from nki.base.errors import (
-    NotDifferentiableError,
-    OperandError,
-    OutputDTypeError,
-    TensorDeviceError,
-)
+from nki.base.framework_errors import NotDifferentiableError, OperandError, OutputDTypeError, TensorDeviceError
 
 from .kernels import add, less, multiply, scale_in_place, sum_and_scaled, to_e4m3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nki.base.errors import NotDifferentiableError
+from nki.base.framework_errors import NotDifferentiableError
 from nki.frameworks.kernel_adapter import find
 from tests.support.fresh_process import finished
 

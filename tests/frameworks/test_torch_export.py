@@ -14,7 +14,8 @@ import pytest
 import torch
 
 import nki
-from nki.base.errors import ArtifactError, EagerTraceError
+from nki.base.errors import ArtifactError
+from nki.base.framework_errors import EagerTraceError
 from nki.compilation.executable_cache import NamedExecutables
 from nki.frameworks import embedded
 from nki.frameworks.kernel_adapter import find

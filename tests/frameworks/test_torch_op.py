@@ -10,7 +10,7 @@ from torch.testing._internal.optests import aot_autograd_check
 
 import nki
 import nki.torch
-from nki.base.errors import NotDifferentiableError
+from nki.base.framework_errors import NotDifferentiableError
 
 from .bridges import compiled
 from .kernels import multiply, scaled_product, scaled_product_backward, sum_and_scaled

@@ -22,7 +22,7 @@ from torch_xla.debug import metrics
 
 import nki
 import nki.torch
-from nki.base.errors import EmptyTensorError, NotDifferentiableError, ScalarTensorError, TensorDeviceError
+from nki.base.framework_errors import EmptyTensorError, NotDifferentiableError, ScalarTensorError, TensorDeviceError
 from nki.frameworks import torch_xla as bridge
 from nki.frameworks.backend_config import BackendConfig
 from nki.frameworks.torch import ADAPTER

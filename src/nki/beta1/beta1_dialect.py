@@ -11,7 +11,7 @@ from nki.base.errors import ArgumentError, MemoryRegionError, NkiError
 from nki.base.source import Where
 from nki.beta1 import creation, moving
 from nki.beta1.beta1_tensor import Tensor, state_of
-from nki.beta1.masks import left_of_and
+from nki.beta1.mask_regions import left_of_and
 from nki.beta1.shape_annotations import annotated
 from nki.beta1.traced_loops import once
 from nki.frontend.builder import Builder

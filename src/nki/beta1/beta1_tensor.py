@@ -22,7 +22,7 @@ from nki.base.source import here
 from nki.beta1 import dtypes
 from nki.beta1.block_storage import Place, Storage
 from nki.beta1.index import Index, Mask
-from nki.beta1.masks import Region, region
+from nki.beta1.mask_regions import Region, region
 from nki.beta1.recording_place import recorded_at
 from nki.beta1.view import View, check_bounds, describe, part, strides_of
 from nki.beta1.view_plans import indexed

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nki import isa
 from nki.base.element_types import DType
 from nki.base.source import Where
-from nki.beta1.masks import Region, boxes_of
+from nki.beta1.mask_regions import Region, boxes_of
 from nki.frontend.builder import current
 from nki.ir.types import Access, Buffer, Tensor
 

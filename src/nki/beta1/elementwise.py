@@ -30,7 +30,7 @@ from nki.beta1.lowering import (
     spread_rows,
     tile_of,
 )
-from nki.beta1.masks import joined
+from nki.beta1.mask_regions import joined
 from nki.beta1.operator_names import bit_kind, is_bits
 from nki.beta1.recording_place import recorded_at
 from nki.beta1.view import describe

@@ -41,7 +41,7 @@ from nki.beta1.lowering import (
     tile_of,
     written,
 )
-from nki.beta1.masks import joined, region
+from nki.beta1.mask_regions import joined, region
 from nki.beta1.operator_names import bit_kind, is_bits
 from nki.beta1.reducing import axes_of, fold
 from nki.frontend.builder import current

@@ -18,7 +18,7 @@ from nki.base.source import here
 from nki.beta1.beta1_tensor import Tensor, flush, state_of
 from nki.beta1.block_storage import Storage
 from nki.beta1.index import Mask
-from nki.beta1.masks import Region, boxes_of, region
+from nki.beta1.mask_regions import Region, boxes_of, region
 from nki.beta1.view import strides_of
 from nki.frontend.builder import current
 from nki.ir.constant import constant as constant_of

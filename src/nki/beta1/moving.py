@@ -29,7 +29,7 @@ from nki.beta1.lowering import (
     scratch,
     tile_of,
 )
-from nki.beta1.masks import Region, boxes_of, joined, region
+from nki.beta1.mask_regions import Region, boxes_of, joined, region
 from nki.beta1.view import check_bounds, part, strides_of
 from nki.frontend.builder import current
 from nki.ir.algebra import permuted

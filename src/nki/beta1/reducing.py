@@ -24,7 +24,7 @@ from nki.beta1.lowering import (
     within,
     write,
 )
-from nki.beta1.masks import Region, region
+from nki.beta1.mask_regions import Region, region
 from nki.ir.types import Access
 from nki.isa.tables.operators import OPS, Op
 

@@ -16,7 +16,7 @@ import numpy as np
 from nki.base.beta1_errors import Beta1IndexError
 from nki.base.element_types import DType
 from nki.beta1.index import DynamicEnd, Index, as_number
-from nki.beta1.masks import Box, Region
+from nki.beta1.mask_regions import Box, Region
 from nki.ir.types import Access, Dynamic, IndexKind
 
 Shape = tuple[int, ...]

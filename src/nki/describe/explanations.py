@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any, Literal
 
 from nki import isa, language, target
-from nki.base import beta1_errors, gradient_errors, profile_errors
+from nki.base import beta1_errors, framework_errors, profile_errors
 from nki.base.errors import NkiError
 from nki.base.source import is_toolchain
 from nki.base.terms import TERMS, term
@@ -23,7 +23,7 @@ from nki.describe.samples import generations
 from nki.ir.instruction import REGISTRY, Inst
 from nki.isa.tables.operators import OPS, Op
 
-LATE = (beta1_errors, gradient_errors, profile_errors)
+LATE = (beta1_errors, framework_errors, profile_errors)
 """Modules of errors that the package imports late; imported here, so that their codes are known."""
 MARK = "=== "
 """First characters of each entry of ``examples.txt``."""

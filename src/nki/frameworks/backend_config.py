@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from nki.base.errors import BackendConfigError
+from nki.base.framework_errors import BackendConfigError
 
 CUSTOM_CALL_TARGET: Final = "AwsNeuronCustomNativeKernel"
 KERNEL_FORMAT: Final = "open-nki"

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from nki.base.errors import BackendConfigError, OperandError
+from nki.base.framework_errors import BackendConfigError, OperandError
 from nki.frameworks import embedded, xla_ffi
 from nki.frameworks.backend_config import BackendConfig
 from nki.frameworks.kernel_adapter import Operand, check_operands, find

@@ -19,7 +19,7 @@ import numpy as np
 from jax.core import Tracer
 
 from nki.base import element_types as dtypes
-from nki.base.tracing_errors import FixedShapeError
+from nki.base.framework_errors import FixedShapeError
 from nki.compilation.executable import Executable
 from nki.frameworks import jax_call
 from nki.frameworks.kernel_adapter import Adapter, FrameworkKernel, pack

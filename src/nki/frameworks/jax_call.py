@@ -27,7 +27,7 @@ from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec, get_abstract_mesh
 
-from nki.base.errors import NotDifferentiableError
+from nki.base.framework_errors import NotDifferentiableError
 from nki.compilation.executable_cache import CAPACITY
 from nki.compilation.launch_errors import BugReports
 from nki.frameworks import embedded, xla_ffi

@@ -17,14 +17,8 @@ import numpy as np
 
 from nki.base import element_types as dtypes
 from nki.base.element_types import DType
-from nki.base.errors import (
-    ArgumentError,
-    ArtifactError,
-    EmptyTensorError,
-    OperandError,
-    ScalarTensorError,
-    UnknownDTypeError,
-)
+from nki.base.errors import ArgumentError, ArtifactError, UnknownDTypeError
+from nki.base.framework_errors import EmptyTensorError, OperandError, ScalarTensorError
 from nki.base.locks import Lock, imported
 from nki.compilation import output_arguments
 from nki.compilation.executable_cache import NamedExecutables

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 import numpy as np
 
 from nki.base import element_types as dtypes
-from nki.base.errors import ByteOrderError, KernelArgumentError, TensorLayoutError, UnknownDTypeError
+from nki.base.errors import KernelArgumentError, UnknownDTypeError
+from nki.base.framework_errors import ByteOrderError, TensorLayoutError
 from nki.frameworks.kernel_adapter import PLAIN_CONSTANTS, Adapter, FrameworkKernel, TensorMap, check_shape, pack
 
 if TYPE_CHECKING:

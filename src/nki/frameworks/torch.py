@@ -22,9 +22,8 @@ from torch.compiler import is_dynamo_compiling
 from torch.fx.experimental.symbolic_shapes import guard_scalar, has_free_unbacked_symbols
 
 from nki.base import element_types as dtypes
-from nki.base.errors import EagerTraceError
+from nki.base.framework_errors import EagerTraceError, FixedShapeError
 from nki.base.locks import imported
-from nki.base.tracing_errors import FixedShapeError
 from nki.frameworks import embedded, torch_distributed, torch_simulated
 from nki.frameworks.kernel_adapter import Adapter, FrameworkKernel, pack, remember
 from nki.frameworks.torch_launch import fresh_specs, launch, launch_in_place, launch_plain, shaped, updated

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from nki.base.errors import TensorLayoutError
+from nki.base.framework_errors import TensorLayoutError
 
 if TYPE_CHECKING:
     from nki.jit import Kernel

@@ -27,7 +27,7 @@ from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction
 
-from nki.base.errors import NotBatchableError, OperandError
+from nki.base.framework_errors import NotBatchableError, OperandError
 from nki.compilation.launch_errors import BugReports
 from nki.frameworks import torch_simulated
 from nki.frameworks.kernel_adapter import Operand, check_operands, check_shape, find

@@ -14,14 +14,14 @@ import torch
 from torch._guards import TracingContext
 
 from nki.base import element_types as dtypes
-from nki.base.errors import (
+from nki.base.errors import UnknownDTypeError
+from nki.base.framework_errors import (
+    FixedShapeError,
     NotDifferentiableError,
     OutputDTypeError,
     TensorDeviceError,
     TensorLayoutError,
-    UnknownDTypeError,
 )
-from nki.base.tracing_errors import FixedShapeError
 from nki.frameworks.kernel_adapter import TensorMap, check_shape
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd.function import _SingleLevelFunction
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 
-from nki.base.errors import ArtifactError, NotDifferentiableError
+from nki.base.errors import ArtifactError
+from nki.base.framework_errors import NotDifferentiableError
 from nki.compilation.cache.captured_values import constant_key
 from nki.frameworks.torch_operators import at_next_level, batched_by_element, below_autograd, has_tangent
 

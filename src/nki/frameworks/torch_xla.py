@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from nki.base.errors import TensorDeviceError
+from nki.base.framework_errors import TensorDeviceError
 from nki.base.locks import Lock, imported
 from nki.compilation.executable_cache import CAPACITY
 from nki.frameworks import hlo_proto, keep_hlo, xla_library

@@ -12,7 +12,8 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 import nki.torch
-from nki.base.errors import ArgumentError, NotBatchableError, NotDifferentiableError, OperandError
+from nki.base.errors import ArgumentError
+from nki.base.framework_errors import NotBatchableError, NotDifferentiableError, OperandError
 from nki.frameworks import torch_program
 from nki.frameworks.kernel_adapter import remember
 from nki.frameworks.torch import ADAPTER

@@ -12,7 +12,8 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 import nki.torch
-from nki.base.errors import ArtifactError, NotDifferentiableError
+from nki.base.errors import ArtifactError
+from nki.base.framework_errors import NotDifferentiableError
 from nki.frameworks import torch_simulated
 from tests.frameworks.bridges import compiled
 from tests.frameworks.kernels import add, multiply, shown, sum_and_scaled

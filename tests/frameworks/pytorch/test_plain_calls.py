@@ -11,7 +11,8 @@ import torch
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.base.errors import ArgumentError, NotDifferentiableError
+from nki.base.errors import ArgumentError
+from nki.base.framework_errors import NotDifferentiableError
 from nki.frameworks import torch as bridge
 from nki.frameworks import torch_launch
 

@@ -78,7 +78,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.experimental import local_map
 import nki, nki.torch
-from nki.base.errors import NotDifferentiableError, TensorLayoutError
+from nki.base.framework_errors import NotDifferentiableError, TensorLayoutError
 from tests.frameworks.kernels import add, multiply, scale_in_place, sum_and_scaled
 
 product = nki.torch.op(multiply, lambda a, b, dy: (multiply(dy, b), multiply(dy, a)))

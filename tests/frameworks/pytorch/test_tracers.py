@@ -18,8 +18,14 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import nki
 import nki.torch
-from nki.base.errors import EagerTraceError, NkiError, NotBatchableError, NotDifferentiableError
-from nki.base.tracing_errors import FixedShapeError, ScriptError
+from nki.base.errors import NkiError
+from nki.base.framework_errors import (
+    EagerTraceError,
+    FixedShapeError,
+    NotBatchableError,
+    NotDifferentiableError,
+    ScriptError,
+)
 from tests.frameworks.bridges import Module, compiled
 from tests.frameworks.kernels import add, multiply, scale_in_place, sum_and_scaled
 
