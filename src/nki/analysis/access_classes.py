@@ -36,7 +36,7 @@ Uses = dict[Access, bool]
 """The accesses to a tensor in the order in which instructions come to them, each with True if it is written."""
 _Tile = tuple[Tensor, TileAddress, Uses]
 _Window = tuple[int, AccessForm | None, bool, int]
-"""The place in its tile at which an access begins, its form, whether somebody writes it, and the tile's bytes in each
+"""The place in its tile at which an access begins, its form, whether anything writes it, and the tile's bytes in each
 partition."""
 _Layout = tuple[TileLayout, dict[int, Classes], bool]
 """The layout of a tile, the classes of each window by its number, and if one has so many that arrays may be faster."""
@@ -55,8 +55,8 @@ class AccessClasses:
         self.count = 1
         """Number of classes, without large memories."""
         self.small: dict[Access, Classes] = {}
-        """The classes of each access, without those in large memories. An access without any has no entry: those to
-        tensors that nobody writes, and those in large memories."""
+        """The classes of each access, without those in large memories. An access without any has no entry: it is to a
+        tensor that is never written, or in a large memory."""
         self.large: dict[Access, tuple[int, ClassIndex]] = {}
         """The large memory of an access, and its classes there, which are numbered from 0."""
         self.large_sizes: list[int] = []

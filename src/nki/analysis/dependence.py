@@ -24,8 +24,8 @@ class DependenceGraph:
     """Dependences among the instructions of one basic block, by their number in it.
 
     ``predecessors[i]`` are the instructions that ``i`` has to follow, directly or as predecessors of others: producers
-    and users of its data, and those of the edges that the program requests. ``chained[i]`` are the predecessors on the
-    queue of ``i`` with a result that it reads.
+    and users of its data, and producers of the edges that the program requests. ``chained[i]`` are the predecessors on
+    the queue of ``i`` with a result that it reads.
     """
 
     __slots__ = ("chained", "predecessors")

@@ -97,9 +97,9 @@ class ReachingAccesses:
         self._large = [_LargeMemory(size) for size in classes.large_sizes]
 
     def visit(self, number: int, queue: int, inst: Inst) -> tuple[AbstractSet[int], AbstractSet[int]]:
-        """Producers of instruction ``number`` on ``queue``, which becomes the last access to its classes: those whose
-        results it reads, and others. A producer may be in both sets; one that another producer depends on may be left
-        out.
+        """Producers of instruction ``number`` on ``queue``, which becomes the last access to its classes: the
+        producers of results that it reads, and others. A producer may be in both sets; one that another producer depends
+        on may be left out.
         """
         results, others, _ = next(self.visit_each(number, (queue,), (inst,)))
         return results, others
@@ -203,7 +203,7 @@ class ReachingAccesses:
             del self._readers[key]
 
     def _follow(self, number: int, queue: int, inst: Inst, results: set[int], others: set[int]) -> None:
-        """Let instruction ``number`` access large memories, and write the world outside, as far as it does; add the
+        """Let instruction ``number`` access large memories, and write the world outside if it does; add the
         producers of what it reads there to ``results``, and the others that it follows.
         """
         if inst.effects.external:

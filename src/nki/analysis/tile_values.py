@@ -19,8 +19,8 @@ _TILES = (Buffer.sbuf, Buffer.psum)
 def filled_again(core: CoreProgram) -> dict[Tensor, list[list[Inst]]]:
     """The tiles of ``core`` that hold several values in turn: the instructions that use each value, in order.
 
-    Only tiles to which the user has given no address, and which the instructions of one body use: that of the kernel,
-    or that of one loop, each iteration of which fills the tile before it reads it.
+    Only tiles without an address of the user that the instructions of one body use: the body of the kernel, or of one
+    loop with iterations that each fill the tile before they read it.
     """
     parts = list(bodies(core.body))
     candidates: set[Tensor] = set()

@@ -1,4 +1,4 @@
-"""Def-use index of the body of a core: which operands of which statements write a tensor, and which read it.
+"""Def-use index of the body of a core: the operands that write a tensor or read it, with their statements.
 
 :func:`uses_of` has the operands of tensors that stages rewrite, :class:`StatementUses` the positions of statements.
 """

@@ -5,8 +5,8 @@ there on are written from there on. So each web could have a tile of its own. Th
 program with the bytes that are read before they are written (they are live). A write that may leave bytes as they
 were, or that a run-time index moves, makes no byte dead.
 
-A loop on the device is visited with what is live behind it. A tile of which an iteration may read bytes that the
-iteration before has left counts as live, all of it, wherever an iteration ends.
+A loop on the device is visited with what is live behind it. If an iteration may read bytes of a tile that the
+iteration before has left, all of the tile counts as live wherever an iteration ends.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _Live = dict[Tensor, ByteSet | None]
 
 @dataclass(slots=True, eq=False, repr=False)
 class Webs:
-    """The webs of a body. ``begins``: the tensors of which a web begins at the statement of each number. ``entering``
-    and ``leaving``: the tensors with live bytes at the begin and at the end of the body. ``loops``: the webs of the
-    bodies of loops, by the number of the loop.
+    """The webs of a body. ``begins``: by the number of a statement, the tensors with a web that begins there.
+    ``entering`` and ``leaving``: the tensors with live bytes at the begin and at the end of the body. ``loops``: the webs
+    of the bodies of loops, by the number of the loop.
     """
 
     begins: dict[int, set[Tensor]] = field(default_factory=dict[int, set[Tensor]])

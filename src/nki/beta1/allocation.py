@@ -191,7 +191,7 @@ sbuf: Final = SbufAllocation(Buffer.sbuf)
 psum: Final = PsumAllocation(Buffer.psum)
 
 
-# Directives to the compiler of Beta 1, of which none changes anything here
+# Directives to the compiler of Beta 1; none changes anything here
 
 
 def unchanged(func: Any = None, log_level: Any = None, **_: Any) -> Any:

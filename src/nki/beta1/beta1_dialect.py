@@ -30,8 +30,8 @@ from nki.language.releases import BETA_1
 def results(builder: Builder, returned: Any) -> Any:
     """The result of a kernel once every waiting instruction is recorded.
 
-    A kernel that returns nothing returns the arguments that it wrote, in the order of its parameters; so does one whose
-    last arguments are its outputs.
+    A kernel that returns nothing, or has its outputs as its last arguments, returns the arguments that it wrote, in the
+    order of its parameters.
     """
     waiting = state_of(builder).waiting
     if waiting is not None:

@@ -1,7 +1,7 @@
 """``nki.export`` and ``nki.load``: a whole model in one file, with the compiled kernels that it calls.
 
 The file holds the framework's own exported program, which holds the kernels (:mod:`nki.frameworks.embedded`); its form
-is that of :mod:`nki.compilation.model_file`.
+is the one of :mod:`nki.compilation.model_file`.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def load(path: str | os.PathLike[str]) -> Model:
 
 
 def _compiled(text: str, path: Any) -> Executable:
-    """An embedded kernel, the digest of which is right."""
+    """An embedded kernel with the right digest."""
     try:
         embedded.read(text)
         return embedded.load(text)

@@ -88,7 +88,7 @@ class JAXAdapter(JAXTensors, Adapter):
 
 
 class SimulatedExecutable(Executable):
-    """A compiled kernel, of which the simulator runs each launch in place of native code.
+    """A compiled kernel that the simulator runs at each launch, instead of native code.
 
     Graphs name it by a path of no file, since only this process can simulate it; exported programs hold the kernel as
     they hold any other, so they run natively.
@@ -125,7 +125,7 @@ class JAXFrameworkKernel(JAXTensors, FrameworkKernel):
 
 
 def _handle_signals() -> None:
-    """Let Python raise the KeyboardInterrupt that has ended a kernel, of which XLA has made an error of its own."""
+    """Let Python raise the KeyboardInterrupt that has ended a kernel: XLA has made it an error of its own."""
 
 
 ADAPTER: Final = JAXAdapter()

@@ -106,7 +106,7 @@ def _described(args: Sequence[Any]) -> list[Any] | None:
 def _launch_in_place(
     executable: Executable, tensors: list[NDArray[Any]], floats: Sequence[float]
 ) -> list[NDArray[Any]]:
-    """Results, of which those that are inputs are views of the changed ``tensors``."""
+    """Results; the inputs among them are views of the changed ``tensors``."""
     arrays = [a if type(a) is np.ndarray else _base(a) for a in tensors]
     inputs = [a if _is_dense(a) else _dense(a) for a in arrays]
     changes = executable.changes

@@ -94,7 +94,7 @@ def launch_in_place(
     floats: Sequence[float] = (),
     fresh: Sequence[torch.Tensor] | None = None,
 ) -> list[torch.Tensor]:
-    """Results, of which those that are inputs are the changed ``tensors`` themselves.
+    """Results; the inputs among them are the changed ``tensors`` themselves.
 
     The others are written to the dense tensors ``fresh``, or to new ones.
 

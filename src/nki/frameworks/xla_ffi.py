@@ -1,4 +1,4 @@
-"""The C interface between XLA and a custom call, as far as a kernel needs it: buffers, string attributes, errors.
+"""The part of the C interface between XLA and a custom call that kernels need: buffers, string attributes, errors.
 
 Mirrors the structures of ``xla/ffi/api/c_api.h`` (a stable ABI; fields are only ever appended). :func:`handler` makes a
 foreign function out of a Python function.

@@ -2,7 +2,7 @@
 
 Exchanges through one pipe "must complete before any can proceed", and those "with different pipe_id values can progress
 independently" (reference, ``nisa.sendrecv``). The dependences of a program keep all of them one behind the other, for a
-CPU that runs the instructions of a core one by one; on the device only those of a pipe are.
+CPU that runs the instructions of a core one by one; on the device only exchanges of one pipe are.
 """
 
 from __future__ import annotations

@@ -450,8 +450,8 @@ def unknown_trips(loop: Loop, core: CoreProgram) -> TripCountError:
 
 
 def deciding_inputs(loop: Loop, core: CoreProgram) -> list[str]:
-    """The names of the inputs whose contents decide how often ``loop`` runs: by the data of what it reads, and by the
-    iterations of the loops around instructions that write these.
+    """The names of the inputs that decide by their contents how often ``loop`` runs: by the data of what it reads, and
+    by the iterations of the loops around instructions that write these.
     """
     wanted: set[Tensor] = {access.tensor for access in loop.reads()}
     writers = list(_writers(core.body, ()))

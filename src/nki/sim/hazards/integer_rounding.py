@@ -1,4 +1,4 @@
-"""Integers that are none of float32, in which engines compute: the result of an instruction is not that of integers.
+"""Integers that float32 lacks, in which engines compute: the result of an instruction differs from integer arithmetic.
 
 Only runs can tell, since small integers are exact. Copies, operators on bits and GpSimd's own integer arithmetic keep
 all bits. An instruction is looked at if it reads integers alone, one of its operands has 32 bits or more, and a number

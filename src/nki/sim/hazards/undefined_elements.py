@@ -1,7 +1,7 @@
 """Undefined elements of results: an interpretation of the algebra that needs no data.
 
 A value is the set of its undefined elements. An element of a result is in the set only if it depends on undefined
-memory whatever the data are. Memory may hold any bits, those of NaN among them, so arithmetic on a float never hides an
+memory whatever the data are. Memory may hold any bits, also the bits of a NaN, so arithmetic on a float never hides an
 undefined operand, not even a product with zero. What data may hide is left out: the side of a selection that is not
 taken, an integer factor of zero, a bit that is masked, the elements that an index does not choose.
 """
