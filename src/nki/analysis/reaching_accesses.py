@@ -98,8 +98,8 @@ class ReachingAccesses:
 
     def visit(self, number: int, queue: int, inst: Inst) -> tuple[AbstractSet[int], AbstractSet[int]]:
         """Producers of instruction ``number`` on ``queue``, which becomes the last access to its classes: the
-        producers of results that it reads, and others. A producer may be in both sets; one that another producer depends
-        on may be left out.
+        producers of results that it reads, and others. A producer may be in both sets; one that another producer
+        depends on may be left out.
         """
         results, others, _ = next(self.visit_each(number, (queue,), (inst,)))
         return results, others

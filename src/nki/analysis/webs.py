@@ -27,8 +27,8 @@ _Live = dict[Tensor, ByteSet | None]
 @dataclass(slots=True, eq=False, repr=False)
 class Webs:
     """The webs of a body. ``begins``: by the number of a statement, the tensors with a web that begins there.
-    ``entering`` and ``leaving``: the tensors with live bytes at the begin and at the end of the body. ``loops``: the webs
-    of the bodies of loops, by the number of the loop.
+    ``entering`` and ``leaving``: the tensors with live bytes at the begin and at the end of the body. ``loops``: the
+    webs of the bodies of loops, by the number of the loop.
     """
 
     begins: dict[int, set[Tensor]] = field(default_factory=dict[int, set[Tensor]])
