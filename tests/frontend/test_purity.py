@@ -16,6 +16,7 @@ import nki.language as nl
 from nki.base.warning import NkiPortabilityWarning, NkiWarning
 from nki.frontend.capture import capture
 from nki.frontend.syntax_rules import check
+from tests.support.kernel_parts import returned
 
 pytestmark = pytest.mark.usefixtures("nki_0_6")
 
@@ -95,17 +96,13 @@ def numbered(x):
     tiles = {i: nl.load(x) for i in range(2)}
     more = {}
     more[len(tiles)] = tiles[1]
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, more[2])
-    return out
+    return returned(more[2])
 
 
 @nki.jit
 def by_dtype(x):  # dtypes were text in NKI 0.2
     tiles = {x.dtype: nl.load(x)}
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tiles[nl.float32])
-    return out
+    return returned(tiles[nl.float32])
 
 
 @nki.jit
@@ -113,9 +110,7 @@ def named(x):
     name = "a"
     tiles = {name: nl.load(x), f"{name}b": 1}
     tiles[name + "c"] = 2
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tiles["a"])
-    return out
+    return returned(tiles["a"])
 
 
 @nki.jit
