@@ -125,6 +125,10 @@ def test_a_keyword_of_another_library(call: Any, keyword: str, parameter: str) -
         nki.jit(call)(X)
 
 
+def dtype_of_torch(x):
+    return nl.ndarray((8, 8), "bf16", buffer=nl.sbuf)
+
+
 def buffer_before_dtype(x):
     return nl.ndarray((8, 8), nl.sbuf, nl.float32)
 
@@ -141,7 +145,7 @@ def enumeration_as_text(x):
         (lambda x: nl.load(dst=x, src=x), "into one that exists write `nisa.dma_copy(dst=tile, src=x)`"),
         (lambda x: nl.tensor_scalar(x, x, nl.add, 1.0), "fix: write `nisa.tensor_scalar`"),
         (lambda x: nl.movin(x), "did you mean `nl.min`?"),
-        (lambda x: nl.ndarray((8, 8), "bf16", buffer=nl.sbuf), "fix: write `nl.bfloat16`"),
+        (dtype_of_torch, "fix: write `nl.bfloat16`"),
         (buffer_before_dtype, "before the memory: write `return nl.ndarray((8, 8), nl.float32, nl.sbuf)`"),
         (enumeration_as_text, "reduce_cmd=nisa.reduce_cmd.reset_reduce)`"),
         (lambda x: nl.max(nl.load(x), 0.0), "it is `nl.maximum(x, y)`"),

@@ -233,6 +233,11 @@ def used_in_a_while(x):
         print(x)
 
 
+def counted(x):
+    for _ in range(narrow()):
+        pass
+
+
 MISTAKES: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "unsigned": (lambda x: nisa.scalar_load(nl.zeros((1, 1), nl.uint32)), "NKI-DT002", ".view(nl.int32)"),
     "two elements": (lambda x: nisa.scalar_load(nl.zeros((1, 2), nl.int32)), "NKI-SH001", "a scalar is one element"),
@@ -261,10 +266,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     "compared": (lambda x: loaded(x) < 3, "NKI-RG001", "compares scalars of int64, which have no comparison"),
     "truth": (used_as_truth, "NKI-RG001", "used as a condition"),
     "while": (used_in_a_while, "NKI-TN003", "used as the condition of a loop"),
-    "range": (
-        lambda x: [i for i in range(narrow())],  # noqa: C416
-        "NKI-RG001", "used as a number that is needed when the kernel is compiled",
-    ),
+    "range": (counted, "NKI-RG001", "used as a number that is needed when the kernel is compiled"),
     "bound of 64 bits": (
         lambda x: nl.fori_loop(0, loaded(x), lambda i: None), "NKI-RG003", "a bound has 32 bits",
     ),
