@@ -21,6 +21,7 @@ from nki.ir.recorder import recording
 from nki.ir.types import Buffer, IndexKind
 from nki.language.nki_tensor import NkiTensor
 from nki.target import GEN3
+from tests.support.both_executors import both
 from tests.support.kernel_parts import returned
 
 Make = Callable[..., NkiTensor]
@@ -317,8 +318,7 @@ def test_of_what_is_written_to_one_place_the_last_element_stays(steps: tuple[tup
 
     a = np.arange(48, dtype=np.float32).reshape(4, 12)
     want = np.stack([a[:, -1] ** 2, (a**2).sum(axis=1), a[:, -1]], axis=1)
-    for run in (kernel, nki.simulate(kernel)):
-        assert np.array_equal(run(a, steps), want)
+    np.testing.assert_array_equal(both(kernel, a, steps), want)
 
 
 def test_an_output_is_returned_as_it_is() -> None:
@@ -393,8 +393,7 @@ def test_run_time_views_read(case: Case, place: str, source: Callable[..., Any])
         seen = view(whole, source(a, number))
         return returned(seen)
 
-    for run in (kernel, nki.simulate(kernel)):
-        assert np.array_equal(run(MATRIX, INDEX), case.wanted(MATRIX))
+    np.testing.assert_array_equal(both(kernel, MATRIX, INDEX), case.wanted(MATRIX))
 
 
 @pytest.mark.parametrize("ap", [False, True])
@@ -417,8 +416,7 @@ def test_rows_are_gathered_and_scattered(ap: bool) -> None:
     rows = np.array([[0, 5, 8], [0, 2, 0], [0, 2, 7], [0, 1, 4]], np.int32)
     wanted = np.zeros((9, 8, 10), np.float32)
     wanted[rows[:, 2], 1:7:2, 3] = MATRIX[rows[:, 1], 1:7:2, 3]
-    for run in (kernel, nki.simulate(kernel)):
-        assert np.array_equal(run(MATRIX, rows), wanted)
+    np.testing.assert_array_equal(both(kernel, MATRIX, rows), wanted)
 
 
 def test_views_print_what_they_hold(capsys: pytest.CaptureFixture[str]) -> None:
