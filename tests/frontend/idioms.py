@@ -1,9 +1,9 @@
 """Idioms of meta-programming: Python that computes the numbers which a kernel's instructions take.
 
 Each function returns a list of small numbers, in plain Python as inside a kernel. They are written as people write
-them, not as a linter would.
+them, not as a linter would. A construct that ``emitting_idioms`` has, in an order of instructions, is not here again.
 """
-# ruff: noqa: B023, C400, C417, PT017, RUF005, SIM222
+# ruff: noqa: C400, C417, PT017, SIM222
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ import operator
 import string
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -124,43 +123,6 @@ EXPRESSIONS = [
 
 
 @idiom
-def generator_delegates() -> list[int]:
-    def inner(n: int) -> Any:
-        yield from range(n)
-        return n * 10
-
-    def outer() -> Any:
-        result = yield from inner(3)
-        yield result
-
-    return list(outer())
-
-
-@idiom
-def generator_is_sent_values() -> list[int]:
-    def echo() -> Any:
-        value = yield 0
-        while True:
-            value = yield value * 2
-
-    g = echo()
-    next(g)
-    return [g.send(3), g.send(4)]
-
-
-@idiom
-def tree_is_walked() -> list[int]:
-    def walk(node: Any) -> Iterator[int]:
-        if isinstance(node, list):
-            for part in node:
-                yield from walk(part)
-        else:
-            yield node
-
-    return list(walk([1, [2, [3]], 4]))
-
-
-@idiom
 def context_manager_function() -> list[int]:
     log = []
 
@@ -175,36 +137,6 @@ def context_manager_function() -> list[int]:
     with scope(3) as m, scope(m):
         log.append(7)
     return log
-
-
-@idiom
-def context_manager_class() -> list[int]:
-    class Scope:
-        def __init__(self) -> None:
-            self.depth = 0
-
-        def __enter__(self) -> Any:
-            self.depth += 1
-            return self
-
-        def __exit__(self, *exc: object) -> bool:
-            self.depth += 10
-            return exc[0] is ValueError
-
-    scope = Scope()
-    with scope as same:
-        raise ValueError(same.depth)
-    return [scope.depth]
-
-
-@idiom
-def suppressed() -> list[int]:
-    n = 1
-    with contextlib.suppress(KeyError):
-        n = {}["a"]
-    with contextlib.nullcontext(4) as m:
-        pass
-    return [n, m]
 
 
 @idiom
@@ -239,16 +171,6 @@ def exception_is_raised_from_another() -> list[int]:
 
 
 @idiom
-def while_has_else() -> list[int]:
-    n = 3
-    while n:
-        n -= 1
-    else:
-        n = 8
-    return [n]
-
-
-@idiom
 def targets_are_unpacked() -> list[int]:
     first, *middle, last = range(5)
     (a, b), c = (1, 2), 3
@@ -271,20 +193,6 @@ def match_of_mappings_and_guards() -> list[int]:
 
 
 @idiom
-def match_of_classes() -> list[int]:
-    @dataclass
-    class Point:
-        x: int
-        y: int = 0
-
-    match Point(3, 4):
-        case Point(x=3, y=y):
-            return [y]
-        case _:
-            return []
-
-
-@idiom
 def closures_count() -> list[int]:
     def counter() -> Any:
         n = 0
@@ -298,13 +206,6 @@ def closures_count() -> list[int]:
 
     one, other = counter(), counter()
     return [one(), one(), other()]
-
-
-@idiom
-def closures_in_a_loop() -> list[int]:
-    late = [lambda: i for i in range(3)]
-    early = [lambda i=i: i for i in range(3)]
-    return [f() for f in late] + [f() for f in early]
 
 
 @idiom
@@ -324,15 +225,6 @@ def registry_by_decorator() -> list[int]:
         return 2
 
     return [table[name]() for name in sorted(table)]
-
-
-@idiom
-def cached_recursion() -> list[int]:
-    @functools.cache
-    def fib(n: int) -> int:
-        return n if n < 2 else fib(n - 1) + fib(n - 2)
-
-    return [fib(20) % 100]
 
 
 @idiom
@@ -393,41 +285,6 @@ def class_made_by_type() -> list[int]:
 
 
 @idiom
-def subclasses_are_registered() -> list[int]:
-    kinds = []
-
-    class Base:
-        def __init_subclass__(cls, **kwargs: Any) -> None:
-            kinds.append(kwargs["n"])
-
-    class One(Base, n=1): ...
-
-    class Two(Base, n=2): ...
-
-    return kinds
-
-
-@idiom
-def descriptor() -> list[int]:
-    class Positive:
-        def __set_name__(self, owner: Any, name: str) -> None:
-            self.name = "_" + name
-
-        def __get__(self, obj: Any, kind: Any = None) -> Any:
-            return getattr(obj, self.name)
-
-        def __set__(self, obj: Any, value: int) -> None:
-            setattr(obj, self.name, abs(value))
-
-    class Holder:
-        n = Positive()
-
-    holder = Holder()
-    holder.n = -3
-    return [holder.n]
-
-
-@idiom
 def default_dictionary() -> list[int]:
     groups = collections.defaultdict(list)
     for i in range(5):
@@ -477,28 +334,10 @@ def search_of_a_tiling() -> list[int]:
 
 
 @idiom
-def walrus_in_a_loop() -> list[int]:
-    rest, taken = [1, 2, 3], []
-    while (n := len(rest)) > 1:
-        taken.append(n)
-        rest.pop()
-    return taken + [last := 8, last]
-
-
-@idiom
 def assertions_pass() -> list[int]:
     n = 4
     assert n % 2 == 0, f"{n} is odd"
     return [n]
-
-
-@idiom
-def memo_in_a_default() -> list[int]:
-    def f(n: int, memo: dict[int, int] = {}) -> int:  # noqa: B006
-        memo[n] = memo.get(n, 0) + 1
-        return len(memo)
-
-    return [f(1), f(2), f(1)]
 
 
 @idiom

@@ -11,23 +11,6 @@ SIZE = 4
 TABLE = {"rows": [1, 2, 3], "tag": "t"}
 
 
-def counting_loop():
-    val = 0
-    for _ in range(8):
-        val += 1
-    return val
-
-
-def branch_in_loop():
-    val = 0
-    for i in range(8):
-        if i == 0:
-            val = 1
-        else:
-            val = 2
-    return val
-
-
 def nested_loops():
     seen = []
     for i in range(3):

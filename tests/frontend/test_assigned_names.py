@@ -1,7 +1,6 @@
 """The names that tiles get from the code that makes them."""
 
 import contextlib
-import importlib.util
 import linecache
 import textwrap
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import nki
+from tests.support.written_module import written
 
 ONE = np.zeros((4, 8), np.float32)
 
@@ -204,14 +204,7 @@ def decorated() -> str:
 
 
 def in_file(text: str, folder: Path) -> dict[str, Any]:
-    file = folder / "assigned_names_of_kernels.py"
-    file.write_text(text, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return vars(module)
+    return vars(written(text, folder / "assigned_names_of_kernels.py"))
 
 
 @contextlib.contextmanager

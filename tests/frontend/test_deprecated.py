@@ -13,6 +13,7 @@ import nki.language as nl
 from nki.base.errors import DynamicLoopError
 from nki.base.warning import NkiDeprecationWarning, NkiWarning
 from nki.frontend.frontend_errors import RemovedApiError
+from tests.support.kernel_parts import returned
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -20,32 +21,26 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 def with_strings(x):
     tile = nl.ndarray(x.shape, dtype="float32", buffer="sbuf")
     nisa.dma_copy(dst=tile, src=x)
-    return finished(tile)
+    return returned(tile)
 
 
 def with_numpy_types(x):
     tile = nl.ndarray(x.shape, dtype=np.float32, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=x)
-    return finished(tile)
+    return returned(tile)
 
 
 def with_dtype_left_over(x):
     tile = nl.load(x)
     other = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
     nisa.tensor_copy(dst=other, src=tile, dtype=nl.float32)
-    return finished(other)
+    return returned(other)
 
 
 def with_integers(x):
     tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=x, dge_mode=3)
-    return finished(tile)
-
-
-def finished(tile):
-    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(dst=out, src=tile)
-    return out
+    return returned(tile)
 
 
 @pytest.mark.parametrize("run", [nki.jit, nki.simulate], ids=["native", "eager"])
@@ -76,7 +71,7 @@ def test_a_misspelt_keyword_in_a_branch_counts_when_it_runs():
         tile = nl.load(x)
         if flag:
             nisa.tensor_copy(dst=tile, src=tile, mask=None)
-        return finished(tile)
+        return returned(tile)
 
     with pytest.warns(NkiWarning, match=r"no longer takes `mask`, which is an error if this line is reached"):
         assert np.array_equal(kernel(X, False), X)
@@ -91,7 +86,7 @@ def test_instructions_are_in_order_anyway():
             tile = nl.load(x)
             for _ in nl.range(2):
                 nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=nl.add)
-        return finished(tile)
+        return returned(tile)
 
     assert np.array_equal(kernel(X), 4 * X) and np.array_equal(nki.simulate(kernel)(X), 4 * X)
 
@@ -102,7 +97,7 @@ def test_no_loop_on_the_device_while_the_order_is_kept():
         tile = nl.load(x)
         with nl.no_reorder():
             nl.fori_loop(0, 2, lambda i: nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=nl.add))
-        return finished(tile)
+        return returned(tile)
 
     with pytest.raises(DynamicLoopError, match="no_reorder"):
         kernel(X)

@@ -15,6 +15,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from tests.frontend.emitting_idioms import EMITTING
+from tests.support.kernel_parts import returned
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning"),
@@ -49,13 +50,11 @@ def kernel_of(count: int, *idioms: Callable[..., Any]) -> Any:
 
     @nki.jit
     def kernel(x):
-        out = nl.ndarray((1, count), dtype=nl.float32, buffer=nl.shared_hbm)
         columns = Columns(nl.ndarray((1, count), dtype=nl.float32, buffer=nl.sbuf))
         for one in idioms:
             one(columns.emit)
         assert columns.count == count
-        nisa.dma_copy(out, columns.tile)
-        return out
+        return returned(columns.tile)
 
     return kernel
 

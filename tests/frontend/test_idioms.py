@@ -20,6 +20,7 @@ import nki.language as nl
 from nki.base.errors import DynamicLoopError, NkiError
 from nki.frontend.capture import capture
 from tests.frontend.idioms import EXPRESSIONS, IDIOMS
+from tests.support.kernel_parts import returned
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning"),
@@ -40,12 +41,10 @@ def kernel_of(*idioms: Callable[[], list[int]]) -> Any:
         values = []
         for one in idioms:
             values.extend(one())
-        out = nl.ndarray((1, len(values)), dtype=nl.float32, buffer=nl.shared_hbm)
         tile = nl.ndarray((1, len(values)), dtype=nl.float32, buffer=nl.sbuf)
         for i, value in enumerate(values):
             nisa.memset(tile[0:1, i : i + 1], float(value))
-        nisa.dma_copy(out, tile)
-        return out
+        return returned(tile)
 
     return kernel
 
@@ -207,12 +206,6 @@ def rounds(n: int) -> Iterator[Any]:
         yield i
 
 
-def stored(x: Any, tile: Any) -> Any:
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, tile)
-    return out
-
-
 def test_runs_of_one_generator_are_loops_of_their_own() -> None:
     @nki.jit
     def kernel(x):
@@ -223,7 +216,7 @@ def test_runs_of_one_generator_are_loops_of_their_own() -> None:
                 nisa.tensor_scalar(tile, tile, nl.add, 10.0)
         for _ in rounds(2):
             nisa.tensor_scalar(tile, tile, nl.add, 100.0)
-        return stored(x, tile)
+        return returned(tile)
 
     np.testing.assert_array_equal(kernel(A), A + 263)
     np.testing.assert_array_equal(nki.simulate(kernel)(A), A + 263)
@@ -241,7 +234,7 @@ def left_by_an_exception(x):
             raise ValueError
     except ValueError:
         pass
-    return stored(x, tile)
+    return returned(tile)
 
 
 @nki.jit
@@ -254,7 +247,7 @@ def body_left_by_an_exception(x):
 
     with contextlib.suppress(ValueError):
         nl.fori_loop(0, 2, body)
-    return stored(x, tile)
+    return returned(tile)
 
 
 @nki.jit
@@ -263,7 +256,7 @@ def left_by_break_in_a_generator(x):
     for _ in rounds(2):
         nisa.tensor_scalar(tile, tile, nl.add, 1.0)
         break
-    return stored(x, tile)
+    return returned(tile)
 
 
 @nki.jit
@@ -275,7 +268,7 @@ def entangled(x):
     nisa.tensor_scalar(tile, tile, nl.add, 1.0)
     next(one, None)
     next(other, None)
-    return stored(x, tile)
+    return returned(tile)
 
 
 @nki.jit
@@ -285,7 +278,7 @@ def never_ended(x):
     KEPT.append(generator)
     next(generator)
     nisa.tensor_scalar(tile, tile, nl.add, 1.0)
-    return stored(x, tile)
+    return returned(tile)
 
 
 @pytest.mark.parametrize(
@@ -344,10 +337,10 @@ def test_errors_in_it_know_their_line(space: dict[str, Any]) -> None:
 
 
 def test_lambdas_are_kernels() -> None:
-    twice = nki.jit(lambda x: stored(x, nl.load(x))), nki.jit(lambda x: stored(x, nl.add(nl.load(x), 1.0)))
+    twice = nki.jit(lambda x: returned(nl.load(x))), nki.jit(lambda x: returned(nl.add(nl.load(x), 1.0)))
     np.testing.assert_array_equal(twice[0](A), A)
     np.testing.assert_array_equal(twice[1](A), A + 1)
-    np.testing.assert_array_equal(nki.jit(eval("lambda x: f(x)", {"f": lambda x: stored(x, nl.load(x))}))(A), A)
+    np.testing.assert_array_equal(nki.jit(eval("lambda x: f(x)", {"f": lambda x: returned(nl.load(x))}))(A), A)
 
 
 @pytest.mark.parametrize("how", ["-c", "-i"])
@@ -378,14 +371,14 @@ def test_a_decorated_kernel() -> None:
     @nki.jit
     @logged
     def kernel(x, n=2):
-        return stored(x, nl.multiply(nl.load(x), float(n)))
+        return returned(nl.multiply(nl.load(x), float(n)))
 
     np.testing.assert_array_equal(kernel(A), 2 * A)
     np.testing.assert_array_equal(kernel(A, n=3), 3 * A)
 
 
 def test_state_that_unrewritten_functions_read_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = nki.jit(lambda x: stored(x, nl.multiply(nl.load(x), float(factor()))))
+    kernel = nki.jit(lambda x: returned(nl.multiply(nl.load(x), float(factor()))))
     np.testing.assert_array_equal(kernel(A), 2 * A)
     monkeypatch.setitem(globals(), "FACTOR", 4)
     factor.cache_clear()

@@ -5,9 +5,7 @@ The release is chosen by the environment; by default all that any release accept
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 import textwrap
 import warnings
 from pathlib import Path
@@ -22,6 +20,7 @@ from nki.base.warning import NkiPortabilityWarning, NkiWarning
 from nki.cli import main
 from nki.frontend.dialect import default_dialect
 from nki.frontend.frontend_errors import ReleaseError, RemovedApiError
+from tests.support.written_module import written
 
 HEADER = """\
 import contextlib
@@ -106,13 +105,7 @@ CONSTRUCTS = {
 
 
 def module_of(text: str, file: Path) -> Any:
-    file.write_text(HEADER + text, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("kernel_of_a_release", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return written(HEADER + text, file)
 
 
 def kernel_of(body: str, file: Path, parameters: str = "x") -> Any:

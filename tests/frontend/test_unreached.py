@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 
 import nki
 from nki.base.errors import NkiError
+from tests.support.written_module import written
 
 pytestmark = pytest.mark.usefixtures("nki_0_6")
 
@@ -39,13 +38,7 @@ A = np.ones((4, 4), np.float32)
 
 
 def kernel_of(body: str, file: Path) -> Any:
-    file.write_text(HEADER + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ") + "\n", encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("kernel_in_part", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module.kernel
+    return written(HEADER + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ") + "\n", file).kernel
 
 
 REFUSED = {

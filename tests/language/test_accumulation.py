@@ -15,18 +15,11 @@ import nki.language as nl
 from nki.base.errors import PsumError
 from nki.base.warning import NkiWarning
 from nki.target import ENVIRONMENT
+from tests.support.kernel_parts import returned, stored
 
 A = np.random.default_rng(5).integers(-4, 5, (8, 12)).astype(np.float32)
 PRODUCT = A.T @ A
 BOTH = pytest.mark.parametrize("run", [lambda k: k, nki.simulate], ids=["compiled", "simulated"])
-
-
-def stored(psum):
-    out = nl.ndarray(psum.shape, dtype=psum.dtype, buffer=nl.shared_hbm)
-    tile = nl.ndarray(psum.shape, dtype=psum.dtype)
-    nisa.tensor_copy(tile, psum)
-    nisa.dma_copy(out, tile)
-    return out
 
 
 @nki.jit
@@ -67,9 +60,7 @@ def in_rounds(a):
         nisa.tensor_tensor(total, total, psum, op=nl.add)
 
     nl.fori_loop(0, 3, body)
-    out = nl.ndarray(total.shape, nl.float32, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, total)
-    return out
+    return returned(total)
 
 
 @BOTH
@@ -166,14 +157,12 @@ def test_an_unrolled_loop_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
     @nki.jit
     def kernel(a):
         tile = nl.load(a)
-        out = nl.ndarray((32, 32), dtype=nl.float32, buffer=nl.shared_hbm)
         for _ in range(5):
             total = nl.ndarray((32, 32), dtype=nl.float32, buffer=nl.psum)
             nisa.nc_matmul(total, tile, tile, accumulate=True)
         result = nl.ndarray((32, 32), dtype=nl.float32)
         nisa.tensor_copy(result, total)
-        nl.store(out, result)
-        return out
+        return returned(result)
 
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("default")

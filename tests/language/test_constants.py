@@ -21,12 +21,10 @@ import nki.tensor as ntensor
 from nki.backend.numpy import executor
 from nki.base.errors import (
     ArgumentError,
-    ConstantWrittenError,
     DTypeError,
     MemoryRegionError,
     NkiError,
     PartitionError,
-    ReturnError,
     ShapeError,
     StructureError,
     TextError,
@@ -38,6 +36,7 @@ from nki.ir.program import Program
 from nki.ir.text import artifact, parser, printer
 from nki.passes.verify import Verify
 from nki.target import find
+from tests.support.kernel_parts import returned
 
 BOTH = pytest.mark.parametrize("how", [lambda k: k, nki.simulate], ids=["native", "eager"])
 How = Callable[[Any], Callable[..., Any]]
@@ -50,9 +49,7 @@ def plus(a, values):
     table = nl.shared_constant(values)
     left, right = nl.load(a), nl.load(table)
     nisa.tensor_tensor(left, left, right, nl.add)
-    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
-    nl.store(out, left)
-    return out
+    return returned(left)
 
 
 @nki.jit
@@ -65,9 +62,7 @@ def own(a):
 def copied(a, kind):
     """A constant made in the kernel, as it is."""
     values = nl.shared_constant(np.arange(a.shape[0] * 4).reshape(a.shape[0], 4).astype(kind.dtype))
-    out = nl.ndarray(values.shape, values.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, values)
-    return out
+    return returned(values)
 
 
 @BOTH
@@ -168,7 +163,6 @@ def test_equal_constants_are_one_tensor_and_one_piece_of_memory() -> None:
 @nki.jit
 def rounds(a, values):
     """A constant that is first named in the body of a run-time loop."""
-    out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
     total = nl.load(a)
 
     def body(i):
@@ -178,8 +172,7 @@ def rounds(a, values):
     nl.fori_loop(0, 3, body)
     again = nl.load(nl.shared_constant(values))
     nisa.tensor_tensor(total, total, again, nl.add)
-    nl.store(out, total)
-    return out
+    return returned(total)
 
 
 @BOTH
@@ -191,9 +184,7 @@ def test_a_constant_belongs_to_the_kernel_wherever_it_is_named(how: How, tmp_pat
 @nki.jit
 def transposed(a, kind=None):
     tile = nl.load_transpose2d(a, dtype=kind)
-    out = nl.ndarray(tile.shape, tile.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
+    return returned(tile)
 
 
 @BOTH
@@ -329,19 +320,6 @@ def made_of(VALUE: Any) -> Callable[[Any], Any]:
     return body
 
 
-def test_a_constant_is_neither_written_nor_returned() -> None:
-    def written(a):
-        table = nl.shared_constant(np.zeros((4, 8), np.float32))
-        nisa.dma_copy(table, a)
-        return table
-
-    def returned(a):
-        return nl.shared_constant(np.zeros((4, 8), np.float32))
-
-    assert type(refusal(written)) is ConstantWrittenError
-    assert type(refusal(returned)) is ReturnError
-
-
 def test_identity_matrices_fit_the_machine() -> None:
     def large(a):
         return nl.shared_identity_matrix(129)
@@ -375,13 +353,7 @@ def made_here(a):
     unit = nl.shared_constant(ntensor.identity(a.shape[0], nl.int8), dtype=nl.float16)
     line = nl.shared_constant(ntensor.arange(3, 3 + 2 * a.shape[0], 2, dtype=nl.int32).reshape(a.shape[0], 1))
     ones = nl.shared_constant(ntensor.zeros((a.shape[0], 4), dtype=nl.bfloat16) + 1, dtype=nl.int16)
-    return tuple(_copy_of(made) for made in (unit, line, ones))
-
-
-def _copy_of(made):
-    out = nl.ndarray(made.shape, made.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, made)
-    return out
+    return tuple(returned(made) for made in (unit, line, ones))
 
 
 @BOTH
@@ -418,7 +390,7 @@ def test_arguments_that_nki_tensor_refuses(call: Callable[[], Any], message: str
 def test_a_dtype_that_no_constant_can_hold() -> None:
     @nki.jit
     def kernel(a):
-        return _copy_of(nl.shared_constant(ntensor.zeros((4, 4), nl.int8), dtype=nl.bool_))
+        return returned(nl.shared_constant(ntensor.zeros((4, 4), nl.int8), dtype=nl.bool_))
 
     with pytest.raises(DTypeError, match="is bool, which no constant can hold"):
         kernel(np.zeros((4, 4), np.float32))

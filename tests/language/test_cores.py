@@ -23,6 +23,7 @@ from nki.compilation.executable import Executable
 from nki.ir.text import artifact, parser, printer
 from nki.ir.types import TensorSpec
 from nki.target import find
+from tests.support.kernel_parts import returned
 
 A = np.arange(64 * 8, dtype=np.float32).reshape(64, 8) ** 1.5
 Run = Callable[[Any], Callable[..., Any]]
@@ -71,13 +72,11 @@ def test_one_kernel_object_runs_on_one_core_and_on_two() -> None:
 @nki.jit
 def double(a):
     """Both cores do and write the same."""
-    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
     own = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.private_hbm)
     nl.store(own, nl.load(a))
     tile = nl.load(own)
     nisa.tensor_tensor(tile, tile, tile, nl.add)
-    nl.store(out, tile)
-    return out
+    return returned(tile)
 
 
 @BOTH

@@ -12,11 +12,11 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base import tensor_text
+from tests.support.kernel_parts import returned
 
 
 @nki.jit
 def chatty(x, rounds):
-    results = nl.ndarray(x.shape, nl.bfloat16, buffer=nl.shared_hbm)
     tile = nl.load(x, dtype=nl.bfloat16)
 
     def body(i):
@@ -26,8 +26,7 @@ def chatty(x, rounds):
 
     nl.fori_loop(0, rounds, body)
     nl.device_print("input", x)
-    nisa.dma_copy(results, tile)
-    return results
+    return returned(tile)
 
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -81,12 +80,10 @@ def test_writes_files_into_its_folder_only(run: Any, monkeypatch: pytest.MonkeyP
 @nki.jit
 def one_of_many(x, column):
     """A print through a run-time index shows what the index points at."""
-    results = nl.ndarray((x.shape[0], 1), nl.float32, buffer=nl.shared_hbm)
     tile, index = nl.load(x), nl.load(column)
     chosen = tile.select(1, index)
     nl.device_print("chosen", chosen)
-    nisa.dma_copy(results, chosen)
-    return results
+    return returned(chosen)
 
 
 @pytest.mark.parametrize("run", [lambda k: k, nki.simulate], ids=["native", "eager"])

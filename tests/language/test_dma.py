@@ -13,6 +13,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import ArgumentError, GenerationError, NkiError, OutOfBoundsError
+from tests.support.kernel_parts import returned
 
 BOTH = pytest.mark.parametrize("how", [lambda k: k, nki.simulate], ids=["native", "eager"])
 How = Callable[[Any], Callable[..., Any]]
@@ -34,9 +35,7 @@ def turned(a, axes=None, through=False):
     src = nl.load(a) if through else a
     tile = nl.ndarray(shape, a.dtype, buffer=nl.sbuf)
     nisa.dma_transpose(tile, src, axes=axes)
-    out = nl.ndarray(shape, a.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, tile)
-    return out
+    return returned(tile)
 
 
 @BOTH
@@ -56,9 +55,7 @@ def window_of_window(a):
     tile = nl.ndarray((6, 20), a.dtype, buffer=nl.sbuf)
     nisa.memset(tile, -1.0)
     nisa.dma_transpose(tile[0:6, 2:18:2], a[8:16, 5:11])
-    out = nl.ndarray(tile.shape, a.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, tile)
-    return out
+    return returned(tile)
 
 
 @BOTH
@@ -79,9 +76,7 @@ def cache_rows(table, index, rows, oob_mode=nisa.oob_mode.error):
     step = length * width
     src = table.ap([[step, rows], [step, 1], [width, length], [1, width]], vector_offset=chosen, indirect_dim=0)
     nisa.dma_transpose(tile, src, axes=(3, 1, 2, 0), dge_mode=nisa.dge_mode.swdge, oob_mode=oob_mode)
-    out = nl.ndarray(tile.shape, table.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, tile)
-    return out
+    return returned(tile)
 
 
 def gathered(table: Any, chosen: list[int]) -> Any:
@@ -125,9 +120,7 @@ def one_of_several(a, index, oob_mode=nisa.oob_mode.error):
     tile = nl.ndarray((a.shape[2], a.shape[1]), a.dtype, buffer=nl.sbuf)
     nisa.memset(tile, -1.0)
     nisa.dma_transpose(tile, a.select(0, where), oob_mode=oob_mode)
-    out = nl.ndarray(tile.shape, a.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, tile)
-    return out
+    return returned(tile)
 
 
 @BOTH
@@ -164,9 +157,7 @@ def test_gathered_elements_keep_their_bits(how: How, kind: Any) -> None:
 def flattened(data, index, kind=None):
     tile = nl.load(data).reshape((data.shape[0], 2, data.shape[1] // 2))
     picked = nl.gather_flattened(tile, nl.load(index), dtype=kind)
-    out = nl.ndarray(picked.shape, picked.dtype, buffer=nl.shared_hbm)
-    nl.store(out, picked)
-    return out
+    return returned(picked)
 
 
 @BOTH
@@ -225,9 +216,7 @@ def experts(table, index, oob_mode=nisa.oob_mode.error):
             nisa.dma_copy(dst=tile, src=rows, oob_mode=oob_mode)
         else:
             nisa.dma_compute(dst=tile, srcs=[rows, tile], reduce_op=nl.add, unique_indices=True, oob_mode=oob_mode)
-    out = nl.ndarray(tile.shape, table.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, tile)
-    return out
+    return returned(tile)
 
 
 @nki.jit

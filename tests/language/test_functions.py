@@ -13,6 +13,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki import NkiDeprecationWarning, NkiPortabilityWarning
+from tests.support.kernel_parts import returned
 
 from .computing import BF16, EPSILON, computed, numbers, wide, within
 
@@ -136,9 +137,7 @@ def test_results_of_the_tensor_engine_are_in_psum() -> None:
         x = nl.load(a)
         assert nl.is_psum(nl.transpose(x).buffer)
         assert nl.is_psum(nl.matmul(x, x, transpose_x=True).buffer)
-        out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
-        nl.store(out, nl.copy(nl.transpose(nl.copy(nl.transpose(x)))))
-        return out
+        return returned(nl.copy(nl.transpose(nl.copy(nl.transpose(x)))))
 
     a = numbers(20, 30)
     np.testing.assert_array_equal(kernel(a), a)
@@ -223,9 +222,7 @@ def test_results_are_called_like_their_variables(capsys: pytest.CaptureFixture[s
         x = nl.load(a)
         total = nl.softmax(nl.exp(x))
         print(total.name, nl.sum(x, 1).name, nl.ones((1, 1), nl.int8).name)
-        out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
-        nl.store(out, total)
-        return out
+        return returned(total)
 
     kernel(numbers(3, 4))
     assert capsys.readouterr().out == "total sum ones\n"

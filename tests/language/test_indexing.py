@@ -10,7 +10,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import nki
-import nki.isa as nisa
 import nki.language as nl
 from nki.base.element_types import float32
 from nki.base.errors import IndexRangeError, ViewError
@@ -20,6 +19,7 @@ from nki.ir.types import Buffer
 from nki.language.indexing import ds
 from nki.language.nki_tensor import NkiTensor
 from nki.target import GEN3
+from tests.support.kernel_parts import returned
 
 Array = np.ndarray[Any, Any]
 
@@ -140,9 +140,7 @@ def copied(x, steps):
     view = x
     for kind, argument in steps:
         view = view[argument] if kind == "index" else view.reshape(argument)
-    out = nl.ndarray(view.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(out, view)
-    return out
+    return returned(view)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import nki.language as nl
 from nki.base.errors import DynamicIndexError, NkiError, OutOfBoundsError, PsumError, UnwrittenReadError
 from nki.target import ENVIRONMENT
 from tests.support.both_executors import both
+from tests.support.kernel_parts import returned
 
 Array = np.ndarray[Any, Any]
 RANDOM = np.random.default_rng(11)
@@ -38,9 +39,7 @@ def moved_within(table, numbers, targets):
     """Elements of one tile go to other places of it."""
     tile, index, there = nl.load(table), nl.load(numbers), nl.load(targets)
     nisa.tensor_copy(tile.indirect(there), tile.indirect(index))
-    out = nl.ndarray(tile.shape, table.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
+    return returned(tile)
 
 
 def refused(kernel: Any, *arguments: Any) -> NkiError:
@@ -57,9 +56,7 @@ def gathers(table, numbers, count):
     tile, index = nl.load(table), nl.load(numbers)
     found = nl.ndarray((tile.shape[0], count), table.dtype)
     nisa.tensor_copy(found, tile.indirect(index, num_elem=count))
-    out = nl.ndarray(found.shape, table.dtype, buffer=nl.shared_hbm)
-    nl.store(out, found)
-    return out
+    return returned(found)
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 17, 32])
@@ -83,11 +80,9 @@ def test_without_num_elem_one_group_takes_all() -> None:
         assert found.shape == (16, 32)
         assert found.is_indirect()
         assert found[:, :].shape == found[...].shape == (16, 32)
-        out = nl.ndarray((16, 32), table.dtype, buffer=nl.shared_hbm)
         copy = nl.ndarray((16, 32), table.dtype)
         nisa.tensor_copy(copy, found[:, 0:32])
-        nl.store(out, copy)
-        return out
+        return returned(copy)
 
     want = np.take_along_axis(TABLE[:16], chosen(LISTS[:16], 32), 1)
     np.testing.assert_array_equal(both(kernel, TABLE[:16], LISTS[:16]), want)
@@ -119,9 +114,7 @@ def test_the_tensor_engine_gathers_in_groups_of_thirty_two() -> None:
         stationary, moving, index = nl.load(left), nl.load(right), nl.load(numbers)
         total = nl.ndarray((32, 40), nl.float32, buffer=nl.psum)
         nisa.nc_matmul(total, stationary, moving.indirect(index, num_elem=40))
-        out = nl.ndarray((32, 40), nl.float32, buffer=nl.shared_hbm)
-        nl.store(out, nl.copy(total))
-        return out
+        return returned(nl.copy(total))
 
     left, right = (RANDOM.integers(-4, 5, (64, n)).astype(ml_dtypes.bfloat16) for n in (32, 64))
     index = LISTS[:64]
@@ -135,9 +128,7 @@ def scatters(values, numbers):
     tile = nl.ndarray((values.shape[0], 64), values.dtype)
     nisa.memset(tile, -1.0)
     nisa.tensor_scalar(tile.indirect(index, num_elem=values.shape[1]), found, nl.add, 0.0)
-    out = nl.ndarray(tile.shape, values.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
+    return returned(tile)
 
 
 def test_a_scatter_leaves_other_elements_alone_and_the_last_of_equal_offsets_stays() -> None:
@@ -157,9 +148,7 @@ def test_a_predicated_copy_scatters_what_the_predicate_chooses() -> None:
         tile = nl.ndarray((16, 64), values.dtype)
         nisa.memset(tile, -1.0)
         nisa.tensor_copy_predicated(tile.indirect(index), found, condition)
-        out = nl.ndarray(tile.shape, values.dtype, buffer=nl.shared_hbm)
-        nl.store(out, tile)
-        return out
+        return returned(tile)
 
     predicate = np.tile(np.array([3, 0], np.uint8), (16, 8))
     found = both(kernel, TABLE[:16, :16].copy(), np.full((16, 1), 7, np.uint16), predicate)
@@ -186,9 +175,7 @@ def test_offsets_are_looked_up_in_every_round_of_a_loop() -> None:
             nisa.tensor_scalar(index, index, nl.bitwise_xor, 1)
 
         nl.fori_loop(0, 3, add_next)
-        out = nl.ndarray(total.shape, table.dtype, buffer=nl.shared_hbm)
-        nl.store(out, total)
-        return out
+        return returned(total)
 
     index = (LISTS[:16, :1]).astype(np.int32)
     numbers = RANDOM.integers(0, 9, (16, 64)).astype(np.float32)
@@ -200,9 +187,7 @@ def test_functions_of_tiles_take_indirect_views() -> None:
     def kernel(table, numbers):
         tile, index = nl.load(table), nl.load(numbers)
         total = nl.sum(nl.multiply(nl.copy(tile.indirect(index)), 2.0), axis=1, keepdims=True)
-        out = nl.ndarray((16, 1), table.dtype, buffer=nl.shared_hbm)
-        nl.store(out, total)
-        return out
+        return returned(total)
 
     numbers = RANDOM.integers(0, 9, (16, 64)).astype(np.float32)
     want = 2 * np.take_along_axis(numbers, chosen(LISTS[:16], 32), 1).sum(axis=1, keepdims=True)
@@ -249,9 +234,7 @@ def partly(table, numbers, there):
     nisa.dma_copy(tile[:, 0:there], table[:, 0:there])
     found = nl.ndarray((128, 20), table.dtype)
     nisa.tensor_copy(found, tile.indirect(index, num_elem=20))
-    out = nl.ndarray(found.shape, table.dtype, buffer=nl.shared_hbm)
-    nl.store(out, found)
-    return out
+    return returned(found)
 
 
 def test_only_what_the_offsets_choose_has_to_be_written() -> None:
@@ -269,9 +252,7 @@ def test_only_the_offsets_that_count_have_to_be_written() -> None:
         nisa.dma_copy(index[:, 0:1], numbers[:, 0:1])
         found = nl.ndarray((128, count), table.dtype)
         nisa.tensor_copy(found, tile.indirect(index, num_elem=count))
-        out = nl.ndarray(found.shape, table.dtype, buffer=nl.shared_hbm)
-        nl.store(out, found)
-        return out
+        return returned(found)
 
     both(kernel, TABLE, LISTS, 16)
     with pytest.raises(UnwrittenReadError, match=r"the index of an operand, 'index' .* partition 0, bytes 2 to 3"):
@@ -284,9 +265,7 @@ def test_a_scatter_writes_what_it_names_and_no_more() -> None:
         tile, copy = nl.ndarray((16, 64), values.dtype), nl.ndarray((16, 16), values.dtype)
         nisa.tensor_copy(tile.indirect(index), found)
         nisa.tensor_copy(copy, tile[:, first : first + 16])
-        out = nl.ndarray(copy.shape, values.dtype, buffer=nl.shared_hbm)
-        nl.store(out, copy)
-        return out
+        return returned(copy)
 
     order = (5 + np.arange(16, dtype=np.uint32))[:, None]
     np.testing.assert_array_equal(both(kernel, TABLE[:16, :16].copy(), order, 5), TABLE[:16, :16])
@@ -299,9 +278,7 @@ def test_a_predicate_leaves_unwritten_what_it_does_not_choose() -> None:
         found, index, condition = nl.load(values), nl.load(numbers), nl.load(predicate)
         tile = nl.ndarray((16, 16), values.dtype)
         nisa.tensor_copy_predicated(tile.indirect(index), found, condition)
-        out = nl.ndarray(tile.shape, values.dtype, buffer=nl.shared_hbm)
-        nl.store(out, tile)
-        return out
+        return returned(tile)
 
     order = np.arange(16, dtype=np.uint16)[:, None]
     predicate = np.ones((16, 16), np.uint8)
@@ -317,9 +294,7 @@ def test_a_gathered_predicate_chooses_what_is_written() -> None:
         tile, copy = nl.ndarray((16, 16), values.dtype), nl.ndarray((16, columns), values.dtype)
         nisa.tensor_copy_predicated(tile, found, condition.indirect(index))
         nisa.tensor_copy(copy, tile[:, 0:columns])
-        out = nl.ndarray(copy.shape, values.dtype, buffer=nl.shared_hbm)
-        nl.store(out, copy)
-        return out
+        return returned(copy)
 
     order = np.arange(1, 17, dtype=np.uint16)[:, None]
     predicate = np.tile((np.arange(20) < 8).astype(np.uint32), (16, 1))  # the first row is left out
@@ -333,9 +308,7 @@ def test_a_print_shows_the_chosen_elements(capsys: pytest.CaptureFixture[str]) -
     def kernel(table, numbers):
         tile, index = nl.load(table), nl.load(numbers)
         print(tile.indirect(index, num_elem=2))
-        out = nl.ndarray(table.shape, table.dtype, buffer=nl.shared_hbm)
-        nl.store(out, tile)
-        return out
+        return returned(tile)
 
     table = np.arange(16 * 64, dtype=np.float32).reshape(16, 64)
     nki.simulate(kernel)(table, np.full((16, 1), 5, np.uint16))
@@ -353,9 +326,7 @@ def sums(left, right, numbers, begin, accumulate):
     if begin:
         nisa.nc_matmul(total, stationary, moving)
     nisa.nc_matmul(total.indirect(index), stationary, moving, accumulate=accumulate)
-    out = nl.ndarray((32, 32), nl.bfloat16, buffer=nl.shared_hbm)
-    nl.store(out, nl.copy(total))
-    return out
+    return returned(nl.copy(total))
 
 
 @pytest.mark.parametrize(
@@ -387,9 +358,7 @@ def test_the_compiler_does_not_guess_what_a_scatter_has_written(plain_first: boo
         half, some = total[:, 0:16], total.indirect(index, num_elem=16)
         for dst in (half, some) if plain_first else (some, half):
             nisa.nc_matmul(dst, stationary, moving)
-        out = nl.ndarray((32, 32), nl.bfloat16, buffer=nl.shared_hbm)
-        nl.store(out, nl.copy(total))
-        return out
+        return returned(nl.copy(total))
 
     left, right = np.ones((32, 32), np.float32), np.ones((32, 16), np.float32)
     error = refused(kernel, left, right, np.arange(32, dtype=np.uint16)[:, None])
@@ -404,9 +373,7 @@ def parts(make: Any) -> Any:
     def kernel(table, numbers):
         tile, index = nl.load(table), nl.load(numbers)
         make(tile.indirect(index), index)
-        out = nl.ndarray(table.shape, table.dtype, buffer=nl.shared_hbm)
-        nl.store(out, tile)
-        return out
+        return returned(tile)
 
     return kernel
 
@@ -438,9 +405,7 @@ def test_an_indirect_view_as_another_type_of_the_same_width() -> None:
         tile, index = nl.load(table), nl.load(numbers)
         found = nl.ndarray((16, 16), nl.uint32)
         nisa.tensor_copy(found, tile.indirect(index).view(nl.uint32))
-        out = nl.ndarray(found.shape, nl.uint32, buffer=nl.shared_hbm)
-        nl.store(out, found)
-        return out
+        return returned(found)
 
     want = np.take_along_axis(TABLE[:16].view(np.uint32), chosen(LISTS[:16, :1], 16), 1)
     np.testing.assert_array_equal(both(kernel, TABLE[:16], LISTS[:16, :1].copy()), want)
@@ -462,9 +427,7 @@ def placed(first, second, third):
         nisa.dma_copy(tile, table)
         nisa.memset(target, 0.0)
         nisa.tensor_copy(target.indirect(there, num_elem=16), tile.indirect(index, num_elem=16))
-        out = nl.ndarray(table.shape, table.dtype, buffer=nl.shared_hbm)
-        nl.store(out, target)
-        return out
+        return returned(target)
 
     return kernel
 

@@ -24,6 +24,7 @@ from nki.ir.loop import For, While, loops
 from nki.ir.program import Program
 from nki.ir.text import artifact, parser, printer
 from nki.ir.types import TensorSpec
+from tests.support.kernel_parts import returned
 
 Array = np.ndarray[Any, Any]
 
@@ -71,20 +72,17 @@ def loaded(source):
 @nki.jit
 def counted_by_range(bounds, step):
     """The sum of a range, and how many rounds it took."""
-    results = nl.ndarray((1, 2), nl.int32, buffer=nl.shared_hbm)
     sums = nl.zeros((1, 2), nl.int32)
     value = nl.ndarray((1, 1), nl.int32)
     for i in nl.dynamic_range(loaded(bounds[:, 0:1]), loaded(bounds[:, 1:2]), step):
         nisa.register_store(value, i)
         nisa.tensor_tensor(sums[:, 0:1], sums[:, 0:1], value, nl.add)
         nisa.tensor_scalar(sums[:, 1:2], sums[:, 1:2], nl.add, 1)
-    nisa.dma_copy(results, sums)
-    return results
+    return returned(sums)
 
 
 @nki.jit
 def counted_by_function(bounds, step):
-    results = nl.ndarray((1, 2), nl.int32, buffer=nl.shared_hbm)
     sums = nl.zeros((1, 2), nl.int32)
     value = nl.ndarray((1, 1), nl.int32)
 
@@ -94,8 +92,7 @@ def counted_by_function(bounds, step):
         nisa.tensor_scalar(sums[:, 1:2], sums[:, 1:2], nl.add, 1)
 
     nl.fori_loop(loaded(bounds[:, 0:1]), loaded(bounds[:, 1:2]), body, step)
-    nisa.dma_copy(results, sums)
-    return results
+    return returned(sums)
 
 
 @pytest.mark.parametrize("kernel", [counted_by_range, counted_by_function])
@@ -111,7 +108,6 @@ def test_counted_loops_are_python_ranges(kernel: Any, start: int, stop: int, ste
 
 @nki.jit
 def counted_by_constants(start, stop, step):
-    results = nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm)
     total, value = nl.zeros((1, 1), nl.int32), nl.ndarray((1, 1), nl.int32)
 
     def body(i):
@@ -119,8 +115,7 @@ def counted_by_constants(start, stop, step):
         nisa.tensor_tensor(total, total, value, nl.add)
 
     nl.fori_loop(start, stop, body, step)
-    nisa.dma_copy(results, total)
-    return results
+    return returned(total)
 
 
 def test_constant_bounds_stay_a_loop() -> None:
@@ -134,7 +129,6 @@ def test_constant_bounds_stay_a_loop() -> None:
 @nki.jit
 def halved_by_while(start):
     """How often a number can be halved until it is 0, and the last number."""
-    results = nl.ndarray((1, 2), nl.int32, buffer=nl.shared_hbm)
     state = nl.zeros((1, 2), nl.int32)
     nisa.dma_copy(state[:, 0:1], start)
     register = nisa.register_alloc(state[:, 0:1])
@@ -142,13 +136,11 @@ def halved_by_while(start):
         nisa.tensor_scalar(state[:, 0:1], state[:, 0:1], nl.right_shift, 1)
         nisa.tensor_scalar(state[:, 1:2], state[:, 1:2], nl.add, 1)
         nisa.register_load(register, state[:, 0:1])
-    nisa.dma_copy(results, state)
-    return results
+    return returned(state)
 
 
 @nki.jit
 def halved_by_function(start):
-    results = nl.ndarray((1, 2), nl.int32, buffer=nl.shared_hbm)
     state = nl.zeros((1, 2), nl.int32)
     nisa.dma_copy(state[:, 0:1], start)
     first = nisa.register_alloc(state[:, 0:1])
@@ -161,8 +153,7 @@ def halved_by_function(start):
 
     nl.while_loop(first, body)
     nisa.register_store(state[:, 0:1], first)
-    nisa.dma_copy(results, state)
-    return results
+    return returned(state)
 
 
 @pytest.mark.parametrize("start", [0, 1, 2, 3, 1000, 2**31 - 1])
@@ -194,7 +185,6 @@ def test_older_forms_name_the_newer_ones() -> None:
 @nki.jit
 def bound_changes_inside(start):
     """The end is read once, when the loop begins."""
-    results = nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm)
     count, end = nl.zeros((1, 1), nl.int32), loaded(start)
 
     def body(i):
@@ -202,8 +192,7 @@ def bound_changes_inside(start):
         nisa.register_move(end, 1)
 
     nl.fori_loop(0, end, body)
-    nisa.dma_copy(results, count)
-    return results
+    return returned(count)
 
 
 def test_bounds_are_read_once() -> None:
@@ -213,7 +202,6 @@ def test_bounds_are_read_once() -> None:
 @nki.jit
 def early_end_of_the_body(skip):
     """What Python decides in a body is decided once, for all rounds."""
-    results = nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm)
     count, rounds = nl.zeros((1, 1), nl.int32), 0
     for _ in nl.dynamic_range(5):
         rounds += 1
@@ -225,8 +213,7 @@ def early_end_of_the_body(skip):
                 break
             nisa.tensor_scalar(count, count, nl.add, 10)
     assert rounds == 1
-    nisa.dma_copy(results, count)
-    return results
+    return returned(count)
 
 
 @pytest.mark.parametrize(("skip", "count"), [(True, 5), (False, 105)])
@@ -237,7 +224,6 @@ def test_python_runs_the_body_once(skip: bool, count: int) -> None:
 @nki.jit
 def waits_on_attributes(config):
     """A condition may be an attribute, an entry or a call; one that Python decides is a loop of Python's."""
-    results = nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm)
     count = nl.zeros((1, 1), nl.int32)
     registers = {"go": nisa.register_alloc(1)}
 
@@ -257,8 +243,7 @@ def waits_on_attributes(config):
             break
     else:
         nisa.tensor_scalar(count, count, nl.add, 50000)
-    nisa.dma_copy(results, count)
-    return results
+    return returned(count)
 
 
 @pytest.mark.parametrize(("config", "count"), [(1, 5001), (7, 56001)])
@@ -272,7 +257,6 @@ def test_conditions_of_all_kinds(config: int, count: int) -> None:
 @nki.jit
 def tiles_of_a_body(x, rounds):
     """A tensor made in a body exists once: it keeps from one round to the next what was written."""
-    results = nl.ndarray(x.shape, nl.float32, buffer=nl.shared_hbm)
     total = nl.zeros(x.shape, nl.float32)
 
     def body(i):
@@ -281,8 +265,7 @@ def tiles_of_a_body(x, rounds):
         nisa.tensor_tensor(total, total, tile, nl.add)
 
     nl.fori_loop(0, loaded(rounds), body)
-    nisa.dma_copy(results, total)
-    return results
+    return returned(total)
 
 
 def test_tensors_of_a_body() -> None:
@@ -393,7 +376,6 @@ def test_the_simulator_shows_the_first_round(capsys: pytest.CaptureFixture[str])
 
 @nki.jit
 def shown(rounds):
-    results = nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm)
     count = nl.zeros((1, 1), nl.int32)
 
     def body(i):
@@ -401,8 +383,7 @@ def shown(rounds):
         print(count, i)
 
     nl.fori_loop(0, loaded(rounds), body)
-    nisa.dma_copy(results, count)
-    return results
+    return returned(count)
 
 
 # Random programs
@@ -411,12 +392,10 @@ def shown(rounds):
 @nki.jit
 def interpreted(numbers, program):
     """Runs ``program``, a list of steps on the elements of one row; a step may be a loop over steps."""
-    results = nl.ndarray(numbers.shape, nl.int32, buffer=nl.shared_hbm)
     row = nl.ndarray(numbers.shape, nl.int32)
     nisa.dma_copy(row, numbers)
     steps(row, program)
-    nisa.dma_copy(results, row)
-    return results
+    return returned(row)
 
 
 def steps(row, program):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import warnings
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import nki
+from tests.support.written_module import written
 
 PAGE = (Path(__file__).parents[2] / "docs" / "migration-0.7.md").read_text(encoding="utf-8")
 SECTIONS = re.findall(
@@ -23,13 +23,7 @@ ONE = np.array([[1]], np.int32)
 
 
 def load(text: str, folder: Path) -> Any:
-    path = folder / "kernels.py"
-    path.write_text(HEAD + text, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("migrated", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return nki.jit(module.kernel)
+    return nki.jit(written(HEAD + text, folder / "kernels.py").kernel)
 
 
 def result(text: str, release: str, folder: Path, monkeypatch: pytest.MonkeyPatch, run: Any) -> Any:

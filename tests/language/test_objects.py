@@ -18,6 +18,7 @@ import nki.language as nl
 from nki.base.warning import NkiDeprecationWarning
 from nki.compilation.cache.captured_values import constant_key
 from nki.frontend.objects import copied
+from tests.support.kernel_parts import returned
 
 
 class Plain(nl.NKIObject):
@@ -119,12 +120,6 @@ def test_representation_shows_the_attributes():
     assert repr(Data(1)) == "Data(rows=1, on=False)"
 
 
-def finished(x):
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nisa.dma_copy(dst=out, src=x)
-    return out
-
-
 def test_tensors_in_objects_are_compared_by_identity():
     @nki.jit
     def kernel(x):
@@ -132,7 +127,7 @@ def test_tensors_in_objects_are_compared_by_identity():
         assert Plain(one) == Plain(one)
         assert Plain(one) != Plain(other)
         assert Plain(one) != Plain(1)
-        return finished(x)
+        return returned(x)
 
     kernel(np.ones((2, 3), np.float32))
 
@@ -173,7 +168,7 @@ def copying(x, plain, items, table, pair=Pair([], Mode.fast)):  # noqa: B008
     assert plain.parts == [1] and plain.on
     table["sizes"].append(7)
     table.pop("b")
-    return finished(x)
+    return returned(x)
 
 
 @pytest.mark.parametrize("run", [nki.jit, nki.simulate], ids=["native", "eager"])
@@ -193,18 +188,12 @@ def test_a_changed_object_is_another_kernel():
     def kernel(x, plain):
         tile = nl.load(x)
         nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=plain.rows)
-        return finished_tile(tile)
+        return returned(tile)
 
     x, plain = np.ones((2, 3), np.float32), Plain(2)
     assert np.array_equal(kernel(x, plain), 2 * x)
     plain.rows = 3
     assert np.array_equal(kernel(x, plain), 3 * x)
-
-
-def finished_tile(tile):
-    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
-    nl.store(out, tile)
-    return out
 
 
 class Slotted(nl.NKIObject):
@@ -221,7 +210,7 @@ class Callable_(nl.NKIObject):
 
 def test_copies_keep_what_stands_for_itself():
     array, function = np.arange(3), functools.partial(print, 1)
-    for value in (1, "a", None, Mode.fast, nl.float32, nl.add, nl.sbuf, print, Plain, array, function, finished, nki):
+    for value in (1, "a", None, Mode.fast, nl.float32, nl.add, nl.sbuf, print, Plain, array, function, returned, nki):
         assert copied(value) is value
     plain = (1, (2, "a"))
     assert copied(plain) is plain
@@ -281,9 +270,7 @@ def test_fields_that_a_kernel_leaves_out_are_none(run: Any) -> None:
         assert Sizes(1, 2, 3) == Sizes(more=3, rest=2, rows=1)
         assert Own(2).rest == 3
         assert (Plain(first=7).first, Plain(first=7).second, Plain().first) == (7, 2, None)
-        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
-        nl.store(out, nl.load(a))
-        return out
+        return returned(nl.load(a))
 
     assert run(kernel)(np.ones((4, 4), np.float32)).sum() == 16
     with pytest.raises(TypeError):

@@ -17,53 +17,29 @@ import nki.language as nl
 from nki.base.errors import NkiError
 from nki.language.advice.other_libraries import KEYWORDS, OTHERS
 from nki.language.nki_tensor import NkiTensor
+from tests.support.kernel_parts import returned
 
 X = np.zeros((4, 8), np.float32)
-
-
-@nki.jit
-def casts(x):
-    return nl.cast(x, nl.bfloat16)
-
-
-@nki.jit
-def joins(x):
-    return nisa.concat([x, x])
-
-
-@nki.jit
-def greatest(x):
-    return nl.topk(x, 8)
-
-
-@nki.jit
-def misspells(x):
-    return nl.sigmiod(x)
-
-
-@nki.jit
-def asks_numpy(x):
-    return np.cast(x)  # noqa: NPY201
 
 
 @pytest.mark.parametrize(
     ("kernel", "fix"),
     [
-        (casts, "write `nl.copy(x, dtype=…)`"),
-        (joins, "`nisa.tensor_copy(dst=whole[:, 0:n], src=part)`"),
-        (greatest, "use `nisa.topk`: the greatest of the numbers in each group of 16 partitions"),
-        (greatest, "of rows, use `nisa.max8`"),
-        (misspells, "did you mean `nl.sigmoid`"),
+        (lambda x: nl.cast(x, nl.bfloat16), "write `nl.copy(x, dtype=…)`"),
+        (lambda x: nisa.concat([x, x]), "`nisa.tensor_copy(dst=whole[:, 0:n], src=part)`"),
+        (lambda x: nl.topk(x, 8), "use `nisa.topk`: the greatest of the numbers in each group of 16 partitions"),
+        (lambda x: nl.topk(x, 8), "of rows, use `nisa.max8`"),
+        (lambda x: nl.sigmiod(x), "did you mean `nl.sigmoid`"),
     ],
 )
 def test_the_fix_names_what_nki_has(kernel: Any, fix: str) -> None:
     with pytest.raises(NkiError, match=re.escape(fix)):
-        kernel(X)
+        nki.jit(kernel)(X)
 
 
 def test_other_modules_get_no_advice_about_nki() -> None:
     with pytest.raises(Exception, match="cast") as caught:
-        asks_numpy(X)
+        nki.jit(lambda x: np.cast(x))(X)  # noqa: NPY201
     assert "nl.copy" not in str(caught.value)
 
 
@@ -114,11 +90,8 @@ def test_the_code_in_the_text_computes_what_the_name_means(name: str) -> None:
     def kernel(source):
         x = nl.load(source)
         dst = nl.ndarray((x.shape[0], 1 if "reduce" in code else x.shape[1]), nl.float32, buffer=nl.sbuf)
-        returned = eval(code, {"nl": nl, "nisa": nisa, "x": x, "y": x, "dst": dst})
-        result = dst if code.startswith("nisa.") else returned
-        out = nl.ndarray(result.shape, result.dtype, buffer=nl.shared_hbm)
-        nl.store(out, result)
-        return out
+        value = eval(code, {"nl": nl, "nisa": nisa, "x": x, "y": x, "dst": dst})
+        return returned(dst if code.startswith("nisa.") else value)
 
     x = np.random.default_rng(3).standard_normal((8, 16)).astype(np.float32) * 3
     x[0, 0], x[1, 1] = 0.0, 2.5
@@ -152,78 +125,37 @@ def test_a_keyword_of_another_library(call: Any, keyword: str, parameter: str) -
         nki.jit(call)(X)
 
 
-@nki.jit
-def exp_into(x):
-    return nl.exp(x, out=x)
-
-
-@nki.jit
-def load_into(x):
-    return nl.load(dst=x, src=x)
-
-
-@nki.jit
-def wrong_module(x):
-    return nl.tensor_scalar(x, x, nl.add, 1.0)
-
-
-@nki.jit
-def private_module(x):
-    return nl.movin(x)
-
-
-@nki.jit
 def dtype_of_torch(x):
     return nl.ndarray((8, 8), "bf16", buffer=nl.sbuf)
 
 
-@nki.jit
 def buffer_before_dtype(x):
     return nl.ndarray((8, 8), nl.sbuf, nl.float32)
 
 
-@nki.jit
 def enumeration_as_text(x):
     t = nl.load(x)
     nisa.activation(t, nl.exp, t, reduce_op=nl.add, reduce_res=t[:, 0:1], reduce_cmd="reset_reduce")
 
 
-@nki.jit
-def greater_of_two(x):
-    return nl.max(nl.load(x), 0.0)
-
-
-@nki.jit
-def smaller_number(x):
-    return nl.min(x.shape[0], 64)
-
-
-@nki.jit
-def columns_by_list(x):
-    return nl.load(x)[:, [0, 1, 3]]
-
-
 @pytest.mark.parametrize(
     ("kernel", "fix"),
     [
-        (exp_into, "it returns its result: write `name = nl.exp(…)`"),
-        (load_into, "into one that exists write `nisa.dma_copy(dst=tile, src=x)`"),
-        (wrong_module, "fix: write `nisa.tensor_scalar`"),
-        (private_module, "did you mean `nl.min`?"),
+        (lambda x: nl.exp(x, out=x), "it returns its result: write `name = nl.exp(…)`"),
+        (lambda x: nl.load(dst=x, src=x), "into one that exists write `nisa.dma_copy(dst=tile, src=x)`"),
+        (lambda x: nl.tensor_scalar(x, x, nl.add, 1.0), "fix: write `nisa.tensor_scalar`"),
+        (lambda x: nl.movin(x), "did you mean `nl.min`?"),
         (dtype_of_torch, "fix: write `return nl.ndarray((8, 8), nl.bfloat16, buffer=nl.sbuf)`"),
-        (
-            buffer_before_dtype,
-            "before the memory: write `return nl.ndarray((8, 8), nl.float32, nl.sbuf)`",
-        ),
+        (buffer_before_dtype, "before the memory: write `return nl.ndarray((8, 8), nl.float32, nl.sbuf)`"),
         (enumeration_as_text, "reduce_cmd=nisa.reduce_cmd.reset_reduce)`"),
-        (greater_of_two, "it is `nl.maximum(x, y)`"),
-        (smaller_number, "compute with Python, such as `min(a, b)`"),
-        (columns_by_list, "`nisa.tensor_copy(dst[:, k:k + 1], t[:, n:n + 1])`"),
+        (lambda x: nl.max(nl.load(x), 0.0), "it is `nl.maximum(x, y)`"),
+        (lambda x: nl.min(x.shape[0], 64), "compute with Python, such as `min(a, b)`"),
+        (lambda x: nl.load(x)[:, [0, 1, 3]], "`nisa.tensor_copy(dst[:, k:k + 1], t[:, n:n + 1])`"),
     ],
 )
 def test_what_nki_calls_it(kernel: Any, fix: str) -> None:
     with pytest.raises(NkiError, match=re.escape(fix)):
-        kernel(X)
+        nki.jit(kernel)(X)
 
 
 def test_an_annotation_of_triton_outside_of_a_kernel() -> None:

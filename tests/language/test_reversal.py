@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import nki
 from nki.base.errors import NkiError
+from tests.support.both_executors import both
+from tests.support.written_module import written
 
 HEAD = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n\n\n"
 BACKWARDS = """
@@ -59,13 +59,7 @@ COLUMNS: dict[str, tuple[str, np.ndarray[Any, Any]]] = {
 
 
 def loaded(folder: Path, text: str) -> Any:
-    path = folder / f"kernel_{len(list(folder.iterdir()))}.py"
-    path.write_text(HEAD + text)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.kernel
+    return written(HEAD + text, folder / f"kernel_{len(list(folder.iterdir()))}.py").kernel
 
 
 def fix_of(kernel: Callable[..., Any]) -> tuple[str, list[str]]:
@@ -82,8 +76,7 @@ def test_columns(name: str, target: str, tmp_path: Path, monkeypatch: pytest.Mon
     fix, code = fix_of(loaded(tmp_path, BACKWARDS.format(view=view)))
     shape = re.findall(r"\(\d+, \d+\)", fix)[0]
     fixed = loaded(tmp_path, FIXED.format(shape=shape, statements="\n    ".join(code[1:])))
-    for result in (fixed(A), nki.simulate(fixed)(A)):
-        np.testing.assert_array_equal(result, wanted)
+    np.testing.assert_array_equal(both(fixed, A), wanted)
 
 
 @pytest.mark.parametrize("view", ["a[::-1]", "a.ap([[-64, 32], [1, 64]], offset=31 * 64)"])
@@ -91,8 +84,7 @@ def test_rows(view: str, tmp_path: Path) -> None:
     fix, code = fix_of(loaded(tmp_path, BACKWARDS.format(view=view)))
     shape = re.findall(r"\(\d+, \d+\)", fix)[0]
     fixed = loaded(tmp_path, ROWS.format(shape=shape, statement=code[1], view=code[2]))
-    for result in (fixed(A), nki.simulate(fixed)(A)):
-        np.testing.assert_array_equal(result, A[::-1])
+    np.testing.assert_array_equal(both(fixed, A), A[::-1])
 
 
 @pytest.mark.parametrize("view", ["a[:, ::-1]", "a.ap([[64, 32], [-1, 64]], offset=63)"])

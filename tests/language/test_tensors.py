@@ -17,6 +17,7 @@ import nki.language as nl
 from nki.base.errors import ArgumentError, NkiError, RegisterUseError, TensorOperatorError
 from nki.ir.loop import VirtualRegister
 from nki.ir.types import Access
+from tests.support.kernel_parts import returned
 
 A = np.arange(8 * 8, dtype=np.float32).reshape(8, 8)
 
@@ -24,7 +25,6 @@ A = np.arange(8 * 8, dtype=np.float32).reshape(8, 8)
 @nki.jit
 def everything(a):
     """Operands one by one, in a list, in place of a number, as an index, older forms, and a print."""
-    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
     tile, other = nl.load(a), nl.zeros(a.shape, a.dtype)
     nisa.tensor_scalar(dst=other, data=tile[:, 0:8], op0=nl.add, operand0=tile[:, 0:1], op1=nl.multiply, operand1=2.0)
     nisa.dma_compute(dst=other, srcs=[other, tile.reshape((8, 4, 2))], reduce_op=nl.add)
@@ -37,8 +37,7 @@ def everything(a):
     nisa.affine_select(other, [[1, 8]], 0, 1, tile, 0.0)  # in the order of an older release
     nl.device_print("other", other)
     nisa.activation(dst=other, op=nl.exp, data=tile, bias=rows.view(nl.float32), scale=tile[:, 1:2])
-    nisa.dma_copy(out, other)
-    return out
+    return returned(other)
 
 
 def touched(a: Any) -> Iterator[Access]:
@@ -56,11 +55,9 @@ def test_a_program_holds_accesses_and_registers_only() -> None:
 
 @nki.jit
 def applied(a, use):
-    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
     tile = nl.load(a)
     use(tile)
-    nisa.dma_copy(out, tile)
-    return out
+    return returned(tile)
 
 
 SHOWN = r"NkiTensor tile float32\[8, 8\] in sbuf"
@@ -169,8 +166,6 @@ def test_tensors_are_found_by_identity(run: Any) -> None:
         assert not (a == None) and a != None and None != a and not (None == a)  # noqa: E711, SIM201, SIM300
         assert a is a and a is not b
         assert Pair(a) == Pair(a) and [a, b] == [a, b] and [a, None].index(a) == 0
-        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-        nisa.dma_copy(out, seen[1])
-        return out
+        return returned(seen[1])
 
     assert np.array_equal(run(kernel)(A), A)

@@ -12,6 +12,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import IndexRangeError, NkiError, ViewError
+from tests.support.kernel_parts import returned
 
 BOTH = pytest.mark.parametrize("run", [lambda k: k, nki.simulate], ids=["compiled", "simulated"])
 A = np.arange(12 * 8, dtype=np.float32).reshape(12, 8)
@@ -73,9 +74,7 @@ def test_what_uses_it_is_refused_at_the_line_that_made_it(
         t = nl.load(a)
         view = change(t)
         nisa.memset(view, 0.0)
-        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
-        nl.store(out, t)
-        return out
+        return returned(t)
 
     with pytest.raises(error) as caught:
         run(kernel)(A)
@@ -89,9 +88,7 @@ def test_a_tensor_as_a_condition_is_there(run: Run) -> None:
 
     @nki.jit
     def kernel(a, other):
-        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
-        nl.store(out, nl.load(other if other else a))
-        return out
+        return returned(nl.load(other if other else a))
 
     assert np.array_equal(run(kernel)(A, None), A)
     with pytest.warns(nki.NkiWarning, match="'other' is used as a condition, which is true of every tensor"):

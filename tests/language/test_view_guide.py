@@ -21,6 +21,8 @@ from nki.ir.recorder import recording
 from nki.ir.types import Buffer, IndexKind
 from nki.language.nki_tensor import NkiTensor
 from nki.target import GEN3
+from tests.support.both_executors import both
+from tests.support.kernel_parts import returned
 
 Make = Callable[..., NkiTensor]
 
@@ -56,11 +58,9 @@ def test_a_tensor_is_described_by_its_attributes(make: Make) -> None:
 def test_views_share_storage() -> None:
     @nki.jit
     def kernel(a):
-        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
         t = nl.load(a)
         nisa.memset(t.reshape_dim(1, (4, 6))[:, 1], 7.0)
-        nl.store(out, t)
-        return out
+        return returned(t)
 
     a = np.random.default_rng(1).random((8, 24), np.float32)
     wanted = a.copy()
@@ -290,11 +290,9 @@ def test_a_view_prints_its_index(make: Make, register: VirtualRegister) -> None:
 def test_what_is_written_is_written_once() -> None:
     @nki.jit
     def kernel(a, where):
-        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
         t = nl.load(a)
         nisa.memset(t.ap(where), 0.0)
-        nl.store(out, t)
-        return out
+        return returned(t)
 
     a = np.ones((4, 12), np.float32)
     assert kernel(a, ((12, 4), (3, 2), (2, 3))).sum() == 4 * 6  # 0, 2, 3, 4, 5 and 7
@@ -320,8 +318,7 @@ def test_of_what_is_written_to_one_place_the_last_element_stays(steps: tuple[tup
 
     a = np.arange(48, dtype=np.float32).reshape(4, 12)
     want = np.stack([a[:, -1] ** 2, (a**2).sum(axis=1), a[:, -1]], axis=1)
-    for run in (kernel, nki.simulate(kernel)):
-        assert np.array_equal(run(a, steps), want)
+    np.testing.assert_array_equal(both(kernel, a, steps), want)
 
 
 def test_an_output_is_returned_as_it_is() -> None:
@@ -394,12 +391,9 @@ def test_run_time_views_read(case: Case, place: str, source: Callable[..., Any])
         number = nl.load(index)
         whole = nl.load(a) if on_chip else a
         seen = view(whole, source(a, number))
-        out = nl.ndarray(seen.shape, dtype=seen.dtype, buffer=nl.shared_hbm)
-        nisa.dma_copy(out, seen)
-        return out
+        return returned(seen)
 
-    for run in (kernel, nki.simulate(kernel)):
-        assert np.array_equal(run(MATRIX, INDEX), case.wanted(MATRIX))
+    np.testing.assert_array_equal(both(kernel, MATRIX, INDEX), case.wanted(MATRIX))
 
 
 @pytest.mark.parametrize("ap", [False, True])
@@ -422,19 +416,16 @@ def test_rows_are_gathered_and_scattered(ap: bool) -> None:
     rows = np.array([[0, 5, 8], [0, 2, 0], [0, 2, 7], [0, 1, 4]], np.int32)
     wanted = np.zeros((9, 8, 10), np.float32)
     wanted[rows[:, 2], 1:7:2, 3] = MATRIX[rows[:, 1], 1:7:2, 3]
-    for run in (kernel, nki.simulate(kernel)):
-        assert np.array_equal(run(MATRIX, rows), wanted)
+    np.testing.assert_array_equal(both(kernel, MATRIX, rows), wanted)
 
 
 def test_views_print_what_they_hold(capsys: pytest.CaptureFixture[str]) -> None:
     @nki.jit
     def kernel(a, index):
-        out = nl.ndarray((1, 1), dtype=a.dtype, buffer=nl.shared_hbm)
         i = nl.load(index)
         print(a[i, i.shape[0], 0:2])
         print(a.vector_select(0, i))
-        nisa.dma_copy(out, a[i, 0, 0:1])
-        return out
+        return returned(a[i, 0, 0:1])
 
     nki.simulate(kernel)(MATRIX, INDEX)
     shown = capsys.readouterr().out
@@ -486,9 +477,7 @@ def test_a_pattern_that_leaves_the_view_is_refused(take: Any) -> None:
     @nki.jit
     def kernel(x):
         tile = nl.load(x)
-        out = nl.ndarray((3, 3), x.dtype, buffer=nl.shared_hbm)
-        nl.store(out, nl.copy(take(tile[1:6, 4:8])))
-        return out
+        return returned(nl.copy(take(tile[1:6, 4:8])))
 
     with pytest.raises(ViewError, match="from partition to partition"):
         kernel.compile(np.ones((6, 8), np.float32))

@@ -12,6 +12,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from tests.support.both_executors import both, numbers, refused
+from tests.support.kernel_parts import returned
 
 
 # The document's kernel has a comment for a body, which is no Python; this one adds its arguments.
@@ -20,9 +21,7 @@ def kernel(x, y, z):
     total, other = nl.load(x), nl.load(y)
     nisa.tensor_tensor(dst=total, data1=total, data2=other, op=nl.add)
     nisa.tensor_tensor(dst=total, data1=total, data2=nl.load(z), op=nl.add)
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    nl.store(out, total)
-    return out
+    return returned(total)
 
 
 def a_function(x, y, z):
