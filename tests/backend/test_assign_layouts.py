@@ -17,12 +17,12 @@ from nki.backend.cpu.runtime import regions
 from nki.backend.cpu.runtime.regions import Region
 from nki.backend.cpu.stages import assign_layouts
 from nki.backend.cpu.stages.assign_layouts import AssignLayouts
-from nki.backend.cpu.stages.tile_layouts import TILE_LAYOUTS, TileLayout
+from nki.backend.cpu.stages.tile_layouts import PADDED, TILE_LAYOUTS, TileLayout
 from nki.base import element_types as dt
 from nki.compilation import executable
 from nki.compilation.executable import NATIVE_STAGES, Executable, lower
-from nki.numerics.layouts import BLOCKS, DENSE, PADDED, PAIR_COLUMNS, PAIR_PANELS, PANELS, Layout
-from nki.numerics.matmul.contract import GROUP
+from nki.ir.layout import DENSE, Layout
+from nki.numerics.matmul.contract import BLOCKS, GROUP, PAIR_COLUMNS, PAIR_PANELS
 from tests.backend.test_layouts import UNITS, bfloat16, use
 from tests.support.both_executors import numbers
 from tests.support.kernel_parts import activated, product, returned, stored, transposed
@@ -306,25 +306,25 @@ def test_chunks_that_pack_have_whole_words(shared: pytest.MonkeyPatch) -> None:
     assert (3, GROUP) in blocks, "a region of copies, of at most 64 partitions"
 
 
-@pytest.mark.parametrize(("has_pairs", "has_blocks"), [*itertools.product((False, True), repeat=2)])
+ASKED = list(dict.fromkeys(row.exists for row in TILE_LAYOUTS if row.exists is not TileLayout.exists))
+"""What rows of the table ask about a processor."""
+
+
+@pytest.mark.parametrize("answers", [*itertools.product((False, True), repeat=len(ASKED))])
 @pytest.mark.parametrize("make", [numbers, bfloat16])
-def test_other_hosts_have_other_layouts(make: Any, has_pairs: bool, has_blocks: bool) -> None:
+def test_other_hosts_have_other_layouts(make: Any, answers: tuple[bool, ...]) -> None:
     """The choice asks the host, so that it can be looked at on any processor."""
-    has = {BLOCKS: has_blocks, PAIR_COLUMNS: has_pairs, PAIR_PANELS: has_pairs}
-    table = tuple(replace(row, exists=lambda row=row: has.get(row.layout, True)) for row in TILE_LAYOUTS)
+    has = dict(zip(ASKED, answers, strict=True))
+    of_row = {row: has.get(row.exists) for row in TILE_LAYOUTS}  # None: every host has it
+    table = tuple(replace(row, exists=lambda row=row: of_row[row] is not False) for row in TILE_LAYOUTS)
     program = lower(compiled(loaded, make(96, 256), make(96, 128)), "share_loads")
     stage, target = AssignLayouts(table), targets.find(program.target)
     after = stage.run(program, target)
     stage.check(program, after, target)
+    everywhere = {row.layout for row, exists in of_row.items() if exists is None}
     layouts = {access.tensor.layout for inst in after.instructions() for access in inst.accesses()} - {DENSE}
-    wanted = (
-        {BLOCKS}
-        if make is numbers and has_blocks
-        else {PAIR_COLUMNS, PAIR_PANELS}
-        if make is bfloat16 and has_pairs
-        else set()
-    )
-    assert layouts - {PANELS} == wanted
+    wanted = {row.layout for row, exists in of_row.items() if exists and row.layout.pairs == (make is bfloat16)}
+    assert layouts - everywhere == wanted
 
 
 APART = TileLayout(

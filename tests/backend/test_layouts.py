@@ -16,15 +16,16 @@ from llvmlite import ir
 import nki.language as nl
 from nki.backend.cpu.codegen.routine import emit_routine
 from nki.backend.cpu.kernel_ir.accesses import aliases
+from nki.backend.cpu.stages.tile_layouts import PADDED, TILE_LAYOUTS
 from nki.base import element_types as dt
 from nki.ir.instruction import Inst
+from nki.ir.layout import DENSE, Layout
 from nki.ir.types import Access, Buffer, Tensor, row_major
 from nki.isa.build import copy_tile, transpose_by_dma
 from nki.isa.instructions.nc_matmul import NcMatmul
-from nki.numerics import layouts
-from nki.numerics.layouts import BLOCKS, DENSE, PADDED, PAIR_COLUMNS, PAIR_PANELS, PANELS, Layout
 from nki.numerics.llvm_jit import engine
 from nki.numerics.matmul import host
+from nki.numerics.matmul.contract import BLOCKS, PAIR_COLUMNS, PAIR_PANELS, PANELS
 from nki.numerics.matmul.host import has_blocks, matmul
 from tests.backend.test_partitions import EVERY, Call
 from tests.numerics.test_conversions import guard, words
@@ -32,10 +33,9 @@ from tests.support.both_executors import numbers
 from tests.support.matrix_units import choose
 
 Array = np.ndarray[Any, Any]
-TABLE = [layout for name in layouts.__all__ if isinstance(layout := getattr(layouts, name), Layout)]
-"""Every layout that native code has."""
-LAYOUTS = (*TABLE, Layout("other", 8, 3, 5))
-NOT_DENSE = [layout for layout in TABLE if layout is not DENSE]
+NOT_DENSE = [row.layout for row in TILE_LAYOUTS]
+"""Every layout that native code has, but for the dense one."""
+LAYOUTS = (DENSE, *NOT_DENSE, Layout("other", 8, 3, 5))
 UNITS = [None, "pairs", "tiles"]
 """The matrix units that want layouts of pairs; None: layouts of float32."""
 

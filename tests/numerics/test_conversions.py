@@ -11,9 +11,8 @@ import pytest
 from llvmlite import ir
 
 from nki.ir.layout import Layout
-from nki.numerics.layouts import BLOCKS, PAIR_COLUMNS, PAIR_PANELS
 from nki.numerics.llvm_jit import engine
-from nki.numerics.matmul.contract import BLOCK, CHAIN, PANEL
+from nki.numerics.matmul.contract import BLOCK, BLOCKS, CHAIN, PAIR_COLUMNS, PAIR_PANELS, PANEL
 from nki.numerics.matmul.conversions import (
     BY_CHAIN,
     COLUMNS_TO_BLOCKS,

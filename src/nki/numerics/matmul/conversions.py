@@ -18,7 +18,6 @@ from typing import Final
 from llvmlite import ir
 
 from nki.ir.layout import DENSE, Layout
-from nki.numerics.layouts import BLOCKS, PAIR_COLUMNS, PAIR_PANELS
 from nki.numerics.llvm import (
     F32,
     I16,
@@ -38,7 +37,7 @@ from nki.numerics.llvm import (
     shuffled,
     steps,
 )
-from nki.numerics.matmul.contract import CHAIN, GROUP
+from nki.numerics.matmul.contract import BLOCKS, CHAIN, GROUP, PAIR_COLUMNS, PAIR_PANELS
 
 VNNI: Final = 0
 """The order of pairs: rows 2 k and 2 k + 1 share a word."""

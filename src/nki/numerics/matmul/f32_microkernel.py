@@ -15,7 +15,6 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.numerics.layouts import BLOCKS
 from nki.numerics.llvm import (
     F32,
     I64,
@@ -42,7 +41,7 @@ from nki.numerics.llvm import (
     while_,
     write_sums,
 )
-from nki.numerics.matmul.contract import BLOCK, CHAIN, PANEL
+from nki.numerics.matmul.contract import BLOCK, BLOCKS, CHAIN, PANEL
 from nki.numerics.matmul.conversions import ROWS_TO_BLOCKS, ROWS_TO_ROWS, add_conversion
 
 # Arguments of the public functions and of a tile: pointers with strides, then sizes and flags.

@@ -18,12 +18,11 @@ from typing import Final
 from llvmlite import ir
 
 from nki.ir.layout import Layout
-from nki.numerics.layouts import BLOCKS, PAIR_COLUMNS, PAIR_PANELS, PANELS
 from nki.numerics.llvm import taken
 from nki.numerics.llvm_jit import engine
 from nki.numerics.matmul.amx import add_amx_matmul
 from nki.numerics.matmul.bf16_pairs import add_pair_matmul
-from nki.numerics.matmul.contract import CHAIN, GROUP, PANEL
+from nki.numerics.matmul.contract import BLOCKS, CHAIN, GROUP, PAIR_COLUMNS, PAIR_PANELS, PANEL, PANELS
 from nki.numerics.matmul.conversions import (
     BY_CHAIN,
     COLUMNS_TO_BLOCKS,

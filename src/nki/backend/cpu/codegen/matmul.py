@@ -30,10 +30,10 @@ from nki.backend.cpu.codegen.skinny_matmul import emit_column, emit_few_rows
 from nki.backend.cpu.kernel_ir.loop_nests import CountedLoop, Stream, partition_step, streams_of
 from nki.backend.cpu.kernel_ir.nodes import NARROW, PANEL_BASE, Assign, Matmul, MemRef, loads, subexpressions
 from nki.base import element_types as dt
-from nki.numerics.layouts import BLOCKS, MOST_ROWS, PAIR_COLUMNS, PAIR_PANELS, Layout
+from nki.ir.layout import Layout
 from nki.numerics.llvm import I16, I32, I64, constant, i64, like, prefetch
 from nki.numerics.matmul.amx import AS_SUMMED
-from nki.numerics.matmul.contract import BLOCK, CHAIN, GROUP, PANEL
+from nki.numerics.matmul.contract import BLOCK, BLOCKS, CHAIN, GROUP, MOST_ROWS, PAIR_COLUMNS, PAIR_PANELS, PANEL
 from nki.numerics.matmul.host import bf16_unit, columns_of_block, has_blocks
 from nki.numerics.matmul.units import FLOAT32, MatrixUnit, columns_to_blocks, float32_unit
 

@@ -39,8 +39,7 @@ from nki.ir.algebra import Step, column_of, last_of, reinterpreted
 from nki.ir.layout import DENSE
 from nki.ir.types import Access, coalesced
 from nki.isa.tables.alu_operators import BITS
-from nki.numerics.layouts import MOST_ROWS
-from nki.numerics.matmul.contract import BLOCK, GROUP, PANEL, adds_by_groups
+from nki.numerics.matmul.contract import BLOCK, GROUP, MOST_ROWS, PANEL, adds_by_groups
 from nki.numerics.matmul.host import bf16_unit, columns_of_block
 
 

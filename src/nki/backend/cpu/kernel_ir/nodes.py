@@ -32,7 +32,7 @@ from nki.base import element_types as dt
 from nki.base.element_types import DType
 from nki.ir.algebra import Step
 from nki.ir.layout import DENSE, Layout
-from nki.numerics.layouts import BLOCKS
+from nki.numerics.matmul.contract import BLOCKS
 
 SCRATCH: Final = -1
 """The base of a :class:`MemRef` to the routine's scratch memory, which the first-level cache holds."""

@@ -21,11 +21,11 @@ from nki.analysis.uses import Use, Uses, uses_of, with_effect
 from nki.backend.cpu.stages.tile_layouts import TILE_LAYOUTS, TileLayout, rows_moved
 from nki.base import knobs
 from nki.ir.instruction import Inst
+from nki.ir.layout import DENSE
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Form, Tensor
 from nki.ir.windows import has_dense_rows, transposed
 from nki.isa.build import copy_tile
-from nki.numerics.layouts import DENSE
 from nki.target.model import Target
 from nki.transforms.rewriter import Rewriter, RewritingStage, in_other, never_written
 

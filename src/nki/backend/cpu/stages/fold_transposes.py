@@ -25,8 +25,7 @@ from nki.ir.effects import Copy
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Tensor
 from nki.ir.windows import Parts, has_dense_rows, is_all, side_by_side, transposed
-from nki.numerics.layouts import MOST_ROWS
-from nki.numerics.matmul.contract import FITS_BFLOAT16, GROUP
+from nki.numerics.matmul.contract import FITS_BFLOAT16, GROUP, MOST_ROWS
 from nki.numerics.matmul.host import has_pairs
 from nki.target.model import Target
 from nki.transforms.rewriter import Rewriter, RewritingStage, in_place_of, is_plain, never_written

@@ -1,7 +1,8 @@
-"""The layouts (:mod:`nki.numerics.layouts`) that tiles of matmuls may have, one row each.
+"""The layouts that tiles of matmuls may have, one row each.
 
-A row tells which operand of which matmuls is fastest in the layout, which tiles gain by it, and what other
-instructions can do with such a tile. Stage ``layouts`` knows no layout by name: for a new one, add a row.
+What matrix units read is declared beside them (:mod:`nki.numerics.matmul.contract`), any other layout here. A row tells
+which operand of which matmuls is fastest in the layout, which tiles gain by it, and what other instructions can do with
+such a tile. Stage ``layouts`` knows no layout by name: for a new one, add a row.
 """
 
 from __future__ import annotations
@@ -14,11 +15,22 @@ from nki.backend.cpu.kernel_ir.nodes import FEW_ROWS
 from nki.base import element_types as dt
 from nki.base.element_types import DType
 from nki.ir.instruction import Inst
+from nki.ir.layout import Layout
 from nki.ir.types import Access, Buffer
 from nki.ir.windows import transposed
 from nki.isa.tables.enums import engine
-from nki.numerics.layouts import BLOCKS, MOST_ROWS, PADDED, PAIR_COLUMNS, PAIR_PANELS, PANELS, Layout
-from nki.numerics.matmul.contract import BLOCK, FITS_BFLOAT16, GROUP, PANEL
+from nki.numerics.llvm import LINE
+from nki.numerics.matmul.contract import (
+    BLOCK,
+    BLOCKS,
+    FITS_BFLOAT16,
+    GROUP,
+    MOST_ROWS,
+    PAIR_COLUMNS,
+    PAIR_PANELS,
+    PANEL,
+    PANELS,
+)
 from nki.numerics.matmul.host import has_blocks, has_pairs
 from nki.transforms.rewriter import is_plain
 
@@ -64,6 +76,9 @@ def rows_moved(inst: Inst) -> Access | None:
 
 
 # Sums of matmuls
+
+PADDED: Final = Layout("padded", pad=LINE // dt.float32.itemsize)
+"""Rows a line further apart: if a power of two bytes lies between them, they share few sets of the cache."""
 
 
 def _crowds_the_cache(dtype: DType, rows: int, columns: int) -> bool:
