@@ -143,14 +143,7 @@ def has_avx2() -> bool:
     return bool(binding.get_host_cpu_features().get("avx2"))
 
 
-@cache
-def has_classes() -> bool:
-    """True if code may use :func:`in_classes`, which is of AVX512DQ."""
-    return bool(binding.get_host_cpu_features().get("avx512dq"))
-
-
 NAN: Final = 0x01 | 0x80
-POSITIVE_ZERO: Final = 0x02
 SUBNORMAL: Final = 0x20
 """Classes of numbers, as ``VFPCLASSPS`` counts them: quiet and signalling NaN, and so on.
 
@@ -159,11 +152,7 @@ Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, 
 
 
 def in_classes(b: Builder, value: Value, classes: int) -> Value:
-    """True in the lanes of ``value``, whole vectors of AVX-512, that are in one of ``classes``."""
-    count = value.type.count
-    if count > AVX512:
-        low, high = (lanes_of(b, value, value, first, count // 2) for first in (0, count // 2))
-        return lanes_of(b, in_classes(b, low, classes), in_classes(b, high, classes), 0, count)
+    """True in the lanes of ``value``, a vector of AVX-512, that are in one of ``classes``."""
     return call(b, "llvm.x86.avx512.fpclass.ps.512", like(value, I1), [value, ir.Constant(I32, classes)])
 
 

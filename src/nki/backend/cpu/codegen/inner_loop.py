@@ -26,7 +26,6 @@ from nki.base import element_types as dt
 from nki.isa.tables.alu_operators import BITS, TRUTHS
 from nki.numerics.functions import emit, emit_alu, emit_bits, emit_integer, operations
 from nki.numerics.llvm import AVX512, I8, I32, I64, LINE, canonical_nan, constant, lanes_of, prefetch, splat
-from nki.numerics.shared_divisor import SharedDivisor, may_share, quotient, shared
 
 _LARGEST_SHUFFLED: Final = 4
 """The largest step for which vectors are shuffled out of vectors of neighbours; others are loaded one by one."""
@@ -52,8 +51,6 @@ class InnerLoop:
         self.loop = loop
         self.cursors = cursors
         self.invariants: dict[int, Value] = {}
-        self.divisors: dict[int, SharedDivisor] = {}
-        """The invariants by which vectors are divided, by the id of their expressions."""
         self.by_words = routine.lanes == AVX512 and all(
             step == 0 or (step == 1 and _is_bfloat16(s)) for step, s in zip(loop.steps, streams, strict=True)
         )
@@ -69,10 +66,6 @@ class InnerLoop:
             return
         for arg in expr.args:
             self.hoist(arg)
-        if expr.kind == "alu" and expr.op == "divide" and may_share(self.r.lanes):
-            divisor = self.invariants.get(id(expr.args[1]))
-            if divisor is not None:
-                self.divisors[id(expr)] = shared(self.b, divisor)
 
     def _is_invariant(self, expr: Expr) -> bool:
         if id(expr) in self.stream_of and self.loop.steps[self.stream_of[id(expr)]] != 0:
@@ -151,8 +144,6 @@ class InnerLoop:
                 return _narrow(b, args[0], expr.dtype)
             case "alu" if expr.op in BITS:
                 return emit_bits(b, expr.op, args[0], args[1] if len(args) > 1 else None)
-            case "alu" if id(expr) in self.divisors and may_share(width):
-                return quotient(b, args[0], self.divisors[id(expr)])
             case "alu":
                 return emit_alu(b, expr.op, args[0], args[1] if len(args) > 1 else None)
             case "integer":
