@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from llvmlite import ir
 
@@ -19,7 +19,6 @@ from nki.backend.cpu.kernel_ir.cost import nanoseconds
 from nki.backend.cpu.kernel_ir.lower import lower
 from nki.backend.cpu.kernel_ir.lowering_algebra import KernelIRBuilder
 from nki.backend.cpu.kernel_ir.nodes import (
-    GRANULE,
     Aliases,
     Assign,
     Call,
@@ -30,7 +29,6 @@ from nki.backend.cpu.kernel_ir.nodes import (
     Print,
     Reduce,
     Scan,
-    flat,
 )
 from nki.backend.cpu.native import library
 from nki.backend.cpu.native.callbacks import printer
@@ -39,9 +37,6 @@ from nki.ir.instruction import Inst
 from nki.ir.layout import DENSE
 from nki.ir.types import Buffer, is_row_indexed
 from nki.numerics.llvm import POINTER, i64
-
-_CACHE: Final = 256 * 1024
-"""Bytes of results that stay in the cache from statement to statement: a quarter of a second-level cache."""
 
 
 class EmittedRoutine(NamedTuple):
@@ -68,7 +63,7 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
     kernel_ir = routine_ir(inst, aliases)
     split = _split(inst, kernel_ir.statements, aliases)
     routine = FunctionBuilder(module, name, kernel_ir, inst, lanes, split.count, split.by_columns)
-    with routine.for_each_row(), routine.in_blocks(_block(kernel_ir, split.count)):
+    with routine.for_each_row():
         for number, statement in enumerate(kernel_ir.statements):
             routine.for_all = number in split.whole
             _emit(routine, statement)
@@ -109,21 +104,6 @@ def _loads(inst: Inst) -> bool:
     """
     copy = inst.as_copy()
     return copy is not None and copy.src.buffer.is_hbm
-
-
-def _block(kernel_ir: KernelIRBuilder, partitions: int) -> int:
-    """The partitions of which all ``statements`` run in turn, so that they find each other's results in the cache.
-
-    0: all at once, because they fit or share a loop, or because a statement has work to do for each block.
-    """
-    if any(isinstance(statement, Fused) for statement in kernel_ir.statements):
-        return 0
-    statements = flat(kernel_ir.statements)
-    plain = [s for s in statements if isinstance(s, Assign | Reduce)]
-    if len(statements) < 2 or len(plain) < len(statements):
-        return 0
-    size = sum(s.target.columns * s.target.dtype.itemsize for s in plain if s.target.rows == partitions)
-    return 0 if size * partitions <= _CACHE else max(GRANULE, _CACHE // size // GRANULE * GRANULE)
 
 
 def _same_in_ranges(inst: Inst) -> bool:
