@@ -133,7 +133,7 @@ CASES = [(name, number) for name, samples in SAMPLES.items() for number in range
 
 
 def _reduced(data: Tile, axis: Any, keepdims: bool) -> tuple[int, ...]:
-    shape = np.empty(data.shape).sum(axis=tuple(axis) if isinstance(axis, list) else axis, keepdims=keepdims).shape
+    shape = np.zeros(data.shape).sum(axis=tuple(axis) if isinstance(axis, list) else axis, keepdims=keepdims).shape
     return shape if len(shape) > 1 else (*shape, 1)
 
 
