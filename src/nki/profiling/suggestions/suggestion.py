@@ -192,7 +192,7 @@ class Kept(Suggestion):
     """Bytes of a partition that no tile needs at the time of most use, and that the change needs."""
 
     @property
-    def is_bound(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def is_bound(self) -> bool:
         return self.kept > self.free
 
     def room(self) -> str:
