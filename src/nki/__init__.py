@@ -11,6 +11,7 @@ from nki.base.version import version as _version
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiSpillWarning, NkiWarning
 from nki.compilation.bridges import STAND_INS as _STAND_INS
 from nki.compilation.bridges import register_bridges as _register_bridges
+from nki.compilation.ranked_launch import ranks
 from nki.frameworks import BRIDGES as _BRIDGES
 from nki.frameworks import keep_hlo as _keep_hlo
 from nki.frameworks.kernel_adapter import FrameworkKernel
@@ -65,6 +66,7 @@ __all__ = [
     "collectives",
     "dtype",
     "jit",
+    "ranks",
     "simulate",
     "tensor",
     "typing",

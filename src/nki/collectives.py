@@ -5,29 +5,27 @@ from __future__ import annotations
 from nki.language.collective_functions import (
     ReplicaGroup,
     all_gather,
-    all_gather_v,
     all_reduce,
     all_to_all,
-    all_to_all_v,
     collective_permute,
     collective_permute_implicit,
     collective_permute_implicit_current_processing_rank_id,
     collective_permute_implicit_reduce,
     rank_id,
     reduce_scatter,
+    rg_partition_op,
 )
 
 __all__ = [
     "ReplicaGroup",
     "all_gather",
-    "all_gather_v",
     "all_reduce",
     "all_to_all",
-    "all_to_all_v",
     "collective_permute",
     "collective_permute_implicit",
     "collective_permute_implicit_current_processing_rank_id",
     "collective_permute_implicit_reduce",
     "rank_id",
     "reduce_scatter",
+    "rg_partition_op",
 ]

@@ -18,7 +18,7 @@ from nki.base.framework_errors import Unscriptable
 from nki.base.locks import Lock, imported
 from nki.base.source import Where
 from nki.base.warning import collecting, warn_at
-from nki.compilation import bridges, jit_options, launch_grid, pipeline
+from nki.compilation import bridges, jit_options, launch_grid, pipeline, ranked_launch
 from nki.compilation.bridges import TensorMap, untraced
 from nki.compilation.cache import specialized_entries
 from nki.compilation.cache.captured_values import Seen, constant_key, seen, unchanged
@@ -108,6 +108,8 @@ class Kernel(PickledByName, Unscriptable):
             self.check_inlining()
             return invoke(self.func, *args, **kwargs)
         try:
+            if ranked_launch.active and (count := ranked_launch.requested()):
+                return self.on_ranks(count, args, kwargs, simulated=knobs.simulator())
             if knobs.simulator():
                 return adapter_for(args, kwargs).simulate(self, args, kwargs)
             return adapter_for(args, kwargs).call(self, args, kwargs)
@@ -117,6 +119,15 @@ class Kernel(PickledByName, Unscriptable):
         except Exception as error:
             note_version(error)
             raise
+
+    def on_ranks(self, count: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, simulated: bool) -> list[Any]:
+        """The results of ``count`` ranks; see :class:`nki.ranks`."""
+
+        def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            adapter = adapter_for(args, kwargs)
+            return (adapter.simulate if simulated else adapter.call)(self, args, kwargs)
+
+        return ranked_launch.run(self.func.__name__, self._names, count, args, kwargs, call, in_turns=simulated)
 
     def check_inlining(self) -> None:
         """Raise :class:`NestedConfigError` if this kernel must not become a part of the one that is being recorded."""
@@ -449,13 +460,19 @@ def _plain(func: Any) -> Callable[..., Any]:
     return func
 
 
-def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
-    """``nki.simulate(kernel)(...)``: run eagerly, with the bits of native code; ``print(tile)`` shows values."""
+def simulate(kernel: Kernel | Callable[..., Any], *, ranks: int | None = None) -> Callable[..., Any]:
+    """``nki.simulate(kernel)(...)``: run eagerly, with the bits of native code; ``print(tile)`` shows values.
+
+    With ``ranks`` on so many ranks: arguments and results are as with :class:`nki.ranks`.
+    """
     launched = kernel if isinstance(kernel, Kernel) else Kernel(_plain(kernel))
 
     @functools.wraps(launched.func)
     def run(*args: Any, **kwargs: Any) -> Any:
+        count = ranks or ranked_launch.requested()
         try:
+            if count:
+                return launched.on_ranks(count, args, kwargs, simulated=True)
             return adapter_for(args, kwargs).simulate(launched, args, kwargs)
         except NkiError as error:
             __tracebackhide__ = True

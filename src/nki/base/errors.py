@@ -378,9 +378,33 @@ class CoreRaceError(NkiError):
 
 
 class SeveralRanksError(NkiError):
-    """A collective in which a rank would have partners; this version runs one rank."""
+    """A collective among several ranks in a launch of one."""
 
     code = "NKI-CC001"
+
+
+class RankMismatchError(NkiError):
+    """Ranks of one group come to a collective with other arguments, shapes or dtypes."""
+
+    code = "NKI-CC002"
+
+
+class RankArgumentError(NkiError):
+    """The arguments of a launch of several ranks are not one for each rank."""
+
+    code = "NKI-CC003"
+
+
+class LostRankError(NkiError):
+    """A rank in another process did not come to a collective in time, or its process has ended."""
+
+    code = "NKI-CC004"
+
+
+class CollectiveOrderError(NkiError):
+    """The cores of a rank call other collectives, or a prepared collective is not triggered exactly once."""
+
+    code = "NKI-CC005"
 
 
 # Order

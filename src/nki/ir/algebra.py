@@ -10,7 +10,7 @@ their arguments; bit operators and ``integer`` arithmetic see the stored integer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -180,6 +180,29 @@ class Algebra(Protocol[V]):
 
     def barrier(self, cores: tuple[int, ...], tag: str) -> None:
         """Wait until all ``cores`` have come to their barrier with this tag."""
+        ...
+
+    def rank(self) -> V:
+        """The number of this rank among all of the launch: one int32."""
+        ...
+
+    def gather_ranks(self, value: V, count: int) -> Sequence[V]:
+        """The ``value`` of each of the ``count`` ranks of the group of the running collective, in its order."""
+        ...
+
+    def fold_ranks(self, value: V, count: int, combine: Callable[[V, V], V]) -> V:
+        """Fold the values of the group in its order, with ``combine``, which works element by element."""
+        ...
+
+    def exchange_parts(self, value: V, count: int) -> Sequence[V]:
+        """Part r of each rank of the group, for rank r of it, in the order of the group.
+
+        The parts of a ``value``, one row, are ``count`` runs of equal length.
+        """
+        ...
+
+    def permute_ranks(self, value: V, otherwise: V, pairs: Sequence[tuple[int, int]]) -> V:
+        """The ``value`` of the rank that a pair ``(source, target)`` names as this one's source; else ``otherwise``."""
         ...
 
     def show(self, prefix: str, value: V, shape: tuple[int, ...]) -> None:

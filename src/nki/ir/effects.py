@@ -56,6 +56,32 @@ class Exchange:
         return f"{self.argument}, pipe_id={self.pipe}"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Collective:
+    """Ranks that meet: each of ``groups`` for itself; without groups the instruction asks for its rank alone."""
+
+    groups: tuple[tuple[int, ...], ...] = ()
+    agreed: tuple[object, ...] = ()
+    """What all ranks of a group must pass alike, beside the shapes and dtypes of the operands."""
+    per_core: bool = False
+    """The operands are memory of one core: each core exchanges its own; else one exchange serves all cores of a rank."""
+    inactive: bool = False
+    """A rank that no group names takes no part; else it is an error."""
+
+    @property
+    def subject(self) -> str:
+        """The groups, as deadlock errors show them."""
+        return ", ".join(str(list(group)) for group in self.groups)
+
+    def group_of(self, rank: int) -> tuple[int, ...]:
+        """The group of ``rank``; () if it is in none."""
+        return next((group for group in self.groups if rank in group), ())
+
+    def acts_on(self, core: int) -> bool:
+        """True if ``core`` itself reads and writes the operands: each its own memory, the first one what all share."""
+        return core == 0 or self.per_core or not self.groups
+
+
 class Copy(NamedTuple):
     """The elements of ``src`` move to ``dst`` in row-major order, uninterpreted where both dtypes are equal."""
 
@@ -130,6 +156,7 @@ class Effects:
 
     barrier: Callable[[Any], Barrier] | None = None
     exchange: Callable[[Any], Exchange] | None = None
+    collective: Callable[[Any], Collective] | None = None
     prints: bool = False
     accumulation: Accumulation | None = None
     predicate: Callable[[Any], Predicate] | None = None
@@ -166,12 +193,13 @@ class Effects:
     element_indexed: tuple[str, ...] = ()
     """The operands that may have elements chosen by run-time offsets (:mod:`nki.ir.indirection.gather_offsets`)."""
     external: bool = field(init=False)
-    """The instruction acts on more than tensors: it prints, or meets other cores."""
+    """The instruction acts on more than tensors: it prints, or meets other cores or ranks."""
     uses_registers: bool = field(init=False)
     """An operand may be in registers."""
 
     def __post_init__(self) -> None:
-        external = self.prints or self.barrier is not None or self.exchange is not None
+        meets = (self.barrier, self.exchange, self.collective)
+        external = self.prints or any(effect is not None for effect in meets)
         object.__setattr__(self, "external", external)
         object.__setattr__(self, "uses_registers", self.implicit is not None or bool(self.scalar_registers))
 

@@ -25,7 +25,7 @@ from nki.ir.declaration.methods import (
     uses_lister,
 )
 from nki.ir.deprecation import DeprecatedForms
-from nki.ir.effects import Barrier, Copy, Effects, Exchange, Predicate, Update
+from nki.ir.effects import Barrier, Collective, Copy, Effects, Exchange, Predicate, Update
 from nki.ir.estimate import Estimate
 from nki.ir.floats.runtime_float import RuntimeFloat, show
 from nki.ir.instruction_handle import NkiInstruction
@@ -264,6 +264,10 @@ class Inst(NkiInstruction):
     def as_exchange(self) -> Exchange | None:
         """The exchange with another core that the instruction is."""
         return None if self.effects.exchange is None else self.effects.exchange(self)
+
+    def as_collective(self) -> Collective | None:
+        """The meeting of ranks that the instruction is."""
+        return None if self.effects.collective is None else self.effects.collective(self)
 
     def write_predicate(self) -> Predicate | None:
         """The predicate under which the instruction writes."""

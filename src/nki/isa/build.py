@@ -71,7 +71,7 @@ def scalar_tensor_tensor(
     return ScalarTensorTensor(dst, data, op0, operand0, op1, operand1, reverse0, reverse1)
 
 
-def core_barrier(data: Access, cores: tuple[int, ...], tag: str) -> Inst:
+def core_barrier(data: Access, cores: tuple[int, ...], tag: str | None) -> Inst:
     """A barrier named ``tag`` at which ``cores`` wait for each other before they go on with ``data``."""
     return CoreBarrier(data, cores, name=tag)
 

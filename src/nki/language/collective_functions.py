@@ -1,41 +1,49 @@
-"""Collectives: what the ranks of a program exchange. This version runs one rank, which exchanges with itself.
+"""Collectives: what the ranks of a program exchange. Source of the limits: NKI reference, nki.collectives.
 
-So gathering, scattering and permuting copy, and reducing changes nothing: each function checks what it is given, and
-emits ``nisa.dma_copy``. Groups in which a rank has partners raise :class:`SeveralRanksError`. Source of the limits: NKI
-reference, nki.collectives.
+The functions take lists of tensors and record the instructions of :mod:`nki.isa.instructions.collectives`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn, cast
+from enum import Enum
+from typing import Any, cast
 
-from nki import isa
 from nki.base.assigned_name import assigned_name
 from nki.base.element_types import uint32
-from nki.base.errors import (
-    ArgumentError,
-    DTypeError,
-    GenerationError,
-    MemoryRegionError,
-    OperatorError,
-    SeveralRanksError,
-    ShapeError,
-)
-from nki.base.source import here
-from nki.frontend.builder import current
+from nki.base.errors import ArgumentError, ShapeError
+from nki.base.source import Where, here
+from nki.frontend.builder import Builder, current
 from nki.frontend.objects import NKIObject
+from nki.ir.instruction import Inst
+from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.loop import VirtualRegister
-from nki.ir.types import Buffer
+from nki.ir.types import Access, Buffer
+from nki.isa.build import core_barrier
 from nki.isa.deprecated import accepting, dropped
-from nki.isa.tables.operators import Op
+from nki.isa.instructions.collectives import (
+    AllGather,
+    AllReduce,
+    AllToAll,
+    CollectivePermute,
+    CollectivePermuteReduce,
+    ProcessingRankId,
+    RankId,
+    ReduceScatter,
+)
+from nki.isa.rules.collectives import Groups
 from nki.language.nki_tensor import NkiTensor
 
-_REDUCTIONS = ("add", "minimum", "maximum")
-_PRIORITIES = 4
-"""The first generation with DMA that tells transfers apart by urgency."""
 _CHANNELS = 4
 """The most channels that a group can have: one of all devices of a node."""
+
+
+class rg_partition_op(Enum):  # noqa: N801  # the reference's name
+    """How :meth:`ReplicaGroup.from_partition_op` gives ranks to groups: by ``rank & n``, ``rank // n``, ``rank % n``."""
+
+    bitwise_and = "bitwise_and"
+    div = "div"
+    mod = "mod"
 
 
 class ReplicaGroup(NKIObject):
@@ -57,6 +65,31 @@ class ReplicaGroup(NKIObject):
             )
         self.replica_groups = tuple(tuple(group) for group in groups)
 
+    @classmethod
+    def from_partition_op(cls, world_size: int, op: rg_partition_op, operand: int) -> ReplicaGroup:
+        """The groups of the ranks ``0`` to ``world_size - 1`` for which ``op(rank, operand)`` is equal, in rank order.
+
+        ``(8, rg_partition_op.div, 4)`` gives [0, 1, 2, 3] and [4, 5, 6, 7]; ``mod`` gives [0, 4], [1, 5], [2, 6],
+        [3, 7]; ``bitwise_and`` with 0 one group. Raises :class:`ArgumentError` for other arguments.
+        """
+        whole = all(type(number) is int and number >= 0 for number in (world_size, operand))
+        if not whole or not world_size or not isinstance(op, rg_partition_op) or (op.value != "bitwise_and" and not operand):  # pyright: ignore[reportUnnecessaryIsInstance]  # users write it
+            raise ArgumentError(
+                f"ReplicaGroup.from_partition_op({world_size!r}, {op!r}, {operand!r}): it takes a number of ranks, a "
+                "member of rg_partition_op, and a number from 0, from 1 to divide by",
+                fix="write `ReplicaGroup.from_partition_op(8, ncc.rg_partition_op.div, 4)`",
+            )
+        compute = {"bitwise_and": int.__and__, "div": int.__floordiv__, "mod": int.__mod__}[op.value]
+        groups: dict[int, list[int]] = {}
+        for rank in range(world_size):
+            groups.setdefault(compute(rank, operand), []).append(rank)
+        return cls(tuple(groups.values()))
+
+    @property
+    def _value(self) -> list[list[int]]:
+        """The groups as lists: public code reads them by this name."""
+        return [list(group) for group in self.replica_groups]
+
 
 def all_reduce(
     srcs: Sequence[NkiTensor],
@@ -65,16 +98,16 @@ def all_reduce(
     op: Any,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Each of ``dsts`` becomes the sum (``nl.add``), minimum or maximum over the ranks of its source.
 
     All tensors are in HBM, or all in SBUF (then one of each); a destination has the shape and dtype of its source.
+    Floats are combined in float32 in the order of the ranks and converted once.
     ``priority``: of the DMA, 0 (most urgent) to 3, on trn3.
     """
     what = "nki.collectives.all_reduce"
-    _alone(replica_group, what)
-    _reduces(op, what)
-    _copy(_pairs(srcs, dsts, what), priority, name)
+    sources, targets = _tensors(srcs, "srcs", what), _tensors(dsts, "dsts", what)
+    return _record(what, AllReduce(targets, sources, _groups(replica_group, what), op, priority, name))
 
 
 def all_gather(
@@ -84,40 +117,14 @@ def all_gather(
     collective_dim: int,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Each of ``dsts`` becomes the sources of all ranks, one behind the other along ``collective_dim``.
 
     All tensors are in HBM (``collective_dim`` 0), or all in SBUF (one of each, of 2 dimensions; 0 or 1).
     """
     what = "nki.collectives.all_gather"
-    _alone(replica_group, what)
-    pairs = _pairs(srcs, dsts, what)
-    on_chip = pairs[0][0].buffer.on_chip
-    if on_chip and any(t.ndim != 2 for t in pairs[0]):
-        raise ShapeError(
-            f"{what}: '{pairs[0][0].name}' {pairs[0][0].shape} is in sbuf, where tensors have 2 dimensions",
-            fix="flatten the free dimensions with reshape",
-        )
-    _along(collective_dim, (0, 1) if on_chip else (0,), what)
-    _copy(pairs, priority, name)
-
-
-def all_gather_v(
-    srcs: Sequence[NkiTensor],
-    dsts: Sequence[NkiTensor],
-    replica_group: ReplicaGroup,
-    metadata_tensor: NkiTensor,
-    recv_counts_known: bool = False,
-    has_rdispls: bool = False,
-    priority: int | None = None,
-    name: str | None = None,  # noqa: ARG001  # nothing is emitted that could be called so
-) -> None:
-    """Like :func:`all_gather` of pieces with sizes known at run time: documented for groups of four ranks only, so
-    it always raises :class:`SeveralRanksError`.
-    """
-    what = "nki.collectives.all_gather_v"
-    _variable(what, srcs, dsts, replica_group, metadata_tensor, (recv_counts_known, has_rdispls), priority)
-    _refuse_sizes(what, "it is for groups of 4 ranks", srcs[0], dsts[0])
+    sources, targets = _tensors(srcs, "srcs", what), _tensors(dsts, "dsts", what)
+    return _record(what, AllGather(targets, sources, _groups(replica_group, what), collective_dim, priority, name))
 
 
 def reduce_scatter(
@@ -128,16 +135,15 @@ def reduce_scatter(
     op: Any,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Each of ``dsts`` becomes this rank's part, along ``collective_dim`` (0), of its source reduced over the ranks.
 
     Operators and memories are as in :func:`all_reduce`.
     """
     what = "nki.collectives.reduce_scatter"
-    _alone(replica_group, what)
-    _reduces(op, what)
-    _along(collective_dim, (0,), what)
-    _copy(_pairs(srcs, dsts, what), priority, name)
+    sources, targets = _tensors(srcs, "srcs", what), _tensors(dsts, "dsts", what)
+    group = _groups(replica_group, what)
+    return _record(what, ReduceScatter(targets, sources, group, collective_dim, op, priority, name))
 
 
 def all_to_all(
@@ -147,33 +153,14 @@ def all_to_all(
     collective_dim: int,
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Part r of each source, along ``collective_dim`` (0), goes to rank r; parts come in the order of their ranks.
 
     All tensors are in HBM.
     """
     what = "nki.collectives.all_to_all"
-    _alone(replica_group, what)
-    _along(collective_dim, (0,), what)
-    _copy(_pairs(srcs, dsts, what, sbuf=False), priority, name)
-
-
-def all_to_all_v(
-    srcs: Sequence[NkiTensor],
-    dsts: Sequence[NkiTensor],
-    replica_group: ReplicaGroup,
-    metadata_tensor: NkiTensor,
-    recv_counts_known: bool = False,
-    has_rdispls: bool = False,
-    priority: int | None = None,
-    name: str | None = None,  # noqa: ARG001  # nothing is emitted that could be called so
-) -> None:
-    """Like :func:`all_to_all` of parts with sizes known at run time: documented between devices or nodes only, so
-    it always raises :class:`SeveralRanksError`.
-    """
-    what = "nki.collectives.all_to_all_v"
-    _variable(what, srcs, dsts, replica_group, metadata_tensor, (recv_counts_known, has_rdispls), priority)
-    _refuse_sizes(what, "it is for ranks of several devices", srcs[0], dsts[0])
+    sources, targets = _tensors(srcs, "srcs", what), _tensors(dsts, "dsts", what)
+    return _record(what, AllToAll(targets, sources, _groups(replica_group, what), collective_dim, priority, name))
 
 
 def collective_permute(
@@ -182,15 +169,22 @@ def collective_permute(
     source_target_pairs: Sequence[tuple[int, int]],
     priority: int | None = None,
     name: str | None = None,
-) -> None:
-    """The source of rank ``a`` goes to the destination of rank ``b`` for each pair ``(a, b)``: one tensor, in HBM."""
+) -> NkiInstruction:
+    """The source of rank ``a`` goes to the destination of rank ``b`` for each pair ``(a, b)``: one tensor, in HBM.
+
+    A rank sends to one and receives from one. The destination of a rank that is no target stays as it is. Neighbours in
+    a ring are what the device connects.
+    """
     what = "nki.collectives.collective_permute"
     pairs = [_listed(pair, "a pair", what) for pair in _listed(source_target_pairs, "source_target_pairs", what)]
     if not pairs or any(len(p) != 2 or any(type(r) is not int or r < 0 for r in p) for p in pairs):
-        raise ArgumentError(f"{what}: source_target_pairs={pairs!r} are not pairs of ranks", fix="pass [(0, 0)]")
-    if any(rank != 0 for pair in pairs for rank in pair):
-        _refuse(what, f"source_target_pairs={pairs!r}")
-    _copy(_pairs(srcs, dsts, what, several=False, sbuf=False), priority, name)
+        raise ArgumentError(f"{what}: source_target_pairs={pairs!r} are not pairs of ranks", fix="pass [(0, 1), (1, 0)]")
+    sources, targets = _tensors(srcs, "srcs", what), _tensors(dsts, "dsts", what)
+    if len(sources) != 1 or not all(access.buffer.is_hbm for access in (*sources, *targets)):
+        raise ArgumentError(f"{what}: it takes one tensor, in HBM", fix="call it for each tensor; copy tiles to HBM")
+    group = (tuple(sorted({rank for pair in pairs for rank in pair})),)
+    together = tuple((first, second) for first, second in pairs)
+    return _record(what, CollectivePermute(targets, sources, group, together, priority, name))
 
 
 def collective_permute_implicit(
@@ -200,17 +194,17 @@ def collective_permute_implicit(
     channel_ids: Sequence[int] = (0,),
     priority: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Each rank's source goes to the destination of the next rank in the ring, channel by channel.
 
-    The outer lists are the channels, the inner ones hold one tensor; ``channel_ids`` counts from 0.
+    The outer lists are the channels, the inner ones hold one tensor; ``channel_ids`` counts from 0. On the device the
+    runtime chooses the ring; here it is each group in its order.
     """
     what = "nki.collectives.collective_permute_implicit"
-    _alone(replica_group, what)
+    group = _groups(replica_group, what)
     sources = _channels(srcs_by_channel, "srcs_by_channel", channel_ids, what)
     targets = _channels(dsts_by_channel, "dsts_by_channel", channel_ids, what)
-    for source, target in zip(sources, targets, strict=True):
-        _copy(_pairs(source, target, what, several=False), priority, name)
+    return _record(what, CollectivePermute(targets, sources, group, _ring(group), priority, name))
 
 
 def collective_permute_implicit_reduce(
@@ -222,28 +216,14 @@ def collective_permute_implicit_reduce(
     channel_ids: Sequence[int] = (0,),
     priority: int | None = None,
     name: str | None = None,
-) -> None:
-    """Like :func:`collective_permute_implicit`, of ``op(src0, src1)`` (``nl.add``, ``nl.minimum`` or ``nl.maximum``).
-
-    Emits ``nisa.tensor_tensor`` for tiles; in HBM only ``nl.add`` runs, as ``nisa.dma_compute``.
-    """
+) -> NkiInstruction:
+    """Like :func:`collective_permute_implicit`, of ``op(src0, src1)`` (``nl.add``, ``nl.minimum`` or ``nl.maximum``)."""
     what = "nki.collectives.collective_permute_implicit_reduce"
-    _alone(replica_group, what)
-    operator = _reduces(op, what)
-    _urgent(priority, what)
+    group = _groups(replica_group, what)
     lefts = _channels(srcs0_by_channel, "srcs0_by_channel", channel_ids, what)
     rights = _channels(srcs1_by_channel, "srcs1_by_channel", channel_ids, what)
     targets = _channels(dsts_by_channel, "dsts_by_channel", channel_ids, what)
-    for left, right, target in zip(lefts, rights, targets, strict=True):
-        (a, dst), (b, _) = (_pairs(side, target, what, several=False)[0] for side in (left, right))
-        if dst.buffer.on_chip:
-            isa.tensor_tensor(dst, a, b, operator, name=name)
-        elif operator.name == "add":
-            isa.dma_compute(dst, [a, b], operator, name=name)
-        else:
-            raise OperatorError(
-                f"{what}: op={op} of tensors in HBM, where a DMA only adds", fix="copy them to SBUF tiles first"
-            )
+    return _record(what, CollectivePermuteReduce(targets, lefts, rights, group, _ring(group), op, priority, name))
 
 
 @accepting(
@@ -253,98 +233,74 @@ def collective_permute_implicit_reduce(
 def collective_permute_implicit_current_processing_rank_id(
     iteration_id: Any, replica_group: ReplicaGroup, channel_id: int = 0, name: str | None = None
 ) -> VirtualRegister:
-    """A register with the rank that owns the data of step ``iteration_id`` of the ring: 0, the one rank of its ring."""
+    """A register with the rank that owns the data of step ``iteration_id`` of the ring: at step 0 this rank, then its
+    predecessors.
+    """
     what = "nki.collectives.collective_permute_implicit_current_processing_rank_id"
-    _alone(replica_group, what)
+    group = _groups(replica_group, what)
     if type(channel_id) is not int or not 0 <= channel_id < _CHANNELS:
         raise ArgumentError(f"{what}: channel_id={channel_id!r}; channels are 0 to {_CHANNELS - 1}", fix="pass 0")
     if not isinstance(iteration_id, int | VirtualRegister):
         raise ArgumentError(
             f"{what}: iteration_id={iteration_id!r} is no step of a ring", fix="pass the loop's counter"
         )
-    return _register(name)
-
-
-def rank_id(name: str | None = None) -> VirtualRegister:
-    """A register with the number of this rank among all: 0."""
-    return _register(name)
-
-
-def _register(name: str | None) -> VirtualRegister:
-    """A new register that holds 0, the one rank."""
-    where = here()
-    register = current("nki.collectives").register(name or assigned_name(where, "rank"), where)
-    isa.register_move(register, 0)
+    register = _register(what, name)
+    _record(what, ProcessingRankId(register, iteration_id, group, name))
     return register
 
 
-def _alone(group: Any, what: str) -> None:
-    """Raise unless this rank, which is 0, is alone in its group."""
+def rank_id(name: str | None = None) -> VirtualRegister:
+    """A register with the number of this rank among all of the launch."""
+    what = "nki.collectives.rank_id"
+    register = _register(what, name)
+    _record(what, RankId(register, name))
+    return register
+
+
+def _register(what: str, name: str | None) -> VirtualRegister:
+    where = here()
+    return current(what).register(name or assigned_name(where, "rank"), where)
+
+
+def _record(what: str, inst: Inst) -> NkiInstruction:
+    """Record a collective. On several cores it starts when all have come, and all may read what it wrote."""
+    recorder, where = current(what), here(2)
+    cores = tuple(range(recorder.grid[0])) if recorder.grid else (0,)
+    shared = len(cores) > 1 and bool(inst.effects.collective)
+    for access in inst.reads() if shared else ():
+        _meet(recorder, access, cores, where)
+    recorder.emit(inst, where)
+    for access in inst.writes() if shared else ():
+        _meet(recorder, access, cores, where)
+    return inst
+
+
+def _meet(recorder: Builder, access: Access, cores: tuple[int, ...], where: Where) -> None:
+    if access.buffer is Buffer.shared_hbm:
+        recorder.emit(core_barrier(access, cores, None), where)
+
+
+def _groups(group: Any, what: str) -> Groups:
     current(what)
     if not isinstance(group, ReplicaGroup):
-        raise ArgumentError(f"{what}: replica_group={group!r} is no ReplicaGroup", fix="pass `ReplicaGroup([[0]])`")
-    if any(len(ranks) > 1 for ranks in group.replica_groups):
-        _refuse(what, f"{group!r} has groups of several")
-    if not any(0 in ranks for ranks in group.replica_groups):
         raise ArgumentError(
-            f"{what}: rank 0, which runs, is in no group of {group!r}", fix="pass `ReplicaGroup([[0]])`"
+            f"{what}: replica_group={group!r} is no ReplicaGroup", fix="pass `ReplicaGroup([[0, 1]])`"
         )
+    return cast("Groups", group.replica_groups)
 
 
-def _refuse(what: str, why: str) -> NoReturn:
-    raise SeveralRanksError(
-        f"{what}: {why}; this version runs one rank",
-        fix="pass `ReplicaGroup([[0]])`, or run what one rank computes alone",
-    )
+def _ring(groups: Groups) -> tuple[tuple[int, int], ...]:
+    """The steps from each rank to its successor."""
+    return tuple([(group[n - 1], group[n]) for group in groups for n in range(len(group))])
 
 
-def _refuse_sizes(what: str, why: str, source: NkiTensor, target: NkiTensor) -> NoReturn:
-    copied = f"nisa.dma_copy(dst={target.name}, src={source.name})"
-    raise SeveralRanksError(
-        f"{what}: {why}, and reads sizes that one rank does not need",
-        fix=f"in one rank copy what the rank would send to itself, such as all of it: `{copied}`",
-    )
-
-
-def _variable(
-    what: str, srcs: Any, dsts: Any, group: Any, metadata: Any, flags: tuple[Any, Any], priority: Any
-) -> None:
-    """Check the arguments of a collective of pieces with their sizes in ``metadata``."""
+def _tensors(value: Any, name: str, what: str) -> tuple[Access, ...]:
+    """The accesses of a list of tensors."""
     current(what)
-    if not isinstance(group, ReplicaGroup):
-        raise ArgumentError(f"{what}: replica_group={group!r} is no ReplicaGroup", fix="pass `ReplicaGroup([[0]])`")
-    for name, side in (("srcs", _listed(srcs, "srcs", what)), ("dsts", _listed(dsts, "dsts", what))):
-        if len(side) != 1 or not isinstance(side[0], NkiTensor) or not side[0].buffer.is_hbm:
-            raise ArgumentError(f"{what}: {name} is not one tensor in HBM", fix="pass a list of one tensor in HBM")
-    ranks, least = max(map(len, group.replica_groups)), 4 if flags[1] else 3 if flags[0] else 2
-    rows = next((n for n in range(least, 5) if _is_table(metadata, n, ranks)), None)
-    if rows is None:
-        raise ShapeError(
-            f"{what}: metadata_tensor is not uint32 (n, {ranks}) with n from {least} to 4",
-            fix="a column for each rank; rows for what is sent, counts and displacements, and for what is received",
-        )
-    if not all(isinstance(flag, bool) for flag in flags) or priority not in (None, 0, 1, 2, 3):
-        raise ArgumentError(
-            f"{what}: flags {flags!r} or priority {priority!r} are of the wrong kind", fix="leave them out"
-        )
-
-
-def _is_table(metadata: Any, rows: int, columns: int) -> bool:
-    if not isinstance(metadata, NkiTensor) or metadata.dtype is not uint32:
-        return False
-    return metadata.shape == ((1, rows, columns) if metadata.buffer.on_chip else (rows, columns))
-
-
-def _urgent(priority: Any, what: str) -> None:
-    """Check what is no argument of the instruction that is emitted."""
-    if priority not in (None, 0, 1, 2, 3):
-        raise ArgumentError(f"{what}: priority={priority!r} is not one of 0, 1, 2, 3", fix="leave it out")
-    target = current(what).target
-    if priority is not None and target.generation < _PRIORITIES:
-        raise GenerationError(
-            f"{what}: priority={priority} needs gen{_PRIORITIES}; {target.name} has no DMA quality of service",
-            fix="leave it out, or target trn3",
-        )
+    tensors = _listed(value, name, what)
+    if not tensors or not all(isinstance(tensor, NkiTensor) for tensor in tensors):
+        raise ArgumentError(f"{what}: {name} is no list of tensors", fix="pass a list, of one tensor if there is one")
+    return tuple([tensor.access for tensor in tensors])
 
 
 def _listed(value: Any, name: str, what: str) -> list[Any]:
@@ -353,84 +309,30 @@ def _listed(value: Any, name: str, what: str) -> list[Any]:
     return list(cast("Iterable[Any]", value))
 
 
-def _channels(value: Any, name: str, channel_ids: Any, what: str) -> list[Any]:
+def _channels(value: Any, name: str, channel_ids: Any, what: str) -> tuple[Access, ...]:
+    """The tensor of each channel."""
     ids, channels = _listed(channel_ids, "channel_ids", what), _listed(value, name, what)
     if ids != list(range(len(ids))) or not 1 <= len(ids) <= _CHANNELS or len(channels) != len(ids):
         raise ArgumentError(
             f"{what}: {name} has {len(channels)} channels, channel_ids={ids!r}",
             fix=f"number up to {_CHANNELS} channels from 0, and pass a list for each",
         )
-    return channels
-
-
-def _pairs(
-    srcs: Any, dsts: Any, what: str, *, several: bool = True, sbuf: bool = True
-) -> list[tuple[NkiTensor, NkiTensor]]:
-    """Sources with their destinations, checked."""
-    sources, targets = _listed(srcs, "srcs", what), _listed(dsts, "dsts", what)
-    tensors = [*sources, *targets]
-    if not sources or len(sources) != len(targets) or not all(isinstance(t, NkiTensor) for t in tensors):
-        raise ArgumentError(
-            f"{what}: {len(sources)} srcs and {len(targets)} dsts are not as many tensors of each",
-            fix="pass a list of tensors, and one of their destinations",
-        )
-    wrong = next((t for t in tensors if not (t.buffer.is_hbm or (sbuf and t.buffer is Buffer.sbuf))), None)
-    if wrong is not None or len({t.buffer.is_hbm for t in tensors}) > 1:
-        shown = ", ".join(f"'{t.name}' in {t.buffer.value}" for t in tensors)
-        raise MemoryRegionError(
-            f"{what}: {shown}: all must be in HBM" + (", or all in SBUF" if sbuf else ""),
-            fix="copy what is elsewhere with nisa.dma_copy or nisa.tensor_copy",
-        )
-    if len(sources) > 1 and not (several and sources[0].buffer.is_hbm):
-        raise ArgumentError(
-            f"{what}: {len(sources)} tensors at once" + (" in SBUF; several must be in HBM" if several else ""),
-            fix="call it for each tensor",
-        )
-    for source, target in zip(sources, targets, strict=True):
-        if source.shape != target.shape:
-            raise ShapeError(
-                f"{what}: '{source.name}' {source.shape} and '{target.name}' {target.shape} differ; among 1 rank a "
-                "destination has the shape of its source",
-                fix=f"make '{target.name}' {source.shape}",
-            )
-        if source.dtype is not target.dtype:
-            raise DTypeError(
-                f"{what}: '{source.name}' is {source.dtype} and '{target.name}' {target.dtype}",
-                fix=f"make '{target.name}' {source.dtype}",
-            )
-    return list(zip(sources, targets, strict=True))
-
-
-def _reduces(op: Any, what: str) -> Op:
-    if not isinstance(op, Op) or op.name not in _REDUCTIONS:
-        raise OperatorError(f"{what}: op={op} reduces nothing over ranks", fix="pass nl.add, nl.minimum or nl.maximum")
-    return op
-
-
-def _along(dim: Any, allowed: tuple[int, ...], what: str) -> None:
-    if dim not in allowed:
-        raise ArgumentError(
-            f"{what}: collective_dim={dim!r}; it is {' or '.join(map(str, allowed))}",
-            fix="permute the dimensions first",
-        )
-
-
-def _copy(pairs: list[tuple[NkiTensor, NkiTensor]], priority: int | None, name: str | None) -> None:
-    for source, target in pairs:
-        isa.dma_copy(target, source, priority=priority, name=name)
+    tensors = [_tensors(channel, f"a channel of {name}", what) for channel in channels]
+    if any(len(each) != 1 for each in tensors):
+        raise ArgumentError(f"{what}: a channel of {name} has several tensors", fix="pass one tensor for each channel")
+    return tuple([each[0] for each in tensors])
 
 
 __all__ = [
     "ReplicaGroup",
     "all_gather",
-    "all_gather_v",
     "all_reduce",
     "all_to_all",
-    "all_to_all_v",
     "collective_permute",
     "collective_permute_implicit",
     "collective_permute_implicit_current_processing_rank_id",
     "collective_permute_implicit_reduce",
     "rank_id",
     "reduce_scatter",
+    "rg_partition_op",
 ]

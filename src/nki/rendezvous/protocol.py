@@ -1,8 +1,10 @@
-"""Rendezvous of the cores of one launch: exchanges and barriers among any number of participants.
+"""Rendezvous of the cores of one launch, and of its ranks: exchanges, barriers and collectives among any number of
+participants.
 
-Three implementations differ in how a participant waits: :mod:`nki.rendezvous.round_robin` lets other cores run,
-:mod:`nki.sim.interleaving` lets other queues run and executes the instruction once more, and native code
-(:mod:`nki.backend.cpu.native.frame`) spins.
+The implementations differ in how a participant waits: :mod:`nki.rendezvous.round_robin` lets others run,
+:mod:`nki.rendezvous.threaded` sleeps, :mod:`nki.sim.interleaving` lets other queues run and executes the instruction
+once more. The cores of native code (:mod:`nki.backend.cpu.native.frame`) spin, and ranks that are processes
+(:mod:`nki.frameworks.torch_ranks`) send each other messages.
 """
 
 from __future__ import annotations
@@ -10,25 +12,38 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from nki.base.errors import DeadlockError, NkiError
+from nki.base.errors import DeadlockError, NkiError, RankMismatchError
 from nki.ir.instruction import Inst
 
 T = TypeVar("T")
 Ready = Callable[[], bool]
 
 
-class Rendezvous(ABC):
-    """Mail between ``count`` cores, and the number of times that each core has come to each barrier."""
+@dataclass(slots=True)
+class _Meeting:
+    """One collective of one group: what each rank that has come brings."""
 
-    def __init__(self, count: int) -> None:
+    came: dict[int, tuple[Inst, tuple[object, ...], Sequence[Any]]] = field(default_factory=dict[int, Any])
+    left: set[int] = field(default_factory=set[int])
+
+
+class Rendezvous(ABC):
+    """Mail between ``count`` participants, and how often each has come to each barrier and to each group."""
+
+    def __init__(self, count: int, word: str = "core") -> None:
         self.count = count
+        self.word = word
+        """What errors call a participant."""
         self._mail: defaultdict[tuple[int, int, int], deque[Any]] = defaultdict(deque)
         """By sender, receiver and pipe: what was sent and not received yet."""
         self._arrivals: defaultdict[tuple[int, str], int] = defaultdict(int)
         """By core and tag: how many barriers it has come to."""
+        self._collectives: defaultdict[tuple[int, tuple[int, ...]], int] = defaultdict(int)
+        """By rank and group: how many collectives it has come to."""
+        self._meetings: dict[tuple[tuple[int, ...], int], _Meeting] = {}
         self.resumes = False
         """True while an instruction that has arrived before is executed once more, to complete."""
 
@@ -59,9 +74,38 @@ class Rendezvous(ABC):
         self.wait(rank, inst, lambda: all(self._arrivals[other, tag] >= arrivals for other in ranks))
 
 
+    def gather(
+        self,
+        rank: int,
+        inst: Inst,
+        group: tuple[int, ...],
+        agreed: tuple[object, ...],
+        parts: Sequence[T],
+        apart: bool,
+    ) -> list[T]:
+        """What each rank of ``group`` brings for ``rank``: the part at its place, or the one that all get.
+
+        The n-th collective of a rank in a group meets the n-th of the others. Raises :class:`RankMismatchError` if what
+        they must pass alike differs.
+        """
+        key = rank, group
+        if not self.resumes:
+            self._collectives[key] += 1
+        meeting = self._meetings.setdefault((group, self._collectives[key]), _Meeting())
+        meeting.came[rank] = inst, agreed, parts
+        self.wait(rank, inst, lambda: len(meeting.came) == len(group))
+        check_agreed(rank, [(other, *meeting.came[other][:2]) for other in group])
+        received = [meeting.came[other][2] for other in group]
+        meeting.left.add(rank)
+        if len(meeting.left) == len(group):
+            self._meetings.pop((group, self._collectives[key]), None)
+        place = group.index(rank) if apart else 0
+        return [each[place] for each in received]
+
+
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """One core of a rendezvous."""
+    """One core of a rendezvous, or one rank."""
 
     rendezvous: Rendezvous
     rank: int
@@ -78,19 +122,47 @@ class Participant:
         """Wait until all ``ranks`` have come to their barrier with this tag."""
         self.rendezvous.barrier(self.rank, inst, ranks, tag)
 
+    def gather(
+        self, inst: Inst, group: tuple[int, ...], agreed: tuple[object, ...], parts: Sequence[T], *, apart: bool
+    ) -> list[T]:
+        """What each rank of ``group`` brings to its collective for this rank."""
+        return self.rendezvous.gather(self.rank, inst, group, agreed, parts, apart)
 
-def deadlock(rank: int, inst: Inst, others: Sequence[tuple[int, Inst | None]]) -> NkiError:
-    """The error for core ``rank``, which waits at ``inst`` while the others wait at theirs (None: have ended)."""
-    states = ["has ended" if theirs is None else f"waits at {_description(theirs)}" for _, theirs in others]
-    cores = [f"core {other} {state}" for (other, _), state in zip(others, states, strict=True)]
+
+def deadlock(rank: int, inst: Inst, others: Sequence[tuple[int, Inst | None]], word: str = "core") -> NkiError:
+    """The error for core ``rank``, which waits at ``inst`` while the others wait at theirs (None: have ended).
+
+    ``word``: what the participants are.
+    """
+    states = ["has ended" if theirs is None else f"waits at {description(theirs)}" for _, theirs in others]
+    named = [f"{word} {other} {state}" for (other, _), state in zip(others, states, strict=True)]
+    meetings = "barriers and exchanges" if word == "core" else "collectives of its groups"
     return DeadlockError(
-        f"core {rank} waits at {_description(inst)}; {', '.join(cores)}",
-        fix="let every core come to the same barriers and exchanges in the same order",
+        f"{word} {rank} waits at {description(inst)}; {', '.join(named)}",
+        fix=f"let every {word} come to the same {meetings} in the same order",
     ).at(inst.where.span, inst.where.stack)
 
 
-def _description(inst: Inst) -> str:
+def check_agreed(rank: int, came: Sequence[tuple[int, Inst, tuple[object, ...]]]) -> None:
+    """Raise :class:`RankMismatchError` unless all ranks that ``came`` to one collective agree with the first one."""
+    first, inst, wanted = came[0]
+    for other, theirs, agreed in came[1:]:
+        if agreed != wanted:
+            own = inst if rank == first else theirs
+            raise RankMismatchError(
+                f"rank {first} comes to {description(inst)} with {_shown(wanted)}, rank {other} to "
+                f"{description(theirs)} with {_shown(agreed)}",
+                fix="let the ranks of a group call one collective with the same arguments, shapes and dtypes",
+            ).at(own.where.span, own.where.stack)
+
+
+def _shown(agreed: tuple[object, ...]) -> str:
+    return ", ".join(str(part) for part in agreed[1:])
+
+
+def description(inst: Inst) -> str:
+    """``inst`` as deadlock errors show it."""
     span = inst.where.span
-    meeting = inst.as_exchange() or inst.as_barrier()
+    meeting = inst.as_exchange() or inst.as_barrier() or inst.as_collective()
     subject = "" if meeting is None else meeting.subject
     return f"{inst.mnemonic}({subject})" + (f", line {span.line}" if span is not None else "")

@@ -20,7 +20,7 @@ from nki.rendezvous.protocol import Participant, Ready, Rendezvous, deadlock
 T = TypeVar("T")
 
 
-class _Abandoned(BaseException):
+class Abandoned(BaseException):
     """Ends the thread of a core when its launch has failed on another one."""
 
 
@@ -44,8 +44,8 @@ class _Core:
 class RoundRobin(Rendezvous, Generic[T]):
     """Runs one piece of work per core; each gets its :class:`Participant`."""
 
-    def __init__(self, count: int) -> None:
-        super().__init__(count)
+    def __init__(self, count: int, word: str = "core") -> None:
+        super().__init__(count, word)
         self._cores = [_Core() for _ in range(count)]
         self._error: BaseException | None = None
         self._results: dict[int, T] = {}
@@ -76,7 +76,7 @@ class RoundRobin(Rendezvous, Generic[T]):
 
     def check(self) -> None:
         if self._error is not None:
-            raise _Abandoned
+            raise Abandoned
 
     def _run_core(self, rank: int, work: Callable[[Participant], T]) -> None:
         core = self._cores[rank]
@@ -85,7 +85,7 @@ class RoundRobin(Rendezvous, Generic[T]):
             if self._error is None:
                 with running_as(rank):
                     self._results[rank] = work(Participant(self, rank))
-        except _Abandoned:
+        except Abandoned:
             pass
         except BaseException as error:
             self._error = self._error or error
@@ -111,9 +111,9 @@ class RoundRobin(Rendezvous, Generic[T]):
         try:
             while not ready():
                 if all(other.ended for _, other in others):
-                    raise deadlock(rank, inst, [(number, None) for number, _ in others])
+                    raise deadlock(rank, inst, [(number, None) for number, _ in others], self.word)
                 if others_had_turn and all(other.is_stuck() for _, other in others):
-                    raise deadlock(rank, inst, [(number, other.blocked_at) for number, other in others])
+                    raise deadlock(rank, inst, [(number, other.blocked_at) for number, other in others], self.word)
                 self._yield_turn(rank)
                 core.turn.acquire()
                 self.check()

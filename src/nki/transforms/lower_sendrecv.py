@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from nki.base.element_types import uint8
-from nki.ir.effects import Exchange
+from nki.ir.effects import Collective, Exchange
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, changed
 from nki.ir.program import CoreProgram, Program
@@ -28,10 +28,12 @@ _SMALLEST_MAILBOX = 8
 
 @dataclass(frozen=True)
 class LowerSendrecv(Stage):
-    """Replace exchanges by copies and barriers, and remove barriers at which no other core takes part."""
+    """Replace exchanges by copies and barriers, remove barriers at which no other core takes part, and leave each
+    collective to the cores that act in it.
+    """
 
     name: ClassVar[str] = "lower_sendrecv"
-    about: ClassVar[tuple[str, ...]] = ("exchange", "barrier")
+    about: ClassVar[tuple[str, ...]] = ("exchange", "barrier", "collective")
 
     def run(self, program: Program, target: Target) -> Program:  # noqa: ARG002  # as all stages
         """``program`` without exchanges."""
@@ -67,6 +69,8 @@ def lower(core: CoreProgram, mailboxes: Sequence[Tensor]) -> tuple[Statement, ..
 
     def lowered(inst: Inst) -> Iterable[Inst]:
         barrier, exchange = inst.as_barrier(), inst.as_exchange()
+        if (collective := inst.as_collective()) is not None:
+            return _collective(inst, collective, core.rank, mailboxes)
         if barrier is not None:
             if barrier.cores == (core.rank,):
                 return []
@@ -76,6 +80,17 @@ def lower(core: CoreProgram, mailboxes: Sequence[Tensor]) -> tuple[Statement, ..
         return _exchange(inst, exchange, core.rank, mailboxes)
 
     return changed(core.body, lowered)
+
+
+def _collective(inst: Inst, collective: Collective, rank: int, mailboxes: Sequence[Tensor]) -> list[Inst]:
+    """The collective on the core that acts; cores that exchange their own memory do so one after the other."""
+    if not (collective.per_core and collective.groups):
+        return [inst] if collective.acts_on(rank) else []
+    cores = tuple(range(len(mailboxes)))
+    words = [*(f"of core {core}" for core in cores), "done"]
+    turns = [_barrier(inst, Access.whole(mailboxes[0]), cores, f"{inst.mnemonic} {word}") for word in words]
+    own = inst.with_schedule(origin=inst)  # `inst` itself is no part of the body, of which the barriers would be copies
+    return [*turns[: rank + 1], own, *turns[rank + 1 :]]
 
 
 def _exchange(inst: Inst, exchange: Exchange, rank: int, mailboxes: Sequence[Tensor]) -> list[Inst]:

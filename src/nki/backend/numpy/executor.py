@@ -16,10 +16,12 @@ import numpy as np
 from nki.backend.numpy import alu_operations, top8
 from nki.backend.numpy.gather_scatter import execute_indirect, gathered
 from nki.backend.numpy.memory import Array, Memory
+from nki.backend.numpy.rank_exchange import RankExchange
 from nki.base import element_types as dt
 from nki.base.dtype_conversion import canonical_nan, from_float32, to_float32
 from nki.base.element_types import DType
 from nki.base.tensor_text import device_print
+from nki.ir.effects import Collective
 from nki.ir.algebra import Step, column_of, last_of, reinterpreted
 from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.indirection.gather_offsets import Offsets, group_of, index_reads, indirect_operands, lists
@@ -98,6 +100,27 @@ class Reference:
     def execute(self, inst: Inst) -> None:
         """Execute one instruction. Raises :class:`OutOfBoundsError` if a run-time index leads outside its tensor."""
         self.running = inst
+        if self.participant is not None and (collective := inst.as_collective()) is not None:
+            self._execute_collective(inst, collective, self.participant)
+        else:
+            self._execute_alone(inst)
+
+    def _execute_collective(self, inst: Inst, collective: Collective, participant: Participant) -> None:
+        """Exchange with other ranks as one core of this one; cores with memory of their own come together, and exchange
+        one after the other.
+        """
+        if not (collective.groups and collective.per_core):
+            if collective.acts_on(participant.rank):
+                self._execute_alone(inst)
+            return
+        cores = range(participant.rendezvous.count)
+        for core in cores:
+            participant.barrier(inst, cores, inst.mnemonic)
+            if core == participant.rank:
+                self._execute_alone(inst)
+        participant.barrier(inst, cores, inst.mnemonic)
+
+    def _execute_alone(self, inst: Inst) -> None:
         if self.observer is not None and inst.effects.contents is not None:
             self.observer.starts(inst)
         if not inst.indexed_by():
@@ -404,6 +427,25 @@ class Reference:
     def barrier(self, cores: tuple[int, ...], tag: str) -> None:
         if self.participant is not None and self.running is not None:
             self.participant.barrier(self.running, cores, tag)
+
+    def _ranks(self) -> RankExchange[Value]:
+        assert self.running is not None
+        return RankExchange(self.running, lambda array, like: Value(array, like.dtype))
+
+    def rank(self) -> Value:
+        return Value(np.array([[self._ranks().rank]], np.int32), dt.int32)
+
+    def gather_ranks(self, value: Value, count: int) -> list[Value]:  # noqa: ARG002  # as the algebra has it
+        return self._ranks().gather(value)
+
+    def fold_ranks(self, value: Value, count: int, combine: Callable[[Value, Value], Value]) -> Value:  # noqa: ARG002
+        return self._ranks().fold(value, combine)
+
+    def exchange_parts(self, value: Value, count: int) -> list[Value]:
+        return self._ranks().parts(value, count)
+
+    def permute_ranks(self, value: Value, otherwise: Value, pairs: Sequence[tuple[int, int]]) -> Value:
+        return self._ranks().permute(value, otherwise, pairs)
 
     def show(self, prefix: str, value: Value, shape: tuple[int, ...]) -> None:
         if self.prints:

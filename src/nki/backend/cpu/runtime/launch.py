@@ -39,7 +39,8 @@ from nki.ir.floats.runtime_float import evaluate
 from nki.ir.indirection.runtime_index import out_of_bounds
 from nki.ir.loop import note_loop
 from nki.ir.program import CoreProgram, Program
-from nki.rendezvous.protocol import deadlock
+from nki.rendezvous import ranks
+from nki.rendezvous.protocol import Participant, deadlock
 
 _word: Final = ctypes.c_int64.from_address
 
@@ -220,7 +221,7 @@ class Executable:
         try:
             self._run(frames[0].address, first.linked.prologue)
             for rank in range(1, count):
-                runtime.start(self._follow, rank, walks[rank], frames, ref(this))
+                runtime.start(self._follow, rank, walks[rank], frames, ref(this), ranks.current())
             with running_as(0):
                 library.entry("lead")(*walks[0])
         except BaseException as error:
@@ -231,10 +232,15 @@ class Executable:
         self._raise_first_error([core.status(frame) for core, frame in zip(cores, frames, strict=True)])
         pool.release(*frames)
 
-    def _follow(self, rank: int, walk: _Walk, _memory: Sequence[Frame], launch: ref[_Launch]) -> None:
-        """Run core ``rank`` once its launch has begun; holds the memory of the launch meanwhile."""
+    def _follow(
+        self, rank: int, walk: _Walk, _memory: Sequence[Frame], launch: ref[_Launch], participant: Participant | None
+    ) -> None:
+        """Run core ``rank`` once its launch has begun; holds the memory of the launch meanwhile.
+
+        ``participant``: what the launch is among other ranks.
+        """
         follow = library.entry("follow")
-        with running_as(rank):
+        with running_as(rank), ranks.running_as(participant):
             while not follow(*walk) and launch() is not None:
                 pass
 

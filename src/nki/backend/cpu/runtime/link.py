@@ -17,6 +17,7 @@ from nki.analysis.definite_initialization import maybe_uninitialized
 from nki.backend.cpu.kernel_ir.nodes import GRANULE
 from nki.backend.cpu.native import library
 from nki.backend.cpu.native.frame import ARGS, aligned, barrier_arguments, lines_bytes
+from nki.backend.cpu.runtime.native_collectives import CollectiveCall, routine
 from nki.backend.cpu.runtime.native_gather_scatter import GatherComputeScatter
 from nki.backend.cpu.runtime.regions import Region, rounds_of
 from nki.backend.cpu.runtime.routines import Progress, Routine, RoutineNumbers, compile_routines, is_indirect
@@ -53,6 +54,8 @@ class LinkedCore:
     loops: list[Loop]
     shared_nanoseconds: float
     """The estimated run time of the parallel regions."""
+    calls: list[CollectiveCall]
+    """The functions that entries call, which stay in memory as long as these are held."""
     origins: list[tuple[int, Statement]]
     """The statement of each entry: the arguments of its entries begin at that index or behind it."""
 
@@ -103,8 +106,10 @@ _Steps = tuple[GatherComputeScatter, list[int]]
 """An instruction on indirect views, and the number of the routine of each of its parts."""
 
 
-def _plan(inst: Inst, needed: RoutineNumbers) -> int | _Steps:
-    """The number of the routine of ``inst``, or its steps."""
+def _plan(inst: Inst, needed: RoutineNumbers) -> int | _Steps | None:
+    """The number of the routine of ``inst``, or its steps; None: other ranks take part, and it has no code."""
+    if inst.effects.collective is not None:
+        return None
     if not is_indirect(inst):
         return needed.number(inst)
     steps = GatherComputeScatter(inst)
@@ -120,7 +125,7 @@ class _TableBuilder:
         cores: int,
         storage: Storage,
         routines: Sequence[Routine],
-        plan: Sequence[int | _Steps],
+        plan: Sequence[int | _Steps | None],
         floats: dict[str, Formula],
         never_written: set[Tensor],
     ) -> None:
@@ -141,6 +146,7 @@ class _TableBuilder:
         """The numbers among the arguments, which are bits of a float each, and where they stand."""
         self.traps: list[Inst] = []
         self.loops: list[Loop] = []
+        self.calls: list[CollectiveCall] = []
         self.origins: list[tuple[int, Statement]] = []
         self.scratch = max((routine.scratch for routine in routines), default=0)
         self.pending: list[tuple[int, Loop, int, int]] = []
@@ -191,6 +197,7 @@ class _TableBuilder:
             body=list(core.body),
             traps=self.traps,
             loops=self.loops,
+            calls=self.calls,
             shared_nanoseconds=self.shared_nanoseconds,
             origins=self.origins,
         )
@@ -212,6 +219,8 @@ class _TableBuilder:
                 self.add_barrier(statement, meeting)
             elif isinstance(plan := self.plan[number], int):
                 self.add_instruction(statement, self.routines[plan])
+            elif plan is None:
+                self.add_call(statement)
             else:
                 self.add_steps(*plan)
         self.end_region()
@@ -298,6 +307,11 @@ class _TableBuilder:
             self.add_instruction(part, routine, in_region=False)
         for entry in after:
             self.add_entry(*entry)
+
+    def add_call(self, inst: Inst) -> None:
+        """Add an entry that calls Python, where this rank meets others."""
+        self.calls.append(CollectiveCall(inst, self.storage.bases))
+        self.add_entry(routine(), [id(self.calls[-1])])
 
     def add_barrier(self, inst: Inst, meeting: Barrier) -> None:
         """Add an entry at which this core waits for the others that take part."""

@@ -1,0 +1,91 @@
+"""What ranks exchange in a collective, as values of the NumPy executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.base.errors import ArgumentError, SeveralRanksError
+from nki.ir.effects import Collective
+from nki.ir.instruction import Inst
+from nki.rendezvous import ranks
+
+Array = NDArray[Any]
+
+
+class _Value(Protocol):
+    array: Array
+
+
+V = TypeVar("V", bound=_Value)
+
+
+class RankExchange(Generic[V]):
+    """The exchanges of one instruction on the rank that runs here; ``make(array, like)`` makes a value."""
+
+    def __init__(self, inst: Inst, make: Callable[[Array, V], V]) -> None:
+        collective = inst.as_collective()
+        assert collective is not None, f"{inst.mnemonic} is no collective"
+        self._inst, self._make = inst, make
+        self._participant = ranks.current()
+        self.rank = 0 if self._participant is None else self._participant.rank
+        self._group: tuple[int, ...] = ()
+        if collective.groups:
+            self._group = collective.group_of(self.rank)
+            self._check(max(map(max, collective.groups)), collective)
+        self._agreed = (inst.mnemonic, *collective.agreed, *((a.shape, a.dtype.name) for a in inst.accesses()))
+
+    def _check(self, last: int, collective: Collective) -> None:
+        """Raise unless all ranks that the groups name run, and this one is in one of them."""
+        where, groups = self._inst.where, collective.subject
+        if self._participant is None and last > 0:
+            raise SeveralRanksError(
+                f"{self._inst.mnemonic}: the groups {groups} name {last + 1} ranks, and this launch runs one",
+                fix=f"call the kernel inside `with nki.ranks({last + 1}):`, with a list of one array per rank for each "
+                "tensor; or start one process per rank with torchrun",
+            ).at(where.span, where.stack)
+        count = 1 if self._participant is None else self._participant.rendezvous.count
+        if last >= count or not (self._group or collective.inactive):
+            wrong = f"name rank {last}" if last >= count else f"leave out rank {self.rank}, which runs the collective"
+            raise ArgumentError(
+                f"{self._inst.mnemonic}: the groups {groups} {wrong}; {count} ranks run",
+                fix=f"pass groups of the ranks 0 to {count - 1}, each in one of them",
+            ).at(where.span, where.stack)
+
+    def _meet(self, parts: Sequence[Array], *, apart: bool) -> list[Array]:
+        """What each rank of the group has for this one: its part, if each has its own (``apart``), else the one."""
+        if self._participant is None or len(self._group) == 1:
+            return [parts[0]]
+        return self._participant.gather(self._inst, self._group, self._agreed, list(parts), apart=apart)
+
+    def gather(self, value: V) -> list[V]:
+        """The values of the group."""
+        return [self._make(array, value) for array in self._meet([value.array], apart=False)]
+
+    def parts(self, value: V, count: int) -> list[V]:
+        """This rank's part of each value of the group: of ``count`` runs of its elements, as even as possible."""
+        split = np.array_split(value.array, count, axis=1)
+        return [self._make(array, value) for array in self._meet(split, apart=True)]
+
+    def fold(self, value: V, combine: Callable[[V, V], V]) -> V:
+        """The values of the group, combined in its order. Each rank combines a part of the elements for all."""
+        shape, count = value.array.shape, len(self._group)
+        flat = self._make(value.array.reshape(1, -1), value)
+        total, *others = self.parts(flat, count)
+        for other in others:
+            total = combine(total, other)
+        arrays = self._meet([total.array], apart=False)
+        return self._make(np.concatenate(arrays, axis=1).reshape(shape), total)
+
+    def permute(self, value: V, otherwise: V, pairs: Sequence[tuple[int, int]]) -> V:
+        """The value of this rank's source, if it has one."""
+        if not self._group:
+            return otherwise
+        sources, targets = {target: source for source, target in pairs}, dict(pairs)
+        empty = value.array[:, :0]
+        parts = [value.array if targets.get(self.rank) == other else empty for other in self._group]
+        received = self._meet(parts, apart=True)
+        return self._make(received[self._group.index(sources[self.rank])], value) if self.rank in sources else otherwise

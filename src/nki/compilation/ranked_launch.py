@@ -1,0 +1,91 @@
+"""Launches of several ranks in one process: ``with nki.ranks(8):`` and ``nki.simulate(kernel, ranks=8)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar, Token
+from functools import partial
+from typing import Any, Final, cast
+
+from nki.base.errors import RankArgumentError
+from nki.rendezvous import ranks as running
+from nki.rendezvous.protocol import Participant
+from nki.rendezvous.round_robin import RoundRobin
+from nki.rendezvous.threaded import Threaded
+
+_requested: Final[ContextVar[int | None]] = ContextVar("ranks", default=None)
+active = 0
+"""The number of open blocks of :class:`ranks` in the process: a launch outside of all asks for nothing more."""
+
+
+class ranks:  # noqa: N801  # reads as a word: with nki.ranks(8)
+    """Launch kernels on ``count`` ranks, all in this process: ``with nki.ranks(8): outs = kernel(xs, weight)``.
+
+    Each argument that is a list has one item per rank, in rank order; any other argument is the same for all. The
+    result is a list of what each rank returns. Ranks run at the same time, a thread each, and meet in the collectives
+    of :mod:`nki.collectives`; results do not depend on who comes first. Raises :class:`RankArgumentError` for a number
+    that is none, and the calls do for a list of another length.
+    """
+
+    def __init__(self, count: int) -> None:
+        if type(count) is not int or count < 1:
+            raise RankArgumentError(f"nki.ranks({count!r}): it takes a number of ranks from 1", fix="pass 8, say")
+        self.count = count
+        self._tokens: list[Token[int | None]] = []
+
+    def __enter__(self) -> ranks:
+        global active
+        self._tokens.append(_requested.set(self.count))
+        active += 1
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        global active
+        active -= 1
+        _requested.reset(self._tokens.pop())
+
+
+def requested() -> int | None:
+    """The number of ranks of a launch here; None: one, or this is a rank itself."""
+    return None if running.current() is not None else _requested.get()
+
+
+Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+
+
+def run(
+    name: str, names: Sequence[str], count: int, args: tuple[Any, ...], kwargs: Mapping[str, Any], call: Call, *, in_turns: bool
+) -> list[Any]:
+    """What each of ``count`` ranks returns from ``call`` with its arguments. ``in_turns``: one rank runs at a time.
+
+    ``name`` and the parameters' ``names`` are for errors.
+    """
+    work: list[Callable[[Participant], Any]] = []
+    for rank in range(count):
+        own = tuple([_own(value, rank, count, name, _name_of(names, i)) for i, value in enumerate(args)])
+        work.append(partial(_as_rank, call, own, {key: _own(v, rank, count, name, key) for key, v in kwargs.items()}))
+    rendezvous = RoundRobin[Any](count, "rank") if in_turns else Threaded[Any](count)
+    return rendezvous.run(work)
+
+
+def _as_rank(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], participant: Participant) -> Any:
+    with running.running_as(participant):
+        return call(args, kwargs)
+
+
+def _own(value: Any, rank: int, count: int, name: str, parameter: str) -> Any:
+    """The item of ``rank``, if ``value`` is a list."""
+    if not isinstance(value, list):
+        return value
+    items = cast("list[Any]", value)
+    if len(items) != count:
+        raise RankArgumentError(
+            f"argument '{parameter}' of kernel '{name}' is a list of {len(items)}, and {count} ranks run",
+            fix=f"pass a list of {count} items, one per rank; a tensor alone is the same for all ranks, a tuple of "
+            "tensors is one argument",
+        )
+    return items[rank]
+
+
+def _name_of(names: Sequence[str], position: int) -> str:
+    return names[position] if position < len(names) else str(position)

@@ -1,0 +1,173 @@
+"""Rules shared by the collectives, and what their declarations have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nki.base.element_types import DType, int32, uint32
+from nki.base.errors import ArgumentError, DTypeError, MemoryRegionError, OperatorError, ShapeError
+from nki.ir.algebra import Algebra, V
+from nki.ir.effects import Collective, Effects
+from nki.ir.instruction import Rule
+from nki.ir.types import Access, Buffer
+from nki.isa.rules.dma import PRIORITY
+from nki.target.model import Target
+
+Groups = tuple[tuple[int, ...], ...]
+_REFERENCE = "NKI reference, nki.collectives: "
+REDUCTIONS = ("add", "minimum", "maximum")
+
+
+def meets(
+    agreed: Callable[[Any], tuple[object, ...]] = lambda _: (), *, inactive: bool = False, **more: Any
+) -> Effects:
+    """The effects of a collective among ``groups``; ``agreed``: what the ranks must pass alike beside the tensors."""
+
+    def collective(i: Any) -> Collective:
+        per_core = any(access.buffer is not Buffer.shared_hbm for access in i.writes())
+        return Collective(i.groups, (f"groups {list(map(list, i.groups))}", *agreed(i)), per_core, inactive)
+
+    return Effects(collective=collective, **more)
+
+
+def size(i: Any) -> int:
+    """The number of ranks of each group."""
+    return len(i.groups[0])
+
+
+def part_of(access: Access, dim: int, number: int, count: int) -> Access:
+    """The part with this ``number`` of ``count`` equal ones of ``access`` along ``dim``."""
+    length = access.shape[dim] // count
+    shape = (*access.shape[:dim], length, *access.shape[dim + 1 :])
+    return Access(access.tensor, access.offset + number * length * access.strides[dim], shape, access.strides, access.dtype)
+
+
+def combiner(m: Algebra[V], op: str, like: Access) -> Callable[[V, V], V]:
+    """The function that combines two values of the dtype of ``like``: integers exactly, in 32 bits, floats in
+    float32.
+    """
+    if like.dtype.is_integer:
+        return lambda left, right: m.integer(op, left, right, like.dtype if like.dtype.itemsize == 8 else _word(like))
+    return lambda left, right: m.alu(op, left, right)
+
+
+def rounded(m: Algebra[V], value: V, target: Access) -> V:
+    """A combined ``value`` in the dtype of ``target``."""
+    return m.narrow(value, target.dtype) if target.dtype.is_integer else m.cast(value, target.dtype)
+
+
+def _word(like: Access) -> DType:
+    return int32 if like.dtype.kind == "i" else uint32
+
+
+def _same_kind(accesses: tuple[Access, ...]) -> bool:
+    return len({access.buffer for access in accesses}) == 1
+
+
+def operands(name: str, *, sbuf: bool = False, several: bool = False) -> tuple[Rule, ...]:
+    """The rules of ``srcs`` and ``dsts``: all in HBM, or one of each in SBUF where that is allowed."""
+    source = _REFERENCE + name
+    places = "all must be in HBM" + (", or all in SBUF" if sbuf else "")
+
+    def placed(i: Any, t: Target) -> bool:  # noqa: ARG001  # as all rules
+        tensors = i.accesses()
+        return all(a.buffer.is_hbm for a in tensors) or (sbuf and all(a.buffer is Buffer.sbuf for a in tensors))
+
+    return (
+        Rule(
+            "CO01",
+            "groups {i.groups} differ in size",
+            lambda i, t: len(set(map(len, i.groups))) == 1,
+            source,
+            ArgumentError,
+            "make all groups of one size",
+        ),
+        Rule(
+            "CO02",
+            "{o[srcs]} to {o[dsts]}: as many destinations as sources are needed",
+            lambda i, t: len(i.srcs) == len(i.dsts) > 0,
+            source,
+            ArgumentError,
+            "pass a list of tensors, and one of their destinations",
+        ),
+        Rule(
+            "CO03",
+            f"srcs are {{o[srcs]}}, dsts are {{o[dsts]}}: {places}",
+            placed,
+            source,
+            MemoryRegionError,
+            "copy what is elsewhere with nisa.dma_copy or nisa.tensor_copy",
+        ),
+        Rule(
+            "CO04",
+            "srcs are {o[srcs]}, dsts are {o[dsts]}: sources lie in one kind of HBM, private or shared, and so do "
+            "destinations",
+            lambda i, t: _same_kind(i.srcs) and _same_kind(i.dsts),
+            source,
+            MemoryRegionError,
+            "allocate all sources with one buffer=, and all destinations with one",
+        ),
+        Rule(
+            "CO05",
+            "srcs are {o[srcs]}: " + ("several tensors at once must be in HBM" if several else "it takes one tensor"),
+            lambda i, t: len(i.srcs) == 1 or (several and i.srcs[0].buffer.is_hbm),
+            source,
+            ArgumentError,
+            "call it for each tensor",
+        ),
+        Rule(
+            "CO06",
+            "srcs are {o[srcs]}, dsts are {o[dsts]}: nothing is converted on the way",
+            lambda i, t: all(s.dtype is d.dtype for s, d in zip(i.srcs, i.dsts, strict=False)),
+            source,
+            DTypeError,
+            "cast with nisa.tensor_copy before or after",
+        ),
+        Rule(
+            "CO07",
+            "srcs are {o[srcs]}, dsts are {o[dsts]}: an argument of the kernel is no operand of a collective",
+            lambda i, t: all(a.tensor.role != "input" for a in i.accesses()),
+            f"{source}; Neuron compiler error NCC_INLA001",
+            MemoryRegionError,
+            "copy it to a tensor of nl.ndarray(…, buffer=nl.shared_hbm, name=…) with nisa.dma_copy first",
+            by_value=True,
+        ),
+        *PRIORITY,
+    )
+
+
+def shaped(name: str, text: str, ok: Callable[[Any, Access, Access], bool], fix: str) -> Rule:
+    """The rule of the shapes of each source and its destination."""
+    return Rule(
+        "CO08",
+        f"srcs are {{o[srcs]}}, dsts are {{o[dsts]}}, among {{i.size}} ranks: {text}",
+        lambda i, t: all(ok(i, s, d) for s, d in zip(i.srcs, i.dsts, strict=False)),
+        _REFERENCE + name,
+        ShapeError,
+        fix,
+    )
+
+
+def along(name: str, sbuf: tuple[int, ...] = (0,)) -> Rule:
+    """The rule of ``collective_dim``: 0 in HBM, one of ``sbuf`` in SBUF."""
+    return Rule(
+        "CO09",
+        "collective_dim={i.collective_dim} with srcs {o[srcs]}; it is 0" + (", or 1 in SBUF" if 1 in sbuf else ""),
+        lambda i, t: i.collective_dim in (sbuf if i.srcs[0].buffer.on_chip else (0,)),
+        _REFERENCE + name,
+        ArgumentError,
+        "permute the dimensions first",
+    )
+
+
+def reduces(name: str) -> Rule:
+    """The rule of ``op``."""
+    return Rule(
+        "CO10",
+        "op={i.op} reduces nothing over ranks",
+        lambda i, t: i.op.name in REDUCTIONS,
+        _REFERENCE + name,
+        OperatorError,
+        "pass nl.add, nl.minimum or nl.maximum",
+    )

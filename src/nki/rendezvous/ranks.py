@@ -1,0 +1,32 @@
+"""The rank that runs here: its place in the rendezvous of all ranks of a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+from nki.rendezvous.protocol import Participant
+
+_current: Final[ContextVar[Participant | None]] = ContextVar("rank", default=None)
+processes: Callable[[], Participant | None] | None = None
+"""Finds the rank of this process among others, if a bridge to them is loaded."""
+
+
+def current() -> Participant | None:
+    """The rank that runs here; None: a launch of one rank."""
+    participant = _current.get()
+    if participant is None and processes is not None:
+        return processes()
+    return participant
+
+
+@contextmanager
+def running_as(participant: Participant | None) -> Generator[None]:
+    """Let this thread, and those that it starts with a copy of its context, run as this rank."""
+    token = _current.set(participant)
+    try:
+        yield
+    finally:
+        _current.reset(token)

@@ -1,0 +1,86 @@
+"""Ranks that run at the same time, a thread each: native code, and frameworks that call it from their own threads.
+
+A rank that waits sleeps. A launch in which all ranks wait or have ended, and none of them can go on, is detected
+instead of hanging.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from nki.base import threads
+from nki.ir.instruction import Inst
+from nki.rendezvous.protocol import Participant, Ready, Rendezvous, deadlock
+from nki.rendezvous.round_robin import Abandoned
+
+T = TypeVar("T")
+
+
+class Threaded(Rendezvous, Generic[T]):
+    """Runs one piece of work per rank, all at once; each gets its :class:`Participant`."""
+
+    def __init__(self, count: int, word: str = "rank") -> None:
+        super().__init__(count, word)
+        self._changed = threading.Condition()
+        self._waiting: dict[int, tuple[Inst, Ready]] = {}
+        self._ended: set[int] = set()
+        self._error: BaseException | None = None
+        self._results: dict[int, T] = {}
+
+    def run(self, work: Sequence[Callable[[Participant], T]]) -> list[T]:
+        """The result of the work of each rank. Raises the first error of any of them, when no rank runs any more."""
+        for rank, piece in enumerate(work[1:], 1):
+            threads.start(contextvars.copy_context().run, self._run_rank, rank, piece)
+        self._run_rank(0, work[0])
+        with self._changed:
+            while len(self._ended) < self.count:
+                try:
+                    self._changed.wait()
+                except BaseException as error:  # a signal: the others see it where they meet
+                    self._fail(error)
+        if self._error is not None:
+            raise self._error
+        return [self._results[rank] for rank in range(self.count)]
+
+    def _run_rank(self, rank: int, work: Callable[[Participant], T]) -> None:
+        try:
+            self._results[rank] = work(Participant(self, rank))
+        except Abandoned:
+            pass
+        except BaseException as error:
+            self._fail(error)
+        with self._changed:
+            self._ended.add(rank)
+            self._changed.notify_all()
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+
+    def check(self) -> None:
+        if self._error is not None:
+            raise Abandoned
+
+    def wait(self, rank: int, inst: Inst, ready: Ready) -> None:
+        """Sleep until ``ready``. Raises :class:`DeadlockError` when no other rank can make it so."""
+        with self._changed:
+            self._waiting[rank] = inst, ready
+            self._changed.notify_all()  # what this rank brings may be what others wait for
+            try:
+                while not ready():
+                    self.check()
+                    others = [other for other in range(self.count) if other != rank]
+                    if all(map(self._is_stuck, others)):
+                        states = [(other, self._waiting[other][0] if other in self._waiting else None) for other in others]
+                        raise deadlock(rank, inst, states, self.word)
+                    self._changed.wait()
+            finally:
+                del self._waiting[rank]
+
+    def _is_stuck(self, rank: int) -> bool:
+        """True if ``rank`` has ended, or waits for what has not happened."""
+        return rank in self._ended or (rank in self._waiting and not self._waiting[rank][1]())
