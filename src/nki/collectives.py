@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nki.language.collective_arguments import ReplicaGroup, rg_partition_op
 from nki.language.collective_functions import (
-    ReplicaGroup,
     all_gather,
     all_reduce,
     all_to_all,
@@ -13,14 +13,27 @@ from nki.language.collective_functions import (
     collective_permute_implicit_reduce,
     rank_id,
     reduce_scatter,
-    rg_partition_op,
+)
+from nki.language.collectives_by_count import (
+    all_gather_v,
+    all_gather_v_prepare,
+    all_gather_v_trigger,
+    all_to_all_v,
+    all_to_all_v_prepare,
+    all_to_all_v_trigger,
 )
 
 __all__ = [
     "ReplicaGroup",
     "all_gather",
+    "all_gather_v",
+    "all_gather_v_prepare",
+    "all_gather_v_trigger",
     "all_reduce",
     "all_to_all",
+    "all_to_all_v",
+    "all_to_all_v_prepare",
+    "all_to_all_v_trigger",
     "collective_permute",
     "collective_permute_implicit",
     "collective_permute_implicit_current_processing_rank_id",

@@ -125,7 +125,9 @@ def may_keep(inst: Inst, access: Access) -> bool:
     """True if ``inst`` reads ``access``, an operand, only to keep what it holds, and so may find it undefined."""
     predicate = inst.write_predicate()
     if predicate is None:
-        return False
+        partial = inst.effects.partial
+        kept = [operand for f, operand in inst.operands() if f.role is Role.INOUT] if partial and partial(inst) else []
+        return any(_same_bytes(access, operand) for operand in kept)
     dst = predicate.dst
     kept = access.tensor is dst.tensor if is_element_indexed(dst) else _same_bytes(access, dst)
     return kept and not any(_same_bytes(access, read) for f, read in inst.operands() if f.role is Role.IN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 from nki.base.errors import RankArgumentError
 from nki.rendezvous import ranks as running
@@ -14,7 +14,7 @@ from nki.rendezvous.round_robin import RoundRobin
 from nki.rendezvous.threaded import Threaded
 
 _requested: Final[ContextVar[int | None]] = ContextVar("ranks", default=None)
-active = 0
+active: int = 0
 """The number of open blocks of :class:`ranks` in the process: a launch outside of all asks for nothing more."""
 
 
@@ -33,7 +33,7 @@ class ranks:  # noqa: N801  # reads as a word: with nki.ranks(8)
         self.count = count
         self._tokens: list[Token[int | None]] = []
 
-    def __enter__(self) -> ranks:
+    def __enter__(self) -> Self:
         global active
         self._tokens.append(_requested.set(self.count))
         active += 1
@@ -54,7 +54,14 @@ Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
 
 def run(
-    name: str, names: Sequence[str], count: int, args: tuple[Any, ...], kwargs: Mapping[str, Any], call: Call, *, in_turns: bool
+    name: str,
+    names: Sequence[str],
+    count: int,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    call: Call,
+    *,
+    in_turns: bool,
 ) -> list[Any]:
     """What each of ``count`` ranks returns from ``call`` with its arguments. ``in_turns``: one rank runs at a time.
 

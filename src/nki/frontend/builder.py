@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from nki.base import progress
 from nki.base.element_types import DType, int32
-from nki.base.errors import DynamicLoopError, LoopScopeError, NkiError, SharedTensorError
+from nki.base.errors import CollectiveOrderError, DynamicLoopError, LoopScopeError, NkiError, SharedTensorError
 from nki.base.progress import RECORDED_AT_ONCE
 from nki.base.source import Where, here
 from nki.base.warning import warn_at
@@ -120,6 +120,8 @@ class Builder:
     """The place at which instructions are recorded; None: the running line."""
     dialect_state: object = None
     """State that functions of the dialect keep for this program, in a class of theirs; None before they need it."""
+    prepared: tuple[Inst, Inst, Loop | None] | None = None
+    """What prepares an exchange of ranks that waits for its trigger, the exchange, and the loop that both are in."""
     _ordered_from: int = 0
     _declared: dict[str, Where] = field(default_factory=dict[str, Where])
     programs: tuple[int, ...] = ()
@@ -327,6 +329,11 @@ class Builder:
                 later.request_edge(earlier, later.where)
 
     @property
+    def open_loop(self) -> Loop | None:
+        """The innermost loop of which the body is being recorded."""
+        return self._open_loops[-1].loop if self._open_loops else None
+
+    @property
     def in_loop(self) -> bool:
         """True while the body of a loop is being recorded."""
         return bool(self._open_loops)
@@ -376,6 +383,12 @@ class Builder:
             raise self.failed
         if self._open_loops:
             raise _unended(self._open_loops[-1].loop)
+        if self.prepared is not None:
+            inst = self.prepared[0]
+            raise CollectiveOrderError(
+                f"{inst.mnemonic}: nothing triggers the exchange that is prepared here",
+                fix="pass what the prepare function returned to its trigger function",
+            ).at(inst.where.span, inst.where.stack)
         for tensor in outputs:
             self._check_scope([Access.whole(tensor)])
         if any(map(_requested, instructions(self.body))):

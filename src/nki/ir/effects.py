@@ -64,7 +64,7 @@ class Collective:
     agreed: tuple[object, ...] = ()
     """What all ranks of a group must pass alike, beside the shapes and dtypes of the operands."""
     per_core: bool = False
-    """The operands are memory of one core: each core exchanges its own; else one exchange serves all cores of a rank."""
+    """The operands are memory of one core, and each core exchanges its own; else one exchange serves all cores."""
     inactive: bool = False
     """A rank that no group names takes no part; else it is an error."""
 

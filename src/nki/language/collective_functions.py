@@ -5,21 +5,16 @@ The functions take lists of tensors and record the instructions of :mod:`nki.isa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from enum import Enum
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
 from nki.base.assigned_name import assigned_name
-from nki.base.element_types import uint32
-from nki.base.errors import ArgumentError, ShapeError
-from nki.base.source import Where, here
-from nki.frontend.builder import Builder, current
-from nki.frontend.objects import NKIObject
-from nki.ir.instruction import Inst
+from nki.base.errors import ArgumentError
+from nki.base.source import here
+from nki.frontend.builder import current
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.loop import VirtualRegister
-from nki.ir.types import Access, Buffer
-from nki.isa.build import core_barrier
+from nki.ir.types import Access
 from nki.isa.deprecated import accepting, dropped
 from nki.isa.instructions.collectives import (
     AllGather,
@@ -32,63 +27,11 @@ from nki.isa.instructions.collectives import (
     ReduceScatter,
 )
 from nki.isa.rules.collectives import Groups
+from nki.language.collective_arguments import ReplicaGroup, accesses_of, groups_of, listed, record
 from nki.language.nki_tensor import NkiTensor
 
 _CHANNELS = 4
 """The most channels that a group can have: one of all devices of a node."""
-
-
-class rg_partition_op(Enum):  # noqa: N801  # the reference's name
-    """How :meth:`ReplicaGroup.from_partition_op` gives ranks to groups: by ``rank & n``, ``rank // n``, ``rank % n``."""
-
-    bitwise_and = "bitwise_and"
-    div = "div"
-    mod = "mod"
-
-
-class ReplicaGroup(NKIObject):
-    """Groups of ranks that exchange with each other, disjoint lists: ``ReplicaGroup([[0, 1], [2, 3]])``.
-
-    Raises :class:`ArgumentError` for anything else.
-    """
-
-    replica_groups: Sequence[Sequence[int]]
-
-    def __post_init__(self) -> None:
-        groups = _listed(self.replica_groups, "replica_groups", "ReplicaGroup")
-        ranks = [rank for group in groups for rank in _listed(group, "a group", "ReplicaGroup")]
-        whole = all(type(rank) is int and rank >= 0 for rank in ranks)
-        if not whole or len(set(ranks)) < len(ranks) or not all(map(len, groups)) or not groups:
-            raise ArgumentError(
-                f"ReplicaGroup: {self.replica_groups!r} is not lists of ranks (0, 1, …), each rank in one of them",
-                fix="write `ReplicaGroup([[0, 1], [2, 3]])`",
-            )
-        self.replica_groups = tuple(tuple(group) for group in groups)
-
-    @classmethod
-    def from_partition_op(cls, world_size: int, op: rg_partition_op, operand: int) -> ReplicaGroup:
-        """The groups of the ranks ``0`` to ``world_size - 1`` for which ``op(rank, operand)`` is equal, in rank order.
-
-        ``(8, rg_partition_op.div, 4)`` gives [0, 1, 2, 3] and [4, 5, 6, 7]; ``mod`` gives [0, 4], [1, 5], [2, 6],
-        [3, 7]; ``bitwise_and`` with 0 one group. Raises :class:`ArgumentError` for other arguments.
-        """
-        whole = all(type(number) is int and number >= 0 for number in (world_size, operand))
-        if not whole or not world_size or not isinstance(op, rg_partition_op) or (op.value != "bitwise_and" and not operand):  # pyright: ignore[reportUnnecessaryIsInstance]  # users write it
-            raise ArgumentError(
-                f"ReplicaGroup.from_partition_op({world_size!r}, {op!r}, {operand!r}): it takes a number of ranks, a "
-                "member of rg_partition_op, and a number from 0, from 1 to divide by",
-                fix="write `ReplicaGroup.from_partition_op(8, ncc.rg_partition_op.div, 4)`",
-            )
-        compute = {"bitwise_and": int.__and__, "div": int.__floordiv__, "mod": int.__mod__}[op.value]
-        groups: dict[int, list[int]] = {}
-        for rank in range(world_size):
-            groups.setdefault(compute(rank, operand), []).append(rank)
-        return cls(tuple(groups.values()))
-
-    @property
-    def _value(self) -> list[list[int]]:
-        """The groups as lists: public code reads them by this name."""
-        return [list(group) for group in self.replica_groups]
 
 
 def all_reduce(
@@ -106,8 +49,8 @@ def all_reduce(
     ``priority``: of the DMA, 0 (most urgent) to 3, on trn3.
     """
     what = "nki.collectives.all_reduce"
-    sources, targets = _tensors(srcs, "srcs", what), _tensors(dsts, "dsts", what)
-    return _record(what, AllReduce(targets, sources, _groups(replica_group, what), op, priority, name))
+    sources, targets = accesses_of(srcs, "srcs", what), accesses_of(dsts, "dsts", what)
+    return record(what, AllReduce(targets, sources, groups_of(replica_group, what), op, priority, name))
 
 
 def all_gather(
@@ -123,8 +66,8 @@ def all_gather(
     All tensors are in HBM (``collective_dim`` 0), or all in SBUF (one of each, of 2 dimensions; 0 or 1).
     """
     what = "nki.collectives.all_gather"
-    sources, targets = _tensors(srcs, "srcs", what), _tensors(dsts, "dsts", what)
-    return _record(what, AllGather(targets, sources, _groups(replica_group, what), collective_dim, priority, name))
+    sources, targets = accesses_of(srcs, "srcs", what), accesses_of(dsts, "dsts", what)
+    return record(what, AllGather(targets, sources, groups_of(replica_group, what), collective_dim, priority, name))
 
 
 def reduce_scatter(
@@ -141,9 +84,9 @@ def reduce_scatter(
     Operators and memories are as in :func:`all_reduce`.
     """
     what = "nki.collectives.reduce_scatter"
-    sources, targets = _tensors(srcs, "srcs", what), _tensors(dsts, "dsts", what)
-    group = _groups(replica_group, what)
-    return _record(what, ReduceScatter(targets, sources, group, collective_dim, op, priority, name))
+    sources, targets = accesses_of(srcs, "srcs", what), accesses_of(dsts, "dsts", what)
+    group = groups_of(replica_group, what)
+    return record(what, ReduceScatter(targets, sources, group, collective_dim, op, priority, name))
 
 
 def all_to_all(
@@ -159,8 +102,8 @@ def all_to_all(
     All tensors are in HBM.
     """
     what = "nki.collectives.all_to_all"
-    sources, targets = _tensors(srcs, "srcs", what), _tensors(dsts, "dsts", what)
-    return _record(what, AllToAll(targets, sources, _groups(replica_group, what), collective_dim, priority, name))
+    sources, targets = accesses_of(srcs, "srcs", what), accesses_of(dsts, "dsts", what)
+    return record(what, AllToAll(targets, sources, groups_of(replica_group, what), collective_dim, priority, name))
 
 
 def collective_permute(
@@ -176,15 +119,17 @@ def collective_permute(
     a ring are what the device connects.
     """
     what = "nki.collectives.collective_permute"
-    pairs = [_listed(pair, "a pair", what) for pair in _listed(source_target_pairs, "source_target_pairs", what)]
+    pairs = [listed(pair, "a pair", what) for pair in listed(source_target_pairs, "source_target_pairs", what)]
     if not pairs or any(len(p) != 2 or any(type(r) is not int or r < 0 for r in p) for p in pairs):
-        raise ArgumentError(f"{what}: source_target_pairs={pairs!r} are not pairs of ranks", fix="pass [(0, 1), (1, 0)]")
-    sources, targets = _tensors(srcs, "srcs", what), _tensors(dsts, "dsts", what)
+        raise ArgumentError(
+            f"{what}: source_target_pairs={pairs!r} are not pairs of ranks", fix="pass [(0, 1), (1, 0)]"
+        )
+    sources, targets = accesses_of(srcs, "srcs", what), accesses_of(dsts, "dsts", what)
     if len(sources) != 1 or not all(access.buffer.is_hbm for access in (*sources, *targets)):
         raise ArgumentError(f"{what}: it takes one tensor, in HBM", fix="call it for each tensor; copy tiles to HBM")
     group = (tuple(sorted({rank for pair in pairs for rank in pair})),)
     together = tuple((first, second) for first, second in pairs)
-    return _record(what, CollectivePermute(targets, sources, group, together, priority, name))
+    return record(what, CollectivePermute(targets, sources, group, together, priority, name))
 
 
 def collective_permute_implicit(
@@ -201,10 +146,10 @@ def collective_permute_implicit(
     runtime chooses the ring; here it is each group in its order.
     """
     what = "nki.collectives.collective_permute_implicit"
-    group = _groups(replica_group, what)
+    group = groups_of(replica_group, what)
     sources = _channels(srcs_by_channel, "srcs_by_channel", channel_ids, what)
     targets = _channels(dsts_by_channel, "dsts_by_channel", channel_ids, what)
-    return _record(what, CollectivePermute(targets, sources, group, _ring(group), priority, name))
+    return record(what, CollectivePermute(targets, sources, group, _ring(group), priority, name))
 
 
 def collective_permute_implicit_reduce(
@@ -217,13 +162,13 @@ def collective_permute_implicit_reduce(
     priority: int | None = None,
     name: str | None = None,
 ) -> NkiInstruction:
-    """Like :func:`collective_permute_implicit`, of ``op(src0, src1)`` (``nl.add``, ``nl.minimum`` or ``nl.maximum``)."""
+    """Like :func:`collective_permute_implicit`, of ``op(src0, src1)``: ``nl.add``, ``nl.minimum`` or ``nl.maximum``."""
     what = "nki.collectives.collective_permute_implicit_reduce"
-    group = _groups(replica_group, what)
+    group = groups_of(replica_group, what)
     lefts = _channels(srcs0_by_channel, "srcs0_by_channel", channel_ids, what)
     rights = _channels(srcs1_by_channel, "srcs1_by_channel", channel_ids, what)
     targets = _channels(dsts_by_channel, "dsts_by_channel", channel_ids, what)
-    return _record(what, CollectivePermuteReduce(targets, lefts, rights, group, _ring(group), op, priority, name))
+    return record(what, CollectivePermuteReduce(targets, lefts, rights, group, _ring(group), op, priority, name))
 
 
 @accepting(
@@ -237,7 +182,7 @@ def collective_permute_implicit_current_processing_rank_id(
     predecessors.
     """
     what = "nki.collectives.collective_permute_implicit_current_processing_rank_id"
-    group = _groups(replica_group, what)
+    group = groups_of(replica_group, what)
     if type(channel_id) is not int or not 0 <= channel_id < _CHANNELS:
         raise ArgumentError(f"{what}: channel_id={channel_id!r}; channels are 0 to {_CHANNELS - 1}", fix="pass 0")
     if not isinstance(iteration_id, int | VirtualRegister):
@@ -245,7 +190,7 @@ def collective_permute_implicit_current_processing_rank_id(
             f"{what}: iteration_id={iteration_id!r} is no step of a ring", fix="pass the loop's counter"
         )
     register = _register(what, name)
-    _record(what, ProcessingRankId(register, iteration_id, group, name))
+    record(what, ProcessingRankId(register, iteration_id, group, name))
     return register
 
 
@@ -253,7 +198,7 @@ def rank_id(name: str | None = None) -> VirtualRegister:
     """A register with the number of this rank among all of the launch."""
     what = "nki.collectives.rank_id"
     register = _register(what, name)
-    _record(what, RankId(register, name))
+    record(what, RankId(register, name))
     return register
 
 
@@ -262,69 +207,26 @@ def _register(what: str, name: str | None) -> VirtualRegister:
     return current(what).register(name or assigned_name(where, "rank"), where)
 
 
-def _record(what: str, inst: Inst) -> NkiInstruction:
-    """Record a collective. On several cores it starts when all have come, and all may read what it wrote."""
-    recorder, where = current(what), here(2)
-    cores = tuple(range(recorder.grid[0])) if recorder.grid else (0,)
-    shared = len(cores) > 1 and bool(inst.effects.collective)
-    for access in inst.reads() if shared else ():
-        _meet(recorder, access, cores, where)
-    recorder.emit(inst, where)
-    for access in inst.writes() if shared else ():
-        _meet(recorder, access, cores, where)
-    return inst
-
-
-def _meet(recorder: Builder, access: Access, cores: tuple[int, ...], where: Where) -> None:
-    if access.buffer is Buffer.shared_hbm:
-        recorder.emit(core_barrier(access, cores, None), where)
-
-
-def _groups(group: Any, what: str) -> Groups:
-    current(what)
-    if not isinstance(group, ReplicaGroup):
-        raise ArgumentError(
-            f"{what}: replica_group={group!r} is no ReplicaGroup", fix="pass `ReplicaGroup([[0, 1]])`"
-        )
-    return cast("Groups", group.replica_groups)
-
-
 def _ring(groups: Groups) -> tuple[tuple[int, int], ...]:
     """The steps from each rank to its successor."""
     return tuple([(group[n - 1], group[n]) for group in groups for n in range(len(group))])
 
 
-def _tensors(value: Any, name: str, what: str) -> tuple[Access, ...]:
-    """The accesses of a list of tensors."""
-    current(what)
-    tensors = _listed(value, name, what)
-    if not tensors or not all(isinstance(tensor, NkiTensor) for tensor in tensors):
-        raise ArgumentError(f"{what}: {name} is no list of tensors", fix="pass a list, of one tensor if there is one")
-    return tuple([tensor.access for tensor in tensors])
-
-
-def _listed(value: Any, name: str, what: str) -> list[Any]:
-    if not isinstance(value, list | tuple):
-        raise ArgumentError(f"{what}: {name}={value!r:.60} is no list", fix="pass a list, of one item if there is one")
-    return list(cast("Iterable[Any]", value))
-
-
 def _channels(value: Any, name: str, channel_ids: Any, what: str) -> tuple[Access, ...]:
     """The tensor of each channel."""
-    ids, channels = _listed(channel_ids, "channel_ids", what), _listed(value, name, what)
+    ids, channels = listed(channel_ids, "channel_ids", what), listed(value, name, what)
     if ids != list(range(len(ids))) or not 1 <= len(ids) <= _CHANNELS or len(channels) != len(ids):
         raise ArgumentError(
             f"{what}: {name} has {len(channels)} channels, channel_ids={ids!r}",
             fix=f"number up to {_CHANNELS} channels from 0, and pass a list for each",
         )
-    tensors = [_tensors(channel, f"a channel of {name}", what) for channel in channels]
+    tensors = [accesses_of(channel, f"a channel of {name}", what) for channel in channels]
     if any(len(each) != 1 for each in tensors):
         raise ArgumentError(f"{what}: a channel of {name} has several tensors", fix="pass one tensor for each channel")
     return tuple([each[0] for each in tensors])
 
 
 __all__ = [
-    "ReplicaGroup",
     "all_gather",
     "all_reduce",
     "all_to_all",
@@ -334,5 +236,4 @@ __all__ = [
     "collective_permute_implicit_reduce",
     "rank_id",
     "reduce_scatter",
-    "rg_partition_op",
 ]

@@ -73,7 +73,6 @@ class Rendezvous(ABC):
         arrivals = self._arrivals[rank, tag]
         self.wait(rank, inst, lambda: all(self._arrivals[other, tag] >= arrivals for other in ranks))
 
-
     def gather(
         self,
         rank: int,

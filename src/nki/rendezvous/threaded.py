@@ -75,7 +75,9 @@ class Threaded(Rendezvous, Generic[T]):
                     self.check()
                     others = [other for other in range(self.count) if other != rank]
                     if all(map(self._is_stuck, others)):
-                        states = [(other, self._waiting[other][0] if other in self._waiting else None) for other in others]
+                        states = [
+                            (other, self._waiting[other][0] if other in self._waiting else None) for other in others
+                        ]
                         raise deadlock(rank, inst, states, self.word)
                     self._changed.wait()
             finally:

@@ -21,8 +21,8 @@ from nki.base import element_types as dt
 from nki.base.dtype_conversion import canonical_nan, from_float32, to_float32
 from nki.base.element_types import DType
 from nki.base.tensor_text import device_print
-from nki.ir.effects import Collective
 from nki.ir.algebra import Step, column_of, last_of, reinterpreted
+from nki.ir.effects import Collective
 from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.indirection.gather_offsets import Offsets, group_of, index_reads, indirect_operands, lists
 from nki.ir.indirection.runtime_index import largest_index, out_of_bounds, split_rows

@@ -66,7 +66,7 @@ class RankExchange(Generic[V]):
         return [self._make(array, value) for array in self._meet([value.array], apart=False)]
 
     def parts(self, value: V, count: int) -> list[V]:
-        """This rank's part of each value of the group: of ``count`` runs of its elements, as even as possible."""
+        """The part for this rank of each value of the group: of ``count`` runs of its elements, as even as possible."""
         split = np.array_split(value.array, count, axis=1)
         return [self._make(array, value) for array in self._meet(split, apart=True)]
 

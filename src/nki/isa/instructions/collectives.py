@@ -1,7 +1,7 @@
 """Collectives among ranks; ``nki.collectives`` has their functions, which take lists of tensors.
 
-On a launch of two cores both call a collective: one exchange serves the rank in HBM, in SBUF each core exchanges what is
-its own with the core of its number of the other ranks.
+On a launch of two cores both call a collective. In memory that they share, one exchange serves the rank; of its own
+memory each core exchanges what it has with the core of its number of the other ranks.
 """
 
 from __future__ import annotations
@@ -225,10 +225,14 @@ def _closed(pairs: tuple[tuple[int, int], ...]) -> bool:
     return {source for source, _ in pairs} == {target for _, target in pairs}
 
 
+def _keeps_some(i: Any) -> bool:
+    return not _closed(i.pairs)
+
+
 @instruction(
     engines=_ENGINES,
     public=False,
-    effects=meets(lambda i: (f"pairs {i.pairs}",), inactive=True, partial=lambda i: not _closed(i.pairs)),
+    effects=meets(lambda i: (f"pairs {i.pairs}",), inactive=True, partial=_keeps_some),
 )
 class CollectivePermute(Inst):
     """The source of each rank goes to the rank that ``pairs``, (source, target) each, name behind it.
@@ -390,8 +394,12 @@ class ProcessingRankId(Inst):
 
         rank = m.rank()
         step = m.load(self.iteration) if isinstance(self.iteration, Access) else m.const(self.iteration, int32)
-        ahead = m.integer("subtract", m.gather(table(place), rank), m.cast(m.alu("mod", step, m.const(count, int32)), int32), int32)
-        around = m.cast(m.alu("mod", m.integer("add", ahead, m.const(count, int32), int32), m.const(count, int32)), int32)
+        ahead = m.integer(
+            "subtract", m.gather(table(place), rank), m.cast(m.alu("mod", step, m.const(count, int32)), int32), int32
+        )
+        around = m.cast(
+            m.alu("mod", m.integer("add", ahead, m.const(count, int32), int32), m.const(count, int32)), int32
+        )
         owner = m.gather(table(flat), m.integer("add", m.gather(table(first), rank), around, int32))
         m.store(self.dst, owner)
 

@@ -40,7 +40,9 @@ def part_of(access: Access, dim: int, number: int, count: int) -> Access:
     """The part with this ``number`` of ``count`` equal ones of ``access`` along ``dim``."""
     length = access.shape[dim] // count
     shape = (*access.shape[:dim], length, *access.shape[dim + 1 :])
-    return Access(access.tensor, access.offset + number * length * access.strides[dim], shape, access.strides, access.dtype)
+    return Access(
+        access.tensor, access.offset + number * length * access.strides[dim], shape, access.strides, access.dtype
+    )
 
 
 def combiner(m: Algebra[V], op: str, like: Access) -> Callable[[V, V], V]:
@@ -70,7 +72,7 @@ def operands(name: str, *, sbuf: bool = False, several: bool = False) -> tuple[R
     source = _REFERENCE + name
     places = "all must be in HBM" + (", or all in SBUF" if sbuf else "")
 
-    def placed(i: Any, t: Target) -> bool:  # noqa: ARG001  # as all rules
+    def placed(i: Any, t: Target) -> bool:  # as all rules
         tensors = i.accesses()
         return all(a.buffer.is_hbm for a in tensors) or (sbuf and all(a.buffer is Buffer.sbuf for a in tensors))
 

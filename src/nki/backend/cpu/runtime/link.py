@@ -17,7 +17,7 @@ from nki.analysis.definite_initialization import maybe_uninitialized
 from nki.backend.cpu.kernel_ir.nodes import GRANULE
 from nki.backend.cpu.native import library
 from nki.backend.cpu.native.frame import ARGS, aligned, barrier_arguments, lines_bytes
-from nki.backend.cpu.runtime.native_collectives import CollectiveCall, routine
+from nki.backend.cpu.runtime.native_collectives import CollectiveCall, collective_routine
 from nki.backend.cpu.runtime.native_gather_scatter import GatherComputeScatter
 from nki.backend.cpu.runtime.regions import Region, rounds_of
 from nki.backend.cpu.runtime.routines import Progress, Routine, RoutineNumbers, compile_routines, is_indirect
@@ -311,7 +311,7 @@ class _TableBuilder:
     def add_call(self, inst: Inst) -> None:
         """Add an entry that calls Python, where this rank meets others."""
         self.calls.append(CollectiveCall(inst, self.storage.bases))
-        self.add_entry(routine(), [id(self.calls[-1])])
+        self.add_entry(collective_routine(), [id(self.calls[-1])])
 
     def add_barrier(self, inst: Inst, meeting: Barrier) -> None:
         """Add an entry at which this core waits for the others that take part."""

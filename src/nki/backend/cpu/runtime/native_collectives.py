@@ -58,7 +58,7 @@ class CollectiveCall:
 
 
 @cache
-def routine() -> int:
+def collective_routine() -> int:
     """The address of the routine with the callable, as Python knows it, as its one argument."""
     module = ir.Module("nki_collective")
     kind = ir.FunctionType(ir.VoidType(), [POINTER, POINTER, ir.IntType(64), ir.IntType(64)])
