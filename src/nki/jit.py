@@ -80,7 +80,7 @@ class Kernel(PickledByName, Unscriptable):
         """The first launch of each compiled kernel is checked; so it is with ``NKI_CHECK=1``."""
         self.configs = configs
         self._signature = inspect.signature(func)
-        self._names = tuple(self._signature.parameters)
+        self.names = tuple(self._signature.parameters)
         self._by_position = by_position(self._signature)
         self._cache = ExecutableCache()
         self._executables = self._cache.by_key
@@ -109,7 +109,7 @@ class Kernel(PickledByName, Unscriptable):
             return invoke(self.func, *args, **kwargs)
         try:
             if ranked_launch.active and (count := ranked_launch.requested()):
-                return self.on_ranks(count, args, kwargs, simulated=knobs.simulator())
+                return ranked_launch.run(self, count, args, kwargs, adapter_for, simulated=knobs.simulator())
             if knobs.simulator():
                 return adapter_for(args, kwargs).simulate(self, args, kwargs)
             return adapter_for(args, kwargs).call(self, args, kwargs)
@@ -119,15 +119,6 @@ class Kernel(PickledByName, Unscriptable):
         except Exception as error:
             note_version(error)
             raise
-
-    def on_ranks(self, count: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, simulated: bool) -> list[Any]:
-        """The results of ``count`` ranks; see :class:`nki.ranks`."""
-
-        def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            adapter = adapter_for(args, kwargs)
-            return (adapter.simulate if simulated else adapter.call)(self, args, kwargs)
-
-        return ranked_launch.run(self.func.__name__, self._names, count, args, kwargs, call, in_turns=simulated)
 
     def check_inlining(self) -> None:
         """Raise :class:`NestedConfigError` if this kernel must not become a part of the one that is being recorded."""
@@ -157,7 +148,7 @@ class Kernel(PickledByName, Unscriptable):
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter name, defaults filled in."""
         if not kwargs and len(args) == self._by_position:
-            return dict(zip(self._names, args))  # noqa: B905  # as many as names
+            return dict(zip(self.names, args))  # noqa: B905  # as many as names
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -472,7 +463,7 @@ def simulate(kernel: Kernel | Callable[..., Any], *, ranks: int | None = None) -
         count = ranks or ranked_launch.requested()
         try:
             if count:
-                return launched.on_ranks(count, args, kwargs, simulated=True)
+                return ranked_launch.run(launched, count, args, kwargs, adapter_for, simulated=True)
             return adapter_for(args, kwargs).simulate(launched, args, kwargs)
         except NkiError as error:
             __tracebackhide__ = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from functools import partial
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Protocol, Self, cast
 
 from nki.base.errors import RankArgumentError
 from nki.rendezvous import ranks as running
@@ -50,34 +50,39 @@ def requested() -> int | None:
     return None if running.current() is not None else _requested.get()
 
 
-Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+class _Launchable(Protocol):
+    """What a launch needs of a kernel."""
+
+    @property
+    def func(self) -> Callable[..., Any]: ...
+    @property
+    def names(self) -> Sequence[str]: ...
 
 
 def run(
-    name: str,
-    names: Sequence[str],
+    kernel: _Launchable,
     count: int,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    call: Call,
+    adapter_for: Callable[[tuple[Any, ...], Mapping[str, Any]], Any],
     *,
-    in_turns: bool,
+    simulated: bool,
 ) -> list[Any]:
-    """What each of ``count`` ranks returns from ``call`` with its arguments. ``in_turns``: one rank runs at a time.
-
-    ``name`` and the parameters' ``names`` are for errors.
-    """
+    """What each of ``count`` ranks returns from ``kernel`` with its arguments. Ranks in the simulator run in turns."""
+    name, names = kernel.func.__name__, kernel.names
     work: list[Callable[[Participant], Any]] = []
+
+    def run_rank(args: tuple[Any, ...], kwargs: dict[str, Any], participant: Participant) -> Any:
+        adapter = adapter_for(args, kwargs)
+        with running.running_as(participant):
+            return (adapter.simulate if simulated else adapter.call)(kernel, args, kwargs)
+
     for rank in range(count):
         own = tuple([_own(value, rank, count, name, _name_of(names, i)) for i, value in enumerate(args)])
-        work.append(partial(_as_rank, call, own, {key: _own(v, rank, count, name, key) for key, v in kwargs.items()}))
-    rendezvous = RoundRobin[Any](count, "rank") if in_turns else Threaded[Any](count)
+        named = {key: _own(value, rank, count, name, key) for key, value in kwargs.items()}
+        work.append(partial(run_rank, own, named))
+    rendezvous = RoundRobin[Any](count, "rank") if simulated else Threaded[Any](count)
     return rendezvous.run(work)
-
-
-def _as_rank(call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], participant: Participant) -> Any:
-    with running.running_as(participant):
-        return call(args, kwargs)
 
 
 def _own(value: Any, rank: int, count: int, name: str, parameter: str) -> Any:

@@ -15,8 +15,7 @@ from nki.frontend.builder import current
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.loop import VirtualRegister
 from nki.ir.types import Access
-from nki.isa.deprecated import accepting, dropped
-from nki.isa.instructions.collectives import (
+from nki.isa.collectives import (
     AllGather,
     AllReduce,
     AllToAll,
@@ -26,6 +25,7 @@ from nki.isa.instructions.collectives import (
     RankId,
     ReduceScatter,
 )
+from nki.isa.deprecated import accepting, dropped
 from nki.isa.rules.collectives import Groups
 from nki.language.collective_arguments import ReplicaGroup, accesses_of, groups_of, listed, record
 from nki.language.nki_tensor import NkiTensor

@@ -16,7 +16,7 @@ from nki.frontend.builder import current
 from nki.ir.instruction import Inst
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.types import Access, Buffer, access_of
-from nki.isa.instructions.collectives_by_count import ExchangeByCount, PrepareExchange
+from nki.isa.collectives import ExchangeByCount, PrepareExchange
 from nki.isa.rules.collectives import Groups
 from nki.language.collective_arguments import ReplicaGroup, accesses_of, groups_of, record
 from nki.language.nki_tensor import NkiTensor
