@@ -453,16 +453,14 @@ def _plain(func: Any) -> Callable[..., Any]:
 
 def simulate(kernel: Kernel | Callable[..., Any], *, ranks: int | None = None) -> Callable[..., Any]:
     """``nki.simulate(kernel)(...)``: run eagerly, with the bits of native code; ``print(tile)`` shows values.
-
-    With ``ranks`` on so many ranks: arguments and results are as with :class:`nki.ranks`.
+    ``ranks``: on so many, with arguments and results as in :class:`nki.ranks`.
     """
     launched = kernel if isinstance(kernel, Kernel) else Kernel(_plain(kernel))
 
     @functools.wraps(launched.func)
     def run(*args: Any, **kwargs: Any) -> Any:
-        count = ranks or ranked_launch.requested()
         try:
-            if count:
+            if count := ranks or ranked_launch.requested():
                 return ranked_launch.run(launched, count, args, kwargs, adapter_for, simulated=True)
             return adapter_for(args, kwargs).simulate(launched, args, kwargs)
         except NkiError as error:

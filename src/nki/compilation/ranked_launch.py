@@ -51,7 +51,7 @@ def requested() -> int | None:
 
 
 class _Launchable(Protocol):
-    """What a launch needs of a kernel."""
+    """A kernel, as a launch needs it."""
 
     @property
     def func(self) -> Callable[..., Any]: ...
@@ -68,7 +68,7 @@ def run(
     *,
     simulated: bool,
 ) -> list[Any]:
-    """What each of ``count`` ranks returns from ``kernel`` with its arguments. Ranks in the simulator run in turns."""
+    """The results of ``kernel`` on each of ``count`` ranks with its arguments. Simulated ranks run in turns."""
     name, names = kernel.func.__name__, kernel.names
     work: list[Callable[[Participant], Any]] = []
 

@@ -180,6 +180,8 @@ def simulated(cls: type[Inst]) -> bool:
 
 def calls_python(cls: type[Inst]) -> bool:
     """True if native code for some sample calls back into Python; raises if there is no native code."""
+    if cls.effects.collective is not None:
+        return True
     lowered = (lower(next(split_rows(inst)), ()) for inst in _asked(cls))
     return any(isinstance(statement, Print) for lowering in lowered for statement in lowering.statements)
 

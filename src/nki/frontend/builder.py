@@ -121,7 +121,7 @@ class Builder:
     dialect_state: object = None
     """State that functions of the dialect keep for this program, in a class of theirs; None before they need it."""
     prepared: tuple[Inst, Inst, Loop | None] | None = None
-    """What prepares an exchange of ranks that waits for its trigger, the exchange, and the loop that both are in."""
+    """An exchange of ranks that waits for its trigger: what prepares it, itself, and the loop that both are in."""
     _ordered_from: int = 0
     _declared: dict[str, Where] = field(default_factory=dict[str, Where])
     programs: tuple[int, ...] = ()
@@ -330,7 +330,7 @@ class Builder:
 
     @property
     def open_loop(self) -> Loop | None:
-        """The innermost loop of which the body is being recorded."""
+        """The innermost loop with a body that is being recorded."""
         return self._open_loops[-1].loop if self._open_loops else None
 
     @property

@@ -62,7 +62,7 @@ class Collective:
 
     groups: tuple[tuple[int, ...], ...] = ()
     agreed: tuple[object, ...] = ()
-    """What all ranks of a group must pass alike, beside the shapes and dtypes of the operands."""
+    """The arguments that all ranks of a group must pass alike, beside the shapes and dtypes of the operands."""
     per_core: bool = False
     """The operands are memory of one core, and each core exchanges its own; else one exchange serves all cores."""
     inactive: bool = False

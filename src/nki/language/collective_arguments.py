@@ -19,7 +19,7 @@ from nki.language.nki_tensor import NkiTensor
 
 
 class rg_partition_op(Enum):  # the reference's name
-    """How :meth:`ReplicaGroup.from_partition_op` gives a rank to a group: ``rank & n``, ``rank // n``, ``rank % n``."""
+    """The number that decides the group of a rank: ``rank & n``, ``rank // n`` or ``rank % n``."""
 
     bitwise_and = "bitwise_and"
     div = "div"

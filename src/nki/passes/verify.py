@@ -8,15 +8,18 @@ them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 from nki.base import knobs
 from nki.base.errors import (
+    CollectiveOrderError,
     ConstantWrittenError,
     CoreError,
     InputWrittenError,
+    MemoryRegionError,
     NkiError,
     OutputUnwrittenError,
     StructureError,
@@ -27,8 +30,9 @@ from nki.ir.instruction import Inst, Rule
 from nki.ir.loop import BOUNDS, For, While, instructions, is_register, loops
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
-from nki.ir.types import Access, Tensor
+from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.verifier import check_tensor, verify
+from nki.rendezvous.protocol import description
 from nki.target.model import Target
 
 
@@ -58,7 +62,10 @@ class Verify(CoreStage):
         return core
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """Inputs are written only if they are returned; every other output is written somewhere, on some core."""
+        """Inputs are written only if they are returned; every other output is written somewhere, on some core. All
+        cores call the same collectives, on tensors that are no outputs.
+        """
+        check_collectives(after)
         written = {*after.inputs}
         fixed = {*after.inputs}.difference(after.outputs)
         writes_hbm: dict[object, bool] = {}  # by form; inputs, outputs and constants are in HBM
@@ -172,6 +179,37 @@ def check_cores(inst: Inst, core: int, grid: tuple[int, ...]) -> None:
             f"{inst.mnemonic}: {argument} leaves out core {core}, which runs it",
             fix="name both cores, or guard the call with nl.program_id",
         ).at(inst.where.span, inst.where.stack)
+
+
+def check_collectives(program: Program) -> None:
+    """Raise unless all cores call the same collectives in the same order, none of them on what the kernel returns."""
+    calls = [[inst for inst in core.numbered if inst.effects.collective is not None] for core in program.cores]
+    for inst in calls[0]:
+        for access in inst.accesses():
+            if access.tensor in program.outputs:
+                raise MemoryRegionError(
+                    f"{inst.mnemonic}: '{access.name}' is returned, and a result is no operand of a collective",
+                    fix="let the collective write a tensor of nl.ndarray(…, buffer=nl.shared_hbm, name=…), and copy it "
+                    "to the result with nisa.dma_copy",
+                ).at(inst.where.span, inst.where.stack)
+    for rank, others in enumerate(calls[1:], 1):
+        pairs: Iterable[tuple[Inst | None, Inst | None]] = zip_longest(calls[0], others)
+        for one, other in pairs:
+            if one is None or other is None or not _is_same_call(one, other):
+                caller, known = (0, one) if one is not None else (rank, other)
+                assert known is not None
+                raise CollectiveOrderError(
+                    f"core {caller} calls {description(known)}, and core {rank - caller} does not: all cores of a rank "
+                    "call each collective, with the same tensors in HBM",
+                    fix="move the collective out of what depends on nl.program_id, and do not slice its tensors by it",
+                ).at(known.where.span, known.where.stack)
+
+
+def _is_same_call(one: Inst, other: Inst) -> bool:
+    if one.key() != other.key():
+        return False
+    pairs = zip(one.accesses(), other.accesses(), strict=True)
+    return all(a.buffer is not Buffer.shared_hbm or a.equals(b) for a, b in pairs)
 
 
 def check_writes(inst: Inst) -> None:

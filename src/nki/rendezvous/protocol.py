@@ -36,7 +36,7 @@ class Rendezvous(ABC):
     def __init__(self, count: int, word: str = "core") -> None:
         self.count = count
         self.word = word
-        """What errors call a participant."""
+        """The word for a participant in errors."""
         self._mail: defaultdict[tuple[int, int, int], deque[Any]] = defaultdict(deque)
         """By sender, receiver and pipe: what was sent and not received yet."""
         self._arrivals: defaultdict[tuple[int, str], int] = defaultdict(int)
@@ -82,7 +82,7 @@ class Rendezvous(ABC):
         parts: Sequence[T],
         apart: bool,
     ) -> list[T]:
-        """What each rank of ``group`` brings for ``rank``: the part at its place, or the one that all get.
+        """The parts that the ranks of ``group`` bring for ``rank``: each at its place, or the one that all get.
 
         The n-th collective of a rank in a group meets the n-th of the others. Raises :class:`RankMismatchError` if what
         they must pass alike differs.
@@ -124,7 +124,7 @@ class Participant:
     def gather(
         self, inst: Inst, group: tuple[int, ...], agreed: tuple[object, ...], parts: Sequence[T], *, apart: bool
     ) -> list[T]:
-        """What each rank of ``group`` brings to its collective for this rank."""
+        """The parts that the ranks of ``group`` bring to its collective for this rank."""
         return self.rendezvous.gather(self.rank, inst, group, agreed, parts, apart)
 
 

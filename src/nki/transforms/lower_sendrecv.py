@@ -89,7 +89,7 @@ def _collective(inst: Inst, collective: Collective, rank: int, mailboxes: Sequen
     cores = tuple(range(len(mailboxes)))
     words = [*(f"of core {core}" for core in cores), "done"]
     turns = [_barrier(inst, Access.whole(mailboxes[0]), cores, f"{inst.mnemonic} {word}") for word in words]
-    own = inst.with_schedule(origin=inst)  # `inst` itself is no part of the body, of which the barriers would be copies
+    own = inst.with_schedule(origin=inst)  # the barriers name `inst` as their origin
     return [*turns[: rank + 1], own, *turns[rank + 1 :]]
 
 

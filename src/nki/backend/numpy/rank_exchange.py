@@ -1,4 +1,4 @@
-"""What ranks exchange in a collective, as values of the NumPy executor."""
+"""Exchanges among ranks in a collective, with values of the NumPy executor."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RankExchange(Generic[V]):
             ).at(where.span, where.stack)
 
     def _meet(self, parts: Sequence[Array], *, apart: bool) -> list[Array]:
-        """What each rank of the group has for this one: its part, if each has its own (``apart``), else the one."""
+        """The part of each rank of the group for this one, if each has its own (``apart``), else its one part."""
         if self._participant is None or len(self._group) == 1:
             return [parts[0]]
         return self._participant.gather(self._inst, self._group, self._agreed, list(parts), apart=apart)

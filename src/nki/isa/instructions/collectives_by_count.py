@@ -36,7 +36,7 @@ _ONE: Groups = ((0,),)
 
 
 def _fits(i: Any) -> tuple[Contents, ...]:
-    """What is sent lies in the source, and fits into the slots of the destination."""
+    """Pieces lie in the source, and fit into the slots of the destination."""
     slot = i.dst.size if i.recv_displs is not None else i.dst.size // size_of(i)
 
     def count(numbers: NDArray[Any]) -> str:
@@ -211,7 +211,7 @@ class ExchangeByCount(Inst):
 
 @instruction(engines=_ENGINES, public=False, effects=NONE)
 class PrepareExchange(Inst):
-    """Keep a copy of the table of an exchange in ``slot``, of which a core has one; the exchange itself comes later."""
+    """Keep a copy of the table of an exchange in ``slot``. The exchange itself comes later."""
 
     slot: Out[Tile]
     send_counts: In[Tile]

@@ -67,9 +67,8 @@ def _same_kind(accesses: tuple[Access, ...]) -> bool:
     return len({access.buffer for access in accesses}) == 1
 
 
-def operands(name: str, *, sbuf: bool = False, several: bool = False) -> tuple[Rule, ...]:
-    """The rules of ``srcs`` and ``dsts``: all in HBM, or one of each in SBUF where that is allowed."""
-    source = _REFERENCE + name
+def _places(source: str, sbuf: bool) -> tuple[Rule, ...]:
+    """The rules of groups, of the number of tensors, and of their memories."""
     places = "all must be in HBM" + (", or all in SBUF" if sbuf else "")
 
     def placed(i: Any, t: Target) -> bool:  # as all rules
@@ -110,6 +109,14 @@ def operands(name: str, *, sbuf: bool = False, several: bool = False) -> tuple[R
             MemoryRegionError,
             "allocate all sources with one buffer=, and all destinations with one",
         ),
+    )
+
+
+def operands(name: str, *, sbuf: bool = False, several: bool = False) -> tuple[Rule, ...]:
+    """The rules of ``srcs`` and ``dsts``: all in HBM, or one of each in SBUF where that is allowed."""
+    source = _REFERENCE + name
+    return (
+        *_places(source, sbuf),
         Rule(
             "CO05",
             "srcs are {o[srcs]}: " + ("several tensors at once must be in HBM" if several else "it takes one tensor"),

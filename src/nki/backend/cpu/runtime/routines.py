@@ -416,9 +416,11 @@ def listing(program: Program, assembly: bool) -> str:
 
 
 def _instructions(program: Program) -> list[Inst]:
-    """The first instruction of each routine that ``program`` needs."""
+    """The first instruction of each routine that ``program`` needs. Collectives have none: native code calls Python."""
     needed = RoutineNumbers()
     for inst in program.instructions():
+        if inst.effects.collective is not None:
+            continue
         for part in GatherComputeScatter(inst).parts if is_indirect(inst) else (inst,):
             needed.number(part)
     return list(needed.instructions.values())
