@@ -32,7 +32,6 @@ from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.verifier import check_tensor, verify
-from nki.rendezvous.protocol import description
 from nki.target.model import Target
 
 
@@ -199,7 +198,7 @@ def check_collectives(program: Program) -> None:
                 caller, known = (0, one) if one is not None else (rank, other)
                 assert known is not None
                 raise CollectiveOrderError(
-                    f"core {caller} calls {description(known)}, and core {rank - caller} does not: all cores of a rank "
+                    f"core {caller} calls {known.mnemonic}, and core {rank - caller} does not: all cores of a rank "
                     "call each collective, with the same tensors in HBM",
                     fix="move the collective out of what depends on nl.program_id, and do not slice its tensors by it",
                 ).at(known.where.span, known.where.stack)

@@ -6,14 +6,15 @@ A :class:`Composite` stands for several instructions and has kernel IR of its ow
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, cast
 
 from nki.backend.cpu.kernel_ir.accesses import reads_of, targets_of
 from nki.backend.cpu.kernel_ir.kernel_verifier import verify
 from nki.backend.cpu.kernel_ir.lowering_algebra import KernelIRBuilder
-from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Aliases, Assign, LoopStatement, Param, flat
+from nki.backend.cpu.kernel_ir.nodes import SCRATCH, Aliases, Assign, Expr, LoopStatement, Param, flat
 from nki.backend.cpu.kernel_ir.rewrite_rules import RULES, in_lockstep
 from nki.base import knobs
+from nki.ir.algebra import Algebra
 from nki.ir.declaration.fields import Field
 from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.instruction import Inst
@@ -76,7 +77,8 @@ def lower(inst: Inst, aliases: Aliases) -> KernelIRBuilder:
     copied = frozenset(read for _, read, same in aliases if not same)
     while True:
         builder = KernelIRBuilder(copied)
-        template(inst).semantics(builder)
+        # It has no primitives of ranks: native code calls Python for a collective.
+        template(inst).semantics(cast("Algebra[Expr]", builder))
         clobbered = _read_after_write(builder.statements, aliases)
         if clobbered <= copied:
             builder.statements = [s for s in builder.statements if not _is_self_copy(s, aliases)]
