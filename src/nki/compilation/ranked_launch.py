@@ -71,10 +71,11 @@ def run(
     """The results of ``kernel`` on each of ``count`` ranks with its arguments. Simulated ranks run in turns."""
     name, names = kernel.func.__name__, kernel.names
     work: list[Callable[[Participant], Any]] = []
+    carried = adapter_for(args, kwargs).carried()
 
     def run_rank(args: tuple[Any, ...], kwargs: dict[str, Any], participant: Participant) -> Any:
         adapter = adapter_for(args, kwargs)
-        with running.running_as(participant):
+        with running.running_as(participant), carried():
             return (adapter.simulate if simulated else adapter.call)(kernel, args, kwargs)
 
     for rank in range(count):

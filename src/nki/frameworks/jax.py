@@ -25,6 +25,7 @@ from nki.frameworks import jax_call
 from nki.frameworks.kernel_adapter import Adapter, FrameworkKernel, pack
 from nki.frameworks.numpy import NumPyTensors
 from nki.jit import simulation
+from nki.rendezvous import ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,11 +60,22 @@ class JAXAdapter(JAXTensors, Adapter):
         executable, tensors = kernel.specialise(args, kwargs, self)
         if self.is_tracing(tensors):
             return pack(executable, jax_call.call(executable, kernel.launch_grid(), tensors))
+        if ranks.current() is not None:
+            return pack(executable, self._launched(executable, tensors))
         try:
             return pack(executable, jax_call.compiled(executable, kernel.launch_grid())(*tensors))
         except Exception:
             _handle_signals()
             raise
+
+    def _launched(self, executable: Executable, tensors: Sequence[Any]) -> list[Any]:
+        """The results of a launch outside of XLA, which runs one program of a device at a time: ranks of one device
+        would wait for each other.
+        """
+        arrays = [np.ascontiguousarray(self.to_numpy(tensor)) for tensor in tensors]
+        outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
+        executable.launch([array.ctypes.data for array in (*arrays, *outputs)])
+        return list(map(self.from_numpy, outputs))
 
     def is_tracing(self, tensors: Sequence[Any]) -> bool:
         """True if JAX records a program, so that the tensors have no values."""

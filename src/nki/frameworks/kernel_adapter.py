@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -69,6 +70,10 @@ class Adapter(TensorMap):
     def simulate(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run ``kernel`` in the eager simulator and return its results."""
         return simulate_eagerly(kernel, args, kwargs, self)
+
+    def carried(self) -> Callable[[], AbstractContextManager[Any]]:
+        """The framework's state of this thread, for another one to enter that runs a part of the same call."""
+        return nullcontext
 
     @abstractmethod
     def to_numpy(self, t: Any) -> NDArray[Any]:

@@ -11,6 +11,7 @@ of the call.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -43,7 +44,7 @@ from nki.frameworks.torch_tensors import (
 from nki.jit import simulate_eagerly
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from numpy.typing import NDArray
 
@@ -101,6 +102,16 @@ class TorchAdapter(TorchTensors, Adapter):
         if _is_tracing():
             raise _no_simulator("torch.jit.trace")
         return super().simulate(kernel, args, kwargs)
+
+    def carried(self) -> Callable[[], AbstractContextManager[Any]]:
+        grad, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+
+        @contextmanager
+        def entered() -> Generator[None]:
+            with torch.inference_mode(inference), torch.set_grad_enabled(grad):
+                yield
+
+        return entered
 
     def to_numpy(self, t: Any) -> NDArray[Any]:
         check_devices([t.device.type, "cpu"])
