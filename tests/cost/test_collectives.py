@@ -29,7 +29,7 @@ ALGORITHMS = [collectives.ring, collectives.paired_ring, collectives.mesh, colle
 
 
 def level(members: int, per_place: int = 1, **changes: Any) -> Level:
-    """A level whose DMA engines are never the limit."""
+    """A level with DMA engines that are never the limit."""
     one = Level(members, per_place, members // per_place, 100.0, 1e9, 0.5, 1500.0, 2.0)
     return replace(one, **changes)
 

@@ -51,7 +51,7 @@ class Level:
     """The ranks that take part in one stage: ``members`` of them on ``places`` (chips, or nodes), up to ``per_place``
     on each.
 
-    ``gbps`` is the rate at which those of one place send to others; ``dma_gbps`` the rate of a rank's DMA engines, and
+    ``gbps`` is the rate at which the ranks of one place send to others; ``dma_gbps`` the rate of a rank's DMA engines, and
     ``accumulate`` the part of it that is left if they add. ``crowding``: how many times their bytes the links carry if
     all send to all directly. ``is_node``: the places are chips of a node, and ``pairs``: two ranks of a chip may work
     as one.
@@ -140,12 +140,12 @@ def price(kind: Kind, nbytes: int, ranks: int | Sequence[int], target: Target) -
 
 
 def of_groups(kind: Kind, nbytes: int, groups: Iterable[Sequence[int]], target: Target) -> Collective:
-    """The estimate of a replica group: that of the slowest of its ``groups``, which run at once."""
+    """The estimate of a replica group: its ``groups`` run at once, and the slowest one counts."""
     return _slowest(price(kind, nbytes, ranks, target) for ranks in groups)
 
 
 def permuted(nbytes: int, pairs: Iterable[tuple[int, int]], target: Target) -> Collective:
-    """The estimate of ranks that send ``nbytes`` each, by pairs of source and target: that of the slowest pair.
+    """The estimate of ranks that send ``nbytes`` each, by pairs of source and target: the slowest pair counts.
 
     Chips of a node are neighbours: a rank sends through one link, or its part of all if the chip has more ranks.
     """
@@ -246,7 +246,7 @@ def _ranks_per_chip(target: Target) -> int:
 
 
 def _links_gbps(target: Target) -> float:
-    """What collectives sustain on all links of a chip to others of its node."""
+    """The rate that collectives sustain on all links of a chip to others of its node."""
     return target.neuronlink_chip_gbps * target.collective_efficiency
 
 

@@ -1,4 +1,4 @@
-"""What joins the ranks of a program: chips, nodes, links between them, and what a collective costs beside its bytes."""
+"""Chips, nodes and links that join the ranks of a program, and times of a collective beside its bytes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class engine(Enum):
 
 
 class side_engine(Enum):
-    """What runs instructions beside the engines of a NeuronCore; no kernel can name it."""
+    """Parts that run instructions beside the engines of a NeuronCore; no kernel can name them."""
 
     collectives = 1
 

@@ -87,7 +87,8 @@ class Model {
       const data = new Track(moves, firsts, moves.map((row) => core.dataEnd[row]));
       const only = (wanted, { begins, ends }) => (engine === wanted ? stretches(begins, ends) : stretches([], []));
       const [tables, slow] = [only("scalar", core.tables), only("tensor", core.slow)];
-      const lane = { core, index, name, engine, issue, data, tables, slow, isDma: engine === "dma" || engine === "collectives" };
+      const isDma = engine === "dma" || engine === "collectives";
+      const lane = { core, index, name, engine, issue, data, tables, slow, isDma };
       core.laneOf[queue] = lane;
       return lane;
     });
