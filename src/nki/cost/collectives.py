@@ -51,10 +51,10 @@ class Level:
     """The ranks that take part in one stage: ``members`` of them on ``places`` (chips, or nodes), up to ``per_place``
     on each.
 
-    ``gbps`` is the rate at which the ranks of one place send to others; ``dma_gbps`` the rate of a rank's DMA engines, and
-    ``accumulate`` the part of it that is left if they add. ``crowding``: how many times their bytes the links carry if
-    all send to all directly. ``is_node``: the places are chips of a node, and ``pairs``: two ranks of a chip may work
-    as one.
+    ``gbps`` is the rate at which the ranks of one place send to others; ``dma_gbps`` the rate of a rank's DMA engines,
+    and ``accumulate`` the part of it that is left if they add. ``crowding``: how many times their bytes the links carry
+    if all send to all directly. ``is_node``: the places are chips of a node, and ``pairs``: two ranks of a chip may
+    work as one.
     """
 
     members: int
