@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace
 
-from nki.ir.estimate import Dma, Estimate
+from nki.ir.estimate import Collective, Dma, Estimate
 
 DataQueue = str | int
 """The name of a generator of descriptors, or the number of a ring with descriptors in HBM."""
@@ -130,16 +130,19 @@ def engine_loads(estimates: Iterable[Estimate]) -> EngineLoads:
     """The engines that matter for the transfers of a block.
 
     Left out is an engine for which no transfer has more to do than for another: with the same queues and arrivals it is
-    done before that one. HBM is one more resource, where it is slower than all engines together.
+    done before that one. HBM is one more resource, where it is slower than all engines together. The links to other
+    chips are another one, which collectives keep for all of their data.
     """
     transfers = {id(each): each for each in estimates if isinstance(each, Dma) and each.occupancy}
-    if not any(each.engine_times for each in transfers.values()):
+    if not any(each.engine_times or isinstance(each, Collective) for each in transfers.values()):
         return _ALIKE
-    keys = {number: (each.occupancy, each.engine_times) for number, each in transfers.items()}
-    width = max(len(engines) for _, engines in keys.values())
+    keys = {number: (each.occupancy, each.engine_times, _links_ns(each)) for number, each in transfers.items()}
+    width = max(1, *(len(engines) for _, engines, _ in keys.values()))
     rows = {key: key[1] or (key[0],) * width for key in keys.values()}
-    if any(sum(engines) < occupancy * width * (1 - 1e-9) for (occupancy, _), engines in rows.items()):
+    if any(sum(engines) < occupancy * width * (1 - 1e-9) for (occupancy, _, _), engines in rows.items()):
         rows = {key: (*engines, key[0]) for key, engines in rows.items()}
+    if any(links for _, _, links in rows):
+        rows = {key: (*engines, key[2]) for key, engines in rows.items()}
     columns = set(zip(*rows.values(), strict=True))
     matter = sorted(column for column in columns if not any(_covers(other, column) for other in columns))
     loads: dict[object, Loads] = {}
@@ -149,6 +152,10 @@ def engine_loads(estimates: Iterable[Estimate]) -> EngineLoads:
         most[key] = max(row)
     by_estimate = {number: loads[key] for number, key in keys.items()}
     return EngineLoads(len(matter), by_estimate, {number: most[key] for number, key in keys.items()})
+
+
+def _links_ns(estimate: Dma) -> float:
+    return estimate.transfer if isinstance(estimate, Collective) else 0.0
 
 
 def _covers(other: tuple[float, ...], column: tuple[float, ...]) -> bool:

@@ -2,7 +2,8 @@
 
 All times are nanoseconds. Every estimate has:
 
-* ``resource``: the name of an engine, or ``dma``, the DMA engines of a core as one shared resource;
+* ``resource``: the name of an engine, or ``dma``, the DMA engines of a core as one shared resource, or
+  ``collectives``, the cores that run collectives beside the engines;
 * ``occupancy``: the next instruction on the resource may begin so long after this one;
 * ``latency``: an instruction on another queue that waits for the result may begin so long after this one (the
   semaphore included);
@@ -161,6 +162,15 @@ class Dma:
             transfer=self.transfer * share,
             engine_times=tuple([busy * share for busy in self.engine_times]),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Collective(Dma):
+    """A collective of several ranks: a transfer that keeps the links to other chips for ``transfer``, and the DMA
+    engines for ``occupancy`` of it. ``issue`` is the time of its start and its steps.
+    """
+
+    resource: ClassVar[str] = "collectives"
 
 
 Estimate = Compute | Matmul | Dma

@@ -16,7 +16,7 @@ from nki.base.source import Span
 from nki.cost.tensor_array import TensorClock
 from nki.ir.estimate import Matmul
 from nki.language.releases import returns_results
-from nki.profiling.metrics import LEAST_WORTH, engine_of, uneven_work, waits_for_others
+from nki.profiling.metrics import LEAST_WORTH, MOVING, engine_of, uneven_work, waits_for_others
 from nki.profiling.predicted_run import PredictedRun
 from nki.profiling.suggestions.again import ComputedAgain
 from nki.profiling.suggestions.computing import Chains, Float32Products, Tables, Transposes
@@ -173,7 +173,7 @@ def _about_balance(profile: PredictedRun) -> Iterator[Advice]:
     ends = {core.rank: core.timeline.end for core in profile.cores}
     rests = {rank: max(ends.values()) - end for rank, end in ends.items()}
     idle = sum(waits.values()) + sum(rests.values())
-    uneven = 0.0 if engine == "dma" else uneven_work(profile.cores, engine)
+    uneven = 0.0 if engine in MOVING else uneven_work(profile.cores, engine)
     rank = max(waits, key=lambda rank: waits[rank] + rests[rank])
     waiting = f"waits {_microseconds(waits[rank])} until the other one meets it" if waits[rank] else ""
     rest = f"is complete {_microseconds(rests[rank])} before the last one" if rests[rank] else ""

@@ -19,7 +19,15 @@ from nki.isa.tables.opcodes import opcode
 from nki.profiling.events import Column, CoreEvents
 from nki.profiling.metrics import engine_of
 
-TITLES = {"tensor": "Tensor", "vector": "Vector", "scalar": "Scalar", "gpsimd": "GpSimd", "sync": "Sync", "dma": "DMA"}
+TITLES = {
+    "tensor": "Tensor",
+    "vector": "Vector",
+    "scalar": "Scalar",
+    "gpsimd": "GpSimd",
+    "sync": "Sync",
+    "dma": "DMA",
+    "collectives": "Collectives",
+}
 """Names of engines in the columns of tables and in traces."""
 _WAITING = (int(Cause.dependence), int(Cause.meeting))
 
@@ -35,7 +43,7 @@ class EngineRows:
         """The engine of each instruction, by dense number."""
         queues = [engine_of(self.events.queues[queue]) for queue in self.events.timeline.queue_of]
         return [
-            (estimate.dge or "dma") if isinstance(estimate, Dma) else queue
+            (estimate.dge or queue) if isinstance(estimate, Dma) else queue
             for estimate, queue in zip(self.events.estimates, queues, strict=True)
         ]
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nki.base.source import Span
 from nki.base.terms import Cause
 from nki.cost.queue_replay import Meeting
-from nki.ir.estimate import Dma, Estimate, Matmul
+from nki.ir.estimate import Collective, Dma, Estimate, Matmul
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
 from nki.sim.timing import CoreTimeline
@@ -40,9 +40,9 @@ class CoreEvents:
 
     ``number`` is the dense number of the instruction in the core's program, ``weight`` the number of executions that
     the row stands for (iterations of a loop repeat it). ``start`` to ``release`` is the time on its queue; ``end`` the
-    time at which its result is visible to other queues. ``data_start`` and ``data_end`` frame the data of a DMA, else
-    they are 0. ``cause`` (:class:`nki.base.terms.Cause`) says why it did not begin earlier, and ``blocker`` which row
-    it waited for, or -1.
+    time at which its result is visible to other queues. ``data_start`` and ``data_end`` frame the data of a DMA, or a
+    collective with all of its steps, else they are 0. ``cause`` (:class:`nki.base.terms.Cause`) says why it did not
+    begin earlier, and ``blocker`` which row it waited for, or -1.
     """
 
     rank: int
@@ -61,15 +61,17 @@ class CoreEvents:
     def of(cls, timeline: CoreTimeline) -> CoreEvents:
         replay = timeline.replay
         data = np.array(replay.data, np.float64).reshape(-1, 2)
+        number, starts = np.array(timeline.numbers, np.int64), np.array(replay.starts)
+        works = np.array([isinstance(estimate, Collective) for estimate in timeline.estimates], bool)[number]
         return cls(
             timeline.core.rank,
             timeline,
-            np.array(timeline.numbers, np.int64),
+            number,
             np.array(timeline.weights, np.int64),
-            np.array(replay.starts),
+            starts,
             np.array(replay.releases),
             np.array(replay.results),
-            data[:, 0],
+            np.where(works, starts, data[:, 0]),
             data[:, 1],
             np.array(replay.causes, np.int64),
             np.maximum(np.array(replay.blockers, np.int64), -1),

@@ -19,14 +19,16 @@ from nki.target.model import Target
 
 LEAST_WORTH = 0.02
 """Least part of the latency that advice is worth."""
-ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
+ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma", "collectives")
+MOVING = ("dma", "collectives")
 
 
 @dataclass(slots=True)
 class EngineUse:
     """Use of one engine of one core, in ns. ``busy`` is the time in which it works at all; ``throttled`` the part of it
     that a slower clock costs. ``stalls`` are the times between, by cause; ``idle`` is the rest: the time before its
-    first and after its last instruction. Of ``dma``, the DMA engines, ``busy`` is the time with data on the way.
+    first and after its last instruction. Of ``dma``, the DMA engines, ``busy`` is the time with data on the way; of
+    ``collectives``, the time in which at least one is under way.
     ``longest`` has the row that ended the longest stall of each cause.
     """
 
@@ -129,12 +131,12 @@ def engine_uses(events: CoreEvents, total: float) -> list[EngineUse]:
         if not len(rows):
             continue
         count = int(events.weight[rows].sum())
-        if engine == "dma":
+        if engine in MOVING:
             once = covered(events.data_start[rows], events.data_end[rows])
             busy = once + _moving_in_skips(events, rows)
-            waits = _waits_of_rings(events, rows, once)
-            stalls = {Cause.meeting.word: waits} if waits > 0 else {}
-            uses.append(EngineUse(events.rank, engine, busy, max(total - busy - waits, 0.0), 0.0, count, stalls))
+            stalls = _waits_of_rings(events, rows, once)
+            idle = max(total - busy - sum(stalls.values()), 0.0)
+            uses.append(EngineUse(events.rank, engine, busy, idle, 0.0, count, stalls))
             continue
         gaps, weights = _gaps(events, rows)
         busy = float((weights * events.busy[rows]).sum())
@@ -211,14 +213,23 @@ def _stalls(events: CoreEvents, rows: Any, gaps: Any, weights: Any) -> tuple[dic
     return stalls, {name: row for name, (_, row) in most.items()}
 
 
-def _waits_of_rings(events: CoreEvents, rows: Any, moving: float) -> float:
-    """Time in which a DMA ring waits for another core and no data moves; ``moving``: the time in which data does."""
-    waits = [(m.time, m.last.time) for row in rows.tolist() if (m := events.meetings.get(row)) is not None]
-    if not waits:
-        return 0.0
-    begins, ends = np.array(waits).T
-    both = np.concatenate((events.data_start[rows], begins)), np.concatenate((events.data_end[rows], ends))
-    return covered(*both) - moving
+def _waits_of_rings(events: CoreEvents, rows: Any, moving: float) -> dict[str, float]:
+    """Time in which a DMA ring waits for another core, or for a collective under way, and no data moves, by cause;
+    ``moving``: the time in which data does.
+    """
+    waits = {Cause.meeting.word: [(m.time, m.last.time) for row in rows.tolist() if (m := events.meetings.get(row))]}
+    if "collectives" in events.queues:
+        blockers = np.where(events.cause[rows] == int(Cause.dependence), events.blocker[rows], -1)
+        is_one = (blockers >= 0) & (events.queue[blockers] == events.queues.index("collectives"))
+        waits["waits for collectives"] = np.stack((events.start[blockers], events.start[rows]), 1)[is_one].tolist()
+    stalls: dict[str, float] = {}
+    begins, ends = events.data_start[rows], events.data_end[rows]
+    for cause, spans in waits.items():
+        if spans:
+            begins, ends = (np.concatenate(pair) for pair in zip((begins, ends), np.array(spans).T, strict=True))
+            if (stalled := covered(begins, ends) - moving - sum(stalls.values())) > 0:
+                stalls[cause] = stalled
+    return stalls
 
 
 def waits_for_others(events: CoreEvents, engine: str) -> float:
@@ -227,7 +238,7 @@ def waits_for_others(events: CoreEvents, engine: str) -> float:
         return 0.0
     waits = np.array([(meeting.time, meeting.last.time) for meeting in events.meetings.values()])
     own = np.array([engine_of(queue) == engine for queue in events.queues], bool)[events.queue]
-    times = (events.data_start, events.data_end) if engine == "dma" else (events.start, events.release)
+    times = (events.data_start, events.data_end) if engine in MOVING else (events.start, events.release)
     begins, ends = (each[own] for each in times)
     work = covered(begins, ends)
     return covered(np.concatenate((begins, waits[:, 0])), np.concatenate((ends, waits[:, 1]))) - work

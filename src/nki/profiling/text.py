@@ -99,11 +99,12 @@ def _engines(profile: PredictedRun, width: int) -> str:
     total = profile.timeline.ns
     cells = BAR if width >= WIDTH else BAR - min(WIDTH - width, 2 * BAR // 3)
     legend = "busy █  stalled ▒" if cells >= 17 else "█ ▒"
-    rows = [f"  engine      {legend:<{cells}}     busy  stalled  waiting for"]
-    for use in profile.engines:
-        name = f"{use.core}.{use.engine}" if several else use.engine
+    names = [f"{use.core}.{use.engine}" if several else use.engine for use in profile.engines]
+    column = max(10, *map(len, names))
+    rows = [f"  {'engine':<{column}}  {legend:<{cells}}     busy  stalled  waiting for"]
+    for name, use in zip(names, profile.engines, strict=True):
         shares = f"{percent(_part(use.busy, total)):>7}  {percent(_part(use.stalled, total)):>7}"
-        row = f"  {name:<10}  {bar(use, total, cells)}  {shares}  "
+        row = f"  {name:<{column}}  {bar(use, total, cells)}  {shares}  "
         causes = _wrapped(_causes(use, total), "", max(width - len(row), 16), "") or [""]
         rows.append(f"{row}{causes[0]}".rstrip())
         rows += [" " * len(row) + more for more in causes[1:]]

@@ -229,7 +229,9 @@ class _Core:
         for queue, name in enumerate(events.queues):
             rows = np.flatnonzero((events.queue == queue) & is_dma).tolist()
             if rows:
-                writer.slices(writer.track(f"DMA queue {name.partition('.')[2]}", process), self._data(rows))
+                engine, _, ring = name.partition(".")
+                title = f"DMA queue {ring}" if ring else TITLES[engine]
+                writer.slices(writer.track(title, process), self._data(rows))
         self._counters(process)
 
     def _flows(self) -> dict[tuple[int, bool], list[int]]:

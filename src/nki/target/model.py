@@ -14,13 +14,14 @@ from typing import Any, Final, Literal, NoReturn, cast
 from nki.target.compute_engines import ComputeEngines
 from nki.target.dma_engines import DmaEngines
 from nki.target.fact_rows import Fact, Kind, rows
+from nki.target.interconnect import Interconnect
 from nki.target.limits import Limits
 from nki.target.tensor_engine import TensorEngine
 
-_TABLE: Final = (Limits, TensorEngine, ComputeEngines, DmaEngines)
+_TABLE: Final = (Limits, TensorEngine, ComputeEngines, DmaEngines, Interconnect)
 
 
-class Target(Limits, TensorEngine, ComputeEngines, DmaEngines):
+class Target(Limits, TensorEngine, ComputeEngines, DmaEngines, Interconnect):
     """One generation. Sizes are bytes, clocks GHz, latencies ns, rates GB/s (10^9 bytes per second, or bytes per ns).
 
     Cycles belong to the engine that the field names. "Free" sizes count elements per partition.

@@ -19,6 +19,14 @@ class engine(Enum):
     __hash__ = object.__hash__  # members are single; Enum's is a Python function, several times as slow
 
 
+class side_engine(Enum):
+    """Parts that run instructions beside the engines of a NeuronCore; no kernel can name them."""
+
+    collectives = 1
+
+    __hash__ = object.__hash__
+
+
 class reduce_cmd(Enum):
     """Effect of an instruction on its engine's reduction registers."""
 

@@ -1,6 +1,6 @@
 // What the page knows: cores with their columns, and lanes with tracks of rows that are ordered by time.
 
-const ENGINES = ["tensor", "vector", "scalar", "gpsimd", "sync", "dma"];
+const ENGINES = ["tensor", "vector", "scalar", "gpsimd", "sync", "dma", "collectives"];
 
 // Intervals in the order of their times, without overlap. `covered` sums their lengths, so that the busy part of any
 // stretch is a difference.
@@ -87,7 +87,8 @@ class Model {
       const data = new Track(moves, firsts, moves.map((row) => core.dataEnd[row]));
       const only = (wanted, { begins, ends }) => (engine === wanted ? stretches(begins, ends) : stretches([], []));
       const [tables, slow] = [only("scalar", core.tables), only("tensor", core.slow)];
-      const lane = { core, index, name, engine, issue, data, tables, slow, isDma: engine === "dma" };
+      const isDma = engine === "dma" || engine === "collectives";
+      const lane = { core, index, name, engine, issue, data, tables, slow, isDma };
       core.laneOf[queue] = lane;
       return lane;
     });
