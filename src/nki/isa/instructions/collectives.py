@@ -10,7 +10,7 @@ from typing import Any
 
 from nki.base.element_types import int32
 from nki.base.errors import ArgumentError
-from nki.cost import dma_costs, engines
+from nki.cost import collectives, engines
 from nki.ir.algebra import Algebra
 from nki.ir.effects import Collective, Effects
 from nki.ir.estimate import Estimate
@@ -35,9 +35,14 @@ from nki.isa.tables import enums
 from nki.isa.tables.operators import AluOp, named
 from nki.target.model import Target
 
-_ENGINES = (enums.engine.dma,)
+_ENGINES = (enums.side_engine.collectives,)
 _ONE: Groups = ((0,),)
 _SAME = "a destination has the shape of its source"
+
+
+def _sent(i: Any) -> int:
+    """Bytes of the sources of one rank."""
+    return sum(src.nbytes for src in i.srcs)
 
 
 def _tensors(draw: Draw, *shapes: tuple[int, ...], sbuf: bool) -> list[Access]:
@@ -75,8 +80,8 @@ class AllReduce(Inst):
             m.store(dst, rounded(m, total, dst))
 
     def cost(self, target: Target) -> Estimate:
-        """The ring of the group: see :mod:`nki.cost.collectives`."""
-        return dma_costs.transfer(self.dsts[0], self.srcs, target)
+        """The fastest algorithm for the group, at the rates of its links."""
+        return collectives.of_groups("all_reduce", _sent(self), self.groups, target)
 
     @classmethod
     def sample(cls, draw: Draw) -> AllReduce:
@@ -120,8 +125,8 @@ class AllGather(Inst):
                 m.store(part_of(dst, self.collective_dim, number, size_of(self)), value)
 
     def cost(self, target: Target) -> Estimate:
-        """The ring of the group: see :mod:`nki.cost.collectives`."""
-        return dma_costs.transfer(self.dsts[0], self.srcs, target)
+        """The fastest algorithm for the group, at the rates of its links."""
+        return collectives.of_groups("all_gather", _sent(self), self.groups, target)
 
     @classmethod
     def sample(cls, draw: Draw) -> AllGather:
@@ -170,8 +175,8 @@ class ReduceScatter(Inst):
             m.store(dst, rounded(m, total, dst))
 
     def cost(self, target: Target) -> Estimate:
-        """The ring of the group: see :mod:`nki.cost.collectives`."""
-        return dma_costs.transfer(self.dsts[0], self.srcs, target)
+        """The fastest algorithm for the group, at the rates of its links."""
+        return collectives.of_groups("reduce_scatter", _sent(self), self.groups, target)
 
     @classmethod
     def sample(cls, draw: Draw) -> ReduceScatter:
@@ -211,8 +216,8 @@ class AllToAll(Inst):
             m.store(dst, m.stack(m.exchange_parts(m.flat(src), size_of(self)), dst.partitions))
 
     def cost(self, target: Target) -> Estimate:
-        """Each pair of the group at once: see :mod:`nki.cost.collectives`."""
-        return dma_costs.transfer(self.dsts[0], self.srcs, target)
+        """The fastest algorithm for the group, at the rates of its links."""
+        return collectives.of_groups("all_to_all", _sent(self), self.groups, target)
 
     @classmethod
     def sample(cls, draw: Draw) -> AllToAll:
@@ -268,8 +273,8 @@ class CollectivePermute(Inst):
             m.store(dst, m.permute_ranks(value, value if _closed(self.pairs) else m.flat(dst), self.pairs))
 
     def cost(self, target: Target) -> Estimate:
-        """One step between neighbours: see :mod:`nki.cost.collectives`."""
-        return dma_costs.transfer(self.dsts[0], self.srcs, target)
+        """The slowest of the pairs."""
+        return collectives.permuted(_sent(self), self.pairs, target)
 
     @classmethod
     def sample(cls, draw: Draw) -> CollectivePermute:
@@ -313,8 +318,8 @@ class CollectivePermuteReduce(Inst):
             m.store(dst, m.permute_ranks(value, value, self.pairs))
 
     def cost(self, target: Target) -> Estimate:
-        """One step between neighbours: see :mod:`nki.cost.collectives`."""
-        return dma_costs.transfer(self.dsts[0], self.srcs, target)
+        """The slowest of the pairs."""
+        return collectives.permuted(_sent(self), self.pairs, target)
 
     @classmethod
     def sample(cls, draw: Draw) -> CollectivePermuteReduce:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nki.base.element_types import int32, uint32
 from nki.base.errors import ArgumentError, DTypeError, MemoryRegionError, ShapeError
-from nki.cost import dma_costs
+from nki.cost import collectives, dma_costs
 from nki.ir.algebra import Algebra
 from nki.ir.effects import NONE, Contents
 from nki.ir.estimate import Estimate
@@ -154,10 +154,6 @@ def _exchange(i: Any, m: Algebra[Any]) -> None:
         m.store(i.recv_counts, m.stack(counts, 1))
 
 
-def _time(i: Any, target: Target) -> Estimate:
-    return dma_costs.transfer(i.dst, (i.src,), target)
-
-
 def _agreed(i: Any) -> tuple[object, ...]:
     return ("by rank" if i.by_rank else "to all", f"recv_displs {i.recv_displs is not None}")
 
@@ -167,7 +163,7 @@ def _keeps_some(_: Any) -> bool:
 
 
 @instruction(
-    engines=_ENGINES,
+    engines=(enums.side_engine.collectives,),
     public=False,
     effects=meets(_agreed, partial=_keeps_some, contents=_fits),
 )
@@ -197,8 +193,9 @@ class ExchangeByCount(Inst):
         _exchange(self, m)
 
     def cost(self, target: Target) -> Estimate:
-        """All of the source, since counts are not known: see :mod:`nki.cost.collectives`."""
-        return _time(self, target)
+        """The same exchange of all of the source, since counts are not known."""
+        kind = "all_to_all" if self.by_rank else "all_gather"
+        return collectives.of_groups(kind, self.src.nbytes, self.groups, target)
 
     @classmethod
     def sample(cls, draw: Draw) -> ExchangeByCount:
