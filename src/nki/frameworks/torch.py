@@ -43,11 +43,12 @@ from nki.frameworks.torch_tensors import (
 from nki.jit import simulate_eagerly
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from nki.compilation.executable import Executable
+    from nki.compilation.traced_step import Event
     from nki.jit import Kernel
 
 
@@ -119,6 +120,9 @@ class TorchAdapter(TorchTensors, Adapter):
     def from_numpy(self, array: NDArray[Any]) -> Any:
         dtype = torch_dtype(dtypes.of(array.dtype))
         return torch.from_numpy(array.view(np.uint8)).view(dtype).reshape(array.shape)
+
+    def trace(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Event]:
+        return imported("nki.frameworks.torch_step").trace(function, args, kwargs)
 
 
 class PyTorchFrameworkKernel(TorchTensors, FrameworkKernel):
