@@ -406,11 +406,6 @@ def _bridge_of(*kinds: type[Any]) -> str:
     return module
 
 
-def adapter_named(framework: str) -> Adapter:
-    """The bridge of a framework by the name of its package, such as "torch". Raises ImportError without the package."""
-    return imported(bridges.module_named(framework)).ADAPTER
-
-
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Make a kernel of a function; use as ``@nki.jit``, ``@nki.jit(...)`` or ``nki.jit(fn)``.
 

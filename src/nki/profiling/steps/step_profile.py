@@ -10,11 +10,11 @@ from nki import target as targets
 from nki.base.errors import NkiError
 from nki.base.locks import imported
 from nki.base.profile_errors import ProfileFileError, StepTraceError, TripCountError
-from nki.compilation import pipeline
+from nki.compilation import bridges, pipeline
 from nki.compilation.launch_errors import strip_frames
 from nki.compilation.traced_step import Launch
 from nki.frontend.frontend_errors import NotAFunctionError
-from nki.jit import Adapter, Kernel, adapter_for, adapter_named
+from nki.jit import Adapter, Kernel, adapter_for
 from nki.profiling.compiling import Given, Inputs, checked_target, compiled_for, origin_for, trips_of
 from nki.profiling.kernel_profile import Profile, of_program
 from nki.profiling.memory_choices import compiled
@@ -160,7 +160,7 @@ def _adapter(step: Any, args: tuple[Any, ...], kwargs: dict[str, Any], framework
             f"framework={framework!r} traces no step", fix=f"use one of {', '.join(map(repr, FRAMEWORKS))}"
         )
     try:
-        return adapter_named(framework)
+        return imported(bridges.module_named(framework)).ADAPTER
     except ImportError as error:
         raise StepTraceError(f"framework={framework!r}: {error}", fix=f"install {framework}") from None
 

@@ -46,9 +46,10 @@ class StepRecord(TypedDict):
     source: Annotated[str, "`open-nki model`: a prediction, no measurement"]
     step: Annotated[str, "the name of the function"]
     target: Annotated[str, "`trn1`, `trn2` or `trn3`"]
-    latency: Annotated[float, "the latencies of all launches, one after the other; s"]
+    latency: Annotated[float, "all launches and operations with a price, one after the other; s"]
     device_time: Annotated[float, "the kernels on the device; s"]
     launch_time: Annotated[float, "the launches beside that; s"]
+    operation_time: Annotated[float, "operations of the framework that have a price; s"]
     latency_min: Annotated[float, "the latency at the fast end, with one launch for the whole step; s"]
     latency_max: Annotated[float, "the latency at the slow end; s"]
     critical_time: Annotated[float, "the latencies of the critical path; s"]
@@ -71,6 +72,7 @@ def record(step: StepRun) -> StepRecord:
         "latency": step.latency,
         "device_time": step.device_time,
         "launch_time": step.launch_time,
+        "operation_time": step.operation_time,
         "latency_min": step.interval[0],
         "latency_max": step.interval[1],
         "critical_time": step.critical_time,

@@ -59,9 +59,19 @@ class StepLaunch:
 
 
 @dataclass(frozen=True, slots=True)
+class StepOperation:
+    """An operation of the framework: when it begins, and the ``seconds`` of all its calls; None without a price."""
+
+    operation: Operation
+    begin: float
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Unpriced:
     """Operations of one name on tensors of the same types, with the ``bytes`` of operands and
-    results of each; of a collective the bytes of its results."""
+    results of each; of a collective the bytes of its results.
+    """
 
     name: str
     operands: tuple[str, ...]
@@ -98,8 +108,8 @@ class StepRun:
         self.launches: list[StepLaunch] = []
         self.critical_path: list[StepLaunch] = []
         """The longest chain of launches that need each other's results."""
-        self.operations: list[tuple[int, float, Operation]] = []
-        """The operations, each with the number of launches before it and the time at which it comes."""
+        self.operations: list[StepOperation] = []
+        """The operations, in order."""
         self._replay()
 
     def _replay(self) -> None:
@@ -118,8 +128,9 @@ class StepRun:
                 sources.append(tuple(range(first, len(self.launches))))
                 chains.append(_Chain(chain.seconds + kernel.profile.latency, self.launches[first], chain))
             else:
-                self.operations.append((len(self.launches), now, event))
-                seconds = (price(event, self.target) or 0.0) * event.count
+                cost = price(event, self.target)
+                self.operations.append(StepOperation(event, now, None if cost is None else cost * event.count))
+                seconds = self.operations[-1].seconds or 0.0
                 now += seconds
                 sources.append(found)
                 chains.append(_Chain(chain.seconds + seconds, None, chain))
@@ -129,7 +140,7 @@ class StepRun:
     @cached_property
     def operation_time(self) -> float:
         """The time of operations that have a price."""
-        return math.fsum((price(each, self.target) or 0.0) * each.count for _, _, each in self.operations)
+        return math.fsum(each.seconds or 0.0 for each in self.operations)
 
     @cached_property
     def latency(self) -> float:
@@ -163,9 +174,7 @@ class StepRun:
     def unpriced(self) -> list[Unpriced]:
         """The operations without a price, equal ones together, in the order of their first calls."""
         counts: dict[tuple[object, ...], Unpriced] = {}
-        for _, _, each in self.operations:
-            if price(each, self.target) is not None:
-                continue
+        for each in [found.operation for found in self.operations if found.seconds is None]:
             types = tuple(map(str, each.operands)), tuple(map(str, each.results))
             known = counts.get(key := (each.name, *types))
             count = each.count + (known.count if known else 0)

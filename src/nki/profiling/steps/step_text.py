@@ -14,6 +14,8 @@ from nki.profiling.text import WIDTH, WIDTHS
 
 OPERATIONS: Final = 12
 """Kinds of unpriced operations that are listed, unless all are asked for."""
+NARROW: Final = 80
+"""Columns below which the table of kernels has fewer of its own."""
 CELLS: Final = 40
 """Characters of a row of the timeline, at most."""
 
@@ -21,7 +23,7 @@ CELLS: Final = 40
 def report(step: StepRun, width: int = WIDTH, lines: int | None = OPERATIONS) -> str:
     """The profile in ``width`` columns; with ``lines`` kinds of unpriced operations, or all of them (None)."""
     width = min(max(width, WIDTHS[0]), WIDTHS[1])
-    parts = [_head(step, width), _kernels(step), _timeline(step, width), _path(step, width)]
+    parts = [_head(step, width), _kernels(step, width), _timeline(step, width), _path(step, width)]
     parts += [_operations(step, width, lines), _assumptions(step, width)]
     return "\n\n".join(filter(None, parts))
 
@@ -36,28 +38,35 @@ def _head(step: StepRun, width: int) -> str:
     texts = [
         f"{duration(step.device_time)} on the device, {duration(step.launch_time)} of {launches} of "
         f"{count(len(step.kernels), 'kernel')}",
-        f"at least {duration(step.critical_time)} if independent kernels overlapped: {_path_length(step)}",
+        f"{duration(step.critical_time)} on the critical path, {len(step.critical_path)} of {len(step.launches)} "
+        "launches: no overlap of kernels makes it shorter",
         f"in order: {', '.join(map(str, step.order))}",
     ]
+    if step.operation_time:
+        texts.append(f"{duration(step.operation_time)} of operations of the framework")
     if unpriced:
         texts.append(f"without {count(unpriced, 'operation')} of the framework, which have no price")
     return "\n".join([*_wrapped(title, "", width), *(row for text in texts for row in _wrapped(text, "  ", width))])
 
 
-def _path_length(step: StepRun) -> str:
-    return f"the critical path has {len(step.critical_path)} of {len(step.launches)} launches"
-
-
-def _kernels(step: StepRun) -> str:
-    longest = max(len("kernel"), *(len(each.title) for each in step.kernels))
-    rows = [f"  {'kernel':<{longest}}  launches       each  on device        all    share"]
+def _kernels(step: StepRun, width: int) -> str:
+    names = _names(step, width)
+    longest = max(map(len, ("kernel", *names.values())))
+    wide = width >= NARROW
+    rows = [f"  {'kernel':<{longest}}  launches       each{'  on device' if wide else ''}        all    share"]
     for each in by_share(step):
-        profile = each.profile
+        device = f"  {duration(each.profile.device_time):>9}" if wide else ""
         rows.append(
-            f"  {each.title:<{longest}}  {each.launches:>8}  {duration(profile.latency):>9}  "
-            f"{duration(profile.device_time):>9}  {duration(each.latency):>9}  {percent(step.share(each)):>7}"
+            f"  {names[each]:<{longest}}  {each.launches:>8}  {duration(each.profile.latency):>9}{device}  "
+            f"{duration(each.latency):>9}  {percent(step.share(each)):>7}"
         )
     return "\n".join(rows)
+
+
+def _names(step: StepRun, width: int) -> dict[StepKernel, str]:
+    """The titles of the kernels, cut so that the numbers have room beside them."""
+    room = width - (54 if width >= NARROW else 43)
+    return {each: each.title if len(each.title) <= room else f"{each.title[: room - 1]}…" for each in step.kernels}
 
 
 def by_share(step: StepRun) -> list[StepKernel]:
@@ -67,7 +76,8 @@ def by_share(step: StepRun) -> list[StepKernel]:
 
 def _timeline(step: StepRun, width: int) -> str:
     """A row for each kernel: the times at which it runs."""
-    longest = max(len(each.title) for each in step.kernels)
+    names = _names(step, width)
+    longest = max(map(len, ("timeline", *names.values())))
     cells = max(min(CELLS, width - longest - 4), 10)
     total = step.latency
     rows: dict[StepKernel, list[str]] = {each: ["·"] * cells for each in step.kernels}
@@ -77,12 +87,9 @@ def _timeline(step: StepRun, width: int) -> str:
             last -= 1  # the cell that the next launch has most of
         rows[launch.kernel][first : last + 1] = "█" * (last + 1 - first)
     end = f"0{duration(total):>{cells - 1}}"
-    return "\n".join(
-        [
-            f"  {'timeline':<{longest}}  {end}",
-            *(f"  {each.title:<{longest}}  {''.join(row)}" for each, row in rows.items()),
-        ]
-    )
+    texts = [f"  {'timeline':<{longest}}  {end}"]
+    texts += [f"  {names[each]:<{longest}}  {''.join(row)}" for each, row in rows.items()]
+    return "\n".join(texts)
 
 
 def path_text(launches: Sequence[StepLaunch]) -> str:

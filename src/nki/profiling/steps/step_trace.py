@@ -1,8 +1,8 @@
 """Perfetto trace of a step.
 
-The first process is the step: its launches, the kernels on the device, and the operations without a price, which take
-no time. Flows lead from a kernel to those that need its result. A process of its own has the engines of each kernel, in
-its first launch.
+The first process is the step: its launches, the kernels on the device, and the operations of the framework; those
+without a price take no time. Flows lead from a kernel to those that need its result. A process of its own has the
+engines of each kernel, in its first launch.
 """
 
 from __future__ import annotations
@@ -75,10 +75,12 @@ def _step(writer: Writer, step: StepRun) -> None:
     )
     writer.slices(writer.track("Kernels", process), kernels)
     if step.operations:
-        writer.slices(writer.track("Operations without a price", process), _operations(step))
+        writer.slices(writer.track("Operations", process), _operations(step))
 
 
 def _operations(step: StepRun) -> Iterator[Slice]:
-    for _, begin, each in step.operations:
+    for found in step.operations:
+        each, begin = found.operation, found.begin * 1e9
         shapes = {"operands": ", ".join(map(str, each.operands)), "results": ", ".join(map(str, each.results))}
-        yield Slice(each.name, begin * 1e9, begin * 1e9, (), {**shapes, "count": each.count})
+        end = begin + (found.seconds or 0.0) * 1e9
+        yield Slice(each.name, begin, end, (), {**shapes, "bytes": each.nbytes, "count": each.count})
