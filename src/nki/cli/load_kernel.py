@@ -220,7 +220,7 @@ def find(module: ModuleType, name: str, path: Path) -> Kernel:
 
 
 def _named(module: ModuleType, name: str, path: Path, known: Sequence[str], kind: str) -> Any:
-    """What ``name``, with dots, names in ``module``."""
+    """The value of ``name``, which may have dots, in ``module``."""
     value: Any = module
     for part in name.split("."):
         if not hasattr(value, part):

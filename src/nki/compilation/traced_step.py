@@ -54,7 +54,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What the events do not show, such as a loop with a number of iterations that only a run knows."""
+    """A fact that the events do not show, such as a loop with a number of iterations that only a run knows."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""The trace of a step in JAX: the equations of its jaxpr, with those of the functions that it calls in their places.
+"""The trace of a step in JAX: the equations of its jaxpr, and of the functions that it calls where it calls them.
 
 Values do not change, so each one is a block of memory of its own.
 """
@@ -38,7 +38,7 @@ _Names = dict[Any, int]
 
 
 def trace(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Event]:
-    """What ``function`` does; see :meth:`nki.frameworks.kernel_adapter.Adapter.trace`."""
+    """The events of ``function``; see :meth:`nki.frameworks.kernel_adapter.Adapter.trace`."""
     leaves, tree = jax.tree.flatten((args, kwargs))
     traced = [n for n, leaf in enumerate(leaves) if isinstance(leaf, (np.ndarray, jax.Array))]
 

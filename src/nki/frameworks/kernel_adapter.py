@@ -85,7 +85,7 @@ class Adapter(TensorMap):
         """A tensor of the framework with the elements of ``array``."""
 
     def trace(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Event]:  # noqa: ARG002
-        """What ``function`` does, without data: launches of kernels and operations of the framework, in order.
+        """The events of ``function``, without data: launches of kernels and operations of the framework, in order.
 
         Arguments are tensors of the framework or arrays of NumPy, of which only shape and dtype count; any other value
         is passed as it is. Kernels are compiled as in a call. Raises :class:`StepTraceError` if it cannot be traced.

@@ -12,7 +12,7 @@ storages: a view depends on all that its storage holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import torch
@@ -48,7 +48,7 @@ _WAITS: Final = {"wait_tensor"}
 
 
 def trace(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Event]:
-    """What ``function`` does; see :meth:`nki.frameworks.kernel_adapter.Adapter.trace`."""
+    """The events of ``function``; see :meth:`nki.frameworks.kernel_adapter.Adapter.trace`."""
     fake = FakeTensorMode()
     recorder = _Recorder(fake)
     try:
@@ -135,8 +135,9 @@ class _Recorder(TorchDispatchMode):
         found: set[int] = set()
         for tensor in _tensors(values):
             storage = tensor.untyped_storage()
-            self._kept.setdefault(storage._cdata, storage)
-            found.add(self._same.get(storage._cdata, storage._cdata))
+            number = cast("int", storage._cdata)
+            self._kept.setdefault(number, storage)
+            found.add(self._same.get(number, number))
         return frozenset(found)
 
     def _alias(self, result: torch.Tensor, tensor: torch.Tensor) -> None:

@@ -48,7 +48,7 @@ class StepProfile(StepRun):
         return cast("dict[str, Any]", step_record.record(self))
 
     def to_html(self, path: str | Path) -> list[Path]:
-        """Write the report to ``path`` and that of each kernel beside it, as ``NAME-KERNEL.html``; the files.
+        """Write the report to ``path`` and one for each kernel beside it, as ``NAME-KERNEL.html``; the files.
 
         Raises :class:`ProfileFileError` if one of them cannot be written.
         """

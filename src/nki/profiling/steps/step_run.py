@@ -25,7 +25,7 @@ ASSUMPTIONS: Final = (
     "operations without a price take no time",
     "a kernel needs all that was written before to a block of memory from which it reads, also by way of a view",
 )
-"""What the model of a step assumes, as all reports say it."""
+"""The assumptions of the model of a step, as all reports say them."""
 
 
 @dataclass(eq=False)
