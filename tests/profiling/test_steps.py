@@ -112,6 +112,7 @@ def test_a_decode_step_of_llama(decoded):
     assert {each.title: each.launches for each in decoded.kernels} == {"rms_norm": 5, "attention_step": 2, "swiglu": 2}
     assert list(map(str, decoded.order)) == ["2 x (rms_norm, attention_step, rms_norm, swiglu)", "rms_norm"]
     assert decoded.critical_path == decoded.launches
+    assert [each.needs for each in decoded.launches[1:]] == [(each.number,) for each in decoded.launches[:-1]]
     counts = {}
     for each in decoded.unpriced:
         counts[each.name] = counts.get(each.name, 0) + each.count
@@ -250,6 +251,18 @@ def test_loops_and_batches_of_jax():
     batch = in_jax(jax.vmap(doubled), nki.ShapeDtype((3, 128, 64), "float32"))
     assert len(batch.launches) == 3 and len(batch.critical_path) == 1
     assert batch.latency == math.fsum([batch.kernels[0].profile.latency] * 3)
+
+
+def test_shapes_of_a_framework_say_who_traces():
+    own = nki.profile(doubled, target="trn2")(X).latency
+
+    def step(x):
+        return doubled(x)
+
+    shapes = jax.ShapeDtypeStruct((128, 64), "float32"), torch.empty(128, 64, device="meta")
+    for shape in shapes:
+        assert nki.profile_step(step, target="trn2")(shape).latency == own
+    assert nki.profile_step(jax.jit(step), target="trn2")(X).latency == own
 
 
 def test_what_only_the_data_says_is_told():

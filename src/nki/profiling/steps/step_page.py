@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from nki.profiling import html
-from nki.profiling.html.markup import Markup, joined, strip, tag
+from nki.profiling.html.markup import Markup, joined, tag
 from nki.profiling.html.quantities import count, percent, size, time
 from nki.profiling.html.sections import card, figure, name_cell, number_cell, share_cell, table_of
 from nki.profiling.steps.step_run import ASSUMPTIONS, StepKernel, StepLaunch, StepRun, Unpriced
@@ -15,6 +15,7 @@ from nki.profiling.steps.step_text import by_share, path_text
 
 _UNUSUAL: Final = re.compile(r"[^\w.-]+")
 """Characters that a file's name does without."""
+_STRETCHED: Final = {"viewBox": "0 0 100 10", "preserveAspectRatio": "none"}
 _LEAST: Final = 0.02
 """Least distance of two launches on the timeline, in percent of it, below which the second one is not drawn."""
 
@@ -75,21 +76,12 @@ def _timeline(step: StepRun, files: Mapping[StepKernel, str]) -> Markup:
         if x - drawn.get(launch.kernel, -1.0) >= _LEAST:
             drawn[launch.kernel] = x
             rows[launch.kernel].append(_launch(step, launch, launch.number in critical, files[launch.kernel]))
-    table = tag(
-        "table",
-        tag(
-            "tbody",
-            [
-                tag("tr", name_cell(_link(each, files)), tag("td", strip(rects, each.title), class_="bar"))
-                for each, rects in rows.items()
-            ],
-            tag(
-                "tr",
-                tag("td"),
-                tag("td", tag("div", tag("span", "0"), tag("span", time(step.latency * 1e9)), class_="axis")),
-            ),
-        ),
-    )
+    lines = [
+        tag("tr", name_cell(_link(each, files)), tag("td", tag("svg", rects, **_STRETCHED), class_="bar"))
+        for each, rects in rows.items()
+    ]
+    ends = tag("div", tag("span", "0"), tag("span", time(step.latency * 1e9)), class_="axis")
+    table = tag("table", tag("tbody", lines, tag("tr", tag("td"), tag("td", ends))))
     key = [
         tag("span", tag("svg", tag("rect", width=18, height=9, class_=class_), viewBox="0 0 18 9"), text)
         for class_, text in (

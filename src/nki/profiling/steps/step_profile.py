@@ -124,9 +124,9 @@ def predicted(
 ) -> StepProfile:
     """The profile of ``step``; ``tell`` hears what is going on."""
     name = str(getattr(step, "__name__", type(step).__name__))
-    args, kwargs = _without_shapes(args), _without_shapes(kwargs)
     tell(f"tracing {name}")
-    events = _adapter(step, args, kwargs, framework).trace(step, args, kwargs)
+    adapter = _adapter(step, args, kwargs, framework)
+    events = adapter.trace(step, _without_shapes(args), _without_shapes(kwargs))
     executables = [event.executable for event in events if isinstance(event, Launch)]
     if not executables:
         raise StepTraceError(

@@ -26,7 +26,10 @@ class StepLaunchRecord(TypedDict):
     kernel: Annotated[str, "the title of its kernel"]
     begin: Annotated[float, "s from the beginning of the step"]
     seconds: Annotated[float, "the launch and the kernel on the device; s"]
-    needs: Annotated[list[int], "the launches, by their numbers from 0, with results that it needs"]
+    needs: Annotated[
+        list[int],
+        "the launches, by their numbers from 0, with results that it needs; not those that another of them needs",
+    ]
 
 
 class StepOperation(TypedDict):

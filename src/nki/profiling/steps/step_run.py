@@ -6,7 +6,7 @@ The model assumes what :data:`ASSUMPTIONS` says. Times are seconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -44,8 +44,8 @@ class StepKernel:
 
 @dataclass(frozen=True, slots=True)
 class StepLaunch:
-    """A launch: its number in the step, its kernel, when it begins, and the launches with results that it needs,
-    by way of unpriced operations too.
+    """A launch: its number in the step, its kernel, when it begins, and the launches that it needs: with results that
+    reach it, by way of operations too, but for those that another one of them needs already.
     """
 
     number: int
@@ -115,15 +115,17 @@ class StepRun:
     def _replay(self) -> None:
         now, of_event = 0.0, iter(self._of_event)
         sources: list[tuple[int, ...]] = []
+        earlier: list[int] = []  # for each launch, the bits of all that it needs at last
         chains: list[_Chain] = []
         for event, before in zip(self.events, needs(self.events), strict=True):
-            found = tuple(sorted({launch for number in before for launch in sources[number]}))
+            found = _last({launch for number in before for launch in sources[number]}, earlier)
             chain = max((chains[number] for number in before), key=lambda each: each.seconds, default=_Chain())
             if isinstance(event, Launch):
                 kernel, first = next(of_event), len(self.launches)
                 for number in range(first, first + event.count):
                     self.launches.append(StepLaunch(number, kernel, now, found))
                     now += kernel.profile.latency
+                    earlier.append(_needed(found, earlier) | sum(1 << each for each in found))
                 kernel.launches += event.count
                 sources.append(tuple(range(first, len(self.launches))))
                 chains.append(_Chain(chain.seconds + kernel.profile.latency, self.launches[first], chain))
@@ -195,6 +197,20 @@ class StepRun:
         changed = {each: StepKernel(change(each.profile)) for each in self.kernels}
         events: list[Event] = [*map(Note, self.notes), *self.events]
         return events, [changed[each] for each in self._of_event]
+
+
+def _last(launches: set[int], earlier: Sequence[int]) -> tuple[int, ...]:
+    """The ``launches`` that no other one of them needs; ``earlier`` has the bits of those that each launch needs."""
+    needed = _needed(launches, earlier)
+    return tuple(sorted(each for each in launches if not needed >> each & 1))
+
+
+def _needed(launches: Iterable[int], earlier: Sequence[int]) -> int:
+    """The bits of all that ``launches`` need."""
+    bits = 0
+    for each in launches:
+        bits |= earlier[each]
+    return bits
 
 
 @dataclass(frozen=True, slots=True)

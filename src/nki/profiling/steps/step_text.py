@@ -34,7 +34,7 @@ def _head(step: StepRun, width: int) -> str:
         f"step {step.name} on {step.target}: {duration(step.latency)}, between {duration(first)} and {duration(second)}"
     )
     unpriced = sum(each.count for each in step.unpriced)
-    launches = count(len(step.launches), "launch").replace("launchs", "launches")
+    launches = f"{len(step.launches):,} launch{'' if len(step.launches) == 1 else 'es'}"
     texts = [
         f"{duration(step.device_time)} on the device, {duration(step.launch_time)} of {launches} of "
         f"{count(len(step.kernels), 'kernel')}",
@@ -45,7 +45,7 @@ def _head(step: StepRun, width: int) -> str:
     if step.operation_time:
         texts.append(f"{duration(step.operation_time)} of operations of the framework")
     if unpriced:
-        texts.append(f"without {count(unpriced, 'operation')} of the framework, which have no price")
+        texts.append(f"no price for {count(unpriced, 'operation')} of the framework")
     return "\n".join([*_wrapped(title, "", width), *(row for text in texts for row in _wrapped(text, "  ", width))])
 
 
@@ -138,7 +138,7 @@ def notebook(step: StepRun) -> str:
     head = (
         f"<p><b>step {escape(step.name)} on {escape(str(step.target))}: {duration(step.latency)}</b>, between "
         f"{duration(first)} and {duration(second)}; {duration(step.launch_time)} of it are launches. "
-        f"{count(sum(each.count for each in step.unpriced), 'operation')} of the framework have no price.</p>"
+        f"No price for {count(sum(each.count for each in step.unpriced), 'operation')} of the framework.</p>"
     )
     titles = "".join(f"<th>{title}</th>" for title in ("kernel", "launches", "each", "all", "share"))
     body = "".join(
