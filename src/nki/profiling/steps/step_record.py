@@ -26,10 +26,7 @@ class StepLaunchRecord(TypedDict):
     kernel: Annotated[str, "the title of its kernel"]
     begin: Annotated[float, "s from the beginning of the step"]
     seconds: Annotated[float, "the launch and the kernel on the device; s"]
-    needs: Annotated[
-        list[int],
-        "the launches, by their numbers from 0, with results that it needs; not those that another of them needs",
-    ]
+    needs: Annotated[list[int], "launches with results that it needs, from 0; without those that these need"]
 
 
 class StepOperation(TypedDict):
