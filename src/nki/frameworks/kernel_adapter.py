@@ -20,7 +20,6 @@ from nki.base.element_types import DType
 from nki.base.errors import ArgumentError, ArtifactError, UnknownDTypeError
 from nki.base.framework_errors import EmptyTensorError, OperandError, ScalarTensorError
 from nki.base.locks import Lock, imported
-from nki.base.profile_errors import StepTraceError
 from nki.compilation import output_arguments
 from nki.compilation.executable_cache import NamedExecutables
 from nki.frameworks import embedded
@@ -90,7 +89,7 @@ class Adapter(TensorMap):
         Arguments are tensors of the framework or arrays of NumPy, of which only shape and dtype count; any other value
         is passed as it is. Kernels are compiled as in a call. Raises :class:`StepTraceError` if it cannot be traced.
         """
-        raise StepTraceError(
+        raise imported("nki.base.profile_errors").StepTraceError(  # which no launch needs
             f"{getattr(function, '__name__', 'this function')} has no tensors of PyTorch or JAX, which trace a step",
             fix="pass such tensors, or say which framework traces it: nki.profile_step(step, framework='torch')(…)",
         )
