@@ -30,7 +30,7 @@ __version__: str
 
 
 _BETA1: Final = ("baremetal", "benchmark", "profile", "simulate_kernel")
-_PROFILING: Final = {"ShapeDtype": "nki.profiling.shapes"}
+_PROFILING: Final = {"ShapeDtype": "nki.profiling.shapes", "profile_step": "nki.profiling.steps.step_profile"}
 _WHOLE_MODELS: Final = ("export", "load")
 _MODULES: Final = ("compiler", "framework", "jax", "runtime", "simulator", "testing", "torch")
 

@@ -42,6 +42,7 @@ from nki.target.model import Target
 
 if TYPE_CHECKING:
     from nki.compilation.executable import Executable
+    from nki.compilation.traced_step import Event
     from nki.compilation.vendor_options import Configs
 
 
@@ -53,6 +54,7 @@ class Adapter(TensorMap, Protocol):
     def to_numpy(self, t: Any) -> np.ndarray[Any, Any]: ...
     def update(self, t: Any, array: np.ndarray[Any, Any], name: str) -> Any: ...
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any: ...
+    def trace(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Event]: ...
 
 
 class Kernel(PickledByName, Unscriptable):
@@ -291,7 +293,7 @@ class Kernel(PickledByName, Unscriptable):
     ) -> Executable:
         """Native code for ``arguments``; with ``uses``, which gets the others, launches pass the floats if possible."""
         with gc_pause.paused(), default_environment(), progress_line.compiling(self.func.__name__):
-            specs = self.specs(arguments, adapter)
+            given = specs = self.specs(arguments, adapter)
             if uses is not None and float in map(type, specs.values()):
                 specs = as_arguments(specs, uses)
             program, reads = self._program(specs, observe)
@@ -302,6 +304,7 @@ class Kernel(PickledByName, Unscriptable):
             executable = kind(program, progress)
             if uses and not uses.keys().isdisjoint(executable.float_names):  # taken by a stage
                 executable = kind(for_values(program, {}), progress)
+            executable.made_of = (self.varied(), given)
             executable.outside = seen(reads)
             if not knobs.hazards():  # so only the executables that it has let through look at it in each launch
                 executable.outside += (Seen(knobs.hazards, False, None),)

@@ -20,6 +20,7 @@ CHANGING = (
     (r" *[+-]?[\d.]+ ?%", " PERCENT"),
     (r" *[\d.]+ (GB/s|x\b)", r" RATE"),
     (r"[█▒·]{24} ", "BAR "),
+    (r"[█·]{40}$", "BAR"),
     (r"sha256 \w+  sum \S+", "CHECKSUM"),
     (r"\d+ bytes", "BYTES"),
     (r"\S+/examples/", "examples/"),

@@ -32,3 +32,9 @@ class ProfileFileError(NkiError):
     """A file of a profile cannot be written."""
 
     code = "NKI-PR004"
+
+
+class StepTraceError(NkiError):
+    """A step cannot be traced without data, or no framework can trace it."""
+
+    code = "NKI-PR005"

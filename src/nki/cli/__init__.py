@@ -218,6 +218,11 @@ def _add_profile(commands: Any) -> None:
     profiling.set_defaults(module="nki.cli.profile")
     _add_kernel(profiling, targets_action="append")
     profiling.add_argument("--seed", type=int, default=0, help="seed of random arguments (default 0)")
+    profiling.add_argument(
+        "--step",
+        choices=("torch", "jax"),
+        help="the name is of a function of PyTorch or JAX that calls kernels: predict them together, in one report",
+    )
     profiling.add_argument("--compare", metavar="KERNEL", help="show another kernel with the same arguments beside it")
     profiling.add_argument(
         "--what-if",

@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -34,22 +34,51 @@ def opened(source: str) -> Generator[Kernel | Program]:
     path = Path(file)
     if file == "-":
         yield parser.parse(sys.stdin.read(), "<stdin>")
-    elif not path.is_file():
-        known = sorted(p.name for p in path.parent.glob(f"*{path.suffix}")) if path.parent.is_dir() else []
-        raise UsageError(f"there is no file {path}", nearest(path.name, known, f"such files in {path.parent}"))
-    elif path.suffix == ".klir":
+        return
+    _check_exists(path)
+    if path.suffix == ".klir":
         yield artifact.load(path)
     elif path.suffix == ".nki":
         yield parser.parse(_read(path), str(path))
     else:
-        with contextlib.ExitStack() as loaded:
-            try:
-                module = loaded.enter_context(imported(path))
-            except (Exception, SystemExit) as failure:
-                if isinstance(failure, UsageError) or not is_of(failure, path):
-                    raise
-                raise not_imported(failure, path) from None
+        with _from_python(path) as module:
             yield find(module, name, path)
+
+
+@contextlib.contextmanager
+def opened_step(source: str) -> Generator[Callable[..., Any]]:
+    """The function or module that ``source`` names, as FILE.py:NAME, which calls kernels; else as :func:`opened`."""
+    file, name = split(source)
+    path = Path(file)
+    if not name:
+        raise UsageError(f"{source} names no step", "pass FILE.py:NAME, a function that calls kernels")
+    _check_exists(path)
+    with _from_python(path) as module:
+        known = [n for n, value in vars(module).items() if _is_own_function(value, module) and not n.startswith("_")]
+        step = _named(module, name, path, known, "function")
+        if isinstance(step, type) or not callable(step):
+            fix = nearest(name, known, "functions in the file")
+            raise UsageError(f"{name!r} in {path} is {type(step).__name__} and no function", fix)
+        yield step
+
+
+def _check_exists(path: Path) -> None:
+    if not path.is_file():
+        known = sorted(p.name for p in path.parent.glob(f"*{path.suffix}")) if path.parent.is_dir() else []
+        raise UsageError(f"there is no file {path}", nearest(path.name, known, f"such files in {path.parent}"))
+
+
+@contextlib.contextmanager
+def _from_python(path: Path) -> Generator[ModuleType]:
+    """The file as a module; a file that cannot be imported is a mistake of the user's."""
+    with contextlib.ExitStack() as loaded:
+        try:
+            module = loaded.enter_context(imported(path))
+        except (Exception, SystemExit) as failure:
+            if isinstance(failure, UsageError) or not is_of(failure, path):
+                raise
+            raise not_imported(failure, path) from None
+        yield module
 
 
 @contextlib.contextmanager
@@ -180,11 +209,7 @@ def find(module: ModuleType, name: str, path: Path) -> Kernel:
             listed = ", ".join(f"{path}:{n}" for n in decorated)
             raise UsageError(f"{path} has {len(decorated)} kernels; say which", f"write one of {listed}")
         name = decorated[0]
-    value: Any = module
-    for part in name.split("."):
-        if not hasattr(value, part):
-            raise UsageError(f"{path} has no kernel {name!r}", nearest(name, known, "kernels in the file"))
-        value = getattr(value, part)
+    value = _named(module, name, path, known, "kernel")
     if isinstance(value, Kernel):
         return value
     if isinstance(value, FunctionType):
@@ -192,6 +217,16 @@ def find(module: ModuleType, name: str, path: Path) -> Kernel:
     raise UsageError(
         f"{name!r} in {path} is {type(value).__name__} and not a function", nearest(name, known, "kernels in the file")
     )
+
+
+def _named(module: ModuleType, name: str, path: Path, known: Sequence[str], kind: str) -> Any:
+    """The value of ``name``, which may have dots, in ``module``."""
+    value: Any = module
+    for part in name.split("."):
+        if not hasattr(value, part):
+            raise UsageError(f"{path} has no {kind} {name!r}", nearest(name, known, f"{kind}s in the file"))
+        value = getattr(value, part)
+    return value
 
 
 def _undecorated(function: FunctionType) -> Kernel:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
-import shutil
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,16 +12,17 @@ from typing import Any
 
 from nki.base.errors import NkiError
 from nki.base.locks import imported
-from nki.base.profile_errors import ProfileFileError, TripCountError, WhatIfError
+from nki.base.profile_errors import TripCountError, WhatIfError
 from nki.base.usage import UsageError
 from nki.base.warning import Warned, collecting
 from nki.cli.arguments import TensorArgument
-from nki.cli.job import Work, prepared, target_of
+from nki.cli.job import Work, prepared
 from nki.cli.load_kernel import split
 from nki.cli.output.findings import failure, warnings
 from nki.cli.output.mistakes import complaint, exit_code
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
+from nki.cli.profile_options import changes_of, check, lines_of, named_option, stated_trips, text_width
 from nki.cli.terminal_progress import step
 from nki.ir.loop import Loop
 from nki.ir.program import Program
@@ -32,9 +31,7 @@ from nki.profiling.compiling import Inputs, trips_of, unknown_loops
 from nki.profiling.kernel_profile import Comparison, Profile, of_program
 from nki.profiling.memory_choices import compiled
 from nki.profiling.origin import Origin, arguments_of
-from nki.profiling.packages import needed
 from nki.profiling.record import comparison, details
-from nki.profiling.text import LINES
 from nki.profiling.titles import numbered, titles
 from nki.sim.timing import Trips, deciding_inputs
 
@@ -51,12 +48,14 @@ class Session:
 
 def command(options: argparse.Namespace) -> int:
     """Carry out ``nki profile``."""
+    if options.step is not None:
+        return int(imported("nki.cli.profile_step").command(options))
     if options.seed < 0:
         raise UsageError(f"--seed {options.seed}: seeds are not negative")
-    changes = _changes(options.what_if)
-    _stated(options.trips)
+    changes = changes_of(options.what_if)
+    stated_trips(options.trips)
     wanted: list[str | None] = list(options.target or [None])
-    _check(options, wanted, bool(changes))
+    check(options, wanted, bool(changes))
     # What the kernel prints while it is specialised must not end up inside the JSON.
     with aside() if options.json else contextlib.nullcontext():
         sessions = _sessions(options, wanted, changes)
@@ -66,7 +65,7 @@ def command(options: argparse.Namespace) -> int:
         print_document(_documents(sessions))
     else:
         if profiles:
-            print(_text(profiles, _lines(options.lines)))
+            print(_text(profiles, lines_of(options.lines)))
             print("".join(f"\n{line}" for line in written), end="\n" if written else "")
         for session in sessions:
             if session.error is not None:
@@ -112,97 +111,6 @@ def _session(source: str, options: argparse.Namespace, target: str | None, *, ma
     return session
 
 
-def _lines(text: str | None) -> int | None:
-    """The number of source lines that ``--lines`` asks for; None for all of them."""
-    if text is None:
-        return LINES
-    if text == "all":
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"--lines {text}: this is no number of lines", "pass a number, such as 20, or all")
-    return int(text)
-
-
-def _check(options: argparse.Namespace, wanted: Sequence[str | None], changes: bool) -> None:
-    """Refuse combinations that would show more than two things side by side, and files that cannot be written."""
-    _lines(options.lines)
-    for target in wanted:
-        target_of(target)
-    several = {"several --target": len(wanted) > 1, "--compare": bool(options.compare), "--what-if": changes}
-    chosen = [name for name, given in several.items() if given]
-    if len(chosen) > 1:
-        raise UsageError(f"{' and '.join(chosen)} do not go together", "ask for one after the other")
-    files = (("--html", options.html), ("--trace", options.trace))
-    if options.trace:
-        needed("perfetto", "perfetto", "--trace")
-    if options.parquet:
-        needed("pyarrow", "pyarrow", "--parquet")
-    for option, value in (*files, ("--parquet", options.parquet), ("--compare", options.compare)):
-        if value == "":
-            raise UsageError(f"{option} is empty", f"name a file: {option} FILE, or leave {option} out")
-    for option, file in files:
-        if file:
-            _check_file(option, Path(file))
-            _check_own(option, Path(file), options)
-    if options.html and options.trace and _same(Path(options.html), Path(options.trace)):
-        raise UsageError(f"--html and --trace both name {options.html}", "give each a file of its own")
-    if options.parquet and Path(options.parquet).is_file():
-        raise UsageError(f"--parquet {options.parquet}: this is a file", "choose a folder, which may be new")
-
-
-def _check_file(option: str, file: Path) -> None:
-    """Refuse a file that cannot be written, before the work of many seconds for it."""
-    if file.is_dir():
-        raise UsageError(f"{option} {file}: this is a folder", f"name a file in it, such as {file / 'profile'}")
-    if not file.parent.is_dir():
-        raise UsageError(f"{option} {file}: there is no folder {file.parent}", f"create it: mkdir -p {file.parent}")
-    if not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise UsageError(f"{option} {file}: Permission denied", "choose a file that can be written")
-
-
-def _check_own(option: str, file: Path, options: argparse.Namespace) -> None:
-    """Refuse to write over what the command reads: the kernels, and arguments in files."""
-    kernels = [
-        each.partition(".py:")[0] + ".py" if ".py:" in each else each
-        for each in (options.kernel, options.compare)
-        if each
-    ]
-    arguments = [part for each in options.arg for part in (each, each.partition("=")[2])]
-    if any(_same(file, Path(each)) for each in (*kernels, *arguments) if each):
-        raise UsageError(f"{option} {file}: the command reads this file", "name another file")
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return one.resolve() == other.resolve()
-    except OSError:  # an argument that is no path
-        return False
-
-
-def _changes(texts: Sequence[str]) -> dict[str, float]:
-    changes: dict[str, float] = {}
-    for each in texts:
-        name, _, value = each.partition("=")
-        name = name.strip()
-        if name in changes:
-            raise UsageError(f"--what-if {name} is given twice", "ask for one after the other")
-        try:
-            changes[name] = int(value) if value.isdecimal() else float(value)
-        except ValueError:
-            raise UsageError(f"--what-if {each}: this is no NAME=NUMBER", "such as dma_bandwidth=2.0") from None
-    return changes
-
-
-def _stated(text: str | None) -> tuple[int, int] | None:
-    """The least and the most iterations that ``--trips`` states: ``64``, or ``0:64``."""
-    if text is None:
-        return None
-    least, _, most = text.partition(":")
-    if not least.isdecimal() or not (most or least).isdecimal() or int(most or least) < int(least):
-        raise UsageError(f"--trips {text}: this is no number of iterations", "pass a number, or a range such as 0:64")
-    return int(least), int(most or least)
-
-
 def _changed(profile: Profile, changes: dict[str, float]) -> Profile:
     try:
         return profile.what_if(**changes)
@@ -226,7 +134,7 @@ def _profile(session: Session, source: str, options: argparse.Namespace, target:
             )
         if unknown_loops(program):
             tell(f"counting the iterations of {work.name}")
-            least, most = trips_of(program, _data(work, program, options), _stated(options.trips))
+            least, most = trips_of(program, _data(work, program, options), stated_trips(options.trips))
         tell(f"replaying {program.size:,} instructions")
         file = "" if source == "-" else split(source)[0]
         profile = of_program(kernel, most, least, Origin(file, arguments_of(work.arguments)))
@@ -285,8 +193,7 @@ def _without_data(loop: Loop, inputs: Mapping[str, TensorArgument]) -> TripCount
 
 def _text(profiles: Sequence[Profile], lines: int | None) -> str:
     if len(profiles) == 1:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else text.WIDTH
-        return text.report(profiles[0], width, lines)
+        return text.report(profiles[0], text_width(), lines)
     if len(profiles) == 2:
         return text.compared(*profiles)
     return text.side_by_side(profiles)
@@ -313,24 +220,15 @@ def _write(options: argparse.Namespace, profile: Profile) -> list[str]:
     """Write the files that the options ask for, of the first profile; a line about each."""
     lines: list[str] = []
     if options.html:
-        with _named("--html"):
+        with named_option("--html"):
             lines.append(f"{profile.to_html(options.html)}: the report for a browser")
     if options.trace:
-        with _named("--trace"):
+        with named_option("--trace"):
             lines.append(f"{profile.to_trace(options.trace)}: a trace for Perfetto")
     if options.parquet:
-        with _named("--parquet"):
+        with named_option("--parquet"):
             lines.append(f"{options.parquet}: {len(profile.to_parquet(options.parquet))} tables")
     return lines
-
-
-@contextlib.contextmanager
-def _named(option: str) -> Generator[None]:
-    """Context manager: a file that cannot be written is a mistake in ``option``."""
-    try:
-        yield
-    except ProfileFileError as error:
-        raise UsageError(f"{option} {error.message}", error.fix) from None
 
 
 def _open(profile: Profile) -> None:

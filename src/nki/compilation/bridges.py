@@ -58,6 +58,11 @@ def module_for(kinds: Iterable[type[Any]]) -> str:
     return max(candidates, key=lambda bridge: bridge.rank, default=_by_root[""]).module
 
 
+def module_named(root: str) -> str:
+    """The module of the bridge for tensors of the package ``root``; raises KeyError if there is none."""
+    return _by_root[root].module
+
+
 class StandIns:
     """Modules under the names of packages that are not installed: a finder of ``sys.meta_path``, and their loader.
 
@@ -144,4 +149,4 @@ def untraced(function: Callable[P, R]) -> Callable[P, R]:
     return function
 
 
-__all__ = ["STAND_INS", "Bridge", "TensorMap", "module_for", "register_bridges", "untraced"]
+__all__ = ["STAND_INS", "Bridge", "TensorMap", "module_for", "module_named", "register_bridges", "untraced"]

@@ -68,6 +68,10 @@ class Executable(native.Executable):
     outside: tuple[Seen, ...] = ()
     """Values that the kernel's Python read beside its arguments; the executable is valid for these values only."""
 
+    made_of: tuple[Any, dict[str, Any]] | None = None
+    """The kernel, apart from what it has compiled, and its arguments with a specification in place of each tensor; None
+    for one from a file."""
+
     last_used = 0
     """The time of the last use, on the clock of :class:`nki.compilation.executable_cache.LruExecutables`."""
 

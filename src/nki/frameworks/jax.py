@@ -20,6 +20,7 @@ from jax.core import Tracer
 
 from nki.base import element_types as dtypes
 from nki.base.framework_errors import FixedShapeError
+from nki.base.locks import imported
 from nki.compilation.executable import Executable
 from nki.frameworks import jax_call
 from nki.frameworks.kernel_adapter import Adapter, FrameworkKernel, pack
@@ -30,6 +31,7 @@ from nki.rendezvous import ranks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from nki.compilation.traced_step import Event
     from nki.jit import Kernel
 
 Run = Callable[[list["NDArray[Any]"]], "Sequence[NDArray[Any]]"]
@@ -98,6 +100,9 @@ class JAXAdapter(JAXTensors, Adapter):
     def from_numpy(self, array: NDArray[Any]) -> Any:
         return jax.numpy.asarray(array.view(dtypes.of(array.dtype).plain))
 
+    def trace(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Event]:
+        return imported("nki.frameworks.jax_step").trace(function, args, kwargs)
+
 
 class SimulatedExecutable(Executable):
     """A compiled kernel that the simulator runs at each launch, instead of native code.
@@ -110,7 +115,7 @@ class SimulatedExecutable(Executable):
         self.run = run
         self.name, self.kernel, self.precise = executable.name, executable.kernel, executable.precise
         self.inputs, self.outputs, self.changes = executable.inputs, executable.outputs, executable.changes
-        self.returns_sequence = executable.returns_sequence
+        self.returns_sequence, self.made_of = executable.returns_sequence, executable.made_of
         self.reference = Path(f"/nki-simulated/{self.name}-{secrets.token_hex(8)}")
 
     def artifact(self) -> Path:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nki.compilation.executable import Executable
+    from nki.compilation.traced_step import Event
     from nki.ir.types import TensorSpec
 
 T = TypeVar("T")
@@ -86,6 +87,17 @@ class Adapter(TensorMap):
     @abstractmethod
     def from_numpy(self, array: NDArray[Any]) -> Any:
         """A tensor of the framework with the elements of ``array``."""
+
+    def trace(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Event]:  # noqa: ARG002
+        """The events of ``function``, without data: launches of kernels and operations of the framework, in order.
+
+        Arguments are tensors of the framework or arrays of NumPy, of which only shape and dtype count; any other value
+        is passed as it is. Kernels are compiled as in a call. Raises :class:`StepTraceError` if it cannot be traced.
+        """
+        raise imported("nki.base.profile_errors").StepTraceError(  # which no launch needs
+            f"{getattr(function, '__name__', 'this function')} has no tensors of PyTorch or JAX, which trace a step",
+            fix="pass such tensors, or say which framework traces it: nki.profile_step(step, framework='torch')(…)",
+        )
 
 
 class FrameworkKernel(TensorMap):

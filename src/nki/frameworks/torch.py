@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nki.compilation.executable import Executable
+    from nki.compilation.traced_step import Event
     from nki.jit import Kernel
 
 
@@ -130,6 +131,9 @@ class TorchAdapter(TorchTensors, Adapter):
     def from_numpy(self, array: NDArray[Any]) -> Any:
         dtype = torch_dtype(dtypes.of(array.dtype))
         return torch.from_numpy(array.view(np.uint8)).view(dtype).reshape(array.shape)
+
+    def trace(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Event]:
+        return imported("nki.frameworks.torch_step").trace(function, args, kwargs)
 
 
 class PyTorchFrameworkKernel(TorchTensors, FrameworkKernel):

@@ -45,19 +45,12 @@ def compiled_kernel(
 ) -> tuple[Compiled, Inputs]:
     """``kernel`` as its profile replays it, and its inputs. No cache keeps anything."""
     launched = as_kernel(kernel)
-    chosen = target or launched.chosen_target()
-    if len(launched.grid) == 1:
-        launch_grid.of_brackets(launched.grid, chosen)
+    chosen = checked_target(launched, target)
     positional = tuple(placeholder(value) for value in args)
     named = {name: placeholder(value) for name, value in kwargs.items()}
     adapter = adapter_for(positional, named)
     arguments = launched.bind(positional, named)
-    specs = launched.specs(arguments, adapter)
-    grid = launched.launch_grid(chosen)
-    schedule, configs = launched.schedule, launched.configs
-    compile_all = partial(pipeline.compile, launched.func, specs, chosen, grid=grid, edges=schedule, configs=configs)
-    with default_environment():
-        result = compiled(lambda observe: compile_all(observe=observe), chosen)
+    result = compiled_for(launched, launched.specs(arguments, adapter), chosen)
     given = launched.bind(args, kwargs)
     tensors = {name: value for name, value in arguments.items() if adapter.is_framework_tensor(value)}
     arrays = {name: partial(_dense, adapter, tensor) for name, tensor in tensors.items()}
@@ -65,11 +58,32 @@ def compiled_kernel(
     return result, Inputs(arrays, missing)
 
 
+def checked_target(kernel: Kernel, target: Target | None) -> Target:
+    """``target``, or the kernel's own. Raises :class:`GridError` if it has fewer cores than the kernel's launches."""
+    chosen = target or kernel.chosen_target()
+    if len(kernel.grid) == 1:
+        launch_grid.of_brackets(kernel.grid, chosen)
+    return chosen
+
+
+def compiled_for(kernel: Kernel, specs: dict[str, Any], target: Target) -> Compiled:
+    """``kernel`` as its profile replays it, for arguments with a specification in place of each tensor."""
+    grid, schedule, configs = kernel.launch_grid(target), kernel.schedule, kernel.configs
+    compile_all = partial(pipeline.compile, kernel.func, specs, target, grid=grid, edges=schedule, configs=configs)
+    with default_environment():
+        return compiled(lambda observe: compile_all(observe=observe), target)
+
+
 def origin_of(kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Origin:
     """The file of a kernel, and its arguments."""
     launched = as_kernel(kernel)
-    code = getattr(unwrap(launched), "__code__", None)
-    return Origin(getattr(code, "co_filename", ""), arguments_of(launched.bind(args, kwargs)))
+    return origin_for(launched, launched.bind(args, kwargs))
+
+
+def origin_for(kernel: Kernel, arguments: Mapping[str, Any]) -> Origin:
+    """The same for ``arguments`` that are bound to the kernel's parameters."""
+    code = getattr(unwrap(kernel), "__code__", None)
+    return Origin(getattr(code, "co_filename", ""), arguments_of(arguments))
 
 
 def as_kernel(kernel: Any) -> Kernel:

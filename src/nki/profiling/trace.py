@@ -43,7 +43,11 @@ def write(profile: PredictedRun, path: Path) -> Path:
 
     Raises :class:`MissingPackageError` without ``perfetto``, :class:`ProfileFileError` if the file cannot be written.
     """
-    pieces = _pieces(profile)
+    return write_pieces(_pieces(profile), path)
+
+
+def write_pieces(pieces: Iterable[bytes], path: Path) -> Path:
+    """Write the pieces of a trace to ``path``, which is the result; raises :class:`ProfileFileError` if it cannot."""
     try:
         with path.open("wb") as file:
             file.writelines(pieces)
@@ -59,13 +63,22 @@ def trace(profile: PredictedRun) -> bytes:
 
 def _pieces(profile: PredictedRun) -> list[bytes]:
     """The trace in pieces that are serialised traces; one behind the other they are the whole."""
+    writer = new_writer()
+    write_kernel(writer, profile)
+    return writer.serialized()
+
+
+def new_writer() -> Writer:
+    """A writer of a trace. Raises :class:`MissingPackageError` without ``perfetto``."""
     builder = needed("perfetto.trace_builder.proto_builder", "perfetto", "to_trace").TraceProtoBuilder
     protos = needed("perfetto.protos.perfetto.trace.perfetto_trace_pb2", "perfetto", "to_trace")
-    writer = _Writer(builder, protos.TracePacket, protos.TrackEvent)
-    rows = Rows.of(profile)
-    for core in rows.cores:
-        _Core(writer, core).write()
-    return writer.serialized()
+    return Writer(builder, protos.TracePacket, protos.TrackEvent)
+
+
+def write_kernel(writer: Writer, profile: PredictedRun) -> None:
+    """The tracks of all cores of a kernel."""
+    for core in Rows.of(profile).cores:
+        CoreTracks(writer, core).write()
 
 
 @dataclass
@@ -83,14 +96,19 @@ class Slice:
     flows: Sequence[int] = ()
 
 
-class _Writer:
-    """Packets of one trace. Slices and samples of a track come in the order of their times."""
+class Writer:
+    """Packets of one trace. Slices and samples of a track come in the order of their times.
+
+    ``begin`` in ns is added to all times, ``first_flow`` to the identifiers of flows, ``first_process`` to the numbers
+    of processes, so that several kernels have room in one trace.
+    """
 
     def __init__(self, builder: Callable[[], Any], packet: Callable[[], Any], event: Any) -> None:
         self.new_builder = builder
         self.new_packet = packet
         self.event = event
         self.tracks = 0
+        self.begin, self.first_flow, self.first_process = 0.0, 0, 0
         self.builder = builder()
         self.packets = 0
         """Packets in ``builder``."""
@@ -111,7 +129,7 @@ class _Writer:
     def process(self, number: int, name: str) -> int:
         """A track for a core; its identifier."""
         descriptor = self._track(name)
-        descriptor.process.pid = number
+        descriptor.process.pid = self.first_process + number
         descriptor.process.process_name = name
         return self.tracks
 
@@ -139,7 +157,7 @@ class _Writer:
                 start = starts[key] = self._event(self.event.TYPE_SLICE_BEGIN, track, each.name, each.common)
             event = self._packet(start, each.begin).track_event
             if each.flows:
-                event.flow_ids.extend(each.flows)
+                event.flow_ids.extend([self.first_flow + flow for flow in each.flows])
             _annotate(event, each.arguments.items())
             self._packet(stop, each.end)
 
@@ -168,7 +186,7 @@ class _Writer:
         """A packet of the trace that begins as ``kind``."""
         packet = self._add()
         packet.MergeFromString(kind)
-        packet.timestamp = round(time)
+        packet.timestamp = round(self.begin + time)
         return packet
 
     def _add(self) -> Any:
@@ -191,10 +209,10 @@ def _annotate(event: Any, arguments: Iterable[tuple[str, Any]]) -> None:
             annotation.string_value = value
 
 
-class _Core:
+class CoreTracks:
     """The tracks of one core."""
 
-    def __init__(self, writer: _Writer, rows: CoreRows) -> None:
+    def __init__(self, writer: Writer, rows: CoreRows) -> None:
         self.writer = writer
         self.rows = rows
         self.profile = rows.whole.profile

@@ -23,12 +23,21 @@ from nki.cli.output.documents import CacheEntry, Check, Cleared, Dump, Explain, 
 from nki.cli.output.findings import Failure, Finding
 from nki.cli.output.printed import SCHEMA, Stamp
 from nki.profiling.record import Details
+from nki.profiling.steps.step_record import StepRecord
 from nki.profiling.summary_fields import FIELDS
 
 
 class Profile(Stamp, Details):
     """A session of `nki profile`. The document has one for each title, such as `rms_normalise on trn2`; for a target
     that refuses the kernel, the error instead.
+    """
+
+    warnings: Annotated[list[Finding], "the warnings of the compiler"]
+
+
+class Step(Stamp, StepRecord):
+    """A session of `nki profile --step`: the kernels that a function calls, and what it does between them. The document
+    has one for each title, such as `decode on trn2`; for a target that refuses a kernel, the error instead.
     """
 
     warnings: Annotated[list[Finding], "the warnings of the compiler"]
@@ -47,6 +56,7 @@ class Document(NamedTuple):
 DOCUMENTS: Final[dict[str, Document]] = {
     "run": Document(Run),
     "profile": Document(Profile, FIELDS, "by title"),
+    "profile --step": Document(Step, several="by title"),
     "check": Document(Check),
     "migrate": Document(Migrate),
     "dump": Document(Dump),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from importlib import resources
 
 from nki.profiling.advice import AdvisedRun
@@ -33,6 +34,8 @@ SCRIPTS = (
 )
 """The scripts, in the order in which they are joined; each sees what those before it define."""
 STYLES = ("page.css", "timeline.css")
+STEP_STYLES = ("page.css", "step.css")
+"""Of the report of a step, which needs no script."""
 COLUMNS = ("Critical path", "Busy", "HBM", "Runs", "Line")
 """Columns of the source."""
 SHORT = 30
@@ -58,9 +61,20 @@ def render(profile: AdvisedRun) -> str:
     """The report as the text of an HTML file, in UTF-8."""
     listing = Listing(profile)
     script = '(() => {\n"use strict";\n' + "".join(map(_asset, SCRIPTS)) + "})();\n"
-    style = "".join(map(_asset, STYLES))
-    policy = f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:"
     description, columns = payload.encoded(profile, listing)
+    body = joined(
+        _body(profile, listing),
+        tag("script", Markup(description), type="application/json", id="profile"),
+        tag("script", Markup(columns), type="application/octet-stream", id="columns"),
+    )
+    return page(f"{profile.name} on {profile.target} · profile", body, STYLES, script)
+
+
+def page(title: str, body: Markup, styles: Sequence[str], script: str = "") -> str:
+    """An HTML file with ``styles``, by the names of their files, and a script behind its body; it may load nothing."""
+    style = "".join(map(_asset, styles))
+    scripts = f"'{_digest(script)}'" if script else "'none'"
+    policy = f"default-src 'none'; script-src {scripts}; style-src '{_digest(style)}'; img-src data:"
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -68,18 +82,12 @@ def render(profile: AdvisedRun) -> str:
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="generator", content=SOURCE),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{profile.name} on {profile.target} · profile"),
+        tag("title", title),
         tag("link", rel="icon", href="data:,"),
         tag("style", Markup(style)),
     )
-    body = tag(
-        "body",
-        _body(profile, listing),
-        tag("script", Markup(description), type="application/json", id="profile"),
-        tag("script", Markup(columns), type="application/octet-stream", id="columns"),
-        tag("script", Markup(script)),
-    )
-    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+    last = tag("script", Markup(script)) if script else None
+    return f"<!doctype html>\n{tag('html', head, tag('body', body, last), lang='en')}\n"
 
 
 def _body(profile: AdvisedRun, listing: Listing) -> Markup:

@@ -38,17 +38,17 @@ def head(profile: PredictedRun) -> Markup:
     peaks = profile.peak_memory
     sbuf, psum = profile.available_memory.values()
     figures = [
-        _figure("Latency", time(latency), f"{time(profile.launch_time * 1e9)} of it launch", "main"),
-        _figure("Range", f"{_plain(fast, latency)} – {time(slow)}", "from guesses about the hardware"),
-        _figure(
+        figure("Latency", time(latency), f"{time(profile.launch_time * 1e9)} of it launch", "main"),
+        figure("Range", f"{_plain(fast, latency)} – {time(slow)}", "from guesses about the hardware"),
+        figure(
             "Lower bound",
             time(bound.seconds * 1e9),
             f"{resource_name(bound.resource)}; the kernel takes {digits(over)}×",
         ),
-        _figure("MFU", percent(profile.mfu), f"of {rate(profile.peak_flops, 'FLOP/s')}"),
-        _figure("MBU", percent(profile.mbu), f"of {rate(profile.peak_bandwidth, 'B/s')}"),
-        _figure("HBM traffic", size(profile.hbm_bytes), f"{_intensity(profile.intensity)} FLOP per byte"),
-        _figure("Peak memory", f"{percent(peaks['sbuf'] / sbuf)} SBUF", f"{percent(peaks['psum'] / psum)} PSUM"),
+        figure("MFU", percent(profile.mfu), f"of {rate(profile.peak_flops, 'FLOP/s')}"),
+        figure("MBU", percent(profile.mbu), f"of {rate(profile.peak_bandwidth, 'B/s')}"),
+        figure("HBM traffic", size(profile.hbm_bytes), f"{_intensity(profile.intensity)} FLOP per byte"),
+        figure("Peak memory", f"{percent(peaks['sbuf'] / sbuf)} SBUF", f"{percent(peaks['psum'] / psum)} PSUM"),
     ]
     return tag("header", title, tag("dl", figures, class_="figures"), class_="head")
 
@@ -63,7 +63,8 @@ def _intensity(value: float) -> str:
     return digits(value) if value else "0"
 
 
-def _figure(name: str, value: str, note: str, class_: str | None = None) -> Markup:
+def figure(name: str, value: str, note: str, class_: str | None = None) -> Markup:
+    """A number of the head, with its name and a note below."""
     return tag(
         "div", tag("dt", name, title=meaning(name)), tag("dd", value), tag("dd", note, class_="note"), class_=class_
     )
@@ -108,15 +109,15 @@ def engines(profile: PredictedRun) -> Markup:
     """The table of engines: busy, stalled by cause, idle."""
     several = len(profile.cores) > 1
     total = profile.timeline.ns or 1.0
-    table = _table(
+    table = table_of(
         profile.engines,
-        ("Engine", lambda use: _name(f"{use.core} · {use.engine}" if several else use.engine)),
+        ("Engine", lambda use: name_cell(f"{use.core} · {use.engine}" if several else use.engine)),
         ("Busy, stalled, idle", lambda use: tag("td", _bar(use, total), class_="bar")),
-        ("Busy", lambda use: _number(percent(use.busy / total), time(use.busy))),
-        ("Slow clock", lambda use: _number(time(use.throttled) if use.throttled else "")),
-        ("Stalled", lambda use: _number(time(use.stalled) if use.stalled else "")),
+        ("Busy", lambda use: number_cell(percent(use.busy / total), time(use.busy))),
+        ("Slow clock", lambda use: number_cell(time(use.throttled) if use.throttled else "")),
+        ("Stalled", lambda use: number_cell(time(use.stalled) if use.stalled else "")),
         ("Stalled, by cause", lambda use: tag("td", _causes(use), class_="causes")),
-        ("Instructions", lambda use: _number(count(use.instructions))),
+        ("Instructions", lambda use: number_cell(count(use.instructions))),
     )
     return card("Engines and stalls", table, "engines")
 
@@ -145,20 +146,20 @@ def _causes(use: EngineUse) -> list[Child]:
 def transfers(profile: PredictedRun) -> Markup:
     """The tables of DMA transfers by size, and of bytes by memory."""
     most = max((row.busy for row in profile.transfers), default=0.0) or 1.0
-    by_size = _table(
+    by_size = table_of(
         profile.transfers,
-        ("Size", lambda row: _name(f"≤ {size(row.up_to)}")),
-        ("Transfers", lambda row: _number(count(row.count))),
-        ("Bytes", lambda row: _number(size(row.bytes))),
-        ("Time", lambda row: _number(time(row.busy))),
-        ("", lambda row: _share(row.busy / most, "fill-dma")),
-        ("Rate of each", lambda row: _number(rate(row.bytes / row.busy * 1e9, "B/s") if row.busy else "")),
+        ("Size", lambda row: name_cell(f"≤ {size(row.up_to)}")),
+        ("Transfers", lambda row: number_cell(count(row.count))),
+        ("Bytes", lambda row: number_cell(size(row.bytes))),
+        ("Time", lambda row: number_cell(time(row.busy))),
+        ("", lambda row: share_cell(row.busy / most, "fill-dma")),
+        ("Rate of each", lambda row: number_cell(rate(row.bytes / row.busy * 1e9, "B/s") if row.busy else "")),
     )
-    by_memory = _table(
+    by_memory = table_of(
         MEMORIES,
-        ("Memory", lambda memory: _name(memory.upper())),
-        ("Read", lambda memory: _number(size(profile.bytes[f"{memory}_read"]))),
-        ("Written", lambda memory: _number(size(profile.bytes[f"{memory}_write"]))),
+        ("Memory", lambda memory: name_cell(memory.upper())),
+        ("Read", lambda memory: number_cell(size(profile.bytes[f"{memory}_read"]))),
+        ("Written", lambda memory: number_cell(size(profile.bytes[f"{memory}_write"]))),
     )
     return card("Transfers by size", [by_size, tag("h3", "Bytes by memory"), by_memory], "transfers")
 
@@ -166,14 +167,14 @@ def transfers(profile: PredictedRun) -> Markup:
 def instructions(profile: PredictedRun) -> Markup:
     """The table of instructions by their part of the critical path."""
     path = sum(cost.critical for cost in profile.by_instruction.values()) or 1.0
-    table = _table(
+    table = table_of(
         profile.by_instruction.items(),
-        ("Instruction", lambda row: _name(tag("button", row[0], data_find=row[0]))),
-        ("Critical path", lambda row: _number(percent(row[1].critical / path), time(row[1].critical))),
-        ("", lambda row: _share(row[1].critical / path, "fill-critical")),
-        ("On engines", lambda row: _number(time(row[1].busy))),
-        ("Executions", lambda row: _number(count(row[1].executions))),
-        ("Each", lambda row: _number(time(row[1].busy / row[1].executions) if row[1].executions else "")),
+        ("Instruction", lambda row: name_cell(tag("button", row[0], data_find=row[0]))),
+        ("Critical path", lambda row: number_cell(percent(row[1].critical / path), time(row[1].critical))),
+        ("", lambda row: share_cell(row[1].critical / path, "fill-critical")),
+        ("On engines", lambda row: number_cell(time(row[1].busy))),
+        ("Executions", lambda row: number_cell(count(row[1].executions))),
+        ("Each", lambda row: number_cell(time(row[1].busy / row[1].executions) if row[1].executions else "")),
     )
     return card("Instructions", table, "instructions")
 
@@ -183,18 +184,18 @@ def steps(profile: PredictedRun, listing: Listing) -> Markup:
     several = len(profile.cores) > 1
 
     def takes(each: LongStep) -> Markup:
-        return _number(time(each.step.ns), f"{count(each.iterations)} iterations" if each.iterations > 1 else None)
+        return number_cell(time(each.step.ns), f"{count(each.iterations)} iterations" if each.iterations > 1 else None)
 
     def line(each: LongStep) -> Markup:
         number = listing.number(each.span)
         return tag("td", listing.places[number].label if number >= 0 else "")
 
-    table = _table(
+    table = table_of(
         longest_steps(profile),
-        ("Instruction", lambda s: _name(tag("button", s.mnemonic, data_row=s.step.row, data_core=s.step.core))),
+        ("Instruction", lambda s: name_cell(tag("button", s.mnemonic, data_row=s.step.row, data_core=s.step.core))),
         ("Queue", lambda s: tag("td", f"{s.step.core} · {s.queue}" if several else s.queue)),
         ("Takes", takes),
-        ("At", lambda s: _number(time(s.step.begin))),
+        ("At", lambda s: number_cell(time(s.step.begin))),
         ("Line", line),
     )
     return card("Longest steps of the critical path", table, "steps")
@@ -225,20 +226,22 @@ def calls(profile: PredictedRun, listing: Listing) -> Markup | None:
         return None
     path = sum(each.critical for each in profile.lines.values()) or 1.0
     costs: tuple[_Column[tuple[str, str, Cost]], ...] = (
-        ("Critical path", lambda row: _number(percent(row[2].critical / path), time(row[2].critical))),
-        ("On engines", lambda row: _number(time(row[2].busy))),
-        ("HBM", lambda row: _number(size(row[2].hbm_bytes) if row[2].hbm_bytes else "")),
-        ("Executions", lambda row: _number(count(row[2].executions))),
+        ("Critical path", lambda row: number_cell(percent(row[2].critical / path), time(row[2].critical))),
+        ("On engines", lambda row: number_cell(time(row[2].busy))),
+        ("HBM", lambda row: number_cell(size(row[2].hbm_bytes) if row[2].hbm_bytes else "")),
+        ("Executions", lambda row: number_cell(count(row[2].executions))),
     )
     wholes = [("", _call_text((call,), listing), cost) for call, cost in callers.of_call.items()]
-    parts = [_table(wholes, ("Call", lambda row: _name(row[1])), *costs)]
+    parts = [table_of(wholes, ("Call", lambda row: name_cell(row[1])), *costs)]
     lines = [
         (listing.label(line), _call_text(calls, listing), cost)
         for line in callers.of_line
         for calls, cost in callers.distinct(line)
     ]
     if lines:
-        by_line = _table(lines, ("Line", lambda row: _name(row[0])), ("From", lambda row: tag("td", row[1])), *costs)
+        by_line = table_of(
+            lines, ("Line", lambda row: name_cell(row[0])), ("From", lambda row: tag("td", row[1])), *costs
+        )
         parts += [tag("h3", "Lines that several calls reach"), by_line]
     return card("Calls", parts, "calls")
 
@@ -258,21 +261,23 @@ _Column = tuple[str, Callable[[_Row], Markup]]
 """The title of a column, and the cell that a row has there."""
 
 
-def _table(rows: Iterable[_Row], *columns: _Column[_Row]) -> Markup:
+def table_of(rows: Iterable[_Row], *columns: _Column[_Row]) -> Markup:
+    """A table with a row for each of ``rows``."""
     head = [tag("th", title, scope="col", title=meaning(title)) if title else tag("td") for title, _ in columns]
     body = [tag("tr", [cell(row) for _, cell in columns]) for row in rows]
     return tag("div", tag("table", tag("thead", tag("tr", head)), tag("tbody", body)), class_="scroll")
 
 
-def _name(value: Child) -> Markup:
+def name_cell(value: Child) -> Markup:
     """The first cell of a row."""
     return tag("th", value, scope="row")
 
 
-def _number(value: str, note: str | None = None) -> Markup:
+def number_cell(value: str, note: str | None = None) -> Markup:
+    """A cell with a number, and a note beside it."""
     return tag("td", value, tag("span", note, class_="note") if note else None, class_="number")
 
 
-def _share(part: float, class_: str) -> Markup:
+def share_cell(part: float, class_: str) -> Markup:
     """A cell with a bar."""
     return tag("td", strip([tag("rect", width=part * 100, height=10, class_=class_)]), class_="bar")

@@ -1,0 +1,123 @@
+"""The options of ``nki profile``: what they mean, and combinations and files that are refused."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+from nki.base.profile_errors import ProfileFileError
+from nki.base.usage import UsageError
+from nki.cli.job import target_of
+from nki.profiling.packages import needed
+from nki.profiling.text import LINES, WIDTH
+
+
+def lines_of(text: str | None) -> int | None:
+    """The number of source lines that ``--lines`` asks for; None for all of them."""
+    if text is None:
+        return LINES
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"--lines {text}: this is no number of lines", "pass a number, such as 20, or all")
+    return int(text)
+
+
+def check(options: argparse.Namespace, wanted: Sequence[str | None], changes: bool) -> None:
+    """Refuse combinations that would show more than two things side by side, and files that cannot be written."""
+    lines_of(options.lines)
+    for target in wanted:
+        target_of(target)
+    several = {"several --target": len(wanted) > 1, "--compare": bool(options.compare), "--what-if": changes}
+    chosen = [name for name, given in several.items() if given]
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)} do not go together", "ask for one after the other")
+    files = (("--html", options.html), ("--trace", options.trace))
+    if options.trace:
+        needed("perfetto", "perfetto", "--trace")
+    if options.parquet:
+        needed("pyarrow", "pyarrow", "--parquet")
+    for option, value in (*files, ("--parquet", options.parquet), ("--compare", options.compare)):
+        if value == "":
+            raise UsageError(f"{option} is empty", f"name a file: {option} FILE, or leave {option} out")
+    for option, file in files:
+        if file:
+            _check_file(option, Path(file))
+            _check_own(option, Path(file), options)
+    if options.html and options.trace and _same(Path(options.html), Path(options.trace)):
+        raise UsageError(f"--html and --trace both name {options.html}", "give each a file of its own")
+    if options.parquet and Path(options.parquet).is_file():
+        raise UsageError(f"--parquet {options.parquet}: this is a file", "choose a folder, which may be new")
+
+
+def _check_file(option: str, file: Path) -> None:
+    """Refuse a file that cannot be written, before the work of many seconds for it."""
+    if file.is_dir():
+        raise UsageError(f"{option} {file}: this is a folder", f"name a file in it, such as {file / 'profile'}")
+    if not file.parent.is_dir():
+        raise UsageError(f"{option} {file}: there is no folder {file.parent}", f"create it: mkdir -p {file.parent}")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise UsageError(f"{option} {file}: Permission denied", "choose a file that can be written")
+
+
+def _check_own(option: str, file: Path, options: argparse.Namespace) -> None:
+    """Refuse to write over what the command reads: the kernels, and arguments in files."""
+    kernels = [
+        each.partition(".py:")[0] + ".py" if ".py:" in each else each
+        for each in (options.kernel, options.compare)
+        if each
+    ]
+    arguments = [part for each in options.arg for part in (each, each.partition("=")[2])]
+    if any(_same(file, Path(each)) for each in (*kernels, *arguments) if each):
+        raise UsageError(f"{option} {file}: the command reads this file", "name another file")
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.resolve() == other.resolve()
+    except OSError:  # an argument that is no path
+        return False
+
+
+def changes_of(texts: Sequence[str]) -> dict[str, float]:
+    """The numbers of ``--what-if`` by their names."""
+    changes: dict[str, float] = {}
+    for each in texts:
+        name, _, value = each.partition("=")
+        name = name.strip()
+        if name in changes:
+            raise UsageError(f"--what-if {name} is given twice", "ask for one after the other")
+        try:
+            changes[name] = int(value) if value.isdecimal() else float(value)
+        except ValueError:
+            raise UsageError(f"--what-if {each}: this is no NAME=NUMBER", "such as dma_bandwidth=2.0") from None
+    return changes
+
+
+def stated_trips(text: str | None) -> tuple[int, int] | None:
+    """The least and the most iterations that ``--trips`` states: ``64``, or ``0:64``."""
+    if text is None:
+        return None
+    least, _, most = text.partition(":")
+    if not least.isdecimal() or not (most or least).isdecimal() or int(most or least) < int(least):
+        raise UsageError(f"--trips {text}: this is no number of iterations", "pass a number, or a range such as 0:64")
+    return int(least), int(most or least)
+
+
+def text_width() -> int:
+    """Columns of the text: of the terminal, if it goes to one."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+
+
+@contextlib.contextmanager
+def named_option(option: str) -> Generator[None]:
+    """Context manager: a file that cannot be written is a mistake in ``option``."""
+    try:
+        yield
+    except ProfileFileError as error:
+        raise UsageError(f"{option} {error.message}", error.fix) from None
