@@ -6,7 +6,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from nki.base.locks import Lock, imported
 from nki.base.source import Where
 from nki.base.warning import collecting, warn_at
 from nki.compilation import bridges, jit_options, launch_grid, pipeline, ranked_launch
-from nki.compilation.bridges import TensorMap, untraced
+from nki.compilation.bridges import Adapter, TensorMap, untraced
 from nki.compilation.cache import specialized_entries
 from nki.compilation.cache.captured_values import Seen, constant_key, seen, unchanged
 from nki.compilation.cache.fingerprint import Fingerprint, fingerprint
@@ -42,19 +42,7 @@ from nki.target.model import Target
 
 if TYPE_CHECKING:
     from nki.compilation.executable import Executable
-    from nki.compilation.traced_step import Event
     from nki.compilation.vendor_options import Configs
-
-
-class Adapter(TensorMap, Protocol):
-    """Interface of a framework's bridge; see ``nki.frameworks.kernel_adapter.Adapter``."""
-
-    def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
-    def simulate(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
-    def to_numpy(self, t: Any) -> np.ndarray[Any, Any]: ...
-    def update(self, t: Any, array: np.ndarray[Any, Any], name: str) -> Any: ...
-    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any: ...
-    def trace(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Event]: ...
 
 
 class Kernel(PickledByName, Unscriptable):

@@ -10,11 +10,18 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Protocol, TypeVar, cast
 
 from nki.base.element_types import DType
 from nki.base.locks import imported
 from nki.compilation.launch_errors import VendorModuleError, VendorNameError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from numpy.typing import NDArray
+
+    from nki.compilation.traced_step import Event
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,6 +33,18 @@ class TensorMap(Protocol):
     def is_framework_tensor(self, t: Any) -> bool: ...
     def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]: ...
     def translate_to_neuron_dtype(self, _dtype: Any) -> DType: ...
+
+
+class Adapter(TensorMap, Protocol):
+    """Interface of a framework's bridge; see ``nki.frameworks.kernel_adapter.Adapter``."""
+
+    def call(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+    def simulate(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+    def carried(self) -> Callable[[], AbstractContextManager[Any]]: ...
+    def to_numpy(self, t: Any) -> NDArray[Any]: ...
+    def update(self, t: Any, array: NDArray[Any], name: str) -> Any: ...
+    def from_numpy(self, array: NDArray[Any]) -> Any: ...
+    def trace(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Event]: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

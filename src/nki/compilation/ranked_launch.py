@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final, Protocol, Self, cast
 
 from nki.base.errors import RankArgumentError
+from nki.compilation.bridges import Adapter
 from nki.rendezvous import ranks as running
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.round_robin import RoundRobin
@@ -64,7 +65,7 @@ def run(
     count: int,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    adapter_for: Callable[[tuple[Any, ...], Mapping[str, Any]], Any],
+    adapter_for: Callable[[tuple[Any, ...], Mapping[str, Any]], Adapter],
     *,
     simulated: bool,
 ) -> list[Any]:
