@@ -98,6 +98,13 @@ def drawn(name: str) -> Inst:
     return instruction_bench.sample(cls, Draw(random.Random(name), generation))
 
 
+MEETINGS = {
+    *("all_gather", "all_reduce", "all_to_all", "collective_permute", "collective_permute_reduce", "reduce_scatter"),
+    *("exchange_by_count", "processing_rank_id", "rank_id"),
+}
+"""The instructions that meet other ranks, or ask which rank this is."""
+
+
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_an_effect_names_what_the_instruction_has(name: str) -> None:
     inst: Any = drawn(name)
@@ -119,7 +126,7 @@ def test_an_effect_names_what_the_instruction_has(name: str) -> None:
         assert len(inst.writes()) == 1
         assert inst.with_accumulation(True).accumulates is True
         assert inst.with_accumulation(False).accumulates is False
-    assert effects.external == (name in {"core_barrier", "device_print", "sendrecv"})
+    assert effects.external == (name in {"core_barrier", "device_print", "sendrecv"} | MEETINGS)
     assert inst.on_tensor_engine == (inst.engines[0] is nki.isa.engine.tensor)
 
 
