@@ -364,7 +364,7 @@ class RankId(Inst):
 @instruction(
     engines=(enums.engine.sync,),
     public=False,
-    effects=Effects(collective=lambda _: Collective(), scalar_registers=("dst", "iteration")),
+    effects=Effects(collective=lambda i: Collective(places=i.groups), scalar_registers=("dst", "iteration")),
 )
 class ProcessingRankId(Inst):
     """``dst``, a register, becomes the rank that owns what reaches this one after ``iteration`` steps of the ring.
