@@ -109,7 +109,7 @@ def _source(before: dict[Tensor, Array], name: str, number: int, asked: Mapping[
     if array is asked["dst"]:
         return made["dst"]
     tile = _tile(before, f"{name}{number}", array, _memory(asked))
-    if array.shape == made["dst"].shape or f"{name}_rows" not in asked:
+    if f"{name}_rows" not in asked or array.shape == made["dst"].shape:
         return tile
     return _by_rows(before, tile.name, array, {f"{tile.name}_rows": asked[f"{name}_rows"]})
 

@@ -6,12 +6,13 @@ import ast
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import nki.isa
+from nki.cost.collectives import Kind
 from nki.ir.algebra import Algebra
 from nki.ir.effects import Effects
 from nki.ir.instruction import REGISTRY, Inst
@@ -22,8 +23,8 @@ from tests.support import instruction_bench
 
 SOURCE = Path(nki.isa.__file__).parent.parent
 CLASSES = {cls.__name__ for cls in REGISTRY.values()}
-MNEMONICS = REGISTRY.keys() - OPS.keys() - set(dir(Algebra))
-"""Without those that name an operator or a primitive as well."""
+MNEMONICS = REGISTRY.keys() - OPS.keys() - set(dir(Algebra)) - set(get_args(Kind))
+"""Without those that name an operator, a primitive or an algorithm among ranks as well."""
 FIELDS = {f.name for cls in REGISTRY.values() for f in cls.fields} - {"name"}
 
 

@@ -25,8 +25,8 @@ def oracle(
     src: Array,
     send_counts: Array,
     send_displs: Array,
-    recv_counts: Array | None = None,
-    recv_displs: Array | None = None,
+    recv_counts: Array | None,
+    recv_displs: Array | None,
     **_: Any,
 ) -> Any:
     """The piece of the source, at its displacement in the destination; and its count, where that is asked for."""
@@ -41,7 +41,7 @@ def oracle(
 
 _base = {
     "src": f32(1, 2, 3, 4, 5), "send_counts": u32(2), "send_displs": u32(1), "groups": ONE, "by_rank": True,
-    "in_hbm": True, "dst": f32(9, 9, 9, 9, 9),
+    "in_hbm": True, "dst": f32(9, 9, 9, 9, 9), "recv_counts": None, "recv_displs": None,
 }  # fmt: skip
 VECTORS = [
     vector(f32(2, 3, 9, 9, 9), _base),
