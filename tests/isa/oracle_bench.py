@@ -103,9 +103,16 @@ def disagreement(
 
 
 def tame(inst: Inst, made: Bench, inputs: list[Array], rng: np.random.Generator) -> None:
-    """Give statistics the inputs that their oracles are written for (finite numbers, counts that can be counts), and
-    scales of an everyday size.
+    """Give statistics the inputs that their oracles are written for (finite numbers, counts that can be counts),
+    scales of an everyday size, and tables of pieces that lie in their tensors.
     """
+    if inst.mnemonic == "exchange_by_count":
+        size = inst.src.size  # type: ignore[attr-defined]  # the one of the destination, too
+        count = rng.integers(0, size + 1)
+        for f, row in inst.operands():
+            if f.name in ("send_counts", "send_displs", "recv_displs"):
+                number = count if f.name == "send_counts" else rng.integers(0, size + 1 - count)
+                instruction_bench.window(inputs[made.tensors.index(row.tensor)], row)[...] = number
     for f, scale in inst.operands():
         if inst.mnemonic == "nc_matmul_mx" and f.name.endswith("_scale"):
             codes = inputs[made.tensors.index(scale.tensor)].view(np.uint8)

@@ -8,7 +8,7 @@ from typing import Any
 import nki.isa as nisa
 import nki.language as nl
 
-from . import cases_cores, cases_dma, cases_gpsimd, cases_indirect, cases_mx, cases_vector
+from . import cases_cores, cases_dma, cases_gpsimd, cases_indirect, cases_mx, cases_ranks, cases_vector
 from .spec import Case, Register, Scalar, Spec, call, ints, psum, tile
 
 engine, double_row = nisa.engine, nisa.matmul_perf_mode.double_row
@@ -50,6 +50,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     **cases_vector.LEGAL,
     **cases_mx.LEGAL,
     **cases_cores.LEGAL,
+    **cases_ranks.LEGAL,
 }
 
 
@@ -70,6 +71,7 @@ def shared_rules() -> Iterator[Case]:
                 mnemonic in ("scalar_load", "scalar_store")
                 or mnemonic.startswith(("register", "device", "psum", "dma", "core", "sendrecv", "scalar_arithmetic"))
                 or name in cases_mx.SCALES
+                or mnemonic in cases_ranks.LEGAL
             ):
                 continue
             if isinstance(spec, Spec):
@@ -432,6 +434,7 @@ CASES = [
     *cases_gpsimd.CASES,
     *cases_mx.CASES,
     *cases_cores.OWN,
+    *cases_ranks.CASES,
     *cases_vector.CASES,
     *cases_indirect.cases(LEGAL),
 ]

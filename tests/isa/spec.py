@@ -14,7 +14,7 @@ from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor, row_major
 class Spec:
     """A tile as a case describes it: its shape, and what is special about it."""
 
-    def __init__(self, *shape: int, dtype: str = "float32", buffer: str = "sbuf", **more: int) -> None:
+    def __init__(self, *shape: int, dtype: str = "float32", buffer: str = "sbuf", **more: Any) -> None:
         self.shape, self.dtype, self.buffer, self.more = shape, dtype, buffer, more
 
     def but(self, **changes: Any) -> Spec:
@@ -23,13 +23,16 @@ class Spec:
         return Spec(*shape, **{"dtype": self.dtype, "buffer": self.buffer, **self.more, **changes})
 
     def make(self, name: str) -> Access:
-        """``at``: first partition; ``step``: between partitions; in each, ``skip`` elements of ``width`` precede it."""
+        """``at``: first partition; ``step``: between partitions; in each, ``skip`` elements of ``width`` precede it.
+
+        ``role``: of the tensor in its kernel.
+        """
         at, step, skip = (self.more.get(k, default) for k, default in (("at", 0), ("step", 1), ("skip", 0)))
         width = self.more.get("width", self.shape[-1])
         kind = dt.BY_NAME[self.dtype]
         storage = (max(128, self.shape[0] * step), *self.shape[1:-1], width)
         steps = row_major(storage)
-        tensor = Tensor(f"the_{name}", storage, kind, Buffer[self.buffer])
+        tensor = Tensor(f"the_{name}", storage, kind, Buffer[self.buffer], role=self.more.get("role", ""))
         return Access(tensor, at * steps[0] + skip, self.shape, (steps[0] * step, *steps[1:]), kind)
 
 

@@ -85,7 +85,7 @@ def instruction(name: str, asked: Mapping[str, Any]) -> tuple[Inst, Target, dict
         elif isinstance(value := asked[f.name], np.ndarray):
             psum = (f.name == "dst" and on_tensor) or (f.name == "data1" and asked.get("in_psum"))
             register = f.name in cls.effects.scalar_registers
-            buffer = Buffer.psum if psum else Buffer.register if register else Buffer.sbuf
+            buffer = Buffer.psum if psum else Buffer.register if register else _memory(asked)
             kind = asked.get(f"{f.name}_dtype", value.dtype)
             values[f.name] = _tile(before, f.name, value, buffer, kind)
             if f"{f.name}_rows" in asked:
@@ -108,10 +108,14 @@ def _source(before: dict[Tensor, Array], name: str, number: int, asked: Mapping[
     array = asked[name][number]
     if array is asked["dst"]:
         return made["dst"]
-    tile = _tile(before, f"{name}{number}", array, Buffer.sbuf)
-    if array.shape == made["dst"].shape or f"{name}_rows" not in asked:
+    tile = _tile(before, f"{name}{number}", array, _memory(asked))
+    if f"{name}_rows" not in asked or array.shape == made["dst"].shape:
         return tile
     return _by_rows(before, tile.name, array, {f"{tile.name}_rows": asked[f"{name}_rows"]})
+
+
+def _memory(asked: Mapping[str, Any]) -> Buffer:
+    return Buffer.hbm if asked.get("in_hbm") else Buffer.sbuf
 
 
 def _generators(before: dict[Tensor, Array], words: Array) -> Access:

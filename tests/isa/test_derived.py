@@ -98,6 +98,11 @@ CANNOT_OVERLAP = {
     ("rng", "crowded"),
     ("set_rng_seed", "in_place"),
     ("set_rng_seed", "crowded"),
+    ("rank_id", "in_place"),  # no input
+    ("rank_id", "crowded"),
+    ("processing_rank_id", "crowded"),  # a register is a place of its own
+    ("prepare_exchange", "in_place"),  # from HBM into a slot of more rows
+    ("prepare_exchange", "crowded"),
     ("bn_stats", "in_place"),  # samples have no 6 elements, or not 2
     ("bn_aggr", "in_place"),
 }

@@ -6,12 +6,13 @@ import ast
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import nki.isa
+from nki.cost.collectives import Kind
 from nki.ir.algebra import Algebra
 from nki.ir.effects import Effects
 from nki.ir.instruction import REGISTRY, Inst
@@ -22,8 +23,8 @@ from tests.support import instruction_bench
 
 SOURCE = Path(nki.isa.__file__).parent.parent
 CLASSES = {cls.__name__ for cls in REGISTRY.values()}
-MNEMONICS = REGISTRY.keys() - OPS.keys() - set(dir(Algebra))
-"""Without those that name an operator or a primitive as well."""
+MNEMONICS = REGISTRY.keys() - OPS.keys() - set(dir(Algebra)) - set(get_args(Kind))
+"""Without those that name an operator, a primitive or an algorithm among ranks as well."""
 FIELDS = {f.name for cls in REGISTRY.values() for f in cls.fields} - {"name"}
 
 
@@ -98,6 +99,13 @@ def drawn(name: str) -> Inst:
     return instruction_bench.sample(cls, Draw(random.Random(name), generation))
 
 
+MEETINGS = {
+    *("all_gather", "all_reduce", "all_to_all", "collective_permute", "collective_permute_reduce", "reduce_scatter"),
+    *("exchange_by_count", "processing_rank_id", "rank_id"),
+}
+"""The instructions that meet other ranks, or ask which rank this is."""
+
+
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_an_effect_names_what_the_instruction_has(name: str) -> None:
     inst: Any = drawn(name)
@@ -119,7 +127,7 @@ def test_an_effect_names_what_the_instruction_has(name: str) -> None:
         assert len(inst.writes()) == 1
         assert inst.with_accumulation(True).accumulates is True
         assert inst.with_accumulation(False).accumulates is False
-    assert effects.external == (name in {"core_barrier", "device_print", "sendrecv"})
+    assert effects.external == (name in {"core_barrier", "device_print", "sendrecv"} | MEETINGS)
     assert inst.on_tensor_engine == (inst.engines[0] is nki.isa.engine.tensor)
 
 

@@ -96,7 +96,7 @@ def recorded(mnemonic: str, arguments: dict[str, Any]) -> None:
     elif hasattr(nl, mnemonic):
         getattr(nl, mnemonic)(*arguments.values())
     else:
-        current(mnemonic).emit(REGISTRY[mnemonic](**arguments))
+        current(mnemonic).emit(REGISTRY[mnemonic](**{name: freeze(value) for name, value in arguments.items()}))
 
 
 @pytest.mark.parametrize("mnemonic", REGISTRY)

@@ -26,7 +26,7 @@ from tests.support import instruction_bench
 
 FIXED = {
     *("register_move", "register_load", "register_store", "scalar_arithmetic", "scalar_load", "scalar_store"),
-    *("dma_compute", "psum_zero"),
+    *("dma_compute", "psum_zero", "rank_id", "processing_rank_id"),
 }
 """Instructions on registers, a single element of a tensor, known addresses, or PSUM only."""
 COUNT = max(1, instruction_bench.EXAMPLES // 10)

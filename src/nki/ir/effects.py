@@ -67,15 +67,17 @@ class Collective:
     """The operands are memory of one core, and each core exchanges its own; else one exchange serves all cores."""
     inactive: bool = False
     """A rank that no group names takes no part; else it is an error."""
+    places: tuple[tuple[int, ...], ...] = ()
+    """Without a meeting, groups that must name this rank: the instruction asks for its place in them."""
 
     @property
     def subject(self) -> str:
-        """The groups, as deadlock errors show them."""
-        return ", ".join(str(list(group)) for group in self.groups)
+        """The groups, as errors show them."""
+        return ", ".join(str(list(group)) for group in self.groups or self.places)
 
     def group_of(self, rank: int) -> tuple[int, ...]:
         """The group of ``rank``; () if it is in none."""
-        return next((group for group in self.groups if rank in group), ())
+        return next((group for group in self.groups or self.places if rank in group), ())
 
     def acts_on(self, core: int) -> bool:
         """True if ``core`` itself reads and writes the operands: each its own memory, the first one what all share."""

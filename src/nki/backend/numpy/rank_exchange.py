@@ -33,9 +33,9 @@ class RankExchange(Generic[V]):
         self._participant = ranks.current()
         self.rank = 0 if self._participant is None else self._participant.rank
         self._group: tuple[int, ...] = ()
-        if collective.groups:
+        if groups := collective.groups or collective.places:
             self._group = collective.group_of(self.rank)
-            self._check(max(map(max, collective.groups)), collective)
+            self._check(max(map(max, groups)), collective)
         self._agreed = (inst.mnemonic, *collective.agreed, *((a.shape, a.dtype.name) for a in inst.accesses()))
 
     def _check(self, last: int, collective: Collective) -> None:

@@ -22,6 +22,7 @@ from nki.isa.rules.collectives import (
     Groups,
     along,
     combiner,
+    equal_groups,
     meets,
     operands,
     part_of,
@@ -68,7 +69,7 @@ class AllReduce(Inst):
     name: str | None = None
 
     rules = (
-        *operands("all_reduce", sbuf=True, several=True),
+        *operands("all_reduce", sbuf=True, coalesced=True),
         reduces("all_reduce"),
         shaped("all_reduce", _SAME, lambda i, s, d: s.shape == d.shape, "make both of one shape"),
     )
@@ -101,7 +102,7 @@ class AllGather(Inst):
     name: str | None = None
 
     rules = (
-        *operands("all_gather", sbuf=True, several=True),
+        *operands("all_gather", sbuf=True, coalesced=True),
         along("all_gather", sbuf=(0, 1)),
         rule(
             "CO11",
@@ -154,7 +155,7 @@ class ReduceScatter(Inst):
     name: str | None = None
 
     rules = (
-        *operands("reduce_scatter", sbuf=True, several=True),
+        *operands("reduce_scatter", sbuf=True, coalesced=True),
         along("reduce_scatter"),
         reduces("reduce_scatter"),
         shaped(
@@ -200,7 +201,7 @@ class AllToAll(Inst):
     name: str | None = None
 
     rules = (
-        *operands("all_to_all", several=True),
+        *operands("all_to_all"),
         along("all_to_all"),
         shaped(
             "all_to_all",
@@ -254,12 +255,12 @@ class CollectivePermute(Inst):
     name: str | None = None
 
     rules = (
-        *operands("collective_permute", sbuf=True, several=True),
+        *operands("collective_permute", sbuf=True),
         shaped("collective_permute", _SAME, lambda i, s, d: s.shape == d.shape, "make both of one shape"),
         rule(
             "CO12",
             "pairs {i.pairs}: a rank is the source of one pair, and the target of one",
-            lambda i, t: all(len({pair[end] for pair in i.pairs}) == len(i.pairs) for end in (0, 1)),
+            lambda i, t: all(len({pair[end : end + 1] for pair in i.pairs} - {()}) == len(i.pairs) for end in (0, 1)),
             "NKI reference, nki.collectives: collective_permute",
             error=ArgumentError,
             fix="name each source and each target once, as in [(0, 1), (1, 0)]",
@@ -296,7 +297,7 @@ class CollectivePermuteReduce(Inst):
     name: str | None = None
 
     rules = (
-        *operands("collective_permute_implicit_reduce", sbuf=True, several=True),
+        *operands("collective_permute_implicit_reduce", sbuf=True),
         reduces("collective_permute_implicit_reduce"),
         shaped(
             "collective_permute_implicit_reduce", _SAME, lambda i, s, d: s.shape == d.shape, "make both of one shape"
@@ -363,7 +364,7 @@ class RankId(Inst):
 @instruction(
     engines=(enums.engine.sync,),
     public=False,
-    effects=Effects(collective=lambda _: Collective(), scalar_registers=("dst", "iteration")),
+    effects=Effects(collective=lambda i: Collective(places=i.groups), scalar_registers=("dst", "iteration")),
 )
 class ProcessingRankId(Inst):
     """``dst``, a register, becomes the rank that owns what reaches this one after ``iteration`` steps of the ring.
@@ -377,6 +378,7 @@ class ProcessingRankId(Inst):
     name: str | None = None
 
     rules = (
+        equal_groups("NKI reference, nki.collectives: collective_permute_implicit_current_processing_rank_id"),
         rule(
             "CO14",
             "dst is {o[dst]} and not a register",

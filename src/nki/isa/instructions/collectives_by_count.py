@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.base.element_types import int32, uint32
-from nki.base.errors import ArgumentError, DTypeError, MemoryRegionError, ShapeError
+from nki.base.errors import DTypeError, MemoryRegionError, ShapeError
 from nki.cost import collectives, dma_costs
 from nki.ir.algebra import Algebra
 from nki.ir.effects import NONE, Contents
@@ -23,7 +23,7 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, In, InOut, Out, Tile
-from nki.isa.rules.collectives import Groups, meets
+from nki.isa.rules.collectives import Groups, equal_groups, meets
 from nki.isa.rules.collectives import size as size_of
 from nki.isa.rules.dma import PRIORITY
 from nki.isa.rules.operand_rules import rule
@@ -72,14 +72,7 @@ def _row(name: str) -> Rule:
     )
 
 
-_EQUAL_GROUPS = rule(
-    "CO01",
-    "groups {i.groups} differ in size",
-    lambda i, t: len(set(map(len, i.groups))) == 1,
-    _SOURCE,
-    error=ArgumentError,
-    fix="make all groups of one size",
-)
+_EQUAL_GROUPS = equal_groups(_SOURCE)
 _BUFFERS = (
     _EQUAL_GROUPS,
     rule(

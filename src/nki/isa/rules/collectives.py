@@ -67,6 +67,18 @@ def _same_kind(accesses: tuple[Access, ...]) -> bool:
     return len({access.buffer for access in accesses}) == 1
 
 
+def equal_groups(source: str) -> Rule:
+    """The rule of ``groups``."""
+    return Rule(
+        "CO01",
+        "groups {i.groups} differ in size",
+        lambda i, t: len(set(map(len, i.groups))) == 1,
+        source,
+        ArgumentError,
+        "make all groups of one size",
+    )
+
+
 def _places(source: str, sbuf: bool) -> tuple[Rule, ...]:
     """The rules of groups, of the number of tensors, and of their memories."""
     places = "all must be in HBM" + (", or all in SBUF" if sbuf else "")
@@ -76,14 +88,7 @@ def _places(source: str, sbuf: bool) -> tuple[Rule, ...]:
         return all(a.buffer.is_hbm for a in tensors) or (sbuf and all(a.buffer is Buffer.sbuf for a in tensors))
 
     return (
-        Rule(
-            "CO01",
-            "groups {i.groups} differ in size",
-            lambda i, t: len(set(map(len, i.groups))) == 1,
-            source,
-            ArgumentError,
-            "make all groups of one size",
-        ),
+        equal_groups(source),
         Rule(
             "CO02",
             "{o[srcs]} to {o[dsts]}: as many destinations as sources are needed",
@@ -112,19 +117,27 @@ def _places(source: str, sbuf: bool) -> tuple[Rule, ...]:
     )
 
 
-def operands(name: str, *, sbuf: bool = False, several: bool = False) -> tuple[Rule, ...]:
-    """The rules of ``srcs`` and ``dsts``: all in HBM, or one of each in SBUF where that is allowed."""
+def _coalesced(source: str) -> Rule:
+    """The rule of several tensors at once."""
+    return Rule(
+        "CO05",
+        "srcs are {o[srcs]}: several tensors at once must be in HBM",
+        lambda i, t: len(i.srcs) == 1 or i.srcs[0].buffer.is_hbm,
+        source,
+        ArgumentError,
+        "call it for each tensor",
+    )
+
+
+def operands(name: str, *, sbuf: bool = False, coalesced: bool = False) -> tuple[Rule, ...]:
+    """The rules of ``srcs`` and ``dsts``: all in HBM, or in SBUF where that is allowed.
+
+    ``coalesced``: several tensors are one exchange, which only HBM allows; else each has a channel of its own.
+    """
     source = _REFERENCE + name
     return (
         *_places(source, sbuf),
-        Rule(
-            "CO05",
-            "srcs are {o[srcs]}: " + ("several tensors at once must be in HBM" if several else "it takes one tensor"),
-            lambda i, t: len(i.srcs) == 1 or (several and i.srcs[0].buffer.is_hbm),
-            source,
-            ArgumentError,
-            "call it for each tensor",
-        ),
+        *((_coalesced(source),) if coalesced else ()),
         Rule(
             "CO06",
             "srcs are {o[srcs]}, dsts are {o[dsts]}: nothing is converted on the way",

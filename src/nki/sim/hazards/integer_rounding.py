@@ -109,6 +109,8 @@ class IntegerRounding:
 
 def _is_candidate(inst: Inst) -> bool:
     """True if ``inst`` computes with integers, some of them of 32 bits or more."""
+    if inst.effects.collective is not None:  # it computes exactly, and does not meet other ranks once more
+        return False
     if inst.as_copy() is not None and len({a.dtype for a in inst.accesses()}) == 1:
         return False
     reads, writes = inst.reads(), inst.writes()
