@@ -16,7 +16,7 @@ import numpy as np
 from nki.backend.numpy import alu_operations, top8
 from nki.backend.numpy.gather_scatter import execute_indirect, gathered
 from nki.backend.numpy.memory import Array, Memory
-from nki.backend.numpy.rank_exchange import RankExchange
+from nki.backend.numpy.rank_exchange import RankExchange, takes_part
 from nki.base import element_types as dt
 from nki.base.dtype_conversion import canonical_nan, from_float32, to_float32
 from nki.base.element_types import DType
@@ -100,10 +100,15 @@ class Reference:
     def execute(self, inst: Inst) -> None:
         """Execute one instruction. Raises :class:`OutOfBoundsError` if a run-time index leads outside its tensor."""
         self.running = inst
-        if self.participant is not None and (collective := inst.as_collective()) is not None:
-            self._execute_collective(inst, collective, self.participant)
-        else:
+        collective = inst.as_collective()
+        if collective is None:
             self._execute_alone(inst)
+        elif not takes_part(collective):
+            return
+        elif self.participant is None:
+            self._execute_alone(inst)
+        else:
+            self._execute_collective(inst, collective, self.participant)
 
     def _execute_collective(self, inst: Inst, collective: Collective, participant: Participant) -> None:
         """Exchange with other ranks as one core of this one; cores with memory of their own come together, and exchange

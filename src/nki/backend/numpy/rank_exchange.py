@@ -23,6 +23,14 @@ class _Value(Protocol):
 V = TypeVar("V", bound=_Value)
 
 
+def takes_part(collective: Collective) -> bool:
+    """False for a rank that no group names, where that is allowed: its destinations stay as they are."""
+    if not collective.inactive:
+        return True
+    participant = ranks.current()
+    return bool(collective.group_of(0 if participant is None else participant.rank))
+
+
 class RankExchange(Generic[V]):
     """The exchanges of one instruction on the rank that runs here; ``make(array, like)`` makes a value."""
 
@@ -48,7 +56,7 @@ class RankExchange(Generic[V]):
                 "tensor; or start one process per rank with torchrun",
             ).at(where.span, where.stack)
         count = 1 if self._participant is None else self._participant.rendezvous.count
-        if last >= count or not (self._group or collective.inactive):
+        if last >= count or not self._group:
             wrong = f"name rank {last}" if last >= count else f"leave out rank {self.rank}, which runs the collective"
             raise ArgumentError(
                 f"{self._inst.mnemonic}: the groups {groups} {wrong}; {count} ranks run",
@@ -82,8 +90,6 @@ class RankExchange(Generic[V]):
 
     def permute(self, value: V, otherwise: V, pairs: Sequence[tuple[int, int]]) -> V:
         """The value of this rank's source, if it has one."""
-        if not self._group:
-            return otherwise
         sources, targets = {target: source for source, target in pairs}, dict(pairs)
         empty = value.array[:, :0]
         parts = [value.array if targets.get(self.rank) == other else empty for other in self._group]

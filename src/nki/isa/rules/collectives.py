@@ -26,7 +26,7 @@ def meets(
 
     def collective(i: Any) -> Collective:
         per_core = any(access.buffer is not Buffer.shared_hbm for access in i.writes())
-        return Collective(i.groups, (f"groups {list(map(list, i.groups))}", *agreed(i)), per_core, inactive)
+        return Collective(i.groups, agreed(i), per_core, inactive)
 
     return Effects(collective=collective, **more)
 
