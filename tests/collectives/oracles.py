@@ -2,8 +2,8 @@
 
 Written from the public NKI documentation alone, never from the implementation. A tensor of every rank is a list with
 one array a rank (``dsts`` with the contents before); the result is the list of the contents after. ``groups`` are lists
-of ranks; places in a list are those of the chunks. Sources: NKI reference, nki.collectives (2.32, 2.33); "What is
-Neuron Collective Communication?".
+of ranks; a chunk belongs to the rank at its place in the list. Sources: NKI reference, nki.collectives (2.32, 2.33);
+"What is Neuron Collective Communication?".
 
 Chosen where they are silent:
 
@@ -11,7 +11,7 @@ Chosen where they are silent:
   device each hop of an algorithm rounds, in an order of its own.
 - A rank in no list, and a rank to which no pair sends, keeps its destination.
 - Chunks count elements in row-major order, so a destination may have another shape with as many elements.
-- The ring of ``collective_permute_implicit`` has the order of the list; ranks are those of the world.
+- The ring of ``collective_permute_implicit`` has the order of the list; its register holds a rank of the world.
 - What a rank sends to itself by ``all_to_all_v`` is moved and counted like any other chunk.
 - Split forms take counts and displacements when they are prepared, and write the received counts when triggered.
 """

@@ -163,7 +163,7 @@ def test_displacements_of_what_is_received() -> None:
     tables = [u32([1, 1], [0, 1], [0, 0], [2, 0]), u32([1, 1], [0, 1], [0, 0], [0, 1])]
     got, _ = oracles.all_to_all_v(srcs, dsts, tables, PAIR, has_rdispls=True)
     same(got, [f32(3, -1, 1), f32(2, 4, -2)])
-    ignored, _ = oracles.all_to_all_v(srcs, [f32(0, 0)] * 2, tables, PAIR)  # four rows, of which the last is not read
+    ignored, _ = oracles.all_to_all_v(srcs, [f32(0, 0)] * 2, tables, PAIR)  # four rows: the last is not read
     same(ignored, [f32(1, 3), f32(2, 4)])
 
 
