@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from . import oracles
 from .programs import REDUCING, VARIABLE, ByRank, Call, Compute, Copy, Loop, Operand, Program, RankRow, Step, Tensor
-from .random_programs import NUMBERS, RANKS, Draft, finished
+from .random_programs import NUMBERS, Draft, draft_of, finished
 
 Steps = tuple[Step, ...]
 Change = Callable[[Draft, Steps], Steps | None]
@@ -26,7 +26,7 @@ _SAME_SHAPE = ("all_reduce", "all_to_all", "collective_permute_implicit")
 
 def branched(draw: random.Random) -> Program:
     """A program with one or two changes; ``made`` names them."""
-    draft = Draft(draw, draw.choice(RANKS))
+    draft = draft_of(draw)
     steps = draft.steps(draw.randint(1, 4))
     made: list[str] = []
     while len(made) < draw.choice((1, 1, 2)):

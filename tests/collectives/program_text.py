@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from .programs import (
     BY_CHANNEL,
@@ -53,43 +55,74 @@ def compute(dst, data1, data2, op):
         nisa.tensor_tensor(tiles[0], tiles[1], tiles[2], op)
     nisa.dma_copy(dst, tiles[0])
 '''
-_BUFFERS = {"sbuf": "nl.sbuf", "hbm": "nl.private_hbm"}
 
 
 def text_of(program: Program) -> str:
-    """The source of a module whose function ``kernel`` takes each tensor's contents, and the number of its rank."""
-    writer = _Writer()
+    """The source of a module: its function ``kernel`` takes the contents of each tensor, and the number of its rank.
+
+    For several cores, tiles have a leading dimension in arguments and results: the core.
+    """
+    writer = _Writer(program.cores)
     names = [t.name for t in program.tensors]
     writer.line(f"def kernel({', '.join(f'given_{name}' for name in names)}, role):")
     writer.indent += 1
+    if program.cores > 1:
+        writer.line("core = nl.program_id(0)")
     for t in program.tensors:
-        writer.line(
-            f"{t.name} = nl.ndarray({t.shape}, dtype=nl.{t.dtype}, buffer={_BUFFERS[t.memory]}, name='{t.name}')"
-        )
-        writer.line(f"nisa.dma_copy({t.name}, given_{t.name})")
+        writer.allocate(t.name, t.shape, t.dtype, t.memory)
+        part = "[core]" if program.cores > 1 and t.memory == "sbuf" else ""
+        writer.write(t, f"nisa.dma_copy({t.name}, given_{t.name}{part})")
     writer.steps(program.steps)
     for t in program.tensors:
-        writer.line(f"out_{t.name} = nl.ndarray({t.shape}, dtype=nl.{t.dtype}, buffer=nl.shared_hbm)")
-        writer.line(f"nisa.dma_copy(out_{t.name}, {t.name})")
+        each = program.cores > 1 and t.memory == "sbuf"
+        writer.allocate(f"out_{t.name}", (program.cores, *t.shape) if each else t.shape, t.dtype, "out")
+        line = f"nisa.dma_copy(out_{t.name}{'[core]' if each else ''}, {t.name})"
+        writer.line(line) if each else writer.write(t, line, barriers=False)
     writer.line(f"return ({', '.join(f'out_{name}' for name in names)},)")
     return _HEAD + "\n\n" + "\n".join(writer.lines) + "\n"
 
 
 def arguments_of(program: Program) -> list[Any]:
     """What ``kernel`` is called with: a list with one item a rank for each parameter."""
-    return [*(program.contents[t.name] for t in program.tensors), list(range(program.ranks))]
+    tensors = [[given(program, t, rank, program.contents) for rank in range(program.ranks)] for t in program.tensors]
+    return [*tensors, list(range(program.ranks))]
+
+
+def given(program: Program, tensor: Tensor, rank: int, contents: Mapping[str, Sequence[Any]]) -> Any:
+    """The contents of a tensor of a rank as an argument or a result of ``kernel``."""
+    keys = [tensor.key(core) for core in range(program.cores)]
+    parts = [contents[key][rank] for key in keys]
+    return np.stack(parts) if len(set(keys)) > 1 else parts[0]
 
 
 class _Writer:
     """Lines of a function, and numbers for new names."""
 
-    def __init__(self) -> None:
+    def __init__(self, cores: int) -> None:
+        self.cores = cores
         self.lines: list[str] = []
         self.indent = 0
         self.count = 0
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.indent + text)
+
+    def allocate(self, name: str, shape: tuple[int, ...], dtype: str, memory: str) -> None:
+        hbm = "shared_hbm" if memory == "out" or self.cores > 1 else "private_hbm"
+        named = "" if memory == "out" else f", name='{name}'"
+        buffer = "sbuf" if memory == "sbuf" else hbm
+        self.line(f"{name} = nl.ndarray({shape}, dtype=nl.{dtype}, buffer=nl.{buffer}{named})")
+
+    def write(self, dst: Tensor, line: str, *, barriers: bool = True) -> None:
+        """``line`` writes ``dst``: in HBM, one core does so, when no other core reads or writes it."""
+        if self.cores == 1 or dst.memory == "sbuf":
+            self.line(line)
+            return
+        barrier = f"nisa.core_barrier({dst.name}, (0, 1))"
+        self.lines += ["    " * self.indent + barrier] * barriers
+        self.line("if core == 0:")
+        self.line(f"    {line}")
+        self.lines += ["    " * self.indent + barrier] * barriers
 
     def fresh(self, stem: str) -> str:
         self.count += 1
@@ -110,9 +143,9 @@ class _Writer:
     def step(self, step: Step) -> None:
         match step:
             case Compute():
-                self.line(_compute(step))
+                self.write(step.dst, _compute(step))
             case Copy(dst, src):
-                self.line(f"nisa.dma_copy({dst.name}, {src.name})")
+                self.write(dst, f"nisa.dma_copy({dst.name}, {src.name})")
             case RankRow(dst, table):
                 width = table.shape[1]
                 row = f"{table.name}.ap([[{width}, 1], [1, {width}]], scalar_offset=ncc.rank_id(), indirect_dim=0)"
@@ -142,7 +175,7 @@ class _Writer:
                 f"{owner} = ncc.collective_permute_implicit_current_processing_rank_id({number}, {_group(step.groups)})"
             )
             slot = f"{step.result.name}.ap([[{width}, {rows}], [1, {width}]], scalar_offset={owner}, indirect_dim=0)"
-            self.line(f"nisa.dma_copy({slot}, {(step.held, step.other)[number % 2].name})")
+            self.write(step.result, f"nisa.dma_copy({slot}, {(step.held, step.other)[number % 2].name})")
             if hop is not None:
                 self.step(hop)
 

@@ -48,7 +48,11 @@ class Tensor:
     shape: tuple[int, ...]
     dtype: str
     memory: str
-    """``sbuf`` or ``hbm``."""
+    """``sbuf``, where each core has a tensor of its own, or ``hbm``."""
+
+    def key(self, core: int) -> str:
+        """The name of what ``core`` has there."""
+        return f"{self.name}@{core}" if core and self.memory == "sbuf" else self.name
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,8 @@ class Operand:
             return self.tensor.shape
         return tuple(self.stop - self.start if i == self.axis else n for i, n in enumerate(self.tensor.shape))
 
-    def of(self, memory: Mapping[str, Array]) -> Array:
-        whole = memory[self.tensor.name]
+    def of(self, memory: Mapping[str, Array], core: int) -> Array:
+        whole = memory[self.tensor.key(core)]
         return whole if self.axis is None else whole[(slice(None),) * self.axis + (slice(self.start, self.stop),)]
 
 
@@ -189,9 +193,11 @@ class Program:
     tensors: list[Tensor]
     steps: tuple[Step, ...]
     contents: dict[str, list[Array]] = field(default_factory=dict[str, "list[Array]"])
-    """Of each tensor, for each rank."""
+    """Of each tensor and core (:meth:`Tensor.key`), for each rank."""
     made: str = ""
     """What was changed to give ranks other steps."""
+    cores: int = 1
+    """Of each rank. All run the same steps; the first one alone computes and copies into HBM."""
 
 
 @dataclass(frozen=True)
@@ -204,15 +210,15 @@ class _Arrival:
 
 def expected(program: Program) -> list[dict[str, Array]]:
     """The tensors of every rank after the program. Raises :class:`MismatchError` or :class:`WaitsForeverError`."""
-    names = [t.name for t in program.tensors]
-    memories = [{name: program.contents[name][rank].copy() for name in names} for rank in range(program.ranks)]
-    runs = [_run(program.steps, memory, rank) for rank, memory in enumerate(memories)]
+    filled = program.contents.items()
+    memories = [{name: contents[rank].copy() for name, contents in filled} for rank in range(program.ranks)]
+    runs = [_run(program.steps, memory, rank, program.cores) for rank, memory in enumerate(memories)]
     at: list[_Arrival | None] = [next(run, None) for run in runs]
     while any(at):
         ready = next((ranks for ranks in _lists(at) if _together(at, ranks)), None)
         if ready is None:
             raise WaitsForeverError(f"{[(rank, a.call) for rank, a in enumerate(at) if a]}")
-        _exchange(memories, at, ready)
+        _exchange(memories, at, ready, program.cores)
         for rank in ready:
             at[rank] = next(runs[rank], None)
     return memories
@@ -229,7 +235,7 @@ def _together(at: Sequence[_Arrival | None], ranks: tuple[int, ...]) -> bool:
     return all(arrival is not None and arrival.call.members(rank) == ranks for rank, arrival in arrivals)
 
 
-def _run(steps: Sequence[Step], memory: dict[str, Array], rank: int) -> Iterator[_Arrival]:
+def _run(steps: Sequence[Step], memory: dict[str, Array], rank: int, cores: int) -> Iterator[_Arrival]:
     for step in steps:
         match step:
             case Call():
@@ -238,7 +244,7 @@ def _run(steps: Sequence[Step], memory: dict[str, Array], rank: int) -> Iterator
             case Split(call, between):
                 assert call.metadata is not None
                 read = memory[call.metadata.name].copy()
-                yield from _run(between, memory, rank)
+                yield from _run(between, memory, rank, cores)
                 if call.members(rank):
                     yield _Arrival(call, read)
             case Ring():
@@ -250,49 +256,58 @@ def _run(steps: Sequence[Step], memory: dict[str, Array], rank: int) -> Iterator
             case Loop(_, rounds, body):
                 count = int(memory[rounds.name].item()) if isinstance(rounds, Tensor) else rounds
                 for _ in range(count):
-                    yield from _run(body, memory, rank)
+                    yield from _run(body, memory, rank, cores)
             case ByRank():
-                yield from _run(step.of(rank), memory, rank)
+                yield from _run(step.of(rank), memory, rank, cores)
             case _:
-                _local(step, memory, rank)
+                for core in range(cores if step.dst.memory == "sbuf" else 1):
+                    _local(step, memory, rank, core)
 
 
-def _local(step: Compute | Copy | RankRow, memory: dict[str, Array], rank: int) -> None:
+def _local(step: Compute | Copy | RankRow, memory: dict[str, Array], rank: int, core: int) -> None:
+    def of(tensor: Tensor) -> Array:
+        return memory[tensor.key(core)]
+
     match step:
         case Compute(dst, data1, op, Tensor() as data2):
-            old, one, two = (memory[t.name] for t in (dst, data1, data2))
-            memory[dst.name] = tensor_tensor.oracle(old, data1=one, data2=two, op=op)
+            result = tensor_tensor.oracle(of(dst), data1=of(data1), data2=of(data2), op=op)
         case Compute(dst, data1, op, number):
-            memory[dst.name] = tensor_scalar.oracle(memory[dst.name], data=memory[data1.name], op0=op, operand0=number)
+            result = tensor_scalar.oracle(of(dst), data=of(data1), op0=op, operand0=number)
         case Copy(dst, src):
-            memory[dst.name] = memory[src.name].copy()
+            result = of(src).copy()
         case RankRow(dst, table):
-            memory[dst.name] = memory[table.name][rank : rank + 1].copy()
+            result = of(table)[rank : rank + 1].copy()
+    memory[step.dst.key(core)] = result
 
 
-def _exchange(memories: list[dict[str, Array]], at: Sequence[_Arrival | None], ranks: tuple[int, ...]) -> None:
-    """Run the collective at which ``ranks`` stand."""
+def _exchange(
+    memories: list[dict[str, Array]], at: Sequence[_Arrival | None], ranks: tuple[int, ...], cores: int
+) -> None:
+    """Run the collective at which ``ranks`` stand; of tiles, each core with the same core of other ranks."""
     arrivals = [(rank, arrival) for rank in ranks if (arrival := at[rank]) is not None]
     first = arrivals[0][1].call
     if any(arrival.call.agreement() != first.agreement() for _, arrival in arrivals):
         raise MismatchError(f"{[(rank, arrival.call) for rank, arrival in arrivals]}")
 
-    def tensors(of: str, number: int) -> oracles.Ranks:
-        """Operand ``number`` of every rank that takes part; nothing for the others."""
-        parts = {rank: getattr(arrival.call, of)[number].of(memories[rank]) for rank, arrival in arrivals}
-        return [parts.get(rank, _NOTHING) for rank in range(len(memories))]
-
-    for number in range(len(first.dsts)):
-        results = _moved(first, arrivals, memories, number, tensors)
-        for rank, arrival in arrivals:
-            arrival.call.dsts[number].of(memories[rank])[...] = results[rank]
+    on_chip = first.dsts[0].tensor.memory == "sbuf"
+    for core in range(cores if on_chip else 1):
+        for number in range(len(first.dsts)):
+            results = _moved(first, arrivals, memories, number, core)
+            for rank, arrival in arrivals:
+                arrival.call.dsts[number].of(memories[rank], core)[...] = results[rank]
 
 
 def _moved(
-    call: Call, arrivals: list[tuple[int, _Arrival]], memories: list[dict[str, Array]], number: int, tensors: Any
+    call: Call, arrivals: list[tuple[int, _Arrival]], memories: list[dict[str, Array]], number: int, core: int
 ) -> oracles.Ranks:
     """What the destinations of every rank hold after operand ``number`` was moved."""
-    srcs, dsts = tensors("srcs", number), tensors("dsts", number)
+
+    def tensors(of: str) -> oracles.Ranks:
+        """An operand of every rank that takes part; nothing for the others."""
+        parts = {rank: getattr(arrival.call, of)[number].of(memories[rank], core) for rank, arrival in arrivals}
+        return [parts.get(rank, _NOTHING) for rank in range(len(memories))]
+
+    srcs, dsts = tensors("srcs"), tensors("dsts")
     groups = [[rank for rank, _ in arrivals]]
     match call.kind:
         case "all_reduce" | "reduce_scatter":
@@ -304,7 +319,7 @@ def _moved(
         case "collective_permute":
             return oracles.collective_permute(srcs, dsts, call.pairs)
         case "collective_permute_implicit_reduce":
-            return oracles.collective_permute_implicit_reduce(srcs, tensors("others", number), dsts, groups, call.op)
+            return oracles.collective_permute_implicit_reduce(srcs, tensors("others"), dsts, groups, call.op)
     tables: oracles.Ranks = [_NOTHING] * len(memories)
     prepared = list(tables)
     for rank, arrival in arrivals:

@@ -43,17 +43,24 @@ _MOST_ELEMENTS = 1024
 
 def drawn(draw: random.Random) -> Program:
     """A program with the same steps for all ranks: 1 to 6 collectives."""
-    draft = Draft(draw, draw.choice(RANKS))
+    draft = draft_of(draw)
     steps = draft.steps(draw.randint(1, 6))
     return finished(draft, steps)
+
+
+def draft_of(draw: random.Random) -> Draft:
+    """An empty program of some ranks; few of two cores."""
+    ranks = draw.choice(RANKS)
+    return Draft(draw, ranks, 2 if ranks < 8 and draw.random() < 0.2 else 1)
 
 
 class Draft:
     """The tensors of a program that is being drawn; ``draw`` decides everything."""
 
-    def __init__(self, draw: random.Random, ranks: int) -> None:
+    def __init__(self, draw: random.Random, ranks: int, cores: int = 1) -> None:
         self.draw = draw
         self.ranks = ranks
+        self.cores = cores
         self.tensors: list[Tensor] = []
         self.counts: set[Tensor] = set()
         """Numbers of rounds: no step writes them."""
@@ -62,7 +69,8 @@ class Draft:
     def new(self, shape: tuple[int, ...], dtype: str, memory: str, contents: Sequence[Any] | None = None) -> Tensor:
         tensor = Tensor(f"t{len(self.tensors)}", shape, dtype, memory)
         self.tensors.append(tensor)
-        self.contents[tensor.name] = list(contents or (self.filled(shape, dtype) for _ in range(self.ranks)))
+        for core in range(self.cores):
+            self.contents[tensor.key(core)] = [*(contents or (self.filled(shape, dtype) for _ in range(self.ranks)))]
         return tensor
 
     def filled(self, shape: tuple[int, ...], dtype: str) -> Any:
@@ -237,7 +245,7 @@ class Draft:
     def ends(
         self, srcs: list[Tensor], shape: Callable[[tuple[int, ...]], tuple[int, ...]], avoid: Sequence[Tensor] = ()
     ) -> tuple[tuple[Operand, ...], tuple[Operand, ...]]:
-        """Sources and their destinations, no tensor of which is twice among them."""
+        """Sources and their destinations: no tensor is twice among them."""
         dsts: list[Tensor] = []
         for src in srcs:
             dsts.append(self.like(src, shape(src.shape), (*srcs, *dsts, *avoid)))
@@ -264,7 +272,7 @@ class Draft:
         dst = self.like(src, (size, slot), (src,))
         rows = 4 if rdispls else self.draw.choice((3, 4))
         tables = [self.table(kind, size, slot, _elements(src)) for _ in range(self.ranks)]
-        on_chip = self.draw.random() < 0.3
+        on_chip = self.draw.random() < 0.3 and self.cores == 1
         shape = (1, rows, size) if on_chip else (rows, size)
         contents = [table[:rows].reshape(shape) for table in tables]
         metadata = self.new(shape, "uint32", "sbuf" if on_chip else "hbm", contents)
@@ -318,7 +326,7 @@ def _repeatable(body: Sequence[Step]) -> bool:
 
 def finished(draft: Draft, steps: tuple[Step, ...]) -> Program:
     """The program; where its numbers grow, it takes maxima instead of sums."""
-    program = Program(draft.ranks, draft.tensors, steps, draft.contents)
+    program = Program(draft.ranks, draft.tensors, steps, draft.contents, cores=draft.cores)
     try:
         results = expected(program)
     except (MismatchError, WaitsForeverError):
