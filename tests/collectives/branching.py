@@ -95,7 +95,7 @@ def _other_groups(draft: Draft, call: Call, rank: int) -> Steps | None:
         assert isinstance(other, Call)
         changed = replace(call, pairs=other.pairs)
     else:
-        groups = draft.groups(equal=True)
+        groups = draft.groups()
         if len(groups[0]) != len(call.groups[0]):
             return None
         changed = replace(call, groups=groups)
@@ -199,7 +199,7 @@ def _disjoint(draft: Draft, steps: Steps) -> Steps | None:
         return None
     one, two, three = draft.draw.sample(range(draft.ranks), 3)
     first, second = _between(draft, one, two), _between(draft, one, three)
-    return _inserted(draft, steps, ByRank((((one,), (second, first)),), (first, second)))
+    return _inserted(draft, steps, ByRank((((one,), (second, first)), ((two,), (first,)), ((three,), (second,))), ()))
 
 
 def _circle(draft: Draft, steps: Steps) -> Steps | None:
@@ -208,7 +208,7 @@ def _circle(draft: Draft, steps: Steps) -> Steps | None:
         return None
     one, two, three = draft.draw.sample(range(draft.ranks), 3)
     a, b, c = _between(draft, one, two), _between(draft, two, three), _between(draft, one, three)
-    return _inserted(draft, steps, ByRank((((one,), (a, c)), ((two,), (b, a))), (c, b)))
+    return _inserted(draft, steps, ByRank((((one,), (a, c)), ((two,), (b, a)), ((three,), (c, b))), ()))
 
 
 def _apart(draft: Draft, steps: Steps) -> Steps | None:

@@ -101,22 +101,22 @@ class Draft:
 
     # Groups
 
-    def groups(self, *, equal: bool, whole: bool = False) -> Groups:
-        """Lists of ranks; ``equal``: of one length; ``whole``: every rank is in one."""
+    def groups(self) -> Groups:
+        """Lists of one length with every rank in one."""
         sizes = [n for n in range(1, self.ranks + 1) if self.ranks % n == 0 and (n > 1 or self.draw.random() < 0.1)]
-        size = self.draw.choice(sizes)
-        if (op := self.draw.choice(("div", "mod", "shuffled"))) != "shuffled":
-            operand = size if op == "div" else self.ranks // size
-            lists = oracles.from_partition_op(self.ranks, op, operand)
+        size, op = self.draw.choice(sizes), self.draw.choice(("div", "mod", "shuffled"))
+        if op != "shuffled":
+            lists = oracles.from_partition_op(self.ranks, op, size if op == "div" else self.ranks // size)
         else:
             order = self.draw.sample(range(self.ranks), self.ranks)
             lists = [order[i : i + size] for i in range(0, self.ranks, size)]
-        if not whole and len(lists) > 1 and self.draw.random() < 0.3:
-            del lists[self.draw.randrange(len(lists))]
-        elif not equal and self.draw.random() < 0.3 and self.ranks > 2:
-            cut = self.draw.randint(1, self.ranks - 1)
-            lists = [list(range(cut)), list(range(cut, self.ranks))]
         return tuple(tuple(ranks) for ranks in lists)
+
+    def for_some(self, call: Call) -> Step:
+        """The collective without one of its lists: its ranks do not call it."""
+        left = self.draw.randrange(len(call.groups))
+        groups = (*call.groups[:left], *call.groups[left + 1 :])
+        return among(replace(call, groups=groups))
 
     # Steps
 
@@ -130,7 +130,9 @@ class Draft:
                 steps.append(self.loop(self.steps(size)))
                 collectives -= size
             else:
-                steps.append(self.draw.choice(_COLLECTIVES)(self))
+                step = self.draw.choice(_COLLECTIVES)(self)
+                some = isinstance(step, Call) and len(step.groups) > 1 and self.draw.random() < 0.2
+                steps.append(self.for_some(step) if isinstance(step, Call) and some else step)
                 collectives -= 1
         if self.draw.random() < 0.3:
             steps.append(self.local())
@@ -164,28 +166,28 @@ class Draft:
 
     def all_reduce(self) -> Step:
         memory, op = self.memory(), self.draw.choice(oracles.REDUCTIONS)
-        groups = self.groups(equal=False)
+        groups = self.groups()
         if self.draw.random() < 0.2 and (part := self.parts(memory)):
             return Call("all_reduce", part[:1], part[1:], groups, op)
         srcs = self.distinct(memory)
         return Call("all_reduce", *self.ends(srcs, lambda shape: shape), groups, op)
 
     def all_gather(self) -> Step:
-        memory, groups = self.memory(), self.groups(equal=True)
+        memory, groups = self.memory(), self.groups()
         size, dim = len(groups[0]), self.draw.choice((0, 1)) if memory == "sbuf" else 0
         srcs = self.distinct(memory, lambda t: t.shape[0] * size <= _MOST_ROWS and _elements(t) <= _MOST_ELEMENTS)
         ends = self.ends(srcs, lambda s: (s[0] * size, s[1]) if dim == 0 else (s[0], s[1] * size))
         return Call("all_gather", *ends, groups, dim=dim)
 
     def reduce_scatter(self) -> Step:
-        memory, groups = self.memory(), self.groups(equal=True)
+        memory, groups = self.memory(), self.groups()
         size = len(groups[0])
         srcs = self.distinct(memory, rows=size)
         op = self.draw.choice(oracles.REDUCTIONS)
         return Call("reduce_scatter", *self.ends(srcs, lambda s: (s[0] // size, s[1])), groups, op)
 
     def all_to_all(self) -> Step:
-        groups = self.groups(equal=True)
+        groups = self.groups()
         srcs = self.distinct("hbm", rows=len(groups[0]))
         return Call("all_to_all", *self.ends(srcs, lambda shape: shape), groups)
 
@@ -195,14 +197,14 @@ class Draft:
         return Call("collective_permute", *self.ends(self.distinct("hbm", most=1), lambda shape: shape), pairs=pairs)
 
     def collective_permute_implicit(self) -> Step:
-        memory, groups = self.memory(), self.groups(equal=False)
+        memory, groups = self.memory(), self.groups()
         if self.draw.random() < 0.3 and (part := self.parts(memory)):
             return Call("collective_permute_implicit", part[:1], part[1:], groups)
         srcs = self.distinct(memory, most=2, channels=True)
         return Call("collective_permute_implicit", *self.ends(srcs, lambda shape: shape), groups)
 
     def collective_permute_implicit_reduce(self) -> Step:
-        memory, groups = self.memory(), self.groups(equal=False)
+        memory, groups = self.memory(), self.groups()
         srcs = self.distinct(memory, most=2, channels=True)
         others = [self.like(src, src.shape, ()) for src in srcs]
         ends = self.ends(srcs, lambda shape: shape, others)
@@ -210,7 +212,7 @@ class Draft:
         return Call("collective_permute_implicit_reduce", *ends, groups, op, others=right)
 
     def all_to_all_v(self) -> Step:
-        groups = self.groups(equal=True)
+        groups = self.groups()
         return self.split(self.variable("all_to_all_v", groups, self.draw.random() < 0.3))
 
     def all_gather_v(self) -> Step:
@@ -222,7 +224,7 @@ class Draft:
         return self.split(self.variable("all_gather_v", tuple(map(tuple, lists)), rdispls=False))
 
     def ring(self) -> Step:
-        groups, memory = self.groups(equal=True, whole=True), self.memory()
+        groups, memory = self.groups(), self.memory()
         held = self.source(memory)
         other = self.like(held, held.shape, (held,))
         result = self.new((self.ranks, *held.shape), held.dtype, "hbm")
@@ -306,6 +308,12 @@ _COLLECTIVES = (
     Draft.all_gather_v,
     Draft.ring,
 )
+
+
+def among(*calls: Call) -> ByRank:
+    """Each rank comes to those collectives in which it takes part."""
+    ranks = sorted({rank for call in calls for ranks in call.groups for rank in ranks})
+    return ByRank(tuple(((rank,), tuple(c for c in calls if c.members(rank))) for rank in ranks), ())
 
 
 def _elements(tensor: Tensor) -> int:
