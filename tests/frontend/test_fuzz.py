@@ -9,11 +9,9 @@ import ast
 import importlib.util
 import inspect
 import os
-import signal
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,6 +23,7 @@ from nki.frontend.frontend_errors import KernelErrors
 from nki.ir.types import TensorSpec
 from nki.target import find
 from tests.support.instruction_bench import SEED, source
+from tests.support.time_limit import EndlessError, limited
 
 from . import valid
 from .mutation import functions, mutated
@@ -34,26 +33,6 @@ MUTANTS = 20 * int(os.environ.get("NKI_TEST_EXAMPLES", "25"))
 TREE = ast.parse(Path(valid.__file__).read_text(encoding="utf-8"))
 KERNELS = list(functions(TREE, [kernel.func.__name__ for kernel in valid.KERNELS]))
 HELPERS = list(functions(TREE, ["finished", "doubled"]))
-
-
-class EndlessError(BaseException):
-    """The Python code of a mutant runs too long."""
-
-
-@contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Raise :class:`EndlessError` inside when the time is over."""
-
-    def stop(*_: object) -> None:
-        raise EndlessError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def mutant(number: int) -> tuple[str, str] | None:
