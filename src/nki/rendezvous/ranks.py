@@ -10,16 +10,18 @@ from typing import Final
 from nki.rendezvous.protocol import Participant
 
 _current: Final[ContextVar[Participant | None]] = ContextVar("rank", default=None)
-processes: Callable[[], Participant | None] | None = None
-"""Finds the rank of this process among others, if a bridge to them is loaded."""
+processes: Callable[[], Participant | None] = lambda: None
+"""Finds the rank of this process among others; a bridge to them takes its place."""
 
 
 def current() -> Participant | None:
     """The rank that runs here; None: a launch of one rank."""
-    participant = _current.get()
-    if participant is None and processes is not None:
-        return processes()
-    return participant
+    return _current.get() or processes()
+
+
+def in_process() -> Participant | None:
+    """The rank that runs here among others of this process."""
+    return _current.get()
 
 
 @contextmanager
