@@ -1,5 +1,8 @@
 """What each rank of a process group runs in ``test_processes.py``."""
 
+# PyTorch declares types only in part.
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import os

@@ -7,9 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 
 import nki
 from tests.collectives import rank_programs

@@ -1,7 +1,7 @@
 """Ranks that are processes: their collectives go over PyTorch's process group.
 
-A program that ``torchrun`` starts calls ``torch.distributed.init_process_group("gloo")``, and each of its processes is a
-rank of every launch from then on. Two ranks exchange messages directly: a header with a digest of what both must pass
+A program that ``torchrun`` starts calls ``torch.distributed.init_process_group("gloo")``; from then on each of its
+processes is a rank of every launch. Two ranks exchange messages directly: a header with a digest of what both must pass
 alike, and the part if it is small, then a large part. Only if digests differ, each sends what it had in full, so that
 both can name the mistake.
 
@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 from weakref import ref
 
 import numpy as np
@@ -62,7 +62,7 @@ class _Header:
     def message(self, part: torch.Tensor) -> torch.Tensor:
         """The header, and the bytes of ``part`` if they fit."""
         message = torch.zeros(_HEADER.size + _INLINE, dtype=torch.uint8)
-        _HEADER.pack_into(message.numpy(), 0, _MAGIC, self.digest, self.text_bytes, *self.shape)
+        _HEADER.pack_into(_bytes(message), 0, _MAGIC, self.digest, self.text_bytes, *self.shape)
         if len(part) <= _INLINE:
             message[_HEADER.size :][: len(part)] = part
         return message
@@ -176,7 +176,7 @@ class Processes(Rendezvous):
         return [arrays[other] for other in group]
 
     def _unpacked(self, inst: Inst, other: int, message: torch.Tensor) -> _Header:
-        magic, digest, text_bytes, rows, columns = _HEADER.unpack_from(message.numpy())
+        magic, digest, text_bytes, rows, columns = _HEADER.unpack_from(_bytes(message))
         if magic != _MAGIC:
             raise _release_mismatch(inst, self.rank, version(), other, "another release of Open NKI")
         return _Header(digest, text_bytes, (rows, columns))
@@ -257,7 +257,7 @@ _current: Processes | None = None
 
 
 def participant() -> Participant | None:
-    """This process among those of its process group; None if it is alone there, or in none."""
+    """The rank of this process among those of its process group; None if it is alone there, or in none."""
     global _current
     group = dist.group.WORLD
     if group is None or group.size() == 1:
@@ -266,6 +266,10 @@ def participant() -> Participant | None:
     if processes is None or not processes.is_of(group):
         processes = _current = Processes(group)
     return Participant(processes, processes.rank)
+
+
+def _bytes(tensor: torch.Tensor) -> memoryview:
+    return memoryview(cast("Any", tensor.numpy()))
 
 
 def _tensor(array: NDArray[Any]) -> torch.Tensor:
@@ -292,7 +296,17 @@ def _finish(failed: dict[int, str], peer: int, work: Any, deadline: float) -> No
 
 
 def _seconds(group: dist.ProcessGroup) -> float:
-    """``NKI_RANK_TIMEOUT``, else the timeout of the process group."""
+    """``NKI_RANK_TIMEOUT``, else the timeout of the process group.
+
+    Raises :class:`SeveralRanksError` if the process group cannot send what is in the memory of the CPU.
+    """
+    try:
+        backend: Any = group._get_backend(torch.device("cpu"))  # pyright: ignore[reportPrivateUsage]
+    except RuntimeError as error:
+        raise SeveralRanksError(
+            "ranks meet in the memory of the CPU, and the process group sends nothing from there",
+            fix='call torch.distributed.init_process_group("gloo"), or with "cpu:gloo,cuda:nccl"',
+        ) from error
     text = knobs.rank_timeout()
     if text:
         try:
@@ -302,7 +316,6 @@ def _seconds(group: dist.ProcessGroup) -> float:
         if not 0 < seconds < math.inf:
             raise RankArgumentError(f"NKI_RANK_TIMEOUT={text} is no number of seconds", fix="set it to 60, say")
         return seconds
-    backend: Any = group._get_backend(torch.device("cpu"))  # pyright: ignore[reportPrivateUsage]
     return backend.options._timeout.total_seconds()
 
 

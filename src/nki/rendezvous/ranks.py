@@ -10,13 +10,16 @@ from typing import Final
 from nki.rendezvous.protocol import Participant
 
 _current: Final[ContextVar[Participant | None]] = ContextVar("rank", default=None)
-processes: Callable[[], Participant | None] = lambda: None
+processes: Callable[[], Participant | None] | None = None
 """Finds the rank of this process among others; a bridge to them takes its place."""
 
 
 def current() -> Participant | None:
     """The rank that runs here; None: a launch of one rank."""
-    return _current.get() or processes()
+    participant = _current.get()
+    if participant is None and processes is not None:
+        return processes()
+    return participant
 
 
 def in_process() -> Participant | None:
