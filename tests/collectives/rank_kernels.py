@@ -95,7 +95,7 @@ def sum_by_core(a: Any, groups: Groups) -> Any:
 
 
 def argument(rank: int, dtype: Any = np.float32) -> Any:
-    """What ``rank`` passes: sums in another order would have other bits."""
+    """The argument of ``rank``: sums in another order would have other bits."""
     return np.random.default_rng(rank).normal(size=(ROWS, COLUMNS)).astype(dtype)
 
 

@@ -1,4 +1,4 @@
-"""What each rank of a process group runs in ``test_processes.py``."""
+"""The programs of the ranks in ``test_processes.py``."""
 
 # PyTorch declares types only in part.
 # pyright: reportUnknownMemberType=false
@@ -38,7 +38,7 @@ def bits(values: Any) -> list[bytes]:
 
 
 def everything(rank: int, groups: Groups) -> tuple[list[bytes], list[bytes]]:
-    """What ``rank`` gets from each kernel, natively and eagerly, on tensors of both frameworks."""
+    """The results of ``rank`` from each kernel, natively and eagerly, on tensors of both frameworks."""
     a, table = argument(rank), pieces(rank, len(groups[0]))
     tensor = torch.from_numpy(a)
     native = every_collective(tensor, torch.from_numpy(table), groups)
@@ -174,7 +174,7 @@ def again(rank: int, store: str) -> Any:
 
 
 def elastic(folder: Path) -> None:
-    """What torchrun starts: in the first attempt rank 1 is killed."""
+    """The program that torchrun starts: in the first attempt rank 1 is killed."""
     dist.init_process_group("gloo")
     rank, attempt = dist.get_rank(), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
     sum_of_all(argument(rank), _whole())

@@ -1,4 +1,4 @@
-"""Processes of a process group of PyTorch, each of which runs a function of a module as one rank.
+"""Processes of a process group of PyTorch; each runs a function of a module as one rank.
 
 They fork from a process that has imported PyTorch and the module, which takes seconds, once.
 """
@@ -22,7 +22,7 @@ _END = 40.0
 
 @dataclass(frozen=True)
 class Ended:
-    """How a rank ended: with a value, or with an error; all None if its process was killed."""
+    """The end of a rank: with a value, or with an error; all None if its process was killed."""
 
     value: Any = None
     error: str | None = None

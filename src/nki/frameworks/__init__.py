@@ -44,7 +44,7 @@ def keep_hlo() -> None:
 
 
 def _rank_of_process() -> Participant | None:
-    """The rank of this process among those of PyTorch's process group, if the program has one."""
+    """The rank of this process in PyTorch's process group, if the program has one."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
         return None

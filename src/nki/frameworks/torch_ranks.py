@@ -47,12 +47,12 @@ _INLINE: Final = 4096 - _HEADER.size
 _SHORTEST: Final = 0.001
 """Seconds: 0 would mean to wait for ever."""
 _NOTE_SECONDS: Final = 2.0
-"""How long a rank looks for the note of a peer that is gone: it writes one within milliseconds, or never."""
+"""Seconds for which a rank looks for the note of a peer that is gone: it writes one within milliseconds, or never."""
 
 
 @dataclass(frozen=True)
 class _Header:
-    """What a rank tells a peer first."""
+    """The first message of a rank to a peer."""
 
     digest: bytes
     text_bytes: int
@@ -70,7 +70,7 @@ class _Header:
 
 @dataclass(frozen=True)
 class _Text:
-    """What a rank comes with, as its peers show it."""
+    """The call of a rank, as its peers show it."""
 
     release: str
     at: str
@@ -148,7 +148,7 @@ class Processes(Rendezvous):
         parts: Sequence[NDArray[Any]],
         apart: bool,
     ) -> list[NDArray[Any]] | RankMismatchError:
-        """What :meth:`gather` does; or its error, if all ranks of ``group`` know it and no message is left."""
+        """Like :meth:`gather`; or its error, if all ranks of ``group`` know it and no message is left."""
         others = [other for other in group if other != self.rank]
         part = {other: parts[place if apart else 0] for place, other in enumerate(group)}
         sent = {other: _tensor(part[other]) for other in others}
@@ -224,7 +224,7 @@ class Processes(Rendezvous):
         return {peer: buffer for peer, (buffer, _) in under_way.received.items()}
 
     def _lost_ranks(self, inst: Inst, failed: Mapping[int, str], kind: int, seconds: float) -> LostRankError:
-        """The error for the peers whose messages have ``failed``, by what PyTorch says."""
+        """The error for the peers with messages that have ``failed``, by the text of PyTorch."""
         late = [peer for peer, text in failed.items() if "Timed out" in text or "timeout" in text]
         gone = [peer for peer in failed if peer not in late]
         what = ("has not come", "has not told what it has", "has not sent its part")[kind]
@@ -241,7 +241,7 @@ class Processes(Rendezvous):
             return
 
     def _notes(self, peers: Iterable[int], seconds: float) -> dict[int, str]:
-        """What peers that gave up have told."""
+        """The notes of peers that gave up."""
         notes: dict[int, str] = {}
         deadline = time.monotonic() + seconds
         for peer in peers:
@@ -257,7 +257,7 @@ _current: Processes | None = None
 
 
 def participant() -> Participant | None:
-    """The rank of this process among those of its process group; None if it is alone there, or in none."""
+    """The rank of this process in its process group; None if it is alone there, or in none."""
     global _current
     group = dist.group.WORLD
     if group is None or group.size() == 1:
