@@ -102,6 +102,11 @@ def threads() -> bytes:
     return _lookup(b"NKI_NUM_THREADS") or b""
 
 
+def rank_timeout() -> str:
+    """``NKI_RANK_TIMEOUT``: seconds for which ranks that are processes wait for each other; empty if unset."""
+    return os.environ.get("NKI_RANK_TIMEOUT", "")
+
+
 def openmp_threads() -> bytes:
     """``OMP_NUM_THREADS``: the same for all libraries of the process; a list of numbers by level of nesting."""
     return _lookup(b"OMP_NUM_THREADS") or b""

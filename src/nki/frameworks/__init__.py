@@ -12,8 +12,11 @@ import warnings
 from typing import Final
 
 from nki.base import knobs
+from nki.base.locks import imported
 from nki.base.warning import NkiWarning, stamped
 from nki.compilation.bridges import Bridge
+from nki.rendezvous import ranks
+from nki.rendezvous.protocol import Participant
 
 BRIDGES: Final = (
     Bridge(f"{__name__}.numpy", (), 0),
@@ -38,3 +41,14 @@ def keep_hlo() -> None:
         if not sys.modules.keys().isdisjoint(("torch_xla", "jaxlib")):
             message = "NEURON_FRAMEWORK_DEBUG=1 was set when XLA was loaded already, so no HLO is kept: set it before"
             warnings.warn(stamped(message), NkiWarning, stacklevel=2)
+
+
+def _rank_of_process() -> Participant | None:
+    """The rank of this process in PyTorch's process group, if the program has one."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
+        return None
+    return imported("nki.frameworks.torch_ranks").participant()
+
+
+ranks.processes = _rank_of_process

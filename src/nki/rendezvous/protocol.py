@@ -93,7 +93,8 @@ class Rendezvous(ABC):
         meeting = self._meetings.setdefault((group, self._collectives[key]), _Meeting())
         meeting.came[rank] = inst, agreed, parts
         self.wait(rank, inst, lambda: len(meeting.came) == len(group))
-        check_agreed(rank, [(other, *meeting.came[other][:2]) for other in group])
+        came = [(other, *meeting.came[other]) for other in group]
+        check_agreed(inst, [(other, description(theirs), agreed) for other, theirs, agreed, _ in came])
         received = [meeting.came[other][2] for other in group]
         meeting.left.add(rank)
         if len(meeting.left) == len(group):
@@ -142,17 +143,19 @@ def deadlock(rank: int, inst: Inst, others: Sequence[tuple[int, Inst | None]], w
     ).at(inst.where.span, inst.where.stack)
 
 
-def check_agreed(rank: int, came: Sequence[tuple[int, Inst, tuple[object, ...]]]) -> None:
-    """Raise :class:`RankMismatchError` unless all ranks that ``came`` to one collective agree with the first one."""
-    first, inst, wanted = came[0]
+def check_agreed(inst: Inst, came: Sequence[tuple[int, str, tuple[object, ...]]]) -> None:
+    """Raise :class:`RankMismatchError` unless all ranks that ``came`` to one collective agree with the first one.
+
+    ``came``: each rank, the description of its instruction, and what all must pass alike. ``inst`` is the one of the
+    rank that asks.
+    """
+    first, at, wanted = came[0]
     for other, theirs, agreed in came[1:]:
         if agreed != wanted:
-            own = inst if rank == first else theirs
             raise RankMismatchError(
-                f"rank {first} comes to {description(inst)} with {_shown(wanted)}, rank {other} to "
-                f"{description(theirs)} with {_shown(agreed)}",
+                f"rank {first} comes to {at} with {_shown(wanted)}, rank {other} to {theirs} with {_shown(agreed)}",
                 fix="let the ranks of a group call one collective with the same arguments, shapes and dtypes",
-            ).at(own.where.span, own.where.stack)
+            ).at(inst.where.span, inst.where.stack)
 
 
 def _shown(agreed: tuple[object, ...]) -> str:

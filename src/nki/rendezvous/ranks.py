@@ -11,7 +11,7 @@ from nki.rendezvous.protocol import Participant
 
 _current: Final[ContextVar[Participant | None]] = ContextVar("rank", default=None)
 processes: Callable[[], Participant | None] | None = None
-"""Finds the rank of this process among others, if a bridge to them is loaded."""
+"""Finds the rank of this process among others; a bridge to them takes its place."""
 
 
 def current() -> Participant | None:
@@ -20,6 +20,11 @@ def current() -> Participant | None:
     if participant is None and processes is not None:
         return processes()
     return participant
+
+
+def in_process() -> Participant | None:
+    """The rank that runs here among others of this process."""
+    return _current.get()
 
 
 @contextmanager

@@ -22,6 +22,9 @@ class _Value(Protocol):
 
 V = TypeVar("V", bound=_Value)
 
+_SMALL = 1 << 14
+"""Bytes of a value up to which it takes longer to meet once more than to combine all of it on each rank."""
+
 
 def takes_part(collective: Collective) -> bool:
     """False for a rank that no group names, where that is allowed: its destinations stay as they are."""
@@ -79,12 +82,12 @@ class RankExchange(Generic[V]):
         return [self._make(array, value) for array in self._meet(split, apart=True)]
 
     def fold(self, value: V, combine: Callable[[V, V], V]) -> V:
-        """The values of the group, combined in its order. Each rank combines a part of the elements for all."""
+        """The values of the group, combined in its order. Of large ones each rank combines a part for all."""
+        if value.array.nbytes <= _SMALL:
+            return _folded(self.gather(value), combine)
         shape, count = value.array.shape, len(self._group)
         flat = self._make(value.array.reshape(1, -1), value)
-        total, *others = self.parts(flat, count)
-        for other in others:
-            total = combine(total, other)
+        total = _folded(self.parts(flat, count), combine)
         arrays = self._meet([total.array], apart=False)
         return self._make(np.concatenate(arrays, axis=1).reshape(shape), total)
 
@@ -95,3 +98,10 @@ class RankExchange(Generic[V]):
         parts = [value.array if targets.get(self.rank) == other else empty for other in self._group]
         received = self._meet(parts, apart=True)
         return self._make(received[self._group.index(sources[self.rank])], value) if self.rank in sources else otherwise
+
+
+def _folded(values: Sequence[V], combine: Callable[[V, V], V]) -> V:
+    total, *others = values
+    for other in others:
+        total = combine(total, other)
+    return total

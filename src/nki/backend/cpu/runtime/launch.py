@@ -221,7 +221,7 @@ class Executable:
         try:
             self._run(frames[0].address, first.linked.prologue)
             for rank in range(1, count):
-                runtime.start(self._follow, rank, walks[rank], frames, ref(this), ranks.current())
+                runtime.start(self._follow, rank, walks[rank], frames, ref(this), ranks.in_process())
             with running_as(0):
                 library.entry("lead")(*walks[0])
         except BaseException as error:
