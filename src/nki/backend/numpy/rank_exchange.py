@@ -47,7 +47,8 @@ class RankExchange(Generic[V]):
         if groups := collective.groups or collective.places:
             self._group = collective.group_of(self.rank)
             self._check(max(map(max, groups)), collective)
-        self._agreed = (inst.mnemonic, *collective.agreed, *((a.shape, a.dtype.name) for a in inst.accesses()))
+        among = f"group {list(self._group)}"
+        self._agreed = (inst.mnemonic, among, *collective.agreed, *((a.shape, a.dtype.name) for a in inst.accesses()))
 
     def _check(self, last: int, collective: Collective) -> None:
         """Raise unless all ranks that the groups name run, and this one is in one of them."""
