@@ -8,7 +8,7 @@ import pytest
 
 import nki.language as nl
 from nki.base import element_types as dtypes
-from nki.cli.arguments import FILLS, TensorArgument, parse
+from nki.workload.arguments import FILLS, TensorArgument, parse
 from tests.support.command_line import complaint
 
 

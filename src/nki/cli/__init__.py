@@ -8,11 +8,10 @@ other exception is a bug, here or in the user's own Python, and is not hidden.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import errno
 import os
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from nki import target as targets
@@ -21,8 +20,7 @@ from nki.base.locks import imported
 from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.base.warning import collecting
-from nki.cli import arguments as argument
-from nki.cli import load_kernel, terminal_progress, wrong_options
+from nki.cli import terminal_progress, wrong_options
 from nki.cli.output import streams
 from nki.cli.output.findings import failure
 from nki.cli.output.mistakes import complaint, exit_code
@@ -30,6 +28,9 @@ from nki.cli.output.printed import print_document
 from nki.compilation.launch_errors import BugReports
 from nki.compilation.pipeline import SPECIALISE, STAGES
 from nki.language.releases import RELEASES
+from nki.workload import arguments as argument
+from nki.workload import load_kernel
+from nki.workload.job import released
 
 __all__ = ["main"]
 
@@ -131,7 +132,7 @@ def _carried_out(words: list[str]) -> int:
     with collecting() as warned:
         try:
             options = _parser().parse_args(words)
-            with BugReports(), _release(getattr(options, "nki", None)):
+            with BugReports(), released(getattr(options, "nki", None)):
                 code: int = imported(options.module).command(options)
             return code
         except (NkiError, UsageError) as error:
@@ -140,19 +141,6 @@ def _carried_out(words: list[str]) -> int:
             else:
                 print(complaint(error), file=sys.stderr)
             return exit_code(error)
-
-
-@contextlib.contextmanager
-def _release(release: str | None) -> Generator[None]:
-    """Context manager: kernels are read under the rules of ``release`` of NKI; None: under the environment's."""
-    before = os.environ.get("NKI_VERSION")
-    if release is not None:
-        os.environ["NKI_VERSION"] = release
-    try:
-        yield
-    finally:
-        if release is not None:
-            os.environ.pop("NKI_VERSION") if before is None else os.environ.update(NKI_VERSION=before)
 
 
 def _parser() -> argparse.ArgumentParser:
