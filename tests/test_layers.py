@@ -55,8 +55,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "migrate": ("jit",),
     "describe": ("jit",),
     "workload": ("jit",),
-    "sweep": ("workload", "profiling"),
-    "cli": ("describe", "migrate", "sweep"),
+    "sweeps": ("workload", "profiling"),
+    "cli": ("describe", "migrate", "sweeps"),
     "__main__": ("cli",),
 }
 

@@ -100,6 +100,11 @@ class Kernel(PickledByName, Unscriptable):
         """
         return self.varied(schedule=(*self.schedule, *pairs_of(edges)))
 
+    @property
+    def bound_names(self) -> tuple[str, ...]:
+        """The names of its parameters."""
+        return self._names
+
     def __repr__(self) -> str:
         return f"<nki kernel {self.func.__qualname__}>"
 
