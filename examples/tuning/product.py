@@ -1,4 +1,4 @@
-"""A product of matrices with the sizes of its tiles as parameters: `nki sweep` runs it, `nki tune` chooses the sizes."""
+"""A product of matrices with the sizes of its tiles as parameters, for `nki sweep` and `nki tune`."""
 
 from __future__ import annotations
 

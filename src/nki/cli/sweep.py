@@ -139,7 +139,7 @@ def cluster(given: str | None) -> Generator[Executor | None]:
     if given is None:
         yield None
         return
-    distributed = needed("distributed", "distributed", "--dask", "dask")
+    distributed = needed("distributed", "distributed", "--dask", extra="")
     if given.isdecimal() and not int(given):
         raise UsageError("--dask 0: a cluster has at least one worker", "pass a number of workers, or an address")
     with contextlib.ExitStack() as stack:

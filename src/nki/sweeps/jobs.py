@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import signal
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,10 +23,12 @@ from numpy.typing import NDArray
 from nki import target as targets
 from nki.base import element_types as dtypes
 from nki.base.sweep_errors import BadReferenceError
+from nki.base.warning import collecting
 from nki.compilation.pipeline import SPECIALISE
 from nki.ir.program import Program
 from nki.ir.text import artifact
 from nki.jit import Kernel
+from nki.numerics.llvm_library import Workers as LlvmWorkers
 from nki.sweeps import comparison
 from nki.sweeps.comparison import Function, ReferenceName
 from nki.sweeps.evaluation import Draw, Steps, evaluate
@@ -116,7 +117,7 @@ def packed(job: Job, kernel: Kernel, function: Function | None) -> bytes | list[
     """``job`` for a worker without the user's file; its outcomes if the kernel cannot be specialised."""
     works = job.works(kernel)
     try:
-        with released(job.release):
+        with released(job.release), collecting(aside=True) as warned:
             program = works[0].compile(SPECIALISE)
     except Exception as error:
         return [failed(outcome(), error)] * len(job.draws)
@@ -130,7 +131,8 @@ def packed(job: Job, kernel: Kernel, function: Function | None) -> bytes | list[
                 draw["raises"] = [error.message, error.fix]
         draws.append(draw)
     steps = {"runs": job.steps.runs, "tolerance": asdict(job.steps.tolerance)}
-    return msgpack.packb({"kernel": artifact.dumps(program), "draws": draws, "steps": steps})
+    fields = {"kernel": artifact.dumps(program), "warnings": len(warned), "draws": draws, "steps": steps}
+    return msgpack.packb(fields)
 
 
 def run_packed(data: bytes) -> list[Outcome]:
@@ -142,7 +144,8 @@ def run_packed(data: bytes) -> list[Outcome]:
     def specialised() -> Program:
         return artifact.loads(fields["kernel"], "the program of a sweep")
 
-    return evaluate(specialised, draws, steps)
+    found = evaluate(specialised, draws, steps)
+    return [{**each, "warnings": each["warnings"] + fields["warnings"]} for each in found]
 
 
 def _packed_input(tensor: TensorArgument, seed: int) -> dict[str, Any]:
@@ -178,10 +181,14 @@ def _packed_array(array: Array) -> list[Any]:
     return [list(array.shape), name, np.ascontiguousarray(array).tobytes()]
 
 
-def prepare_worker() -> None:
-    """Make a process a worker: Ctrl-C is the parent's affair, and kernels run on one thread beside other workers."""
+def prepare_worker(alone: bool) -> None:
+    """Make a process a worker: Ctrl-C is the parent's affair; beside others (not ``alone``) it compiles in one thread.
+
+    The parent's environment holds kernels and libraries to one thread, which the latter read as they are loaded.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ.setdefault("NKI_NUM_THREADS", "1")
+    if not alone:
+        LlvmWorkers.most = 0
 
 
 __all__ = ["Job", "here", "packed", "prepare_worker", "run", "run_packed"]

@@ -43,9 +43,14 @@ class Results:
                     f"the folder of results {folder} cannot be made: {error.strerror}", fix="name another folder"
                 ) from None
 
+    @property
+    def _is_used(self) -> bool:
+        """The cache folder is, unless ``OPEN_NKI_CACHE_DISABLE`` says no."""
+        return not (self._is_own and knobs.cache_disabled())
+
     def find(self, name: str | None) -> Outcome | None:
         """The outcome under ``name``; None if there is none, or a damaged one."""
-        data = files.read(self._path(name)) if name is not None else None
+        data = files.read(self._path(name)) if name is not None and self._is_used else None
         if data is None:
             return None
         try:
@@ -60,7 +65,7 @@ class Results:
 
     def keep(self, name: str | None, found: Outcome) -> None:
         """Keep an outcome, but for a lost worker, which may have been the machine's fault."""
-        if name is None or found["status"] == "lost":
+        if name is None or found["status"] == "lost" or not self._is_used:
             return
         with contextlib.suppress(OSError):  # a full disk costs the next sweep time, and this one nothing
             files.write(self._path(name), json.dumps(found).encode())

@@ -112,7 +112,10 @@ def tune(
     """
     try:
         read = spaces.of(space)
-        with planning.opened(kernel, reference or read.reference) as subject, Workers(executor, processes) as workers:
+        with (
+            planning.opened(kernel, reference or read.reference) as subject,
+            Workers(executor, processes, by == "native") as workers,
+        ):
             task = _Task(subject, subject.fitting(read), by, workers, Results(results), progress)
             return task.tuned(trials, seed)
     except NkiError as error:
@@ -130,8 +133,6 @@ class _Task:
         self.by: By = by
         self.store, self.progress = store, progress
         self.steps = Steps(RUNS, space.tolerance) if by == "native" else Steps(runs=0)
-        if by == "native":
-            self.workers.count = 1  # two at once would measure each other
         names = space.choose or _constants(space)
         self.chosen = tuple(axis for axis in space.axes if set(axis.names) & set(names))
         if not self.chosen:

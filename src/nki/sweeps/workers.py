@@ -6,6 +6,7 @@ again, one job at a time: the one that kills its worker again is the one.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 from collections import deque
@@ -31,6 +32,8 @@ _IN_FLIGHT: Final = 2
 _UNKNOWN: Final = 32
 """Jobs in flight in an executor that does not tell the number of its workers."""
 
+_THREADS: Final = ("NKI_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
 Call = tuple[Callable[..., list[Outcome]], Any]
 """A function that workers import, and its argument."""
 Result = tuple[Job, list[Outcome]]
@@ -42,11 +45,28 @@ def processors() -> int:
     return int(count() or 1)
 
 
+@contextlib.contextmanager
+def _one_thread() -> Generator[None]:
+    """Context manager: processes that start now run kernels and libraries on one thread, if the user names no number.
+
+    Else two workers on two processors have four threads, which wait for each other.
+    """
+    fresh = [name for name in _THREADS if name not in os.environ]
+    os.environ.update(dict.fromkeys(fresh, "1"))
+    try:
+        yield
+    finally:
+        for name in fresh:
+            os.environ.pop(name, None)
+
+
 class Workers:
     """Context manager: an ``executor`` of the user, who ends it; or ``processes`` of its own, renewed when one dies."""
 
-    def __init__(self, executor: Executor | None = None, processes: int | None = None) -> None:
-        self.count = processes or processors()
+    def __init__(self, executor: Executor | None = None, processes: int | None = None, alone: bool = False) -> None:
+        self.alone = alone
+        """The only process may use every processor: its native times are to count."""
+        self.count = 1 if alone else processes or processors()
         self._is_own = executor is None
         self._executor = executor
 
@@ -74,10 +94,13 @@ class Workers:
     def submit(self, call: Call) -> Future[list[Outcome]]:
         """Submit a call. Raises :class:`ExecutorError` if the user's executor takes none."""
         if self._executor is None:
-            context = multiprocessing.get_context("spawn")
-            self._executor = ProcessPoolExecutor(self.count, mp_context=context, initializer=prepare_worker)
+            self._executor = ProcessPoolExecutor(
+                self.count, mp_context=multiprocessing.get_context("spawn"),
+                initializer=prepare_worker, initargs=(self.alone,),
+            )  # fmt: skip
         try:
-            return self._executor.submit(*call)
+            with contextlib.nullcontext() if self.alone or not self._is_own else _one_thread():
+                return self._executor.submit(*call)
         except BrokenExecutor as error:
             self.renew(error)
             return self.submit(call)
