@@ -39,7 +39,7 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The work at each draw. ``runs``: native launches, of which the fastest counts; 0: the time is predicted only."""
+    """The work at each draw. ``runs``: native launches; the fastest one counts; 0: the time is predicted only."""
 
     runs: int = 1
     tolerance: Tolerance = field(default_factory=Tolerance)

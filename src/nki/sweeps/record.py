@@ -56,7 +56,7 @@ HOST_FIELDS: Final = ("compile_seconds", "run_seconds", "kept")
 
 
 def outcome(status: Status = "ok") -> Outcome:
-    """An outcome of which nothing else is known yet."""
+    """An outcome with nothing else known yet."""
     return {
         "status": status, "code": "", "message": "", "file": None, "line": None, "instructions": None,
         "depends_on_data": False, "latency": None,

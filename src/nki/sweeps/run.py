@@ -100,7 +100,7 @@ def _place(job: work.Job, number: int) -> tuple[Any, ...]:
 
 
 def _call(subject: Subject, workers: Workers, job: work.Job) -> Call | list[Outcome]:
-    """What a worker does for ``job``: all of it if it has the source, else what follows from a specialised program."""
+    """The work of a worker for ``job``: all of it if it has the source, else what follows a specialised program."""
     if job.file and workers.have_source:
         return work.run, job
     made = work.packed(job, subject.kernel, subject.function)

@@ -21,7 +21,7 @@ Places = tuple[int, ...]
 _DRAWS: Final = 20
 """Proposals of the sampler for each new legal place; behind them, places are drawn at random."""
 _RANDOM_DRAWS: Final = 10_000
-"""Random places for a batch, of which most may be illegal or known."""
+"""Random places for a batch; most may be illegal, or known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Search:
         return math.prod(len(axis.values) for axis in self.axes)
 
     def fits(self, most: int) -> bool:
-        """True if at most ``most`` are legal, as far as a look at 100 times as many combinations tells."""
+        """True if at most ``most`` are legal; a space of more than 100 times as many combinations is not looked at."""
         if self.combinations > 100 * most:
             return False
         return sum(1 for _ in itertools.islice(self._legal(), most + 1)) <= most

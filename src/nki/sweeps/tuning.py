@@ -34,7 +34,7 @@ EXHAUSTIVE: Final = 2000
 TRIALS: Final = 400
 """Configurations that a search tries."""
 RUNS: Final = 5
-"""Native launches of a configuration, of which the fastest counts."""
+"""Native launches of a configuration; the fastest one counts."""
 FRESH: Final = 1_000_003
 """The first seed of the data on which a winner is judged again: no sweep has counted up to it."""
 DISTRIBUTIONS: Final = ("random", "uniform", "wide")
