@@ -164,4 +164,4 @@ def test_ctrl_c_keeps_what_is_done(space):
         _, err = process.communicate(timeout=120)
     kept = sum(1 for _ in Path("kept").rglob("*.json"))
     assert process.returncode == 130 and 4 <= kept < 800
-    assert "800 points are kept; the same command goes on from there" in err and "nki: interrupted" in err, err
+    assert "800 points are done; the same command goes on from there" in err and "nki: interrupted" in err, err

@@ -212,6 +212,13 @@ def test_what_changes_runs_again(tmp_path):
     assert kept < all_points == 16
 
 
+def test_what_cannot_be_kept_is_said(tmp_path):
+    named = sweep(kernels.scaled, SPACE, reference=kernels.reference, executor=Here(), results=tmp_path)
+    assert named.unkept == 0 and "will run again" not in str(named)
+    unnamed = sweep(kernels.scaled, SPACE, reference=lambda x, factor: x * factor, executor=Here(), results=tmp_path)
+    assert unnamed.unkept == 16 and "  16 points will run again: " in str(unnamed)
+
+
 def test_results_are_data(tmp_path):
     sweep(kernels.scaled, SPACE, executor=Here(), results=tmp_path)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -112,7 +112,7 @@ class Told:
         step("")
         if kind is KeyboardInterrupt:
             done, total = self.last
-            print(f"nki: {done} of {total} {self.what} are kept; the same command goes on from there", file=sys.stderr)
+            print(f"nki: {done} of {total} {self.what} are done; the same command goes on from there", file=sys.stderr)
 
     def __call__(self, done: int, total: int) -> None:
         self.last = done, total

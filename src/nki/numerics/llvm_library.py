@@ -117,9 +117,8 @@ class Workers(Generic[T]):
         self._open = 0
         """Items with entries that were not taken yet."""
         self._threads = 0
-        self._most = self.most
-        if self._most is None:
-            self._most = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._most = processors if self.most is None else self.most
         self._pause = ExitStack()
 
     def give(self, item: T) -> None:

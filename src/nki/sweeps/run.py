@@ -59,7 +59,8 @@ def sweep(
             found, kept = carried_out(subject, plan, steps, workers, store, progress)
             store.trim()
             rows = [row(point, out, is_kept) for point, out, is_kept in zip(plan.points, found, kept, strict=True)]
-            return Table(subject.kernel_name, tuple(rows), subject.function is not None)
+            unkept = sum(each.key is None and each.known is None for each in plan.points)
+            return Table(subject.kernel_name, tuple(rows), subject.function is not None, unkept)
     except NkiError as error:
         __tracebackhide__ = True
         raise strip_frames(error)  # noqa: B904  # its cause is settled

@@ -65,7 +65,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Space:
-    """What varies, the kernel's arguments as texts or values by parameter, conditions, and how to judge results."""
+    """Names that vary, the kernel's arguments as texts or values by parameter, conditions, and the judge of results."""
 
     origin: str
     axes: tuple[Axis, ...]

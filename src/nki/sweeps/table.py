@@ -71,6 +71,8 @@ class Table:
     kernel: str
     rows: tuple[Row, ...]
     judged: bool = False
+    unkept: int = 0
+    """Points with outcomes that cannot be kept: the kernel has no fingerprint, or the reference no name."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -188,6 +190,9 @@ def text(table: Table, shown: int | None = SHOWN) -> str:
         + judged
         + (f" ({kept} kept from before)" if kept else "")
     ]
+    if table.unkept:
+        why = "the kernel prints or reads what no other process can compare, or the reference has no name"
+        lines.append(f"  {plural(table.unkept, 'point')} will run again: {why}")
     for group in table.failures:
         lines.append(f"\n  {plural(len(group.rows), 'point')} {group.status}  {group.code}  {group.place}".rstrip())
         lines.append(f"    {group.message.partition('; fix: ')[0]}")
