@@ -11,8 +11,8 @@ from nki.base.profile_errors import MissingPackageError
 def needed(module: str, package: str, use: str, extra: str = "profile") -> Any:
     """The module, imported now.
 
-    Raises :class:`MissingPackageError` that says what ``use`` needs ``package`` for, and how to install it: by itself, or
-    with the ``extra`` of this package.
+    Raises :class:`MissingPackageError` that says what ``use`` needs ``package`` for, and how to install it: by itself,
+    or with the ``extra`` of this package.
     """
     try:
         return imported(module)
