@@ -43,7 +43,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "frameworks": ("jit",),
     "jax": ("frameworks",),
     "torch": ("frameworks",),
-    "testing": ("frameworks",),
+    "testing": ("frameworks", "workload"),
     "profiling": ("jit",),
     "harness": ("frameworks", "profiling"),
     "beta1": ("harness",),
@@ -54,7 +54,9 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "simulator": ("harness",),
     "migrate": ("jit",),
     "describe": ("jit",),
-    "cli": ("describe", "profiling", "migrate"),
+    "workload": ("jit",),
+    "sweeps": ("workload", "profiling"),
+    "cli": ("describe", "migrate", "sweeps"),
     "__main__": ("cli",),
 }
 

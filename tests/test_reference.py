@@ -13,10 +13,10 @@ import pytest
 
 import nki
 from examples import instructions
-from nki.cli.arguments import parse
 from nki.compilation import pipeline
 from nki.describe.samples import generations
 from nki.ir.instruction import REGISTRY
+from nki.workload.arguments import parse
 
 ROOT = Path(__file__).parent.parent
 PUBLIC = [name for name, cls in REGISTRY.items() if cls.public]

@@ -12,9 +12,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from nki.cli import arguments
 from nki.migrate.migration import Migration, migrated
 from nki.migrate.runs.run_comparison import Call
+from nki.workload import arguments
 
 ROOT = Path(__file__).parent.parent
 CASES = ROOT / "tests" / "migrate" / "beta1"

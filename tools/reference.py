@@ -24,7 +24,6 @@ import nki
 from examples import instructions as instruction_kernels
 from nki import target
 from nki.base.errors import NkiError
-from nki.cli.arguments import parse
 from nki.cli.output import schema
 from nki.compilation import pipeline
 from nki.compilation.launch_errors import VendorModuleError
@@ -42,6 +41,7 @@ from nki.isa.tables.alu_operators import TABLE, AluRow
 from nki.isa.tables.operators import OPS
 from nki.jit import Kernel
 from nki.language.releases import RELEASES
+from nki.workload.arguments import parse
 from tests.support.golden_reports import MARK as REPORT
 from tests.support.golden_reports import Golden, golden
 from tools import drawings

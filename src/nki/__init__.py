@@ -32,6 +32,7 @@ __version__: str
 _BETA1: Final = ("baremetal", "benchmark", "profile", "simulate_kernel")
 _PROFILING: Final = {"ShapeDtype": "nki.profiling.shapes", "profile_step": "nki.profiling.steps.step_profile"}
 _WHOLE_MODELS: Final = ("export", "load")
+_SWEEPS: Final = {"sweep": "run", "tune": "tuning", "autotune": "autotune"}
 _MODULES: Final = ("compiler", "framework", "jax", "runtime", "simulator", "testing", "torch")
 
 
@@ -49,6 +50,8 @@ def __getattr__(name: str) -> Any:
         return getattr(_imported(_PROFILING[name]), name)
     if name in _WHOLE_MODELS:
         return getattr(_imported("nki.frameworks.export"), name)
+    if name in _SWEEPS:
+        return getattr(_imported(f"nki.sweeps.{_SWEEPS[name]}"), name)
     if name in _MODULES:
         return _imported(f"nki.{name}")
     raise AttributeError(f"module 'nki' has no attribute {name!r}")

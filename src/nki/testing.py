@@ -7,25 +7,20 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 import numpy as np
-from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from nki.base import element_types as dtypes
 from nki.base.errors import ArgumentError
 from nki.base.framework_errors import GradientMismatchError
 from nki.jit import adapter_for
+from nki.workload.reference import ROUNDING, SUMMING, as_array, detached, eps, of_arrays_or_tensors, results_of
 
 Float64 = NDArray[np.float64]
 Saved = Literal["inputs", "results", "all"]
 
-ROUNDING: Final = 8.0
-"""Units in the last place of the gradient's dtype that it may be off, of its largest element: the cast at the end, and
-a few of intermediate tiles in the same dtype."""
-SUMMING: Final = 64.0
-"""The same of float32, in which engines compute: a sum of n terms loses about sqrt(n) units, of 4096 terms 64."""
 _SHORTER: Final = 4
 """Shorter steps that are tried, each a quarter of the one before."""
 
@@ -110,22 +105,22 @@ def gradcheck(
     adapter = adapter_for(args, kwargs)
     if tensors := [name for name, value in kwargs.items() if adapter.is_framework_tensor(value)]:
         raise ArgumentError(f"tensor {tensors[0]!r} is passed by name", fix="pass tensors by position")
-    values = [adapter.to_numpy(_detached(a)) if adapter.is_framework_tensor(a) else a for a in args]
+    values = [adapter.to_numpy(detached(a)) if adapter.is_framework_tensor(a) else a for a in args]
     places = [i for i, a in enumerate(values) if isinstance(a, np.ndarray)]
     random = np.random.default_rng(seed)
 
     def convert(array: Any) -> Any:
-        return adapter.from_numpy(_array(array)) if isinstance(array, np.ndarray) else array
+        return adapter.from_numpy(as_array(array)) if isinstance(array, np.ndarray) else array
 
     def run(*values: Any, **constants: Any) -> Any:
         return kernel(*map(convert, values), **constants)
 
-    results = _sequence(run(*values, **kwargs))
+    results = results_of(run(*values, **kwargs))
     shown = results[: len(results) - kept]
-    weights: list[NDArray[Any]] = [_array(random.standard_normal(r.shape)).astype(r.dtype) for r in shown]
+    weights: list[NDArray[Any]] = [as_array(random.standard_normal(r.shape)).astype(r.dtype) for r in shown]
     saved = [values[i] for i in places] if save != "results" else []
     saved += list(results) if save != "inputs" else []
-    gradients = _sequence(backward(*map(convert, [*saved, *weights]), **_shared(kernel, backward, values, kwargs)))
+    gradients = results_of(backward(*map(convert, [*saved, *weights]), **_shared(kernel, backward, values, kwargs)))
     if len(gradients) > len(places):
         raise ArgumentError(
             f"the backward returns {len(gradients)} gradients, and the kernel takes {len(places)} tensors",
@@ -135,7 +130,7 @@ def gradcheck(
     names = list(inspect.signature(kernel).parameters)
     torch: Any = sys.modules.get("torch")
     if reference is not None and torch is not None and any(isinstance(a, torch.Tensor) for a in args):
-        reference = _of_arrays_or_tensors(reference, torch)
+        reference = of_arrays_or_tensors(reference, torch)
     function = _Differenced(reference or run, reference is None, values, kwargs, weights)
     worst: list[Worst] = []
     for position, gradient in zip(places, gradients, strict=False):
@@ -152,23 +147,6 @@ def gradcheck(
             fix="compare the formula for the first tensor that is BAD; index and sign show which term is wrong",
         )
     return report
-
-
-def _of_arrays_or_tensors(reference: Callable[..., Any], torch: Any) -> Callable[..., Any]:
-    """``reference`` of NumPy arrays; it gets PyTorch tensors if it refuses arrays, as ``torch.nn.functional`` does."""
-    refuses_arrays = False
-
-    def call(*values: Any, **named: Any) -> Any:
-        nonlocal refuses_arrays
-        if not refuses_arrays:
-            try:
-                return reference(*values, **named)
-            except (TypeError, AttributeError):
-                refuses_arrays = True
-        tensors = [torch.from_numpy(v) if isinstance(v, np.ndarray) else v for v in values]
-        return _sequence(reference(*tensors, **named))
-
-    return call
 
 
 def _check_shape(name: str, gradient: tuple[int, ...], tensor: tuple[int, ...]) -> None:
@@ -190,7 +168,7 @@ def _compare(
 ) -> Worst:
     found = gradient.astype(np.float64).reshape(-1)[list(chosen)]
     quotients, bounds = np.array([function.quotient(position, i, step) for i in chosen]).T
-    share = ROUNDING * _eps(gradient.dtype) + SUMMING * _eps(np.dtype(np.float32)) if tolerance is None else tolerance
+    share = ROUNDING * eps(gradient.dtype) + SUMMING * eps(np.dtype(np.float32)) if tolerance is None else tolerance
     allowed = share * float(np.abs(gradient.astype(np.float64)).max(initial=0.0)) + bounds
     excess = np.nan_to_num(np.abs(found - quotients) - allowed, nan=np.inf)
     at = int(excess.argmax())
@@ -221,13 +199,13 @@ class _Differenced:
     ) -> None:
         self.function, self.rounded, self.named = function, rounded, named
         self.values: list[Any] = [
-            v.astype(np.float64) if isinstance(v, np.ndarray) and not rounded and _is_float(_array(v)) else v
+            v.astype(np.float64) if isinstance(v, np.ndarray) and not rounded and _is_float(as_array(v)) else v
             for v in values
         ]
         self.weights = [w.astype(np.float64) for w in weights]
         arrays: list[NDArray[Any]] = [*(v for v in self.values if isinstance(v, np.ndarray)), *weights]
         floats = [array.dtype for array in arrays if _is_float(array)]
-        self.eps = max(map(_eps, floats), default=0.0) if rounded else _eps(np.dtype(np.float64))
+        self.eps = max(map(eps, floats), default=0.0) if rounded else eps(np.dtype(np.float64))
         """Of the coarsest dtype in which results are rounded on their way."""
 
     def results(self, position: int, index: int, value: float) -> tuple[list[Float64], float]:
@@ -235,7 +213,7 @@ class _Differenced:
         changed = self.values[position].copy()
         changed.reshape(-1)[index] = value
         values = [changed if i == position else v for i, v in enumerate(self.values)]
-        found = _sequence(self.function(*values, **self.named))[: len(self.weights)]
+        found = results_of(self.function(*values, **self.named))[: len(self.weights)]
         if len(found) < len(self.weights):
             raise ArgumentError(
                 f"the reference returns {len(found)} results, the kernel {len(self.weights)}",
@@ -257,7 +235,7 @@ class _Differenced:
             raise ArgumentError(f"a gradient for a tensor of {dtype}", fix="return None in its place")
         middle = float(self.values[position].reshape(-1)[index])
         # The cube root of eps balances rounding against curvature.
-        width = (step or float(np.cbrt(max(self.eps, _eps(dtype))))) * max(1.0, abs(middle))
+        width = (step or float(np.cbrt(max(self.eps, eps(dtype))))) * max(1.0, abs(middle))
         once = self.over(position, index, middle, width)
         if not self.rounded:
             return once.quotient, 0.0
@@ -297,28 +275,6 @@ class _Differenced:
         return 2 * self.eps * math.sqrt(squares) / once.distance
 
 
-def _sequence(found: Any) -> list[Any]:
-    """Results or gradients as arrays, None where there is none."""
-    items = cast("Sequence[Any]", found) if isinstance(found, (tuple, list)) else [found]
-    return [None if item is None else _array(item) for item in items]
-
-
-def _array(item: Any) -> NDArray[Any]:
-    """A result as an array. Of PyTorch's tensors NumPy reads float64, which no kernel has, and the bridge bfloat16."""
-    if isinstance(item, (np.ndarray, np.generic, float, int)):
-        return np.asarray(item)
-    item = _detached(item)
-    try:
-        return np.asarray(item)
-    except TypeError:
-        return adapter_for((item,), {}).to_numpy(item)
-
-
-def _detached(tensor: Any) -> Any:
-    """A tensor of PyTorch without its gradient."""
-    return tensor.detach() if hasattr(tensor, "detach") else tensor
-
-
 def _shared(
     kernel: Callable[..., Any], backward: Callable[..., Any], values: Sequence[Any], named: dict[str, Any]
 ) -> dict[str, Any]:
@@ -331,10 +287,6 @@ def _shared(
 
 def _is_float(array: NDArray[Any]) -> bool:
     return array.dtype.kind == "f" or dtypes.of(array.dtype).is_float
-
-
-def _eps(dtype: np.dtype[Any]) -> float:
-    return float(cast("Any", finfo(dtype)).eps)
 
 
 __all__ = ["GradientReport", "Worst", "gradcheck"]

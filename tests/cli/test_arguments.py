@@ -8,7 +8,7 @@ import pytest
 
 import nki.language as nl
 from nki.base import element_types as dtypes
-from nki.cli.arguments import FILLS, TensorArgument, parse
+from nki.workload.arguments import FILLS, TensorArgument, parse
 from tests.support.command_line import complaint
 
 
@@ -22,9 +22,12 @@ def test_fills_are_finite_dense_and_repeatable(dtype, fill):
     assert array.tobytes() == made.array(3, 0).tobytes()
     values = array.astype(np.float64)
     assert np.isfinite(values).all()
-    if fill == "random":
+    if fill in ("random", "uniform", "wide"):
         assert len(np.unique(values)) > 1
         assert made.array(4, 0).tobytes() != array.tobytes() != made.array(3, 1).tobytes()
+        if made.dtype.is_float and fill != "random":
+            least, most = (0, 1) if fill == "uniform" else (2.0**-8, 2.0**8)
+            assert least <= np.abs(values).min() and np.abs(values).max() <= most and values.min() < 0 < values.max()
     elif fill == "arange":
         period = {"float8_e4m3": 16, "float8_e4m3fn": 16, "float8_e5m2": 8, "bool": 2}.get(dtype, 35)
         np.testing.assert_array_equal(values.ravel(), np.arange(35) % period)

@@ -36,6 +36,8 @@ finally:
         "run",
         "profile",
         "check",
+        "sweep",
+        "tune",
         "migrate",
         "dump",
         "explain",

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from nki.cli import main
-from nki.cli.arguments import parse
 from nki.migrate.migration import migrated
 from nki.migrate.runs.run_comparison import Call, compared, launched, loaded
+from nki.workload.arguments import parse
 from tests.migrate.kernel_files import alone, names
 
 KERNELS = Path(__file__).parent / "risky_kernels.py"

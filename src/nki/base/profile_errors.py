@@ -23,7 +23,7 @@ class WhatIfError(NkiError):
 
 
 class MissingPackageError(NkiError):
-    """A file of a profile needs a package that is not installed."""
+    """A file of a profile, or the search of a large space, needs a package that is not installed."""
 
     code = "NKI-PR003"
 

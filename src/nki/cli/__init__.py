@@ -8,11 +8,10 @@ other exception is a bug, here or in the user's own Python, and is not hidden.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import errno
 import os
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from nki import target as targets
@@ -21,8 +20,7 @@ from nki.base.locks import imported
 from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.base.warning import collecting
-from nki.cli import arguments as argument
-from nki.cli import load_kernel, terminal_progress, wrong_options
+from nki.cli import terminal_progress, wrong_options
 from nki.cli.output import streams
 from nki.cli.output.findings import failure
 from nki.cli.output.mistakes import complaint, exit_code
@@ -30,6 +28,9 @@ from nki.cli.output.printed import print_document
 from nki.compilation.launch_errors import BugReports
 from nki.compilation.pipeline import SPECIALISE, STAGES
 from nki.language.releases import RELEASES
+from nki.workload import arguments as argument
+from nki.workload import load_kernel
+from nki.workload.job import released
 
 __all__ = ["main"]
 
@@ -52,6 +53,14 @@ _INFO = (
 _MIGRATE = (
     "Rewrite kernels of NKI Beta 1 (neuronxcc.nki) and of NKI 0.2 to 0.6 for the present NKI, and run both versions on "
     "the same data. What no rule carries over stays, below a comment `# TODO(nki-migrate): …`; the exit code is then 1."
+)
+_SWEEP = (
+    "Check, compile, run and time a kernel at every point of a space: shapes, dtypes, constants, targets, releases, "
+    "seeds. Print which points fail, where, and how slow the others are. Finished points are kept, and not run again."
+)
+_TUNE = (
+    "Find the fastest legal configuration of a kernel in a space, by predicted or by native time, and check it on "
+    "fresh data. Say which others may be as fast."
 )
 _CACHE = "List the compiled kernels on disk, most recently used first, or remove them."
 
@@ -131,7 +140,7 @@ def _carried_out(words: list[str]) -> int:
     with collecting() as warned:
         try:
             options = _parser().parse_args(words)
-            with BugReports(), _release(getattr(options, "nki", None)):
+            with BugReports(), released(getattr(options, "nki", None)):
                 code: int = imported(options.module).command(options)
             return code
         except (NkiError, UsageError) as error:
@@ -140,19 +149,6 @@ def _carried_out(words: list[str]) -> int:
             else:
                 print(complaint(error), file=sys.stderr)
             return exit_code(error)
-
-
-@contextlib.contextmanager
-def _release(release: str | None) -> Generator[None]:
-    """Context manager: kernels are read under the rules of ``release`` of NKI; None: under the environment's."""
-    before = os.environ.get("NKI_VERSION")
-    if release is not None:
-        os.environ["NKI_VERSION"] = release
-    try:
-        yield
-    finally:
-        if release is not None:
-            os.environ.pop("NKI_VERSION") if before is None else os.environ.update(NKI_VERSION=before)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -182,6 +178,8 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_profile(commands)
     _add_check(commands)
+    _add_sweep(commands)
+    _add_tune(commands)
     _add_migrate(commands)
     _add_dump(commands)
     explaining = commands.add_parser(
@@ -268,6 +266,54 @@ def _add_check(commands: Any) -> None:
     )
     checking.add_argument("--strict", action="store_true", help="exit with 1 also for warnings")
     checking.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_sweep(commands: Any) -> None:
+    sweeping = commands.add_parser("sweep", help="check, run and time a kernel over a space", description=_SWEEP)
+    sweeping.set_defaults(module="nki.cli.sweep")
+    _add_space(sweeping)
+    sweeping.add_argument("--rows", metavar="N|all", help="rows of the text, the slowest first (default 20)")
+    sweeping.add_argument("--html", metavar="FILE", help="write the table for a browser, one file")
+    sweeping.add_argument("--parquet", metavar="FILE", help="write the table as a Parquet file")
+    sweeping.add_argument("--json", action="store_true", help="print one JSON object with every row")
+
+
+def _add_tune(commands: Any) -> None:
+    tuning = commands.add_parser("tune", help="find the fastest configuration of a kernel", description=_TUNE)
+    tuning.set_defaults(module="nki.cli.tune")
+    _add_space(tuning)
+    tuning.add_argument(
+        "--by",
+        choices=("predicted", "native"),
+        default="predicted",
+        help="the time to minimise: the model's (default), or native code's on this machine",
+    )
+    tuning.add_argument(
+        "--trials", type=int, metavar="N", help="search with N configurations (default: all of up to 2000, else 400)"
+    )
+    tuning.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
+    tuning.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
+
+
+def _add_space(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kernel", metavar="KERNEL", help="FILE.py:KERNEL")
+    parser.add_argument("--space", required=True, metavar="FILE.toml", help="what varies (docs/sweep.md)")
+    parser.add_argument(
+        "--reference",
+        metavar="NAME",
+        help="NAME in the kernel's file, FILE.py:NAME or package.module.NAME: what is right",
+    )
+    parser.add_argument(
+        "--target", action="append", metavar="NAME", help="in place of the space's targets; again for more"
+    )
+    parser.add_argument("--seeds", type=int, metavar="N", help="N seeds, from 0, in place of the space's")
+    parser.add_argument("--out", metavar="FOLDER", help="folder for finished points (default: in the cache folder)")
+    parser.add_argument(
+        "--processes", type=int, metavar="N", help="processes on this machine (default: its processors)"
+    )
+    parser.add_argument(
+        "--dask", metavar="N|ADDRESS", help="run on a Dask cluster: of N processes here, or of the scheduler at ADDRESS"
+    )
 
 
 def _add_migrate(commands: Any) -> None:

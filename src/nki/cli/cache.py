@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from nki.base.usage import UsageError, nearest
+from nki.base.wording import plural
 from nki.cli.output.documents import CacheEntry, Cleared
 from nki.cli.output.printed import print_document, stamp
-from nki.cli.wording import plural
 from nki.compilation.cache import store
 from nki.compilation.cache.store import Entry
 

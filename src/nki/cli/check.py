@@ -19,22 +19,22 @@ from nki.base.source import Span, caret, parsed
 from nki.base.usage import UsageError, nearest
 from nki.base.version import version
 from nki.base.warning import NkiWarning, Warned, collecting
-from nki.cli.failed_import import is_of, not_imported
+from nki.base.wording import plural, shown_path
 from nki.cli.host.host_statements import examples
-from nki.cli.job import prepared
 from nki.cli.kernel_check import Compilations, Finding, Skipped, place_of
 from nki.cli.kernel_files import kernel_files
-from nki.cli.load_kernel import code_of, find, importable, root_of, split
 from nki.cli.output.documents import Check
 from nki.cli.output.findings import finding
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
 from nki.cli.terminal_progress import files_bar
-from nki.cli.wording import plural, shown_path
 from nki.compilation.pipeline import NATIVE_STOP
 from nki.frontend.capture import capture, functions_of, source_lines
 from nki.frontend.frontend_errors import KernelErrors
 from nki.frontend.lint import Survey
+from nki.workload.failed_import import is_of, not_imported
+from nki.workload.job import prepared
+from nki.workload.load_kernel import code_of, find, importable, root_of, split
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,13 @@ from nki.base.errors import StageError
 from nki.base.source import source_line
 from nki.base.usage import UsageError
 from nki.base.warning import collecting
-from nki.cli.job import prepared
+from nki.base.wording import shown_path
 from nki.cli.memory_map import described_map, drawn, maps
 from nki.cli.memory_svg import html, svg
 from nki.cli.output.documents import Dump, Form, Instruction
 from nki.cli.output.findings import warnings
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
-from nki.cli.wording import shown_path
 from nki.compilation.executable import lower
 from nki.compilation.pipeline import NATIVE_STOP, STAGES
 from nki.ir.instruction import Inst
@@ -32,6 +31,7 @@ from nki.ir.stage import Stages
 from nki.ir.text import artifact
 from nki.ir.text.printer import show
 from nki.target.model import Target
+from nki.workload.job import prepared
 
 _WIDTH: Final = 100
 """Columns of a map without a terminal."""

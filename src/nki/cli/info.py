@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from nki.base.wording import plural
 from nki.cli.output.printed import print_document, stamp
-from nki.cli.wording import plural
 from nki.compilation import hlo_calls, model_file
 from nki.compilation.model_file import ModelFile
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from nki.analysis.liveness import LiveRange, live_ranges, peak_pressure
 from nki.base.source import Span
+from nki.base.wording import plural
 from nki.cli.output.documents import TileMap
-from nki.cli.wording import plural
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Buffer, TileAddress

@@ -20,18 +20,18 @@ from nki.base.locks import imported as imported_lazily
 from nki.base.source import parsed
 from nki.base.usage import UsageError
 from nki.base.warning import stamped
-from nki.cli import arguments as argument
-from nki.cli.arguments import TensorArgument
+from nki.base.wording import shown_path
 from nki.cli.host import arrays
 from nki.cli.host.host_statements import examples
-from nki.cli.load_kernel import code_of, imported, split
 from nki.cli.output.documents import Migrate, MigratedFile
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
-from nki.cli.wording import shown_path
 from nki.frontend.capture import functions_of
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel
+from nki.workload import arguments as argument
+from nki.workload.arguments import TensorArgument
+from nki.workload.load_kernel import code_of, imported, split
 
 if TYPE_CHECKING:
     from nki.migrate.migration import Migration

@@ -15,9 +15,6 @@ from nki.base.locks import imported
 from nki.base.profile_errors import TripCountError, WhatIfError
 from nki.base.usage import UsageError
 from nki.base.warning import Warned, collecting
-from nki.cli.arguments import TensorArgument
-from nki.cli.job import Work, prepared
-from nki.cli.load_kernel import split
 from nki.cli.output.findings import failure, warnings
 from nki.cli.output.mistakes import complaint, exit_code
 from nki.cli.output.printed import print_document, stamp
@@ -34,6 +31,9 @@ from nki.profiling.origin import Origin, arguments_of
 from nki.profiling.record import comparison, details
 from nki.profiling.titles import numbered, titles
 from nki.sim.timing import Trips, deciding_inputs
+from nki.workload.arguments import TensorArgument
+from nki.workload.job import Work, prepared
+from nki.workload.load_kernel import split
 
 
 @dataclass(slots=True)

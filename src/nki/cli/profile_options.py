@@ -12,9 +12,9 @@ from pathlib import Path
 
 from nki.base.profile_errors import ProfileFileError
 from nki.base.usage import UsageError
-from nki.cli.job import target_of
 from nki.profiling.packages import needed
 from nki.profiling.text import LINES, WIDTH
+from nki.workload.job import target_of
 
 
 def lines_of(text: str | None) -> int | None:

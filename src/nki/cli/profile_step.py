@@ -15,9 +15,6 @@ from nki.base.locks import imported
 from nki.base.profile_errors import WhatIfError
 from nki.base.usage import UsageError
 from nki.base.warning import Warned, collecting
-from nki.cli import arguments as argument
-from nki.cli.job import target_of
-from nki.cli.load_kernel import opened_step
 from nki.cli.output.findings import failure, warnings
 from nki.cli.output.mistakes import complaint, exit_code
 from nki.cli.output.printed import print_document, stamp
@@ -27,6 +24,9 @@ from nki.cli.terminal_progress import step as tell
 from nki.profiling.steps import step_page, step_text
 from nki.profiling.steps.step_profile import StepProfile, predicted
 from nki.target.model import Target
+from nki.workload import arguments as argument
+from nki.workload.job import target_of
+from nki.workload.load_kernel import opened_step
 
 
 @dataclass(slots=True)

@@ -16,20 +16,20 @@ import numpy as np
 from nki.base import knobs
 from nki.base.usage import UsageError
 from nki.base.warning import Warned, collecting
+from nki.base.wording import plural
 from nki.cli import where_time
-from nki.cli.arguments import RUNS, Array
-from nki.cli.job import Work, prepared
 from nki.cli.output.documents import Run, TensorRecord, Where
 from nki.cli.output.findings import warnings
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
 from nki.cli.terminal_progress import bar
-from nki.cli.wording import plural
 from nki.compilation import simulated_run
 from nki.compilation.executable import Executable
 from nki.compilation.pipeline import NATIVE_STOP
 from nki.ir.program import Program
 from nki.profiling.amounts import duration
+from nki.workload.arguments import RUNS, Array
+from nki.workload.job import Work, prepared
 
 
 @dataclass(frozen=True, slots=True)

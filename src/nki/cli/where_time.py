@@ -7,8 +7,8 @@ from typing import Any, Final, cast
 
 from nki.backend.cpu.runtime.entry_times import EntryTime
 from nki.base.source import source_line
+from nki.base.wording import shown_path
 from nki.cli.output.documents import HostRoutine, Where, WhereLine
-from nki.cli.wording import shown_path
 from nki.compilation.executable import Executable
 
 ROWS: Final = 12

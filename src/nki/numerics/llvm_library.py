@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from queue import Empty, SimpleQueue
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -106,6 +106,9 @@ class Workers(Generic[T]):
     lock waits, and a finalizer may call a kernel.
     """
 
+    most: ClassVar[int | None] = None
+    """Limit on the threads, None for one for each CPU; with 0 the thread that waits does all by itself."""
+
     def __init__(self, work: Callable[[T], None]) -> None:
         self._work = work
         self._items: SimpleQueue[T | None] = SimpleQueue()
@@ -114,7 +117,8 @@ class Workers(Generic[T]):
         self._open = 0
         """Items with entries that were not taken yet."""
         self._threads = 0
-        self._most = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._most = processors if self.most is None else self.most
         self._pause = ExitStack()
 
     def give(self, item: T) -> None:

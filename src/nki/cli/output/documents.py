@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from nki.cli.output.findings import Finding
 from nki.cli.output.printed import Stamp
+from nki.sweeps.record import Row, Status
 
 
 class TensorRecord(TypedDict):
@@ -264,3 +265,63 @@ class KernelCalls(Stamp):
 
     calls: Annotated[list[KernelCall], "the calls in order"]
     bytes: Annotated[int, "size of the file"]
+
+
+class Failing(TypedDict):
+    """Points that fail in one way."""
+
+    status: Annotated[Status, "the kind, as in the rows"]
+    code: Annotated[str, "the code of the error, or the class of the exception"]
+    message: Annotated[str, "the message of the first one"]
+    file: Annotated[str | None, "the file of the mistake"]
+    line: Annotated[int | None, "its line, from 1"]
+    points: Annotated[int, "the number of points"]
+    first: Annotated[list[str], "the arguments of the first one, as `--arg` takes them"]
+
+
+class Sweep(Stamp):
+    """The document of `nki sweep`."""
+
+    kernel: Annotated[str, "its name"]
+    judged: Annotated[bool, "true if a reference judged the results"]
+    points: Annotated[int, "legal points of the space"]
+    failed: Annotated[int, "points that fail; the exit code is 1 if there are any"]
+    failures: Annotated[list[Failing], "the failures by kind, code and line, the most frequent first"]
+    rows: Annotated[list[Row], "every point, in the order of the space"]
+
+
+class Tie(TypedDict):
+    """A configuration with an interval that overlaps the winner's: the model does not say which is faster."""
+
+    configuration: Annotated[dict[str, Any], "the chosen names, and their values"]
+    seconds: Annotated[float, "its time; s"]
+    least: Annotated[float, "the least time of its interval; s"]
+    most: Annotated[float, "the greatest time of its interval; s"]
+
+
+class Tuned(TypedDict):
+    """The configuration that was chosen for a workload."""
+
+    workload: Annotated[dict[str, Any], "the other names, and their values; empty if one configuration serves all"]
+    target: Annotated[str, "`trn1`, `trn2` or `trn3`"]
+    configuration: Annotated[dict[str, Any], "the chosen names, and their values"]
+    seconds: Annotated[float, "its time, or the weighted sum of its times; s"]
+    least: Annotated[float, "the least time of its interval; s"]
+    most: Annotated[float, "the greatest time of its interval; s"]
+    slowest: Annotated[float, "the time of the slowest legal configuration; s"]
+    exhaustive: Annotated[bool, "true if all legal configurations were tried"]
+    tried: Annotated[int, "configurations that were tried"]
+    refused: Annotated[int, "tried configurations that fail"]
+    draws: Annotated[int, "runs of the winner on fresh data"]
+    passed_over: Annotated[list[Row], "faster configurations that failed on fresh data"]
+    ties: Annotated[list[Tie], "configurations that may be as fast, the fastest first"]
+
+
+class Tune(Stamp):
+    """The document of `nki tune`."""
+
+    kernel: Annotated[str, "its name"]
+    by: Annotated[Literal["predicted", "native"], "the time that is minimised: predicted, or of native code here"]
+    combinations: Annotated[int, "configurations of the space, legal or not"]
+    judged: Annotated[bool, "true if a reference judged the winners"]
+    choices: Annotated[list[Tuned], "the choice for each workload"]

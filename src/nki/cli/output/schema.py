@@ -19,7 +19,19 @@ from typing import (
     is_typeddict,
 )
 
-from nki.cli.output.documents import CacheEntry, Check, Cleared, Dump, Explain, Info, KernelCalls, Migrate, Run
+from nki.cli.output.documents import (
+    CacheEntry,
+    Check,
+    Cleared,
+    Dump,
+    Explain,
+    Info,
+    KernelCalls,
+    Migrate,
+    Run,
+    Sweep,
+    Tune,
+)
 from nki.cli.output.findings import Failure, Finding
 from nki.cli.output.printed import SCHEMA, Stamp
 from nki.profiling.record import Details
@@ -63,6 +75,8 @@ DOCUMENTS: Final[dict[str, Document]] = {
     "explain": Document(Explain),
     "cache": Document(CacheEntry, several="list"),
     "cache --clear": Document(Cleared),
+    "sweep": Document(Sweep),
+    "tune": Document(Tune),
     "info": Document(Info),
     "info MODULE": Document(KernelCalls),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,10 +13,7 @@ from nki import target as targets
 from nki.base.errors import GridError, KernelArgumentError, UnknownTargetError
 from nki.base.locks import imported
 from nki.base.usage import UsageError, nearest
-from nki.cli import arguments as argument
-from nki.cli.arguments import Array, TensorArgument
-from nki.cli.load_kernel import opened
-from nki.cli.wording import plural
+from nki.base.wording import plural
 from nki.compilation import pipeline
 from nki.compilation.float_arguments import for_values
 from nki.ir.program import Program
@@ -23,6 +21,9 @@ from nki.ir.stage import Stage
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel
 from nki.target.model import Target
+from nki.workload import arguments as argument
+from nki.workload.arguments import Array, TensorArgument
+from nki.workload.load_kernel import opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,14 @@ class Work:
     def name(self) -> str:
         return self.kernel.name if isinstance(self.kernel, Program) else self.kernel.func.__name__
 
-    def arrays(self, seed: int) -> list[Array]:
+    @property
+    def tensors(self) -> list[TensorArgument]:
         """The tensors among the arguments, in the order of the kernel's inputs."""
-        tensors = [value for value in self.arguments.values() if isinstance(value, TensorArgument)]
-        return [tensor.array(seed, index) for index, tensor in enumerate(tensors)]
+        return [value for value in self.arguments.values() if isinstance(value, TensorArgument)]
+
+    def arrays(self, seed: int) -> list[Array]:
+        """The elements of :attr:`tensors`."""
+        return [tensor.array(seed, index) for index, tensor in enumerate(self.tensors)]
 
     def compile(
         self,
@@ -54,7 +59,7 @@ class Work:
             return pipeline.compile(None, {}, self.target, start=self.kernel, stop=stop, stages=stages, observe=observe)
         return pipeline.compile(
             self.kernel.func,
-            self._specs(),
+            self.specs(),
             self.target,
             grid=self._grid(self.kernel),
             edges=self.kernel.schedule,
@@ -71,14 +76,28 @@ class Work:
             return program, imported("nki.compilation.simulated_run").run(program, arrays)
         kernel = self.kernel
         return imported("nki.compilation.eager").run(
-            kernel.func, self._specs(), arrays, self.target, self._grid(kernel), kernel.schedule, kernel.configs
+            kernel.func, self.specs(), arrays, self.target, self._grid(kernel), kernel.schedule, kernel.configs
         )
 
     def _grid(self, kernel: Kernel) -> tuple[int, ...]:
         return kernel.launch_grid(self.target)
 
-    def _specs(self) -> dict[str, Any]:
+    def specs(self) -> dict[str, Any]:
+        """The arguments with a :class:`TensorSpec` in place of each tensor."""
         return {n: v.spec(n) if isinstance(v, TensorArgument) else v for n, v in self.arguments.items()}
+
+
+@contextmanager
+def released(release: str | None) -> Generator[None]:
+    """Context manager: kernels are read under the rules of ``release`` of NKI; None: under the environment's."""
+    before = os.environ.get("NKI_VERSION")
+    if release is not None:
+        os.environ["NKI_VERSION"] = release
+    try:
+        yield
+    finally:
+        if release is not None:
+            os.environ.pop("NKI_VERSION") if before is None else os.environ.update(NKI_VERSION=before)
 
 
 def target_of(name: str | None) -> Target | None:
@@ -98,26 +117,36 @@ def prepared(
 
     ``cores``: the number of cores to run on; ``grid``: the launch grid of a Beta 1 kernel (None: the kernel's own).
     """
-    arguments = [argument.parse(text) for text in texts]
-    chosen = target_of(target)
     with opened(source) as kernel:
-        if isinstance(kernel, Program):
-            own = targets.find(kernel.target)
-            if chosen not in (None, own):
-                raise UsageError(f"{source} was compiled for {own.name}", f"leave out --target {target}")
-            if cores not in (None, len(kernel.cores)):
-                own_cores = plural(len(kernel.cores), "core")
-                raise UsageError(f"{source} was compiled for {own_cores}", f"leave out --cores {cores}")
-            if grid is not None:
-                raise UsageError(f"{source} is a compiled program", "leave out --grid")
-            tensors, floats = _given(kernel, arguments)
-            yield Work(_for_values(kernel, floats), own, tensors)
-        else:
-            if cores is not None:
-                kernel = _launched(kernel, chosen, cores)
-            elif grid is not None:
-                kernel = _on_grid(kernel, grid)
-            yield Work(kernel, chosen or kernel.chosen_target(), _bound(kernel, arguments))
+        yield bound(kernel, source, texts, target_of(target), cores, grid)
+
+
+def bound(
+    kernel: Kernel | Program,
+    source: str,
+    texts: Sequence[str],
+    target: Target | None,
+    cores: int | None = None,
+    grid: tuple[int, ...] | None = None,
+) -> Work:
+    """``kernel``, which errors call ``source``, with the arguments in ``texts``; see :func:`prepared`."""
+    arguments = [argument.parse(text) for text in texts]
+    if isinstance(kernel, Program):
+        own = targets.find(kernel.target)
+        if target not in (None, own):
+            raise UsageError(f"{source} was compiled for {own.name}", f"leave out --target {target}")
+        if cores not in (None, len(kernel.cores)):
+            own_cores = plural(len(kernel.cores), "core")
+            raise UsageError(f"{source} was compiled for {own_cores}", f"leave out --cores {cores}")
+        if grid is not None:
+            raise UsageError(f"{source} is a compiled program", "leave out --grid")
+        tensors, floats = _given(kernel, arguments)
+        return Work(_for_values(kernel, floats), own, tensors)
+    if cores is not None:
+        kernel = _launched(kernel, target, cores)
+    elif grid is not None:
+        kernel = _on_grid(kernel, grid)
+    return Work(kernel, target or kernel.chosen_target(), _bound(kernel, arguments))
 
 
 def _launched(kernel: Kernel, target: Target | None, cores: int) -> Kernel:

@@ -25,8 +25,8 @@ from nki.ir.types import TensorSpec
 Array = NDArray[Any]
 
 FORMS: Final = (
-    "SHAPE:DTYPE (256x1024:float32), SHAPE:DTYPE:FILL (FILL: random, zeros, ones, arange), FILE.npy, FILE.npy:DTYPE, "
-    "a Python constant (0.5, 3, True, None, \"'text'\", '(1, 2)') or nl.NAME; NAME=… before any of them"
+    "SHAPE:DTYPE (256x1024:float32), SHAPE:DTYPE:FILL (FILL: random, uniform, wide, zeros, ones, arange), FILE.npy, "
+    "FILE.npy:DTYPE, a Python constant (0.5, 3, True, None, \"'text'\", '(1, 2)') or nl.NAME; NAME=… before any of them"
 )
 RUNS: Final = 5
 """Native runs to take the median of, unless the command says otherwise."""
@@ -49,6 +49,8 @@ class TensorArgument:
     dtype: DType
     make: Callable[[np.random.Generator], Array]
     given: bool = False
+    fill: str = ""
+    """The rule of its numbers; empty for a file."""
 
     def spec(self, name: str) -> TensorSpec:
         return TensorSpec(name, self.shape, self.dtype)
@@ -107,7 +109,7 @@ def _constant(value: str, text: str) -> Any:
 def filled(shape: tuple[int, ...], dtype: DType, fill: str = "random") -> TensorArgument:
     """A tensor of ``shape`` with numbers from the rule ``fill``."""
     rule = _rules(dtype)[fill]
-    return TensorArgument(shape, dtype, lambda rng: rule(rng, shape, dtype))
+    return TensorArgument(shape, dtype, lambda rng: rule(rng, shape, dtype), fill=fill)
 
 
 def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:
@@ -119,6 +121,21 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> A
     if not dtype.computes:  # float8_e8m0fnu: scales
         return np.exp2(rng.integers(-8, 9, shape).astype(np.float32)).astype(dtype.dtype)
     return from_float32(rng.standard_normal(shape, np.float32), dtype)
+
+
+def _uniform(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Floats between -1 and 1, all equally likely; numbers of other dtypes are as of :func:`_random`."""
+    if not dtype.is_float or not dtype.computes:
+        return _random(rng, shape, dtype)
+    return from_float32(rng.uniform(-1, 1, shape).astype(np.float32), dtype)
+
+
+def _wide(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Floats of both signs with magnitudes from 2^-8 to 2^8, all binary orders equally likely."""
+    if not dtype.is_float or not dtype.computes:
+        return _random(rng, shape, dtype)
+    magnitudes = np.exp2(rng.uniform(-8, 8, shape).astype(np.float32))
+    return from_float32(np.where(rng.integers(0, 2, shape) > 0, magnitudes, -magnitudes), dtype)
 
 
 def _count(_: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:
@@ -149,6 +166,8 @@ def _packed(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> A
 Fill = Callable[[np.random.Generator, tuple[int, ...], DType], Array]
 FILLS: Final[dict[str, Fill]] = {
     "random": _random,
+    "uniform": _uniform,
+    "wide": _wide,
     "zeros": lambda _, shape, dtype: np.zeros(shape, dtype.dtype),
     "ones": lambda _, shape, dtype: np.ones(shape, dtype.dtype),
     "arange": _count,

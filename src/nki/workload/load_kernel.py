@@ -15,11 +15,11 @@ from typing import Any, Final, cast
 
 from nki.base.errors import NkiError, TextError
 from nki.base.usage import UsageError, nearest
-from nki.cli.failed_import import is_of, not_imported, not_there
 from nki.compilation.bridges import STAND_INS
 from nki.ir.program import Program
 from nki.ir.text import artifact, parser
 from nki.jit import Kernel
+from nki.workload.failed_import import is_of, not_imported, not_there
 
 FORMS: Final = "FILE.py:KERNEL, FILE.klir (from `nki dump --artifact`), FILE.nki (text from `nki dump`), or - for text"
 
