@@ -338,3 +338,30 @@ def test_defaults_are_those_of_the_newest():
     for function, wanted in defaults.items():
         parameters = inspect.signature(function).parameters
         assert {name: parameters[name].default for name in wanted} == wanted, function
+
+
+def prepares(x):
+    ncc.all_to_all_v_prepare([x], [x], ncc.ReplicaGroup([[0]]), x)
+    return returned(nl.load(x))
+
+
+def triggers(x):
+    ncc.all_gather_v_trigger(None)
+    return returned(nl.load(x))
+
+
+def groups_by_an_operator(x):
+    ncc.ReplicaGroup.from_partition_op(2, ncc.rg_partition_op.div, 2)
+    return returned(nl.load(x))
+
+
+@pytest.mark.parametrize("kernel", [prepares, triggers, groups_by_an_operator])
+def test_collectives_of_two_steps_came_with_0_7(kernel):
+    x = np.zeros((32, 32), np.float32)
+    with pytest.raises(NkiError, match=r"came with NKI 0\.7; NKI 0\.6 does not have it"):
+        nki.jit(kernel, nki_version="0.6")(x)
+    if kernel is groups_by_an_operator:
+        assert nki.jit(kernel, nki_version="0.7")(x).shape == x.shape
+    else:
+        with pytest.raises(NkiError, match=r"NKI-(SH|CC)"):
+            nki.jit(kernel, nki_version="0.7")(x)

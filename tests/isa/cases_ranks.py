@@ -137,7 +137,7 @@ CASES = [
     Case("exchange_by_count", "CV04", {"dst": memory(dtype="bfloat16")}),
     Case(
         "exchange_by_count",
-        "CV05",
+        "CV01",
         {"dst": memory(3, 9)},
         {"groups": TWO, **{name: row(2) for name in (*_ROWS, "recv_counts")}},
         says="2 ranks",

@@ -159,7 +159,7 @@ def test_each_core_exchanges_its_own_memory(run):
 
 @EXECUTORS
 def test_groups_are_apart_and_have_an_order(run):
-    """The place in its list decides which part is whose."""
+    """The place of a rank in its list decides which part it gets."""
     group = ReplicaGroup([[2, 0], [1, 3]])
 
     def kernel(a):

@@ -30,7 +30,7 @@ def eager(kernel: Any, ranks: int, *args: Any, cores: int = 1) -> list[Any]:
 EXECUTORS = pytest.mark.parametrize("run", [native, eager], ids=["native", "eager"])
 
 
-def copied(x: Any, name: str | None = None, buffer: Any = nl.shared_hbm) -> Any:
+def copied(x: Any, name: Any = None, buffer: Any = nl.shared_hbm) -> Any:
     """A copy of ``x`` in HBM: arguments and results are no operands of collectives."""
     tensor = nl.ndarray(x.shape, x.dtype, buffer=buffer, name=name)
     nisa.dma_copy(tensor, x)

@@ -95,8 +95,7 @@ def _own(value: Any, rank: int, count: int, name: str, parameter: str) -> Any:
     if len(items) != count:
         raise RankArgumentError(
             f"argument '{parameter}' of kernel '{name}' is a list of {len(items)}, and {count} ranks run",
-            fix=f"pass a list of {count} items, one per rank; a tensor alone is the same for all ranks, a tuple of "
-            "tensors is one argument",
+            fix=f"pass a list of {count} items, one per rank; a tensor alone, and a tuple, is the same for all ranks",
         )
     return items[rank]
 

@@ -92,7 +92,7 @@ _BUFFERS = (
         fix="cast with nisa.tensor_copy before or after",
     ),
     rule(
-        "CV05",
+        "CV01",
         "dst is {o[dst]}: the {i.size} ranks do not divide its elements into slots",
         lambda i, t: not i.dst.size % size_of(i),
         _SOURCE,
