@@ -181,8 +181,10 @@ def check_cores(inst: Inst, core: int, grid: tuple[int, ...]) -> None:
 
 
 def check_collectives(program: Program) -> None:
-    """Raise unless all cores call the same collectives in the same order, none of them on what the kernel returns."""
-    calls = [[inst for inst in core.numbered if inst.effects.collective is not None] for core in program.cores]
+    """Raise unless all cores call the same collectives in the same order, none of them on what the kernel returns. A
+    core may ask for its rank on its own.
+    """
+    calls = [[inst for inst in core.numbered if _meets(inst)] for core in program.cores]
     for inst in calls[0]:
         for access in inst.accesses():
             if access.tensor in program.outputs:
@@ -202,6 +204,10 @@ def check_collectives(program: Program) -> None:
                     "call each collective, with the same tensors in HBM",
                     fix="move the collective out of what depends on nl.program_id, and do not slice its tensors by it",
                 ).at(known.where.span, known.where.stack)
+
+
+def _meets(inst: Inst) -> bool:
+    return (collective := inst.as_collective()) is not None and bool(collective.groups)
 
 
 def _is_same_call(one: Inst, other: Inst) -> bool:
