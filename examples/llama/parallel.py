@@ -1,6 +1,6 @@
 """The decoder with tensor parallelism: each rank has some heads, and a part of the hidden features.
 
-    torchrun --nproc-per-node 2 -m examples.llama.parallel [--steps N]
+    torchrun --nproc-per-node 2 -m examples.llama.parallel [--steps N] [--layers N]
 
 Every rank runs this file. It trains on its part of the weights; embedding, norms and head are whole on all ranks, and
 get the same gradients there. Beside it each rank trains the whole model, for comparison.
@@ -105,11 +105,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """0 if the ranks together train and generate as one does, else 1."""
     parser = argparse.ArgumentParser(prog="torchrun --nproc-per-node 2 -m examples.llama.parallel")
     parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--layers", type=int, default=Sizes.layers)
     options = parser.parse_args(arguments)
     torch.distributed.init_process_group("gloo")
     try:
         rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
-        runs, generated = run(rank, ranks, Sizes(), options.steps)
+        runs, generated = run(rank, ranks, Sizes(layers=options.layers), options.steps)
     finally:
         torch.distributed.destroy_process_group()
     difference, where = whole.largest_difference(*runs)

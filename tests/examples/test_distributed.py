@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import nki
-from examples import distributed
 from examples.distributed.expert_parallel import expert_parallel_mlp
 from examples.distributed.ring_attention import ring_attention
 from examples.distributed.tensor_parallel_attention import tensor_parallel_attention
 from examples.distributed.tensor_parallel_mlp import sequence_parallel_mlp, tensor_parallel_mlp
+from tests.support.fresh_process import ROOT
 
 LAUNCHES = pytest.mark.parametrize(("ranks", "cores"), [(2, 1), (2, 2), (4, 1), (4, 2)])
 
@@ -139,9 +139,19 @@ def test_bfloat16():
         assert np.abs(several - one).max() <= 2.0**-7 * np.abs(one).max()
 
 
+def test_the_program_of_the_page(tmp_path):
+    page = ROOT / "docs" / "distributed.md"
+    (program,) = re.findall(r"^```python\n(import numpy.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    file = tmp_path / "page.py"
+    file.write_text(program, "utf-8")
+    command = [sys.executable, "-W", "error", "-c", f"import runpy; runpy.run_path({str(file)!r})"]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert run.returncode == 0, run.stderr
+    assert float(run.stdout.removeprefix("largest difference of 2 ranks and 1: ")) < 1e-6
+
+
 def test_the_command_compiles_all_kernels_of_the_examples():
-    folder = Path(distributed.__file__).parent
-    command = [sys.executable, "-m", "nki", "check", "--json", str(folder)]
+    command = [sys.executable, "-m", "nki", "check", "--json", str(ROOT / "examples" / "distributed")]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "not compiled" not in run.stderr and json.loads(run.stdout) is not None
