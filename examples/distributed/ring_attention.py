@@ -118,6 +118,11 @@ def scaled_queries(query):
     return [turned]
 
 
+def keys_and_values(buffer, tokens, width):
+    """The two halves of a buffer: keys [width, tokens], turned once before they travel, and values [tokens, width]."""
+    return buffer[0].reshape((width, tokens)), buffer[1].reshape((tokens, width))
+
+
 @nki.jit
 def ring_attention(query: "512x64:float32", key: "512x64:float32", value: "512x64:float32", causal=True, ranks=2):
     """softmax(query key.T / sqrt(width)) value for this rank's tokens; all are [tokens / ranks, width <= 128], rank r
@@ -125,11 +130,12 @@ def ring_attention(query: "512x64:float32", key: "512x64:float32", value: "512x6
     """
     tokens, width = query.shape
     parts, group = blocks(tokens, TILE), all_ranks(ranks)
-    # Keys and values travel in one tensor. Two buffers: one is read while the other one receives.
-    buffers = [hbm((2, tokens, width), key.dtype, "even"), hbm((2, tokens, width), key.dtype, "odd")]
+    # Two buffers: one is read while the other one receives.
+    buffers = [hbm((2, tokens * width), key.dtype, name) for name in ("even", "odd")]
+    first = keys_and_values(buffers[0], tokens, width)
     for part in my_share(parts):
-        nisa.dma_copy(dst=buffers[0][0, part, :], src=key[part, :])
-        nisa.dma_copy(dst=buffers[0][1, part, :], src=value[part, :])
+        nisa.dma_copy(dst=first[0][:, part], src=load_turned([key[part, :]])[0])
+        nisa.dma_copy(dst=first[1][part, :], src=value[part, :])
     if causal:
         table = first_tokens(ranks, tokens)
         mine = first_token_of(ncc.rank_id(), table)
@@ -141,7 +147,8 @@ def ring_attention(query: "512x64:float32", key: "512x64:float32", value: "512x6
         here, there = buffers[step % 2], buffers[1 - step % 2]
         if step < ranks - 1:  # begins now and runs beside the arithmetic below
             ncc.collective_permute_implicit(srcs_by_channel=[[here]], dsts_by_channel=[[there]], replica_group=group)
-        keys, values = load_turned([here[0]]), [load(here[1, part, :]) for part in parts]
+        travelled = keys_and_values(here, tokens, width)
+        keys, values = [load(travelled[0])], [load(travelled[1][part, :]) for part in parts]
         if causal:
             owner = ncc.collective_permute_implicit_current_processing_rank_id(step, group)
             lead = like(mine)

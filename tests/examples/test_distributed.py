@@ -16,9 +16,16 @@ from examples.distributed.expert_parallel import expert_parallel_mlp
 from examples.distributed.ring_attention import ring_attention
 from examples.distributed.tensor_parallel_attention import tensor_parallel_attention
 from examples.distributed.tensor_parallel_mlp import sequence_parallel_mlp, tensor_parallel_mlp
+from nki.target import ENVIRONMENT
 from tests.support.fresh_process import ROOT
 
+pytestmark = pytest.mark.usefixtures("trn2")
 LAUNCHES = pytest.mark.parametrize(("ranks", "cores"), [(2, 1), (2, 2), (4, 1), (4, 2)])
+
+
+@pytest.fixture
+def trn2(monkeypatch):
+    monkeypatch.setenv(ENVIRONMENT, "trn2")
 
 
 def normal(*shape, seed=0):
