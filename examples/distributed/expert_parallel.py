@@ -26,11 +26,17 @@ from examples.distributed.tiles import (
     store,
 )
 
+NEVER = -30000.0  # the logit of an expert that does not exist
 
-def choose(logits):
-    """From logits [128, experts], 8 experts or more: the number of the largest, its probability ([128, 1] each), and a
-    1 in its column of [128, experts].
+
+def choose(rows, weights):
+    """For 128 tokens in HBM and the tiles of the router: the number of the best expert and its probability, [128, 1]
+    each, and a 1 in its column of [128, experts], at least 8.
     """
+    scores = product(load_turned([rows]), weights)
+    logits = nl.ndarray((TILE, max(scores.shape[1], 8)), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.memset(dst=logits, value=NEVER)  # max8 wants 8 columns
+    nisa.tensor_copy(dst=logits[:, 0 : scores.shape[1]], src=scores)
     largest = nl.ndarray((TILE, 8), dtype=nl.float32, buffer=nl.sbuf)
     place = nl.ndarray((TILE, 8), dtype=nl.uint32, buffer=nl.sbuf)
     nisa.max8(dst=largest, src=logits)
@@ -45,6 +51,12 @@ def choose(logits):
     nisa.iota(dst=numbers, pattern=[[1, logits.shape[1]]])
     nisa.tensor_scalar(dst=chosen, data=numbers, op0=nl.equal, operand0=expert)
     return expert, chance, chosen
+
+
+def choices(x, router):
+    """The result of :func:`choose` for each 128 tokens."""
+    weights = [load(router[part, :]) for part in blocks(x.shape[1], TILE)]
+    return [choose(x[part, :], weights) for part in blocks(x.shape[0], TILE)]
 
 
 def earlier_tokens(number, chosen):
@@ -88,6 +100,36 @@ def rows_at(buffer, slot):
     return buffer.ap(pattern=[[width, TILE], [1, width]], vector_offset=slot, indirect_dim=0)
 
 
+def send(x, sent, chosen, capacity):
+    """Copy this core's tokens of x to their slots in ``sent``; returns the slots of each 128 tokens."""
+    result = []
+    for number in my_share(list(range(len(chosen)))):
+        place = earlier_tokens(number, [each for _, _, each in chosen])
+        slot = slots(chosen[number][0], place, capacity, sent.shape[0])
+        rows = load(x[number * TILE : number * TILE + TILE, :])
+        nisa.dma_copy(dst=rows_at(sent, slot), src=rows, oob_mode=nisa.oob_mode.skip)
+        result.append(slot)
+    return result
+
+
+def combine(out, returned, chosen, own_slots):
+    """Store to ``out``, for this core's tokens, what their experts returned times the probability of the choice."""
+    for number, slot in zip(my_share(list(range(len(chosen)))), own_slots, strict=True):
+        tile = nl.zeros((TILE, out.shape[1]), dtype=out.dtype)
+        nisa.dma_copy(dst=tile, src=rows_at(returned, slot), oob_mode=nisa.oob_mode.skip)
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=chosen[number][1])
+        nisa.dma_copy(dst=out[number * TILE : number * TILE + TILE, :], src=tile)
+
+
+def clear(buffer):
+    """Zeros in a matrix in HBM, a part by each core."""
+    nothing = nl.zeros((TILE, buffer.shape[1]), dtype=buffer.dtype)
+    for part in my_share(blocks(buffer.shape[0], TILE)):
+        nisa.dma_copy(dst=buffer[part, :], src=nothing[0 : part.stop - part.start, :])
+    if nl.num_programs(0) > 1:
+        nisa.core_barrier(data=buffer, cores=(0, 1))
+
+
 def run_experts(received, results, gate, up, down):
     """Each expert of this rank on its tokens from all ranks.
 
@@ -119,43 +161,20 @@ def expert_parallel_mlp(
     """x: [tokens, features], this rank's; router: [features, experts], on all ranks; gate, up: [experts / ranks,
     features, hidden], down: [experts / ranks, hidden, features], the experts of this rank. Returns [tokens, features].
 
-    ``tokens``, ``features`` and ``hidden`` are multiples of 128, ``experts`` is 8 to 512, ``capacity`` up to 128, and
+    ``tokens``, ``features`` and ``hidden`` are multiples of 128, ``experts`` up to 512, ``capacity`` up to 128, and
     ranks * capacity up to 512.
     """
     features, (local, experts) = x.shape[1], (gate.shape[0], router.shape[1])
-    rows, end = blocks(x.shape[0], TILE), experts * capacity
     sent, received, results, returned = (
-        hbm((end, features), x.dtype, name) for name in ("sent", "received", "results", "returned")
+        hbm((experts * capacity, features), x.dtype, name) for name in ("sent", "received", "results", "returned")
     )
-    nothing = nl.zeros((TILE, features), dtype=x.dtype)
-    for part in my_share(blocks(end, TILE)):  # slots that no token takes
-        nisa.dma_copy(dst=sent[part, :], src=nothing[0 : part.stop - part.start, :])
-    if nl.num_programs(0) > 1:
-        nisa.core_barrier(data=sent, cores=(0, 1))
-
-    # Both cores choose for all tokens, because a token's place depends on those before it; each sends its own.
-    weights = [load(router[part, :]) for part in blocks(features, TILE)]
-    choices = []
-    for part in rows:
-        logits = nl.ndarray((TILE, experts), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=logits, src=product(load_turned([x[part, :]]), weights))
-        choices.append(choose(logits))
-    mine, own_slots = my_share(list(range(len(rows)))), []
-    for number in mine:
-        place = earlier_tokens(number, [chosen for _, _, chosen in choices])
-        slot = slots(choices[number][0], place, capacity, end)
-        nisa.dma_copy(dst=rows_at(sent, slot), src=load(x[rows[number], :]), oob_mode=nisa.oob_mode.skip)
-        own_slots.append(slot)
-
+    clear(sent)  # slots that no token takes travel, too
+    chosen = choices(x, router)  # on both cores for all tokens: a token's slot depends on those before it
+    own_slots = send(x, sent, chosen, capacity)
     ncc.all_to_all(srcs=[sent], dsts=[received], replica_group=all_ranks(ranks), collective_dim=0)
     shape = (ranks, local, capacity, features)
     run_experts(received.reshape(shape), results.reshape(shape), gate, up, down)
     ncc.all_to_all(srcs=[results], dsts=[returned], replica_group=all_ranks(ranks), collective_dim=0)
-
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    for number, slot in zip(mine, own_slots, strict=True):
-        tile = nl.zeros((TILE, features), dtype=x.dtype)
-        nisa.dma_copy(dst=tile, src=rows_at(returned, slot), oob_mode=nisa.oob_mode.skip)
-        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=choices[number][1])
-        nisa.dma_copy(dst=out[rows[number], :], src=tile)
+    combine(out, returned, chosen, own_slots)
     return out

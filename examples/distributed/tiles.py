@@ -1,4 +1,4 @@
-"""What these kernels share: tiles in and out, transposition, and the share of one core."""
+"""Parts of several kernels: tiles in and out, transposition, and the share of one core."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import nki
+from examples.distributed.dropless_experts import dropless_experts
 from examples.distributed.expert_parallel import expert_parallel_mlp
 from examples.distributed.ring_attention import ring_attention
 from examples.distributed.tensor_parallel_attention import tensor_parallel_attention
@@ -121,6 +122,21 @@ def test_expert_parallel(ranks, cores):
         one = expert_parallel_mlp(x, router, *experts, capacity=32, ranks=1)
         expected, asked = routed(x, router, *experts, 32)
         assert asked.max() > 32 > asked.min() > 0, "some expert is full, some has room"
+        np.testing.assert_allclose(one, expected, atol=3e-6)
+        assert out.tobytes() == one.tobytes()
+
+
+@LAUNCHES
+def test_dropless_experts(ranks, cores):
+    """One rank with all experts, and room for all tokens with each of them, has the same bits."""
+    xs = [normal(128, 128, seed=n) * 16 for n in range(ranks)]
+    router, gate, up = normal(128, ranks), normal(ranks, 128, 256), normal(ranks, 128, 256, seed=1)
+    down = normal(ranks, 256, 128)
+    outs = on_ranks(dropless_experts, ranks, cores, xs, router, *map(list, (gate, up, down)))
+    for x, out in zip(xs, outs, strict=True):
+        one = expert_parallel_mlp(x, router, gate, up, down, capacity=128, ranks=1)
+        expected, asked = routed(x, router, gate, up, down, 128)
+        assert len(set(asked)) > 1, "messages differ in length"
         np.testing.assert_allclose(one, expected, atol=3e-6)
         assert out.tobytes() == one.tobytes()
 
