@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
@@ -15,6 +18,7 @@ from examples.llama import main, parallel, pytorch
 from examples.llama.model import Sizes, batches, first_weights
 from nki.rendezvous import ranks as running
 from nki.rendezvous.threaded import Threaded
+from tests.support.fresh_process import ROOT
 
 T = TypeVar("T")
 SMALL = Sizes(layers=2, hidden=96, tokens=32, contexts=2)
@@ -83,3 +87,12 @@ def test_two_ranks_train_and_generate_as_one():
         assert main.largest_difference(*runs)[0] < 1e-5
         np.testing.assert_array_equal(generated[0].tokens, generated[1].tokens)
         np.testing.assert_allclose(generated[0].logits, generated[1].logits, atol=1e-4)
+
+
+def test_processes_of_torchrun_train_and_generate_as_one():
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += ["-m", "examples.llama.parallel", "--steps", "3", "--layers", "1"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "2 ranks: loss" in run.stdout and "one rank generates the same" in run.stdout
