@@ -21,12 +21,17 @@ Weights = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Operators:
-    """What differs between the two models. ``step`` is attention of one token with its cache (``generate``)."""
+    """What differs between the models. ``step`` is attention of one token with its cache (``generate``).
+
+    ``spread`` and ``gather`` are where ranks meet, before and behind the weights that they divide.
+    """
 
     attention: Callable[..., Tensor]
     rms_norm: Callable[..., Tensor]
     swiglu: Callable[..., Tensor]
     step: Callable[..., Tensor]
+    spread: Callable[[Tensor], Tensor] = lambda x: x
+    gather: Callable[[Tensor], Tensor] = lambda x: x
 
 
 # ---- with kernels --------------------------------------------------------------------------------------------------
@@ -97,10 +102,12 @@ def forward(weights: Weights, tokens: Tensor, operators: Operators, attend: Call
     x = weights["embedding"][tokens.reshape(-1)]
     layers = sum(name.endswith(".qkv") for name in weights)
     for n in range(layers):
-        inner = operators.rms_norm(x, weights[f"{n}.attention_norm"])
-        x = x + linear(attend(linear(inner, weights[f"{n}.qkv"]), n), weights[f"{n}.attention_out"])
-        inner = operators.rms_norm(x, weights[f"{n}.feed_norm"])
-        x = x + linear(operators.swiglu(linear(inner, weights[f"{n}.gate_up"])), weights[f"{n}.down"])
+        inner = operators.spread(operators.rms_norm(x, weights[f"{n}.attention_norm"]))
+        mixed = attend(linear(inner, weights[f"{n}.qkv"]), n)
+        x = x + operators.gather(linear(mixed, weights[f"{n}.attention_out"]))
+        inner = operators.spread(operators.rms_norm(x, weights[f"{n}.feed_norm"]))
+        gated = operators.swiglu(linear(inner, weights[f"{n}.gate_up"]))
+        x = x + operators.gather(linear(gated, weights[f"{n}.down"]))
     return linear(operators.rms_norm(x, weights["norm"]), weights["head"])
 
 
@@ -150,10 +157,8 @@ def generate(weights: dict[str, Array], prompt: Tokens, sizes: Sizes, operators:
     """Continue the prompt, at most as long as the context, token by token with a cache of keys and values."""
     weights = {name: torch.tensor(w) for name, w in weights.items()}
     tables = [torch.from_numpy(t) for t in (*rotation(sizes.tokens), *step_tables(sizes.tokens))]
-    caches = [
-        (torch.zeros(sizes.features, sizes.tokens), torch.zeros(sizes.tokens, sizes.features))
-        for _ in range(sizes.layers)
-    ]
+    features = len(weights["0.qkv"]) // 3  # of the heads that are here
+    caches = [(torch.zeros(features, sizes.tokens), torch.zeros(sizes.tokens, features)) for _ in range(sizes.layers)]
     chances = np.random.default_rng(seed).random(sizes.tokens)
     tokens, logits, times = list(prompt), [], []
     for position in range(sizes.tokens - 1):
