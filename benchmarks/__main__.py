@@ -1,6 +1,7 @@
 """All measurements in one table: ``python -m benchmarks [--runs N] [section ...]``.
 
-Section ``elementary`` has 190 rows of its own and is printed only if it is named.
+Section ``elementary`` has 190 rows of its own and ``collectives`` starts processes; they are printed only if they are
+named.
 
 Ratios are within one run: each pair of times is the median of interleaved runs on one thread, except where a row says
 otherwise.
@@ -21,6 +22,7 @@ import sys
 import torch
 
 from benchmarks import (
+    collectives,
     compiling,
     elementary,
     first_call,
@@ -50,13 +52,13 @@ SECTIONS = {
     "kernels_whole": kernels_whole.rows,
     "resident memory": resident_memory.rows,
 }
-ON_REQUEST = {"elementary": elementary.rows}
+ON_REQUEST = {"elementary": elementary.rows, "collectives": collectives.rows}
 
 
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, *ON_REQUEST, []], help="default: all but elementary")
+    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, *ON_REQUEST, []], help="default: all that need not be named")
     parser.add_argument("--runs", type=int, default=40, help="interleaved runs per measurement")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -37,8 +37,29 @@ def bits(values: Any) -> list[bytes]:
     return [torch.as_tensor(value).contiguous().view(torch.uint8).numpy().tobytes() for value in values]
 
 
-def everything(rank: int, groups: Groups) -> tuple[list[bytes], list[bytes]]:
-    """The results of ``rank`` from each kernel, natively and eagerly, on tensors of both frameworks."""
+def everything(rank: int, of_groups: list[Groups], folder: Path) -> list[tuple[list[bytes], list[bytes]] | None]:
+    """The results of ``rank`` among each of several groups; None where it is none of their ranks."""
+    results: list[tuple[list[bytes], list[bytes]] | None] = []
+    for number, groups in enumerate(of_groups):
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        count = size(groups)
+        if rank < count:
+            store = f"file://{folder}/groups{number}"
+            dist.init_process_group("gloo", init_method=store, rank=rank, world_size=count)
+            results.append(_everything(rank, groups))
+        else:
+            results.append(None)
+    return results
+
+
+def size(groups: Groups) -> int:
+    """The number of ranks."""
+    return 1 + max(map(max, groups))
+
+
+def _everything(rank: int, groups: Groups) -> tuple[list[bytes], list[bytes]]:
+    """The results of each kernel, natively and eagerly, on tensors of both frameworks."""
     a, table = argument(rank), pieces(rank, len(groups[0]))
     tensor = torch.from_numpy(a)
     native = every_collective(tensor, torch.from_numpy(table), groups)
@@ -53,7 +74,7 @@ def everything(rank: int, groups: Groups) -> tuple[list[bytes], list[bytes]]:
 
 def in_one_process(groups: Groups) -> list[list[bytes]]:
     """The same for all ranks, in one process."""
-    count = 1 + max(map(max, groups))
+    count = size(groups)
     a = [argument(rank) for rank in range(count)]
     tables = [pieces(rank, len(groups[0])) for rank in range(count)]
     with nki.ranks(count):
@@ -130,7 +151,7 @@ def other_kernels(rank: int, kind: str) -> Any:
             case "shape":
                 sum_of_all(a[:, 1:], groups)
             case "dtype":
-                sum_of_all(a.astype(np.float16), groups)
+                nki.simulate(sum_of_all)(a.astype(np.float16), groups)
             case "order":
                 sum_of_all(a, (groups[0][::-1],))
             case "release":
@@ -139,10 +160,17 @@ def other_kernels(rank: int, kind: str) -> Any:
             case _:
                 sum_of_all(a, groups)
     except nki.NkiError as error:
-        if kind in ("order", "release"):
-            return type(error).__name__, str(error)
-        return type(error).__name__, str(error), bits([sum_of_all(a, groups)])
+        return type(error).__name__, str(error)
     return None
+
+
+def mistakes(rank: int, kinds: list[str]) -> Any:
+    """The errors of several mistakes, one after the other; each time the ranks go on together."""
+    errors: list[Any] = []
+    for kind in kinds:
+        errors.append(other_kernels(rank, kind))
+        errors[-1] += (bits([sum_of_all(argument(rank), _whole())]),)
+    return errors
 
 
 def other_groups(rank: int) -> Any:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import struct
 import threading
 import time
@@ -324,7 +325,8 @@ def _store() -> Any:
 
 
 def _key(rank: int) -> str:
-    return f"nki/ended/{rank}"
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")  # attempts of torchrun may share a store
+    return f"nki/ended/{attempt}/{rank}"
 
 
 def _lost(inst: Inst, message: str) -> LostRankError:
