@@ -58,7 +58,9 @@ ON_REQUEST = {"elementary": elementary.rows, "collectives": collectives.rows}
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, *ON_REQUEST, []], help="default: all that need not be named")
+    parser.add_argument(
+        "sections", nargs="*", choices=[*SECTIONS, *ON_REQUEST, []], help="default: all that need not be named"
+    )
     parser.add_argument("--runs", type=int, default=40, help="interleaved runs per measurement")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -46,7 +46,7 @@ _BY_COUNT = ("exchange_by_count", "prepare_exchange")
 
 def _everywhere() -> Iterator[Case]:
     for name in (*_LISTS, *_BY_COUNT, "processing_rank_id"):
-        yield Case(name, "CO01", {"groups": ((0,), (1, 2))}, {"groups": ((0,), (1,))}, says="differ in size")
+        yield Case(name, "CL01", {"groups": ((0,), (1, 2))}, {"groups": ((0,), (1,))}, says="differ in size")
     for name in (*_LISTS, *_BY_COUNT):
         yield Case(name, "DM03", {"priority": 4}, {"priority": 3}, says="priority=4")
         yield Case(name, "DM04", {}, {"priority": 0}, "trn2", "trn3", says="trn2")
@@ -60,25 +60,25 @@ def _like_sources(name: str, specs: list[Spec]) -> dict[str, Any]:
 
 def _lists(name: str) -> Iterator[Case]:
     one, two, shared = memory(), [memory(), memory()], Spec(4, 8, buffer="shared_hbm")
-    yield Case(name, "CO02", {"dsts": two}, says="as many destinations")
-    yield Case(name, "CO02", {"srcs": [], "dsts": []}, says="as many destinations")
-    yield Case(name, "CO03", {"dsts": [tile(4, 8)]}, {"dsts": [shared]}, says="must be in HBM")
+    yield Case(name, "CL02", {"dsts": two}, says="as many destinations")
+    yield Case(name, "CL02", {"srcs": [], "dsts": []}, says="as many destinations")
+    yield Case(name, "CL03", {"dsts": [tile(4, 8)]}, {"dsts": [shared]}, says="must be in HBM")
     if name == "all_to_all":
-        yield Case(name, "CO03", _TILES, says="must be in HBM")
+        yield Case(name, "CL03", _TILES, says="must be in HBM")
     else:
         tiles = _like_sources(name, [tile(4, 8)])
-        yield Case(name, "CO03", {"srcs": [one]}, tiles, says="must be in HBM")
-        yield Case(name, "CO03", {"dsts": [Spec(4, 8, buffer="psum")]}, tiles, says="or all in SBUF")
-    yield Case(name, "CO04", {"srcs": [one, shared]}, _like_sources(name, two), says="one kind of HBM")
-    yield Case(name, "CO04", {"dsts": [one, shared]}, _like_sources(name, two), says="one kind of HBM")
+        yield Case(name, "CL03", {"srcs": [one]}, tiles, says="must be in HBM")
+        yield Case(name, "CL03", {"dsts": [Spec(4, 8, buffer="psum")]}, tiles, says="or all in SBUF")
+    yield Case(name, "CL04", {"srcs": [one, shared]}, _like_sources(name, two), says="one kind of HBM")
+    yield Case(name, "CL04", {"dsts": [one, shared]}, _like_sources(name, two), says="one kind of HBM")
     if name in ("all_reduce", "all_gather", "reduce_scatter"):
         yield Case(
-            name, "CO05", _like_sources(name, [tile(4, 8)] * 2), _like_sources(name, two), says="several tensors"
+            name, "CL05", _like_sources(name, [tile(4, 8)] * 2), _like_sources(name, two), says="several tensors"
         )
-    yield Case(name, "CO06", {"dsts": [memory(dtype="bfloat16")]}, says="bfloat16")
-    yield Case(name, "CO07", {"srcs": [memory(role="input")]}, says="the_srcs0")
-    yield Case(name, "CO07", {"dsts": [memory(role="input")]}, says="the_dsts0")
-    yield Case(name, "CO08", {"dsts": [memory(4, 9)]}, says="(4, 9)")
+    yield Case(name, "CL06", {"dsts": [memory(dtype="bfloat16")]}, says="bfloat16")
+    yield Case(name, "CL07", {"srcs": [memory(role="input")]}, says="the_srcs0")
+    yield Case(name, "CL07", {"dsts": [memory(role="input")]}, says="the_dsts0")
+    yield Case(name, "CL08", {"dsts": [memory(4, 9)]}, says="(4, 9)")
 
 
 def _by_count() -> Iterator[Case]:
@@ -93,45 +93,45 @@ CASES = [
     *_everywhere(),
     *(case for name in _LISTS for case in _lists(name)),
     *_by_count(),
-    *(Case(name, "CO10", {"op": nl.multiply}, {"op": nl.minimum}, says="nl.multiply") for name in _REDUCING),
-    *(Case(n, "CO09", {"collective_dim": 1}, says="it is 0") for n in ("all_gather", "reduce_scatter", "all_to_all")),
-    Case("all_gather", "CO09", {"collective_dim": 2}, {**_TILES, "collective_dim": 1}, says="or 1 in SBUF"),
-    Case("reduce_scatter", "CO09", {"collective_dim": 1}, _TILES, says="collective_dim=1"),
+    *(Case(name, "CL10", {"op": nl.multiply}, {"op": nl.minimum}, says="nl.multiply") for name in _REDUCING),
+    *(Case(n, "CL09", {"collective_dim": 1}, says="it is 0") for n in ("all_gather", "reduce_scatter", "all_to_all")),
+    Case("all_gather", "CL09", {"collective_dim": 2}, {**_TILES, "collective_dim": 1}, says="or 1 in SBUF"),
+    Case("reduce_scatter", "CL09", {"collective_dim": 1}, _TILES, says="collective_dim=1"),
     # Of a wrong size by the number of ranks.
-    Case("all_gather", "CO08", {"groups": ONE}, {"groups": TWO, "dsts": [memory(8, 8)]}, says="(8, 8)"),
+    Case("all_gather", "CL08", {"groups": ONE}, {"groups": TWO, "dsts": [memory(8, 8)]}, says="(8, 8)"),
     Case(
         "all_gather",
-        "CO08",
+        "CL08",
         {"collective_dim": 0},
         {"groups": TWO, "srcs": [tile(4, 8)], "dsts": [tile(4, 16)], "collective_dim": 1},
         says="(4, 16)",
     ),
-    Case("reduce_scatter", "CO08", {"groups": ONE}, {"groups": TWO, "srcs": [memory(8, 8)]}, says="(8, 8)"),
-    Case("all_to_all", "CO08", {"groups": ((0, 1, 2),)}, {"dsts": [memory(8, 4)], "groups": TWO}, says="3 ranks"),
+    Case("reduce_scatter", "CL08", {"groups": ONE}, {"groups": TWO, "srcs": [memory(8, 8)]}, says="(8, 8)"),
+    Case("all_to_all", "CL08", {"groups": ((0, 1, 2),)}, {"dsts": [memory(8, 4)], "groups": TWO}, says="3 ranks"),
     Case(
         "all_gather",
-        "CO11",
+        "CL11",
         {"srcs": [tile(4, 2, 4)], "dsts": [tile(4, 2, 4)]},
         {"srcs": [memory(4, 2, 4)], "dsts": [memory(4, 2, 4)]},
         says="2 dimensions",
     ),
     Case(
         "collective_permute",
-        "CO12",
+        "CL12",
         {"pairs": ((0, 1), (0, 0))},
         {"groups": TWO, "pairs": ((0, 1), (1, 0))},
         says="the source of one pair",
     ),
     Case(
         "collective_permute",
-        "CO12",
+        "CL12",
         {"pairs": ((0, 1), (1, 1))},
         {"groups": TWO, "pairs": ((0, 1),)},
         says="the target of one",
     ),
-    Case("collective_permute_reduce", "CO13", {"others": [memory(4, 9)]}, says="(4, 9)"),
-    Case("collective_permute_reduce", "CO13", {"others": [memory(dtype="bfloat16")]}, says="bfloat16"),
-    *(Case(name, "CO14", {"dst": row(dtype="int32")}) for name in ("rank_id", "processing_rank_id")),
+    Case("collective_permute_reduce", "CL13", {"others": [memory(4, 9)]}, says="(4, 9)"),
+    Case("collective_permute_reduce", "CL13", {"others": [memory(dtype="bfloat16")]}, says="bfloat16"),
+    *(Case(name, "CL14", {"dst": row(dtype="int32")}) for name in ("rank_id", "processing_rank_id")),
     Case("exchange_by_count", "CV03", {"src": tile(4, 8)}),
     Case("exchange_by_count", "CV03", {"dst": tile(4, 8)}),
     Case("exchange_by_count", "CV04", {"dst": memory(dtype="bfloat16")}),
@@ -142,6 +142,6 @@ CASES = [
         {"groups": TWO, **{name: row(2) for name in (*_ROWS, "recv_counts")}},
         says="2 ranks",
     ),
-    Case("exchange_by_count", "CO07", {"src": memory(role="input")}),
-    Case("exchange_by_count", "CO07", {"dst": memory(role="input")}),
+    Case("exchange_by_count", "CL07", {"src": memory(role="input")}),
+    Case("exchange_by_count", "CL07", {"dst": memory(role="input")}),
 ]

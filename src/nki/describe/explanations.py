@@ -121,7 +121,7 @@ def _nearest(code: str, name: str, word: str) -> str:
 def error(cls: type[NkiError]) -> str:
     """An error class: meaning, the rules that raise it, and a program that causes it."""
     lines = [f"{cls.code}: {cls.__name__}", "", inspect.getdoc(cls) or ""]
-    raised = [r for r in grouped(c for _, c in _public()) if r.rule.error is cls]
+    raised = [r for r in grouped(REGISTRY.values()) if r.rule.error is cls]
     if raised:
         lines += ["", "rules that report it (nki explain RULE says more)"]
         lines += [wrapped(f"{r.rule.code}  {r.text}") for r in sorted(raised, key=lambda r: r.rule.code)]
@@ -139,7 +139,7 @@ def examples() -> dict[str, str]:
 
 def rules(code: str) -> str:
     """Every rule with this code, and the instructions that it limits."""
-    matching = [r for r in grouped(c for _, c in _public()) if r.rule.code == code]
+    matching = [r for r in grouped(REGISTRY.values()) if r.rule.code == code]
     if not matching:
         raise UsageError(f"there is no rule {code!r}", nearest(code, _rules(), "rules"))
     parts = [f"rule {code}"]
@@ -236,4 +236,4 @@ def _functions() -> dict[str, Any]:
 
 
 def _rules() -> list[str]:
-    return sorted({r.code for _, cls in _public() for r in cls.rules})
+    return sorted({r.code for cls in REGISTRY.values() for r in cls.rules})

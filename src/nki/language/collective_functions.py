@@ -129,7 +129,7 @@ def collective_permute(
         raise ArgumentError(f"{what}: it takes one tensor, in HBM", fix="call it for each tensor; copy tiles to HBM")
     group = (tuple(sorted({rank for pair in pairs for rank in pair})),)
     together = tuple((first, second) for first, second in pairs)
-    return record(what, CollectivePermute(targets, sources, group, together, priority, name))
+    return record(what, CollectivePermute(targets, sources, group, together, True, priority, name))
 
 
 def collective_permute_implicit(
@@ -149,7 +149,7 @@ def collective_permute_implicit(
     group = groups_of(replica_group, what)
     sources = _channels(srcs_by_channel, "srcs_by_channel", channel_ids, what)
     targets = _channels(dsts_by_channel, "dsts_by_channel", channel_ids, what)
-    return record(what, CollectivePermute(targets, sources, group, _ring(group), priority, name))
+    return record(what, CollectivePermute(targets, sources, group, _ring(group), False, priority, name))
 
 
 def collective_permute_implicit_reduce(

@@ -105,7 +105,7 @@ class AllGather(Inst):
         *operands("all_gather", sbuf=True, coalesced=True),
         along("all_gather", sbuf=(0, 1)),
         rule(
-            "CO11",
+            "CL11",
             "srcs are {o[srcs]}: in SBUF all_gather takes tensors of 2 dimensions",
             lambda i, t: all(a.buffer.is_hbm or a.ndim == 2 for a in i.accesses()),
             "NKI reference, nki.collectives: all_gather",
@@ -231,26 +231,27 @@ def _closed(pairs: tuple[tuple[int, int], ...]) -> bool:
     return {source for source, _ in pairs} == {target for _, target in pairs}
 
 
-def _keeps_some(i: Any) -> bool:
-    return not _closed(i.pairs)
+def _is_explicit(i: Any) -> bool:
+    return i.explicit
 
 
 @instruction(
     engines=_ENGINES,
     public=False,
-    effects=meets(lambda i: (f"pairs {i.pairs}",), inactive=True, partial=_keeps_some),
+    effects=meets(lambda i: (f"pairs {i.pairs}",), inactive=_is_explicit, partial=_is_explicit),
 )
 class CollectivePermute(Inst):
     """The source of each rank goes to the rank that ``pairs``, (source, target) each, name behind it.
 
-    ``srcs`` and ``dsts`` hold one tensor for each channel. The destination of a rank that is no target stays as it is,
-    and a rank in no pair takes no part.
+    ``srcs`` and ``dsts`` hold one tensor for each channel. ``explicit``: the caller has named the pairs. Then the
+    destination of a rank that is no target stays as it is, and a rank in no pair takes no part.
     """
 
     dsts: Out[tuple[Tile, ...]]
     srcs: In[tuple[Tile, ...]]
     groups: Groups
     pairs: tuple[tuple[int, int], ...]
+    explicit: bool = True
     priority: int | None = None
     name: str | None = None
 
@@ -258,7 +259,7 @@ class CollectivePermute(Inst):
         *operands("collective_permute", sbuf=True),
         shaped("collective_permute", _SAME, lambda i, s, d: s.shape == d.shape, "make both of one shape"),
         rule(
-            "CO12",
+            "CL12",
             "pairs {i.pairs}: a rank is the source of one pair, and the target of one",
             lambda i, t: all(len({pair[end : end + 1] for pair in i.pairs} - {()}) == len(i.pairs) for end in (0, 1)),
             "NKI reference, nki.collectives: collective_permute",
@@ -303,7 +304,7 @@ class CollectivePermuteReduce(Inst):
             "collective_permute_implicit_reduce", _SAME, lambda i, s, d: s.shape == d.shape, "make both of one shape"
         ),
         rule(
-            "CO13",
+            "CL13",
             "srcs0 are {o[srcs]}, srcs1 are {o[others]}: both have the same shapes and dtypes",
             lambda i, t: [(a.shape, a.dtype) for a in i.srcs] == [(a.shape, a.dtype) for a in i.others],
             "NKI reference, nki.collectives: collective_permute_implicit_reduce",
@@ -340,7 +341,7 @@ class RankId(Inst):
 
     rules = (
         rule(
-            "CO14",
+            "CL14",
             "dst is {o[dst]} and not a register",
             lambda i, t: is_register(i.dst),
             "NKI reference, nki.collectives: rank_id",
@@ -380,7 +381,7 @@ class ProcessingRankId(Inst):
     rules = (
         equal_groups("NKI reference, nki.collectives: collective_permute_implicit_current_processing_rank_id"),
         rule(
-            "CO14",
+            "CL14",
             "dst is {o[dst]} and not a register",
             lambda i, t: is_register(i.dst),
             "NKI reference, nki.collectives: collective_permute_implicit_current_processing_rank_id",

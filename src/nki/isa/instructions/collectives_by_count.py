@@ -100,7 +100,7 @@ _BUFFERS = (
         fix="make dst as large as a slot times the number of ranks",
     ),
     rule(
-        "CO07",
+        "CL07",
         "src is {o[src]}, dst is {o[dst]}: an argument of the kernel is no operand of a collective",
         lambda i, t: i.src.tensor.role != "input" and i.dst.tensor.role != "input",
         f"{_SOURCE}; Neuron compiler error NCC_INLA001",

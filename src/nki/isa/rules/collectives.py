@@ -20,13 +20,16 @@ REDUCTIONS = ("add", "minimum", "maximum")
 
 
 def meets(
-    agreed: Callable[[Any], tuple[object, ...]] = lambda _: (), *, inactive: bool = False, **more: Any
+    agreed: Callable[[Any], tuple[object, ...]] = lambda _: (),
+    *,
+    inactive: Callable[[Any], bool] = lambda _: False,
+    **more: Any,
 ) -> Effects:
     """The effects of a collective among ``groups``; ``agreed``: what the ranks must pass alike beside the tensors."""
 
     def collective(i: Any) -> Collective:
         per_core = any(access.buffer is not Buffer.shared_hbm for access in i.writes())
-        return Collective(i.groups, agreed(i), per_core, inactive)
+        return Collective(i.groups, agreed(i), per_core, inactive(i))
 
     return Effects(collective=collective, **more)
 
@@ -70,7 +73,7 @@ def _same_kind(accesses: tuple[Access, ...]) -> bool:
 def equal_groups(source: str) -> Rule:
     """The rule of ``groups``."""
     return Rule(
-        "CO01",
+        "CL01",
         "groups {i.groups} differ in size",
         lambda i, t: len(set(map(len, i.groups))) == 1,
         source,
@@ -90,7 +93,7 @@ def _places(source: str, sbuf: bool) -> tuple[Rule, ...]:
     return (
         equal_groups(source),
         Rule(
-            "CO02",
+            "CL02",
             "{o[srcs]} to {o[dsts]}: as many destinations as sources are needed",
             lambda i, t: len(i.srcs) == len(i.dsts) > 0,
             source,
@@ -98,7 +101,7 @@ def _places(source: str, sbuf: bool) -> tuple[Rule, ...]:
             "pass a list of tensors, and one of their destinations",
         ),
         Rule(
-            "CO03",
+            "CL03",
             f"srcs are {{o[srcs]}}, dsts are {{o[dsts]}}: {places}",
             placed,
             source,
@@ -106,7 +109,7 @@ def _places(source: str, sbuf: bool) -> tuple[Rule, ...]:
             "copy what is elsewhere with nisa.dma_copy or nisa.tensor_copy",
         ),
         Rule(
-            "CO04",
+            "CL04",
             "srcs are {o[srcs]}, dsts are {o[dsts]}: sources lie in one kind of HBM, private or shared, and so do "
             "destinations",
             lambda i, t: _same_kind(i.srcs) and _same_kind(i.dsts),
@@ -120,7 +123,7 @@ def _places(source: str, sbuf: bool) -> tuple[Rule, ...]:
 def _coalesced(source: str) -> Rule:
     """The rule of several tensors at once."""
     return Rule(
-        "CO05",
+        "CL05",
         "srcs are {o[srcs]}: several tensors at once must be in HBM",
         lambda i, t: len(i.srcs) == 1 or i.srcs[0].buffer.is_hbm,
         source,
@@ -139,7 +142,7 @@ def operands(name: str, *, sbuf: bool = False, coalesced: bool = False) -> tuple
         *_places(source, sbuf),
         *((_coalesced(source),) if coalesced else ()),
         Rule(
-            "CO06",
+            "CL06",
             "srcs are {o[srcs]}, dsts are {o[dsts]}: nothing is converted on the way",
             lambda i, t: all(s.dtype is d.dtype for s, d in zip(i.srcs, i.dsts, strict=False)),
             source,
@@ -147,7 +150,7 @@ def operands(name: str, *, sbuf: bool = False, coalesced: bool = False) -> tuple
             "cast with nisa.tensor_copy before or after",
         ),
         Rule(
-            "CO07",
+            "CL07",
             "srcs are {o[srcs]}, dsts are {o[dsts]}: an argument of the kernel is no operand of a collective",
             lambda i, t: all(a.tensor.role != "input" for a in i.accesses()),
             f"{source}; Neuron compiler error NCC_INLA001",
@@ -162,7 +165,7 @@ def operands(name: str, *, sbuf: bool = False, coalesced: bool = False) -> tuple
 def shaped(name: str, text: str, ok: Callable[[Any, Access, Access], bool], fix: str) -> Rule:
     """The rule of the shapes of each source and its destination."""
     return Rule(
-        "CO08",
+        "CL08",
         f"srcs are {{o[srcs]}}, dsts are {{o[dsts]}}, among {{i.size}} ranks: {text}",
         lambda i, t: all(ok(i, s, d) for s, d in zip(i.srcs, i.dsts, strict=False)),
         _REFERENCE + name,
@@ -174,7 +177,7 @@ def shaped(name: str, text: str, ok: Callable[[Any, Access, Access], bool], fix:
 def along(name: str, sbuf: tuple[int, ...] = (0,)) -> Rule:
     """The rule of ``collective_dim``: 0 in HBM, one of ``sbuf`` in SBUF."""
     return Rule(
-        "CO09",
+        "CL09",
         "collective_dim={i.collective_dim} with srcs {o[srcs]}; it is 0" + (", or 1 in SBUF" if 1 in sbuf else ""),
         lambda i, t: i.collective_dim in (sbuf if i.srcs[0].buffer.on_chip else (0,)),
         _REFERENCE + name,
@@ -186,7 +189,7 @@ def along(name: str, sbuf: tuple[int, ...] = (0,)) -> Rule:
 def reduces(name: str) -> Rule:
     """The rule of ``op``."""
     return Rule(
-        "CO10",
+        "CL10",
         "op={i.op} reduces nothing over ranks",
         lambda i, t: i.op.name in REDUCTIONS,
         _REFERENCE + name,
