@@ -180,7 +180,8 @@ def test_every_environment_variable_is_explained() -> None:
     read = re.compile(r"""(?:environ(?:\.get\(|\[)|_lookup\(b)"([A-Z_]+)\"""")
     variables = {name for file in source.rglob("*.py") for name in read.findall(file.read_text(encoding="utf-8"))}
     assert {"NKI_SIMULATOR", "OPEN_NKI_CACHE", "NKI_PRECISE_FP"} <= variables
-    variables.discard("XLA_FLAGS")  # XLA's own, which NEURON_FRAMEWORK_DEBUG extends
+    # XLA's own, which NEURON_FRAMEWORK_DEBUG extends, and torchrun's own
+    variables -= {"XLA_FLAGS", "TORCHELASTIC_RESTART_COUNT"}
     for name in (*variables, "NEURON_PLATFORM_TARGET_OVERRIDE"):
         assert "environment variable" in explained(name)
 

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 from nki.base.errors import DeadlockError, NkiError, RankMismatchError
@@ -152,14 +153,17 @@ def check_agreed(inst: Inst, came: Sequence[tuple[int, str, tuple[object, ...]]]
     first, at, wanted = came[0]
     for other, theirs, agreed in came[1:]:
         if agreed != wanted:
+            mine, others = _differing(wanted, agreed)
             raise RankMismatchError(
-                f"rank {first} comes to {at} with {_shown(wanted)}, rank {other} to {theirs} with {_shown(agreed)}",
+                f"rank {first} comes to {at} with {mine}, rank {other} to {theirs} with {others}",
                 fix="let the ranks of a group call one collective with the same arguments, shapes and dtypes",
             ).at(inst.where.span, inst.where.stack)
 
 
-def _shown(agreed: tuple[object, ...]) -> str:
-    return ", ".join(str(part) for part in agreed[1:])
+def _differing(one: tuple[object, ...], other: tuple[object, ...]) -> tuple[str, str]:
+    """The parts in which both differ, in words."""
+    pairs = [(a, b) for a, b in zip_longest(one, other, fillvalue="nothing more") if a != b]
+    return ", ".join(str(a) for a, _ in pairs), ", ".join(str(b) for _, b in pairs)
 
 
 def description(inst: Inst) -> str:

@@ -48,7 +48,7 @@ class RankExchange(Generic[V]):
             self._group = collective.group_of(self.rank)
             self._check(max(map(max, groups)), collective)
         among = f"group {list(self._group)}"
-        self._agreed = (inst.mnemonic, among, *collective.agreed, *((a.shape, a.dtype.name) for a in inst.accesses()))
+        self._agreed = (inst.mnemonic, among, *collective.agreed, *(f"{a.shape} {a.dtype}" for a in inst.accesses()))
 
     def _check(self, last: int, collective: Collective) -> None:
         """Raise unless all ranks that the groups name run, and this one is in one of them."""
