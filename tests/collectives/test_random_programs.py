@@ -34,10 +34,7 @@ SECONDS = 60
 REFUSED = ("NKI-KN012", "NKI-CC002")
 """The codes of ranks that wait for each other, and of calls that do not belong together."""
 
-pytestmark = [
-    pytest.mark.skipif(not hasattr(nki, "ranks"), reason="nki.ranks is not there yet"),
-    pytest.mark.filterwarnings("ignore::nki.base.warning.NkiDeprecationWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def numbered(number: int) -> Program:
