@@ -71,8 +71,8 @@ def test_a_rank_tells_for_whom_it_has_waited(tmp_path: Path, monkeypatch: pytest
 def test_ranks_that_do_not_belong_together(tmp_path: Path) -> None:
     said = {
         "op": ("op add", "op minimum"),
-        "shape": ("((12, 5), 'float32')", "((12, 4), 'float32')"),
-        "dtype": ("((12, 5), 'float32')", "((12, 5), 'float16')"),
+        "shape": ("(12, 5) float32", "(12, 4) float32"),
+        "dtype": ("(12, 5) float32", "(12, 5) float16"),
     }
     for rank, each in enumerate(run(rank_programs.mistakes, 3, tmp_path, list(said))):
         for (name, text, after), parts in zip(each.get(), said.values(), strict=True):
