@@ -1,11 +1,14 @@
 """Collectives: sums over ranks that are threads of one process, against Gloo's own between processes."""
 
+# PyTorch declares types only in part.
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -63,7 +66,7 @@ def rows(runs: int) -> Iterator[Row]:
 
 
 @contextmanager
-def gloo(shape: tuple[int, int]) -> Iterator[Callable[[], object]]:
+def gloo(shape: tuple[int, int]) -> Generator[Callable[[], object]]:
     """Gloo's all_reduce of tensors of ``shape`` in processes: the function starts one and waits for all of them."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:

@@ -7,7 +7,6 @@ executors agree to the bit; everything else here is NumPy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,6 +16,7 @@ from nki.backend.numpy import alu_operations, top8
 from nki.backend.numpy.gather_scatter import execute_indirect, gathered
 from nki.backend.numpy.memory import Array, Memory
 from nki.backend.numpy.rank_exchange import RankExchange, takes_part
+from nki.backend.numpy.values import Runs, Value
 from nki.base import element_types as dt
 from nki.base.dtype_conversion import canonical_nan, from_float32, to_float32
 from nki.base.element_types import DType
@@ -36,14 +36,6 @@ from nki.numerics.matmul.contract import adds_by_groups
 from nki.numerics.matmul.host import matmul
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.round_robin import RoundRobin
-
-
-@dataclass(slots=True)
-class Value:
-    """A tile value: a two-dimensional array (partitions, elements) and the dtype that its elements have."""
-
-    array: Array
-    dtype: DType
 
 
 class Reference:
@@ -220,7 +212,10 @@ class Reference:
     def flat(self, source: Access) -> Value:
         if self.observer is not None:
             self.observer.reads(source)
-        return Value(self.memory.window(source).reshape(1, -1).copy(), source.dtype)
+        row = self.memory.window(source).reshape(1, -1)
+        # An exchange copies what it has to: most of its time goes by with large tensors.
+        exchanged = self.running is not None and self.running.effects.collective is not None
+        return Value(row if exchanged else row.copy(), source.dtype)
 
     def store(self, target: Access, value: Value) -> None:
         assert value.dtype is target.dtype, "semantics cast before they store"
@@ -229,10 +224,14 @@ class Reference:
             target, value = last_of(target), Value(columns[:, -1:], value.dtype)
         if self.observer is not None:
             self.observer.writes(target)
+        window = self.memory.window(target)
+        if isinstance(value, Runs) and window.flags.c_contiguous:
+            value.copy_to(window.reshape(-1))
+            return
         shape = (target.partitions, target.free_elements)
         whole = value.array.size == target.size
         array = value.array if whole else np.broadcast_to(value.array, shape)
-        self.memory.window(target)[...] = array.reshape(target.shape)
+        window[...] = array.reshape(target.shape)
 
     def store_bits(self, target: Access, value: Value) -> None:
         self.store(reinterpreted(target, value.dtype), value)
@@ -248,6 +247,8 @@ class Reference:
     def cast(self, value: Value, dtype: DType) -> Value:
         if value.dtype is dtype:
             return value
+        if isinstance(value, Runs):
+            return value.cast(dtype)
         return Value(from_float32(self.numbers(value), dtype), dtype)
 
     def narrow(self, value: Value, dtype: DType) -> Value:
@@ -444,7 +445,8 @@ class Reference:
         return self._ranks().gather(value)
 
     def fold_ranks(self, value: Value, count: int, combine: Callable[[Value, Value], Value]) -> Value:  # noqa: ARG002
-        return self._ranks().fold(value, combine)
+        runs = self._ranks().fold(value, combine)
+        return runs[0] if len(runs) == 1 else Runs([run.array for run in runs], runs[0].dtype)
 
     def exchange_parts(self, value: Value, count: int) -> list[Value]:
         return self._ranks().parts(value, count)

@@ -24,6 +24,8 @@ V = TypeVar("V", bound=_Value)
 
 _SMALL = 1 << 14
 """Bytes of a value up to which it takes longer to meet once more than to combine all of it on each rank."""
+_RUN = 1 << 17
+"""Elements that are combined at a time: so many of several values fit into a cache."""
 
 
 def takes_part(collective: Collective) -> bool:
@@ -75,33 +77,55 @@ class RankExchange(Generic[V]):
 
     def gather(self, value: V) -> list[V]:
         """The values of the group."""
-        return [self._make(array, value) for array in self._meet([value.array], apart=False)]
+        return [self._make(array, value) for array in self._meet([self._kept(value)], apart=False)]
+
+    def _kept(self, value: V) -> Array:
+        """The elements of ``value``; a copy where other ranks may read them when this one has gone on."""
+        return value.array if self._participant is None else value.array.copy()
 
     def parts(self, value: V, count: int) -> list[V]:
         """The part for this rank of each value of the group: of ``count`` runs of its elements, as even as possible."""
-        split = np.array_split(value.array, count, axis=1)
+        split = np.array_split(self._kept(value), count, axis=1)
         return [self._make(array, value) for array in self._meet(split, apart=True)]
 
-    def fold(self, value: V, combine: Callable[[V, V], V]) -> V:
-        """The values of the group, combined in its order. Of large ones each rank combines a part for all."""
-        if value.array.nbytes <= _SMALL:
-            return _folded(self.gather(value), combine)
-        shape, count = value.array.shape, len(self._group)
-        flat = self._make(value.array.reshape(1, -1), value)
-        total = _folded(self.parts(flat, count), combine)
-        arrays = self._meet([total.array], apart=False)
-        return self._make(np.concatenate(arrays, axis=1).reshape(shape), total)
+    def fold(self, value: V, combine: Callable[[V, V], V]) -> list[V]:
+        """The values of the group, each one row, combined in its order: the runs of the result, one behind the other.
+
+        Of large values each rank combines a part for all.
+        """
+        if value.array.nbytes <= _SMALL or len(self._group) == 1:
+            return [self._folded(self.gather(value), combine)]
+        # No copies: when the ranks meet again, each has read the parts of the others.
+        parts = self._meet(np.array_split(value.array, len(self._group), axis=1), apart=True)
+        total = self._folded([self._make(part, value) for part in parts], combine)
+        return [self._make(array, total) for array in self._meet([total.array], apart=False)]
+
+    def _folded(self, values: Sequence[V], combine: Callable[[V, V], V]) -> V:
+        """``values`` of one row, combined run by run."""
+        width = values[0].array.shape[1]
+        if width <= _RUN or len(values) == 1:
+            return _combined(values, combine)
+        result: V | None = None
+        for start in range(0, width, _RUN):
+            run = slice(start, start + _RUN)
+            total = _combined([self._make(value.array[:, run], value) for value in values], combine)
+            if result is None:
+                result = self._make(np.empty((1, width), total.array.dtype), total)
+            result.array[:, run] = total.array
+        assert result is not None
+        return result
 
     def permute(self, value: V, otherwise: V, pairs: Sequence[tuple[int, int]]) -> V:
         """The value of this rank's source, if it has one."""
         sources, targets = {target: source for source, target in pairs}, dict(pairs)
         empty = value.array[:, :0]
-        parts = [value.array if targets.get(self.rank) == other else empty for other in self._group]
+        whole = self._kept(value) if self.rank in targets else empty
+        parts = [whole if targets.get(self.rank) == other else empty for other in self._group]
         received = self._meet(parts, apart=True)
         return self._make(received[self._group.index(sources[self.rank])], value) if self.rank in sources else otherwise
 
 
-def _folded(values: Sequence[V], combine: Callable[[V, V], V]) -> V:
+def _combined(values: Sequence[V], combine: Callable[[V, V], V]) -> V:
     total, *others = values
     for other in others:
         total = combine(total, other)

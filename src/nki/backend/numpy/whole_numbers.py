@@ -10,8 +10,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from nki.backend.numpy.executor import Reference, Value
+from nki.backend.numpy.executor import Reference
 from nki.backend.numpy.memory import Array
+from nki.backend.numpy.values import Value
 from nki.base import element_types as dt
 from nki.base.dtype_conversion import from_float32
 from nki.base.element_types import DType
