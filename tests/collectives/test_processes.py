@@ -57,7 +57,7 @@ def test_a_rank_that_never_comes(knob: str, tmp_path: Path, monkeypatch: pytest.
         error, second, seconds = ended[rank].get()
         assert "[NKI-CC004]" in error and "rank 2 has not come within 1.5 s" in error
         assert "rank 1 has not" not in error and "rank 0 has not" not in error
-        assert "has lost the others before" in second and seconds < 1
+        assert "it has lost the others before" in second and seconds < 1
     assert ended[2].error == "LostRankError"
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from nki.base.framework_errors import BackendConfigError, OperandError
-from nki.frameworks import embedded, xla_ffi
+from nki.frameworks import device_ranks, embedded, xla_ffi
 from nki.frameworks.backend_config import BackendConfig
 from nki.frameworks.kernel_adapter import Operand, check_operands, find
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from nki.compilation.executable import Executable
     from nki.ir.types import TensorSpec
@@ -25,12 +27,12 @@ _kernels: Final[WeakValueDictionary[bytes, Executable]] = WeakValueDictionary()
 """The kernel of each config. The key of an embedded kernel is its digest, so its bytes are looked at once."""
 
 
-def _kernel_of(config: bytes, attribute: Callable[[bytes], bytes]) -> Executable:
+def _kernel_of(config: bytes, call: xla_ffi.Call) -> Executable:
     decoded = BackendConfig.decode(config)
     decoded.check_runnable()
     binary = decoded.binary
     if binary.startswith(embedded.MARK):
-        binary = f"{binary}:{attribute(xla_ffi.KERNEL).decode('latin-1')}"
+        binary = f"{binary}:{call.attribute(xla_ffi.KERNEL).decode('latin-1')}"
     executable = find(binary)
     if decoded.platform_target and decoded.platform_target != executable.kernel.target:
         raise BackendConfigError(
@@ -43,15 +45,28 @@ def _kernel_of(config: bytes, attribute: Callable[[bytes], bytes]) -> Executable
 
 
 def _execute(
-    config: bytes, attribute: Callable[[bytes], bytes], arguments: Sequence[Operand], results: Sequence[Operand]
+    config: bytes, call: xla_ffi.Call, arguments: Sequence[Operand], results: Sequence[Operand]
 ) -> Executable | None:
     """Run a kernel on XLA's buffers. Operands after the kernel's inputs are constants of the graph that it ignores.
 
     The kernel, if all calls that look like this one may launch it on the addresses of their buffers.
     """
-    executable = _kernels.get(config) or _kernel_of(config, attribute)
-    if results and len(results[0][1]) > len(executable.outputs[0].shape) and (axes := attribute(xla_ffi.BATCH)):
-        _execute_batch(executable, axes.decode("latin-1"), arguments, results)
+    executable = _kernels.get(config) or _kernel_of(config, call)
+    batched = results and len(results[0][1]) > len(executable.outputs[0].shape)
+    axes = call.attribute(xla_ffi.BATCH).decode("latin-1") if batched else ""
+    if count := call.attribute(xla_ffi.RANKS):  # the last operand is the rank of this device
+        rank = ctypes.c_int32.from_address(arguments[-1][0]).value
+        launch = partial(_launch, executable, axes, arguments[:-1], results)
+        call.later(partial(device_ranks.run, call.site(), rank, int(count), launch))
+        return None
+    return _launch(executable, axes, arguments, results)
+
+
+def _launch(
+    executable: Executable, axes: str, arguments: Sequence[Operand], results: Sequence[Operand]
+) -> Executable | None:
+    if axes:
+        _execute_batch(executable, axes, arguments, results)
         return None
     check_operands(executable.name, executable.inputs, arguments, surplus=True)
     check_operands(executable.name, executable.outputs, results)

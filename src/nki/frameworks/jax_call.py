@@ -33,7 +33,7 @@ from nki.compilation.launch_errors import BugReports
 from nki.frameworks import embedded, xla_ffi
 from nki.frameworks.backend_config import CUSTOM_CALL_TARGET
 from nki.frameworks.custom_call import HANDLER
-from nki.frameworks.jax_partition import is_split_by_hand, splittable
+from nki.frameworks.jax_partition import is_split_by_hand, meets_ranks, ranks_here, split_axes, splittable
 from nki.frameworks.kernel_adapter import config_for
 
 if TYPE_CHECKING:
@@ -46,10 +46,13 @@ _STATUS_RETURNING: Final = 2  # API_VERSION_STATUS_RETURNING
 _CONFIG: Final = xla_ffi.CONFIG.decode()
 _KERNEL: Final = xla_ffi.KERNEL.decode()
 _BATCH: Final = xla_ffi.BATCH.decode()
+_RANKS: Final = xla_ffi.RANKS.decode()
 
 nki_call: Final = Primitive("nki_call")
 """Parameters: ``executable``; ``grid``, which the config mentions; ``batch``, the sizes of the batch axes; ``axes``,
-for each operand the batch axes that it has; ``partitioned``, the same call for several devices (None: the call itself).
+for each operand the batch axes that it has; ``partitioned``, the same call for several devices (None: the call itself);
+``ranks``, the number of devices that are ranks of the launch, and then the last operand is the rank (0: the kernel has
+no collectives, or one device calls it).
 
 Results have all batch axes, before their own; an operand has the ones in ``axes``, in order.
 """
@@ -62,12 +65,15 @@ def call(executable: Executable, grid: tuple[int, ...], operands: Sequence[Any],
     ``partitioned``: the call as a function that XLA may split over devices (:mod:`nki.frameworks.jax_partition`).
     """
     parameters = _parameters(executable, grid) | {"partitioned": partitioned}
+    if meets_ranks(executable) and (count := ranks_here(executable.name)) > 1:
+        operands = [*operands, jax.lax.axis_index(split_axes())]
+        parameters |= {"ranks": count, "axes": (*parameters["axes"], ())}
     return nki_call.bind(*varying_alike(operands), **parameters)
 
 
 def _parameters(executable: Executable, grid: tuple[int, ...]) -> dict[str, Any]:
     axes = ((),) * len(executable.inputs)
-    return {"executable": executable, "grid": grid, "batch": (), "axes": axes, "partitioned": None}
+    return {"executable": executable, "grid": grid, "batch": (), "axes": axes, "partitioned": None, "ranks": 0}
 
 
 def varying_alike(tensors: Sequence[Any]) -> list[Any]:
@@ -190,6 +196,7 @@ def _add_batch(
     grid: tuple[int, ...],
     batch: tuple[int, ...],
     axes: tuple[Axes, ...],
+    ranks: int,
     **_: Any,
 ) -> tuple[list[Any], tuple[int, ...]]:
     """The rule of ``jax.vmap``: a new batch axis before all others. Operands without it are not copied."""
@@ -208,7 +215,7 @@ def _add_batch(
     parameters = {"executable": executable, "grid": grid, "batch": (size, *batch), "axes": tuple(placed_axes)}
     types = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in placed)
     partitioned = None if is_split_by_hand() else _splittable(types=types, **parameters)
-    results = nki_call.bind(*placed, **parameters, partitioned=partitioned)
+    results = nki_call.bind(*placed, **parameters, partitioned=partitioned, ranks=ranks)
     return results, (0,) * len(results)
 
 
@@ -235,9 +242,8 @@ def _splittable(
     def run(*operands: Any) -> tuple[Any, ...]:
         sizes = {a: x.shape[k] for x, own in zip(operands, axes, strict=True) for k, a in enumerate(own)}
         own_batch = tuple(sizes[a] for a in range(len(batch)))
-        return tuple(
-            nki_call.bind(*operands, executable=executable, grid=grid, batch=own_batch, axes=axes, partitioned=None)
-        )
+        parameters = {"executable": executable, "grid": grid, "batch": own_batch, "axes": axes}
+        return tuple(nki_call.bind(*operands, **parameters, partitioned=None, ranks=0))
 
     names = tuple(f"b{axis}" for axis in range(len(batch)))
     ins = [
@@ -260,6 +266,7 @@ def _lower_for_cpu(
     batch: tuple[int, ...],
     axes: tuple[Axes, ...],
     partitioned: Any,
+    ranks: int,
 ) -> Any:
     for_export = ctx.module_context.lowering_parameters.for_export
     if not for_export:
@@ -274,7 +281,9 @@ def _lower_for_cpu(
         reference, attributes[_KERNEL] = embedded.divided(embedded.embed(executable))
     attributes[_CONFIG] = config_for(executable, grid, reference).encode()
     if batch:
-        attributes[_BATCH] = ",".join(" ".join(map(str, own)) for own in axes)
+        attributes[_BATCH] = ",".join(" ".join(map(str, own)) for own in axes[: len(executable.inputs)])
+    if ranks:
+        attributes[_RANKS] = str(ranks)
     lower = jax.ffi.ffi_lowering(CUSTOM_CALL_TARGET, operand_output_aliases=_aliases(executable))
     return lower(ctx, *operands, **attributes)
 
@@ -297,10 +306,13 @@ def _lower_for_neuron(
     grid: tuple[int, ...],
     batch: tuple[int, ...],
     axes: tuple[Axes, ...],
+    ranks: int,
     **_: Any,
 ) -> Any:
+    if ranks:  # the runtime of the device knows
+        operands, axes, ctx = operands[:-1], axes[:-1], ctx.replace(avals_in=ctx.avals_in[:-1])
     if batch:
-        parameters = {"executable": executable, "grid": grid, "batch": batch[1:], "partitioned": None}
+        parameters = {"executable": executable, "grid": grid, "batch": batch[1:], "partitioned": None, "ranks": 0}
         inner = tuple(tuple(a - 1 for a in own if a) for own in axes)
 
         def loop(*arrays: Any) -> Any:

@@ -8,14 +8,21 @@ Without such a rule XLA gathers each operand of a custom call before the call.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, get_abstract_mesh
+
+from nki.base.errors import SeveralRanksError
+from nki.compilation.executable_cache import CAPACITY
+
+if TYPE_CHECKING:
+    from nki.compilation.executable import Executable
 
 Names = tuple[str, ...]
 """The name of each axis of an operand or a result. Axes of one name have one size, and are split alike."""
@@ -25,6 +32,37 @@ def is_split_by_hand() -> bool:
     """True inside ``jax.shard_map``, where the function gets the part of one device already."""
     mesh = get_abstract_mesh()
     return not mesh.empty and any(kind is AxisType.Manual for kind in mesh.axis_types)
+
+
+def split_axes() -> tuple[Any, ...]:
+    """The axes over which ``jax.shard_map`` has split, in the order of the mesh."""
+    mesh = get_abstract_mesh()
+    kinds = () if mesh.empty else zip(mesh.axis_names, mesh.axis_types, strict=True)
+    return tuple([name for name, kind in kinds if kind is AxisType.Manual])
+
+
+@functools.lru_cache(CAPACITY)
+def meets_ranks(executable: Executable) -> bool:
+    """True for a kernel with collectives, or one that asks for its rank."""
+    return any(inst.effects.collective is not None for inst in executable.kernel.instructions())
+
+
+def ranks_here(name: str) -> int:
+    """The number of devices that call a kernel with collectives, ``name``, here: as many as the mesh has.
+
+    A device is the rank of its place in the mesh, which counts along the last axis first. Raises
+    :class:`SeveralRanksError` where ``shard_map`` leaves axes to the compiler: several devices would be one rank.
+    """
+    mesh, names = get_abstract_mesh(), split_axes()
+    if not names:
+        return 1
+    whole = [axis for axis in mesh.axis_names if axis not in names and mesh.shape[axis] > 1]
+    if whole:
+        raise SeveralRanksError(
+            f"kernel {name!r} has collectives, and jax.shard_map does not split over axes {whole} of the mesh",
+            fix="leave axis_names out, so that each device is a rank; or take a mesh without these axes",
+        )
+    return math.prod(mesh.shape[axis] for axis in names)
 
 
 def splittable(

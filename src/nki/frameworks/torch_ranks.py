@@ -33,11 +33,11 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-from nki.base import knobs
-from nki.base.errors import LostRankError, NkiError, RankArgumentError, RankMismatchError, SeveralRanksError
+from nki.base.errors import LostRankError, NkiError, RankMismatchError, SeveralRanksError
 from nki.base.version import version
 from nki.ir.instruction import Inst
-from nki.rendezvous.protocol import Participant, Ready, Rendezvous, T, check_agreed, description
+from nki.rendezvous import ranks
+from nki.rendezvous.protocol import Participant, Ready, Rendezvous, T, check_agreed, description, lost_rank
 
 _HEADER: Final = struct.Struct("<8s32sIQQ")
 _MAGIC: Final = b"NKIRANK1"
@@ -129,7 +129,7 @@ class Processes(Rendezvous):
         """
         with self._one_at_a_time:
             if self._failure:
-                raise _lost(inst, f"rank {rank} has lost the others before: {self._failure}")
+                raise lost_rank(inst, rank, f"it has lost the others before: {self._failure}")
             try:
                 arrays: Any = parts
                 received: Any = self._exchange(inst, group, tuple(map(str, agreed)), arrays, apart)
@@ -208,7 +208,7 @@ class Processes(Rendezvous):
         """Send each peer its message; the ones of ``sizes`` bytes that come from them."""
         group = self._group()
         if group is None:
-            raise _lost(inst, "the process group has been destroyed")
+            raise lost_rank(inst, self.rank, "the process group has been destroyed")
         seconds = _seconds(group)
         under_way = _Messages()
         failed: dict[int, str] = {}
@@ -233,7 +233,7 @@ class Processes(Rendezvous):
         told += [f"the process of rank {peer} has ended, or has left the process group" for peer in gone]
         notes = self._notes(failed, _NOTE_SECONDS if gone else _SHORTEST)
         told += [f"rank {peer} tells: {note}" for peer, note in notes.items()]
-        return _lost(inst, f"rank {self.rank} waits at {description(inst)}: {'; '.join(told)}")
+        return lost_rank(inst, self.rank, "; ".join(told))
 
     def _leave_note(self) -> None:
         try:
@@ -308,16 +308,7 @@ def _seconds(group: dist.ProcessGroup) -> float:
             "ranks meet in the memory of the CPU, and the process group sends nothing from there",
             fix='call torch.distributed.init_process_group("gloo"), or with "cpu:gloo,cuda:nccl"',
         ) from error
-    text = knobs.rank_timeout()
-    if text:
-        try:
-            seconds = float(text)
-        except ValueError:
-            seconds = 0.0
-        if not 0 < seconds < math.inf:
-            raise RankArgumentError(f"NKI_RANK_TIMEOUT={text} is no number of seconds", fix="set it to 60, say")
-        return seconds
-    return backend.options._timeout.total_seconds()
+    return ranks.patience(backend.options._timeout.total_seconds())
 
 
 def _store() -> Any:
@@ -327,16 +318,6 @@ def _store() -> Any:
 def _key(rank: int) -> str:
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")  # attempts of torchrun may share a store
     return f"nki/ended/{attempt}/{rank}"
-
-
-def _lost(inst: Inst, message: str) -> LostRankError:
-    error = LostRankError(
-        message,
-        fix="see why the other process ended or is late; NKI_RANK_TIMEOUT, in seconds, is how long ranks wait, without "
-        "it the timeout of init_process_group",
-    )
-    error.at(inst.where.span, inst.where.stack)
-    return error
 
 
 def _release_mismatch(inst: Inst, rank: int, release: str, other: int, theirs: str) -> RankMismatchError:

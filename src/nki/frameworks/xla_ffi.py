@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nki.backend.cpu.native.callbacks import INTERRUPTED, ErrorTable, foreign_function
 from nki.base import element_types as dtypes
+from nki.base import threads
 from nki.compilation.launch_errors import note_version
 from nki.frameworks.kernel_adapter import Operand
 
@@ -43,6 +44,7 @@ DTYPES: Final[dict[int, DType]] = {
 CONFIG: Final = b"backend_config"
 KERNEL: Final = b"kernel"
 BATCH: Final = b"batch"
+RANKS: Final = b"ranks"
 """Names of the attributes that a call may have."""
 _INTERNAL: Final = 13  # XLA_FFI_Error_Code_INTERNAL
 _STRING: Final = 4  # XLA_FFI_AttrType_STRING
@@ -99,6 +101,18 @@ class _Message(_Header):
     _fields_ = (("error", c_void_p), ("message", c_char_p))
 
 
+class _RunId(_Header):
+    """XLA_FFI_RunId_Get_Args."""
+
+    _fields_ = (("context", c_void_p), ("run_id", c_int64))
+
+
+class _Future(_Header):
+    """XLA_FFI_Future_Create_Args, _SetAvailable_Args and, with the error, _SetError_Args."""
+
+    _fields_ = (("future", c_void_p), ("error", c_void_p))
+
+
 class _Api(_Header):
     _fields_ = (
         ("api_version", _Version),
@@ -107,6 +121,11 @@ class _Api(_Header):
         ("error_get_message", ctypes.CFUNCTYPE(None, POINTER(_Message))),
         ("error_destroy", c_void_p),
         ("handler_register", ctypes.CFUNCTYPE(c_void_p, POINTER(_Registration))),
+        ("others", c_void_p * 9),
+        ("future_create", ctypes.CFUNCTYPE(c_void_p, POINTER(_Future))),
+        ("future_set_available", ctypes.CFUNCTYPE(c_void_p, POINTER(_Future))),
+        ("future_set_error", ctypes.CFUNCTYPE(c_void_p, POINTER(_Future))),
+        ("run_id_get", ctypes.CFUNCTYPE(c_void_p, POINTER(_RunId))),
     )
 
 
@@ -135,6 +154,7 @@ class _Frame(_Header):
         ("arguments", _Buffers),
         ("results", _Buffers),
         ("attributes", _Attributes),
+        ("future", c_void_p),
     )
 
 
@@ -206,7 +226,53 @@ class Launchable(Protocol):
     def launch(self, pointers: Sequence[int], /) -> None: ...
 
 
-Execute = Callable[[bytes, Callable[[bytes], bytes], list[Operand], list[Operand]], "Launchable | None"]
+class Call:
+    """A call, as long as its handler runs."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def attribute(self, name: bytes) -> bytes:
+        """The string attribute ``name``, which may be long; empty if the call has none."""
+        return _string(self._frame.attributes, name)
+
+    def site(self) -> tuple[int, int]:
+        """The run of XLA, one number on all of its devices, and the place of the call in the program that runs."""
+        arguments = _RunId(ctypes.sizeof(_RunId), None, self._frame.context)
+        self._frame.api.contents.run_id_get(ctypes.byref(arguments))
+        return arguments.run_id, self._frame.attributes.values[0]
+
+    def later(self, work: Callable[[], object]) -> None:
+        """Let the call end when ``work`` has ended, in a thread of its own: XLA has few, and this one may wait."""
+        api = self._frame.api.contents
+        future = _Future(_Future.error.offset, None)
+        api.future_create(ctypes.byref(future))
+        threads.start(_complete, api, future, work)
+        self._frame.future = future.future
+
+
+def _complete(api: Any, future: Any, work: Callable[[], object]) -> None:
+    try:
+        work()
+    except BaseException as error:
+        future.struct_size, future.error = ctypes.sizeof(_Future), _error(api, error)
+        api.future_set_error(ctypes.byref(future))
+    else:
+        api.future_set_available(ctypes.byref(future))
+
+
+def _error(api: Any, error: BaseException) -> int:
+    """The address of XLA's error with the text of ``error``."""
+    if isinstance(error, Exception):
+        note_version(error)
+    name, notes = type(error).__name__, getattr(error, "__notes__", ())
+    message = "\n".join([f"{error}" or name, *notes])
+    encoded = message.encode(errors="backslashreplace")  # a text may hold what is no character
+    arguments = _ErrorArgs(ctypes.sizeof(_ErrorArgs), None, encoded, _INTERNAL)
+    return int(api.error_create(ctypes.byref(arguments)) or 0)
+
+
+Execute = Callable[[bytes, Call, list[Operand], list[Operand]], "Launchable | None"]
 
 
 def _nothing() -> None:
@@ -214,14 +280,13 @@ def _nothing() -> None:
 
 
 def handler(execute: Execute) -> int:
-    """The address of a C function that calls ``execute(config, attribute, arguments, results)``.
+    """The address of a C function that calls ``execute(config, call, arguments, results)``.
 
     ``execute`` may return what it has launched on the addresses of all buffers: later calls that differ in nothing else
     launch that at once, as long as something else keeps it alive.
 
-    ``config`` is the string attribute ``backend_config`` of the call; ``attribute(name)`` gives another one, which may
-    be long and is copied only then. An attribute that is absent is empty. Any exception becomes XLA's error status,
-    with the exception's text.
+    ``config`` is the string attribute ``backend_config`` of the ``call``, which has others. Any exception becomes XLA's
+    error status, with the exception's text.
     """
     known: dict[tuple[Any, ...], Callable[[], Launchable | None]] = {}
 
@@ -236,24 +301,16 @@ def handler(execute: Execute) -> int:
             if frame.extension_start:
                 _describe(frame)
                 return 0
-            attributes = frame.attributes
-            config = _string(attributes, CONFIG)
+            config = _string(frame.attributes, CONFIG)
             operands = _operands(frame.arguments), _operands(frame.results)
-            callee = execute(config, lambda name: _string(attributes, name), *operands)
+            callee = execute(config, Call(frame), *operands)
             if key and callee is not None:
                 if len(known) >= _MOST_KNOWN:
                     known.clear()
                 known[key] = weakref.ref(callee)
             return 0
         except BaseException as error:
-            if isinstance(error, Exception):
-                note_version(error)
-            frame = _Frame.from_address(address)
-            name, notes = type(error).__name__, getattr(error, "__notes__", ())
-            message = "\n".join([f"{error}" or name, *notes])
-            encoded = message.encode(errors="backslashreplace")  # a text may hold what is no character
-            arguments = _ErrorArgs(ctypes.sizeof(_ErrorArgs), None, encoded, _INTERNAL)
-            status = int(frame.api.contents.error_create(ctypes.byref(arguments)) or 0)
+            status = _error(_Frame.from_address(address).api.contents, error)
             return status | INTERRUPTED if isinstance(error, KeyboardInterrupt) else status
 
     _handlers.append(call)

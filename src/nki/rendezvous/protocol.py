@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from nki.base.errors import DeadlockError, NkiError, RankMismatchError
+from nki.base.errors import DeadlockError, LostRankError, NkiError, RankMismatchError
 from nki.ir.instruction import Inst
 
 T = TypeVar("T")
@@ -142,6 +142,16 @@ def deadlock(rank: int, inst: Inst, others: Sequence[tuple[int, Inst | None]], w
         f"{word} {rank} waits at {description(inst)}; {', '.join(named)}",
         fix=f"let every {word} come to the same {meetings} in the same order",
     ).at(inst.where.span, inst.where.stack)
+
+
+def lost_rank(inst: Inst, rank: int, happened: str) -> LostRankError:
+    """The error for ``rank``, which waits at ``inst`` in vain."""
+    error = LostRankError(
+        f"rank {rank} waits at {description(inst)}: {happened}",
+        fix="see why the other rank ended or is late; NKI_RANK_TIMEOUT is the time in seconds for which ranks wait",
+    )
+    error.at(inst.where.span, inst.where.stack)
+    return error
 
 
 def check_agreed(inst: Inst, came: Sequence[tuple[int, str, tuple[object, ...]]]) -> None:

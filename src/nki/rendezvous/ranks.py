@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
+from nki.base import knobs
+from nki.base.errors import RankArgumentError
 from nki.rendezvous.protocol import Participant
 
 _current: Final[ContextVar[Participant | None]] = ContextVar("rank", default=None)
@@ -25,6 +28,23 @@ def current() -> Participant | None:
 def in_process() -> Participant | None:
     """The rank that runs here among others of this process."""
     return _current.get()
+
+
+def patience(usual: float) -> float:
+    """Seconds for which ranks wait for each other: ``NKI_RANK_TIMEOUT``, else the ``usual`` ones.
+
+    Raises :class:`RankArgumentError` for a value that is no number of seconds.
+    """
+    text = knobs.rank_timeout()
+    if not text:
+        return usual
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise RankArgumentError(f"NKI_RANK_TIMEOUT={text} is no number of seconds", fix="set it to 60, say")
+    return seconds
 
 
 @contextmanager

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from nki.base import threads
 from nki.ir.instruction import Inst
-from nki.rendezvous.protocol import Participant, Ready, Rendezvous, deadlock
+from nki.rendezvous.protocol import Participant, Ready, Rendezvous, deadlock, lost_rank
 from nki.rendezvous.round_robin import Abandoned
 
 T = TypeVar("T")
@@ -22,8 +23,10 @@ T = TypeVar("T")
 class Threaded(Rendezvous, Generic[T]):
     """Runs one piece of work per rank, all at once; each gets its :class:`Participant`."""
 
-    def __init__(self, count: int, word: str = "rank") -> None:
+    def __init__(self, count: int, word: str = "rank", patience: float | None = None) -> None:
         super().__init__(count, word)
+        self._patience = patience
+        """Seconds for which ranks wait for each other: None where all of them run."""
         self._changed = threading.Condition()
         self._waiting: dict[int, tuple[Inst, Ready]] = {}
         self._ended: set[int] = set()
@@ -44,6 +47,16 @@ class Threaded(Rendezvous, Generic[T]):
         if self._error is not None:
             raise self._error
         return [self._results[rank] for rank in range(self.count)]
+
+    def join(self, rank: int, work: Callable[[Participant], T]) -> T:
+        """The result of the work of one rank, in the thread that calls; the others join from theirs.
+
+        Raises its error, or the one that came before on another rank.
+        """
+        self._run_rank(rank, work)
+        if self._error is not None:
+            raise self._error
+        return self._results[rank]
 
     def _run_rank(self, rank: int, work: Callable[[Participant], T]) -> None:
         try:
@@ -66,7 +79,10 @@ class Threaded(Rendezvous, Generic[T]):
             raise Abandoned
 
     def wait(self, rank: int, inst: Inst, ready: Ready) -> None:
-        """Sleep until ``ready``. Raises :class:`DeadlockError` when no other rank can make it so."""
+        """Sleep until ``ready``. Raises :class:`DeadlockError` when no other rank can make it so, and
+        :class:`LostRankError` when the time is over.
+        """
+        deadline = None if self._patience is None else time.monotonic() + self._patience
         with self._changed:
             self._waiting[rank] = inst, ready
             self._changed.notify_all()  # what this rank brings may be what others wait for
@@ -79,7 +95,14 @@ class Threaded(Rendezvous, Generic[T]):
                             (other, self._waiting[other][0] if other in self._waiting else None) for other in others
                         ]
                         raise deadlock(rank, inst, states, self.word)
-                    self._changed.wait()
+                    in_time = self._changed.wait(None if deadline is None else deadline - time.monotonic())
+                    if not (in_time or ready()):
+                        self.check()
+                        missing = [other for other in others if other not in self._waiting and other not in self._ended]
+                        named = " and ".join(f"{self.word} {other}" for other in missing)
+                        late = f"{named} {'have' if missing[1:] else 'has'} not come within {self._patience:g} s"
+                        self._error = lost_rank(inst, rank, late)  # now: the others look at it next
+                        raise self._error
             finally:
                 del self._waiting[rank]
 
