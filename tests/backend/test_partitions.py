@@ -28,6 +28,7 @@ SAMPLES = max(3, instruction_bench.EXAMPLES // 12)
 EVERY = (1 << 63) - 1
 WHOLE = {
     "core_barrier",
+    "prepare_exchange",
     "local_gather",  # groups of partitions share indices
     "nonzero_with_count",  # results are in one partition
     "quantize_mx",  # scales of groups of partitions

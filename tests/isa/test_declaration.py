@@ -229,6 +229,6 @@ def test_every_cost_says_where_it_is_from() -> None:
                 assert 0 < estimate.occupancy <= estimate.latency and estimate.dependent >= 0
                 assert estimate.kind in ("docs", "measured", "guess") and len(estimate.source) > 10
                 assert estimate.resource in {engine.name for engine in cls.engines}
-                assert (estimate.resource == "dma") == isinstance(estimate, Dma)
+                assert (estimate.resource in ("dma", "collectives")) == isinstance(estimate, Dma)
                 if isinstance(estimate, Dma):
                     assert estimate.bytes > 0 and estimate.issue > 0
