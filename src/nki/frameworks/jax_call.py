@@ -33,7 +33,7 @@ from nki.compilation.launch_errors import BugReports
 from nki.frameworks import embedded, xla_ffi
 from nki.frameworks.backend_config import CUSTOM_CALL_TARGET
 from nki.frameworks.custom_call import HANDLER
-from nki.frameworks.jax_partition import is_split_by_hand, meets_ranks, ranks_here, split_axes, splittable
+from nki.frameworks.jax_partition import is_split_by_hand, ranks_here, split_axes, splittable
 from nki.frameworks.kernel_adapter import config_for
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def call(executable: Executable, grid: tuple[int, ...], operands: Sequence[Any],
     ``partitioned``: the call as a function that XLA may split over devices (:mod:`nki.frameworks.jax_partition`).
     """
     parameters = _parameters(executable, grid) | {"partitioned": partitioned}
-    if meets_ranks(executable) and (count := ranks_here(executable.name)) > 1:
+    if executable.meets_ranks and (count := ranks_here(executable.name)) > 1:
         operands = [*operands, jax.lax.axis_index(split_axes())]
         parameters |= {"ranks": count, "axes": (*parameters["axes"], ())}
     return nki_call.bind(*varying_alike(operands), **parameters)

@@ -8,10 +8,9 @@ Without such a rule XLA gathers each operand of a custom call before the call.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,10 +18,6 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, get_abstract_mesh
 
 from nki.base.errors import SeveralRanksError
-from nki.compilation.executable_cache import CAPACITY
-
-if TYPE_CHECKING:
-    from nki.compilation.executable import Executable
 
 Names = tuple[str, ...]
 """The name of each axis of an operand or a result. Axes of one name have one size, and are split alike."""
@@ -39,12 +34,6 @@ def split_axes() -> tuple[Any, ...]:
     mesh = get_abstract_mesh()
     kinds = () if mesh.empty else zip(mesh.axis_names, mesh.axis_types, strict=True)
     return tuple([name for name, kind in kinds if kind is AxisType.Manual])
-
-
-@functools.lru_cache(CAPACITY)
-def meets_ranks(executable: Executable) -> bool:
-    """True for a kernel with collectives, or one that asks for its rank."""
-    return any(inst.effects.collective is not None for inst in executable.kernel.instructions())
 
 
 def ranks_here(name: str) -> int:
