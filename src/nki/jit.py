@@ -451,7 +451,7 @@ def simulate(kernel: Kernel | Callable[..., Any], *, ranks: int | None = None) -
     @functools.wraps(launched.func)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            if count := ranks or (ranked_launch.active and ranked_launch.requested()):
+            if count := ranks or ranked_launch.requested():
                 return ranked_launch.run(launched, count, args, kwargs, adapter_for, simulated=True)
             return adapter_for(args, kwargs).simulate(launched, args, kwargs)
         except NkiError as error:

@@ -48,7 +48,9 @@ class ranks:  # noqa: N801  # reads as a word: with nki.ranks(8)
 
 def requested() -> int | None:
     """The number of ranks of a launch here; None: one, or this is a rank itself."""
-    return None if running.in_process() is not None else _requested.get()
+    if not active or running.in_process() is not None:
+        return None
+    return _requested.get()
 
 
 class _Launchable(Protocol):

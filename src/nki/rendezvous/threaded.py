@@ -36,7 +36,12 @@ class Threaded(Rendezvous, Generic[T]):
     def run(self, work: Sequence[Callable[[Participant], T]]) -> list[T]:
         """The result of the work of each rank. Raises the first error of any of them, when no rank runs any more."""
         for rank, piece in enumerate(work[1:], 1):
-            threads.start(contextvars.copy_context().run, self._run_rank, rank, piece)
+            try:
+                threads.start(contextvars.copy_context().run, self._run_rank, rank, piece)
+            except BaseException as error:  # no thread, or a signal: the ranks that run shall end
+                self._fail(error)
+                self._ended.update(range(rank, self.count))
+                break
         self._run_rank(0, work[0])
         with self._changed:
             while len(self._ended) < self.count:

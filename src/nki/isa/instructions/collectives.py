@@ -14,7 +14,7 @@ from nki.cost import collectives, engines
 from nki.ir.algebra import Algebra
 from nki.ir.effects import Collective, Effects
 from nki.ir.estimate import Estimate
-from nki.ir.instruction import Inst, instruction
+from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.loop import is_register
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, In, Index, Out, Tile
@@ -329,6 +329,21 @@ class CollectivePermuteReduce(Inst):
         return cls((dst,), (src,), (other,), _ONE, ((0, 0),), named(draw.choice(("add", "minimum", "maximum"))))
 
 
+_PROCESSING = "NKI reference, nki.collectives: collective_permute_implicit_current_processing_rank_id"
+
+
+def _to_register(source: str) -> Rule:
+    """The rule of ``dst``."""
+    return rule(
+        "CL14",
+        "dst is {o[dst]} and not a register",
+        lambda i, t: is_register(i.dst),
+        source,
+        error=ArgumentError,
+        fix="pass a register",
+    )
+
+
 _ASKS = Effects(collective=lambda _: Collective(), scalar_registers=("dst",))
 
 
@@ -339,16 +354,7 @@ class RankId(Inst):
     dst: Out[Tile]
     name: str | None = None
 
-    rules = (
-        rule(
-            "CL14",
-            "dst is {o[dst]} and not a register",
-            lambda i, t: is_register(i.dst),
-            "NKI reference, nki.collectives: rank_id",
-            error=ArgumentError,
-            fix="pass a register",
-        ),
-    )
+    rules = (_to_register("NKI reference, nki.collectives: rank_id"),)
 
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.rank())
@@ -379,15 +385,8 @@ class ProcessingRankId(Inst):
     name: str | None = None
 
     rules = (
-        equal_groups("NKI reference, nki.collectives: collective_permute_implicit_current_processing_rank_id"),
-        rule(
-            "CL14",
-            "dst is {o[dst]} and not a register",
-            lambda i, t: is_register(i.dst),
-            "NKI reference, nki.collectives: collective_permute_implicit_current_processing_rank_id",
-            error=ArgumentError,
-            fix="pass a register",
-        ),
+        equal_groups(_PROCESSING),
+        _to_register(_PROCESSING),
     )
 
     def semantics(self, m: Algebra[Any]) -> None:

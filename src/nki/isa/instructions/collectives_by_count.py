@@ -23,7 +23,7 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, In, InOut, Out, Tile
-from nki.isa.rules.collectives import Groups, equal_groups, meets
+from nki.isa.rules.collectives import Groups, equal_groups, meets, no_arguments
 from nki.isa.rules.collectives import size as size_of
 from nki.isa.rules.dma import PRIORITY
 from nki.isa.rules.operand_rules import rule
@@ -31,7 +31,6 @@ from nki.isa.tables import enums
 from nki.target.model import Target
 
 _SOURCE = "NKI reference, nki.collectives: all_to_all_v, all_gather_v"
-_ENGINES = (enums.engine.dma,)
 _ONE: Groups = ((0,),)
 
 
@@ -99,15 +98,7 @@ _BUFFERS = (
         error=ShapeError,
         fix="make dst as large as a slot times the number of ranks",
     ),
-    rule(
-        "CL07",
-        "src is {o[src]}, dst is {o[dst]}: an argument of the kernel is no operand of a collective",
-        lambda i, t: i.src.tensor.role != "input" and i.dst.tensor.role != "input",
-        f"{_SOURCE}; Neuron compiler error NCC_INLA001",
-        error=MemoryRegionError,
-        fix="copy it to a tensor of nl.ndarray(…, buffer=nl.shared_hbm, name=…) with nisa.dma_copy first",
-        by_value=True,
-    ),
+    no_arguments(_SOURCE, "src is {o[src]}, dst is {o[dst]}", lambda i: (i.src, i.dst)),
 )
 _ROWS = tuple(map(_row, ("send_counts", "send_displs", "recv_counts", "recv_displs")))
 
@@ -199,7 +190,7 @@ class ExchangeByCount(Inst):
         return cls(tensors[0], received, tensors[1], rows[0], rows[1], displaced, _ONE, draw.flag())
 
 
-@instruction(engines=_ENGINES, public=False, effects=NONE)
+@instruction(engines=(enums.engine.dma,), public=False, effects=NONE)
 class PrepareExchange(Inst):
     """Keep a copy of the table of an exchange in ``slot``. The exchange itself comes later."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nki.base.element_types import DType, int32, uint32
@@ -82,6 +82,19 @@ def equal_groups(source: str) -> Rule:
     )
 
 
+def no_arguments(source: str, shown: str, operands: Callable[[Any], Sequence[Access]]) -> Rule:
+    """The rule that ``operands``, ``shown`` so, are tensors of the kernel's own."""
+    return Rule(
+        "CL07",
+        f"{shown}: an argument of the kernel is no operand of a collective",
+        lambda i, t: all(access.tensor.role != "input" for access in operands(i)),
+        f"{source}; Neuron compiler error NCC_INLA001",
+        MemoryRegionError,
+        "copy it to a tensor of nl.ndarray(…, buffer=nl.shared_hbm, name=…) with nisa.dma_copy first",
+        by_value=True,
+    )
+
+
 def _places(source: str, sbuf: bool) -> tuple[Rule, ...]:
     """The rules of groups, of the number of tensors, and of their memories."""
     places = "all must be in HBM" + (", or all in SBUF" if sbuf else "")
@@ -149,15 +162,7 @@ def operands(name: str, *, sbuf: bool = False, coalesced: bool = False) -> tuple
             DTypeError,
             "cast with nisa.tensor_copy before or after",
         ),
-        Rule(
-            "CL07",
-            "srcs are {o[srcs]}, dsts are {o[dsts]}: an argument of the kernel is no operand of a collective",
-            lambda i, t: all(a.tensor.role != "input" for a in i.accesses()),
-            f"{source}; Neuron compiler error NCC_INLA001",
-            MemoryRegionError,
-            "copy it to a tensor of nl.ndarray(…, buffer=nl.shared_hbm, name=…) with nisa.dma_copy first",
-            by_value=True,
-        ),
+        no_arguments(source, "srcs are {o[srcs]}, dsts are {o[dsts]}", lambda i: i.accesses()),
         *PRIORITY,
     )
 
