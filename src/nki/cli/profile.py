@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nki.base.errors import NkiError
 from nki.base.locks import imported
-from nki.base.profile_errors import TripCountError, WhatIfError
+from nki.base.profile_errors import TripCountError
 from nki.base.usage import UsageError
-from nki.base.warning import Warned, collecting
+from nki.base.warning import collecting
 from nki.cli.output.findings import failure, warnings
-from nki.cli.output.mistakes import complaint, exit_code
+from nki.cli.output.mistakes import exit_code
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
-from nki.cli.profile_options import changes_of, check, lines_of, named_option, stated_trips, text_width
+from nki.cli.profile_options import (
+    Session,
+    changed,
+    changes_of,
+    check,
+    lines_of,
+    named_option,
+    print_errors,
+    stated_trips,
+    text_width,
+)
 from nki.cli.terminal_progress import step
 from nki.ir.loop import Loop
 from nki.ir.program import Program
@@ -34,16 +42,6 @@ from nki.sim.timing import Trips, deciding_inputs
 from nki.workload.arguments import TensorArgument
 from nki.workload.job import Work, prepared
 from nki.workload.load_kernel import split
-
-
-@dataclass(slots=True)
-class Session:
-    """A kernel on one target: its profile, or the error that refused it, and the warnings that were given."""
-
-    title: str
-    profile: Profile | None = None
-    error: NkiError | UsageError | None = None
-    warned: Sequence[Warned] = ()
 
 
 def command(options: argparse.Namespace) -> int:
@@ -67,15 +65,15 @@ def command(options: argparse.Namespace) -> int:
         if profiles:
             print(_text(profiles, lines_of(options.lines)))
             print("".join(f"\n{line}" for line in written), end="\n" if written else "")
-        for session in sessions:
-            if session.error is not None:
-                print(f"{session.title}:\n{complaint(session.error)}", file=sys.stderr)
+        print_errors(sessions)
     if options.open and profiles:
         _open(profiles[0])
     return max(exit_code(session.error) for session in sessions)
 
 
-def _sessions(options: argparse.Namespace, wanted: Sequence[str | None], changes: dict[str, float]) -> list[Session]:
+def _sessions(
+    options: argparse.Namespace, wanted: Sequence[str | None], changes: dict[str, float]
+) -> list[Session[Profile]]:
     """A session for each target; then one of the kernel of ``--compare``, or of the changes of ``--what-if``.
 
     Of several targets each one is tried. A mistake of the command that all of them have is raised.
@@ -87,7 +85,7 @@ def _sessions(options: argparse.Namespace, wanted: Sequence[str | None], changes
     if options.compare:
         sessions.append(_compared(options, wanted[0]))
     if changes:
-        sessions.append(Session("", _changed(profiles[0], changes)))
+        sessions.append(Session[Profile]("", changed(profiles[0], changes)))
     named = titles([session.profile for session in sessions if session.profile is not None])
     titled = [session for session in sessions if session.profile is not None]
     for session, title in zip(titled, named, strict=True):
@@ -97,10 +95,12 @@ def _sessions(options: argparse.Namespace, wanted: Sequence[str | None], changes
     return sessions
 
 
-def _session(source: str, options: argparse.Namespace, target: str | None, *, may_refuse: bool = False) -> Session:
+def _session(
+    source: str, options: argparse.Namespace, target: str | None, *, may_refuse: bool = False
+) -> Session[Profile]:
     """The session of the kernel that ``source`` names, on ``target`` (None: the kernel's own)."""
     name = split(source)[1] or Path(source).stem
-    session = Session(f"{name} on {target}" if target else name)
+    session = Session[Profile](f"{name} on {target}" if target else name)
     with collecting() as session.warned:
         try:
             _profile(session, source, options, target)
@@ -111,14 +111,7 @@ def _session(source: str, options: argparse.Namespace, target: str | None, *, ma
     return session
 
 
-def _changed(profile: Profile, changes: dict[str, float]) -> Profile:
-    try:
-        return profile.what_if(**changes)
-    except WhatIfError as error:
-        raise UsageError(f"--what-if {error.name}={changes[error.name]:g}: {error.problem}", error.fix) from None
-
-
-def _profile(session: Session, source: str, options: argparse.Namespace, target: str | None) -> None:
+def _profile(session: Session[Profile], source: str, options: argparse.Namespace, target: str | None) -> None:
     """Fill in the profile of the kernel that ``source`` names, on ``target`` (None: the kernel's own)."""
     with _steps() as tell, prepared(source, options.arg, target, options.cores, options.grid) as work:
         session.title = f"{work.name} on {work.target}"
@@ -144,7 +137,7 @@ def _profile(session: Session, source: str, options: argparse.Namespace, target:
     session.profile = profile
 
 
-def _compared(options: argparse.Namespace, target: str | None) -> Session:
+def _compared(options: argparse.Namespace, target: str | None) -> Session[Profile]:
     """The session of the kernel of ``--compare``, which has the arguments of the first one."""
     try:
         return _session(options.compare, options, target)
@@ -199,7 +192,7 @@ def _text(profiles: Sequence[Profile], lines: int | None) -> str:
     return text.side_by_side(profiles)
 
 
-def _documents(sessions: Sequence[Session]) -> dict[str, Any]:
+def _documents(sessions: Sequence[Session[Profile]]) -> dict[str, Any]:
     """The sessions by title, in the order of the command: of a target that refuses the kernel, the error."""
     documents: dict[str, Any] = {}
     first = sessions[0]

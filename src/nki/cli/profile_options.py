@@ -1,4 +1,4 @@
-"""The options of ``nki profile``: what they mean, and combinations and files that are refused."""
+"""``nki profile`` of a kernel and of a step: its sessions, and its options with what is refused of them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,52 @@ import os
 import shutil
 import sys
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from nki.base.profile_errors import ProfileFileError
+from nki.base.errors import NkiError
+from nki.base.profile_errors import ProfileFileError, WhatIfError
 from nki.base.usage import UsageError
+from nki.base.warning import Warned
+from nki.cli.output.mistakes import complaint
 from nki.profiling.packages import needed
 from nki.profiling.text import LINES, WIDTH
 from nki.workload.job import target_of
+
+
+class Changeable(Protocol):
+    """A profile that can be made again with changed numbers."""
+
+    def what_if(self, **changes: float) -> Self: ...
+
+
+P = TypeVar("P", bound=Changeable)
+
+
+@dataclass(slots=True)
+class Session(Generic[P]):
+    """A kernel or a step on one target: its profile, or the error that refused it, and the warnings that were given."""
+
+    title: str
+    profile: P | None = None
+    error: NkiError | UsageError | None = None
+    warned: Sequence[Warned] = ()
+
+
+def changed(profile: P, changes: dict[str, float]) -> P:
+    """``profile`` with the ``changes`` of ``--what-if``."""
+    try:
+        return profile.what_if(**changes)
+    except WhatIfError as error:
+        raise UsageError(f"--what-if {error.name}={changes[error.name]:g}: {error.problem}", error.fix) from None
+
+
+def print_errors(sessions: Sequence[Session[Any]]) -> None:
+    """Print the errors of the sessions that have no profile."""
+    for session in sessions:
+        if session.error is not None:
+            print(f"{session.title}:\n{complaint(session.error)}", file=sys.stderr)
 
 
 def lines_of(text: str | None) -> int | None:

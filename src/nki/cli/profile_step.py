@@ -5,21 +5,27 @@ from __future__ import annotations
 import argparse
 import contextlib
 import inspect
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from nki.base.errors import NkiError
 from nki.base.locks import imported
-from nki.base.profile_errors import WhatIfError
 from nki.base.usage import UsageError
-from nki.base.warning import Warned, collecting
+from nki.base.warning import collecting
 from nki.cli.output.findings import failure, warnings
-from nki.cli.output.mistakes import complaint, exit_code
+from nki.cli.output.mistakes import exit_code
 from nki.cli.output.printed import print_document, stamp
 from nki.cli.output.streams import aside
-from nki.cli.profile_options import changes_of, check, lines_of, named_option, text_width
+from nki.cli.profile_options import (
+    Session,
+    changed,
+    changes_of,
+    check,
+    lines_of,
+    named_option,
+    print_errors,
+    text_width,
+)
 from nki.cli.terminal_progress import step as tell
 from nki.profiling.steps import step_page, step_text
 from nki.profiling.steps.step_profile import StepProfile, predicted
@@ -27,16 +33,6 @@ from nki.target.model import Target
 from nki.workload import arguments as argument
 from nki.workload.job import target_of
 from nki.workload.load_kernel import opened_step
-
-
-@dataclass(slots=True)
-class StepSession:
-    """A step on one target: its profile, or the error that refused it, and the warnings that were given."""
-
-    title: str
-    profile: StepProfile | None = None
-    error: NkiError | UsageError | None = None
-    warned: Sequence[Warned] = ()
 
 
 def command(options: argparse.Namespace) -> int:
@@ -49,7 +45,7 @@ def command(options: argparse.Namespace) -> int:
         sessions = [_session(options, target, may_refuse=len(wanted) > 1) for target in wanted]
         if changes and (first := sessions[0].profile):
             shown = " ".join(f"{name}={value}" for name, value in changes.items())
-            sessions.append(StepSession(shown, _changed(first, changes)))
+            sessions.append(Session[StepProfile](shown, changed(first, changes)))
     profiles = [session.profile for session in sessions if session.profile is not None]
     written = _write(options, profiles[0]) if profiles else []
     if options.json:
@@ -58,9 +54,7 @@ def command(options: argparse.Namespace) -> int:
         lines = step_text.OPERATIONS if options.lines is None else lines_of(options.lines)
         print("\n\n".join(step_text.report(each, text_width(), lines) for each in profiles))
         print("".join(f"\n{line}" for line in written), end="\n" if written else "")
-        for session in sessions:
-            if session.error is not None:
-                print(f"{session.title}:\n{complaint(session.error)}", file=sys.stderr)
+        print_errors(sessions)
     if options.open and profiles:
         _open(profiles[0])
     return max(exit_code(session.error) for session in sessions)
@@ -75,9 +69,9 @@ def _check(options: argparse.Namespace) -> None:
             )
 
 
-def _session(options: argparse.Namespace, target: str | None, *, may_refuse: bool) -> StepSession:
+def _session(options: argparse.Namespace, target: str | None, *, may_refuse: bool) -> Session[StepProfile]:
     """The session of the step on ``target`` (None: the kernels' own)."""
-    session = StepSession(options.kernel)
+    session = Session[StepProfile](options.kernel)
     chosen = target_of(target)
     with collecting() as session.warned:
         try:
@@ -113,14 +107,7 @@ def _check_arguments(step: Callable[..., Any], positional: tuple[Any, ...], name
             raise UsageError(f"the step{signature}: {error}", fix) from None
 
 
-def _changed(profile: StepProfile, changes: dict[str, float]) -> StepProfile:
-    try:
-        return profile.what_if(**changes)
-    except WhatIfError as error:
-        raise UsageError(f"--what-if {error.name}={changes[error.name]:g}: {error.problem}", error.fix) from None
-
-
-def _document(session: StepSession) -> dict[str, Any]:
+def _document(session: Session[StepProfile]) -> dict[str, Any]:
     """A session for ``--json``."""
     if session.profile is None:
         assert session.error is not None, "a session has a profile or an error"
