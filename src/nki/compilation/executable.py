@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -90,11 +89,6 @@ class Executable(native.Executable):
         with BugReports(), gc_pause.paused():
             super().__init__(lower(kernel), progress)
         self.kernel = kernel
-
-    @cached_property
-    def meets_ranks(self) -> bool:
-        """True for a kernel with collectives, or one that asks for its rank."""
-        return any(effects.collective is not None for core in self.kernel.cores for effects in core.effects)
 
     def artifact(self) -> Path:
         """The file that holds this kernel, in the cache folder; there is none if the folder cannot be written to."""

@@ -65,7 +65,7 @@ def call(executable: Executable, grid: tuple[int, ...], operands: Sequence[Any],
     ``partitioned``: the call as a function that XLA may split over devices (:mod:`nki.frameworks.jax_partition`).
     """
     parameters = _parameters(executable, grid) | {"partitioned": partitioned}
-    if executable.meets_ranks and (count := ranks_here(executable.name)) > 1:
+    if executable.kernel.meets_ranks and (count := ranks_here(executable.name)) > 1:
         operands = [*operands, jax.lax.axis_index(split_axes())]
         parameters |= {"ranks": count, "axes": (*parameters["axes"], ())}
     return nki_call.bind(*varying_alike(operands), **parameters)

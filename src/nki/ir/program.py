@@ -214,6 +214,11 @@ class Program:
         """The number of instructions on all cores; loops count once."""
         return sum(len(core.numbered) for core in self.cores)
 
+    @property
+    def meets_ranks(self) -> bool:
+        """True for a kernel with collectives, or one that asks for its rank."""
+        return any(effects.collective is not None for core in self.cores for effects in core.effects)
+
     def instructions(self) -> Iterator[Inst]:
         """The instructions of all cores, one core after the other."""
         return chain.from_iterable(core.numbered for core in self.cores)
