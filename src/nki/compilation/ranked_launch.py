@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from functools import partial
-from typing import Any, Final, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
 
 from nki.base.errors import RankArgumentError
+from nki.base.locks import imported
 from nki.compilation.bridges import Adapter
 from nki.rendezvous import ranks as running
-from nki.rendezvous.protocol import Participant
-from nki.rendezvous.round_robin import RoundRobin
-from nki.rendezvous.threaded import Threaded
+
+if TYPE_CHECKING:
+    from nki.rendezvous.protocol import Participant
 
 _requested: Final[ContextVar[int | None]] = ContextVar("ranks", default=None)
 active: int = 0
@@ -85,8 +86,9 @@ def run(
         own = tuple([_own(value, rank, count, name, _name_of(names, i)) for i, value in enumerate(args)])
         named = {key: _own(value, rank, count, name, key) for key, value in kwargs.items()}
         work.append(partial(run_rank, own, named))
-    rendezvous = RoundRobin[Any](count, "rank") if simulated else Threaded[Any](count)
-    return rendezvous.run(work)
+    if simulated:
+        return imported("nki.rendezvous.round_robin").RoundRobin(count, "rank").run(work)
+    return imported("nki.rendezvous.threaded").Threaded(count).run(work)
 
 
 def _own(value: Any, rank: int, count: int, name: str, parameter: str) -> Any:

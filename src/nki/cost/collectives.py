@@ -46,7 +46,8 @@ class Stage(NamedTuple):
         return self.steps_ns + self.data_ns
 
 
-@dataclass(frozen=True, slots=True)
+# Without comparisons and a representation: each would be compiled at every `import nki`.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Level:
     """The ranks that take part in one stage: ``members`` of them on ``places`` (chips, or nodes), up to ``per_place``
     on each.

@@ -6,8 +6,7 @@ Source of the limits: NKI reference, nki.collectives.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from nki.base.element_types import uint32
 from nki.base.errors import ArgumentError, CollectiveOrderError, ShapeError
@@ -115,8 +114,7 @@ def all_gather_v_trigger(prepare_instr: NkiInstruction, name: str | None = None)
     return _trigger("nki.collectives.all_gather_v_trigger", prepare_instr, False, name)
 
 
-@dataclass(frozen=True)
-class _Exchange:
+class _Exchange(NamedTuple):
     """The checked arguments of an exchange of pieces; ``rows``: counts, displacements, both of what is received."""
 
     what: str
@@ -186,7 +184,7 @@ def _prepare(exchange: _Exchange, by_rank: bool, priority: int | None, name: str
     whole = Access.whole(recorder.tensor("prepared", (len(read), ranks), uint32, Buffer.hbm, where=here()))
     kept = [_row(whole, number) for number in range(len(read))]
     places = kept[2] if places is not None else None
-    prepared = replace(exchange, rows=(kept[0], kept[1], received, places))
+    prepared = exchange._replace(rows=(kept[0], kept[1], received, places))
     inst = PrepareExchange(whole, counts, starts, exchange.rows[3], exchange.groups, priority, name)
     record(exchange.what, inst)
     recorder.prepared = inst, prepared.instruction(by_rank, priority, None), recorder.open_loop

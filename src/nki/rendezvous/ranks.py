@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nki.base import knobs
 from nki.base.errors import RankArgumentError
-from nki.rendezvous.protocol import Participant
+
+if TYPE_CHECKING:
+    from nki.rendezvous.protocol import Participant
 
 _current: Final[ContextVar[Participant | None]] = ContextVar("rank", default=None)
 processes: Callable[[], Participant | None] | None = None
