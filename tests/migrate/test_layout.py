@@ -67,7 +67,8 @@ class Everything(BlockRewriter):
 
     def statement(self, group: Sequence[ast.stmt]) -> list[Line]:
         decorated = getattr(group[0], "decorator_list", ())
-        whole = isinstance(group[0], ast.Match) or decorated or not hasattr(group[0], "body")
+        stub = isinstance(group[0], ast.FunctionDef) and group[0].body[0].lineno == group[0].lineno
+        whole = isinstance(group[0], ast.Match) or decorated or stub or not hasattr(group[0], "body")
         return [as_it_is(*group)] if whole else self.compound(group[0])
 
     def compound(self, one: Any) -> list[Line]:
