@@ -169,8 +169,17 @@ def _digest(tensor: TensorArgument) -> str:
 
 
 def jobs(subject: Subject, plan: Plan, left: Sequence[bool], steps: Steps) -> Generator[tuple[Job, list[int]]]:
-    """The jobs of the points that are ``left`` to do, each with the indices of its points."""
-    for program in plan.programs:
+    """The jobs of the points that are ``left`` to do, each with the indices of its points.
+
+    Targets, releases and numbers of cores follow one another: programs that differ in these alone have mostly the same
+    native routines, and two workers that have them at the same time would both compile each.
+    """
+
+    def machine(program: list[int]) -> tuple[str, str, int]:
+        point = plan.points[program[0]].point
+        return plan.points[program[0]].target, point.release or "", point.cores or 0
+
+    for program in sorted(plan.programs, key=machine):
         chosen = [index for index in program if left[index]]
         for start in range(0, len(chosen), _DRAWS):
             part = chosen[start : start + _DRAWS]
