@@ -1,0 +1,358 @@
+"""Arithmetic of real numbers on :class:`Symbols`: each operation on residues and on exponents alike.
+
+The identities that hold exactly are the identities of a field, and: exp(x + y) = exp(x) exp(y), exp(0) = 1,
+log(x y) = log(x) + log(y), log(exp(x)) = x, sqrt(x y) = sqrt(x) sqrt(y), and powers made of these. Everything else is an
+unknown function: a keyed hash of its arguments (:mod:`nki.proofs.unknown_functions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.proofs import constants
+from nki.proofs.constants import Closed
+from nki.proofs.field import Field, Words, mixed, product
+from nki.proofs.symbols import FILL, MINUS, PLUS, Array, Signs, Symbols, UndecidedError, joined
+
+LEAST_FILL: Final = -9000.0
+"""A float32 constant of at most this is read as minus infinity: exp(x - 9000) is 0 for every x below 8896."""
+_EXPONENT_SALT: Final = 0x5851F42D4C957F2D
+_NO_PART: Final = np.uint64(0xFFFFFFFF)
+
+
+@dataclass
+class Arithmetic:
+    """Operations in one ``field``, with ``key`` for the hashes; what they assume is in ``assumptions``."""
+
+    field: Field
+    key: int
+    assumptions: set[str] = field(default_factory=set[str])
+    unknown: dict[str, int] = field(default_factory=dict[str, int])
+    """Names of unknown functions, and how many elements each was computed for."""
+    readings: dict[float, Closed] = field(default_factory=dict[float, Closed])
+    """Constants that were read as other numbers than their float32."""
+
+    def __post_init__(self) -> None:
+        self.p, self.n = np.uint64(self.field.p), np.uint64(self.field.n)
+
+    # -- values from outside
+
+    def variables(self, name: str, shape: tuple[int, ...], is_whole: bool) -> Symbols:
+        """A random value for each element of the input ``name``."""
+        seed = [self.key, *name.encode()]
+        random = np.random.default_rng(seed)
+        residues = random.integers(0, self.field.p, shape, np.uint64)
+        return Symbols(residues, random.integers(0, self.field.n, shape, np.uint64), None, is_whole)
+
+    def constant(self, numbers: Array) -> Symbols:
+        """Known numbers: integers exactly, floats as :func:`nki.proofs.constants.read` reads them."""
+        if numbers.dtype.kind in "iub":
+            whole = numbers.astype(np.int64)
+            return Symbols(*self._of_whole(whole), None, True, (0, 0))
+        values = numbers.astype(np.float32)
+        if np.isnan(values).any():
+            raise UndecidedError("a NaN, or memory that nothing has written, is read")
+        infinities = np.zeros(values.shape, np.int8)
+        infinities[values <= LEAST_FILL] = FILL
+        infinities[np.isneginf(values)] = MINUS
+        infinities[np.isposinf(values)] = PLUS
+        has_infinities = bool(infinities.any())
+        values = np.where(infinities != 0, np.float32(0), values) if has_infinities else values
+        is_whole = bool((values == np.rint(values)).all() and (np.abs(values) < 1 << 53).all())
+        if is_whole:
+            parts = self._of_whole(values.astype(np.int64))
+        else:
+            distinct, places = np.unique(values, return_inverse=True)
+            pairs = [self._read(float(value)) for value in distinct]
+            tables = (np.array([pair[part] for pair in pairs], np.uint64) for part in (0, 1))
+            parts = tuple(table[places].reshape(values.shape) for table in tables)
+        return Symbols(*parts, infinities if has_infinities else None, is_whole and not has_infinities, (0, 0))
+
+    def _of_whole(self, numbers: NDArray[np.int64]) -> tuple[Words, Words]:
+        moduli = (self.field.p, self.field.n)
+        return cast("tuple[Words, Words]", tuple(np.mod(numbers, modulus).astype(np.uint64) for modulus in moduli))
+
+    def _read(self, value: float) -> tuple[int, int]:
+        """Residue and exponent of a constant."""
+        closed = constants.read(value)
+        if closed.is_root or closed.atom or closed.fraction != Fraction(value):
+            self.readings[value] = closed
+        found = self._fraction(closed.fraction)
+        if closed.atom:
+            atom = self.unknown_number(closed.atom)
+            found = self.multiply(found, atom if closed.power > 0 else self.reciprocal(atom))
+        if closed.is_root:
+            found = self.sqrt(found)
+        if closed.sign < 0:
+            found = self.negative(found)
+        assert found.residues is not None and found.exponents is not None
+        return int(found.residues), int(found.exponents)
+
+    def _fraction(self, number: Fraction) -> Symbols:
+        parts = [
+            np.array(number.numerator * pow(number.denominator, -1, modulus) % modulus, np.uint64)
+            for modulus in (self.field.p, self.field.n)
+        ]
+        return Symbols(parts[0], parts[1], None, False, (0, 0))
+
+    def unknown_number(self, name: str) -> Symbols:
+        """A number of which nothing is known but its name."""
+        return self.variables(f"the number {name}", (), False)
+
+    # -- parts
+
+    def words(self, value: Symbols) -> Words:
+        """One word for each element: equal ones for elements that are the same number."""
+        low = value.exponents if value.exponents is not None else _NO_PART
+        high = value.residues if value.residues is not None else _NO_PART
+        words = np.asarray(high << np.uint64(32) | low)
+        return (
+            words
+            if value.infinities is None
+            else np.where(value.infinities == 0, words, ~np.uint64(0) - (value.infinities != PLUS))
+        )
+
+    def of_words(self, words: Words, is_whole: bool = False) -> Symbols:
+        """Random residues and exponents that depend on ``words`` alone."""
+        hashed = mixed(words, self.key)
+        return Symbols(hashed % self.p, mixed(hashed, _EXPONENT_SALT) % self.n, None, is_whole)
+
+    def with_residues(self, value: Symbols) -> Symbols:
+        """``value`` with residues: if it has none, a hash of its exponents."""
+        if value.residues is not None:
+            return value
+        return replace(value, residues=self.of_words(self.words(value)).residues)
+
+    def with_exponents(self, value: Symbols) -> Symbols:
+        """``value`` with exponents: if it has none, a hash of its residues."""
+        if value.exponents is not None:
+            return value
+        return replace(value, exponents=self.of_words(self.words(value)).exponents)
+
+    def _common(self, left: Symbols, right: Symbols) -> tuple[Symbols, Symbols]:
+        """Both with at least one part that both have."""
+        has_residues = left.residues is not None and right.residues is not None
+        has_exponents = left.exponents is not None and right.exponents is not None
+        return (left, right) if has_residues or has_exponents else (self.with_residues(left), self.with_residues(right))
+
+    # -- the field
+
+    def add(self, left: Symbols, right: Symbols) -> Symbols:
+        left, right = self._common(left, right)
+        infinities = self._sum_of_infinities(left, right)
+        return self._without(
+            Symbols(
+                None if left.residues is None or right.residues is None else (left.residues + right.residues) % self.p,
+                None
+                if left.exponents is None or right.exponents is None
+                else (left.exponents + right.exponents) % self.n,
+                infinities,
+                left.is_whole and right.is_whole,
+                _degree_of_sum(left.degree, right.degree),
+            )
+        )
+
+    def _sum_of_infinities(self, left: Symbols, right: Symbols) -> Signs | None:
+        if left.infinities is None and right.infinities is None:
+            return None
+        shape = np.broadcast_shapes(left.shape, right.shape)
+        one, other = (_signs(value, shape) for value in (left, right))
+        if ((one > 0) & (other < 0) | (one < 0) & (other > 0)).any():
+            raise UndecidedError("infinity is subtracted from infinity, which gives NaN")
+        return np.where(one == MINUS, one, np.where(other == 0, one, other))
+
+    def _without(self, value: Symbols) -> Symbols:
+        """``value`` with parts of 0 at infinite elements."""
+        if value.infinities is None:
+            return value
+        finite = value.infinities == 0
+        return (
+            value
+            if finite.all() and not value.infinities.any()
+            else replace(
+                value,
+                residues=None if value.residues is None else value.residues * finite,
+                exponents=None if value.exponents is None else value.exponents * finite,
+            )
+        )
+
+    def negative(self, value: Symbols) -> Symbols:
+        if value.infinities is not None and (value.infinities == FILL).any():
+            raise UndecidedError("a constant that is read as minus infinity is negated")
+        return self._without(
+            Symbols(
+                None if value.residues is None else (self.p - value.residues) % self.p,
+                None if value.exponents is None else (self.n - value.exponents) % self.n,
+                None if value.infinities is None else -value.infinities,
+                value.is_whole,
+                value.degree,
+            )
+        )
+
+    def subtract(self, left: Symbols, right: Symbols) -> Symbols:
+        return self.add(left, self.negative(right))
+
+    def multiply(self, left: Symbols, right: Symbols) -> Symbols:
+        left, right = self._common(left, right)
+        if left.infinities is not None or right.infinities is not None:
+            raise UndecidedError("an infinite number is multiplied by one of unknown sign")
+        return Symbols(
+            None if left.residues is None or right.residues is None else left.residues * right.residues % self.p,
+            None if left.exponents is None or right.exponents is None else left.exponents * right.exponents % self.n,
+            None,
+            left.is_whole and right.is_whole,
+            (left.degree[0] + right.degree[0], left.degree[1] + right.degree[1]),
+        )
+
+    def scale(self, value: Symbols, factors: Array) -> Symbols:
+        """``value`` times known numbers, which may have infinite elements if the factors there are not 0."""
+        if value.infinities is None:
+            return self.multiply(value, self.constant(factors))
+        infinities, known = np.broadcast_arrays(value.infinities, factors.astype(np.float32))
+        if (known[infinities != 0] == 0).any():
+            raise UndecidedError("infinity is multiplied by 0, which gives NaN")
+        if (known[infinities == FILL] < 0).any():
+            raise UndecidedError("a constant that is read as minus infinity is multiplied by a negative number")
+        signs = np.where(known < 0, -infinities, infinities)
+        product = self.multiply(value.finite(), self.constant(factors))
+        return self._without(replace(product, infinities=signs))
+
+    def reciprocal(self, value: Symbols) -> Symbols:
+        at_infinity = value.infinities is not None and value.infinities != 0
+        if value.infinities is not None and (value.infinities == FILL).any():
+            raise UndecidedError("a constant that is read as minus infinity divides")
+        residues = exponents = None
+        if value.residues is not None:
+            residues = (
+                self.field.inverse(np.where(at_infinity, np.uint64(1), value.residues))
+                if value.infinities is not None
+                else self.field.inverse(value.residues)
+            )
+            residues = np.where(at_infinity, np.uint64(0), residues) if value.infinities is not None else residues
+        if value.exponents is not None:
+            exponents = (
+                self.field.exponent_inverse(np.where(at_infinity, np.uint64(1), value.exponents))
+                if value.infinities is not None
+                else self.field.exponent_inverse(value.exponents)
+            )
+            exponents = np.where(at_infinity, np.uint64(0), exponents) if value.infinities is not None else exponents
+        return Symbols(residues, exponents, None, False, (value.degree[1], value.degree[0]))
+
+    def divide(self, left: Symbols, right: Symbols) -> Symbols:
+        return self.multiply(left, self.reciprocal(right))
+
+    def total(self, value: Symbols, axis: int) -> Symbols:
+        """The sum along an axis."""
+        infinities = None
+        if value.infinities is not None:
+            if (value.infinities > 0).any(axis) is np.True_ or (
+                (value.infinities > 0).any(axis) & (value.infinities < 0).any(axis)
+            ).any():
+                raise UndecidedError("infinities of both signs are added, which gives NaN")
+            infinities = np.where((value.infinities > 0).any(axis), np.int8(PLUS), value.infinities.min(axis))
+        count = value.shape[axis]
+        # A sum of 2**32 words below 2**32 fits into one.
+        return self._without(
+            Symbols(
+                None if value.residues is None else value.residues.sum(axis, dtype=np.uint64) % self.p,
+                None if value.exponents is None else value.exponents.sum(axis, dtype=np.uint64) % self.n,
+                infinities,
+                value.is_whole,
+                (value.degree[0] + (count - 1) * value.degree[1], count * value.degree[1]),
+            )
+        )
+
+    def matmul(self, left: Symbols, right: Symbols) -> Symbols:
+        """``left @ right`` of matrices."""
+        if left.infinities is not None or right.infinities is not None:
+            raise UndecidedError("an infinite number goes into a matrix product")
+        left, right = self._common(left, right)
+        residues = exponents = None
+        if left.residues is not None and right.residues is not None:
+            residues = product(left.residues, right.residues, self.field.p)
+        if left.exponents is not None and right.exponents is not None:
+            exponents = product(left.exponents, right.exponents, self.field.n)
+        terms = (left.degree[0] + right.degree[0], left.degree[1] + right.degree[1])
+        count = left.shape[1]
+        degree = (terms[0] + (count - 1) * terms[1], count * terms[1])
+        return Symbols(residues, exponents, None, left.is_whole and right.is_whole, degree)
+
+    # -- exp, log and powers
+
+    def exp(self, value: Symbols) -> Symbols:
+        if value.infinities is not None and (value.infinities > 0).any():
+            raise UndecidedError("exp of infinity")
+        if value.infinities is not None and (value.infinities == FILL).any():
+            self.assumptions.add(f"exp of what is masked by a constant of at most {LEAST_FILL:g} is 0")
+        exponents = self.with_exponents(value).exponents
+        assert exponents is not None
+        residues = self.field.exp(exponents)
+        if value.infinities is not None:
+            residues = np.where(value.infinities == 0, residues, np.uint64(0))
+        return Symbols(residues, None, None, False, (1, 0))
+
+    def log(self, value: Symbols) -> Symbols:
+        if value.infinities is not None:
+            raise UndecidedError("log of an infinite number")
+        residues = self.with_residues(value).residues
+        assert residues is not None
+        return Symbols(None, self.field.log(residues), None, False, (1, 0))
+
+    def sqrt(self, value: Symbols) -> Symbols:
+        if value.infinities is not None:
+            raise UndecidedError("root of an infinite number")
+        residues = None if value.residues is None else self.field.sqrt(value.residues)
+        exponents = None if value.exponents is None else self.field.exponent_sqrt(value.exponents)
+        return Symbols(residues, exponents, None, False, value.degree)
+
+    def power(self, value: Symbols, exponent: float) -> Symbols:
+        """``value`` to a known power: by products, roots and reciprocals for halves, else exp(exponent log(value))."""
+        twice = 2 * exponent
+        if twice != int(twice) or abs(twice) > 256:
+            return self.exp(self.multiply(self.constant(np.float32(exponent).reshape(())), self.log(value)))
+        if exponent < 0:
+            return self.reciprocal(self.power(value, -exponent))
+        result = self.constant(np.ones(value.shape, np.int32))
+        square = value
+        whole = int(exponent)
+        while whole:
+            if whole & 1:
+                result = self.multiply(result, square)
+            whole >>= 1
+            if whole:
+                square = self.multiply(square, square)
+        return self.multiply(result, self.sqrt(value)) if twice % 2 else result
+
+    # -- structure
+
+    def joined(self, values: Sequence[Symbols], join: Any) -> Symbols:
+        return joined(list(values), join, self.with_residues)
+
+    def choose(self, condition: NDArray[np.bool_], yes: Symbols, no: Symbols) -> Symbols:
+        """Elements of ``yes`` where the known ``condition`` holds, else of ``no``; all of one shape."""
+        return self.joined([yes, no], lambda parts: np.where(condition, parts[0], parts[1]))
+
+    def is_zero(self, value: Symbols) -> NDArray[np.bool_]:
+        """True where the element is the number 0, or the program has luck."""
+        zero = np.ones(value.shape, np.bool_)
+        for part in (value.residues, value.exponents):
+            if part is not None:
+                zero &= part == 0
+        return zero if value.infinities is None else zero & (value.infinities == 0)
+
+
+def _degree_of_sum(left: tuple[float, float], right: tuple[float, float]) -> tuple[float, float]:
+    return max(left[0] + right[1], right[0] + left[1]), left[1] + right[1]
+
+
+def _signs(value: Symbols, shape: tuple[int, ...]) -> Signs:
+    return np.zeros(shape, np.int8) if value.infinities is None else np.broadcast_to(value.infinities, shape)
+
+
+__all__ = ["LEAST_FILL", "Arithmetic"]

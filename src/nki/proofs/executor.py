@@ -1,0 +1,439 @@
+"""An executor of the algebra for proofs: known numbers as the NumPy executor computes them, all others as symbols.
+
+Indices, masks made of ``iota``, constants and what is computed from these alone stay known, to the bit. A primitive
+with one operand that depends on the inputs works on :class:`Symbols`: over the real numbers, without rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from nki.backend.numpy.executor import Reference
+from nki.backend.numpy.values import Value
+from nki.base import element_types as dt
+from nki.base.element_types import DType
+from nki.ir.algebra import Step, last_of
+from nki.ir.instruction import Inst
+from nki.ir.program import CoreProgram, Program
+from nki.ir.types import Access, Tensor
+from nki.isa.tables.alu_operators import BITS
+from nki.proofs.field import mixed
+from nki.proofs.memory import SymbolMemory, numbers_of
+from nki.proofs.reals import Reals
+from nki.proofs.symbols import Array, Symbols, UndecidedError
+from nki.rendezvous.protocol import Participant
+from nki.rendezvous.round_robin import RoundRobin
+
+
+class Symbolic(Value):
+    """A tile value of two dimensions that depends on the inputs."""
+
+    __slots__ = ("symbols",)
+
+    def __init__(self, symbols: Symbols, dtype: DType) -> None:
+        self.symbols, self.dtype = symbols, dtype
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "array":
+            raise UndecidedError("an operation looks at numbers that depend on the inputs")
+        raise AttributeError(name)
+
+
+class Prover(Reference):
+    """The algebra over :class:`Symbols`; ``reals`` has their arithmetic."""
+
+    memory: SymbolMemory
+
+    def __init__(self, memory: SymbolMemory, reals: Reals, participant: Participant | None = None) -> None:
+        super().__init__(memory, participant)
+        self.reals = reals
+        self.prints = False
+
+    def execute(self, inst: Inst) -> None:
+        try:
+            super().execute(inst)
+        except UndecidedError as error:
+            if not hasattr(error, "inst"):
+                error.inst = inst  # type: ignore[attr-defined]  # the innermost one says where
+            raise
+
+    # -- between known numbers and symbols
+
+    def symbols(self, value: Value) -> Symbols:
+        """``value`` as symbols."""
+        if isinstance(value, Symbolic):
+            return value.symbols
+        if value.dtype.is_packed:
+            raise UndecidedError(f"packed numbers of {value.dtype} are computed with")
+        return self.reals.constant(numbers_of(value.array, value.dtype))
+
+    def real(self, symbols: Symbols, dtype: DType = dt.float32) -> Value:
+        return Symbolic(symbols, dtype)
+
+    # -- memory
+
+    def load(self, source: Access | float) -> Value:
+        if not isinstance(source, Access) or not self.memory.is_symbolic(source):
+            return super().load(source)
+        loaded = self.memory.load(source, self.reals)
+        return Symbolic(loaded.moved(lambda part: part.reshape(source.shape[0], -1)), source.dtype)
+
+    def flat(self, source: Access) -> Value:
+        if not self.memory.is_symbolic(source):
+            return super().flat(source)
+        loaded = self.memory.load(source, self.reals)
+        return Symbolic(loaded.moved(lambda part: part.reshape(1, -1)), source.dtype)
+
+    def store(self, target: Access, value: Value) -> None:
+        if not isinstance(value, Symbolic):
+            self.memory.note_known(target)
+            super().store(target, value)
+            return
+        symbols = value.symbols
+        size = symbols.present.size
+        if target.one_place():
+            columns = (
+                symbols.moved(lambda part: part.reshape(target.partitions, -1)) if size == target.size else symbols
+            )
+            target, symbols = last_of(target), columns.moved(lambda part: part[:, -1:])
+            size = symbols.present.size
+        shape = (target.partitions, target.free_elements)
+        if size != target.size:
+            symbols = symbols.moved(lambda part: np.broadcast_to(part, shape))
+        self.memory.store(target, symbols.moved(lambda part: part.reshape(target.shape)))
+
+    def store_bits(self, target: Access, value: Value) -> None:
+        if isinstance(value, Symbolic):
+            self.store(target, Symbolic(value.symbols, target.dtype))
+        else:
+            super().store_bits(target, value)
+
+    # -- elements
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        if not isinstance(value, Symbolic):
+            return super().cast(value, dtype)
+        symbols = value.symbols
+        if dtype.is_integer and not symbols.is_whole:
+            rounded = self.reals.unknown_function("rounding to an integer", symbols)
+            return Symbolic(Symbols(rounded.residues, rounded.exponents, None, True), dtype)
+        return Symbolic(symbols, dtype)
+
+    def narrow(self, value: Value, dtype: DType) -> Value:
+        return self.cast(value, dtype) if isinstance(value, Symbolic) else super().narrow(value, dtype)
+
+    def alu(self, op: str, left: Value, right: Value | None = None) -> Value:
+        operands = [left] if right is None else [left, right]
+        if not any(isinstance(each, Symbolic) for each in operands):
+            return super().alu(op, left, right)
+        symbols = [self.symbols(each) for each in operands]
+        if op in BITS:
+            return Symbolic(self.reals.unknown_function(f"bits: {op}", *symbols), left.dtype)
+        if right is None:
+            return self.real(UNARY[op](self.reals, symbols[0]))
+        if op in ("multiply", "divide"):
+            return self.real(self._product(op, left, right, symbols))
+        if op == "power":
+            return self.real(self._power(symbols[0], right))
+        if op in BINARY:
+            return self.real(BINARY[op](self.reals, *symbols))
+        return self.real(self.reals.unknown_function(op, *symbols))
+
+    def _product(self, op: str, left: Value, right: Value, symbols: list[Symbols]) -> Symbols:
+        """A product or quotient, one factor of which may be known."""
+        if op == "divide":
+            if symbols[0].infinities is None or isinstance(right, Symbolic):
+                return self.reals.divide(*symbols)
+            return self.reals.scale(symbols[0], 1 / numbers_of(right.array, right.dtype).astype(np.float32))
+        for this, other in ((0, right), (1, left)):
+            if not isinstance(other, Symbolic):
+                return self.reals.scale(symbols[this], numbers_of(other.array, other.dtype))
+        return self.reals.multiply(*symbols)
+
+    def _power(self, base: Symbols, exponent: Value) -> Symbols:
+        if isinstance(exponent, Symbolic):
+            return self.reals.exp(self.reals.multiply(exponent.symbols, self.reals.log(base)))
+        numbers = np.unique(numbers_of(exponent.array, exponent.dtype))
+        if len(numbers) != 1:
+            raise UndecidedError("numbers are raised to powers that differ")
+        return self.reals.power(base, float(numbers[0]))
+
+    def integer(self, op: str, left: Value, right: Value, dtype: DType) -> Value:
+        if not isinstance(left, Symbolic) and not isinstance(right, Symbolic):
+            return super().integer(op, left, right, dtype)
+        symbols = [self.symbols(each) for each in (left, right)]
+        self.reals.assumptions.add("sums and products of integer inputs stay within their dtypes")
+        found = BINARY[op](self.reals, *symbols) if op in BINARY else self.reals.unknown_function(op, *symbols)
+        return Symbolic(found, dtype)
+
+    def act(self, function: str, value: Value, parameter: Value | None = None) -> Value:
+        if not isinstance(value, Symbolic) and not isinstance(parameter, Symbolic):
+            return super().act(function, value, parameter)
+        x = self.symbols(value)
+        if parameter is None:
+            return self.real(self.reals.activation(function, x))
+        slope = self.symbols(parameter)  # prelu, the only row with one
+        negative = self.reals.greater(self.reals.constant_like(0, x), x)
+        return self.real(self.reals.select(negative, self.reals.multiply(slope, x), x))
+
+    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+        if not any(isinstance(each, Symbolic) for each in (condition, yes, no)):
+            return super().select(condition, yes, no)
+        if isinstance(condition, Symbolic):
+            return Symbolic(self.reals.select(*(self.symbols(each) for each in (condition, yes, no))), yes.dtype)
+        chosen = condition.array != 0
+        shape = np.broadcast_shapes(chosen.shape, *(self._shape(each) for each in (yes, no)))
+        sides = [self.symbols(each).moved(lambda part: np.broadcast_to(part, shape)) for each in (yes, no)]
+        return Symbolic(self.reals.choose(np.broadcast_to(chosen, shape), *sides), yes.dtype)
+
+    def _shape(self, value: Value) -> tuple[int, ...]:
+        return value.symbols.shape if isinstance(value, Symbolic) else value.array.shape
+
+    # -- sums
+
+    def reduce(self, op: str, value: Value, groups: int = 1, start: Value | None = None) -> Value:
+        if not isinstance(value, Symbolic) and not isinstance(start, Symbolic):
+            return super().reduce(op, value, groups, start)
+        symbols = self.symbols(value)
+        rows, columns = symbols.shape
+        runs = symbols.moved(lambda part: part.reshape(rows, groups, columns // groups))
+        if start is not None:
+            first = self.symbols(start).moved(lambda part: np.broadcast_to(part[:, :, None], (rows, groups, 1)))
+            runs = self.reals.joined([first, runs], lambda parts: np.concatenate(parts, axis=2))
+        return self._folded(op, runs, value.dtype)
+
+    def reduce_partitions(self, op: str, value: Value) -> Value:
+        if not isinstance(value, Symbolic):
+            return super().reduce_partitions(op, value)
+        columns = value.symbols.moved(lambda part: part.T[None])
+        return self._folded(op, columns, value.dtype)
+
+    def _folded(self, op: str, runs: Symbols, dtype: DType) -> Value:
+        """Fold the last axis."""
+        if op in BITS:
+            raise UndecidedError(f"{op} folds patterns of numbers that depend on the inputs")
+        if op == "add":
+            return self.real(self.reals.total(runs, -1))
+        if op == "maximum":
+            return self.real(self.reals.greatest(runs))
+        if op == "minimum":
+            return self.real(self.reals.least(runs))
+        result = runs.moved(lambda part: part[..., 0])
+        for column in range(1, runs.shape[-1]):
+            element = runs.moved(lambda part, column=column: part[..., column])
+            result = BINARY[op](self.reals, result, element)
+        return self.real(result)
+
+    def scan(self, steps: tuple[Step, ...], values: tuple[Value, ...], start: Value) -> Value:
+        if not any(isinstance(each, Symbolic) for each in (*values, start)):
+            return super().scan(steps, values, start)
+        shape = np.broadcast_shapes(*(self._shape(each) for each in values))
+        elements = [self.symbols(each).moved(lambda part: np.broadcast_to(part, shape)) for each in values]
+        state = self.symbols(start).moved(lambda part: np.broadcast_to(part[:, 0], (shape[0],)))
+        states: list[Symbols] = []
+        for column in range(shape[1]):
+            for step, element in zip(steps, elements, strict=True):
+                sides = [state, element.moved(lambda part, column=column: part[:, column])]
+                state = BINARY[step.op](self.reals, *(sides if step.state_first else sides[::-1]))
+            states.append(state)
+        return self.real(self.reals.joined(states, lambda parts: np.stack(parts, axis=1)))
+
+    def matmul(self, stationary: Value, moving: Value) -> Value:
+        if not isinstance(stationary, Symbolic) and not isinstance(moving, Symbolic):
+            return super().matmul(stationary, moving)
+        left = self.symbols(stationary).moved(lambda part: np.ascontiguousarray(part.T))
+        return self.real(self.reals.matmul(left, self.symbols(moving)))
+
+    # -- places
+
+    def _moved(self, value: Value, move: Callable[[Array], Array], otherwise: Callable[[], Value]) -> Value:
+        return Symbolic(value.symbols.moved(move), value.dtype) if isinstance(value, Symbolic) else otherwise()
+
+    def transpose(self, value: Value) -> Value:
+        return self._moved(value, lambda part: part.T, partial(super().transpose, value))
+
+    def strided(self, value: Value, start: int, step: int, count: int | None = None) -> Value:
+        stop = None if count is None else start + count * step
+        known = partial(super().strided, value, start, step, count)
+        return self._moved(value, lambda part: part[:, start:stop:step], known)
+
+    def reshape(self, value: Value, partitions: int) -> Value:
+        known = partial(super().reshape, value, partitions)
+        return self._moved(value, lambda part: part.reshape(partitions, -1), known)
+
+    def stack(self, values: Sequence[Value], partitions: int) -> Value:
+        if not any(isinstance(each, Symbolic) for each in values):
+            return super().stack(values, partitions)
+        rows = [self.symbols(each).moved(lambda part: part.reshape(-1)) for each in values]
+        whole = self.reals.joined(rows, np.concatenate)
+        return Symbolic(whole.moved(lambda part: part.reshape(partitions, -1)), values[0].dtype)
+
+    def gather(self, value: Value, index: Value) -> Value:
+        if not isinstance(value, Symbolic) and not isinstance(index, Symbolic):
+            return super().gather(value, index)
+        symbols = self.symbols(value)
+        if isinstance(index, Symbolic):
+            found = self._of_rows("gather", symbols, index.symbols)
+            return Symbolic(found, value.dtype)
+        numbers = index.array.astype(np.int64)
+        if ((numbers < 0) | (numbers >= symbols.shape[1])).any():
+            raise UndecidedError("an element beyond its partition is gathered")
+        rows = np.arange(max(symbols.shape[0], len(numbers)))[:, None]
+        return Symbolic(symbols.moved(lambda part: part[rows % len(part), numbers]), value.dtype)
+
+    def bits(self, value: Value, dtype: DType) -> Value:
+        if not isinstance(value, Symbolic):
+            return super().bits(value, dtype)
+        if value.dtype is dtype or (value.dtype.is_integer and dtype.is_integer):
+            return Symbolic(value.symbols, dtype)
+        found = self.reals.unknown_function(f"the pattern of {value.dtype} as {dtype}", value.symbols)
+        return Symbolic(found, dtype)
+
+    # -- order, of which nothing is known but that it depends on the whole row
+
+    def _of_rows(self, name: str, value: Symbols, *places: Symbols) -> Symbols:
+        """An unknown function of each row and of ``places``."""
+        count = value.shape[1]
+        positions = mixed(np.arange(count, dtype=np.uint64), self.reals.key)
+        rows = mixed(self.reals.words(value) ^ positions, self.reals.key).sum(axis=1, dtype=np.uint64)
+        return self.reals.unknown_function(name, *places, salt=rows[:, None])
+
+    def _numbered(self, rows: int, count: int) -> Symbols:
+        return self.reals.constant(np.broadcast_to(np.arange(count, dtype=np.int32), (rows, count)))
+
+    def top8(self, value: Value) -> Value:
+        if not isinstance(value, Symbolic):
+            return super().top8(value)
+        return self.real(self._of_rows("max8", value.symbols, self._numbered(value.symbols.shape[0], 8)))
+
+    def find(self, value: Value, wanted: Value, last_first: bool) -> Value:
+        if not isinstance(value, Symbolic) and not isinstance(wanted, Symbolic):
+            return super().find(value, wanted, last_first)
+        looked_for = self._of_rows("the wanted", self.symbols(wanted), self._numbered(self._shape(wanted)[0], 8))
+        found = self._of_rows(f"find, last first: {last_first}", self.symbols(value), looked_for)
+        return Symbolic(found, dt.uint32)
+
+    def ranked(self, value: Value, count: int) -> Value:
+        if not isinstance(value, Symbolic):
+            return super().ranked(value, count)
+        places = self._numbered(value.symbols.shape[0], count)
+        return Symbolic(self._of_rows("the largest", value.symbols, places), dt.int32)
+
+    def nonzero(self, value: Value) -> Value:
+        if not isinstance(value, Symbolic):
+            return super().nonzero(value)
+        places = self._numbered(value.symbols.shape[0], value.symbols.shape[1] + 1)
+        return Symbolic(self._of_rows("nonzero", value.symbols, places), dt.int32)
+
+    def put(self, target: Access, places: Value, value: Value) -> None:
+        if isinstance(places, Symbolic) or isinstance(value, Symbolic) or self.memory.is_symbolic(target):
+            raise UndecidedError("elements are replaced at places that depend on the inputs")
+        super().put(target, places, value)
+
+    def unpack(self, value: Value, index: int) -> Value:
+        if not isinstance(value, Symbolic):
+            return super().unpack(value, index)
+        return self.real(self.reals.unknown_function(f"packed number {index}", value.symbols))
+
+    def pack(self, values: Sequence[Value], dtype: DType) -> Value:
+        if not any(isinstance(each, Symbolic) for each in values):
+            return super().pack(values, dtype)
+        return Symbolic(self.reals.unknown_function("packing", *(self.symbols(each) for each in values)), dtype)
+
+    def xorwow(self, state: Value, count: int) -> tuple[Value, Value]:
+        if isinstance(state, Symbolic):
+            raise UndecidedError("random numbers are drawn from a state that depends on the inputs")
+        return super().xorwow(state, count)
+
+
+Unary = Callable[[Reals, Symbols], Symbols]
+Binary = Callable[[Reals, Symbols, Symbols], Symbols]
+
+
+def _abs_extreme(pick_larger: bool) -> Binary:
+    def found(m: Reals, x: Symbols, y: Symbols) -> Symbols:
+        sizes = [m.activation("abs", each) for each in ((x, y) if pick_larger else (y, x))]
+        return m.select(m.greater(*sizes), x, y)
+
+    return found
+
+
+def _not_equal(m: Reals, x: Symbols, y: Symbols) -> Symbols:
+    return m.opposite_truth(m.equal(x, y))
+
+
+def _either(m: Reals, x: Symbols, y: Symbols) -> Symbols:
+    return m.opposite_truth(m.both(m.opposite_truth(m.truth(x)), m.opposite_truth(m.truth(y))))
+
+
+def _one_of(m: Reals, x: Symbols, y: Symbols) -> Symbols:
+    left, right = m.truth(x), m.truth(y)
+    both = m.multiply(left, right)
+    return m.subtract(m.add(left, right), m.add(both, both))
+
+
+UNARY: Final[dict[str, Unary]] = {
+    "bypass": lambda m, x: x,
+    "logical_not": lambda m, x: m.opposite_truth(m.truth(x)),
+    "abs": lambda m, x: m.activation("abs", x),
+    "square": lambda m, x: m.multiply(x, x),
+    "relu": lambda m, x: m.activation("relu", x),
+    "rsqrt": lambda m, x: m.activation("rsqrt", x),
+    "reciprocal": Reals.reciprocal,
+}
+BINARY: Final[dict[str, Binary]] = {
+    "add": Reals.add,
+    "subtract": Reals.subtract,
+    "multiply": Reals.multiply,
+    "divide": Reals.divide,
+    "maximum": Reals.maximum,
+    "minimum": Reals.minimum,
+    "abs_max": _abs_extreme(True),
+    "abs_min": _abs_extreme(False),
+    "equal": Reals.equal,
+    "not_equal": _not_equal,
+    "greater": Reals.greater,
+    "less": lambda m, x, y: m.greater(y, x),
+    "greater_equal": lambda m, x, y: m.opposite_truth(m.greater(y, x)),
+    "less_equal": lambda m, x, y: m.opposite_truth(m.greater(x, y)),
+    "logical_and": Reals.both,
+    "logical_or": _either,
+    "logical_xor": _one_of,
+}
+"""Operators of the ALU with a formula; others are unknown functions."""
+
+
+def evaluate(program: Program, inputs: Sequence[Symbols | Array], reals: Reals) -> list[Symbols]:
+    """The outputs of ``program``: of each input the symbols in its shape, or an array if it is known."""
+    memory = SymbolMemory()
+    for tensor, value in zip(program.inputs, inputs, strict=True):
+        if isinstance(value, Symbols):
+            memory.store(Access.whole(tensor), value)
+        else:
+            memory.bind(tensor, value)
+            if tensor in program.outputs:
+                memory.own(tensor)
+    if len(program.cores) > 1:
+        runs = [partial(_run, core, memory, reals) for core in program.cores]
+        RoundRobin[None](len(program.cores)).run(runs)
+    else:
+        _run(program.core, memory, reals)
+    return [_output(memory, tensor, reals) for tensor in program.outputs]
+
+
+def _run(core: CoreProgram, memory: SymbolMemory, reals: Reals, participant: Participant | None = None) -> None:
+    Prover(memory, reals, participant).run(core.body)
+
+
+def _output(memory: SymbolMemory, tensor: Tensor, reals: Reals) -> Symbols:
+    whole = Access.whole(tensor)
+    if memory.is_symbolic(whole):
+        return memory.load(whole, reals)
+    return reals.constant(numbers_of(memory.window(whole), tensor.dtype))
+
+
+__all__ = ["Prover", "evaluate"]

@@ -1,0 +1,138 @@
+"""Contents of tensors in a proof: known numbers as bytes, all others as residues and exponents."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.backend.numpy.memory import Array, Memory
+from nki.ir.types import Access, Tensor
+from nki.proofs.arithmetic import Arithmetic
+from nki.proofs.symbols import FILL, MINUS, PLUS, Symbols, UndecidedError
+
+_Words = NDArray[np.uint32]
+KNOWN: Final = np.uint32(0xFFFFFFFF)
+"""In place of a residue: the element is a known number."""
+_NONE: Final = np.uint32(0xFFFFFFFE)
+"""In place of a residue or of an exponent: there is none."""
+_INFINITIES: Final = {MINUS: 0xFFFFFFFD, FILL: 0xFFFFFFFC, PLUS: 0xFFFFFFFB}
+_LEAST: Final = np.uint32(0xFFFFFFFB)
+
+
+class SymbolMemory(Memory):
+    """A memory with numbers that are not known; a tensor without any has bytes only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._symbols: dict[Tensor, tuple[_Words, _Words, set[bool]]] = {}
+        """Residues, exponents, and if elements are whole numbers: what was ever stored."""
+
+    def forget(self, tensor: Tensor) -> None:
+        super().forget(tensor)
+        self._symbols.pop(tensor, None)
+
+    def window(self, access: Access) -> Array:
+        """A writable view of known elements. Raises :class:`UndecidedError` if some are not known."""
+        if self.is_symbolic(access):
+            raise UndecidedError(
+                f"the value of {access.tensor.name!r} decides what is computed, and depends on the inputs"
+            )
+        return super().window(access)
+
+    def known_window(self, access: Access) -> Array:
+        """A writable view, known or not."""
+        return super().window(access)
+
+    def is_symbolic(self, access: Access) -> bool:
+        """True if an element of ``access`` is not known."""
+        if access.tensor not in self._symbols:
+            return False
+        if access.dtype.itemsize != access.tensor.dtype.itemsize:
+            raise UndecidedError(
+                f"{access.tensor.name!r} of {access.tensor.dtype} holds numbers that depend on the inputs, and is read "
+                f"as {access.dtype}"
+            )
+        return bool((self._view(0, access) != KNOWN).any())
+
+    def _view(self, part: int, access: Access) -> _Words:
+        """Residues (part 0) or exponents (part 1), in the shape of ``access``."""
+        words = self._symbols[access.tensor][part]
+        return np.ndarray(access.shape, np.uint32, words, access.offset * 4, tuple(step * 4 for step in access.strides))
+
+    def load(self, access: Access, arithmetic: Arithmetic) -> Symbols:
+        """The elements of ``access``, some of which are not known, in its shape."""
+        self._check(access)
+        residues, exponents = self._view(0, access).copy(), self._view(1, access).copy()
+        known = residues == KNOWN
+        infinities = np.zeros(residues.shape, np.int8)
+        for sign, word in _INFINITIES.items():
+            infinities[residues == word] = sign
+        is_infinite = (infinities != 0) | known
+        parts = [np.where(is_infinite, np.uint32(0), part) for part in (residues, exponents)]
+        lacks = [part == _NONE for part in parts]
+        wholes = self._symbols[access.tensor][2]
+        value = Symbols(
+            None if lacks[0].any() else parts[0].astype(np.uint64),
+            None if lacks[1].any() and not lacks[0].any() else parts[1].astype(np.uint64),
+            infinities if infinities.any() else None,
+            False not in wholes,
+        )
+        if lacks[0].any() and lacks[1].any():
+            value = self._filled(value, parts, lacks, arithmetic)
+        if known.any():
+            dtype = access.dtype
+            bytes_ = self.known_window(access)
+            numbers = np.where(known, bytes_, np.zeros((), bytes_.dtype)) if bytes_.dtype.kind != "V" else bytes_
+            value = arithmetic.choose(known, arithmetic.constant(numbers_of(numbers, dtype, known)), value)
+        return value
+
+    def _filled(
+        self, value: Symbols, parts: list[_Words], lacks: list[NDArray[np.bool_]], arithmetic: Arithmetic
+    ) -> Symbols:
+        """Residues for elements that have exponents only, beside elements that have residues only."""
+        exponents = parts[1].astype(np.uint64)
+        of_exponents = arithmetic.with_residues(Symbols(None, exponents)).residues
+        assert of_exponents is not None
+        return Symbols(
+            np.where(lacks[0], of_exponents, parts[0].astype(np.uint64)), None, value.infinities, value.is_whole
+        )
+
+    def _check(self, access: Access) -> None:
+        own, dtype = access.tensor.dtype, access.dtype
+        if own is not dtype and not (own.is_integer and dtype.is_integer):
+            raise UndecidedError(f"numbers of {access.tensor.name!r}, stored as {own}, are read as patterns of {dtype}")
+
+    def note_known(self, access: Access) -> None:
+        """Known numbers are about to be stored to ``access``."""
+        if access.tensor in self._symbols and self.is_symbolic(access):
+            self._view(0, access)[...] = KNOWN
+
+    def store(self, access: Access, value: Symbols) -> None:
+        """Store a value of the shape of ``access``."""
+        self._check(access)
+        if access.tensor not in self._symbols:
+            words = [np.full(access.tensor.elements, KNOWN) for _ in range(2)]
+            self._symbols[access.tensor] = words[0], words[1], set()
+        self._symbols[access.tensor][2].add(value.is_whole)
+        residues, exponents = (
+            np.broadcast_to(_NONE, value.shape) if part is None else part.astype(np.uint32)
+            for part in (value.residues, value.exponents)
+        )
+        if value.infinities is not None:
+            for sign, word in _INFINITIES.items():
+                residues = np.where(value.infinities == sign, np.uint32(word), residues)
+        self._view(0, access)[...] = residues
+        self._view(1, access)[...] = exponents
+
+
+def numbers_of(array: Array, dtype: object, chosen: NDArray[np.bool_] | None = None) -> Array:
+    """Known elements as integers or as float32; 0 where they are not ``chosen``."""
+    from nki.base.dtype_conversion import to_float32
+
+    numbers = array if getattr(dtype, "is_integer", False) else to_float32(array, dtype)  # type: ignore[arg-type]
+    return numbers if chosen is None else np.where(chosen, numbers, np.zeros((), numbers.dtype))
+
+
+__all__ = ["KNOWN", "SymbolMemory", "numbers_of"]

@@ -1,0 +1,92 @@
+"""Values of a proof: for each element a residue modulo p and an exponent modulo n, both of the same real number.
+
+Both are the images of one real expression, each under its own homomorphism. ``exp`` maps the exponent to a residue and
+``log`` maps back, so that the result of ``exp`` has no exponent and the result of ``log`` no residue. What is missing is
+None for all elements of a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.proofs.field import Words
+
+Signs = NDArray[np.int8]
+Array = NDArray[Any]
+
+MINUS: Final = -1
+"""Minus infinity."""
+FILL: Final = -2
+"""A finite number so small that ``exp`` of it, and of what is added to it, is 0 in float32."""
+PLUS: Final = 1
+
+
+class UndecidedError(Exception):
+    """The proof cannot follow an operation; the message is a sentence that says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """Elements in an array of any shape. ``residues`` and ``exponents`` are broadcast against each other by nobody: both
+    have the shape of the value.
+
+    ``infinities``: MINUS, FILL or PLUS where an element is infinite, 0 elsewhere; None if none is. Residues and
+    exponents are 0 there. ``is_whole``: all elements are integers. ``degree``: bound on the degrees of numerator and
+    denominator as polynomials of the inputs.
+    """
+
+    residues: Words | None
+    exponents: Words | None
+    infinities: Signs | None = None
+    is_whole: bool = False
+    degree: tuple[float, float] = (1, 0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.present.shape
+
+    @property
+    def present(self) -> Words:
+        """The part that is there; residues if both are."""
+        part = self.residues if self.residues is not None else self.exponents
+        assert part is not None
+        return part
+
+    def moved(self, move: Callable[[Array], Array]) -> Symbols:
+        """The elements in other places: ``move`` is called with each part."""
+        parts = [None if part is None else move(part) for part in (self.residues, self.exponents, self.infinities)]
+        return replace(self, residues=parts[0], exponents=parts[1], infinities=parts[2])
+
+    def finite(self) -> Symbols:
+        """The value without infinities, where their places do not matter any more."""
+        return self if self.infinities is None else replace(self, infinities=None)
+
+
+def joined(values: list[Symbols], join: Callable[[list[Array]], Array], fill: Callable[[Symbols], Symbols]) -> Symbols:
+    """Several values as one: ``join`` is called with the parts of all; ``fill`` gives a value its residues."""
+    if any(value.residues is None for value in values) and any(value.exponents is None for value in values):
+        values = [fill(value) for value in values]
+    residues = [value.residues for value in values if value.residues is not None]
+    exponents = [value.exponents for value in values if value.exponents is not None]
+    infinities = None
+    if any(value.infinities is not None for value in values):
+        infinities = join([_signs(value) for value in values])
+    return Symbols(
+        join(list(residues)) if len(residues) == len(values) else None,
+        join(list(exponents)) if len(exponents) == len(values) else None,
+        infinities,
+        all(value.is_whole for value in values),
+        (max(value.degree[0] for value in values), max(value.degree[1] for value in values)),
+    )
+
+
+def _signs(value: Symbols) -> Signs:
+    return np.zeros(value.shape, np.int8) if value.infinities is None else value.infinities
+
+
+__all__ = ["FILL", "MINUS", "PLUS", "Array", "Signs", "Symbols", "UndecidedError", "joined"]
