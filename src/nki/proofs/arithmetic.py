@@ -8,9 +8,10 @@ unknown function: a keyed hash of its arguments (:mod:`nki.proofs.unknown_functi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import dataclasses
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from nki.proofs import constants
 from nki.proofs.constants import Closed
 from nki.proofs.field import Field, Words, mixed, product
-from nki.proofs.symbols import FILL, MINUS, PLUS, Array, Signs, Symbols, UndecidedError, joined
+from nki.proofs.symbols import FILL, KNOWN_SIZE, MINUS, PLUS, Array, Join, Signs, Size, Symbols, UndecidedError, joined
 
 LEAST_FILL: Final = -9000.0
 """A float32 constant of at most this is read as minus infinity: exp(x - 9000) is 0 for every x below 8896."""
@@ -32,11 +33,14 @@ class Arithmetic:
 
     field: Field
     key: int
-    assumptions: set[str] = field(default_factory=set[str])
-    unknown: dict[str, int] = field(default_factory=dict[str, int])
+    assumptions: set[str] = dataclasses.field(default_factory=set[str])
+    unknown: dict[str, int] = dataclasses.field(default_factory=dict[str, int])
     """Names of unknown functions, and how many elements each was computed for."""
-    readings: dict[float, Closed] = field(default_factory=dict[float, Closed])
+    readings: dict[float, Closed] = dataclasses.field(default_factory=dict[float, Closed])
     """Constants that were read as other numbers than their float32."""
+
+    argument_degree: float = 0
+    """Degree of numerator and denominator of the arguments of exp and of unknown functions, at most."""
 
     def __post_init__(self) -> None:
         self.p, self.n = np.uint64(self.field.p), np.uint64(self.field.n)
@@ -54,7 +58,7 @@ class Arithmetic:
         """Known numbers: integers exactly, floats as :func:`nki.proofs.constants.read` reads them."""
         if numbers.dtype.kind in "iub":
             whole = numbers.astype(np.int64)
-            return Symbols(*self._of_whole(whole), None, True, (0, 0))
+            return Symbols(*self._of_whole(whole), None, True, KNOWN_SIZE)
         values = numbers.astype(np.float32)
         if np.isnan(values).any():
             raise UndecidedError("a NaN, or memory that nothing has written, is read")
@@ -72,7 +76,7 @@ class Arithmetic:
             pairs = [self._read(float(value)) for value in distinct]
             tables = (np.array([pair[part] for pair in pairs], np.uint64) for part in (0, 1))
             parts = tuple(table[places].reshape(values.shape) for table in tables)
-        return Symbols(*parts, infinities if has_infinities else None, is_whole and not has_infinities, (0, 0))
+        return Symbols(*parts, infinities if has_infinities else None, is_whole and not has_infinities, KNOWN_SIZE)
 
     def _of_whole(self, numbers: NDArray[np.int64]) -> tuple[Words, Words]:
         moduli = (self.field.p, self.field.n)
@@ -99,11 +103,17 @@ class Arithmetic:
             np.array(number.numerator * pow(number.denominator, -1, modulus) % modulus, np.uint64)
             for modulus in (self.field.p, self.field.n)
         ]
-        return Symbols(parts[0], parts[1], None, False, (0, 0))
+        return Symbols(parts[0], parts[1], None, False, KNOWN_SIZE)
 
     def unknown_number(self, name: str) -> Symbols:
         """A number of which nothing is known but its name."""
         return self.variables(f"the number {name}", (), False)
+
+    def _of_unknown(self, *arguments: Symbols) -> Size:
+        """The size of an unknown number that depends on ``arguments``."""
+        for each in arguments:
+            self.argument_degree = max(self.argument_degree, each.size.numerator + each.size.denominator)
+        return Size(1, 0, 1 + sum(each.size.unknown for each in arguments))
 
     # -- parts
 
@@ -154,7 +164,7 @@ class Arithmetic:
                 else (left.exponents + right.exponents) % self.n,
                 infinities,
                 left.is_whole and right.is_whole,
-                _degree_of_sum(left.degree, right.degree),
+                left.size.added(right.size),
             )
         )
 
@@ -191,7 +201,7 @@ class Arithmetic:
                 None if value.exponents is None else (self.n - value.exponents) % self.n,
                 None if value.infinities is None else -value.infinities,
                 value.is_whole,
-                value.degree,
+                value.size,
             )
         )
 
@@ -207,7 +217,7 @@ class Arithmetic:
             None if left.exponents is None or right.exponents is None else left.exponents * right.exponents % self.n,
             None,
             left.is_whole and right.is_whole,
-            (left.degree[0] + right.degree[0], left.degree[1] + right.degree[1]),
+            left.size.multiplied(right.size),
         )
 
     def scale(self, value: Symbols, factors: Array) -> Symbols:
@@ -224,25 +234,17 @@ class Arithmetic:
         return self._without(replace(product, infinities=signs))
 
     def reciprocal(self, value: Symbols) -> Symbols:
-        at_infinity = value.infinities is not None and value.infinities != 0
-        if value.infinities is not None and (value.infinities == FILL).any():
+        if value.infinities is None:
+            return Symbols(
+                None if value.residues is None else self.field.inverse(value.residues),
+                None if value.exponents is None else self.field.exponent_inverse(value.exponents),
+                size=value.size.inverted(),
+            )
+        if (value.infinities == FILL).any():
             raise UndecidedError("a constant that is read as minus infinity divides")
-        residues = exponents = None
-        if value.residues is not None:
-            residues = (
-                self.field.inverse(np.where(at_infinity, np.uint64(1), value.residues))
-                if value.infinities is not None
-                else self.field.inverse(value.residues)
-            )
-            residues = np.where(at_infinity, np.uint64(0), residues) if value.infinities is not None else residues
-        if value.exponents is not None:
-            exponents = (
-                self.field.exponent_inverse(np.where(at_infinity, np.uint64(1), value.exponents))
-                if value.infinities is not None
-                else self.field.exponent_inverse(value.exponents)
-            )
-            exponents = np.where(at_infinity, np.uint64(0), exponents) if value.infinities is not None else exponents
-        return Symbols(residues, exponents, None, False, (value.degree[1], value.degree[0]))
+        infinite = value.infinities != 0
+        inverse = self.reciprocal(value.finite().moved(lambda part: np.where(infinite, np.uint64(1), part)))
+        return inverse.moved(lambda part: np.where(infinite, np.uint64(0), part))
 
     def divide(self, left: Symbols, right: Symbols) -> Symbols:
         return self.multiply(left, self.reciprocal(right))
@@ -251,12 +253,10 @@ class Arithmetic:
         """The sum along an axis."""
         infinities = None
         if value.infinities is not None:
-            if (value.infinities > 0).any(axis) is np.True_ or (
-                (value.infinities > 0).any(axis) & (value.infinities < 0).any(axis)
-            ).any():
+            positive, negative = ((sign * value.infinities > 0).any(axis) for sign in (1, -1))
+            if (positive & negative).any():
                 raise UndecidedError("infinities of both signs are added, which gives NaN")
-            infinities = np.where((value.infinities > 0).any(axis), np.int8(PLUS), value.infinities.min(axis))
-        count = value.shape[axis]
+            infinities = np.where(positive, np.int8(PLUS), value.infinities.min(axis))
         # A sum of 2**32 words below 2**32 fits into one.
         return self._without(
             Symbols(
@@ -264,7 +264,7 @@ class Arithmetic:
                 None if value.exponents is None else value.exponents.sum(axis, dtype=np.uint64) % self.n,
                 infinities,
                 value.is_whole,
-                (value.degree[0] + (count - 1) * value.degree[1], count * value.degree[1]),
+                value.size.summed(value.shape[axis]),
             )
         )
 
@@ -278,10 +278,8 @@ class Arithmetic:
             residues = product(left.residues, right.residues, self.field.p)
         if left.exponents is not None and right.exponents is not None:
             exponents = product(left.exponents, right.exponents, self.field.n)
-        terms = (left.degree[0] + right.degree[0], left.degree[1] + right.degree[1])
-        count = left.shape[1]
-        degree = (terms[0] + (count - 1) * terms[1], count * terms[1])
-        return Symbols(residues, exponents, None, left.is_whole and right.is_whole, degree)
+        size = left.size.multiplied(right.size).summed(left.shape[1])
+        return Symbols(residues, exponents, None, left.is_whole and right.is_whole, size)
 
     # -- exp, log and powers
 
@@ -295,27 +293,27 @@ class Arithmetic:
         residues = self.field.exp(exponents)
         if value.infinities is not None:
             residues = np.where(value.infinities == 0, residues, np.uint64(0))
-        return Symbols(residues, None, None, False, (1, 0))
+        return Symbols(residues, None, None, False, self._of_unknown(value))
 
     def log(self, value: Symbols) -> Symbols:
         if value.infinities is not None:
             raise UndecidedError("log of an infinite number")
         residues = self.with_residues(value).residues
         assert residues is not None
-        return Symbols(None, self.field.log(residues), None, False, (1, 0))
+        return Symbols(None, self.field.log(residues), None, False, self._of_unknown(value))
 
     def sqrt(self, value: Symbols) -> Symbols:
         if value.infinities is not None:
             raise UndecidedError("root of an infinite number")
         residues = None if value.residues is None else self.field.sqrt(value.residues)
         exponents = None if value.exponents is None else self.field.exponent_sqrt(value.exponents)
-        return Symbols(residues, exponents, None, False, value.degree)
+        return Symbols(residues, exponents, None, False, value.size)
 
     def power(self, value: Symbols, exponent: float) -> Symbols:
         """``value`` to a known power: by products, roots and reciprocals for halves, else exp(exponent log(value))."""
         twice = 2 * exponent
         if twice != int(twice) or abs(twice) > 256:
-            return self.exp(self.multiply(self.constant(np.float32(exponent).reshape(())), self.log(value)))
+            return self.exp(self.multiply(self.constant(np.array(exponent, np.float32)), self.log(value)))
         if exponent < 0:
             return self.reciprocal(self.power(value, -exponent))
         result = self.constant(np.ones(value.shape, np.int32))
@@ -331,8 +329,8 @@ class Arithmetic:
 
     # -- structure
 
-    def joined(self, values: Sequence[Symbols], join: Any) -> Symbols:
-        return joined(list(values), join, self.with_residues)
+    def joined(self, values: Sequence[Symbols], join: Join) -> Symbols:
+        return joined(values, join, self.with_residues)
 
     def choose(self, condition: NDArray[np.bool_], yes: Symbols, no: Symbols) -> Symbols:
         """Elements of ``yes`` where the known ``condition`` holds, else of ``no``; all of one shape."""
@@ -345,10 +343,6 @@ class Arithmetic:
             if part is not None:
                 zero &= part == 0
         return zero if value.infinities is None else zero & (value.infinities == 0)
-
-
-def _degree_of_sum(left: tuple[float, float], right: tuple[float, float]) -> tuple[float, float]:
-    return max(left[0] + right[1], right[0] + left[1]), left[1] + right[1]
 
 
 def _signs(value: Symbols, shape: tuple[int, ...]) -> Signs:

@@ -177,7 +177,7 @@ class Prover(Reference):
         if parameter is None:
             return self.real(self.reals.activation(function, x))
         slope = self.symbols(parameter)  # prelu, the only row with one
-        negative = self.reals.greater(self.reals.constant_like(0, x), x)
+        negative = self.reals.greater(self.reals.number(0), x)
         return self.real(self.reals.select(negative, self.reals.multiply(slope, x), x))
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:

@@ -9,19 +9,17 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nki.proofs.field import Words, mixed
 
-_TAG: Final = np.uint64(0b10110)
-_TAG_BITS: Final = np.uint64(5)
-_TAG_MASK: Final = np.uint64(31)
-"""Low bits of the residue of every maximum, so that few other numbers are looked up."""
+Places = NDArray[np.int64]
+
 _SUM_SALT: Final = 0x2545F4914F6CDD1D
 
 
-def tagged(residues: Words, modulus: int) -> Words:
-    """Residues below ``modulus`` that say that they may be of a maximum."""
-    return (residues % np.uint64(modulus >> int(_TAG_BITS))) << _TAG_BITS | _TAG
+_BITS: Final = np.uint64(22)
+_SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Sets:
@@ -32,6 +30,8 @@ class Sets:
         self._starts: list[Words] = []
         self._members: list[Words] = []
         self._count = 0
+        self._maybe = np.zeros(1 << int(_BITS), np.bool_)
+        """By the hash of a word: false if it is no maximum."""
 
     def canonical(self, words: Words) -> tuple[Words, Words, Words]:
         """The sets of the rows of ``words``: members of maxima in place of these, each once, sorted.
@@ -39,21 +39,26 @@ class Sets:
         Returns a hash for each row, the members of all rows one after the other, and where each row starts.
         """
         rows, columns = words.shape
-        if not self._count or not (maybe := (words >> np.uint64(32) & _TAG_MASK) == _TAG).any():
-            return _of_rows(np.repeat(np.arange(rows), columns), words.reshape(-1), rows)
+        if not self._count or not (maybe := self._maybe[_place(words)]).any():
+            return _of_rows(np.repeat(np.arange(rows, dtype=np.int64), columns), words.reshape(-1), rows)
         row_of, column_of = np.nonzero(maybe)
         starts, lengths = self._find(words[row_of, column_of])
         found = lengths > 0
         row_of, column_of, starts, lengths = row_of[found], column_of[found], starts[found], lengths[found]
         plain = np.ones(words.shape, np.bool_)
         plain[row_of, column_of] = False
-        inner = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths) + np.repeat(starts, lengths)
+        inner: Places = (
+            np.arange(lengths.sum(), dtype=np.int64)
+            - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            + np.repeat(starts, lengths)
+        )
         members = np.concatenate([words[plain], self._all_members()[inner]])
         owners = np.concatenate([np.nonzero(plain)[0], np.repeat(row_of, lengths)])
         return _of_rows(owners, members, rows)
 
     def keep(self, words: Words, members: Words, starts: Words) -> None:
         """Note that ``words`` are the maxima of sets; ``starts`` has one entry more than these."""
+        self._maybe[_place(words)] = True
         self._words.append(words)
         self._starts.append(starts + np.uint64(self._count))
         self._members.append(members)
@@ -63,7 +68,7 @@ class Sets:
         self._members = [np.concatenate(self._members)]
         return self._members[0]
 
-    def _find(self, words: Words) -> tuple[np.ndarray, np.ndarray]:
+    def _find(self, words: Words) -> tuple[Places, Places]:
         """Start and length of the members of each word; a length of 0 for one that is no maximum."""
         starts, lengths = np.zeros(len(words), np.int64), np.zeros(len(words), np.int64)
         for known, first in zip(self._words, self._starts, strict=True):
@@ -76,7 +81,11 @@ class Sets:
         return starts, lengths
 
 
-def _of_rows(owners: np.ndarray, members: Words, rows: int) -> tuple[Words, Words, Words]:
+def _place(words: Words) -> Words:
+    return words * _SPREAD >> (np.uint64(64) - _BITS)
+
+
+def _of_rows(owners: Places, members: Words, rows: int) -> tuple[Words, Words, Words]:
     order = np.lexsort((members, owners))
     owners, members = owners[order], members[order]
     first = np.ones(len(members), np.bool_)
@@ -87,4 +96,4 @@ def _of_rows(owners: np.ndarray, members: Words, rows: int) -> tuple[Words, Word
     return sums[starts[1:].astype(np.int64)] - sums[starts[:-1].astype(np.int64)], members, starts
 
 
-__all__ = ["Sets", "tagged"]
+__all__ = ["Sets"]

@@ -204,7 +204,7 @@ _SECOND: Final = np.uint64(0x94D049BB133111EB)
 
 
 def mixed(words: Words, key: int) -> Words:
-    """A keyed hash of 64-bit words: the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), with ``key``, twice."""
+    """A keyed hash of 64-bit words: twice the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
     state = words
     for salt in (np.uint64(key), _SECOND):
         state = (state ^ salt) + _INCREMENT

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nki.backend.numpy.memory import Array, Memory
+from nki.base.dtype_conversion import to_float32
+from nki.base.element_types import DType
 from nki.ir.types import Access, Tensor
 from nki.proofs.arithmetic import Arithmetic
-from nki.proofs.symbols import FILL, MINUS, PLUS, Symbols, UndecidedError
+from nki.proofs.symbols import FILL, MINUS, PLUS, Size, Symbols, UndecidedError
 
 _Words = NDArray[np.uint32]
 KNOWN: Final = np.uint32(0xFFFFFFFF)
@@ -26,8 +30,11 @@ class SymbolMemory(Memory):
 
     def __init__(self) -> None:
         super().__init__()
-        self._symbols: dict[Tensor, tuple[_Words, _Words, set[bool]]] = {}
-        """Residues, exponents, and if elements are whole numbers: what was ever stored."""
+        self._symbols: dict[Tensor, tuple[_Words, _Words, _Words]] = {}
+        """Of each element the residue, the exponent, and the number of its facts."""
+        self._facts: list[tuple[Size, bool]] = []
+        """Size, and if the element is a whole number."""
+        self._numbers: dict[tuple[Size, bool], int] = {}
 
     def forget(self, tensor: Tensor) -> None:
         super().forget(tensor)
@@ -57,7 +64,7 @@ class SymbolMemory(Memory):
         return bool((self._view(0, access) != KNOWN).any())
 
     def _view(self, part: int, access: Access) -> _Words:
-        """Residues (part 0) or exponents (part 1), in the shape of ``access``."""
+        """Residues (part 0), exponents or numbers of facts, in the shape of ``access``."""
         words = self._symbols[access.tensor][part]
         return np.ndarray(access.shape, np.uint32, words, access.offset * 4, tuple(step * 4 for step in access.strides))
 
@@ -72,20 +79,19 @@ class SymbolMemory(Memory):
         is_infinite = (infinities != 0) | known
         parts = [np.where(is_infinite, np.uint32(0), part) for part in (residues, exponents)]
         lacks = [part == _NONE for part in parts]
-        wholes = self._symbols[access.tensor][2]
+        facts = [self._facts[number] for number in np.unique(self._view(2, access)[~known])]
         value = Symbols(
             None if lacks[0].any() else parts[0].astype(np.uint64),
             None if lacks[1].any() and not lacks[0].any() else parts[1].astype(np.uint64),
             infinities if infinities.any() else None,
-            False not in wholes,
+            all(is_whole for _, is_whole in facts),
+            functools.reduce(Size.joined, (size for size, _ in facts)),
         )
         if lacks[0].any() and lacks[1].any():
             value = self._filled(value, parts, lacks, arithmetic)
         if known.any():
-            dtype = access.dtype
-            bytes_ = self.known_window(access)
-            numbers = np.where(known, bytes_, np.zeros((), bytes_.dtype)) if bytes_.dtype.kind != "V" else bytes_
-            value = arithmetic.choose(known, arithmetic.constant(numbers_of(numbers, dtype, known)), value)
+            numbers = numbers_of(self.known_window(access), access.dtype, known)
+            value = arithmetic.choose(known, arithmetic.constant(numbers), value)
         return value
 
     def _filled(
@@ -95,9 +101,7 @@ class SymbolMemory(Memory):
         exponents = parts[1].astype(np.uint64)
         of_exponents = arithmetic.with_residues(Symbols(None, exponents)).residues
         assert of_exponents is not None
-        return Symbols(
-            np.where(lacks[0], of_exponents, parts[0].astype(np.uint64)), None, value.infinities, value.is_whole
-        )
+        return replace(value, residues=np.where(lacks[0], of_exponents, parts[0].astype(np.uint64)), exponents=None)
 
     def _check(self, access: Access) -> None:
         own, dtype = access.tensor.dtype, access.dtype
@@ -113,9 +117,11 @@ class SymbolMemory(Memory):
         """Store a value of the shape of ``access``."""
         self._check(access)
         if access.tensor not in self._symbols:
-            words = [np.full(access.tensor.elements, KNOWN) for _ in range(2)]
-            self._symbols[access.tensor] = words[0], words[1], set()
-        self._symbols[access.tensor][2].add(value.is_whole)
+            self._symbols[access.tensor] = (
+                np.full(access.tensor.elements, KNOWN),
+                np.full(access.tensor.elements, KNOWN),
+                np.zeros(access.tensor.elements, np.uint32),
+            )
         residues, exponents = (
             np.broadcast_to(_NONE, value.shape) if part is None else part.astype(np.uint32)
             for part in (value.residues, value.exponents)
@@ -125,13 +131,19 @@ class SymbolMemory(Memory):
                 residues = np.where(value.infinities == sign, np.uint32(word), residues)
         self._view(0, access)[...] = residues
         self._view(1, access)[...] = exponents
+        self._view(2, access)[...] = self._number(value.size, value.is_whole)
+
+    def _number(self, size: Size, is_whole: bool) -> int:
+        """The number of these facts."""
+        number = self._numbers.setdefault((size, is_whole), len(self._facts))
+        if number == len(self._facts):
+            self._facts.append((size, is_whole))
+        return number
 
 
-def numbers_of(array: Array, dtype: object, chosen: NDArray[np.bool_] | None = None) -> Array:
+def numbers_of(array: Array, dtype: DType, chosen: NDArray[np.bool_] | None = None) -> Array:
     """Known elements as integers or as float32; 0 where they are not ``chosen``."""
-    from nki.base.dtype_conversion import to_float32
-
-    numbers = array if getattr(dtype, "is_integer", False) else to_float32(array, dtype)  # type: ignore[arg-type]
+    numbers = array if dtype.is_integer else to_float32(array, dtype)
     return numbers if chosen is None else np.where(chosen, numbers, np.zeros((), numbers.dtype))
 
 

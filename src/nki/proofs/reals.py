@@ -6,6 +6,8 @@ equal results and nothing else is known.
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import pi
@@ -15,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.proofs.arithmetic import Arithmetic
-from nki.proofs.extremes import Sets, tagged
+from nki.proofs.extremes import Sets
 from nki.proofs.field import Words, mixed
 from nki.proofs.symbols import FILL, Symbols, UndecidedError
 
@@ -25,23 +27,30 @@ class Reals(Arithmetic):
     """Arithmetic with the functions that it knows nothing of but their names."""
 
     sets: Sets = field(default_factory=Sets)
+    ties: bool = True
+    """Numbers that are compared may be equal; else it is assumed that no two real numbers are."""
     truths: list[Words] = field(default_factory=list[Words])
     """Words of numbers that are 0 or 1: results of comparisons."""
 
-    def unknown_function(self, name: str, *arguments: Symbols, salt: int | NDArray[np.uint64] = 0) -> Symbols:
-        """An unknown function of the ``arguments``, element by element."""
-        words = np.asarray(
-            np.uint64(_salt(name)) + np.uint64(0)
-            if isinstance(salt, int) and not salt
-            else np.uint64(_salt(name)) ^ salt
-        )
+    def unknown_function(self, name: str, *arguments: Symbols, salt: Words | None = None) -> Symbols:
+        """An unknown function of the ``arguments``, element by element; ``salt``: words of further arguments."""
+        words: Words = np.asarray(_salt(name)) if salt is None else salt ^ _salt(name)
         for argument in arguments:
             words = mixed(words ^ self.words(argument), self.key)
-        self.unknown[name] = self.unknown.get(name, 0) + words.size
-        return self.of_words(words)
+        return self._named(name, words, *arguments)
 
-    def constant_like(self, number: float, value: Symbols) -> Symbols:
-        return self.constant(np.full(value.shape, number, np.float32))
+    def _named(self, name: str, words: Words, *arguments: Symbols) -> Symbols:
+        """Unknown numbers for ``words``, which an unknown function ``name`` has made of its ``arguments``."""
+        self.unknown[name] = self.unknown.get(name, 0) + words.size
+        return replace(self.of_words(words), size=self._of_unknown(*arguments))
+
+    def number(self, number: float) -> Symbols:
+        """One known element."""
+        return self.constant(np.array(number, np.float32))
+
+    def _known(self, number: int, like: Symbols) -> Symbols:
+        """As many elements as ``like`` has, all of them ``number``."""
+        return self.number(number).moved(lambda part: np.broadcast_to(part, like.shape))
 
     # -- extremes
 
@@ -97,16 +106,22 @@ class Reals(Arithmetic):
         if same.all():
             return first
         hashes, members, starts = self.sets.canonical(words)
-        single = np.diff(starts.astype(np.int64)) == 1
-        named = self.of_words(hashes, value.is_whole)
-        assert named.residues is not None
-        result = replace(named, residues=tagged(named.residues, self.field.p))
-        result = (
-            self.joined([first, result], lambda parts: np.where(single, parts[0], parts[1])) if single.any() else result
-        )
-        # Of a set of one member the maximum is that member: it is a set of its own already.
-        self.sets.keep(self.words(replace(result, infinities=None)), members, starts)
-        return replace(result, is_whole=value.is_whole, degree=(1, 0))
+        if value.shape[1] == 2 and (np.diff(starts.astype(np.int64)) <= 2).all():
+            result = self._greater_of_two(first, value.moved(lambda part: part[:, 1]))
+        else:
+            single = np.diff(starts.astype(np.int64)) == 1
+            named = replace(self.of_words(hashes, value.is_whole), size=self._of_unknown(value))
+            result = self.choose(single, first, named) if single.any() else named
+        self.sets.keep(self.words(result), members, starts)
+        return result
+
+    def _greater_of_two(self, left: Symbols, right: Symbols) -> Symbols:
+        """right + (left - right) [left > right], written so that it is the same for both orders."""
+        difference = self.subtract(left, right)
+        is_lower, sign, _ = self._comparison(difference)
+        oriented = self.choose(is_lower, difference, self.negative(difference))
+        product = self.multiply(sign, oriented)
+        return replace(self.add(self.choose(is_lower, right, left), product), is_whole=left.is_whole and right.is_whole)
 
     # -- comparisons
 
@@ -127,30 +142,37 @@ class Reals(Arithmetic):
         known = (order[0] != 0) | (order[1] != 0)
         return self.choose(known, self.constant((order[0] > order[1]).astype(np.int32)), inner)
 
+    def _comparison(self, value: Symbols) -> tuple[NDArray[np.bool_], Symbols, Symbols]:
+        """What is known of the sign of a number x: if x comes before -x in an order of words; the unknown truth that
+        whichever comes first is greater than 0, and the unknown truth that it is 0.
+        """
+        words = [self.words(each) for each in (value, self.negative(value))]
+        lower: Words = np.minimum(*words)
+        greater = replace(self._named("> 0", mixed(lower ^ _salt("> 0"), self.key), value), is_whole=True)
+        if not self.ties and not value.is_whole:
+            return words[0] <= words[1], greater, self._known(0, value)
+        equal = replace(self._named("= 0", mixed(lower ^ _salt("= 0"), self.key), value), is_whole=True)
+        return words[0] <= words[1], greater, equal
+
     def _positive(self, value: Symbols) -> Symbols:
         """1 where the number is greater than 0."""
-        found = self.unknown_function("> 0", value)
+        is_lower, greater, equal = self._comparison(value)
+        found = self.choose(is_lower, greater, self.opposite_truth(self.add(greater, equal)))
         zero = self.is_zero(value)
-        if zero.any():
-            found = self.choose(zero, self.constant(np.zeros(value.shape, np.int32)), found)
-        return self._noted(replace(found, is_whole=True))
+        return self._noted(self.choose(zero, self._known(0, found), found) if zero.any() else found)
 
     def equal(self, left: Symbols, right: Symbols) -> Symbols:
         """1 where both are the same number, else 0."""
         if left.infinities is not None or right.infinities is not None:
             raise UndecidedError("an infinite number is compared for equality")
         difference = self.subtract(left, right)
-        words = [self.words(each) for each in (difference, self.negative(difference))]
-        found = self.of_words(mixed(np.minimum(*words) ^ np.uint64(_salt("= 0")), self.key))
-        self.unknown["= 0"] = self.unknown.get("= 0", 0) + found.present.size
+        found = self._comparison(difference)[2]
         zero = self.is_zero(difference)
-        if zero.any():
-            found = self.choose(zero, self.constant(np.ones(zero.shape, np.int32)), found)
-        return self._noted(replace(found, is_whole=True))
+        return self._noted(self.choose(zero, self._known(1, found), found) if zero.any() else found)
 
     def opposite_truth(self, truth: Symbols) -> Symbols:
         """1 - truth."""
-        return self.subtract(self.constant_like(1, truth), truth)
+        return self.subtract(self.number(1), truth)
 
     def _noted(self, truth: Symbols) -> Symbols:
         self.truths += [self.words(each).reshape(-1) for each in (truth, self.opposite_truth(truth))]
@@ -168,7 +190,7 @@ class Reals(Arithmetic):
         )
         if known.all():
             return value
-        other = self.opposite_truth(self.equal(value, self.constant_like(0, value)))
+        other = self.opposite_truth(self.equal(value, self.number(0)))
         return self.choose(known, value, other) if known.any() else other
 
     def both(self, left: Symbols, right: Symbols) -> Symbols:
@@ -188,11 +210,11 @@ class Reals(Arithmetic):
     # -- functions with formulas
 
     def sigmoid(self, x: Symbols) -> Symbols:
-        return self.reciprocal(self.add(self.constant_like(1, x), self.exp(self.negative(x))))
+        return self.reciprocal(self.add(self.number(1), self.exp(self.negative(x))))
 
     def tanh(self, x: Symbols) -> Symbols:
         """(exp(2 x) - 1) / (exp(2 x) + 1)."""
-        squared, one = self.exp(self.add(x, x)), self.constant_like(1, x)
+        squared, one = self.exp(self.add(x, x)), self.number(1)
         return self.divide(self.subtract(squared, one), self.add(squared, one))
 
     def odd(self, name: str, x: Symbols) -> Symbols:
@@ -201,23 +223,22 @@ class Reals(Arithmetic):
             raise UndecidedError(f"{name} of an infinite number")
         words = [self.words(each) for each in (x, self.negative(x))]
         lower = words[0] < words[1]
-        found = self.of_words(mixed(np.minimum(*words) ^ np.uint64(_salt(name)), self.key))
-        self.unknown[name] = self.unknown.get(name, 0) + found.present.size
+        found = self._named(name, mixed(np.minimum(*words) ^ _salt(name), self.key), x)
         result = self.choose(lower, found, self.negative(found))
         zero = self.is_zero(x)
-        return self.choose(zero, self.constant_like(0, x), result) if zero.any() else result
+        return self.choose(zero, self._known(0, result), result) if zero.any() else result
 
     def normal(self, x: Symbols) -> Symbols:
         """The distribution function of the normal law: (1 + erf(x / sqrt(2))) / 2."""
-        half = self.constant_like(0.5, x)
-        inner = self.multiply(x, self.constant_like(0.5**0.5, x))
-        return self.multiply(half, self.add(self.constant_like(1, x), self.odd("erf", inner)))
+        half = self.number(0.5)
+        inner = self.multiply(x, self.number(0.5**0.5))
+        return self.multiply(half, self.add(self.number(1), self.odd("erf", inner)))
 
     def softplus(self, x: Symbols) -> Symbols:
-        return self.log(self.add(self.constant_like(1, x), self.exp(x)))
+        return self.log(self.add(self.number(1), self.exp(x)))
 
     def times(self, x: Symbols, number: float) -> Symbols:
-        return self.multiply(x, self.constant_like(number, x))
+        return self.multiply(x, self.number(number))
 
     def activation(self, name: str, x: Symbols) -> Symbols:
         """A row of :data:`nki.isa.tables.activations.ACTIVATIONS` without parameter, by the formula of that row."""
@@ -229,7 +250,7 @@ class Reals(Arithmetic):
         return self.times(self.add(x, self.times(cubed, 0.044715)), (8 / pi) ** 0.5)
 
     def silu_dx(self, x: Symbols) -> Symbols:
-        s, one = self.sigmoid(x), self.constant_like(1, x)
+        s, one = self.sigmoid(x), self.number(1)
         return self.multiply(s, self.add(one, self.multiply(x, self.subtract(one, s))))
 
     def gelu_dx(self, x: Symbols) -> Symbols:
@@ -240,8 +261,9 @@ class Reals(Arithmetic):
         return self.times(self.exp(self.negative(self.multiply(x, x))), (4 / pi) ** 0.5)
 
 
-def _salt(name: str) -> int:
-    return int.from_bytes(name.encode()[:64], "little") * 0x9E3779B97F4A7C15 % (1 << 61)
+@functools.cache
+def _salt(name: str) -> np.uint64:
+    return np.uint64(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little"))
 
 
 _ZERO_AND_ONE: Final = np.array([0, 1 << 32 | 1], np.uint64)
@@ -250,7 +272,7 @@ ACTIVATIONS: Final[dict[str, Callable[[Reals, Symbols], Symbols]]] = {
     "copy": lambda m, x: x,
     "square": lambda m, x: m.multiply(x, x),
     "sigmoid": Reals.sigmoid,
-    "relu": lambda m, x: m.maximum(x, m.constant_like(0, x)),
+    "relu": lambda m, x: m.maximum(x, m.number(0)),
     "gelu": lambda m, x: m.multiply(x, m.normal(x)),
     "gelu_dx": Reals.gelu_dx,
     "gelu_apprx_tanh": lambda m, x: m.multiply(x, m.sigmoid(m.gelu_tanh_inner(x))),

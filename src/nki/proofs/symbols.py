@@ -1,15 +1,16 @@
 """Values of a proof: for each element a residue modulo p and an exponent modulo n, both of the same real number.
 
 Both are the images of one real expression, each under its own homomorphism. ``exp`` maps the exponent to a residue and
-``log`` maps back, so that the result of ``exp`` has no exponent and the result of ``log`` no residue. What is missing is
-None for all elements of a value.
+``log`` maps back, so that the result of ``exp`` has no exponent and the result of ``log`` no residue. What is missing
+is None for all elements of a value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,21 +31,52 @@ class UndecidedError(Exception):
     """The proof cannot follow an operation; the message is a sentence that says which and why."""
 
 
+class Size(NamedTuple):
+    """How complex an element is at most: the degrees of its numerator and denominator as polynomials of the inputs and
+    of unknown numbers, and how many unknown numbers (results of exp and of unknown functions) these are.
+    """
+
+    numerator: float = 1
+    denominator: float = 0
+    unknown: float = 0
+
+    def added(self, other: Size) -> Size:
+        """The size of a sum of two elements."""
+        top = max(self.numerator + other.denominator, other.numerator + self.denominator)
+        return Size(top, self.denominator + other.denominator, self.unknown + other.unknown)
+
+    def multiplied(self, other: Size) -> Size:
+        return Size(*(one + another for one, another in zip(self, other, strict=True)))
+
+    def summed(self, count: int) -> Size:
+        """The size of a sum of ``count`` such elements."""
+        top = self.numerator + max(count - 1, 0) * self.denominator
+        return Size(top, count * self.denominator, count * self.unknown)
+
+    def inverted(self) -> Size:
+        return Size(self.denominator, self.numerator, self.unknown)
+
+    def joined(self, other: Size) -> Size:
+        """The size of either."""
+        return Size(*map(max, self, other))
+
+
+KNOWN_SIZE: Final = Size(0, 0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """Elements in an array of any shape. ``residues`` and ``exponents`` are broadcast against each other by nobody: both
-    have the shape of the value.
+    """Elements in an array of any shape, which ``residues`` and ``exponents`` both have.
 
     ``infinities``: MINUS, FILL or PLUS where an element is infinite, 0 elsewhere; None if none is. Residues and
-    exponents are 0 there. ``is_whole``: all elements are integers. ``degree``: bound on the degrees of numerator and
-    denominator as polynomials of the inputs.
+    exponents are 0 there. ``is_whole``: all elements are integers. ``size``: of the largest element.
     """
 
     residues: Words | None
     exponents: Words | None
     infinities: Signs | None = None
     is_whole: bool = False
-    degree: tuple[float, float] = (1, 0)
+    size: Size = Size()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -67,7 +99,11 @@ class Symbols:
         return self if self.infinities is None else replace(self, infinities=None)
 
 
-def joined(values: list[Symbols], join: Callable[[list[Array]], Array], fill: Callable[[Symbols], Symbols]) -> Symbols:
+Join = Callable[[list[Any]], Any]
+"""Makes one array of several."""
+
+
+def joined(values: Sequence[Symbols], join: Join, fill: Callable[[Symbols], Symbols]) -> Symbols:
     """Several values as one: ``join`` is called with the parts of all; ``fill`` gives a value its residues."""
     if any(value.residues is None for value in values) and any(value.exponents is None for value in values):
         values = [fill(value) for value in values]
@@ -81,7 +117,7 @@ def joined(values: list[Symbols], join: Callable[[list[Array]], Array], fill: Ca
         join(list(exponents)) if len(exponents) == len(values) else None,
         infinities,
         all(value.is_whole for value in values),
-        (max(value.degree[0] for value in values), max(value.degree[1] for value in values)),
+        functools.reduce(Size.joined, (value.size for value in values)),
     )
 
 
@@ -89,4 +125,16 @@ def _signs(value: Symbols) -> Signs:
     return np.zeros(value.shape, np.int8) if value.infinities is None else value.infinities
 
 
-__all__ = ["FILL", "MINUS", "PLUS", "Array", "Signs", "Symbols", "UndecidedError", "joined"]
+__all__ = [
+    "FILL",
+    "KNOWN_SIZE",
+    "MINUS",
+    "PLUS",
+    "Array",
+    "Join",
+    "Signs",
+    "Size",
+    "Symbols",
+    "UndecidedError",
+    "joined",
+]
