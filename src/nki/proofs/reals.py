@@ -167,6 +167,9 @@ class Reals(Arithmetic):
             raise UndecidedError("an infinite number is compared for equality")
         difference = self.subtract(left, right)
         found = self._comparison(difference)[2]
+        for each in (difference, self.negative(difference)):  # t = 0 and t = 1 of a truth t
+            if (known := self._is_truth(each)).any():
+                found = self.choose(known, self.opposite_truth(each), found)
         zero = self.is_zero(difference)
         return self._noted(self.choose(zero, self._known(1, found), found) if zero.any() else found)
 
@@ -182,16 +185,15 @@ class Reals(Arithmetic):
         """1 where the number is not 0, else 0; a number that is one of these by itself stays."""
         if value.infinities is not None:
             raise UndecidedError("an infinite number is taken for a truth value")
-        words = self.words(value)
-        known = (
-            np.isin(words, np.concatenate([_ZERO_AND_ONE, *self.truths]))
-            if self.truths
-            else np.isin(words, _ZERO_AND_ONE)
-        )
+        known = self._is_truth(value)
         if known.all():
             return value
         other = self.opposite_truth(self.equal(value, self.number(0)))
         return self.choose(known, value, other) if known.any() else other
+
+    def _is_truth(self, value: Symbols) -> NDArray[np.bool_]:
+        """True where the number is known to be 0 or 1."""
+        return np.isin(self.words(value), np.concatenate([_ZERO_AND_ONE, *self.truths]))
 
     def both(self, left: Symbols, right: Symbols) -> Symbols:
         """1 where both truths hold."""
