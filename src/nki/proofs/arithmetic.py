@@ -121,12 +121,12 @@ class Arithmetic:
         """One word for each element: equal ones for elements that are the same number."""
         low = value.exponents if value.exponents is not None else _NO_PART
         high = value.residues if value.residues is not None else _NO_PART
-        words = np.asarray(high << np.uint64(32) | low)
-        return (
-            words
-            if value.infinities is None
-            else np.where(value.infinities == 0, words, ~np.uint64(0) - (value.infinities != PLUS))
-        )
+        words: Words = np.asarray(high << np.uint64(32) | low)
+        if value.kept is not None:
+            words = np.where(value.kept == 1, words, mixed(words ^ mixed(value.kept, self.key), self.key))
+        if value.infinities is not None:
+            words = np.where(value.infinities == 0, words, ~np.uint64(0) - (value.infinities != PLUS))
+        return words
 
     def of_words(self, words: Words, is_whole: bool = False) -> Symbols:
         """Random residues and exponents that depend on ``words`` alone."""
@@ -165,8 +165,15 @@ class Arithmetic:
                 infinities,
                 left.is_whole and right.is_whole,
                 left.size.added(right.size),
+                self._product_of_kept(left, right),
             )
         )
+
+    def _product_of_kept(self, left: Symbols, right: Symbols) -> Words | None:
+        if left.kept is None or right.kept is None:
+            kept = left.kept if left.kept is not None else right.kept
+            return None if kept is None else np.broadcast_to(kept, np.broadcast_shapes(left.shape, right.shape))
+        return left.kept * right.kept % self.p
 
     def _sum_of_infinities(self, left: Symbols, right: Symbols) -> Signs | None:
         if left.infinities is None and right.infinities is None:
@@ -182,17 +189,19 @@ class Arithmetic:
         if value.infinities is None:
             return value
         finite = value.infinities == 0
-        return (
-            value
-            if finite.all() and not value.infinities.any()
-            else replace(
-                value,
-                residues=None if value.residues is None else value.residues * finite,
-                exponents=None if value.exponents is None else value.exponents * finite,
-            )
+        return replace(
+            value,
+            residues=None if value.residues is None else value.residues * finite,
+            exponents=None if value.exponents is None else value.exponents * finite,
         )
 
+    def _check_finite(self, what: str, *values: Symbols) -> None:
+        if not all(value.is_finite for value in values):
+            raise UndecidedError(f"{what} an infinite number")
+
     def negative(self, value: Symbols) -> Symbols:
+        if value.kept is not None:
+            raise UndecidedError("a number that may be minus infinity is negated")
         if value.infinities is not None and (value.infinities == FILL).any():
             raise UndecidedError("a constant that is read as minus infinity is negated")
         return self._without(
@@ -210,8 +219,7 @@ class Arithmetic:
 
     def multiply(self, left: Symbols, right: Symbols) -> Symbols:
         left, right = self._common(left, right)
-        if left.infinities is not None or right.infinities is not None:
-            raise UndecidedError("an infinite number is multiplied by one of unknown sign")
+        self._check_finite("a number of unknown sign multiplies", left, right)
         return Symbols(
             None if left.residues is None or right.residues is None else left.residues * right.residues % self.p,
             None if left.exponents is None or right.exponents is None else left.exponents * right.exponents % self.n,
@@ -222,8 +230,13 @@ class Arithmetic:
 
     def scale(self, value: Symbols, factors: Array) -> Symbols:
         """``value`` times known numbers, which may have infinite elements if the factors there are not 0."""
-        if value.infinities is None:
+        if value.is_finite:
             return self.multiply(value, self.constant(factors))
+        if value.kept is not None:
+            if (factors.astype(np.float32) <= 0).any():
+                raise UndecidedError("a number that may be minus infinity is multiplied by one that is not positive")
+            scaled = self.scale(replace(value, kept=None), factors)
+            return replace(scaled, kept=np.broadcast_to(value.kept, scaled.shape))
         infinities, known = np.broadcast_arrays(value.infinities, factors.astype(np.float32))
         if (known[infinities != 0] == 0).any():
             raise UndecidedError("infinity is multiplied by 0, which gives NaN")
@@ -234,6 +247,8 @@ class Arithmetic:
         return self._without(replace(product, infinities=signs))
 
     def reciprocal(self, value: Symbols) -> Symbols:
+        if value.kept is not None:
+            raise UndecidedError("a number that may be minus infinity divides")
         if value.infinities is None:
             return Symbols(
                 None if value.residues is None else self.field.inverse(value.residues),
@@ -251,6 +266,8 @@ class Arithmetic:
 
     def total(self, value: Symbols, axis: int) -> Symbols:
         """The sum along an axis."""
+        if value.kept is not None:
+            raise UndecidedError("a number that may be minus infinity is added up")
         infinities = None
         if value.infinities is not None:
             positive, negative = ((sign * value.infinities > 0).any(axis) for sign in (1, -1))
@@ -270,8 +287,7 @@ class Arithmetic:
 
     def matmul(self, left: Symbols, right: Symbols) -> Symbols:
         """``left @ right`` of matrices."""
-        if left.infinities is not None or right.infinities is not None:
-            raise UndecidedError("an infinite number goes into a matrix product")
+        self._check_finite("a matrix product takes", left, right)
         left, right = self._common(left, right)
         residues = exponents = None
         if left.residues is not None and right.residues is not None:
@@ -285,26 +301,29 @@ class Arithmetic:
 
     def exp(self, value: Symbols) -> Symbols:
         if value.infinities is not None and (value.infinities > 0).any():
-            raise UndecidedError("exp of infinity")
+            raise UndecidedError("exp of plus infinity")
         if value.infinities is not None and (value.infinities == FILL).any():
-            self.assumptions.add(f"exp of what is masked by a constant of at most {LEAST_FILL:g} is 0")
+            self.note_fill()
         exponents = self.with_exponents(value).exponents
         assert exponents is not None
         residues = self.field.exp(exponents)
         if value.infinities is not None:
             residues = np.where(value.infinities == 0, residues, np.uint64(0))
+        if value.kept is not None:
+            residues = residues * value.kept % self.p
         return Symbols(residues, None, None, False, self._of_unknown(value))
 
+    def note_fill(self) -> None:
+        self.assumptions.add(f"exp of what is masked by a constant of at most {LEAST_FILL:g} is 0")
+
     def log(self, value: Symbols) -> Symbols:
-        if value.infinities is not None:
-            raise UndecidedError("log of an infinite number")
+        self._check_finite("log of", value)
         residues = self.with_residues(value).residues
         assert residues is not None
         return Symbols(None, self.field.log(residues), None, False, self._of_unknown(value))
 
     def sqrt(self, value: Symbols) -> Symbols:
-        if value.infinities is not None:
-            raise UndecidedError("root of an infinite number")
+        self._check_finite("root of", value)
         residues = None if value.residues is None else self.field.sqrt(value.residues)
         exponents = None if value.exponents is None else self.field.exponent_sqrt(value.exponents)
         return Symbols(residues, exponents, None, False, value.size)
@@ -342,6 +361,8 @@ class Arithmetic:
         for part in (value.residues, value.exponents):
             if part is not None:
                 zero &= part == 0
+        if value.kept is not None:
+            zero &= value.kept == 1
         return zero if value.infinities is None else zero & (value.infinities == 0)
 
 

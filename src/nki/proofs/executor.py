@@ -21,6 +21,7 @@ from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Tensor
 from nki.isa.tables.alu_operators import BITS
+from nki.proofs.arithmetic import LEAST_FILL
 from nki.proofs.field import mixed
 from nki.proofs.memory import SymbolMemory, numbers_of
 from nki.proofs.reals import Reals
@@ -146,13 +147,23 @@ class Prover(Reference):
     def _product(self, op: str, left: Value, right: Value, symbols: list[Symbols]) -> Symbols:
         """A product or quotient, one factor of which may be known."""
         if op == "divide":
-            if symbols[0].infinities is None or isinstance(right, Symbolic):
+            if symbols[0].is_finite or isinstance(right, Symbolic):
                 return self.reals.divide(*symbols)
             return self.reals.scale(symbols[0], 1 / numbers_of(right.array, right.dtype).astype(np.float32))
         for this, other in ((0, right), (1, left)):
             if not isinstance(other, Symbolic):
-                return self.reals.scale(symbols[this], numbers_of(other.array, other.dtype))
+                return self._scaled(symbols[this], numbers_of(other.array, other.dtype))
         return self.reals.multiply(*symbols)
+
+    def _scaled(self, value: Symbols, factors: Array) -> Symbols:
+        """``value`` times known numbers; a truth times a large negative one is a mask."""
+        distinct = np.unique(factors)
+        if len(distinct) == 1 and abs(distinct[0]) >= -LEAST_FILL and value.is_finite:
+            truth = value if distinct[0] < 0 else self.reals.negative(value)
+            if self.reals.is_truth(truth).all():
+                fill, nothing = (self.reals.number(number) for number in (-abs(float(distinct[0])), 0))
+                return self.reals.select(truth, fill, nothing)
+        return self.reals.scale(value, factors)
 
     def _power(self, base: Symbols, exponent: Value) -> Symbols:
         if isinstance(exponent, Symbolic):

@@ -30,8 +30,8 @@ class SymbolMemory(Memory):
 
     def __init__(self) -> None:
         super().__init__()
-        self._symbols: dict[Tensor, tuple[_Words, _Words, _Words]] = {}
-        """Of each element the residue, the exponent, and the number of its facts."""
+        self._symbols: dict[Tensor, tuple[_Words, ...]] = {}
+        """Of each element the residue, the exponent, the number of its facts, and the truth that it is kept."""
         self._facts: list[tuple[Size, bool]] = []
         """Size, and if the element is a whole number."""
         self._numbers: dict[tuple[Size, bool], int] = {}
@@ -64,7 +64,7 @@ class SymbolMemory(Memory):
         return bool((self._view(0, access) != KNOWN).any())
 
     def _view(self, part: int, access: Access) -> _Words:
-        """Residues (part 0), exponents or numbers of facts, in the shape of ``access``."""
+        """Residues (part 0), exponents, numbers of facts or truths, in the shape of ``access``."""
         words = self._symbols[access.tensor][part]
         return np.ndarray(access.shape, np.uint32, words, access.offset * 4, tuple(step * 4 for step in access.strides))
 
@@ -80,12 +80,14 @@ class SymbolMemory(Memory):
         parts = [np.where(is_infinite, np.uint32(0), part) for part in (residues, exponents)]
         lacks = [part == _NONE for part in parts]
         facts = [self._facts[number] for number in np.unique(self._view(2, access)[~known])]
+        kept = np.where(known, np.uint32(1), self._view(3, access))
         value = Symbols(
             None if lacks[0].any() else parts[0].astype(np.uint64),
             None if lacks[1].any() and not lacks[0].any() else parts[1].astype(np.uint64),
             infinities if infinities.any() else None,
             all(is_whole for _, is_whole in facts),
             functools.reduce(Size.joined, (size for size, _ in facts)),
+            None if (kept == 1).all() else kept.astype(np.uint64),
         )
         if lacks[0].any() and lacks[1].any():
             value = self._filled(value, parts, lacks, arithmetic)
@@ -121,6 +123,7 @@ class SymbolMemory(Memory):
                 np.full(access.tensor.elements, KNOWN),
                 np.full(access.tensor.elements, KNOWN),
                 np.zeros(access.tensor.elements, np.uint32),
+                np.ones(access.tensor.elements, np.uint32),
             )
         residues, exponents = (
             np.broadcast_to(_NONE, value.shape) if part is None else part.astype(np.uint32)
@@ -132,6 +135,7 @@ class SymbolMemory(Memory):
         self._view(0, access)[...] = residues
         self._view(1, access)[...] = exponents
         self._view(2, access)[...] = self._number(value.size, value.is_whole)
+        self._view(3, access)[...] = 1 if value.kept is None else value.kept
 
     def _number(self, size: Size, is_whole: bool) -> int:
         """The number of these facts."""

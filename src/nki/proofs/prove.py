@@ -209,6 +209,9 @@ def _first_difference(one: Symbols, other: Symbols) -> tuple[int, ...] | None:
     if any((each < -1).any() for each in signs):
         raise UndecidedError("a constant that is read as minus infinity is in a result")
     differ |= signs[0] != signs[1]
+    if one.kept is not None or other.kept is not None:
+        kept = [np.uint64(1) if each.kept is None else each.kept for each in (one, other)]
+        differ |= kept[0] != kept[1]
     return tuple(int(place) for place in np.argwhere(differ)[0]) if differ.any() else None
 
 

@@ -106,7 +106,7 @@ class Reals(Arithmetic):
         if same.all():
             return first
         hashes, members, starts = self.sets.canonical(words)
-        if value.shape[1] == 2 and (np.diff(starts.astype(np.int64)) <= 2).all():
+        if value.shape[1] == 2 and value.kept is None and (np.diff(starts.astype(np.int64)) <= 2).all():
             result = self._greater_of_two(first, value.moved(lambda part: part[:, 1]))
         else:
             single = np.diff(starts.astype(np.int64)) == 1
@@ -125,8 +125,13 @@ class Reals(Arithmetic):
 
     # -- comparisons
 
+    def _check_kept(self, *values: Symbols) -> None:
+        if any(value.kept is not None for value in values):
+            raise UndecidedError("a number that may be minus infinity is compared")
+
     def greater(self, left: Symbols, right: Symbols) -> Symbols:
         """1 where ``left > right``, else 0."""
+        self._check_kept(left, right)
         if left.infinities is not None or right.infinities is not None:
             return self._greater_of_extended(left, right)
         return self._positive(self.subtract(left, right))
@@ -163,12 +168,11 @@ class Reals(Arithmetic):
 
     def equal(self, left: Symbols, right: Symbols) -> Symbols:
         """1 where both are the same number, else 0."""
-        if left.infinities is not None or right.infinities is not None:
-            raise UndecidedError("an infinite number is compared for equality")
+        self._check_finite("equality is asked of", left, right)
         difference = self.subtract(left, right)
         found = self._comparison(difference)[2]
         for each in (difference, self.negative(difference)):  # t = 0 and t = 1 of a truth t
-            if (known := self._is_truth(each)).any():
+            if (known := self.is_truth(each)).any():
                 found = self.choose(known, self.opposite_truth(each), found)
         zero = self.is_zero(difference)
         return self._noted(self.choose(zero, self._known(1, found), found) if zero.any() else found)
@@ -183,15 +187,14 @@ class Reals(Arithmetic):
 
     def truth(self, value: Symbols) -> Symbols:
         """1 where the number is not 0, else 0; a number that is one of these by itself stays."""
-        if value.infinities is not None:
-            raise UndecidedError("an infinite number is taken for a truth value")
-        known = self._is_truth(value)
+        self._check_finite("a condition is", value)
+        known = self.is_truth(value)
         if known.all():
             return value
         other = self.opposite_truth(self.equal(value, self.number(0)))
         return self.choose(known, value, other) if known.any() else other
 
-    def _is_truth(self, value: Symbols) -> NDArray[np.bool_]:
+    def is_truth(self, value: Symbols) -> NDArray[np.bool_]:
         """True where the number is known to be 0 or 1."""
         return np.isin(self.words(value), np.concatenate([_ZERO_AND_ONE, *self.truths]))
 
@@ -204,10 +207,28 @@ class Reals(Arithmetic):
         shape = np.broadcast_shapes(condition.shape, yes.shape, no.shape)
         condition, yes, no = (v.moved(lambda part: np.broadcast_to(part, shape)) for v in (condition, yes, no))
         truth = self.truth(condition)
-        if yes.infinities is not None or no.infinities is not None:
-            same = self.words(yes) == self.words(no)
-            return self.choose(same, yes, self.unknown_function("select with infinity", truth, yes, no))
-        return self.add(no, self.multiply(truth, self.subtract(yes, no)))
+        if yes.is_finite and no.is_finite:
+            return self.add(no, self.multiply(truth, self.subtract(yes, no)))
+        if self._is_minus_infinity(no):
+            return self.kept_where(truth, yes, no)
+        if self._is_minus_infinity(yes):
+            return self.kept_where(self.opposite_truth(truth), no, yes)
+        same = self.words(yes) == self.words(no)
+        return self.choose(same, yes, self.unknown_function("choice of infinities", truth, yes, no))
+
+    def _is_minus_infinity(self, value: Symbols) -> bool:
+        """True if all elements are."""
+        return value.infinities is not None and bool((value.infinities < 0).all())
+
+    def kept_where(self, truth: Symbols, value: Symbols, other: Symbols) -> Symbols:
+        """``value`` where ``truth`` holds, else ``other``, which is minus infinity."""
+        if other.infinities is not None and (other.infinities == FILL).any():
+            self.note_fill()
+        residues = self.with_residues(truth).residues
+        assert residues is not None
+        if value.kept is not None:
+            residues = residues * value.kept % self.p
+        return replace(value, kept=residues)
 
     # -- functions with formulas
 
@@ -221,8 +242,7 @@ class Reals(Arithmetic):
 
     def odd(self, name: str, x: Symbols) -> Symbols:
         """An unknown function with f(-x) = -f(x)."""
-        if x.infinities is not None:
-            raise UndecidedError(f"{name} of an infinite number")
+        self._check_finite(f"{name} of", x)
         words = [self.words(each) for each in (x, self.negative(x))]
         lower = words[0] < words[1]
         found = self._named(name, mixed(np.minimum(*words) ^ _salt(name), self.key), x)

@@ -77,6 +77,8 @@ class Symbols:
     infinities: Signs | None = None
     is_whole: bool = False
     size: Size = Size()
+    kept: Words | None = None
+    """Residues of the truth that an element is finite, where that depends on the inputs; otherwise it is MINUS."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,12 +93,18 @@ class Symbols:
 
     def moved(self, move: Callable[[Array], Array]) -> Symbols:
         """The elements in other places: ``move`` is called with each part."""
-        parts = [None if part is None else move(part) for part in (self.residues, self.exponents, self.infinities)]
-        return replace(self, residues=parts[0], exponents=parts[1], infinities=parts[2])
+        all_parts = (self.residues, self.exponents, self.infinities, self.kept)
+        parts = [None if part is None else move(part) for part in all_parts]
+        return replace(self, residues=parts[0], exponents=parts[1], infinities=parts[2], kept=parts[3])
 
     def finite(self) -> Symbols:
         """The value without infinities, where their places do not matter any more."""
         return self if self.infinities is None else replace(self, infinities=None)
+
+    @property
+    def is_finite(self) -> bool:
+        """True if no element is infinite for any inputs."""
+        return self.infinities is None and self.kept is None
 
 
 Join = Callable[[list[Any]], Any]
@@ -109,7 +117,9 @@ def joined(values: Sequence[Symbols], join: Join, fill: Callable[[Symbols], Symb
         values = [fill(value) for value in values]
     residues = [value.residues for value in values if value.residues is not None]
     exponents = [value.exponents for value in values if value.exponents is not None]
-    infinities = None
+    infinities = kept = None
+    if any(value.kept is not None for value in values):
+        kept = join([np.ones(value.shape, np.uint64) if value.kept is None else value.kept for value in values])
     if any(value.infinities is not None for value in values):
         infinities = join([_signs(value) for value in values])
     return Symbols(
@@ -118,6 +128,7 @@ def joined(values: Sequence[Symbols], join: Join, fill: Callable[[Symbols], Symb
         infinities,
         all(value.is_whole for value in values),
         functools.reduce(Size.joined, (value.size for value in values)),
+        kept,
     )
 
 
