@@ -56,6 +56,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "describe": ("jit",),
     "workload": ("jit",),
     "sweeps": ("workload", "profiling"),
+    "proofs": ("workload",),
     "cli": ("describe", "migrate", "sweeps"),
     "__main__": ("cli",),
 }
