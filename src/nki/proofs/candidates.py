@@ -1,0 +1,110 @@
+"""Inputs on which two kernels may differ: distributions, scales and structures, in an order that is the same each time.
+
+Whole numbers come first, for a small witness is easy to read. Others reach what one distribution does not: the rescale
+of a running maximum needs rows that rise, a mask's edge a single element, a lost epsilon small numbers, a wrong branch
+numbers of one sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.base.dtype_conversion import from_float32
+from nki.ir.types import TensorSpec
+from nki.workload.arguments import filled
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+Numbers = Callable[[np.random.Generator, Shape], Array]
+
+
+def _whole(rng: np.random.Generator, shape: Shape) -> Array:
+    return rng.integers(-3, 4, shape)
+
+
+def _signs(rng: np.random.Generator, shape: Shape) -> Array:
+    return rng.integers(0, 2, shape) * 2 - 1
+
+
+def _rising(rng: np.random.Generator, shape: Shape) -> Array:
+    """Along the last axis from -2 to 2, each row with a slope of its own."""
+    slope = rng.integers(1, 4, (*shape[:-1], 1)) if shape else 1
+    return slope * np.linspace(-2, 2, shape[-1] if shape else 1)
+
+
+def _falling_rows(rng: np.random.Generator, shape: Shape) -> Array:
+    """From row to row smaller, for kernels that walk along the rows."""
+    steps = np.linspace(2, -2, shape[0] if shape else 1).reshape(-1, *[1] * (len(shape) - 1))
+    return steps * rng.integers(1, 4, (1, *shape[1:]))
+
+
+def _rows(rng: np.random.Generator, shape: Shape) -> Array:
+    return rng.integers(-3, 4, (*shape[:-1], 1)) * np.ones(shape)
+
+
+def _one_hot(rng: np.random.Generator, shape: Shape) -> Array:
+    """A single 1 in each row."""
+    if not shape:
+        return np.ones(())
+    return (np.arange(shape[-1]) == rng.integers(0, shape[-1], (*shape[:-1], 1))).astype(np.float64)
+
+
+def _spike(rng: np.random.Generator, shape: Shape) -> Array:
+    """Zeros, and one large element."""
+    numbers = np.zeros(int(np.prod(shape)))
+    numbers[rng.integers(0, numbers.size)] = 8
+    return numbers.reshape(shape)
+
+
+def _times(scale: float) -> Numbers:
+    return lambda rng, shape: scale * rng.standard_normal(shape)
+
+
+_SHAPES: Final[dict[str, Numbers]] = {
+    "whole": _whole,
+    "rising": _rising,
+    "signs": _signs,
+    "falling": _falling_rows,
+    "positive": lambda rng, shape: np.abs(rng.standard_normal(shape)) + 0.25,
+    "one hot": _one_hot,
+    "spike": _spike,
+    "rows": _rows,
+    "small": _times(2.0**-8),
+    "tiny": _times(2.0**-16),
+    "large": _times(16.0),
+}
+ORDER: Final = (
+    "whole", "random", "rising", "wide", "positive", "falling", "small", "signs", "uniform", "tiny", "large", "one hot",
+    "rows", "spike", "ones", "arange", "random", "wide",
+)  # fmt: skip
+"""The structures that all inputs get, one after the other; the names of ``--arg`` fillings are among them."""
+
+
+def candidates(specs: Sequence[TensorSpec], seed: int) -> Iterator[list[Array]]:
+    """Inputs of these shapes and dtypes; a new list of arrays each time."""
+    for number, name in enumerate(ORDER):
+        yield [_made(spec, name, seed + number, place) for place, spec in enumerate(specs)]
+    for number in range(len(ORDER)):  # structures mixed: each input another one
+        rng = np.random.default_rng([seed, number])
+        names: list[str] = rng.choice(ORDER, len(specs)).tolist()
+        yield [_made(spec, names[place], seed + number, place) for place, spec in enumerate(specs)]
+
+
+def _made(spec: TensorSpec, name: str, seed: int, place: int) -> Array:
+    dtype = spec.dtype
+    if dtype.is_float and dtype.computes:
+        if name in _SHAPES:
+            numbers = _SHAPES[name](np.random.default_rng([seed, place]), spec.shape)
+            return np.ascontiguousarray(from_float32(np.asarray(numbers, np.float32).reshape(spec.shape), dtype))
+        return filled(spec.shape, dtype, name).array(seed, place)
+    if dtype.is_integer and name not in ("random", "wide", "uniform"):
+        # Small and not negative: an integer may be an index.
+        most = {"ones": 1, "whole": 3, "positive": 7, "signs": 1}.get(name, 0)
+        if name == "arange":
+            return filled(spec.shape, dtype, name).array(seed, place)
+        return np.random.default_rng([seed, place]).integers(0, most + 1, spec.shape).astype(dtype.dtype)
+    return filled(spec.shape, dtype).array(seed, place)

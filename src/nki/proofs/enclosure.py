@@ -1,0 +1,421 @@
+"""A program over the real numbers at one input: the NumPy executor with a ball beside each element.
+
+The executor runs as ever, to the same bits as every other one; beside each element stands a ball
+(:mod:`nki.proofs.ball`) that encloses the number which the same program would have without any rounding. A conversion
+between floats changes no ball. A conversion to integers widens it by a half, for the reader may take it for a rounding
+or for a function. Patterns, packed numbers and selected places are known where their operands are exact, and unknown
+elsewhere. A run-time index, or a loop on the device, that is not exact loses everything: :attr:`Enclosed.lost`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki import target as targets
+from nki.backend.numpy.executor import Reference
+from nki.backend.numpy.values import Value
+from nki.base import element_types as dt
+from nki.base.element_types import DType
+from nki.compilation import pipeline
+from nki.ir.algebra import Step, last_of
+from nki.ir.indirection.gather_offsets import Offsets
+from nki.ir.instruction import Inst
+from nki.ir.loop import Loop, While
+from nki.ir.program import CoreProgram, Program
+from nki.ir.types import Access
+from nki.isa.tables.alu_operators import BITS
+from nki.numerics.floating_point import default_environment
+from nki.proofs import ball
+from nki.proofs.ball import Ball
+from nki.proofs.ball_memory import Balls, numbers_of, parts_of
+from nki.rendezvous.protocol import Participant
+from nki.rendezvous.round_robin import RoundRobin
+
+Array = NDArray[Any]
+
+
+class Enclosed(Value):
+    """A value of the executor and its ball, of the same shape."""
+
+    __slots__ = ("ball",)
+
+    def __init__(self, value: Value, enclosing: Ball) -> None:
+        self.array, self.dtype, self.ball = value.array, value.dtype, enclosing
+
+
+def _ball(value: Value) -> Ball:
+    assert isinstance(value, Enclosed), "a primitive has lost its ball"
+    return value.ball
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """One instruction that ran, at its resolved places: the accesses that it read and those that it wrote."""
+
+    inst: Inst
+    reads: list[Access] = field(default_factory=list[Access])
+    writes: list[tuple[Access, Ball | None]] = field(default_factory=list[tuple[Access, Ball | None]])
+    """With the balls that were written, if the run keeps them."""
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """What the cores of one run share."""
+
+    lost: bool = False
+    events: list[Event] | None = None
+    keeps: Callable[[int], bool] | None = None
+    """True for the numbers of events with balls to keep."""
+
+
+class Enclosure(Reference):
+    """The NumPy executor with balls."""
+
+    memory: Balls
+
+    def __init__(self, memory: Balls, participant: Participant | None, run: _Run) -> None:
+        super().__init__(memory, participant)
+        self.prints = False
+        self._run_state = run
+        self._event: Event | None = None
+        self._kept = False
+
+    # Control: indices and loops.
+
+    def rounds(self, loop: Loop) -> Iterator[None]:
+        bounds = (loop.register,) if isinstance(loop, While) else (loop.start, loop.stop)
+        for bound in bounds:
+            self._need(bound)
+        for _ in super().rounds(loop):
+            if isinstance(loop, While):
+                self._need(loop.register)
+            else:
+                self.memory.know(loop.register.tensor)
+            yield
+
+    def _need(self, source: int | Access) -> None:
+        """Lose everything unless ``source``, which decides where the run goes, is exact."""
+        if isinstance(source, Access) and not self.memory.is_exact(source):
+            self._run_state.lost = True
+
+    def index(self, access: Access) -> int:
+        if access.dynamic is not None:
+            self._need(access.dynamic.source)
+        return super().index(access)
+
+    def offsets(self, inst: Inst, access: Access) -> Offsets:
+        if access.dynamic is not None:
+            self._need(access.dynamic.source)
+        return super().offsets(inst, access)
+
+    def _execute_resolved(self, inst: Inst) -> None:
+        run = self._run_state
+        if run.events is not None:
+            self._event = Event(inst)
+            self._kept = run.keeps is not None and run.keeps(len(run.events))
+            run.events.append(self._event)
+        super()._execute_resolved(inst)
+        if inst.indexed_by():  # elements were gathered and scattered behind the back of the balls
+            for access in inst.writes():
+                self.memory.lose(access.tensor)
+
+    # Memory.
+
+    def load(self, source: Access | float) -> Value:
+        value = super().load(source)
+        return self._read(source, value) if isinstance(source, Access) else value
+
+    def flat(self, source: Access) -> Value:
+        return self._read(source, super().flat(source))
+
+    def _read(self, source: Access, value: Value) -> Value:
+        if self._event is not None:
+            self._event.reads.append(source)
+        return Enclosed(value, self.memory.read(source).map(lambda a: a.reshape(value.array.shape)))
+
+    def store(self, target: Access, value: Value) -> None:
+        super().store(target, value)
+        new = _ball(value)
+        if target.one_place():
+            if new.centre.size == target.size:
+                new = new.map(lambda a: a.reshape(target.partitions, -1))
+            target, new = last_of(target), new.map(lambda a: a[:, -1:])
+        if new.centre.size != target.size:
+            new = new.map(lambda a: np.broadcast_to(a, (target.partitions, target.free_elements)))
+        new = new.map(lambda a: a.reshape(target.shape))
+        self.memory.write(target, new)
+        self._wrote(target, new)
+
+    def put(self, target: Access, places: Value, value: Value) -> None:
+        super().put(target, places, value)
+        before = self.memory.read(target)
+        if _is_exact(places):
+            rows, numbers = np.nonzero(places.array < target.free_elements)
+            at = (rows, *np.unravel_index(places.array[rows, numbers], target.shape[1:]))
+            for array, number in zip(parts_of(before), parts_of(_ball(value)), strict=True):
+                array[at] = number[0, 0]
+        else:
+            before = ball.unknown(target.shape)
+        self.memory.write(target, before)
+        self._wrote(target, before)
+
+    def _wrote(self, target: Access, new: Ball) -> None:
+        if self._event is not None:
+            self._event.writes.append((target, new if self._kept else None))
+
+    # Numbers.
+
+    def const(self, value: Any, dtype: DType) -> Value:
+        made = super().const(value, dtype)
+        held = numbers_of(made.array, dtype)
+        if dtype.is_float and np.isfinite(value) and dtype.computes:  # another spelling may have rounded it elsewhere
+            held = Ball(held.centre, held.radius + np.abs(held.centre - float(value)))
+        return Enclosed(made, held)
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        return Enclosed(super().cast(value, dtype), _converted(_ball(value), dtype, value.dtype is dtype))
+
+    def narrow(self, value: Value, dtype: DType) -> Value:
+        return Enclosed(super().narrow(value, dtype), _converted(_ball(value), dtype, value.dtype is dtype))
+
+    def alu(self, op: str, left: Value, right: Value | None = None) -> Value:
+        if op in BITS:
+            return self._patterns(super().alu(op, left, right), *([left] if right is None else [left, right]))
+        done = super().alu(op, left, right)
+        one = _ball(left)
+        return Enclosed(done, _full(ball.unary(op, one) if right is None else ball.binary(op, one, _ball(right)), done))
+
+    def integer(self, op: str, left: Value, right: Value, dtype: DType) -> Value:
+        done = super().integer(op, left, right, dtype)
+        found = _full(ball.binary(op, _ball(left), _ball(right)), done)
+        limits = np.iinfo(dtype.dtype)
+        inside = (found.centre - found.radius >= limits.min) & (found.centre + found.radius <= limits.max)
+        # A result that wraps around is no sum or product over the reals.
+        return Enclosed(done, Ball(found.centre, np.where(inside, found.radius, np.inf)))
+
+    def act(self, function: str, value: Value, parameter: Value | None = None) -> Value:
+        done = super().act(function, value, parameter)
+        second = None if parameter is None else _ball(parameter)
+        return Enclosed(done, _full(ball.function(function, _ball(value), second), done))
+
+    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+        done = super().select(condition, yes, no)
+        return Enclosed(done, _full(ball.select(_ball(condition), _ball(yes), _ball(no)), done))
+
+    def matmul(self, stationary: Value, moving: Value) -> Value:
+        return Enclosed(super().matmul(stationary, moving), ball.product(_ball(stationary), _ball(moving)))
+
+    def scan(self, steps: tuple[Step, ...], values: tuple[Value, ...], start: Value) -> Value:
+        done = super().scan(steps, values, start)
+        rows, columns = done.array.shape
+        sides = [_ball(v).map(lambda a: np.broadcast_to(a, (rows, columns))) for v in values]
+        state = _ball(start).map(lambda a: np.broadcast_to(a[:, 0], (rows,)))
+        states: list[Ball] = []
+        for column in range(columns):
+            for step, side in zip(steps, sides, strict=True):
+                element = Ball(side.centre[:, column], side.radius[:, column])
+                state = ball.binary(step.op, *((state, element) if step.state_first else (element, state)))
+            states.append(state)
+        columns_of = zip(*map(parts_of, states), strict=True)
+        return Enclosed(done, Ball(*(np.stack(each, axis=1) for each in columns_of)))
+
+    def reduce(self, op: str, value: Value, groups: int = 1, start: Value | None = None) -> Value:
+        done = super().reduce(op, _plain(value), groups, None if start is None else _plain(start))
+        rows, columns = value.array.shape
+        if op in BITS:
+            return self._patterns(done, value)
+        runs = _ball(value).map(lambda a: a.reshape(rows, groups, columns // groups))
+        if start is not None:
+            before = _ball(start).map(lambda a: np.broadcast_to(a[:, :, None], (rows, groups, 1)))
+            both = zip(parts_of(before), parts_of(runs), strict=True)
+            runs = Ball(*(np.concatenate(pair, axis=2) for pair in both))
+        return Enclosed(done, _folded(op, runs, 2).map(lambda a: a.reshape(rows, groups)))
+
+    def reduce_partitions(self, op: str, value: Value) -> Value:
+        done = super().reduce_partitions(op, _plain(value))
+        if op in BITS:
+            return self._patterns(done, value)
+        return Enclosed(done, _folded(op, _ball(value), 0).map(lambda a: a.reshape(1, -1)))
+
+    # Patterns and places: what exact operands give.
+
+    def _patterns(self, done: Value, *sources: Value) -> Enclosed:
+        """``done``, exact where all ``sources`` are, element by element or, in another shape, all together."""
+        shape = done.array.shape
+        known: Any = True
+        for source in sources:
+            exact = _holds(source)
+            fits = exact.ndim == 2 and all(a in (1, b) for a, b in zip(exact.shape, shape, strict=True))
+            known = known & (exact if fits else exact.all())
+        numbers = numbers_of(done.array, done.dtype)
+        return Enclosed(done, Ball(numbers.centre, np.where(known, numbers.radius, np.inf)))
+
+    def iota(
+        self, pattern: tuple[tuple[int, int], ...], offset: Any, channel_multiplier: Any, partitions: int
+    ) -> Value:
+        return self._patterns(super().iota(pattern, offset, channel_multiplier, partitions))
+
+    def find(self, value: Value, wanted: Value, last_first: bool) -> Value:
+        return self._placed(super().find(value, wanted, last_first), value, wanted)
+
+    def nonzero(self, value: Value) -> Value:
+        return self._placed(super().nonzero(value), value)
+
+    def ranked(self, value: Value, count: int) -> Value:
+        return self._placed(super().ranked(value, count), value)
+
+    def _placed(self, done: Value, *sources: Value) -> Enclosed:
+        if all(_is_exact(source) for source in sources):
+            return self._patterns(done)
+        return Enclosed(done, ball.unknown(done.array.shape))
+
+    def top8(self, value: Value) -> Value:
+        done, one = super().top8(value), _ball(value)
+        largest = np.sort(one.centre, axis=1)[:, ::-1][:, :8]
+        # Sorting moves no number further than the one that moves furthest.
+        radius = np.broadcast_to(one.radius.max(axis=1, keepdims=True), largest.shape)
+        return Enclosed(done, Ball(largest.copy(), radius.copy()))
+
+    def gather(self, value: Value, index: Value) -> Value:
+        done = super().gather(value, index)
+        if not _is_exact(index):
+            return Enclosed(done, ball.unknown(done.array.shape))
+        numbers, count = index.array.astype(np.int64), value.array.shape[1]
+        outside = np.broadcast_to((numbers < 0) | (numbers >= count), done.array.shape)
+        one = _ball(value)
+        rows = np.arange(len(done.array))[:, None] % len(value.array)
+        places = np.where((numbers < 0) | (numbers >= count), 0, numbers)
+        radius = np.where(outside, np.inf, one.radius[rows, places])
+        return Enclosed(done, Ball(one.centre[rows, places], radius))
+
+    def bits(self, value: Value, dtype: DType) -> Value:
+        return self._patterns(super().bits(value, dtype), value)
+
+    def unpack(self, value: Value, index: int) -> Value:
+        return self._patterns(super().unpack(value, index), value)
+
+    def xorwow(self, state: Value, count: int) -> tuple[Value, Value]:
+        drawn, after = super().xorwow(state, count)
+        return self._patterns(drawn, state), self._patterns(after, state)
+
+    def rank(self) -> Value:
+        return self._patterns(super().rank())
+
+    def pack(self, values: Sequence[Value], dtype: DType) -> Value:
+        done = super().pack(values, dtype)
+        return Enclosed(done, ball.unknown(done.array.shape))
+
+    # Movements.
+
+    def transpose(self, value: Value) -> Value:
+        return Enclosed(super().transpose(value), _ball(value).map(lambda a: a.T.copy()))
+
+    def strided(self, value: Value, start: int, step: int, count: int | None = None) -> Value:
+        stop = None if count is None else start + count * step
+        done = super().strided(value, start, step, count)
+        return Enclosed(done, _ball(value).map(lambda a: a[:, start:stop:step]))
+
+    def reshape(self, value: Value, partitions: int) -> Value:
+        return Enclosed(super().reshape(value, partitions), _ball(value).map(lambda a: a.reshape(partitions, -1)))
+
+    def stack(self, values: Sequence[Value], partitions: int) -> Value:
+        balls = zip(*(parts_of(_ball(v)) for v in values), strict=True)
+        whole = Ball(*(np.concatenate([a.reshape(-1) for a in each]).reshape(partitions, -1) for each in balls))
+        return Enclosed(super().stack(values, partitions), whole)
+
+
+def _plain(value: Value) -> Value:
+    """The value for the executor alone."""
+    return Value(value.array, value.dtype)
+
+
+def _full(found: Ball, done: Value) -> Ball:
+    """``found`` in the shape of ``done``: constants are one element."""
+    shape = done.array.shape
+    return found if found.centre.shape == shape else found.map(lambda a: np.broadcast_to(a, shape))
+
+
+def _holds(value: Value) -> NDArray[np.bool_]:
+    """The elements with an exact ball of the number that the executor holds."""
+    one, held = _ball(value), numbers_of(value.array, value.dtype)
+    return (one.radius == 0) & (held.radius == 0) & (held.centre == one.centre)
+
+
+def _is_exact(value: Value) -> bool:
+    return bool(_holds(value).all())
+
+
+def _folded(op: str, one: Ball, axis: int) -> Ball:
+    if op == "add":
+        return ball.total(one, axis)
+    if op in ("maximum", "minimum"):
+        return ball.extreme(one, axis, op == "maximum")
+    elements = [Ball(c, r) for c, r in zip(*(np.moveaxis(a, axis, 0) for a in parts_of(one)), strict=True)]
+    result = elements[0]
+    if len(elements) == 1 and op.startswith("logical"):
+        result = ball.unary("logical_not", ball.unary("logical_not", result))
+    for element in elements[1:]:
+        result = ball.binary(op, result, element)
+    return result
+
+
+def _converted(one: Ball, dtype: DType, same: bool) -> Ball:
+    """The ball after a conversion: the same number for a float, any of its neighbours for an integer."""
+    if same or dtype.is_float or dtype.is_packed:
+        return one
+    x, r = one.centre, one.radius
+    if dtype is dt.bool_:
+        return Ball(x, np.where((r == 0) & ((x == 0) | (x == 1)), 0.0, r + np.maximum(np.abs(x), np.abs(1 - x))))
+    least, most = np.iinfo(dtype.dtype).min, np.iinfo(dtype.dtype).max
+    beyond = np.maximum(0.0, np.maximum(x - most, least - x))
+    kept = (r == 0) & (np.rint(x) == x) & (beyond == 0)
+    return Ball(x, np.where(kept, 0.0, r + 0.5 + beyond))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """The outputs of a run as the executor has them, and their balls; the events if they were asked for."""
+
+    outputs: list[Array]
+    balls: list[Ball]
+    events: list[Event]
+
+
+def executable(program: Program) -> Program:
+    """``program``, specialised, after the stages without which no executor runs it."""
+    return pipeline.run_stages(program, targets.find(program.target), pipeline.STAGES, "accumulate")
+
+
+def enclose(
+    program: Program, inputs: Sequence[Array], *, traced: bool = False, keeps: Callable[[int], bool] | None = None
+) -> Outcome:
+    """Run ``program`` (:func:`executable`) on dense arrays in the order of its inputs, which stay as they are.
+
+    ``traced``: with the events; ``keeps``: the numbers of the events with the balls that they wrote.
+    """
+    memory = Balls()
+    for tensor, array in zip(program.inputs, inputs, strict=True):
+        memory.bind(tensor, np.ascontiguousarray(array).copy())
+    run = _Run(events=[] if traced else None, keeps=keeps)
+    with default_environment(), np.errstate(all="ignore"):
+        if len(program.cores) > 1:
+            RoundRobin[None](len(program.cores)).run([partial(_core, core, memory, run) for core in program.cores])
+        else:
+            _core(program.core, memory, run)
+    outputs = [array.copy() for array in memory.results(program)]
+    balls: list[Ball] = []
+    for tensor, array in zip(program.outputs, outputs, strict=True):
+        one = memory.read(Access.whole(tensor)).map(lambda a: a.reshape(-1))
+        fits = one.centre.size == array.size and not run.lost
+        balls.append((one if fits else ball.unknown((array.size,))).map(lambda a, s=array.shape: a.reshape(s)))
+    return Outcome(outputs, balls, run.events or [])
+
+
+def _core(core: CoreProgram, memory: Balls, run: _Run, participant: Participant | None = None) -> None:
+    Enclosure(memory, participant, run).run(core.body)
