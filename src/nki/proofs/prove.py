@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
 from nki.base.errors import NkiError
 from nki.base.proof_errors import DifferentSignaturesError
 from nki.compilation.launch_errors import strip_frames
+from nki.jit import Kernel
+from nki.proofs import witness
 from nki.proofs.field import FIELDS, UnluckyError
 from nki.proofs.reals import Reals
-from nki.proofs.sides import Array, Input, KernelSide, kernel_side
+from nki.proofs.subjects import Array, Subject, drawn, is_tensor, of_function, of_kernel, ranges
 from nki.proofs.symbols import Symbols, UndecidedError
+from nki.proofs.verdict import Place, Verdict, Word
+from nki.proofs.witness import Witness
 from nki.target.model import Target
 
 GOAL: Final = 1e-9
@@ -24,44 +27,8 @@ MOST_ROUNDS: Final = 12
 _REDRAWN: Final = 20
 """Unlucky rounds in a row, after which the proof gives up."""
 _DRAWS: Final = 3
-"""Draws of integer inputs that decide what is computed."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """An element of an output."""
-
-    output: int
-    index: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return f"output {self.output}[{', '.join(map(str, self.index))}]"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What is known of two kernels.
-
-    ``bound``: the probability, at most, that kernels that are different are called equal; 1 unless they are.
-    ``reason``: what stands in the way of a decision, or what was seen. ``place``: the first element that differs over
-    the fields. ``assumptions``: what holds for the inputs that the proof is about. ``constants``: numbers of the
-    kernels that are read as others that round to them.
-    """
-
-    verdict: Literal["equal", "different", "undecided"]
-    old: str
-    new: str
-    bound: float
-    rounds: int
-    reason: str
-    witness: Any = None
-    place: Place | None = None
-    assumptions: tuple[str, ...] = ()
-    constants: tuple[str, ...] = ()
-    seconds: float = 0.0
-
-    def __bool__(self) -> bool:
-        raise TypeError("a verdict has three values: compare `.verdict` with 'equal', 'different' or 'undecided'")
+"""Draws of the integer inputs that decide what is computed."""
+_NO_TIES: Final = "no two real numbers that are compared are equal"
 
 
 def prove(
@@ -71,19 +38,28 @@ def prove(
     target: Target | None = None,
     seed: int | None = None,
     goal: float = GOAL,
+    seconds: float = 20.0,
 ) -> Callable[..., Verdict]:
-    """``nki.prove(old, new)(*specs)``: see the module. ``specs``: arrays, or shapes with dtypes, and constants.
+    """``nki.prove(old, new)(*specs)``: are both the same function over the real numbers, for all inputs?
 
-    ``seed``: of the random numbers, None for fresh ones. ``goal``: see :data:`GOAL`.
+    ``old`` and ``new``: kernels; one may be a function of NumPy, PyTorch or JAX. ``specs``: the arguments; tensors
+    count by shape and dtype only. ``seed``: of the random numbers, None for fresh ones. ``goal``: the probability of a
+    wrong "equal" at which the proof stops. ``seconds``: for the search of an input that shows a difference.
+
+    Raises :class:`DifferentSignaturesError` for other inputs or outputs, and what compilation raises.
     """
 
     def proved(*args: Any, **kwargs: Any) -> Verdict:
         try:
             started = time.perf_counter()
-            sides = [kernel_side(each, args, kwargs, target) for each in (old, new)]
-            _check_signatures(sides[0], sides[1])
-            entropy = np.random.SeedSequence(seed)
-            return _Proof(sides[0], sides[1], entropy, goal, started).verdict()
+            tensors = [each for each in (*args, *kwargs.values()) if is_tensor(each)]
+            subjects = _subjects(old, new, args, kwargs, target)
+            _check(
+                "input", [each.shape for each in subjects[0].inputs], [e.shape for e in subjects[1].inputs], subjects
+            )
+            if subjects[0].outputs is not None and subjects[1].outputs is not None:
+                _check("output", subjects[0].outputs, subjects[1].outputs, subjects)
+            return _Proof(subjects, tensors, np.random.SeedSequence(seed), goal, started, seconds).verdict()
         except NkiError as error:
             __tracebackhide__ = True
             raise strip_frames(error)  # noqa: B904  # its cause is settled
@@ -91,66 +67,85 @@ def prove(
     return proved
 
 
-def _check_signatures(old: KernelSide, new: KernelSide) -> None:
-    for word, ours, theirs in (
-        ("input", [each.shape for each in old.inputs], [each.shape for each in new.inputs]),
-        ("output", old.outputs, new.outputs),
-    ):
-        if len(ours) != len(theirs):
-            raise DifferentSignaturesError(
-                f"{old.name} has {len(ours)} {word}s, and {new.name} has {len(theirs)}",
-                fix=f"compare kernels with the same {word}s",
-            )
-        for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-            if one != other:
-                raise DifferentSignaturesError(
-                    f"{word} {number} of {old.name} has the shape {one}, and of {new.name} {other}",
-                    fix=f"compare kernels with the same {word}s",
-                )
+def _subjects(
+    old: Callable[..., Any],
+    new: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    target: Target | None,
+) -> tuple[Subject, Subject]:
+    functions = [not isinstance(each, Kernel) for each in (old, new)]
+    if not any(functions):
+        return of_kernel(old, args, kwargs, target), of_kernel(new, args, kwargs, target)
+    if functions[1]:
+        kernel = of_kernel(old, args, kwargs, target)
+        return kernel, of_function(new, args, kernel.inputs)
+    kernel = of_kernel(new, args, kwargs, target)
+    return of_function(old, args, kernel.inputs), kernel
+
+
+def _check(
+    word: str, ours: list[tuple[int, ...]], theirs: list[tuple[int, ...]], subjects: tuple[Subject, Subject]
+) -> None:
+    """Raise :class:`DifferentSignaturesError` for other numbers or shapes of inputs or outputs."""
+    old, new = (subject.name for subject in subjects)
+    fix = f"compare two that have the same {word}s"
+    if len(ours) != len(theirs):
+        raise DifferentSignaturesError(f"{old} has {len(ours)} {word}s, and {new} has {len(theirs)}", fix=fix)
+    for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+        if one != other:
+            shapes = f"the shape {one}, and of {new} {other}"
+            raise DifferentSignaturesError(f"{word} {number} of {old} has {shapes}", fix=fix)
 
 
 class _Proof:
     """Rounds of one proof."""
 
     def __init__(
-        self, old: KernelSide, new: KernelSide, entropy: np.random.SeedSequence, goal: float, started: float
+        self,
+        subjects: tuple[Subject, Subject],
+        tensors: Sequence[Any],
+        entropy: np.random.SeedSequence,
+        goal: float,
+        started: float,
+        seconds: float,
     ) -> None:
-        self.sides = (old, new)
-        self.goal = goal
-        self.started = started
-        self.keys = [int(word) for word in entropy.generate_state(MOST_ROUNDS * _REDRAWN, np.uint64)]
-        self.bound, self.rounds, self.ties = 1.0, 0, True
+        self.subjects, self.goal, self.started, self.seconds = subjects, goal, started, seconds
+        self.ranges = ranges(subjects[0].inputs, tensors)
+        self.keys = iter([int(word) for word in entropy.generate_state(4 * MOST_ROUNDS * _REDRAWN, np.uint64)])
+        self.bound, self.rounds = 1.0, 0
+        self.ties = True
+        self.known: list[Array | None] = [None for _ in subjects[0].inputs]
         self.assumptions: set[str] = set()
         self.constants: dict[float, str] = {}
         self.unknown: set[str] = set()
 
     def verdict(self) -> Verdict:
         try:
-            place = self._rounds()
-            if place is not None and "> 0" in self.unknown:
-                self.ties, self.bound, self.rounds = False, 1.0, 0
-                self.assumptions.add("no two real numbers that are compared are equal")
-                place = self._rounds()
+            place = self._all_rounds()
         except UndecidedError as error:
-            return self._undecided(_sentence(error))
-        if place is None:
+            tested = self._tested(error)
+            return tested if tested is not None else self._searched(str(error))
+        if place is None and self.ties:
             return self._found("equal", f"equal in {self.rounds} random fields")
-        differ = "they differ over the reals as far as the identities of docs/proofs.md go"
-        such = f", and these functions are unknown to it: {', '.join(sorted(self.unknown))}" if self.unknown else ""
-        return self._undecided(f"{differ}{such}", place)
+        if place is None:
+            self.assumptions.add(_NO_TIES)
+            return self._at_ties()
+        such = f", or know nothing of: {', '.join(sorted(self.unknown))}" if self.unknown else ""
+        return self._searched(f"the identities of docs/proofs.md do not make them equal{such}", place)
 
-    def _rounds(self) -> Place | None:
+    def _all_rounds(self) -> Place | None:
+        """Rounds with ties, and without if comparisons may be the reason of a difference."""
+        place = self._rounds()
+        if place is None or "> 0" not in self.unknown:
+            return place
+        self.ties, self.bound, self.rounds = False, 1.0, 0
+        return self._rounds()
+
+    def _rounds(self, most: int = MOST_ROUNDS) -> Place | None:
         """Rounds until the goal is reached; the first element that differs, if one does."""
-        keys = iter(self.keys)
-        while self.bound > self.goal and self.rounds < MOST_ROUNDS:
-            for _ in range(_REDRAWN):
-                try:
-                    place, bound = self._round(next(keys))
-                    break
-                except UnluckyError:
-                    continue
-            else:
-                raise UndecidedError("something is divided by 0 for all inputs")
+        while self.bound > self.goal and self.rounds < most:
+            place, bound = self._lucky_round()
             if place is not None:
                 return place
             self.bound *= bound
@@ -159,41 +154,112 @@ class _Proof:
             raise UndecidedError(f"after {self.rounds} rounds the bound is still {self.bound:.1e}")
         return None
 
+    def _lucky_round(self) -> tuple[Place | None, float]:
+        for _ in range(_REDRAWN):
+            try:
+                return self._round(next(self.keys))
+            except UnluckyError:
+                continue
+        raise UndecidedError("something is divided by 0 for all inputs")
+
     def _round(self, key: int) -> tuple[Place | None, float]:
+        """The first element that differs in one random field; else the probability that a difference is not seen."""
         field = FIELDS[self.rounds % len(FIELDS)]
         results: list[list[Symbols]] = []
         bound = 0.0
-        for side in self.sides:
+        for subject in self.subjects:
             reals = Reals(field, key, ties=self.ties)
-            inputs = [_variables(reals, number, each) for number, each in enumerate(side.inputs)]
-            results.append(side.evaluate(inputs, reals))
+            inputs = [
+                reals.variables(f"input {number}", spec.shape, spec.dtype.is_integer) if known is None else known
+                for number, (spec, known) in enumerate(zip(subject.inputs, self.known, strict=True))
+            ]
+            results.append(subject.evaluate(inputs, reals))
             self.assumptions |= reals.assumptions
             self.constants |= {value: f"{value:.7g} as {closed}" for value, closed in reals.readings.items()}
             self.unknown |= reals.unknown.keys()
             bound = max([bound, *(_error(each, reals) for each in results[-1])])
+        _check("output", [each.shape for each in results[0]], [each.shape for each in results[1]], self.subjects)
         for number, (one, other) in enumerate(zip(*results, strict=True)):
             if (index := _first_difference(one, other)) is not None:
                 return Place(number, index), bound
         return None, min(bound, 1.0)
 
-    def _found(
-        self, verdict: Literal["equal", "different", "undecided"], reason: str, place: Place | None = None
-    ) -> Verdict:
-        bound = self.bound if verdict == "equal" else 1.0
-        seconds = time.perf_counter() - self.started
-        names = [side.name for side in self.sides]
-        constants = tuple(self.constants[value] for value in sorted(self.constants))
+    # -- what is not proved
+
+    def _tested(self, error: UndecidedError) -> Verdict | None:
+        """What draws of the integer inputs show, if there are any; None if they do not help."""
+        specs = self.subjects[0].inputs
+        if not any(self.ranges):
+            return None
+        try:
+            for draw in range(_DRAWS):
+                self.known = drawn(specs, self.ranges, draw)
+                self.bound, self.rounds, self.ties = 1.0, 0, True
+                place = self._all_rounds()
+                if place is not None:
+                    return self._searched(f"{error}; for some of its values they differ", place)
+        except (UndecidedError, NkiError):
+            return None
+        return self._found("undecided", f"{error}; proved equal for {_DRAWS} draws of the integer inputs, not for all")
+
+    def _searched(self, reason: str, place: Place | None = None) -> Verdict:
+        """An input that shows a difference, or that none was found."""
+        found = self._witness(place)
+        if found is None:
+            self.assumptions.clear()
+            return self._found("undecided", f"{reason}; no input was found that shows a difference", place)
+        return self._found("different", "an input shows it", Place(found.output, found.index), found)
+
+    def _witness(self, place: Place | None = None) -> Witness | None:
+        sides = [subject.side for subject in self.subjects]
+        hint = None if place is None else (place.output, place.index)
+        specs = self.subjects[0].inputs
+        given: list[list[Array]] = []
+        if any(known is not None for known in self.known):
+            random = np.random.default_rng(0)
+            given = [
+                [
+                    random.standard_normal(spec.shape).astype(np.float32).astype(spec.dtype.dtype)
+                    if known is None
+                    else known
+                    for spec, known in zip(specs, self.known, strict=True)
+                ]
+            ]
+        return witness.find(sides[0], sides[1], specs, hint=hint, given=given, ranges=self.ranges, seconds=self.seconds)
+
+    def _at_ties(self) -> Verdict:
+        """Equal but for ties: a search among inputs with many equal numbers says if these make a difference."""
+        found = self._witness()
+        if found is None:
+            return self._found(
+                "equal", f"equal in {self.rounds} random fields, and on inputs with ties that were tried"
+            )
+        return self._found("different", "an input shows it", Place(found.output, found.index), found)
+
+    def _found(self, word: Word, reason: str, place: Place | None = None, shown: Witness | None = None) -> Verdict:
+        old, new = (subject.name for subject in self.subjects)
         return Verdict(
-            verdict, names[0], names[1], bound, self.rounds, reason, None, place,
-            tuple(sorted(self.assumptions)), constants, seconds,
-        )  # fmt: skip
+            verdict=word,
+            old=old,
+            new=new,
+            bound=self.bound if word == "equal" else 1.0,
+            rounds=self.rounds,
+            reason=reason,
+            witness=shown,
+            place=place,
+            assumptions=(*sorted(self.assumptions), *self._of_ranges()),
+            constants=tuple(self.constants[value] for value in sorted(self.constants)),
+            seconds=time.perf_counter() - self.started,
+        )
 
-    def _undecided(self, reason: str, place: Place | None = None) -> Verdict:
-        return self._found("undecided", reason, place)
-
-
-def _variables(reals: Reals, number: int, each: Input) -> Symbols:
-    return reals.variables(f"input {number}", each.shape, each.dtype.is_integer)
+    def _of_ranges(self) -> list[str]:
+        """The ranges of integer inputs."""
+        names = [spec.name for spec in self.subjects[0].inputs]
+        return [
+            f"integers of {name!r} are from {each[0]} to {each[1]}"
+            for name, each in zip(names, self.ranges, strict=True)
+            if each is not None
+        ]
 
 
 def _first_difference(one: Symbols, other: Symbols) -> tuple[int, ...] | None:
@@ -229,10 +295,4 @@ def _error(value: Symbols, reals: Reals) -> float:
     return parts + 2 * size.unknown * collision
 
 
-def _sentence(error: UndecidedError) -> str:
-    inst = getattr(error, "inst", None)
-    where = f" ({inst.mnemonic}, line {inst.span.line})" if inst is not None and getattr(inst, "span", None) else ""
-    return f"{error}{where}"
-
-
-__all__ = ["GOAL", "Place", "Verdict", "prove"]
+__all__ = ["GOAL", "prove"]

@@ -1,23 +1,23 @@
-"""The two sides of a proof: a kernel as a specialised program, or a function on arrays."""
+"""The two subjects of a proof: kernels as specialised programs, or functions on arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.base.element_types import DType
-from nki.base.locks import imported
 from nki.compilation import pipeline
 from nki.ir.program import Program
+from nki.ir.types import TensorSpec
 from nki.jit import Kernel, adapter_for
 from nki.numerics.floating_point import default_environment
 from nki.profiling.shapes import placeholder
 from nki.proofs.executor import evaluate
 from nki.proofs.reals import Reals
+from nki.proofs.sides import Side
 from nki.proofs.symbols import Symbols
 from nki.target.model import Target
 
@@ -27,50 +27,20 @@ _STOP = "accumulate"
 
 
 @dataclass(frozen=True)
-class Input:
-    """A tensor that both sides take."""
+class Subject:
+    """What is proved about: ``evaluate`` gives its outputs over a finite field, ``side`` those on arrays."""
 
     name: str
-    shape: tuple[int, ...]
-    dtype: DType
+    evaluate: Callable[[Sequence[Symbols | Array], Reals], list[Symbols]]
+    side: Side
+    inputs: list[TensorSpec]
+    outputs: list[tuple[int, ...]] | None
+    """Shapes of the outputs; None if they are known after evaluation only."""
 
 
-@dataclass
-class KernelSide:
-    """A kernel, specialised for one set of arguments."""
-
-    name: str
-    program: Program
-    target: Target
-    _executable: Any = field(default=None, repr=False)
-
-    @property
-    def inputs(self) -> list[Input]:
-        return [Input(tensor.name, tensor.shape, tensor.dtype) for tensor in self.program.inputs]
-
-    @property
-    def outputs(self) -> list[tuple[int, ...]]:
-        return [spec.shape for spec in self.program.signature.output_specs()]
-
-    def evaluate(self, inputs: Sequence[Symbols | Array], reals: Reals) -> list[Symbols]:
-        """The outputs over a finite field."""
-        with default_environment():
-            return evaluate(self.program, inputs, reals)
-
-    def run(self, arrays: Sequence[Array]) -> list[Array]:
-        """The outputs as native code computes them; ``arrays`` stay as they are."""
-        if self._executable is None:
-            placed = pipeline.compile(None, {}, self.target, start=self.program, stop=pipeline.NATIVE_STOP)
-            self._executable = imported("nki.compilation.executable").Executable(placed)
-        results = [np.empty(spec.shape, spec.dtype.dtype) for spec in self._executable.outputs]
-        inputs = [np.array(array, order="C") for array in arrays]
-        self._executable.launch([array.ctypes.data for array in inputs + results])
-        return results
-
-
-def kernel_side(
+def of_kernel(
     kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], target: Target | None = None
-) -> KernelSide:
+) -> Subject:
     """``kernel`` for arguments, of which tensors count by shape and dtype only. Raises what compilation raises."""
     launched = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
     chosen = target or launched.chosen_target()
@@ -81,4 +51,64 @@ def kernel_side(
     program = pipeline.compile(
         launched.func, specs, chosen, grid=grid, edges=launched.schedule, stop=_STOP, configs=launched.configs
     )
-    return KernelSide(launched.func.__name__, program, chosen)
+    return of_program(launched.func.__name__, program)
+
+
+def of_program(name: str, program: Program) -> Subject:
+    """A program that says which products add (see :data:`_STOP`)."""
+
+    def outputs(inputs: Sequence[Symbols | Array], reals: Reals) -> list[Symbols]:
+        with default_environment():
+            return evaluate(program, inputs, reals)
+
+    shapes = [spec.shape for spec in program.signature.output_specs()]
+    side = Side.of_program(name, program)
+    return Subject(name, outputs, side, list(program.signature.input_specs()), shapes)
+
+
+def of_function(function: Callable[..., Any], args: tuple[Any, ...], inputs: list[TensorSpec]) -> Subject:
+    """A function of NumPy, PyTorch or JAX; ``inputs``: of the kernel on the other side."""
+    from nki.proofs.traced import evaluate_function
+
+    def outputs(values: Sequence[Symbols | Array], reals: Reals) -> list[Symbols]:
+        return evaluate_function(function, values, args, reals)
+
+    name = getattr(function, "__name__", "the reference")
+    return Subject(name, outputs, Side.of_function(name, function), inputs, None)
+
+
+def is_tensor(value: Any) -> bool:
+    """True of an argument that stands for a tensor."""
+    return hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, np.generic)
+
+
+def ranges(specs: Sequence[TensorSpec], tensors: Sequence[Any]) -> list[tuple[int, int] | None]:
+    """The least and the most integer of each input of integers, None for the others.
+
+    ``tensors``: the arguments for them. An array says it by its contents; a shape does not, and such integers number
+    what the other inputs have: from 0 to below the smallest size, as labels, indices and lengths do.
+    """
+    sizes = [size for spec in specs if not spec.dtype.is_integer for size in spec.shape if size > 1]
+    below = min(sizes, default=2)
+    found: list[tuple[int, int] | None] = []
+    for spec, tensor in zip(specs, tensors, strict=True):
+        if not spec.dtype.is_integer:
+            found.append(None)
+        elif isinstance(tensor, np.ndarray) and tensor.size:
+            numbers: Array = tensor
+            found.append((int(numbers.min()), int(numbers.max())))
+        else:
+            found.append((0, below - 1))
+    return found
+
+
+def drawn(specs: Sequence[TensorSpec], allowed: Sequence[tuple[int, int] | None], seed: int) -> list[Array | None]:
+    """Random integers for each input of integers, None for the others."""
+    random = np.random.default_rng(seed)
+    return [
+        None if each is None else random.integers(each[0], each[1] + 1, spec.shape).astype(spec.dtype.dtype)
+        for spec, each in zip(specs, allowed, strict=True)
+    ]
+
+
+__all__ = ["Array", "Subject", "drawn", "is_tensor", "of_function", "of_kernel", "of_program", "ranges"]

@@ -22,6 +22,7 @@ from nki.proofs.origin import Line
 from nki.proofs.sides import Side
 
 Array = NDArray[Any]
+Range = tuple[int, int]
 Place = tuple[int, tuple[int, ...]]
 """The number of an output and the index of an element."""
 
@@ -161,6 +162,18 @@ def difference(old: Outcome, new: Outcome, hint: Place | None = None) -> _Differ
     return None
 
 
+def _outside(array: Array, allowed: Range | None) -> bool:
+    return allowed is not None and bool(((array < allowed[0]) | (array > allowed[1])).any())
+
+
+def _inside(array: Array, allowed: Range | None) -> Array:
+    """Integers moved into a range."""
+    if allowed is None:
+        return array
+    least, most = allowed
+    return (least + (array.astype(np.int64) - least) % (most - least + 1)).astype(array.dtype)
+
+
 @dataclass(eq=False)
 class Search:
     """The search for a witness that ``old`` and ``new`` differ; ``runs`` counts inputs that were tried.
@@ -172,12 +185,15 @@ class Search:
     new: Side
     specs: Sequence[TensorSpec]
     hint: Place | None = None
+    ranges: Sequence[Range | None] = ()
     runs: int = 0
     refused: NkiError | None = None
     """The first refusal."""
 
     def at(self, inputs: Sequence[Array]) -> _Difference | None:
-        """The difference at ``inputs``."""
+        """The difference at ``inputs``; none if integers lie outside of their ranges."""
+        if any(_outside(*pair) for pair in zip(inputs, self.ranges or [None] * len(inputs), strict=True)):
+            return None
         self.runs += 1
         try:
             return difference(self.old.at(inputs), self.new.at(inputs), self.hint)
@@ -208,18 +224,22 @@ def find(
     *,
     hint: Place | None = None,
     given: Sequence[Sequence[Array]] = (),
+    ranges: Sequence[Range | None] = (),
     seconds: float = 20.0,
     seed: int = 0,
 ) -> Witness | None:
     """An input of these ``specs`` on which ``old`` and ``new`` certainly differ; None if none was found in ``seconds``.
 
     ``hint``: an output element that is known to be another function. ``given``: inputs to try first, as the contents
-    of indices that no guess finds. The search takes half of the time, the simplification the rest.
+    of indices that no guess finds. ``ranges``: of inputs of integers, the least and the most. The search takes half of the time, the simplification the rest.
     """
     start = time.monotonic()
-    search = Search(old, new, specs, hint)
-    tried = [*map(list, given)]
-    inputs = search.first(chain(tried, candidates(specs, seed)), start + seconds / 2)
+    search = Search(old, new, specs, hint, ranges)
+    guessed = (
+        [_inside(*pair) for pair in zip(each, ranges or [None] * len(each), strict=True)]
+        for each in candidates(specs, seed)
+    )
+    inputs = search.first(chain(map(list, given), guessed), start + seconds / 2)
     if inputs is None:
         return None
     simple = Minimiser(inputs, lambda arrays: search.at(arrays) is not None, start + seconds).run()
