@@ -58,6 +58,9 @@ class Floats(Reals):
     def multiply(self, left: Symbols, right: Symbols) -> Symbols:
         return self.of(left.residues * right.residues, left.is_whole and right.is_whole)
 
+    def scaled(self, value: Symbols, factors: Array) -> Symbols:
+        return self.scale(value, factors)
+
     def scale(self, value: Symbols, factors: Array) -> Symbols:
         return self.of(value.residues * factors)
 
@@ -103,7 +106,11 @@ class Floats(Reals):
     def unknown_function(self, name: str, *arguments: Symbols, salt: object = None) -> Symbols:
         parts = [each.residues for each in arguments]
         if name.startswith("bits: "):
-            by_name = {"bits: invert": np.invert, "bits: left_shift": np.left_shift, "bits: right_shift": np.right_shift}
+            by_name = {
+                "bits: invert": np.invert,
+                "bits: left_shift": np.left_shift,
+                "bits: right_shift": np.right_shift,
+            }
             function = by_name.get(name) or getattr(np, name.removeprefix("bits: "))
             return self.of(function(*(part.astype(np.int64) for part in parts)), True)
         return self.of(UNKNOWN[name](*parts))

@@ -175,4 +175,7 @@ def test_rules_compute_what_pytorch_does(name: str) -> None:
     tensors = [torch.from_numpy(each.copy()) if isinstance(each, np.ndarray) else each for each in specs]
     with torch.no_grad():
         expected = function(*tensors)
-    assert_close(in_floats(function, *specs), [each.float() for each in expected] if isinstance(expected, tuple) else expected.float())
+    assert_close(
+        in_floats(function, *specs),
+        [each.float() for each in expected] if isinstance(expected, tuple) else expected.float(),
+    )

@@ -15,7 +15,7 @@ from nki.proofs.reals import Reals
 from nki.proofs.symbols import Array, Symbols
 from nki.proofs.traced import numpy_names
 from nki.proofs.traced.elements import Value, lifted
-from nki.proofs.traced.numpy_functions import TracedArray
+from nki.proofs.traced.traced_array import TracedArray
 from nki.workload.reference import REFUSALS
 
 _FRAMEWORKS: Final = ("torch", "jax")

@@ -141,14 +141,22 @@ def _not(reals: Reals, value: Value) -> Value:
 
 def _maximum(reals: Reals, left: Value, right: Value) -> Symbols:
     for this, other in ((left, right), (right, left)):
-        if not isinstance(this, Symbols) and this.dtype.kind not in "iub" and np.isneginf(this.astype(np.float32)).all():
+        if (
+            not isinstance(this, Symbols)
+            and this.dtype.kind not in "iub"
+            and np.isneginf(this.astype(np.float32)).all()
+        ):
             return spread([other, this], reals)[0]  # a clip without this bound
     return reals.maximum(*spread([left, right], reals))
 
 
 def _minimum(reals: Reals, left: Value, right: Value) -> Symbols:
     for this, other in ((left, right), (right, left)):
-        if not isinstance(this, Symbols) and this.dtype.kind not in "iub" and np.isposinf(this.astype(np.float32)).all():
+        if (
+            not isinstance(this, Symbols)
+            and this.dtype.kind not in "iub"
+            and np.isposinf(this.astype(np.float32)).all()
+        ):
             return spread([other, this], reals)[0]
     return reals.minimum(*spread([left, right], reals))
 

@@ -160,9 +160,7 @@ def dot_general(
     count = math.prod(one.shape[axis] for axis in contracted[0])
     sizes = [[side.shape[axis] for axis in axes] for side, axes in zip((one, other), free, strict=True)]
     rows, columns = (math.prod(size) for size in sizes)
-    flat = one.moved(
-        lambda part: part.transpose([*batched[0], *free[0], *contracted[0]]).reshape(-1, rows, count)
-    )
+    flat = one.moved(lambda part: part.transpose([*batched[0], *free[0], *contracted[0]]).reshape(-1, rows, count))
     turned = other.moved(
         lambda part: part.transpose([*batched[1], *contracted[1], *free[1]]).reshape(-1, count, columns)
     )
@@ -314,9 +312,7 @@ def picked(reals: Reals, value: Value, indices: Symbols, axis: int) -> Symbols:
 
 def padded(reals: Reals, value: Value, low: Sequence[int], high: Sequence[int], filler: Value) -> Symbols:
     """``value`` with elements ``filler``, a single number, around it; negative widths cut."""
-    index = tuple(
-        slice(max(0, -a), size - max(0, -b)) for a, b, size in zip(low, high, value.shape, strict=True)
-    )
+    index = tuple(slice(max(0, -a), size - max(0, -b)) for a, b, size in zip(low, high, value.shape, strict=True))
     cut = lifted(value, reals).moved(lambda part: part[index])
     widths = [(max(0, a), max(0, b)) for a, b in zip(low, high, strict=True)]
     outside = np.pad(np.zeros(cut.shape, np.bool_), widths, constant_values=True)

@@ -30,7 +30,9 @@ def evaluate(
     """The outputs of ``function``; ``dtypes``: NumPy's dtype of each array, None for what is no array."""
     is_array = [dtype is not None for dtype in dtypes]
     examples = [
-        jax.ShapeDtypeStruct(value.shape, dtype) for value, dtype in zip(values, dtypes, strict=True) if dtype is not None
+        jax.ShapeDtypeStruct(value.shape, dtype)
+        for value, dtype in zip(values, dtypes, strict=True)
+        if dtype is not None
     ]
 
     def of_arrays(*traced: Any) -> Any:
@@ -40,7 +42,9 @@ def evaluate(
     try:
         closed = jax.make_jaxpr(of_arrays)(*examples)
     except jax.errors.ConcretizationTypeError as error:
-        raise UndecidedError("what an `if`, a loop or an index of the function decides depends on the inputs") from error
+        raise UndecidedError(
+            "what an `if`, a loop or an index of the function decides depends on the inputs"
+        ) from error
     given = [each for each, is_one in zip(values, is_array, strict=True) if is_one]
     found = _Interpreter(reals).run(closed, given)
     return [each if isinstance(each, Symbols) else np.asarray(each) for each in found]
@@ -192,7 +196,9 @@ def _broadcast(part: Any, params: Any) -> Any:
 
 def _sliced(part: Any, params: Any) -> Any:
     steps = params["strides"] or [1] * part.ndim
-    return part[tuple(slice(*each) for each in zip(params["start_indices"], params["limit_indices"], steps, strict=True))]
+    return part[
+        tuple(slice(*each) for each in zip(params["start_indices"], params["limit_indices"], steps, strict=True))
+    ]
 
 
 _DIRECT: Final[dict[str, Callable[..., Any]]] = {

@@ -10,8 +10,9 @@ import numpy as np
 
 from nki.proofs.reals import Reals
 from nki.proofs.symbols import Array
+from nki.proofs.traced import numpy_functions as _  # noqa: F401  # fills the table of functions
 from nki.proofs.traced.elements import Value
-from nki.proofs.traced.numpy_functions import TracedArray, has_symbols, plain_all, traced, value_of
+from nki.proofs.traced.traced_array import TracedArray, has_symbols, plain_all, traced, value_of
 
 
 class _Creation(types.ModuleType):
@@ -59,9 +60,7 @@ def with_fillable_arrays(function: Callable[..., Any], reals: Reals) -> Callable
 
 
 def _rebound(function: types.FunctionType, names: dict[str, Any]) -> types.FunctionType:
-    bound = types.FunctionType(
-        function.__code__, names, function.__name__, function.__defaults__, function.__closure__
-    )
+    bound = types.FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
     bound.__kwdefaults__ = function.__kwdefaults__
     return bound
 

@@ -41,7 +41,9 @@ _DECOMPOSED: Final = (
 
 def _decompositions() -> dict[Any, Any]:
     packets = [getattr(aten, name) for name in _DECOMPOSED if hasattr(aten, name)]
-    known = {packet for packet in packets if any(getattr(packet, each) in decomposition_table for each in packet.overloads())}
+    known = {
+        packet for packet in packets if any(getattr(packet, each) in decomposition_table for each in packet.overloads())
+    }
     return get_decompositions(list(known))
 
 
@@ -101,7 +103,9 @@ def evaluate(
             if any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in graph.graph.nodes):
                 graph = _traced(graph, examples)  # a decomposition has changed a tensor
     except (DataDependentOutputException, GuardOnDataDependentSymNode) as error:
-        raise UndecidedError("what an `if`, a loop or an index of the function decides depends on the inputs") from error
+        raise UndecidedError(
+            "what an `if`, a loop or an index of the function decides depends on the inputs"
+        ) from error
     found = Interpreter(graph, reals).run(symbols)
     listed = found if isinstance(found, (list, tuple)) else [found]
     return [as_value(each) for each in listed]
@@ -360,7 +364,16 @@ def _matmul(call: Call, left: Any, right: Any) -> Symbols:
 
 
 def _convolution(
-    call: Call, x: Any, w: Any, bias: Any, stride: Any, padding: Any, dilation: Any, is_turned: bool, _: Any, groups: int
+    call: Call,
+    x: Any,
+    w: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    is_turned: bool,
+    _: Any,
+    groups: int,
 ) -> Value:
     if is_turned:
         raise UnknownOperatorError.of("PyTorch", "transposed convolution")
@@ -376,9 +389,7 @@ def _convolution(
 
 
 def _pooled(op: str) -> Callable[..., Any]:
-    def rule(
-        call: Call, x: Any, size: Any, stride: Any = (), padding: Any = (0, 0), *rest: Any
-    ) -> Any:
+    def rule(call: Call, x: Any, size: Any, stride: Any = (), padding: Any = (0, 0), *rest: Any) -> Any:
         size, stride, padding = (list(each) * (3 - len(each)) for each in (size, stride or size, padding))
         dilation = list(rest[0]) * (3 - len(rest[0])) if op == "maximum" and rest else [1, 1]
         if any(rest[1:] if op == "maximum" else rest[:1]):
