@@ -21,8 +21,6 @@ from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Tensor
 from nki.isa.tables.alu_operators import BITS
-from nki.proofs.arithmetic import LEAST_FILL
-from nki.proofs.field import mixed
 from nki.proofs.memory import SymbolMemory, numbers_of
 from nki.proofs.reals import Reals
 from nki.proofs.symbols import Array, Symbols, UndecidedError
@@ -152,18 +150,8 @@ class Prover(Reference):
             return self.reals.scale(symbols[0], 1 / numbers_of(right.array, right.dtype).astype(np.float32))
         for this, other in ((0, right), (1, left)):
             if not isinstance(other, Symbolic):
-                return self._scaled(symbols[this], numbers_of(other.array, other.dtype))
+                return self.reals.scaled(symbols[this], numbers_of(other.array, other.dtype))
         return self.reals.multiply(*symbols)
-
-    def _scaled(self, value: Symbols, factors: Array) -> Symbols:
-        """``value`` times known numbers; a truth times a large negative one is a mask."""
-        distinct = np.unique(factors)
-        if len(distinct) == 1 and abs(distinct[0]) >= -LEAST_FILL and value.is_finite:
-            truth = value if distinct[0] < 0 else self.reals.negative(value)
-            if self.reals.is_truth(truth).all():
-                fill, nothing = (self.reals.number(number) for number in (-abs(float(distinct[0])), 0))
-                return self.reals.select(truth, fill, nothing)
-        return self.reals.scale(value, factors)
 
     def _power(self, base: Symbols, exponent: Value) -> Symbols:
         if isinstance(exponent, Symbolic):
@@ -308,10 +296,7 @@ class Prover(Reference):
 
     def _of_rows(self, name: str, value: Symbols, *places: Symbols) -> Symbols:
         """An unknown function of each row and of ``places``."""
-        count = value.shape[1]
-        positions = mixed(np.arange(count, dtype=np.uint64), self.reals.key)
-        rows = mixed(self.reals.words(value) ^ positions, self.reals.key).sum(axis=1, dtype=np.uint64)
-        return self.reals.unknown_function(name, *places, salt=rows[:, None])
+        return self.reals.function_of_rows(name, value, *places)
 
     def _numbered(self, rows: int, count: int) -> Symbols:
         return self.reals.constant(np.broadcast_to(np.arange(count, dtype=np.int32), (rows, count)))

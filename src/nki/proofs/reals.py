@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.proofs.arithmetic import Arithmetic
+from nki.proofs.arithmetic import LEAST_FILL, Arithmetic
 from nki.proofs.extremes import Sets
 from nki.proofs.field import Words, mixed
-from nki.proofs.symbols import FILL, Symbols, UndecidedError
+from nki.proofs.symbols import FILL, Array, Symbols, UndecidedError
 
 
 @dataclass
@@ -51,6 +51,13 @@ class Reals(Arithmetic):
     def _known(self, number: int, like: Symbols) -> Symbols:
         """As many elements as ``like`` has, all of them ``number``."""
         return self.number(number).moved(lambda part: np.broadcast_to(part, like.shape))
+
+    def function_of_rows(self, name: str, value: Symbols, *places: Symbols) -> Symbols:
+        """An unknown function of each row of the last axis of ``value``, and of ``places``, of as many rows."""
+        positions = mixed(np.arange(value.shape[-1], dtype=np.uint64), self.key)
+        rows = mixed(self.words(value) ^ positions, self.key).sum(axis=-1, dtype=np.uint64)
+        found = self.unknown_function(name, *places, salt=rows[..., None])
+        return replace(found, size=self._of_unknown(value, *places))
 
     # -- extremes
 
@@ -184,6 +191,16 @@ class Reals(Arithmetic):
     def _noted(self, truth: Symbols) -> Symbols:
         self.truths += [self.words(each).reshape(-1) for each in (truth, self.opposite_truth(truth))]
         return truth
+
+    def scaled(self, value: Symbols, factors: Array) -> Symbols:
+        """``value`` times known numbers; a truth times a large negative one is a mask."""
+        distinct = np.unique(factors)
+        if len(distinct) == 1 and abs(distinct[0]) >= -LEAST_FILL and value.is_finite:
+            truth = value if distinct[0] < 0 else self.negative(value)
+            if self.is_truth(truth).all():
+                fill, nothing = (self.number(number) for number in (-abs(float(distinct[0])), 0))
+                return self.select(truth, fill, nothing)
+        return self.scale(value, factors)
 
     def truth(self, value: Symbols) -> Symbols:
         """1 where the number is not 0, else 0; a number that is one of these by itself stays."""

@@ -18,6 +18,10 @@ SUMMING: Final = 64.0
 """The same of float32, in which engines compute: a sum of n terms loses about sqrt(n) units, of 4096 terms 64."""
 
 
+REFUSALS: Final = (TypeError, AttributeError)
+"""What a function raises for arrays of another framework than its own."""
+
+
 def of_arrays_or_tensors(reference: Callable[..., Any], torch: Any) -> Callable[..., Any]:
     """``reference`` of NumPy arrays; it gets PyTorch tensors if it refuses arrays, as ``torch.nn.functional`` does."""
     refuses_arrays = False
@@ -27,7 +31,7 @@ def of_arrays_or_tensors(reference: Callable[..., Any], torch: Any) -> Callable[
         if not refuses_arrays:
             try:
                 return reference(*values, **named)
-            except (TypeError, AttributeError):
+            except REFUSALS:
                 refuses_arrays = True
         tensors = [torch.from_numpy(v) if isinstance(v, np.ndarray) else v for v in values]
         return results_of(reference(*tensors, **named))
