@@ -1,0 +1,14 @@
+"""The pairs by family: each module has kernels, and ``PAIRS`` of them."""
+
+from __future__ import annotations
+
+from tests.proofs.pair import Pair
+
+from . import softmax
+
+MODULES = (softmax,)
+PAIRS: dict[str, Pair] = {}
+for _module in MODULES:
+    for _pair in _module.PAIRS:
+        assert _pair.name not in PAIRS, _pair.name
+        PAIRS[_pair.name] = _pair
