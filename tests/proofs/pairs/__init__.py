@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.proofs.pair import Pair
 
-from . import softmax
+from . import attention, heads, mlp, norms, products, scans, softmax
 
-MODULES = (softmax,)
+MODULES = (softmax, products, norms, attention, heads, mlp, scans)
 PAIRS: dict[str, Pair] = {}
 for _module in MODULES:
     for _pair in _module.PAIRS:
