@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.proofs.pair import Pair
 
-from . import attention, heads, mlp, norms, products, scans, softmax
+from . import attention, heads, layouts, masks, mlp, norms, products, reductions, scans, softmax
 
-MODULES = (softmax, products, norms, attention, heads, mlp, scans)
+MODULES = (softmax, products, norms, attention, heads, mlp, scans, masks, reductions, layouts)
 PAIRS: dict[str, Pair] = {}
 for _module in MODULES:
     for _pair in _module.PAIRS:

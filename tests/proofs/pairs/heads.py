@@ -88,7 +88,7 @@ def shared_keys_stacked(q, k, v):
 @nki.jit
 def decoding(q, k, v):
     """One query (width, 1) and all keys: scores along a row."""
-    width, keys = k.shape[1], k.shape[0]
+    width, _keys = k.shape[1], k.shape[0]
     query = nl.load(q)
     nisa.tensor_scalar(query, query, nl.multiply, width**-0.5)
     scores = copied(product(query, transposed(nl.load(k))))
@@ -103,7 +103,7 @@ def decoding(q, k, v):
 @nki.jit
 def decoding_split(q, k, v):
     """The keys in two parts with maxima and sums of their own, merged at the end."""
-    width, keys = k.shape[1], k.shape[0]
+    width, _keys = k.shape[1], k.shape[0]
     query, half = nl.load(q), k.shape[0] // 2
     tops, sums, mixes = [], [], []
     for i in range(2):

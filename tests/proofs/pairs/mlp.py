@@ -174,7 +174,7 @@ def mlp_unfused(x, w1, w2):
 @nki.jit
 def mlp_fused(x, w1, w2):
     """The first product turned, so that its result is the operand of the second; hidden columns in parts."""
-    tokens, first, second = transposed(nl.load(x)), nl.load(w1), nl.load(w2)
+    tokens, first, _second = transposed(nl.load(x)), nl.load(w1), nl.load(w2)
     total = nl.ndarray((x.shape[0], w2.shape[1]), nl.float32, buffer=nl.psum)
     for start in range(0, w1.shape[1], 16):
         part = nl.ndarray((16, x.shape[0]), nl.float32)

@@ -104,7 +104,7 @@ def layernorm_affine(x, gain, shift):
 def layernorm_turned(x, gain, shift):
     """Down the partitions, where gain and shift are columns; sums are products with ones."""
     tile = transposed(nl.load(x))
-    width, rows = tile.shape
+    width, _rows = tile.shape
     mean = nl.full((width, width), 1.0 / width, nl.float32)
     columns = nl.ndarray((width, 2), nl.float32)
     nisa.dma_copy(columns[:, 0:1], gain)

@@ -1,4 +1,4 @@
-"""Products of matrices: tiled, in other orders, split over the inner dimension, with their scales and biases elsewhere."""
+"""Products of matrices: tiled, in other orders, split over the inner dimension, their scales and biases elsewhere."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def decays_by_loop(decay, x, start):
 def decays_by_doubling(decay, x, start):
     """Two maps a s + b after each other are one map; windows double."""
     a, b, first = nl.load(decay), nl.load(x), nl.load(start)
-    rows, width = x.shape
+    _rows, width = x.shape
     step = 1
     while step < width:
         rest = width - step
