@@ -4,9 +4,39 @@ from __future__ import annotations
 
 from tests.proofs.pair import Pair
 
-from . import attention, heads, layouts, masks, mlp, norms, products, reductions, scans, softmax
+from . import (
+    attention,
+    beta1,
+    heads,
+    jax_references,
+    layouts,
+    masks,
+    mlp,
+    norms,
+    numpy_references,
+    products,
+    pytorch_references,
+    reductions,
+    scans,
+    softmax,
+)
 
-MODULES = (softmax, products, norms, attention, heads, mlp, scans, masks, reductions, layouts)
+MODULES = (
+    softmax,
+    products,
+    norms,
+    attention,
+    heads,
+    mlp,
+    scans,
+    masks,
+    reductions,
+    layouts,
+    beta1,
+    numpy_references,
+    pytorch_references,
+    jax_references,
+)
 PAIRS: dict[str, Pair] = {}
 for _module in MODULES:
     for _pair in _module.PAIRS:

@@ -315,6 +315,7 @@ SCALED = (
     Input((16, 1), "float32", 0.01, 0.1),
     Input((1, 20), "float32", 0.01, 0.1),
 )
+ADAPTER = tensors((24, 16), (24, 20), (4, 24), (4, 20))
 BIAS = (*SMALL, Input((1, 40)))
 PAIRS = [
     Pair("product split in SBUF", "products", split_in_psum, split_in_sbuf, A_B, identities=SUMS),
@@ -327,7 +328,7 @@ PAIRS = [
     Pair("dot products", "products", in_float32, dot_products, tensors((12, 8), (12, 16)), identities=SUMS),
     Pair("bias as a row", "products", bias_added, bias_as_row, BIAS),
     Pair("residual by identity", "products", residual_by_vector, residual_by_identity, (*SMALL, Input((32, 40)))),
-    Pair("adapter merged", "products", adapter_merged, adapter_apart, tensors((24, 16), (24, 20), (4, 24), (4, 20))),
+    Pair("adapter merged", "products", adapter_merged, adapter_apart, ADAPTER),
     Pair("quantised product", "products", dequantised_operands, dequantised_result, SCALED),
     Pair("product in bfloat16", "products", in_float32, in_bfloat16, SMALL, bound=0.02, sense="rounding"),
     Pair(
