@@ -16,7 +16,9 @@ Array = np.ndarray[Any, Any]
 Side = Literal["old", "new"]
 Sense = Literal["reals", "rounding", "underflow"]
 """In which both sides are equal: over the reals with casts as identities; but for a cast that rounds a value on
-purpose; but for exponentials too small for float32, such as that of a large negative fill of a mask."""
+purpose; but for exponentials too small for float32, such as exp of a large negative fill of a mask."""
+DRAWS = ((0, 1.0), (1, 0.02))
+"""Seeds and scales of random inputs; beside the small ones an epsilon counts."""
 FLOATS = {"bfloat16": ml_dtypes.bfloat16}
 
 

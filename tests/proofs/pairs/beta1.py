@@ -31,7 +31,7 @@ def scaled(x):
 
 @beta.jit
 def beta_masked(x):
-    """Two tiles of 32 rows, of which the second has 18."""
+    """A tile of 32 rows and one of 18."""
     out = bl.ndarray(x.shape, dtype=x.dtype, buffer=bl.shared_hbm)
     rows, columns = x.shape
     i_p, i_f = bl.mgrid[0:32, 0:columns]

@@ -216,7 +216,7 @@ def loss_by_products(logits, labels):
 
 @nki.jit
 def loss_by_selection(logits, labels):
-    """Cross entropy: shifted logits, of which a predicated copy keeps the label's."""
+    """Cross entropy: a predicated copy keeps the label's shifted logit."""
     tile, wanted = nl.load(logits), nl.load(labels, dtype=nl.float32)
     rows, classes = logits.shape
     numbers, hot = nl.ndarray((rows, classes), nl.float32), nl.ndarray((rows, classes), nl.uint8)
