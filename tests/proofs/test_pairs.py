@@ -11,6 +11,7 @@ import pytest
 
 from . import choose_mutants, mutants
 from .judge import different_questions, equal_questions, judged, prover
+from .near_misses import NEAR_MISSES, SHOWN, NearMiss, parted
 from .pair import DRAWS, distance, outputs
 from .pairs import PAIRS
 
@@ -59,6 +60,24 @@ def test_the_list_is_what_the_mutator_gives() -> None:
 @pytest.mark.parametrize("mutant", SAMPLE, ids=lambda mutant: mutant.name)
 def test_a_mutant_computes_something_else(mutant: mutants.Mutant, tmp_path: Path) -> None:
     assert choose_mutants.differs(mutant, tmp_path)
+
+
+@pytest.mark.parametrize("miss", NEAR_MISSES, ids=lambda miss: miss.pair.name)
+def test_a_near_miss_passes_random_tests_and_is_another_function(miss: NearMiss) -> None:
+    pair = miss.pair
+    for draw in DRAWS:
+        arguments = pair.arguments(*draw)
+        assert distance(outputs(pair.old, arguments), outputs(pair.new, arguments)) <= pair.bound
+    arguments = miss.shown()
+    assert [a.shape for a in arguments] == [spec.shape for spec in pair.specs]
+    assert parted(outputs(pair.old, arguments), outputs(pair.new, arguments)) > SHOWN
+
+
+@needs_prove
+@pytest.mark.parametrize("miss", NEAR_MISSES, ids=lambda miss: miss.pair.name)
+def test_a_near_miss_is_never_proved(miss: NearMiss) -> None:
+    verdict = prover()(miss.pair.old, miss.pair.new)(*miss.pair.arguments())
+    assert verdict.verdict != "equal" or (miss.assumption and verdict.assumptions)
 
 
 @needs_prove
