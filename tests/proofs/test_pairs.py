@@ -38,7 +38,7 @@ def test_the_corpus_is_whole() -> None:
     families = Counter(pair.family for pair in PAIRS.values())
     assert len(PAIRS) >= 70
     assert families["numpy"] >= 15 and families["pytorch"] >= 5 and families["jax"] >= 5
-    assert len({(id(pair.old), id(pair.new)) for pair in PAIRS.values()}) == len(PAIRS)
+    assert len({(id(pair.old), id(pair.new), pair.specs) for pair in PAIRS.values()}) == len(PAIRS)
 
 
 def test_the_mutants_are_500_of_many_kinds_and_pairs() -> None:

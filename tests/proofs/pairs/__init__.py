@@ -12,6 +12,7 @@ from . import (
     layouts,
     masks,
     mlp,
+    models,
     norms,
     numpy_references,
     products,
@@ -36,6 +37,7 @@ MODULES = (
     numpy_references,
     pytorch_references,
     jax_references,
+    models,
 )
 PAIRS: dict[str, Pair] = {}
 for _module in MODULES:

@@ -253,6 +253,18 @@ def sigmoid_of_difference(a, b):
     return returned(one)
 
 
+@nki.jit
+def shifted_by_part(x):
+    """The maximum of the first eight columns shifts all of them: too little for float32, enough for the reals."""
+    tile = nl.load(x)
+    top, total = column(tile), column(tile)
+    nisa.tensor_reduce(top, nl.maximum, tile[:, 0:8], axis=1, negate=True)
+    nisa.activation_reduce(tile, nl.exp, tile, nl.add, total, bias=top)
+    nisa.reciprocal(total, total)
+    nisa.tensor_scalar(tile, tile, nl.multiply, total)
+    return returned(tile)
+
+
 X = tensors((24, 48))
 SHIFT = ("softmax is the same for any shift",)
 LABELS = (Input((20, 12)), Input((20, 1), "int32", 0, 12))
@@ -261,6 +273,7 @@ PAIRS = [
     Pair("softmax online", "softmax", two_passes, online, X, identities=SHIFT),
     Pair("softmax of the language", "softmax", online, by_language, X, identities=SHIFT),
     Pair("softmax shifted by the mean", "softmax", two_passes, shifted_by_mean, X, identities=SHIFT),
+    Pair("softmax shifted by a part", "softmax", two_passes, shifted_by_part, X, identities=SHIFT),
     Pair("softmax scaled inside", "softmax", scaled_before, scaled_inside, X, identities=SHIFT),
     Pair("logsumexp plain", "softmax", logsumexp_shifted, logsumexp_plain, X, identities=("log exp x = x",)),
     Pair("logsumexp of halves", "softmax", logsumexp_plain, logsumexp_of_halves, X, identities=("log exp x = x",)),
