@@ -173,6 +173,7 @@ class Search:
     specs: Sequence[TensorSpec]
     hint: Place | None = None
     runs: int = 0
+    refusals: int = 0
     refused: NkiError | None = None
     """The first refusal."""
 
@@ -184,6 +185,7 @@ class Search:
         except ArgumentError:
             raise
         except NkiError as error:
+            self.refusals += 1
             self.refused = self.refused or error
             return None
 
@@ -215,12 +217,15 @@ def find(
 
     ``hint``: an output element that is known to be another function. ``given``: inputs to try first, as the contents
     of indices that no guess finds. The search takes half of the time, the simplification the rest.
+    Raises the first error of the sides if they refuse all inputs.
     """
     start = time.monotonic()
     search = Search(old, new, specs, hint)
     tried = [*map(list, given)]
-    inputs = search.first(chain(tried, candidates(specs, seed)), start + seconds / 2)
+    inputs = search.first(chain(tried, candidates(specs, seed, given)), start + seconds / 2)
     if inputs is None:
+        if search.refused is not None and search.refusals == search.runs:
+            raise search.refused
         return None
     simple = Minimiser(inputs, lambda arrays: search.at(arrays) is not None, start + seconds).run()
     seen = search.at(simple)
