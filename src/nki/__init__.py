@@ -33,6 +33,7 @@ _BETA1: Final = ("baremetal", "benchmark", "profile", "simulate_kernel")
 _PROFILING: Final = {"ShapeDtype": "nki.profiling.shapes", "profile_step": "nki.profiling.steps.step_profile"}
 _WHOLE_MODELS: Final = ("export", "load")
 _SWEEPS: Final = {"sweep": "run", "tune": "tuning", "autotune": "autotune"}
+_PROOFS: Final = {"prove": "nki.proofs.prove"}
 _MODULES: Final = ("compiler", "framework", "jax", "runtime", "simulator", "testing", "torch")
 
 
@@ -52,6 +53,8 @@ def __getattr__(name: str) -> Any:
         return getattr(_imported("nki.frameworks.export"), name)
     if name in _SWEEPS:
         return getattr(_imported(f"nki.sweeps.{_SWEEPS[name]}"), name)
+    if name in _PROOFS:
+        return getattr(_imported(_PROOFS[name]), name)
     if name in _MODULES:
         return _imported(f"nki.{name}")
     raise AttributeError(f"module 'nki' has no attribute {name!r}")

@@ -160,7 +160,7 @@ def _truth(yes: Mask, no: Mask) -> Ball:
 
 
 def _ordered(a: Ball, b: Ball) -> tuple[Mask, Mask, Mask]:
-    """Where a < b, a > b and a = b are certain."""
+    """The places with a < b, a > b and a = b for certain."""
     below, above = a.centre + a.radius < b.centre - b.radius, a.centre - a.radius > b.centre + b.radius
     return below, above, (a.radius == 0) & (b.radius == 0) & (a.centre == b.centre)
 
@@ -188,7 +188,7 @@ def _logical(op: str, a: Ball, b: Ball) -> Ball:
 
 
 def _certain(a: Ball) -> tuple[Mask, Mask]:
-    """Where a is certainly not 0, and certainly 0."""
+    """The places with a certainly not 0, and with a certainly 0."""
     return np.abs(a.centre) > a.radius, (a.centre == 0) & (a.radius == 0)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nki.base.dtype_conversion import from_float32
 from nki.ir.types import TensorSpec
-from nki.workload.arguments import filled
+from nki.workload.arguments import FILLS, filled
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -84,27 +84,40 @@ ORDER: Final = (
 """The structures that all inputs get, one after the other; the names of ``--arg`` fillings are among them."""
 
 
-def candidates(specs: Sequence[TensorSpec], seed: int) -> Iterator[list[Array]]:
-    """Inputs of these shapes and dtypes; a new list of arrays each time."""
+def candidates(specs: Sequence[TensorSpec], seed: int, given: Sequence[Sequence[Array]] = ()) -> Iterator[list[Array]]:
+    """Inputs of these shapes and dtypes; a new list of arrays each time.
+
+    Integers of 16 bits and more may be indices or labels, and only the caller knows how many there are. They take
+    numbers of the first ``given`` inputs, or else numbers below every size in ``specs`` that is not 1.
+    """
+    known = given[0] if given else [None] * len(specs)
+    most = min((size for spec in specs for size in spec.shape if size > 1), default=1)
     for number, name in enumerate(ORDER):
-        yield [_made(spec, name, seed + number, place) for place, spec in enumerate(specs)]
+        yield [_made(spec, name, seed + number, place, most, known[place]) for place, spec in enumerate(specs)]
     for number in range(len(ORDER)):  # structures mixed: each input another one
         rng = np.random.default_rng([seed, number])
         names: list[str] = rng.choice(ORDER, len(specs)).tolist()
-        yield [_made(spec, names[place], seed + number, place) for place, spec in enumerate(specs)]
+        yield [_made(spec, names[place], seed + number, place, most, known[place]) for place, spec in enumerate(specs)]
 
 
-def _made(spec: TensorSpec, name: str, seed: int, place: int) -> Array:
+def _made(spec: TensorSpec, name: str, seed: int, place: int, most: int, known: Array | None) -> Array:
     dtype = spec.dtype
+    rng = np.random.default_rng([seed, place])
     if dtype.is_float and dtype.computes:
         if name in _SHAPES:
-            numbers = _SHAPES[name](np.random.default_rng([seed, place]), spec.shape)
+            numbers = _SHAPES[name](rng, spec.shape)
             return np.ascontiguousarray(from_float32(np.asarray(numbers, np.float32).reshape(spec.shape), dtype))
         return filled(spec.shape, dtype, name).array(seed, place)
-    if dtype.is_integer and name not in ("random", "wide", "uniform"):
-        # Small and not negative: an integer may be an index.
-        most = {"ones": 1, "whole": 3, "positive": 7, "signs": 1}.get(name, 0)
-        if name == "arange":
-            return filled(spec.shape, dtype, name).array(seed, place)
-        return np.random.default_rng([seed, place]).integers(0, most + 1, spec.shape).astype(dtype.dtype)
-    return filled(spec.shape, dtype).array(seed, place)
+    if dtype.is_integer and dtype.itemsize > 1:
+        return _indices(rng, spec, name, most, known)
+    return filled(spec.shape, dtype, name if name in FILLS and not dtype.is_packed else "random").array(seed, place)
+
+
+def _indices(rng: np.random.Generator, spec: TensorSpec, name: str, most: int, known: Array | None) -> Array:
+    if known is not None:
+        if name in ("zeros", "ones", "spike"):
+            return np.full(spec.shape, known.flat[rng.integers(known.size)], known.dtype)
+        return rng.permutation(known.reshape(-1)).reshape(spec.shape)
+    if name == "arange":
+        return (np.arange(int(np.prod(spec.shape))) % most).reshape(spec.shape).astype(spec.dtype.dtype)
+    return rng.integers(0, 1 if name == "spike" else most, spec.shape).astype(spec.dtype.dtype)

@@ -66,7 +66,7 @@ class Event:
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """What the cores of one run share."""
+    """The state that the cores of one run share."""
 
     lost: bool = False
     events: list[Event] | None = None

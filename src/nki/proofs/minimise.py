@@ -106,6 +106,8 @@ def _simpler(array: Array) -> Iterator[Array]:
         return
     here = numbers != 0
     yield here.astype(array.dtype)
+    if array.dtype.kind in "iu":  # perhaps indices or labels, of an unknown number
+        return
     yield np.sign(numbers).astype(array.dtype)
     yield (2 * np.sign(numbers)).astype(array.dtype)
     yield np.rint(numbers).astype(array.dtype)

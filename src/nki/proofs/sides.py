@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.base.element_types import of as dtype_of
+from nki.base.sweep_errors import BadReferenceError
 from nki.ir.program import Program
 from nki.proofs.ball import F64, Ball
 from nki.proofs.enclosure import Outcome, enclose, executable
@@ -78,8 +79,14 @@ class Side:
 
     def _results(self, inputs: Sequence[Array]) -> list[Array]:
         assert self.function is not None
-        with np.errstate(all="ignore"):
-            return [_wide(np.asarray(each)) for each in results_of(self.function(*(a.copy() for a in inputs)))]
+        try:
+            with np.errstate(all="ignore"):
+                return [_wide(np.asarray(each)) for each in results_of(self.function(*(a.copy() for a in inputs)))]
+        except Exception as error:  # whatever a user's function raises
+            raise BadReferenceError(
+                f"the reference {self.name!r} raises {type(error).__name__}: {error}",
+                fix="it is called with a NumPy array for each input, floats as float64",
+            ) from error
 
     def _responses(self, inputs: Sequence[Array], results: Sequence[Array], step: float) -> list[F64]:
         """The largest change of each result of three runs with inputs that are off by up to ``step``."""

@@ -187,12 +187,14 @@ class Search:
     hint: Place | None = None
     ranges: Sequence[Range | None] = ()
     runs: int = 0
+    refusals: int = 0
     refused: NkiError | None = None
     """The first refusal."""
 
     def at(self, inputs: Sequence[Array]) -> _Difference | None:
         """The difference at ``inputs``; none if integers lie outside of their ranges."""
-        if any(_outside(*pair) for pair in zip(inputs, self.ranges or [None] * len(inputs), strict=True)):
+        allowed = self.ranges or [None] * len(inputs)
+        if any(_outside(array, each) for array, each in zip(inputs, allowed, strict=True)):
             return None
         self.runs += 1
         try:
@@ -200,6 +202,7 @@ class Search:
         except ArgumentError:
             raise
         except NkiError as error:
+            self.refusals += 1
             self.refused = self.refused or error
             return None
 
@@ -231,16 +234,20 @@ def find(
     """An input of these ``specs`` on which ``old`` and ``new`` certainly differ; None if none was found in ``seconds``.
 
     ``hint``: an output element that is known to be another function. ``given``: inputs to try first, as the contents
-    of indices that no guess finds. ``ranges``: of inputs of integers, the least and the most. The search takes half of the time, the simplification the rest.
+    of indices that no guess finds. ``ranges``: of inputs of integers, the least and the most. The search takes half of
+    the time, the simplification the rest. Raises the first error of the sides if they refuse all inputs.
     """
     start = time.monotonic()
     search = Search(old, new, specs, hint, ranges)
+    allowed = ranges or [None] * len(specs)
     guessed = (
-        [_inside(*pair) for pair in zip(each, ranges or [None] * len(each), strict=True)]
-        for each in candidates(specs, seed)
+        [_inside(array, each) for array, each in zip(guess, allowed, strict=True)]
+        for guess in candidates(specs, seed, given)
     )
     inputs = search.first(chain(map(list, given), guessed), start + seconds / 2)
     if inputs is None:
+        if search.refused is not None and search.refusals == search.runs:
+            raise search.refused
         return None
     simple = Minimiser(inputs, lambda arrays: search.at(arrays) is not None, start + seconds).run()
     seen = search.at(simple)
