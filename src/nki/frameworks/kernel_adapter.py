@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from nki.compilation.executable import Executable
     from nki.compilation.traced_step import Event
+    from nki.ir.program import Program
     from nki.ir.types import TensorSpec
 
 T = TypeVar("T")
@@ -67,6 +68,9 @@ class Adapter(TensorMap):
     @abstractmethod
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Specialise ``kernel`` for the arguments, run it (or record it, while tracing) and return its results."""
+
+    def check_changes(self, program: Program) -> None:
+        """Raise if tensors of this framework cannot change where ``program`` changes and does not return an input."""
 
     def simulate(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run ``kernel`` in the eager simulator and return its results."""
@@ -251,8 +255,8 @@ def check_gradient(
 
 
 def pack(executable: Executable, outputs: Sequence[T]) -> T | tuple[T, ...]:
-    """Results in the form in which the kernel returned them: one, or a tuple."""
-    return tuple(outputs) if executable.returns_sequence else outputs[0]
+    """Outputs in the form in which the kernel returned them, one or a tuple, without those that it did not return."""
+    return tuple(outputs[: executable.returned]) if executable.returns_sequence else outputs[0]
 
 
 def _is_lasting(path: str, executable: Executable) -> bool:

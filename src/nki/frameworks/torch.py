@@ -193,12 +193,15 @@ class _Changes(NamedTuple):
     """Results that are inputs: number of the result and of the input, shape of the result."""
     fresh: tuple[tuple[tuple[int, ...], torch.dtype], ...]
     """Shape and dtype of the other results."""
+    returned: int
+    """The number of results that the caller of the kernel receives, the first ones."""
 
 
 def _changes(executable: Executable) -> _Changes:
     return _Changes(
         tuple((o, i, tuple(executable.outputs[o].shape)) for o, i in sorted(executable.changes.items())),
         tuple((tuple(spec.shape), torch_dtype(spec.dtype)) for spec in fresh_specs(executable)),
+        executable.returned,
     )
 
 
@@ -233,7 +236,7 @@ def _call_in_graph(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]
     dynamic = _dynamic()
     described = [_describe(x, tensors) for x in (*args, *kwargs.values())]
     name, order, is_sequence, changes = _prepare(kernel, simulated, dynamic, tuple(kwargs), *described)
-    outputs = _dispatched(name, [tensors[i] for i in order], changes, simulated)
+    outputs = _dispatched(name, [tensors[i] for i in order], changes, simulated)[: changes.returned]
     return tuple(outputs) if is_sequence else outputs[0]
 
 
@@ -318,7 +321,8 @@ def _simulated(
             return by_position[value.position] if isinstance(value, StandIn) else value
 
         found = simulate_eagerly(kernel, tuple(map(actual, args)), {k: actual(v) for k, v in kwargs.items()}, ADAPTER)
-        return list(found) if is_sequence else [found]
+        hidden = [copies[changes[o]] for o in range(executable.returned, len(executable.outputs))]
+        return [*(found if is_sequence else [found]), *hidden]
 
     key = kernel.key(kernel.bind(args, kwargs), ADAPTER)[0]
     simulated = Simulated(executable.name, executable.inputs, executable.outputs, changes, run)

@@ -61,8 +61,8 @@ class Verify(CoreStage):
         return core
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """Inputs are written only if they are returned; every other output is written somewhere, on some core. All
-        cores call the same collectives, on tensors that are no outputs.
+        """Inputs are written only if they are outputs, returned or hidden; every other output is written somewhere, on
+        some core. All cores call the same collectives, on tensors that are no outputs.
         """
         if after.meets_ranks:
             check_collectives(after)
@@ -124,7 +124,7 @@ def _structure(core: CoreProgram, kernel: Program, target: Target) -> None:
         for spec, tensor in specs
     ):
         raise StructureError(f"kernel {kernel.name!r} returns a tensor in a shape that it cannot have", fix=fix)
-    if not kernel.outputs or len(set(kernel.outputs)) < len(kernel.outputs):
+    if not kernel.signature.returned or len(set(kernel.outputs)) < len(kernel.outputs):
         raise StructureError(f"kernel {kernel.name!r} returns no tensor, or one of them twice", fix=fix)
     for role, tensors in (("input", {*kernel.inputs}), ("output", {*kernel.outputs}.difference(kernel.inputs))):
         if {t for t in core.tensors if t.role == role} != tensors:
@@ -228,10 +228,21 @@ def check_writes(inst: Inst) -> None:
             ).at(inst.where.span, inst.where.stack)
 
 
+def check_returned(kernel: Program) -> None:
+    """Raise :class:`InputWrittenError` if ``kernel`` changes an input that it does not return: for callers with arrays
+    that cannot change.
+    """
+    hidden = kernel.outputs[len(kernel.signature.returned) :]
+    for inst in kernel.instructions() if hidden else ():
+        for access in inst.writes():
+            if access.tensor in hidden:
+                raise _input_written(inst, access, kernel)
+
+
 def _input_written(inst: Inst, access: Access, kernel: Program) -> NkiError:
     fix = (
-        "return it as well, so that callers see the change; or allocate an output with nl.ndarray(…, "
-        "buffer=nl.shared_hbm), write that and return it"
+        "return it as well, so that callers see the change (without it only NumPy arrays and PyTorch tensors do); or "
+        "allocate an output with nl.ndarray(…, buffer=nl.shared_hbm), write that and return it"
     )
     if (unwritten := _never_written(inst, kernel)) is not None:
         fix = (

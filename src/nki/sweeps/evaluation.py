@@ -123,7 +123,7 @@ def _run(found: Outcome, program: Program, executable: Any, draw: Draw, steps: S
     if simulated is not None:
         imported("nki.compilation.simulated_run").compare(program, results, simulated)
     if wanted is not None:
-        found["error"] = comparison.compare(program.outputs, results, wanted, steps.tolerance)
+        found["error"] = comparison.compare(program.signature.returned, results, wanted, steps.tolerance)
 
 
 def _launched(executable: Any, arrays: list[Array], results: list[Array], runs: int) -> float:
