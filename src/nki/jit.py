@@ -483,6 +483,7 @@ def simulate_eagerly(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, An
     program, outputs = run([np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors])
     adapter.check_changes(program)
     changes = program.signature.changed_inputs()
+    ranked_launch.check_apart(program.signature.input_specs(), tensors, changes.values())
     results = [
         adapter.update(tensors[changes[i]], array, program.outputs[i].name)
         if i in changes

@@ -18,7 +18,7 @@ import numpy as np
 
 from nki.base import element_types as dtypes
 from nki.base.element_types import DType
-from nki.base.errors import ArgumentError, ArtifactError, UnknownDTypeError
+from nki.base.errors import ArgumentError, ArtifactError, KernelArgumentError, UnknownDTypeError
 from nki.base.framework_errors import EmptyTensorError, OperandError, ScalarTensorError
 from nki.base.locks import Lock, imported
 from nki.compilation import output_arguments
@@ -79,6 +79,10 @@ class Adapter(TensorMap):
     def carried(self) -> Callable[[], AbstractContextManager[Any]]:
         """The framework's state of this thread, for another one to enter that runs a part of the same call."""
         return nullcontext
+
+    def extent(self, t: Any) -> tuple[int, int]:  # noqa: ARG002  # tensors that never change
+        """The address of the first byte of a tensor that kernels can change, and of the byte behind its last one."""
+        return 0, 0
 
     @abstractmethod
     def to_numpy(self, t: Any) -> NDArray[Any]:
@@ -228,6 +232,15 @@ def check_shape(shape: Sequence[int]) -> None:
         raise EmptyTensorError(
             f"a tensor of shape {tuple(shape)} has no elements, so there is nothing to run the kernel on",
             fix="leave the call out for empty inputs",
+        )
+
+
+def check_elements(name: str, shape: Sequence[int], strides: Sequence[int]) -> None:
+    """Raise :class:`KernelArgumentError` if a tensor that a kernel changes has one element in several places."""
+    if 0 in strides and any(not stride and size > 1 for size, stride in zip(shape, strides, strict=True)):
+        raise KernelArgumentError(
+            f"the kernel changes {name!r}, a broadcast tensor, which has one element in several places",
+            fix="pass a copy of it",
         )
 
 

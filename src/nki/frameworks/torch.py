@@ -25,9 +25,10 @@ from torch.fx.experimental.symbolic_shapes import guard_scalar, has_free_unbacke
 from nki.base import element_types as dtypes
 from nki.base.framework_errors import EagerTraceError, FixedShapeError
 from nki.base.locks import imported
+from nki.compilation import ranked_launch
 from nki.frameworks import embedded, torch_distributed, torch_simulated
-from nki.frameworks.kernel_adapter import Adapter, FrameworkKernel, pack, remember
-from nki.frameworks.torch_launch import fresh_specs, launch, launch_in_place, launch_plain, shaped, updated
+from nki.frameworks.kernel_adapter import Adapter, FrameworkKernel, check_elements, pack, remember
+from nki.frameworks.torch_launch import extent, fresh_specs, launch, launch_in_place, launch_plain, shaped, updated
 from nki.frameworks.torch_operators import launch_op, update_op
 from nki.frameworks.torch_simulated import Simulated
 from nki.frameworks.torch_tensors import (
@@ -71,6 +72,8 @@ class TorchAdapter(TorchTensors, Adapter):
         if _is_tracing():
             return _call_in_trace(kernel, args, kwargs)
         executable, tensors, floats = kernel.launchable(args, kwargs, self)
+        if executable.changes and ranked_launch.active:
+            ranked_launch.check_apart(executable.inputs, tensors, executable.changes.values())
         grad = torch.is_grad_enabled()
         plain = not watched
         for t in tensors:
@@ -114,6 +117,9 @@ class TorchAdapter(TorchTensors, Adapter):
 
         return entered
 
+    def extent(self, t: Any) -> tuple[int, int]:
+        return extent(t) if t.is_cpu and t.layout is torch.strided else (0, 0)
+
     def to_numpy(self, t: Any) -> NDArray[Any]:
         check_devices([t.device.type, "cpu"])
         if torch.is_grad_enabled() and t.requires_grad:
@@ -125,7 +131,8 @@ class TorchAdapter(TorchTensors, Adapter):
         dense = t.detach().resolve_neg().contiguous().reshape(-1)
         return dense.view(torch.uint8).numpy().view(dtype).reshape(t.shape)
 
-    def update(self, t: Any, array: NDArray[Any], name: str) -> Any:  # noqa: ARG002  # tensors of PyTorch can change
+    def update(self, t: Any, array: NDArray[Any], name: str) -> Any:
+        check_elements(name, t.shape, t.stride())
         return updated([self.from_numpy(array)], [t], {0: 0})[0]
 
     def from_numpy(self, array: NDArray[Any]) -> Any:

@@ -242,6 +242,10 @@ class Program:
         """The instructions of all cores, one core after the other."""
         return chain.from_iterable(core.numbered for core in self.cores)
 
+    def written(self) -> set[Tensor]:
+        """The tensors that an instruction of some core writes."""
+        return {access.tensor for inst in self.instructions() for access in inst.writes()}
+
     def written_inputs(self) -> set[Tensor]:
         """The inputs that an instruction of some core writes."""
         inputs = set(self.inputs)
