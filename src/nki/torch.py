@@ -122,7 +122,7 @@ class Operator(Unscriptable):
         before = _versions(values)
         results = self.forward(*values[:split], **dict(zip(names, values[split:], strict=True)))
         for i in [i for i, (one, other) in enumerate(zip(before, _versions(values), strict=True)) if one != other]:
-            self.check_declared(self.names_of(names, values)[i], "changes")
+            self.check_declared(self.names_of(names, values)[i])
         if not isinstance(results, tuple):
             return self.numbered(results, names, values)
         return tuple([self.numbered(r, names, values) for r in results])
@@ -133,17 +133,15 @@ class Operator(Unscriptable):
         """
         for i, value in enumerate(values):
             if value is result:
-                self.check_declared(self.names_of(names, values)[i], "returns")
+                self.check_declared(self.names_of(names, values)[i])
                 return i
         return result
 
-    def check_declared(self, name: str, does: str) -> None:
-        """Raise :class:`ArgumentError` if the argument ``name``, which the kernel changes or returns, was not declared
-        as one that changes.
-        """
+    def check_declared(self, name: str) -> None:
+        """Raise :class:`ArgumentError` if the argument ``name``, which the kernel changes, was not declared."""
         if name not in self.changes:
             raise ArgumentError(
-                f"{self!r} {does} its argument {name!r}" + (", which its kernel may have changed" * (does == "returns")),
+                f"{self!r} changes, or returns, its argument {name!r}",
                 fix=f"say so: nki.torch.op(kernel, backward, changes=[{name!r}])",
             )
 
@@ -334,8 +332,8 @@ def op(
     them with ``save="results"`` or ``"all"``; they have no gradient.
 
     ``changes`` names the tensor arguments that the kernel writes to. The call changes them in place, and returns those
-    that the kernel returns; they must not require a gradient, and the backward gets no gradient of them. If ``save`` gives them to
-    the backward, then as they are after the call.
+    that the kernel returns; they must not require a gradient, and the backward gets no gradient of them. If ``save``
+    gives them to the backward, then as they are after the call.
 
     The operator works eagerly, in graphs of ``torch.compile``, under ``torch.func`` and activation checkpointing. It
     raises :class:`NotDifferentiableError` in the backward if a tensor requires a gradient and gets none.

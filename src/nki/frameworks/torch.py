@@ -60,7 +60,7 @@ class TorchAdapter(TorchTensors, Adapter):
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if is_dynamo_compiling():
             if torch_distributed.among([*args, *kwargs.values()]):
-                return torch_distributed.call(kernel, args, kwargs)
+                return torch_distributed.call(kernel, args, kwargs, _changed)
             return _call_in_graph(kernel, args, kwargs, False)
         under_func = _under_func()
         # What PyTorch shows to a mode, or records in torch.jit.trace, is its operators' calls.
@@ -93,14 +93,14 @@ class TorchAdapter(TorchTensors, Adapter):
                 if not any(map(is_functorch_wrapped_tensor, tensors)):
                     raise
         if torch_distributed.among(tensors):
-            return torch_distributed.call(kernel, args, kwargs)
+            return torch_distributed.call(kernel, args, kwargs, _changed)
         if executable.float_names:  # graphs name kernels without float arguments
             executable, tensors = kernel.specialise(args, kwargs, self)
         return pack(executable, _dispatched(_named(executable), tensors, _changes(executable), under_func))
 
     def simulate(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if torch_distributed.among([*args, *kwargs.values()]):
-            return torch_distributed.call(kernel, args, kwargs)
+            return torch_distributed.call(kernel, args, kwargs, _changed)
         if is_dynamo_compiling() or _under_func() or _len_torch_dispatch_stack() or _len_torch_function_stack():
             return _call_in_graph(kernel, args, kwargs, True)
         if _is_tracing():
@@ -230,6 +230,18 @@ def _dispatched(name: str, tensors: Sequence[torch.Tensor], changes: _Changes, u
     for output, number, shape in changes.inputs:
         results = [*results[:output], shaped(inputs[number], shape), *results[output:]]  # Dynamo lacks list.insert
     return results
+
+
+def _changed(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """The tensors among the arguments that ``kernel`` changes."""
+    if not is_dynamo_compiling():
+        executable, tensors, _ = kernel.launchable(args, kwargs, ADAPTER)
+        return [tensors[i] for i in executable.changes.values()]
+    found: list[torch.Tensor] = []
+    dynamic = _dynamic()
+    described = [_describe(x, found) for x in (*args, *kwargs.values())]
+    _, order, _, changes = _prepare(kernel, False, dynamic, tuple(kwargs), *described)
+    return [found[order[i]] for _, i, _ in changes.inputs]
 
 
 # Under torch.compile. Dynamo traces _call_in_graph itself; it calls _prepare for real, once per set of arguments, and

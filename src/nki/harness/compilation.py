@@ -271,8 +271,8 @@ def compile_to_bir(
     """Compile a kernel for ``inputs``, arrays and constants by the names of its parameters.
 
     ``kernel_func`` is a function, a kernel, or an object that holds one. There must be as many ``output_names`` as the
-    kernel has outputs, with or without inputs that it changes and does not return; outputs keep the names that they have
-    in the kernel.
+    kernel has outputs, with or without inputs that it changes and does not return; these and the outputs keep the names
+    that they have in the kernel.
     """
     kernel = kernel_of(kernel_func)
     started = time.perf_counter()
