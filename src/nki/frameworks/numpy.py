@@ -190,11 +190,13 @@ class NumPyFrameworkKernel(NumPyTensors, FrameworkKernel):
 
 
 def _check_writable(array: NDArray[Any], name: str) -> None:
-    if not array.flags.writeable:
+    flags = array.flags
+    if not flags.writeable:
         raise KernelArgumentError(
             f"the kernel changes {name!r}, an array that cannot be written to", fix="pass a writable copy of it"
         )
-    check_elements(name, array.shape, array.strides)
+    if not flags.c_contiguous:
+        check_elements(name, array.shape, array.strides)
 
 
 def _refusal(dtype: Any) -> ByteOrderError | UnknownDTypeError:

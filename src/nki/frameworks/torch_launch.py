@@ -110,8 +110,9 @@ def launch_in_place(
         if position != number
     )
     for number in changes.values():
-        check_elements(executable.inputs[number].name, tensors[number].shape, tensors[number].stride())
-        if inputs[number] is tensors[number] and not (apart and _writable(tensors[number])):
+        if inputs[number] is not tensors[number]:
+            check_elements(executable.inputs[number].name, tensors[number].shape, tensors[number].stride())
+        elif not (apart and _writable(tensors[number])):
             inputs[number] = tensors[number].clone()
     others = iter(fresh if fresh is not None else map(_empty, fresh_specs(executable)))
     outputs = [inputs[changes[i]] if i in changes else next(others) for i in range(len(executable.outputs))]
