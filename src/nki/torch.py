@@ -202,7 +202,7 @@ class Operator(Unscriptable):
 
 
 def _versions(values: Sequence[Any]) -> list[int]:
-    """How often each tensor has changed, as PyTorch counts it, -1 where it does not; nothing under its compiler."""
+    """The number of changes of each tensor, as PyTorch counts it, -1 where it does not; nothing under its compiler."""
     if is_dynamo_compiling():
         return []
     return [-1 if not isinstance(v, torch.Tensor) or v.is_inference() else v._version for v in values]

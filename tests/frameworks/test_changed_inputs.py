@@ -200,6 +200,7 @@ def test_the_call_of_a_framework_has_it_as_an_aliased_output():
     assert find(config.binary).returned == 1
 
 
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiPortabilityWarning")
 def test_the_harness_names_what_is_returned(tmp_path):
     options = CompileOptions(artifacts_dir=str(tmp_path))
     nir = compile_to_bir(put, inputs={"cache": zeros(), "x": X}, compile_opts=options, output_names=["out"])
