@@ -136,7 +136,9 @@ def test_measurements_change_copies():
 @RUNS
 def test_arrays_of_jax_cannot_change(run):
     for call in (run(put), jax.jit(run(put)), lambda c, x: jax.vmap(run(put))(c[None], x[None])):
-        with pytest.raises(InputWrittenError, match=r"'cache', an input that kernel 'put' does not return\n(.*\n)*  fix: r"):
+        with pytest.raises(
+            InputWrittenError, match=r"'cache', an input that kernel 'put' does not return\n(.*\n)*  fix: r"
+        ):
             call(jnp.zeros((8, 6)), jnp.asarray(X))
     with pytest.raises(InputWrittenError):
         nki.jax.partitioned(put, "a b, c b -> c b", split="b")(jnp.zeros((8, 6)), jnp.asarray(X))
