@@ -231,7 +231,7 @@ def partitioned(kernel: Kernel, rule: str, *, split: str) -> Callable[..., Any]:
 
     @functools.wraps(kernel.func)
     def function(*args: Any, **kwargs: Any) -> Any:
-        executable, tensors = kernel.specialise(args, kwargs, ADAPTER)
+        executable, tensors = ADAPTER.specialised(kernel, args, kwargs)
         _check(executable, ins, outs, rule)
         program = None
         if not is_split_by_hand():

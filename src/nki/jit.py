@@ -481,11 +481,13 @@ def simulate_eagerly(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, An
     """Results of the eager simulator for tensors that have values."""
     tensors, run = simulation(kernel, args, kwargs, adapter)
     program, outputs = run([np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors])
+    adapter.check_changes(program)
     changes = program.signature.changed_inputs()
+    ranked_launch.check_apart(program.signature.input_specs(), tensors, changes.values())
     results = [
         adapter.update(tensors[changes[i]], array, program.outputs[i].name)
         if i in changes
         else adapter.from_numpy(array)
         for i, array in enumerate(outputs)
     ]
-    return tuple(results) if program.signature.sequence else results[0]
+    return tuple(results[: len(program.signature.returned)]) if program.signature.sequence else results[0]

@@ -110,7 +110,8 @@ def gradcheck(
     random = np.random.default_rng(seed)
 
     def convert(array: Any) -> Any:
-        return adapter.from_numpy(as_array(array)) if isinstance(array, np.ndarray) else array
+        # A copy, which a kernel may change.
+        return adapter.from_numpy(as_array(array).copy()) if isinstance(array, np.ndarray) else array
 
     def run(*values: Any, **constants: Any) -> Any:
         return kernel(*map(convert, values), **constants)

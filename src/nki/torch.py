@@ -55,7 +55,7 @@ class Operator(Unscriptable):
         if unknown := [name for name in self.changes if name not in parameters]:
             raise ArgumentError(
                 f"changes={unknown!r}: {getattr(forward, '__name__', 'the kernel')} has no such parameter",
-                fix=f"of {', '.join(self.names)}, name what the kernel writes to and returns",
+                fix=f"of {', '.join(self.names)}, name what the kernel writes to",
             )
         wanted = set[str]() if backward is None else set(inspect.signature(backward).parameters)
         # Arguments that are no tensors and that the backward takes too, by their names.
@@ -115,10 +115,14 @@ class Operator(Unscriptable):
     def run(self, names: tuple[str, ...], values: Sequence[Any]) -> Any:
         """The results of the forward; the last values belong to the keywords ``names``.
 
-        A result that is a changed argument is replaced by the number of this argument among ``values``.
+        A result that is a changed argument is replaced by the number of this argument among ``values``. Raises
+        :class:`ArgumentError` if the kernel has changed an argument that was not declared.
         """
         split = len(values) - len(names)
+        before = _versions(values)
         results = self.forward(*values[:split], **dict(zip(names, values[split:], strict=True)))
+        for i in [i for i, (one, other) in enumerate(zip(before, _versions(values), strict=True)) if one != other]:
+            self.check_declared(self.names_of(names, values)[i])
         if not isinstance(results, tuple):
             return self.numbered(results, names, values)
         return tuple([self.numbered(r, names, values) for r in results])
@@ -129,14 +133,17 @@ class Operator(Unscriptable):
         """
         for i, value in enumerate(values):
             if value is result:
-                name = self.names_of(names, values)[i]
-                if name not in self.changes:
-                    raise ArgumentError(
-                        f"{self!r} returns its argument {name!r}, which its kernel may have changed",
-                        fix=f"say so: nki.torch.op(kernel, backward, changes=[{name!r}])",
-                    )
+                self.check_declared(self.names_of(names, values)[i])
                 return i
         return result
+
+    def check_declared(self, name: str) -> None:
+        """Raise :class:`ArgumentError` if the argument ``name``, which the kernel changes, was not declared."""
+        if name not in self.changes:
+            raise ArgumentError(
+                f"{self!r} changes, or returns, its argument {name!r}",
+                fix=f"say so: nki.torch.op(kernel, backward, changes=[{name!r}])",
+            )
 
     def names_of(self, names: tuple[str, ...], values: Sequence[Any]) -> tuple[str, ...]:
         """The parameters that ``values`` belong to; the last ones to the keywords ``names``."""
@@ -192,6 +199,13 @@ class Operator(Unscriptable):
             _refuse_reference(self, [tuple(r.shape) for r in results], [tuple(g.shape) for g in grads])
         found = pull(tuple([g.to(r.dtype) for g, r in zip(grads, results, strict=True)]))
         return [found[chosen.index(i)] if i in chosen else None for i in range(count)]
+
+
+def _versions(values: Sequence[Any]) -> list[int]:
+    """The number of changes of each tensor, as PyTorch counts it, -1 where it does not; nothing under its compiler."""
+    if is_dynamo_compiling():
+        return []
+    return [-1 if not isinstance(v, torch.Tensor) or v.is_inference() else v._version for v in values]
 
 
 def _restored(results: Any, values: Sequence[Any]) -> Any:
@@ -317,9 +331,9 @@ def op(
     ``kept`` counts results at the end that the operator does not return: they are only for the backward, which finds
     them with ``save="results"`` or ``"all"``; they have no gradient.
 
-    ``changes`` names the tensor arguments that the kernel writes to and returns. The call changes them in place and
-    returns them; they must not require a gradient, and the backward gets no gradient of them. If ``save`` gives them to
-    the backward, then as they are after the call.
+    ``changes`` names the tensor arguments that the kernel writes to. The call changes them in place, and returns those
+    that the kernel returns; they must not require a gradient, and the backward gets no gradient of them. If ``save``
+    gives them to the backward, then as they are after the call.
 
     The operator works eagerly, in graphs of ``torch.compile``, under ``torch.func`` and activation checkpointing. It
     raises :class:`NotDifferentiableError` in the backward if a tensor requires a gradient and gets none.

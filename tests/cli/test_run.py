@@ -174,3 +174,36 @@ def number(x):
         nl.store(out[:, core : core + 1], nl.full((1, 1), 10.0 * nl.num_programs() + core, dtype=x.dtype))
     return out
 """
+
+
+CHANGING = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def put(cache, x):
+    tile = nl.load(x)
+    nisa.dma_copy(dst=cache, src=tile)
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+"""
+
+
+def test_an_input_that_changes_is_an_output_beside_the_result(nki, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "put.py").write_text(CHANGING)
+    kernel = (f"{tmp_path / 'put.py'}:put", "--arg", "4x8:float32", "--arg", "4x8:float32")
+    for kind in ((), ("--simulate",), ("--check",)):
+        found = report(nki("run", *kernel, "--json", "--save", "y.npz", *kind))
+        cache, x = found["inputs"]
+        assert [each["name"] for each in found["outputs"]] == ["out", "cache"] and cache["sha256"] != x["sha256"]
+        assert {each["sha256"] for each in found["outputs"]} == {x["sha256"]}
+        assert sorted(np.load("y.npz")) == ["cache", "out"]
+    assert nki("run", *kernel, "--save", "y.npy").code == 0 and np.load("y.npy").shape == (4, 8)
+    dumped = nki("dump", *kernel, "--after", "specialise").out
+    assert "  return out changes cache\n" in dumped
+    (tmp_path / "put.nki").write_text(dumped)
+    assert report(nki("run", str(tmp_path / "put.nki"), "--json"))["outputs"] == found["outputs"]

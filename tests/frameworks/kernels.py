@@ -43,6 +43,15 @@ def scale_in_place(a, scale=2.0):
 
 
 @nki.jit
+def put(cache, x, row=0):
+    """2 x; ``cache``, which is not returned, holds x from ``row`` on."""
+    tile = _load(x)
+    nisa.dma_copy(dst=cache[row : row + x.shape[0], :], src=tile)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+    return _store(tile)
+
+
+@nki.jit
 def moved(a):
     return _store(_load(a))
 

@@ -27,7 +27,7 @@ from nki.frameworks import torch_xla as bridge
 from nki.frameworks.backend_config import BackendConfig
 from nki.frameworks.torch import ADAPTER
 
-from .kernels import add, less, moved, multiply, row_of, scale_in_place, sum_and_scaled
+from .kernels import add, less, moved, multiply, put, row_of, scale_in_place, sum_and_scaled
 
 DEVICE = torch_xla.device()
 generator = torch.Generator().manual_seed(0)
@@ -112,6 +112,8 @@ def test_an_argument_that_the_kernel_changes(xla):
     assert same(view, A * 2) and same(a, A * 2) and same(xla[0], A)
     text = _XLAC._get_xla_tensors_hlo([scale_in_place(xla[0] + 1)])
     assert "output_to_operand_aliasing={{}: (0, {})}" in text
+    cache = torch.zeros(8, 6).to(DEVICE)
+    assert same(put(cache, xla[0], row=2), A * 2) and same(cache[2:6], A) and same(cache[6:], torch.zeros(2, 6))
     late = xla[0] * 3
     before = late + 0
     scale_in_place(late)

@@ -192,7 +192,7 @@ class UnknownTargetError(NkiError):
 
 
 class InputWrittenError(NkiError):
-    """A kernel writes to one of its inputs."""
+    """A kernel writes to an input that it does not return, and its caller has arrays that cannot change."""
 
     code = "NKI-KN002"
 

@@ -126,10 +126,9 @@ def _check_save(path: Path) -> None:
 
 
 def _check_outputs(path: Path, program: Program) -> None:
-    if path.suffix == ".npy" and len(program.outputs) != 1:
-        raise UsageError(
-            f"--save {path}: {program.name} has {len(program.outputs)} outputs", "save them to a .npz file"
-        )
+    count = len(program.signature.returned)
+    if path.suffix == ".npy" and count != 1:
+        raise UsageError(f"--save {path}: {program.name} has {count} outputs", "save them to a .npz file")
 
 
 def _save(path: Path, outcome: Outcome) -> None:

@@ -207,7 +207,7 @@ def run(
 
     count = grid[0] if grid else 1
     with vendor_options.configured(configs):
-        kernel = work(None) if count == 1 else Program.of(RoundRobin[Program](count).run([work] * count))
+        kernel = Program.of([work(None)] if count == 1 else RoundRobin[Program](count).run([work] * count))
     warn_of_unnamed(kernel, common.unnamed)
     kernel.spills |= vendor_options.spills(configs)
     verify.Verify().check(kernel, kernel, target)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar, Token
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
 
 from nki.base.errors import RankArgumentError
 from nki.base.locks import imported
 from nki.compilation.bridges import Adapter
+from nki.frontend.python.flattened_arguments import leaves
 from nki.rendezvous import ranks as running
 
 if TYPE_CHECKING:
+    from nki.ir.types import TensorSpec
     from nki.rendezvous.protocol import Participant
 
 _requested: Final[ContextVar[int | None]] = ContextVar("ranks", default=None)
@@ -26,7 +28,7 @@ class ranks:  # noqa: N801  # reads as a word: with nki.ranks(8)
     Each argument that is a list has one item per rank, in rank order; any other argument is the same for all. The
     result is a list of what each rank returns. Ranks run at the same time, a thread each, and meet in the collectives
     of :mod:`nki.collectives`; results do not depend on who comes first. Raises :class:`RankArgumentError` for a number
-    that is none, and the calls do for a list of another length.
+    that is none, and the calls do for a list of another length, and for memory that one rank changes and another has.
     """
 
     def __init__(self, count: int) -> None:
@@ -54,6 +56,44 @@ def requested() -> int | None:
     return _requested.get()
 
 
+class _Arguments:
+    """The arguments of all ranks of a launch of the kernel ``name``."""
+
+    def __init__(self, name: str, adapter: Adapter, of_ranks: Sequence[Iterable[Any]]) -> None:
+        self.name, self.adapter, self._of_ranks = name, adapter, of_ranks
+
+    @cached_property
+    def extents(self) -> list[tuple[int, int, int]]:
+        """The memory of each tensor: the rank, the first byte, and the one behind the last."""
+        return [
+            (rank, *self.adapter.extent(value))
+            for rank, values in enumerate(self._of_ranks)
+            for value in leaves(values)
+            if self.adapter.is_framework_tensor(value)
+        ]
+
+
+_arguments: Final[ContextVar[_Arguments | None]] = ContextVar("arguments of all ranks", default=None)
+
+
+def check_apart(inputs: Sequence[TensorSpec], tensors: Sequence[Any], changed: Iterable[int]) -> None:
+    """Raise :class:`RankArgumentError` if another rank of this process has memory that this one is about to change.
+
+    ``tensors`` are the arguments of this rank for the kernel's ``inputs``; the ``changed`` ones are numbered.
+    """
+    arguments, participant = _arguments.get(), running.in_process()
+    if arguments is None or participant is None:
+        return
+    for number in changed:
+        start, stop = arguments.adapter.extent(tensors[number])
+        if any(start < end and first < stop for rank, first, end in arguments.extents if rank != participant.rank):
+            name = inputs[number].name
+            raise RankArgumentError(
+                f"kernel '{arguments.name}' changes '{name}', and ranks have it, or a part of it, in common",
+                fix=f"pass a list with an array for each rank: [{name}.copy(), …]",
+            )
+
+
 class _Launchable(Protocol):
     """A kernel, as a launch needs it."""
 
@@ -75,16 +115,23 @@ def run(
     """The results of ``kernel`` on each of ``count`` ranks with its arguments. Simulated ranks run in turns."""
     name, names = kernel.func.__name__, kernel.names
     work: list[Callable[[Participant], Any]] = []
-    carried = adapter_for(args, kwargs).carried()
+    given = adapter_for(args, kwargs)
+    carried, of_ranks = given.carried(), list[Iterable[Any]]()
+    arguments = _Arguments(name, given, of_ranks)
 
     def run_rank(args: tuple[Any, ...], kwargs: dict[str, Any], participant: Participant) -> Any:
         adapter = adapter_for(args, kwargs)
-        with running.running_as(participant), carried():
-            return (adapter.simulate if simulated else adapter.call)(kernel, args, kwargs)
+        token = _arguments.set(arguments)
+        try:
+            with running.running_as(participant), carried():
+                return (adapter.simulate if simulated else adapter.call)(kernel, args, kwargs)
+        finally:
+            _arguments.reset(token)
 
     for rank in range(count):
         own = tuple([_own(value, rank, count, name, _name_of(names, i)) for i, value in enumerate(args)])
         named = {key: _own(value, rank, count, name, key) for key, value in kwargs.items()}
+        of_ranks.append((*own, *named.values()))
         work.append(partial(run_rank, own, named))
     if simulated:
         return imported("nki.rendezvous.round_robin").RoundRobin(count, "rank").run(work)

@@ -26,12 +26,14 @@ from nki.frameworks import jax_call
 from nki.frameworks.kernel_adapter import Adapter, FrameworkKernel, pack
 from nki.frameworks.numpy import NumPyTensors
 from nki.jit import simulation
+from nki.passes.verify import check_returned
 from nki.rendezvous import ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nki.compilation.traced_step import Event
+    from nki.ir.program import Program
     from nki.jit import Kernel
 
 Run = Callable[[list["NDArray[Any]"]], "Sequence[NDArray[Any]]"]
@@ -59,7 +61,7 @@ class JAXAdapter(JAXTensors, Adapter):
     """Runs kernels on concrete arrays, and records them while JAX traces."""
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        executable, tensors = kernel.specialise(args, kwargs, self)
+        executable, tensors = self.specialised(kernel, args, kwargs)
         if self.is_tracing(tensors):
             return pack(executable, jax_call.call(executable, kernel.launch_grid(), tensors))
         if ranks.current() is not None:
@@ -69,6 +71,18 @@ class JAXAdapter(JAXTensors, Adapter):
         except Exception:
             _handle_signals()
             raise
+
+    def specialised(
+        self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Executable, list[Any]]:
+        """``kernel.specialise(…)``. Raises :class:`InputWrittenError` as :meth:`check_changes` does."""
+        executable, tensors = kernel.specialise(args, kwargs, self)
+        if executable.changes:
+            self.check_changes(executable.kernel)
+        return executable, tensors
+
+    def check_changes(self, program: Program) -> None:
+        check_returned(program)
 
     def _launched(self, executable: Executable, tensors: Sequence[Any]) -> list[Any]:
         """The results of a launch outside of XLA, which runs one program of a device at a time: ranks of one device
@@ -87,7 +101,7 @@ class JAXAdapter(JAXTensors, Adapter):
         tensors, run = simulation(kernel, args, kwargs, self)
         if not self.is_tracing(tensors):
             return super().simulate(kernel, args, kwargs)
-        executable, tensors = kernel.specialise(args, kwargs, self)
+        executable, tensors = self.specialised(kernel, args, kwargs)
         simulated = SimulatedExecutable(executable, lambda arrays: run(arrays)[1])
         return pack(executable, jax_call.call(simulated, kernel.launch_grid(), tensors))
 
@@ -115,7 +129,8 @@ class SimulatedExecutable(Executable):
         self.run = run
         self.name, self.kernel, self.precise = executable.name, executable.kernel, executable.precise
         self.inputs, self.outputs, self.changes = executable.inputs, executable.outputs, executable.changes
-        self.returns_sequence, self.made_of = executable.returns_sequence, executable.made_of
+        self.returned, self.returns_sequence = executable.returned, executable.returns_sequence
+        self.made_of = executable.made_of
         self.reference = Path(f"/nki-simulated/{self.name}-{secrets.token_hex(8)}")
 
     def artifact(self) -> Path:

@@ -18,7 +18,7 @@ import numpy as np
 
 from nki.base import element_types as dtypes
 from nki.base.element_types import DType
-from nki.base.errors import ArgumentError, ArtifactError, UnknownDTypeError
+from nki.base.errors import ArgumentError, ArtifactError, KernelArgumentError, UnknownDTypeError
 from nki.base.framework_errors import EmptyTensorError, OperandError, ScalarTensorError
 from nki.base.locks import Lock, imported
 from nki.compilation import output_arguments
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from nki.compilation.executable import Executable
     from nki.compilation.traced_step import Event
+    from nki.ir.program import Program
     from nki.ir.types import TensorSpec
 
 T = TypeVar("T")
@@ -68,6 +69,9 @@ class Adapter(TensorMap):
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Specialise ``kernel`` for the arguments, run it (or record it, while tracing) and return its results."""
 
+    def check_changes(self, program: Program) -> None:
+        """Raise if tensors of this framework cannot change where ``program`` changes and does not return an input."""
+
     def simulate(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run ``kernel`` in the eager simulator and return its results."""
         return simulate_eagerly(kernel, args, kwargs, self)
@@ -75,6 +79,10 @@ class Adapter(TensorMap):
     def carried(self) -> Callable[[], AbstractContextManager[Any]]:
         """The framework's state of this thread, for another one to enter that runs a part of the same call."""
         return nullcontext
+
+    def extent(self, t: Any) -> tuple[int, int]:  # noqa: ARG002  # tensors that never change
+        """The address of the first byte of a tensor that kernels can change, and of the byte behind its last one."""
+        return 0, 0
 
     @abstractmethod
     def to_numpy(self, t: Any) -> NDArray[Any]:
@@ -227,6 +235,15 @@ def check_shape(shape: Sequence[int]) -> None:
         )
 
 
+def check_elements(name: str, shape: Sequence[int], strides: Sequence[int]) -> None:
+    """Raise :class:`KernelArgumentError` if a tensor that a kernel changes has one element in several places."""
+    if 0 in strides and any(not stride and size > 1 for size, stride in zip(shape, strides, strict=True)):
+        raise KernelArgumentError(
+            f"the kernel changes {name!r}, a broadcast tensor, which has one element in several places",
+            fix="pass a copy of it",
+        )
+
+
 def check_gradient(
     maker: str,
     backward: Callable[..., Any] | None,
@@ -251,8 +268,8 @@ def check_gradient(
 
 
 def pack(executable: Executable, outputs: Sequence[T]) -> T | tuple[T, ...]:
-    """Results in the form in which the kernel returned them: one, or a tuple."""
-    return tuple(outputs) if executable.returns_sequence else outputs[0]
+    """Outputs in the form in which the kernel returned them, one or a tuple, without those that it did not return."""
+    return tuple(outputs[: executable.returned]) if executable.returns_sequence else outputs[0]
 
 
 def _is_lasting(path: str, executable: Executable) -> bool:

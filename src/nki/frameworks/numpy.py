@@ -6,14 +6,24 @@ import ctypes
 import sys
 from _thread import get_ident
 from threading import main_thread
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from nki.base import element_types as dtypes
 from nki.base.errors import KernelArgumentError, UnknownDTypeError
 from nki.base.framework_errors import ByteOrderError, TensorLayoutError
-from nki.frameworks.kernel_adapter import PLAIN_CONSTANTS, Adapter, FrameworkKernel, TensorMap, check_shape, pack
+from nki.compilation import ranked_launch
+from nki.frameworks.kernel_adapter import (
+    PLAIN_CONSTANTS,
+    Adapter,
+    FrameworkKernel,
+    TensorMap,
+    check_elements,
+    check_shape,
+    pack,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,12 +84,14 @@ class NumPyAdapter(NumPyTensors, Adapter):
         executable.launch([*map(_address, inputs), *map(_address, outputs)], floats, _is_beside_torch())
         return tuple(outputs) if executable.returns_sequence else outputs[0]
 
+    def extent(self, t: Any) -> tuple[int, int]:
+        return byte_bounds(t)
+
     def to_numpy(self, t: Any) -> NDArray[Any]:
         return _base(t)
 
     def update(self, t: Any, array: NDArray[Any], name: str) -> Any:
-        if not t.flags.writeable:
-            _refuse_read_only(name)
+        _check_writable(t, name)
         base = _base(t)
         base[...] = array.reshape(base.shape)
         return t.reshape(array.shape)
@@ -110,6 +122,8 @@ def _launch_in_place(
     arrays = [a if type(a) is np.ndarray else _base(a) for a in tensors]
     inputs = [a if _is_dense(a) else _dense(a) for a in arrays]
     changes = executable.changes
+    if ranked_launch.active:
+        ranked_launch.check_apart(executable.inputs, arrays, changes.values())
     _separate(executable, arrays, inputs)
     outputs = [
         np.empty(spec.shape, spec.dtype.dtype) if number not in changes else inputs[changes[number]]
@@ -145,8 +159,7 @@ def _separate(executable: Executable, arrays: list[NDArray[Any]], inputs: list[N
     """
     changed = executable.changes.values()
     for number in changed:
-        if not arrays[number].flags.writeable:
-            _refuse_read_only(executable.inputs[number].name)
+        _check_writable(arrays[number], executable.inputs[number].name)
     if any(
         np.may_share_memory(arrays[number], other)
         for number in changed
@@ -176,10 +189,14 @@ class NumPyFrameworkKernel(NumPyTensors, FrameworkKernel):
     """A :class:`FrameworkKernel` with NumPy arrays as example arguments."""
 
 
-def _refuse_read_only(name: str) -> NoReturn:
-    raise KernelArgumentError(
-        f"the kernel changes {name!r}, an array that cannot be written to", fix="pass a writable copy of it"
-    )
+def _check_writable(array: NDArray[Any], name: str) -> None:
+    flags = array.flags
+    if not flags.writeable:
+        raise KernelArgumentError(
+            f"the kernel changes {name!r}, an array that cannot be written to", fix="pass a writable copy of it"
+        )
+    if not flags.c_contiguous:
+        check_elements(name, array.shape, array.strides)
 
 
 def _refusal(dtype: Any) -> ByteOrderError | UnknownDTypeError:

@@ -25,9 +25,10 @@ from torch.fx.experimental.symbolic_shapes import guard_scalar, has_free_unbacke
 from nki.base import element_types as dtypes
 from nki.base.framework_errors import EagerTraceError, FixedShapeError
 from nki.base.locks import imported
+from nki.compilation import ranked_launch
 from nki.frameworks import embedded, torch_distributed, torch_simulated
-from nki.frameworks.kernel_adapter import Adapter, FrameworkKernel, pack, remember
-from nki.frameworks.torch_launch import fresh_specs, launch, launch_in_place, launch_plain, shaped, updated
+from nki.frameworks.kernel_adapter import Adapter, FrameworkKernel, check_elements, pack, remember
+from nki.frameworks.torch_launch import extent, fresh_specs, launch, launch_in_place, launch_plain, shaped, updated
 from nki.frameworks.torch_operators import launch_op, update_op
 from nki.frameworks.torch_simulated import Simulated
 from nki.frameworks.torch_tensors import (
@@ -59,7 +60,7 @@ class TorchAdapter(TorchTensors, Adapter):
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if is_dynamo_compiling():
             if torch_distributed.among([*args, *kwargs.values()]):
-                return torch_distributed.call(kernel, args, kwargs)
+                return torch_distributed.call(kernel, args, kwargs, _changed)
             return _call_in_graph(kernel, args, kwargs, False)
         under_func = _under_func()
         # What PyTorch shows to a mode, or records in torch.jit.trace, is its operators' calls.
@@ -71,6 +72,8 @@ class TorchAdapter(TorchTensors, Adapter):
         if _is_tracing():
             return _call_in_trace(kernel, args, kwargs)
         executable, tensors, floats = kernel.launchable(args, kwargs, self)
+        if executable.changes and ranked_launch.active:
+            ranked_launch.check_apart(executable.inputs, tensors, executable.changes.values())
         grad = torch.is_grad_enabled()
         plain = not watched
         for t in tensors:
@@ -90,14 +93,14 @@ class TorchAdapter(TorchTensors, Adapter):
                 if not any(map(is_functorch_wrapped_tensor, tensors)):
                     raise
         if torch_distributed.among(tensors):
-            return torch_distributed.call(kernel, args, kwargs)
+            return torch_distributed.call(kernel, args, kwargs, _changed)
         if executable.float_names:  # graphs name kernels without float arguments
             executable, tensors = kernel.specialise(args, kwargs, self)
         return pack(executable, _dispatched(_named(executable), tensors, _changes(executable), under_func))
 
     def simulate(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if torch_distributed.among([*args, *kwargs.values()]):
-            return torch_distributed.call(kernel, args, kwargs)
+            return torch_distributed.call(kernel, args, kwargs, _changed)
         if is_dynamo_compiling() or _under_func() or _len_torch_dispatch_stack() or _len_torch_function_stack():
             return _call_in_graph(kernel, args, kwargs, True)
         if _is_tracing():
@@ -114,6 +117,9 @@ class TorchAdapter(TorchTensors, Adapter):
 
         return entered
 
+    def extent(self, t: Any) -> tuple[int, int]:
+        return extent(t) if t.is_cpu and t.layout is torch.strided else (0, 0)
+
     def to_numpy(self, t: Any) -> NDArray[Any]:
         check_devices([t.device.type, "cpu"])
         if torch.is_grad_enabled() and t.requires_grad:
@@ -125,7 +131,8 @@ class TorchAdapter(TorchTensors, Adapter):
         dense = t.detach().resolve_neg().contiguous().reshape(-1)
         return dense.view(torch.uint8).numpy().view(dtype).reshape(t.shape)
 
-    def update(self, t: Any, array: NDArray[Any], name: str) -> Any:  # noqa: ARG002  # tensors of PyTorch can change
+    def update(self, t: Any, array: NDArray[Any], name: str) -> Any:
+        check_elements(name, t.shape, t.stride())
         return updated([self.from_numpy(array)], [t], {0: 0})[0]
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
@@ -193,12 +200,15 @@ class _Changes(NamedTuple):
     """Results that are inputs: number of the result and of the input, shape of the result."""
     fresh: tuple[tuple[tuple[int, ...], torch.dtype], ...]
     """Shape and dtype of the other results."""
+    returned: int
+    """The number of results that the caller of the kernel receives, the first ones."""
 
 
 def _changes(executable: Executable) -> _Changes:
     return _Changes(
         tuple((o, i, tuple(executable.outputs[o].shape)) for o, i in sorted(executable.changes.items())),
         tuple((tuple(spec.shape), torch_dtype(spec.dtype)) for spec in fresh_specs(executable)),
+        executable.returned,
     )
 
 
@@ -222,6 +232,18 @@ def _dispatched(name: str, tensors: Sequence[torch.Tensor], changes: _Changes, u
     return results
 
 
+def _changed(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """The tensors among the arguments that ``kernel`` changes."""
+    if not is_dynamo_compiling():
+        executable, tensors, _ = kernel.launchable(args, kwargs, ADAPTER)
+        return [tensors[i] for i in executable.changes.values()]
+    found: list[torch.Tensor] = []
+    dynamic = _dynamic()
+    described = [_describe(x, found) for x in (*args, *kwargs.values())]
+    _, order, _, changes = _prepare(kernel, False, dynamic, tuple(kwargs), *described)
+    return [found[order[i]] for _, i, _ in changes.inputs]
+
+
 # Under torch.compile. Dynamo traces _call_in_graph itself; it calls _prepare for real, once per set of arguments, and
 # treats what it returns as a constant. So the code here keeps to what Dynamo understands.
 
@@ -233,7 +255,7 @@ def _call_in_graph(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]
     dynamic = _dynamic()
     described = [_describe(x, tensors) for x in (*args, *kwargs.values())]
     name, order, is_sequence, changes = _prepare(kernel, simulated, dynamic, tuple(kwargs), *described)
-    outputs = _dispatched(name, [tensors[i] for i in order], changes, simulated)
+    outputs = _dispatched(name, [tensors[i] for i in order], changes, simulated)[: changes.returned]
     return tuple(outputs) if is_sequence else outputs[0]
 
 
@@ -318,7 +340,8 @@ def _simulated(
             return by_position[value.position] if isinstance(value, StandIn) else value
 
         found = simulate_eagerly(kernel, tuple(map(actual, args)), {k: actual(v) for k, v in kwargs.items()}, ADAPTER)
-        return list(found) if is_sequence else [found]
+        hidden = [copies[changes[o]] for o in range(executable.returned, len(executable.outputs))]
+        return [*(found if is_sequence else [found]), *hidden]
 
     key = kernel.key(kernel.bind(args, kwargs), ADAPTER)[0]
     simulated = Simulated(executable.name, executable.inputs, executable.outputs, changes, run)

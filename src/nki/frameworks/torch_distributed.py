@@ -11,7 +11,7 @@ shards instead.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from nki.base.framework_errors import TensorLayoutError
@@ -28,8 +28,13 @@ def among(values: Iterable[Any]) -> bool:
     return module is not None and any(isinstance(value, module.DTensor) for value in values)
 
 
-def call(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The results of ``kernel`` as replicated ``DTensor``s.
+def call(
+    kernel: Kernel,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    changed_by: Callable[[Kernel, tuple[Any, ...], dict[str, Any]], Sequence[Any]],
+) -> Any:
+    """The results of ``kernel`` as replicated ``DTensor``s. ``changed_by`` finds the tensors that it changes.
 
     Raises :class:`TensorLayoutError` if a tensor is plain or of another mesh.
     """
@@ -57,14 +62,19 @@ def call(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return local
 
     def distributed(result: Any) -> Any:
-        tensor = DTensor.from_local(result, meshes[0], replicated, run_check=False)
         for local, changed in gathered:
             if result is local:
-                return changed.copy_(tensor)
-        return tensor
+                return changed
+        return DTensor.from_local(result, meshes[0], replicated, run_check=False)
 
-    positional = [whole(value) for value in args]
-    results: Any = kernel(*positional, **{name: whole(value) for name, value in kwargs.items()})
+    positional = tuple([whole(value) for value in args])
+    named = {name: whole(value) for name, value in kwargs.items()}
+    changes = changed_by(kernel, positional, named)
+    results: Any = kernel(*positional, **named)
+    for local, value in gathered:
+        for each in changes:
+            if each is local:
+                value.copy_(DTensor.from_local(local, meshes[0], replicated, run_check=False))
     if isinstance(results, tuple):
         return tuple([distributed(result) for result in cast("tuple[Any, ...]", results)])
     return distributed(results)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch
 
-from nki.frameworks.kernel_adapter import PLAIN_CONSTANTS
+from nki.frameworks.kernel_adapter import PLAIN_CONSTANTS, check_elements
 from nki.frameworks.torch_tensors import torch_dtype
 
 if TYPE_CHECKING:
@@ -110,7 +110,9 @@ def launch_in_place(
         if position != number
     )
     for number in changes.values():
-        if inputs[number] is tensors[number] and not (apart and _writable(tensors[number])):
+        if inputs[number] is not tensors[number]:
+            check_elements(executable.inputs[number].name, tensors[number].shape, tensors[number].stride())
+        elif not (apart and _writable(tensors[number])):
             inputs[number] = tensors[number].clone()
     others = iter(fresh if fresh is not None else map(_empty, fresh_specs(executable)))
     outputs = [inputs[changes[i]] if i in changes else next(others) for i in range(len(executable.outputs))]
@@ -171,12 +173,13 @@ def _writable(tensor: torch.Tensor) -> bool:
 
 def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
     """True if the bytes from the first to the last element of both have some in common."""
-    first, end = _extent(one)
-    other_first, other_end = _extent(other)
+    first, end = extent(one)
+    other_first, other_end = extent(other)
     return first < other_end and other_first < end
 
 
-def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+def extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """The address of the first byte of ``tensor``, and of the byte behind its last one."""
     first = tensor.data_ptr()
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return first, first + (last + 1) * tensor.itemsize

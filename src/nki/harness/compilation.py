@@ -271,14 +271,15 @@ def compile_to_bir(
     """Compile a kernel for ``inputs``, arrays and constants by the names of its parameters.
 
     ``kernel_func`` is a function, a kernel, or an object that holds one. There must be as many ``output_names`` as the
-    kernel has outputs; outputs keep the names that they have in the kernel.
+    kernel has outputs, with or without inputs that it changes and does not return; these and the outputs keep the names
+    that they have in the kernel.
     """
     kernel = kernel_of(kernel_func)
     started = time.perf_counter()
     executable = (compile_opts or CompileOptions()).launched(kernel).compile(**dict(inputs or {}))
-    if output_names is not None and len(output_names) != len(executable.outputs):
+    if output_names is not None and len(output_names) not in (executable.returned, len(executable.outputs)):
         raise KernelArgumentError(
-            f"kernel {executable.name!r} has {len(executable.outputs)} outputs; output_names={list(output_names)}",
+            f"kernel {executable.name!r} has {executable.returned} outputs; output_names={list(output_names)}",
             fix="name each output, or leave output_names out",
         )
     return Nir(executable, time.perf_counter() - started)

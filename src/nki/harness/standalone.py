@@ -113,5 +113,5 @@ def run_from_bir(
         native_timing.run(nir.executable, given, outputs)
     else:
         executor(compiled, given, outputs)
-    results = tuple(outputs[spec.name] for spec in nir.output_specs)
+    results = tuple(outputs[spec.name] for spec in nir.output_specs[: nir.executable.returned])
     return results if nir.is_tuple_return else results[0]

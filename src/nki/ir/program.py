@@ -38,9 +38,10 @@ class Signature:
     """The tensors that a kernel exchanges with its caller; all cores share them.
 
     ``inputs`` and ``outputs`` are HBM tensors in the caller's order; ``sequence``: the kernel returned a tuple or list.
-    An output that is also an input is an input that the kernel changes. ``forms`` are the shapes and dtypes in which
-    outputs are returned; empty where each is as its tensor. ``floats`` are the parameters that launches pass values
-    for.
+    An output that is also an input is an input that the kernel changes. The last ``hidden`` outputs are such inputs
+    that the kernel does not return: the caller sees the change in what it passed. ``forms`` are the shapes and dtypes
+    in which outputs are returned; empty where each is as its tensor. ``floats`` are the parameters that launches pass
+    values for.
     """
 
     inputs: tuple[Tensor, ...]
@@ -48,6 +49,17 @@ class Signature:
     sequence: bool
     forms: tuple[Form, ...] = ()
     floats: tuple[FloatSpec, ...] = ()
+    hidden: int = 0
+
+    @property
+    def returned(self) -> tuple[Tensor, ...]:
+        """The outputs that the kernel returns."""
+        return self.outputs[: len(self.outputs) - self.hidden]
+
+    def with_hidden(self, tensors: Sequence[Tensor]) -> Signature:
+        """The same with further inputs that the kernel changes and does not return."""
+        forms = (*self.forms, *own_forms(tensors)) if self.forms else ()
+        return replace(self, outputs=(*self.outputs, *tensors), forms=forms, hidden=self.hidden + len(tensors))
 
     def input_specs(self) -> tuple[TensorSpec, ...]:
         """Name, shape and dtype of each input."""
@@ -59,7 +71,7 @@ class Signature:
         return tuple(TensorSpec(t.name, *form) for t, form in zip(self.outputs, forms, strict=True))
 
     def changed_inputs(self) -> dict[int, int]:
-        """The inputs that the kernel returns, changed or not: position among the inputs by that among the outputs."""
+        """The inputs that are outputs, changed or not: position among the inputs by that among the outputs."""
         positions = {tensor: i for i, tensor in enumerate(self.inputs)}
         return {o: positions[tensor] for o, tensor in enumerate(self.outputs) if tensor in positions}
 
@@ -181,7 +193,10 @@ class Program:
 
     @classmethod
     def of(cls, parts: Sequence[Program]) -> Program:
-        """The program with the cores of all ``parts``. Raises unless all of them return the same shared tensors."""
+        """The program with the cores of all ``parts``. Raises unless all of them return the same shared tensors.
+
+        Inputs that a core writes and that are not returned become hidden outputs.
+        """
         first, *others = parts
         for other in others:
             one, two = first.signature, other.signature
@@ -193,7 +208,11 @@ class Program:
                     fix="return, on every core, tensors that are allocated under the same names",
                     span=one.outputs[0].span,
                 )
-        return first.with_cores(core for part in parts for core in part.cores)
+        program = first.with_cores(core for part in parts for core in part.cores)
+        missing = program.written_inputs().difference(program.outputs)
+        if missing:
+            program.signature = program.signature.with_hidden([t for t in program.inputs if t in missing])
+        return program
 
     @property
     def core(self) -> CoreProgram:
@@ -223,6 +242,24 @@ class Program:
         """The instructions of all cores, one core after the other."""
         return chain.from_iterable(core.numbered for core in self.cores)
 
+    def written(self) -> set[Tensor]:
+        """The tensors that an instruction of some core writes."""
+        return {access.tensor for inst in self.instructions() for access in inst.writes()}
+
+    def written_inputs(self) -> set[Tensor]:
+        """The inputs that an instruction of some core writes."""
+        inputs = set(self.inputs)
+        writes_hbm: dict[object, bool] = {}  # by form
+        written = set[Tensor]()
+        for inst in self.instructions() if inputs else ():
+            form = inst.form
+            matters = writes_hbm.get(form)
+            if matters is None:
+                matters = writes_hbm[form] = any(access.buffer.is_hbm for access in inst.writes())
+            if matters:
+                written.update(access.tensor for access in inst.writes())
+        return written & inputs
+
     def with_cores(self, cores: Iterable[CoreProgram]) -> Program:
         """The same program with other cores."""
         return replace(self, cores=tuple(cores))
@@ -247,4 +284,4 @@ class Program:
         names = [t.name for t in s.inputs], [t.name for t in s.outputs]
         floats = [(spec.name, exact_text(spec.value)) for spec in s.floats]  # NaN is NaN
         head = (self.name, self.target, self.grid, self.version, self.propagates_undefined, self.release)
-        return (*head, s.sequence, s.forms, floats, names, self.cores)
+        return (*head, s.sequence, s.forms, s.hidden, floats, names, self.cores)

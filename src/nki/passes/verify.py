@@ -8,7 +8,7 @@ them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, ClassVar
@@ -61,11 +61,12 @@ class Verify(CoreStage):
         return core
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """Inputs are written only if they are returned; every other output is written somewhere, on some core. All
-        cores call the same collectives, on tensors that are no outputs.
+        """Inputs are written only if they are outputs, returned or hidden; every other output is written somewhere, on
+        some core. All cores call the same collectives, on tensors that are no outputs.
         """
         if after.meets_ranks:
             check_collectives(after)
+        check_returned(after, unless_swapped=True)
         written = {*after.inputs}
         fixed = {*after.inputs}.difference(after.outputs)
         writes_hbm: dict[object, bool] = {}  # by form; inputs, outputs and constants are in HBM
@@ -81,7 +82,7 @@ class Verify(CoreStage):
                 if tensor.data is not None:
                     check_writes(inst)
                 if tensor in fixed:
-                    raise _input_written(inst, access, after)
+                    raise _input_written(inst, access, after.name, after.written())
                 written.add(tensor)
         for tensor in after.outputs:
             if tensor not in written:
@@ -124,7 +125,7 @@ def _structure(core: CoreProgram, kernel: Program, target: Target) -> None:
         for spec, tensor in specs
     ):
         raise StructureError(f"kernel {kernel.name!r} returns a tensor in a shape that it cannot have", fix=fix)
-    if not kernel.outputs or len(set(kernel.outputs)) < len(kernel.outputs):
+    if not kernel.signature.returned or len(set(kernel.outputs)) < len(kernel.outputs):
         raise StructureError(f"kernel {kernel.name!r} returns no tensor, or one of them twice", fix=fix)
     for role, tensors in (("input", {*kernel.inputs}), ("output", {*kernel.outputs}.difference(kernel.inputs))):
         if {t for t in core.tensors if t.role == role} != tensors:
@@ -228,24 +229,35 @@ def check_writes(inst: Inst) -> None:
             ).at(inst.where.span, inst.where.stack)
 
 
-def _input_written(inst: Inst, access: Access, kernel: Program) -> NkiError:
+def check_returned(kernel: Program, *, unless_swapped: bool = False) -> None:
+    """Raise :class:`InputWrittenError` if ``kernel`` changes an input that it does not return: for callers with arrays
+    that cannot change. ``unless_swapped``: only if it writes there what nothing has written, its operands swapped.
+    """
+    hidden = kernel.outputs[len(kernel.signature.returned) :]
+    written = kernel.written() if hidden else set[Tensor]()
+    for inst in kernel.instructions() if hidden else ():
+        for access in inst.writes():
+            if access.tensor in hidden and not (unless_swapped and _never_written(inst, written) is None):
+                raise _input_written(inst, access, kernel.name, written)
+
+
+def _input_written(inst: Inst, access: Access, name: str, written: Container[Tensor]) -> NkiError:
     fix = (
-        "return it as well, so that callers see the change; or allocate an output with nl.ndarray(…, "
-        "buffer=nl.shared_hbm), write that and return it"
+        "return it as well: NumPy arrays and PyTorch tensors change in place, JAX arrays cannot; or allocate an output "
+        "with nl.ndarray(…, buffer=nl.shared_hbm), write that and return it"
     )
-    if (unwritten := _never_written(inst, kernel)) is not None:
+    if (unwritten := _never_written(inst, written)) is not None:
         fix = (
             f"the destination comes first: nothing writes '{unwritten.name}', so pass it as dst, and '{access.name}' "
             f"in its place; if '{access.name}' is to change, {fix}"
         )
     return InputWrittenError(
-        f"{inst.mnemonic} writes to '{access.name}', an input that kernel {kernel.name!r} does not return", fix=fix
+        f"{inst.mnemonic} writes to '{access.name}', an input that kernel {name!r} does not return", fix=fix
     ).at(inst.where.span, inst.where.stack)
 
 
-def _never_written(inst: Inst, kernel: Program) -> Tensor | None:
-    """An operand of ``inst`` that no instruction of the kernel writes, and that is no input."""
-    written = {access.tensor for core in kernel.cores for each in core.instructions() for access in each.writes()}
+def _never_written(inst: Inst, written: Container[Tensor]) -> Tensor | None:
+    """An operand of ``inst`` that is not among ``written``, and that is no input."""
     read = (access.tensor for access in inst.reads())
     memory = (tensor for tensor in read if tensor.buffer.word != "register" and tensor.role in ("", "output"))
     return next((tensor for tensor in memory if tensor not in written), None)

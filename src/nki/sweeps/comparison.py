@@ -119,7 +119,8 @@ def _taken(reference: Function, constants: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _wide(array: Array) -> Array:
-    return array.astype(np.float64) if array.dtype.kind == "f" or _is_small_float(array) else array
+    """A copy, for a reference may change its arguments as a kernel does."""
+    return array.astype(np.float64) if array.dtype.kind == "f" or _is_small_float(array) else array.copy()
 
 
 def _is_small_float(array: Array) -> bool:

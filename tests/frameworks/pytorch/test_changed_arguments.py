@@ -18,7 +18,7 @@ from nki.frameworks import torch_program
 from nki.frameworks.kernel_adapter import remember
 from nki.frameworks.torch import ADAPTER
 from tests.frameworks.bridges import compiled
-from tests.frameworks.kernels import scale_in_place
+from tests.frameworks.kernels import put, scale_in_place
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
@@ -160,6 +160,79 @@ def test_export(tmp_path):
     assert torch.equal(model(A), 2 * A + torch.cat([torch.zeros(2, 6), A[:2]]))
 
 
+# Inputs that are changed and not returned
+
+
+@pytest.mark.parametrize("simulated", [False, True], ids=["native", "simulated"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_graphs_declare_the_change_of_what_is_not_returned(backend, simulated, monkeypatch):
+    monkeypatch.setenv("NKI_SIMULATOR", str(int(simulated)))
+    cache = torch.zeros(8, 6)
+    function = compiled(lambda cache, x: put(cache, x, row=2) + cache[2:6], backend)
+    assert torch.equal(function(cache, A), 3 * A)
+    assert torch.equal(cache[2:6], A) and torch.equal(cache[6:], torch.zeros(2, 6))
+    torch.library.opcheck(*operator_call(put, [torch.zeros(8, 6)], [A]))
+
+
+def test_inductor_changes_what_is_not_returned_without_a_copy(launches):
+    cache = torch.zeros(8, 6)
+    compiled(lambda cache, x: put(cache, x) + 1, "inductor")(cache, A)
+    assert launches[-1][0] == launches[-1][3] == cache.data_ptr()
+
+
+def test_other_modes_of_pytorch_change_it_too():
+    caches, xs = torch.zeros(3, 8, 6), torch.stack([A, A + 1, A + 2])
+    assert torch.equal(torch.vmap(put)(caches, xs), 2 * xs) and torch.equal(caches[:, :4], xs)
+    with torch.inference_mode():
+        put(cache := torch.zeros(8, 6), A)
+    assert torch.equal(cache[:4], A)
+    put(negated := torch._neg_view(torch.ones(8, 6)), A)
+    assert torch.equal(negated[:4].resolve_neg(), A)
+    traced = torch.jit.trace(put, (torch.zeros(8, 6), A))
+    assert torch.equal(traced(cache := torch.zeros(8, 6), A), 2 * A) and torch.equal(cache[:4], A)
+
+
+class Kept(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(8, 6))
+
+    def forward(self, x):
+        return put(self.cache, x, row=2) + self.cache[:4]
+
+
+@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")
+def test_models_keep_what_is_not_returned(tmp_path):
+    expected = 2 * A + torch.cat([torch.zeros(2, 6), A[:2]])
+    for decompose in (False, True):
+        program = torch.export.export(Kept(), (A,))
+        model = (program.run_decompositions() if decompose else program).module()
+        assert torch.equal(model(A), expected) and torch.equal(model.cache[2:6], A)
+    nki.export(Kept(), (A,), tmp_path / "kept.nkix")
+    model = nki.load(tmp_path / "kept.nkix")
+    assert model.kernels == ["put"] and torch.equal(model(A), expected)
+
+
+@pytest.mark.parametrize("run", [lambda f: f, compiled], ids=["eager", "aot_eager"])
+def test_a_gradient_of_what_is_not_returned(run):
+    x, leaf = A.clone().requires_grad_(), torch.zeros(8, 6, requires_grad=True)
+    result = run(put)(cache := torch.zeros(8, 6), x)
+    assert torch.equal(cache.detach()[:4], A)
+    with pytest.raises(NotDifferentiableError, match="'put' has no derivative"):
+        result.sum().backward()
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        put(leaf, A)
+    operator, cache = nki.torch.op(put, lambda cache, x, dy: (None, 2 * dy), changes=["cache"]), torch.zeros(8, 6)
+    run(lambda cache, x: operator(cache, x, row=4))(cache, x).sum().backward()
+    assert torch.equal(x.grad, torch.full_like(A, 2)) and torch.equal(cache[4:], A)
+
+
+def test_an_operator_that_does_not_declare_it():
+    operator = nki.torch.op(put, lambda cache, x, dy: (None, 2 * dy))
+    with pytest.raises(ArgumentError, match=r"changes, or returns, its argument 'cache'\n.*changes=\['cache'\]"):
+        operator(torch.zeros(8, 6), A.clone().requires_grad_())
+
+
 # Operators with a gradient
 
 
@@ -200,7 +273,7 @@ def test_saved_results_hold_the_changed_argument():
 
 def test_mistakes():
     x = A.clone().requires_grad_()
-    with pytest.raises(ArgumentError, match=r"returns its argument 'cache'.*\n.*changes=\['cache'\]"):
+    with pytest.raises(ArgumentError, match=r"changes, or returns, its argument 'cache'\n.*changes=\['cache'\]"):
         nki.torch.op(append, lambda cache, x, dy: (None, dy))(torch.zeros(8, 6), x)
     with pytest.raises(ArgumentError, match=r"no such parameter\n.*cache, x, row"):
         nki.torch.op(append, lambda cache, x, dy: (None, dy), changes=["chace"])

@@ -79,7 +79,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 from torch.distributed.tensor.experimental import local_map
 import nki, nki.torch
 from nki.base.framework_errors import NotDifferentiableError, TensorLayoutError
-from tests.frameworks.kernels import add, multiply, scale_in_place, sum_and_scaled
+from tests.frameworks.kernels import add, multiply, put, scale_in_place, sum_and_scaled
 
 product = nki.torch.op(multiply, lambda a, b, dy: (multiply(dy, b), multiply(dy, a)))
 A = torch.arange(48.0).reshape(8, 6) / 16
@@ -129,6 +129,10 @@ def distributed_tensors(mesh, rank):
     changed = distribute_tensor(A, mesh, [Shard(0)])
     scale_in_place(changed)
     assert changed.placements == (Shard(0),) and torch.equal(changed.full_tensor(), 2 * A)
+    for run in (lambda k: k, lambda k: torch.compile(k, fullgraph=True, backend="aot_eager"), nki.simulate):
+        cache, x = distribute_tensor(A * 0, mesh, [Shard(0)]), distribute_tensor(B[:4], mesh, [Replicate()])
+        assert torch.equal(run(put)(cache, x).full_tensor(), 2 * B[:4])
+        assert cache.placements == (Shard(0),) and torch.equal(cache.full_tensor()[:4], B[:4])
     try:
         add(changed, B)
     except TensorLayoutError as error:

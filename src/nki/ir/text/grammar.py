@@ -24,7 +24,9 @@ OPERAND: Final = re.compile(rf"{NAME}\[(-?\d+) \| ([^\]\[]*?)(?: as (\w+))?(?:\]
 INDEX: Final = re.compile(r" (at|rows|elements) (\d+)\*")
 STEP: Final = re.compile(r"(-?\d+)x(\d+)")
 RETURNED: Final = rf"{NAME}(?:\[([\d,]+)(?: as (\w+))?\])?"
-OUTPUTS: Final = re.compile(rf"return (?:\(((?:{RETURNED}, )*{RETURNED})?\)|({RETURNED}))$")
+OUTPUTS: Final = re.compile(
+    rf"return (?:\(((?:{RETURNED}, )*{RETURNED})?\)|({RETURNED}))(?: changes (?P<changes>(?:{NAME}, )*{NAME}))?$"
+)
 NUMBER: Final = re.compile(r"-?(?:\d++(?:\.\d*+)?(?:e[+-]?\d++)?|inf|nan)(?![\w.(])|nan\(0x[0-9a-f]{16}\)")
 STRING: Final = re.compile(QUOTED)
 SOURCE: Final = re.compile(rf"# ({QUOTED}):(\d{{1,9}})")

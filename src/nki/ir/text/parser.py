@@ -93,7 +93,7 @@ class _Parser:
         body, line = self.body("return ")
         returned = grammar.OUTPUTS.match(line)
         if returned is None:
-            raise self.fail("expected return tensor, or return (tensor, …)")
+            raise self.fail("expected return tensor, or return (tensor, …), and maybe changes input, …")
         sequence = returned[8] is None
         results = re.findall(grammar.RETURNED, (returned[1] or "") if sequence else returned[8])
         outputs = [self.tensor(name) for name, *_ in results]
@@ -101,15 +101,19 @@ class _Parser:
             (tuple(self.whole(n) for n in shape.split(",") if n) if shape else tensor.shape, self.dtype(kind, tensor))
             for tensor, (_, shape, kind) in zip(outputs, results, strict=True)
         ]
+        changed = [self.tensor(name) for name in re.findall(grammar.NAME, returned["changes"] or "")]
+        if any(tensor.role != "input" for tensor in changed):
+            raise self.fail("a kernel changes its inputs, which the caller passes")
         if self.next() != "}":
             raise self.fail("expected } after return")
         inputs = tuple(t for t in self.tensors.values() if t.role == "input")
         forms = tuple(forms) if any(shape for _, shape, _ in results) else ()
+        signature = Signature(inputs, tuple(outputs), sequence, forms, tuple(self.floats.values()))
         return Program(
             self.string(head[1]),
             head[2],
             tuple(self.whole(n) for n in re.findall(r"\d+", head[3])),
-            Signature(inputs, tuple(outputs), sequence, forms, tuple(self.floats.values())),
+            signature.with_hidden(changed),
             (self.core(0, body), *self.others()),
             self.string(head[4]),
             release=head[5] or "",

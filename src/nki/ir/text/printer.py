@@ -65,11 +65,14 @@ def show(kernel: Program) -> str:
     lines.extend("  " + _tensor(t, first.placement) for t in first.tensors if t not in inner)
     lines.extend(f"  float {schedule_attributes.word(f.name)} = {exact_text(f.value)}" for f in kernel.signature.floats)
     lines.extend(_statements(first.body, "  ", first.placement))
+    returned = kernel.signature.returned
     names = ", ".join(
         _name(t) + ("" if (spec.shape, spec.dtype) == (t.shape, t.dtype) else _form(spec, t))
-        for t, spec in zip(kernel.outputs, kernel.signature.output_specs(), strict=True)
+        for t, spec in zip(returned, kernel.signature.output_specs(), strict=False)
     )
-    lines += [f"  return ({names})" if kernel.signature.sequence else f"  return {names}", "}"]
+    hidden = ", ".join(map(_name, kernel.outputs[len(returned) :]))
+    changes = f" changes {hidden}" if hidden else ""
+    lines += [f"  return {f'({names})' if kernel.signature.sequence else names}{changes}", "}"]
     for other in others:
         lines.append(f"core {other.rank} {{")
         common, inner = set(first.tensors), set(declared(other.body))

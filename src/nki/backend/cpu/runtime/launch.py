@@ -102,7 +102,9 @@ class Executable:
         self.outputs = program.signature.output_specs()
         self.returns_sequence = program.signature.sequence
         self.changes = program.signature.changed_inputs()
-        """The inputs that it returns, changed: position among the inputs by that among the outputs."""
+        """The inputs that are outputs, changed: position among the inputs by that among the outputs."""
+        self.returned = len(program.signature.returned)
+        """The number of outputs that the caller of the kernel receives; behind them are inputs that it changes."""
         with gc_pause.paused():
             self.linked = link(program, progress)
         self._runtime, self._frames = runtime, runtime.frames
