@@ -23,6 +23,8 @@ from nki.proofs.symbols import FILL, KNOWN_SIZE, MINUS, PLUS, Array, Join, Signs
 
 LEAST_FILL: Final = -9000.0
 """A float32 constant of at most this is read as minus infinity: exp(x - 9000) is 0 for every x below 8896."""
+_MOST_DEGREE: Final = 256
+_INDEPENDENT: Final = "for the bound, quotients and roots of high degree count as independent random numbers"
 _EXPONENT_SALT: Final = 0x5851F42D4C957F2D
 _NO_PART: Final = np.uint64(0xFFFFFFFF)
 
@@ -41,6 +43,11 @@ class Arithmetic:
 
     argument_degree: float = 0
     """Degree of numerator and denominator of the arguments of exp and of unknown functions, at most."""
+
+    created: int = 0
+    """Unknown numbers that there are, at most."""
+    thresholds: set[float] = dataclasses.field(default_factory=set[float])
+    """Known numbers with which others are compared."""
 
     def __post_init__(self) -> None:
         self.p, self.n = np.uint64(self.field.p), np.uint64(self.field.n)
@@ -113,7 +120,16 @@ class Arithmetic:
         """The size of an unknown number that depends on ``arguments``."""
         for each in arguments:
             self.argument_degree = max(self.argument_degree, each.size.numerator + each.size.denominator)
-        return Size(1, 0, 1 + sum(each.size.unknown for each in arguments))
+        created = max((each.present.size for each in arguments), default=1)
+        self.created += created
+        return Size(1, 0, min(self.created, 1 + sum(each.size.unknown for each in arguments)))
+
+    def _of_root(self, size: Size) -> Size:
+        """The size of a quotient or of a root: from some degree on it counts as an unknown number itself."""
+        if size.numerator + size.denominator <= _MOST_DEGREE:
+            return size
+        self.assumptions.add(_INDEPENDENT)
+        return Size(1, 0, size.unknown + 1)
 
     # -- parts
 
@@ -253,7 +269,7 @@ class Arithmetic:
             return Symbols(
                 None if value.residues is None else self.field.inverse(value.residues),
                 None if value.exponents is None else self.field.exponent_inverse(value.exponents),
-                size=value.size.inverted(),
+                size=self._of_root(value.size.inverted()),
             )
         if (value.infinities == FILL).any():
             raise UndecidedError("a constant that is read as minus infinity divides")
@@ -314,7 +330,9 @@ class Arithmetic:
         return Symbols(residues, None, None, False, self._of_unknown(value))
 
     def note_fill(self) -> None:
-        self.assumptions.add(f"exp of what is masked by a constant of at most {LEAST_FILL:g} is 0")
+        self.assumptions.add(
+            f"numbers are greater than the constants of at most {LEAST_FILL:g} that mask, and exp of what these mask is 0"
+        )
 
     def log(self, value: Symbols) -> Symbols:
         self._check_finite("log of", value)
@@ -326,7 +344,7 @@ class Arithmetic:
         self._check_finite("root of", value)
         residues = None if value.residues is None else self.field.sqrt(value.residues)
         exponents = None if value.exponents is None else self.field.exponent_sqrt(value.exponents)
-        return Symbols(residues, exponents, None, False, value.size)
+        return Symbols(residues, exponents, None, False, self._of_root(value.size))
 
     def power(self, value: Symbols, exponent: float) -> Symbols:
         """``value`` to a known power: by products, roots and reciprocals for halves, else exp(exponent log(value))."""

@@ -139,8 +139,16 @@ class Prover(Reference):
         if op == "power":
             return self.real(self._power(symbols[0], right))
         if op in BINARY:
+            if op in _COMPARING:
+                self._note_thresholds(left, right)
             return self.real(BINARY[op](self.reals, *symbols))
         return self.real(self.reals.unknown_function(op, *symbols))
+
+    def _note_thresholds(self, *operands: Value) -> None:
+        for each in operands:
+            if not isinstance(each, Symbolic) and len(self.reals.thresholds) < _MOST_THRESHOLDS:
+                distinct = np.unique(numbers_of(each.array, each.dtype))[:_MOST_THRESHOLDS]
+                self.reals.thresholds |= {float(number) for number in distinct if np.isfinite(number)}
 
     def _product(self, op: str, left: Value, right: Value, symbols: list[Symbols]) -> Symbols:
         """A product or quotient, one factor of which may be known."""
@@ -401,6 +409,8 @@ BINARY: Final[dict[str, Binary]] = {
     "logical_xor": _one_of,
 }
 """Operators of the ALU with a formula; others are unknown functions."""
+_COMPARING: Final = {"maximum", "minimum", "equal", "not_equal", "greater", "less", "greater_equal", "less_equal"}
+_MOST_THRESHOLDS: Final = 8
 
 
 def evaluate(program: Program, inputs: Sequence[Symbols | Array], reals: Reals) -> list[Symbols]:

@@ -15,8 +15,9 @@ from nki.jit import Kernel
 from nki.proofs import witness
 from nki.proofs.field import FIELDS, UnluckyError
 from nki.proofs.reals import Reals
-from nki.proofs.subjects import Array, Subject, drawn, is_tensor, of_function, of_kernel, ranges
+from nki.proofs.subjects import Array, Subject, around, drawn, of_function, of_kernel, ranges
 from nki.proofs.symbols import Symbols, UndecidedError
+from nki.proofs.traced import is_tensor
 from nki.proofs.verdict import Place, Verdict, Word
 from nki.proofs.witness import Witness
 from nki.target.model import Target
@@ -119,6 +120,7 @@ class _Proof:
         self.assumptions: set[str] = set()
         self.constants: dict[float, str] = {}
         self.unknown: set[str] = set()
+        self.thresholds: set[float] = set()
 
     def verdict(self) -> Verdict:
         try:
@@ -177,6 +179,7 @@ class _Proof:
             self.assumptions |= reals.assumptions
             self.constants |= {value: f"{value:.7g} as {closed}" for value, closed in reals.readings.items()}
             self.unknown |= reals.unknown.keys()
+            self.thresholds |= reals.thresholds
             bound = max([bound, *(_error(each, reals) for each in results[-1])])
         _check("output", [each.shape for each in results[0]], [each.shape for each in results[1]], self.subjects)
         for number, (one, other) in enumerate(zip(*results, strict=True)):
@@ -214,17 +217,7 @@ class _Proof:
         sides = [subject.side for subject in self.subjects]
         hint = None if place is None else (place.output, place.index)
         specs = self.subjects[0].inputs
-        given: list[list[Array]] = []
-        if any(known is not None for known in self.known):
-            random = np.random.default_rng(0)
-            given = [
-                [
-                    random.standard_normal(spec.shape).astype(np.float32).astype(spec.dtype.dtype)
-                    if known is None
-                    else known
-                    for spec, known in zip(specs, self.known, strict=True)
-                ]
-            ]
+        given = list(around(specs, self.known, self.ranges, sorted(self.thresholds)))
         return witness.find(sides[0], sides[1], specs, hint=hint, given=given, ranges=self.ranges, seconds=self.seconds)
 
     def _at_ties(self) -> Verdict:
@@ -292,7 +285,7 @@ def _error(value: Symbols, reals: Reals) -> float:
         parts *= min(1.0, 2 * degree / field.p)
     if value.exponents is not None:
         parts *= min(1.0, (2 * degree) ** 2 / field.n)
-    return parts + 2 * size.unknown * collision
+    return parts + 2 * min(size.unknown, reals.created) * collision
 
 
 __all__ = ["GOAL", "prove"]

@@ -93,6 +93,8 @@ class Reals(Arithmetic):
         infinities = value.infinities.reshape(words.shape)
         if (infinities > 0).any():
             raise UndecidedError("a maximum is taken of infinity")
+        if (infinities == FILL).any():
+            self.note_fill()
         # A finite member in place of each infinite one changes no set; without any, the result is infinite.
         first = (infinities == 0).argmax(axis=1)[:, None]
         stand_in = np.take_along_axis(words, first, axis=1)
@@ -149,6 +151,8 @@ class Reals(Arithmetic):
             np.zeros(shape, np.int8) if v.infinities is None else np.broadcast_to(v.infinities, shape)
             for v in (left, right)
         ]
+        if any((each == FILL).any() for each in order):
+            self.note_fill()
         order = [np.sign(each) for each in order]
         inner = self._positive(self.subtract(left.finite(), right.finite()))
         known = (order[0] != 0) | (order[1] != 0)

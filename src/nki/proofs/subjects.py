@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nki.base.locks import imported
 from nki.compilation import pipeline
 from nki.ir.program import Program
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel, adapter_for
 from nki.numerics.floating_point import default_environment
 from nki.profiling.shapes import placeholder
+from nki.proofs import traced
 from nki.proofs.executor import evaluate
 from nki.proofs.reals import Reals
 from nki.proofs.sides import Side
@@ -68,18 +71,20 @@ def of_program(name: str, program: Program) -> Subject:
 
 def of_function(function: Callable[..., Any], args: tuple[Any, ...], inputs: list[TensorSpec]) -> Subject:
     """A function of NumPy, PyTorch or JAX; ``inputs``: of the kernel on the other side."""
-    from nki.proofs.traced import evaluate_function
 
     def outputs(values: Sequence[Symbols | Array], reals: Reals) -> list[Symbols]:
-        return evaluate_function(function, values, args, reals)
+        return traced.evaluate_function(function, values, args, reals)
+
+    def on_arrays(*arrays: Array) -> Any:
+        values = iter(arrays)
+        given: list[Any] = [next(values) if traced.is_tensor(each) else each for each in args]
+        if "torch" in traced.frameworks_of(function):
+            torch = imported("torch")
+            given = [torch.from_numpy(each) if isinstance(each, np.ndarray) else each for each in given]
+        return function(*given)
 
     name = getattr(function, "__name__", "the reference")
-    return Subject(name, outputs, Side.of_function(name, function), inputs, None)
-
-
-def is_tensor(value: Any) -> bool:
-    """True of an argument that stands for a tensor."""
-    return hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, np.generic)
+    return Subject(name, outputs, Side.of_function(name, on_arrays), inputs, None)
 
 
 def ranges(specs: Sequence[TensorSpec], tensors: Sequence[Any]) -> list[tuple[int, int] | None]:
@@ -111,4 +116,28 @@ def drawn(specs: Sequence[TensorSpec], allowed: Sequence[tuple[int, int] | None]
     ]
 
 
-__all__ = ["Array", "Subject", "drawn", "is_tensor", "of_function", "of_kernel", "of_program", "ranges"]
+def around(
+    specs: Sequence[TensorSpec],
+    known: Sequence[Array | None],
+    allowed: Sequence[tuple[int, int] | None],
+    thresholds: Sequence[float],
+) -> Iterator[list[Array]]:
+    """Inputs to try first: random ones with the ``known`` inputs, and numbers at and around ``thresholds``."""
+    random = np.random.default_rng(0)
+    integers = [one if one is not None else other for one, other in zip(known, drawn(specs, allowed, 0), strict=True)]
+    scales = [0.0, 1.0] if any(each is not None for each in integers) else []
+    fills: list[Callable[[tuple[int, ...]], Array]] = [partial(_normal, random, 0.0, scale) for scale in scales]
+    for threshold in thresholds:
+        fills += [partial(_normal, random, threshold, scale) for scale in (0.0, 2 * abs(threshold) + 1)]
+    for fill in fills:
+        yield [
+            fill(spec.shape).astype(spec.dtype.dtype) if whole is None else whole
+            for spec, whole in zip(specs, integers, strict=True)
+        ]
+
+
+def _normal(random: np.random.Generator, mean: float, scale: float, shape: tuple[int, ...]) -> Array:
+    return (mean + scale * random.standard_normal(shape)).astype(np.float32)
+
+
+__all__ = ["Array", "Subject", "around", "drawn", "of_function", "of_kernel", "of_program", "ranges"]

@@ -51,7 +51,7 @@ def evaluate_function(
         return imported("nki.proofs.traced.jax_functions").evaluate(function, arguments, kinds, reals)
 
     attempts = {"numpy": in_numpy, "torch": in_torch, "jax": in_jax}
-    named = _frameworks_of(function)
+    named = frameworks_of(function)
     chosen = named or ["numpy", *(name for name in _FRAMEWORKS if name in sys.modules)]
     for name in chosen[:-1]:
         try:
@@ -65,7 +65,7 @@ def is_tensor(spec: Any) -> bool:
     return hasattr(spec, "shape") and hasattr(spec, "dtype") and not isinstance(spec, np.generic)
 
 
-def _frameworks_of(function: Callable[..., Any]) -> list[str]:
+def frameworks_of(function: Callable[..., Any]) -> list[str]:
     """PyTorch or JAX, if what the function's code names is from one of them."""
     tops = {_top(item) for item in _used(function)}
     return [name for name in _FRAMEWORKS if name in tops]
@@ -101,4 +101,4 @@ def _names(code: types.CodeType) -> list[str]:
     return [*code.co_names, *(name for each in inner for name in _names(each))]
 
 
-__all__ = ["evaluate_function", "is_tensor"]
+__all__ = ["evaluate_function", "frameworks_of", "is_tensor"]
