@@ -71,6 +71,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "profile of targets": ("profile", "{file}:affine", *AFFINE, "--target", "trn1", "--target", "trn2"),
     "profile --what-if": ("profile", "{file}:affine", *AFFINE, "--what-if", "semaphore=0"),
     "profile --compare": ("profile", "{file}:both", *("--arg", SHAPE) * 2, "--compare", "{file}:both"),
+    "prove": ("prove", "{file}:affine", "{file}:affine", *AFFINE),
     "check": ("check", "{file}"),
     "check --arg": ("check", "{file}:affine", *AFFINE),
     "dump": ("dump", "{file}:affine", *AFFINE),

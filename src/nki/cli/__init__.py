@@ -62,6 +62,10 @@ _TUNE = (
     "Find the fastest legal configuration of a kernel in a space, by predicted or by native time, and check it on "
     "fresh data. Say which others may be as fast."
 )
+_PROVE = (
+    "Are two kernels, or a kernel and a function of NumPy, PyTorch or JAX, the same function over the real numbers, for "
+    "all inputs of these shapes? Exit with 0 if they are, with 1 if an input shows that they are not, else with 3."
+)
 _CACHE = "List the compiled kernels on disk, most recently used first, or remove them."
 
 
@@ -177,6 +181,7 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
 
     _add_profile(commands)
+    _add_prove(commands)
     _add_check(commands)
     _add_sweep(commands)
     _add_tune(commands)
@@ -244,6 +249,19 @@ def _add_profile(commands: Any) -> None:
     profiling.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto")
     profiling.add_argument("--parquet", metavar="FOLDER", help="write the profiler's tables as Parquet files")
     profiling.add_argument("--open", action="store_true", help="show the report in a browser, from this machine")
+
+
+def _add_prove(commands: Any) -> None:
+    proving = commands.add_parser("prove", help="prove that two kernels compute the same", description=_PROVE)
+    proving.set_defaults(module="nki.cli.prove")
+    proving.add_argument("old", metavar="OLD", help="FILE.py:NAME, a kernel or a function")
+    proving.add_argument("new", metavar="NEW", help="FILE.py:NAME, a kernel or a function")
+    _add_arguments(proving)
+    proving.add_argument("--seed", type=int, metavar="N", help="seed of the random fields (default: a fresh one)")
+    proving.add_argument(
+        "--seconds", type=float, default=20.0, metavar="S", help="limit on the search of an input (default 20)"
+    )
+    proving.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
 
 
 def _add_check(commands: Any) -> None:

@@ -80,9 +80,9 @@ def _subjects(
         return of_kernel(old, args, kwargs, target), of_kernel(new, args, kwargs, target)
     if functions[1]:
         kernel = of_kernel(old, args, kwargs, target)
-        return kernel, of_function(new, args, kernel.inputs)
+        return kernel, of_function(new, (*args, *kwargs.values()), kernel.inputs)
     kernel = of_kernel(new, args, kwargs, target)
-    return of_function(old, args, kernel.inputs), kernel
+    return of_function(old, (*args, *kwargs.values()), kernel.inputs), kernel
 
 
 def _check(

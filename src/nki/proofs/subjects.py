@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.base.locks import imported
 from nki.compilation import pipeline
 from nki.ir.program import Program
 from nki.ir.types import TensorSpec
@@ -23,6 +23,7 @@ from nki.proofs.reals import Reals
 from nki.proofs.sides import Side
 from nki.proofs.symbols import Symbols
 from nki.target.model import Target
+from nki.workload.reference import of_arrays_or_tensors
 
 Array = NDArray[Any]
 _STOP = "accumulate"
@@ -75,13 +76,11 @@ def of_function(function: Callable[..., Any], args: tuple[Any, ...], inputs: lis
     def outputs(values: Sequence[Symbols | Array], reals: Reals) -> list[Symbols]:
         return traced.evaluate_function(function, values, args, reals)
 
+    call = of_arrays_or_tensors(function, sys.modules.get("torch"))
+
     def on_arrays(*arrays: Array) -> Any:
         values = iter(arrays)
-        given: list[Any] = [next(values) if traced.is_tensor(each) else each for each in args]
-        if "torch" in traced.frameworks_of(function):
-            torch = imported("torch")
-            given = [torch.from_numpy(each) if isinstance(each, np.ndarray) else each for each in given]
-        return function(*given)
+        return call(*(next(values) if traced.is_tensor(each) else each for each in args))
 
     name = getattr(function, "__name__", "the reference")
     return Subject(name, outputs, Side.of_function(name, on_arrays), inputs, None)

@@ -1,9 +1,9 @@
-"""What a proof finds, as an object, as text and as JSON."""
+"""The answer of a proof, as an object and as text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from nki.base.wording import plural
 from nki.proofs.witness import Witness
@@ -63,22 +63,6 @@ class Verdict:
             lines += [f"  {line}" for line in str(self.witness).split("\n")]
         lines.append(f"  {self.seconds:.1f} s")
         return "\n".join(lines)
-
-    def json(self) -> dict[str, Any]:
-        """The verdict in values that JSON has."""
-        return {
-            "verdict": self.verdict,
-            "old": self.old,
-            "new": self.new,
-            "bound": self.bound,
-            "rounds": self.rounds,
-            "reason": self.reason,
-            "place": None if self.place is None else [self.place.output, list(self.place.index)],
-            "assumptions": list(self.assumptions),
-            "constants": list(self.constants),
-            "witness": None if self.witness is None else self.witness.json(),
-            "seconds": self.seconds,
-        }
 
 
 __all__ = ["Place", "Verdict", "Word"]

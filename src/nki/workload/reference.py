@@ -23,7 +23,10 @@ REFUSALS: Final = (TypeError, AttributeError)
 
 
 def of_arrays_or_tensors(reference: Callable[..., Any], torch: Any) -> Callable[..., Any]:
-    """``reference`` of NumPy arrays; it gets PyTorch tensors if it refuses arrays, as ``torch.nn.functional`` does."""
+    """``reference`` of NumPy arrays; it gets PyTorch tensors if it refuses arrays, as ``torch.nn.functional`` does.
+
+    ``torch``: the module; None if it is not loaded.
+    """
     refuses_arrays = False
 
     def call(*values: Any, **named: Any) -> Any:
@@ -32,6 +35,8 @@ def of_arrays_or_tensors(reference: Callable[..., Any], torch: Any) -> Callable[
             try:
                 return reference(*values, **named)
             except REFUSALS:
+                if torch is None:
+                    raise
                 refuses_arrays = True
         tensors = [torch.from_numpy(v) if isinstance(v, np.ndarray) else v for v in values]
         return results_of(reference(*tensors, **named))

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from nki.cli.output.findings import Finding
 from nki.cli.output.printed import Stamp
+from nki.proofs.record import ProofRecord
 from nki.sweeps.record import Row, Status
 
 
@@ -71,6 +72,12 @@ class Run(Stamp):
     checked: Annotated[bool, "true if the reference executor gave the same bits (`--check`)"]
     warnings: Annotated[list[Finding], "the warnings, also of the check"]
     where: NotRequired[Annotated[Where, "the time on this host, with `--where`"]]
+
+
+class Prove(Stamp, ProofRecord):
+    """The document of `nki prove`."""
+
+    warnings: Annotated[list[Finding], "the warnings"]
 
 
 class NotCompiled(TypedDict):
