@@ -17,9 +17,10 @@ from nki.backend.numpy.values import Value
 from nki.base import element_types as dt
 from nki.base.element_types import DType
 from nki.ir.algebra import Step, last_of
+from nki.ir.indirection.runtime_index import largest_index, out_of_bounds, split_rows
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram, Program
-from nki.ir.types import Access, Tensor
+from nki.ir.types import Access, Tensor, is_element_indexed
 from nki.isa.tables.alu_operators import BITS
 from nki.proofs.memory import SymbolMemory, numbers_of
 from nki.proofs.reals import Reals
@@ -59,6 +60,57 @@ class Prover(Reference):
             if not hasattr(error, "inst"):
                 error.inst = inst  # type: ignore[attr-defined]  # the innermost one says where
             raise
+
+    def _execute_alone(self, inst: Inst) -> None:
+        if not self._reads_at_symbol(inst):
+            super()._execute_alone(inst)
+            return
+        for row in split_rows(inst):
+            self._execute_for_each(row)
+
+    def _reads_at_symbol(self, inst: Inst) -> bool:
+        """True if an index depends on the inputs."""
+        return any(
+            access.dynamic is not None
+            and not is_element_indexed(access)
+            and self.memory.is_symbolic(access.dynamic.source)
+            for _, access in inst.operands()
+        )
+
+    def _execute_for_each(self, inst: Inst) -> None:
+        """Execute ``inst`` at every value of its index, and store the sum of the results times the truths of these."""
+        indexed = {i: (f, a) for i, (f, a) in enumerate(inst.operands()) if a.dynamic is not None}
+        written = inst.writes()
+        sources = {access.dynamic.source for _, access in indexed.values() if access.dynamic is not None}
+        if len(sources) != 1 or any(access is each for _, access in indexed.values() for each in written):
+            raise UndecidedError("places that depend on the inputs are written, or several indices choose what is read")
+        [source] = sources
+        index = self.memory.load(source, self.reals)
+        found = self.reals.indicators.find(self.reals.words(index))
+        if found is None:
+            raise UndecidedError(f"the index in {source.tensor.name!r} depends on the inputs, and is none of them")
+        before = [self.load(access) for access in written]
+        totals = [self.reals.number(0) for _ in written]
+        for number in range(found.least, found.least + found.count):
+            places: dict[int, Access] = {}
+            for i, (f, access) in indexed.items():
+                assert access.dynamic is not None
+                if not 0 <= number <= largest_index(access):
+                    raise out_of_bounds(inst, f.name, access, number)
+                offset = access.offset + number * access.dynamic.step
+                places[i] = Access(access.tensor, offset, access.shape, access.strides, access.dtype)
+            for access, value in zip(written, before, strict=True):
+                self.store(access, value)
+            inst.with_operands(places).semantics(self)
+            truth = Symbols(*found.equal(np.array(number)), None, True, index.size)
+            truth = truth.moved(lambda part: part.reshape(1, 1))
+            results = [self.symbols(self.load(access)) for access in written]
+            totals = [
+                self.reals.add(total, self.reals.multiply(truth, each))
+                for total, each in zip(totals, results, strict=True)
+            ]
+        for access, total in zip(written, totals, strict=True):
+            self.store(access, Symbolic(total, access.dtype))
 
     # -- between known numbers and symbols
 
@@ -284,8 +336,7 @@ class Prover(Reference):
             return super().gather(value, index)
         symbols = self.symbols(value)
         if isinstance(index, Symbolic):
-            found = self._of_rows("gather", symbols, index.symbols)
-            return Symbolic(found, value.dtype)
+            return Symbolic(self.reals.gathered(symbols, index.symbols), value.dtype)
         numbers = index.array.astype(np.int64)
         if ((numbers < 0) | (numbers >= symbols.shape[1])).any():
             raise UndecidedError("an element beyond its partition is gathered")

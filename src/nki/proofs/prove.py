@@ -11,6 +11,7 @@ import numpy as np
 from nki.base.errors import NkiError
 from nki.base.proof_errors import DifferentSignaturesError
 from nki.compilation.launch_errors import strip_frames
+from nki.ir.types import TensorSpec
 from nki.jit import Kernel
 from nki.proofs import witness
 from nki.proofs.field import FIELDS, UnluckyError
@@ -171,10 +172,7 @@ class _Proof:
         bound = 0.0
         for subject in self.subjects:
             reals = Reals(field, key, ties=self.ties)
-            inputs = [
-                reals.variables(f"input {number}", spec.shape, spec.dtype.is_integer) if known is None else known
-                for number, (spec, known) in enumerate(zip(subject.inputs, self.known, strict=True))
-            ]
+            inputs = [self._input(reals, number, spec) for number, spec in enumerate(subject.inputs)]
             results.append(subject.evaluate(inputs, reals))
             self.assumptions |= reals.assumptions
             self.constants |= {value: f"{value:.7g} as {closed}" for value, closed in reals.readings.items()}
@@ -186,6 +184,15 @@ class _Proof:
             if (index := _first_difference(one, other)) is not None:
                 return Place(number, index), bound
         return None, min(bound, 1.0)
+
+    def _input(self, reals: Reals, number: int, spec: TensorSpec) -> Symbols | Array:
+        """Symbols for an input, or the numbers that were drawn for it."""
+        known, allowed, name = self.known[number], self.ranges[number], f"input {number}"
+        if known is not None:
+            return known
+        return (
+            reals.variables(name, spec.shape, False) if allowed is None else reals.integers(name, spec.shape, *allowed)
+        )
 
     # -- what is not proved
 

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from nki.proofs.arithmetic import LEAST_FILL, Arithmetic
 from nki.proofs.extremes import Sets
 from nki.proofs.field import Words, mixed
-from nki.proofs.symbols import FILL, Array, Symbols, UndecidedError
+from nki.proofs.indicators import MOST, Found, Indicators
+from nki.proofs.symbols import FILL, KNOWN_SIZE, Array, Symbols, UndecidedError
 
 
 @dataclass
@@ -29,6 +30,7 @@ class Reals(Arithmetic):
     sets: Sets = field(default_factory=Sets)
     ties: bool = True
     """Numbers that are compared may be equal; else it is assumed that no two real numbers are."""
+    indicators: Indicators = field(default_factory=Indicators)
     truths: list[Words] = field(default_factory=list[Words])
     """Words of numbers that are 0 or 1: results of comparisons."""
 
@@ -58,6 +60,55 @@ class Reals(Arithmetic):
         rows = mixed(self.words(value) ^ positions, self.key).sum(axis=-1, dtype=np.uint64)
         found = self.unknown_function(name, *places, salt=rows[..., None])
         return replace(found, size=self._of_unknown(value, *places))
+
+    # -- integers of a range
+
+    def integers(self, name: str, shape: tuple[int, ...], least: int, most: int) -> Symbols:
+        """The input ``name``, of integers from ``least`` to ``most``."""
+        count, elements = most - least + 1, int(np.prod(shape))
+        if not 1 <= count * elements <= MOST:
+            return self.variables(name, shape, True)
+        truths = self.variables(name, (elements, count), True)
+        parts: list[Words] = []
+        columns: list[Words] = []
+        for part, modulus in ((truths.residues, self.p), (truths.exponents, self.n)):
+            assert part is not None
+            part[:, -1] = (modulus + 1 - part[:, :-1].sum(axis=1, dtype=np.uint64) % modulus) % modulus
+            numbers = np.mod(np.arange(least, most + 1), int(modulus)).astype(np.uint64)
+            parts.append((part * numbers % modulus).sum(axis=1, dtype=np.uint64) % modulus)
+            columns.append(part)
+        flat = Symbols(parts[0], parts[1], None, True)
+        self.indicators.add(self.words(flat), least, columns[0], columns[1], (self.p, self.n))
+        return flat.moved(lambda part: part.reshape(shape))
+
+    def _of_integers(self, value: Symbols, known: Symbols) -> tuple[Found, NDArray[np.int64]] | None:
+        """The truths of ``value``, if it is an input of integers, beside ``known`` integers; None if not."""
+        is_known = known.size == KNOWN_SIZE and known.is_whole and known.is_finite
+        if not self.indicators.tables or not is_known or known.residues is None or not value.is_finite:
+            return None
+        shape = np.broadcast_shapes(value.shape, known.shape)
+        found = self.indicators.find(self.words(value))
+        if found is None:
+            return None
+        signed = known.residues.astype(np.int64)
+        numbers = np.where(signed > self.field.p // 2, signed - self.field.p, signed)
+        rows = np.broadcast_to(found.rows, shape)
+        return Found(found.table, rows), np.broadcast_to(numbers, shape)
+
+    def _truth_of(self, parts: tuple[Words, Words], like: Symbols) -> Symbols:
+        return self._noted(Symbols(parts[0], parts[1], None, True, like.size))
+
+    def gathered(self, value: Symbols, index: Symbols) -> Symbols:
+        """The element of the same row of ``value`` for each element of ``index``."""
+        found = self.indicators.find(self.words(index)) if self.indicators.tables and index.is_finite else None
+        if found is None or not value.is_finite or found.least < 0 or found.least + found.count > value.shape[-1]:
+            return self.function_of_rows("gather", value, index)
+        total = self.number(0)
+        for number in range(found.least, found.least + found.count):
+            truth = Symbols(*found.equal(np.array(number)), None, True, index.size)
+            column = value.moved(lambda part, number=number: part[..., number : number + 1])
+            total = self.add(total, self.multiply(truth, column))
+        return total
 
     # -- extremes
 
@@ -143,6 +194,10 @@ class Reals(Arithmetic):
         self._check_kept(left, right)
         if left.infinities is not None or right.infinities is not None:
             return self._greater_of_extended(left, right)
+        if (found := self._of_integers(left, right)) is not None:  # at least the number behind
+            return self._truth_of(found[0].at_least(found[1] + 1), left)
+        if (found := self._of_integers(right, left)) is not None:
+            return self.opposite_truth(self._truth_of(found[0].at_least(found[1]), right))
         return self._positive(self.subtract(left, right))
 
     def _greater_of_extended(self, left: Symbols, right: Symbols) -> Symbols:
@@ -180,6 +235,9 @@ class Reals(Arithmetic):
     def equal(self, left: Symbols, right: Symbols) -> Symbols:
         """1 where both are the same number, else 0."""
         self._check_finite("equality is asked of", left, right)
+        for one, other in ((left, right), (right, left)):
+            if (found := self._of_integers(one, other)) is not None:
+                return self._truth_of(found[0].equal(found[1]), one)
         difference = self.subtract(left, right)
         found = self._comparison(difference)[2]
         for each in (difference, self.negative(difference)):  # t = 0 and t = 1 of a truth t

@@ -291,11 +291,11 @@ def _integers(found: Symbols) -> Symbols:
 def gathered(reals: Reals, value: Value, indices: Symbols) -> Symbols:
     """Elements of the last axis at ``indices``, which depend on the inputs: as kernels gather within partitions.
 
-    An unknown function of the row and the index: equal to another gather if both read alike.
+    See :meth:`~nki.proofs.reals.Reals.gathered`.
     """
     if not indices.is_whole:
         raise UndecidedError("elements are read at places that are no integers")
-    return of_rows(reals, "gather", lifted(value, reals), indices)
+    return reals.gathered(lifted(value, reals), indices)
 
 
 def picked(reals: Reals, value: Value, indices: Symbols, axis: int) -> Symbols:
