@@ -284,8 +284,7 @@ class Prover(Reference):
             return super().gather(value, index)
         symbols = self.symbols(value)
         if isinstance(index, Symbolic):
-            found = self._of_rows("gather", symbols, index.symbols)
-            return Symbolic(found, value.dtype)
+            return Symbolic(self.reals.gathered(symbols, index.symbols), value.dtype)
         numbers = index.array.astype(np.int64)
         if ((numbers < 0) | (numbers >= symbols.shape[1])).any():
             raise UndecidedError("an element beyond its partition is gathered")

@@ -59,6 +59,20 @@ class Reals(Arithmetic):
         found = self.unknown_function(name, *places, salt=rows[..., None])
         return replace(found, size=self._of_unknown(value, *places))
 
+    def gathered(self, value: Symbols, indices: Symbols) -> Symbols:
+        """Elements of each row of the last axis of ``value`` at ``indices``: the sum of all, each times the truth that
+        the index is its place; of long rows an unknown function.
+        """
+        count = value.shape[-1]
+        if count > _MOST_GATHERED or not value.is_finite or not indices.is_finite:
+            return self.function_of_rows("gather", value, indices)
+        self.assumptions.add("indices are within what they index")
+        shape = np.broadcast_shapes(value.shape[:-1], indices.shape[:-1])
+        rows = value.moved(lambda part: np.broadcast_to(part[..., None, :], (*shape, 1, count)))
+        places = self.constant(np.arange(count, dtype=np.int32))
+        truths = self.equal(indices.moved(lambda part: part[..., None]), places)
+        return self.total(self.multiply(truths, rows), -1)
+
     # -- extremes
 
     def maximum(self, left: Symbols, right: Symbols) -> Symbols:
@@ -309,6 +323,8 @@ def _salt(name: str) -> np.uint64:
     return np.uint64(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little"))
 
 
+_MOST_GATHERED: Final = 256
+"""Elements of a row up to which a gather is a sum."""
 _ZERO_AND_ONE: Final = np.array([0, 1 << 32 | 1], np.uint64)
 
 ACTIVATIONS: Final[dict[str, Callable[[Reals, Symbols], Symbols]]] = {

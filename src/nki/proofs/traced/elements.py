@@ -136,7 +136,7 @@ def _greater(reals: Reals, left: Value, right: Value) -> Value:
 
 
 def _not(reals: Reals, value: Value) -> Value:
-    return UNARY["logical_not"](reals, value) if isinstance(value, Symbols) else np.logical_not(value)
+    return UNARY["logical_not"](reals, value) if isinstance(value, Symbols) else np.asarray(value == 0)
 
 
 def _maximum(reals: Reals, left: Value, right: Value) -> Symbols:
@@ -170,7 +170,7 @@ def select(reals: Reals, condition: Value, yes: Value, no: Value) -> Symbols:
     return reals.choose(np.broadcast_to(condition != 0, shape), *sides)
 
 
-def _is_finite(reals: Reals, value: Value) -> Value:
+def _is_finite(reals: Reals, value: Value) -> Array:
     symbols = lifted(value, reals)
     if symbols.kept is not None:
         raise UndecidedError("which numbers are infinite depends on the inputs")
@@ -179,25 +179,32 @@ def _is_finite(reals: Reals, value: Value) -> Value:
 
 
 def _is_infinite(reals: Reals, value: Value) -> Value:
-    return np.logical_not(_is_finite(reals, value))
+    return np.asarray(~_is_finite(reals, value))
 
 
 def _is_nan(_: Reals, value: Value) -> Value:
     return np.zeros(value.shape, np.bool_)  # a NaN never becomes a symbol
 
 
-_EXTENDED: Final[dict[str, Callable[..., Value]]] = {
-    "multiply": _multiply,
-    "divide": _divide,
-    "true_divide": _divide,
-    "power": _power,
-    "float_power": _power,
+_Unary = Callable[[Reals, Symbols], Symbols]
+_Binary = Callable[[Reals, Symbols, Symbols], Symbols]
+_BinaryOfValues = Callable[[Reals, Value, Value], Value]
+
+_COMPARISONS: Final[dict[str, _BinaryOfValues]] = {
     "equal": _equal,
     "not_equal": lambda m, x, y: _not(m, _equal(m, x, y)),
     "greater": _greater,
     "less": lambda m, x, y: _greater(m, y, x),
     "greater_equal": lambda m, x, y: _not(m, _greater(m, y, x)),
     "less_equal": lambda m, x, y: _not(m, _greater(m, x, y)),
+}
+_EXTENDED: Final[dict[str, Callable[..., Value]]] = {
+    **_COMPARISONS,
+    "multiply": _multiply,
+    "divide": _divide,
+    "true_divide": _divide,
+    "power": _power,
+    "float_power": _power,
     "maximum": _maximum,
     "fmax": _maximum,
     "minimum": _minimum,
@@ -207,13 +214,23 @@ _EXTENDED: Final[dict[str, Callable[..., Value]]] = {
     "isnan": _is_nan,
     "select": select,
 }
+_OF_TRUTHS: Final = {
+    "add": "logical_or", "maximum": "logical_or", "multiply": "logical_and", "minimum": "logical_and",
+    "bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor", "invert": "logical_not",
+}  # fmt: skip
+
+
+def named(name: str, is_truth: bool) -> str:
+    """What the function ``name`` is for results that are truth values."""
+    return _OF_TRUTHS.get(name, name) if is_truth else name
+
 
 # -- formulas on symbols
 
 _LN_2: Final = math.log(2)
 
 
-def _whole(name: str) -> Callable[[Reals, Symbols], Symbols]:
+def _whole(name: str) -> _Unary:
     """A rounding to integers: the number itself if it is one, else an unknown function."""
 
     def found(m: Reals, x: Symbols) -> Symbols:
@@ -235,11 +252,14 @@ def _cos(m: Reals, x: Symbols) -> Symbols:
     return m.odd("sin", m.add(x, m.number(math.pi / 2)))
 
 
-def _opposite_of_odd(name: str) -> Callable[[Reals, Symbols], Symbols]:
-    return lambda m, x: m.odd(name, x)
+def _odd(name: str) -> _Unary:
+    def found(m: Reals, x: Symbols) -> Symbols:
+        return m.odd(name, x)
+
+    return found
 
 
-def _half_sum(sign: int) -> Callable[[Reals, Symbols], Symbols]:
+def _half_sum(sign: int) -> _Unary:
     """cosh and sinh."""
 
     def found(m: Reals, x: Symbols) -> Symbols:
@@ -250,13 +270,14 @@ def _half_sum(sign: int) -> Callable[[Reals, Symbols], Symbols]:
 
 
 def _unknown(name: str) -> Callable[..., Symbols]:
-    return lambda m, *values: m.unknown_function(name, *values)
+    def found(m: Reals, *values: Symbols) -> Symbols:
+        return m.unknown_function(name, *values)
+
+    return found
 
 
-POINTWISE: Final[dict[str, Callable[..., Symbols]]] = {
-    **{name: _unknown(f"bits: {name}") for name in BITS},
-    **{name: BINARY[name] for name in ("add", "subtract", "logical_and", "logical_or", "logical_xor")},
-    **{name: ACTIVATIONS[name] for name in ACTIVATIONS},
+_UNARY: Final[dict[str, _Unary]] = {
+    **ACTIVATIONS,
     "logical_not": UNARY["logical_not"],
     "negative": Reals.negative,
     "positive": lambda m, x: x,
@@ -267,22 +288,28 @@ POINTWISE: Final[dict[str, Callable[..., Symbols]]] = {
     "log1p": lambda m, x: m.log(m.add(x, m.number(1))),
     "log2": lambda m, x: m.divide(m.log(x), m.number(_LN_2)),
     "log10": lambda m, x: m.divide(m.log(x), m.number(math.log(10))),
-    "logaddexp": lambda m, x, y: m.log(m.add(m.exp(x), m.exp(y))),
     "erfc": lambda m, x: m.subtract(m.number(1), m.odd("erf", x)),
     "cos": _cos,
     "tan": lambda m, x: m.divide(m.odd("sin", x), _cos(m, x)),
     "sinh": _half_sum(-1),
     "cosh": _half_sum(1),
-    **{name: _opposite_of_odd(name) for name in ("arcsin", "arcsinh", "arctanh", "cbrt", "erfinv")},
-    **{name: _unknown(name) for name in ("arccos", "arccosh", "arctan2", "lgamma", "digamma", "copysign", "nextafter")},
-    "hypot": lambda m, x, y: m.sqrt(m.add(m.multiply(x, x), m.multiply(y, y))),
-    "mod": _unknown("mod"),
-    "remainder": _unknown("mod"),
-    "fmod": _unknown("fmod"),
-    "floor_divide": lambda m, x, y: _whole("floor")(m, m.divide(x, y)),
+    **{name: _odd(name) for name in ("arcsin", "arcsinh", "arctanh", "cbrt", "erfinv")},
     **{name: _whole(name) for name in ("floor", "ceil")},
     "rint": _whole(NEAREST),
     "trunc": _whole(TRUNCATED),
+}
+_BINARY: Final[dict[str, _Binary]] = {
+    **{name: BINARY[name] for name in ("add", "subtract", "logical_and", "logical_or", "logical_xor")},
+    "logaddexp": lambda m, x, y: m.log(m.add(m.exp(x), m.exp(y))),
+    "hypot": lambda m, x, y: m.sqrt(m.add(m.multiply(x, x), m.multiply(y, y))),
+    "floor_divide": lambda m, x, y: _whole("floor")(m, m.divide(x, y)),
+}
+POINTWISE: Final[dict[str, Callable[..., Symbols]]] = {
+    **{name: _unknown(f"bits: {name}") for name in BITS},
+    **{name: _unknown(name) for name in ("mod", "fmod", "arccos", "arccosh", "arctan2", "lgamma", "copysign")},
+    "remainder": _unknown("mod"),
+    **_UNARY,
+    **_BINARY,
 }
 
 
@@ -331,6 +358,6 @@ def _taken(reals: Reals, flat: list[Symbols], places: Array, end: int) -> Symbol
 
 
 __all__ = [
-    "POINTWISE", "Value", "apply", "cast", "is_known_function", "lifted", "moved", "rearranged", "select",
+    "POINTWISE", "Value", "apply", "cast", "is_known_function", "lifted", "moved", "named", "rearranged", "select",
     "shape_of", "spread",
 ]  # fmt: skip

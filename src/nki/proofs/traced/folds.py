@@ -202,7 +202,11 @@ def _plain(reals: Reals, value: Symbols, labels: str, wanted: set[str]) -> tuple
     """An operand without labels twice, and without labels that nothing else has: those axes are summed."""
     if len(set(labels)) < len(labels):
         once = "".join(dict.fromkeys(labels))
-        value, labels = rearranged(reals, lambda places: np.einsum(f"{labels}->{once}", places), value), once
+
+        def diagonal(places: Array) -> Array:
+            return np.einsum(f"{labels}->{once}", places)
+
+        value, labels = rearranged(reals, diagonal, value), once
     alone = [axis for axis, label in enumerate(labels) if label not in wanted]
     if alone:
         value = total(reals, value, alone)
@@ -289,13 +293,10 @@ def _integers(found: Symbols) -> Symbols:
 
 
 def gathered(reals: Reals, value: Value, indices: Symbols) -> Symbols:
-    """Elements of the last axis at ``indices``, which depend on the inputs: as kernels gather within partitions.
-
-    An unknown function of the row and the index: equal to another gather if both read alike.
-    """
+    """Elements of the last axis at ``indices``, which depend on the inputs: as kernels gather within partitions."""
     if not indices.is_whole:
         raise UndecidedError("elements are read at places that are no integers")
-    return of_rows(reals, "gather", lifted(value, reals), indices)
+    return reals.gathered(lifted(value, reals), indices)
 
 
 def picked(reals: Reals, value: Value, indices: Symbols, axis: int) -> Symbols:

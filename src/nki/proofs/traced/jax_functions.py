@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import jax
 import numpy as np
@@ -62,7 +62,7 @@ class _Interpreter:
         values.update(zip(jaxpr.invars, inputs, strict=True))
 
         def read(atom: Any) -> Any:
-            return np.asarray(atom.val, atom.aval.dtype) if isinstance(atom, Literal) else values[atom]
+            return np.asarray(atom.val, cast("Any", atom.aval).dtype) if isinstance(atom, Literal) else values[atom]
 
         for equation in jaxpr.eqns:
             found = self._equation(equation, [read(atom) for atom in equation.invars])
@@ -91,10 +91,10 @@ class _Interpreter:
             return self._rearranged(equation, values, MOVES[name])
         if name in RULES:
             return RULES[name](self.reals, equation, *values)
-        named = _POINTWISE.get(name, name)
-        if name in ("and", "or", "xor", "not"):
-            is_truth = equation.outvars[0].aval.dtype == np.bool_
-            named = f"{'logical' if is_truth else 'bitwise'}_{name}".replace("bitwise_not", "invert")
+        dtype = equation.outvars[0].aval.dtype
+        if name == "div" and dtype.kind in "iu":
+            return elements.apply(self.reals, "trunc", elements.apply(self.reals, "divide", *values))
+        named = elements.named(_POINTWISE.get(name, name), dtype == np.bool_)
         if elements.is_known_function(named):
             return elements.apply(self.reals, named, *values)
         raise UnknownOperatorError.of("JAX", name)
@@ -236,6 +236,7 @@ _POINTWISE: Final = {
     "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "asin": "arcsin", "acos": "arccos",
     "atan": "arctan", "atan2": "arctan2", "erf_inv": "erfinv", "asinh": "arcsinh", "acosh": "arccosh",
     "atanh": "arctanh", "shift_left": "left_shift", "shift_right_logical": "right_shift", "add_any": "add",
+    "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "not": "invert",
 }  # fmt: skip
 
 

@@ -13,9 +13,11 @@ from typing import Any, Final
 import numpy as np
 import torch
 from torch._decomp import decomposition_table, get_decompositions
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx.node import map_arg
 from torch.overrides import TorchFunctionMode
 
 from nki.base.proof_errors import UnknownOperatorError
@@ -136,7 +138,7 @@ class Interpreter:
         values: dict[Any, Any] = {}
         rest = iter(inputs)
         for node in self.graph.graph.nodes:
-            args, kwargs = (torch.fx.node.map_arg(each, values.__getitem__) for each in (node.args, node.kwargs))
+            args, kwargs = (map_arg(each, values.__getitem__) for each in (node.args, node.kwargs))
             if node.op == "placeholder":
                 given = next(rest)
                 values[node] = given if isinstance(given, Symbols) else torch.from_numpy(np.ascontiguousarray(given))
@@ -154,9 +156,9 @@ class Interpreter:
             if torch.Tag.nondeterministic_seeded in getattr(function, "tags", ()):
                 raise UndecidedError(f"{function} draws random numbers")
             return function(*args, **kwargs)
-        if not isinstance(function, torch._ops.OpOverload):
+        if not isinstance(function, OpOverload):
             return function(*args, **kwargs)  # getitem of several results
-        name = function._schema.name.removeprefix("aten::").removeprefix("prims::")
+        name = _name_of(function)
         if torch.Tag.nondeterministic_seeded in function.tags:
             raise UndecidedError(f"torch.{name} draws random numbers")
         meta = node.meta.get("val")
@@ -169,13 +171,9 @@ class Interpreter:
             return self._rearranged(function, args, kwargs, MOVES[name])
         if name in RULES:
             return RULES[name](Call(reals, function, meta), *args, **kwargs)
-        named = _POINTWISE.get(name, name)
-        if name.startswith("bitwise_") and meta.dtype == torch.bool:
-            named = named.replace("bitwise", "logical").replace("invert", "logical_not")
+        named = elements.named(_POINTWISE.get(name, name), meta.dtype == torch.bool)
         if elements.is_known_function(named) and not kwargs:
-            found = elements.apply(reals, named, *(as_value(each) for each in args))
-            whole = isinstance(found, Symbols) and meta.dtype.is_floating_point
-            return found if not whole else found
+            return elements.apply(reals, named, *(as_value(each) for each in args))
         raise UnknownOperatorError.of("PyTorch", str(function))
 
     def _rearranged(self, function: Any, args: Any, kwargs: Any, indices: tuple[int, ...]) -> Any:
@@ -208,6 +206,10 @@ def has_symbols(item: Any) -> bool:
     return isinstance(item, Symbols)
 
 
+def _name_of(function: Any) -> str:
+    return function._schema.name.rpartition("::")[2]
+
+
 def _numbered(item: Any, number: Callable[[Any], Any]) -> Any:
     """``item`` with ``number`` of each tensor in it."""
     if isinstance(item, (list, tuple)):
@@ -221,7 +223,7 @@ def _of_dtype(array: np.ndarray[Any, Any], meta: Any) -> Any:
 
 
 def _symbolic_index(reals: Reals, function: Any, args: Any) -> Symbols:
-    name = function._schema.name.removeprefix("aten::")
+    name = _name_of(function)
     value = as_value(args[0])
     if name == "embedding":
         return folds.picked(reals, value, args[1], 0)
@@ -269,7 +271,7 @@ def _add(call: Call, left: Any, right: Any, *, alpha: float = 1) -> Value:
     scaled: Value = as_value(right)
     if alpha != 1:
         scaled = elements.apply(call.reals, "multiply", scaled, np.asarray(alpha))
-    return elements.apply(call.reals, "add", as_value(left), scaled)
+    return elements.apply(call.reals, elements.named("add", call.meta.dtype == torch.bool), as_value(left), scaled)
 
 
 def _sub(call: Call, left: Any, right: Any, *, alpha: float = 1) -> Value:

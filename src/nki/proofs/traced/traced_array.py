@@ -6,6 +6,7 @@ names, in which they make :class:`TracedArray`; see :mod:`nki.proofs.traced.nump
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, cast
@@ -52,7 +53,8 @@ class TracedArray(NDArrayOperatorsMixin):
 
     def __init__(self, value: Value, dtype: np.dtype[Any], reals: Reals) -> None:
         self.value, self.dtype, self.reals = value, dtype, reals
-        self._root, self._move = self, _same
+        self._root: TracedArray = self
+        self._move: Move = _same
         """The array that has the elements, and how they are seen here: as NumPy's views."""
         self._views: weakref.WeakSet[TracedArray] = weakref.WeakSet()
 
@@ -119,7 +121,7 @@ class TracedArray(NDArrayOperatorsMixin):
     # -- places
 
     def __getitem__(self, key: Any) -> TracedArray:
-        listed = key if isinstance(key, tuple) else (key,)
+        listed = _keys(key)
         if any(isinstance(plain(each), Symbols) for each in listed):
             return self._at(list(listed))
         index = tuple(plain(each) for each in listed)
@@ -151,7 +153,7 @@ class TracedArray(NDArrayOperatorsMixin):
         return self.made(folds.gathered(self.reals, self.value, column).moved(lambda part: part[:, 0]))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        index = tuple(_known_key(each) for each in (key if isinstance(key, tuple) else (key,)))
+        index = tuple(_known_key(each) for each in _keys(key))
         root, move, new = self._root, self._move, value_of(value)
         if isinstance(new, Symbols) and self.dtype.kind in "iub":
             new = elements.cast(self.reals, new, self.dtype.kind)
@@ -181,7 +183,8 @@ class TracedArray(NDArrayOperatorsMixin):
         if not any(isinstance(each, Symbols) for each in values):
             result = getattr(ufunc, method)(*values, **kwargs)
         else:
-            kwargs.pop("dtype", None), kwargs.pop("casting", None)
+            for word in ("dtype", "casting"):
+                kwargs.pop(word, None)
             result = self._applied(ufunc, method, inputs, values, kwargs)
         if target is None:
             return result
@@ -203,14 +206,11 @@ class TracedArray(NDArrayOperatorsMixin):
         if method != "__call__" or kwargs:
             raise unknown(f"{name}.{method}" if method != "__call__" else f"{name} with {', '.join(kwargs)}")
         dtype = _dtype_of(ufunc, inputs)
-        if name == "matmul":
+        if name == "matmul" and dtype.kind != "b":
             return self.made(folds.matmul(reals, *arrays), dtype)
-        if name in ("bitwise_and", "bitwise_or", "bitwise_xor", "invert") and dtype.kind == "b":
-            name = {"invert": "logical_not"}.get(name, name.replace("bitwise", "logical"))
-        if name == "modf" or not elements.is_known_function(name):
+        name = elements.named(name, dtype.kind == "b")
+        if not elements.is_known_function(name):
             raise unknown(name)
-        if name == "float_power":
-            name = "power"
         return self.made(elements.apply(reals, name, *arrays), dtype)
 
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
@@ -226,8 +226,8 @@ class TracedArray(NDArrayOperatorsMixin):
             return self._rearranged(func, args, kwargs)
         if name in _KNOWN:
             stand_in = np.zeros(args[0].shape, args[0].dtype)
-            found = func(stand_in, *args[1:], **kwargs)
-            return self._fillable(found) if isinstance(found, np.ndarray) else found
+            found: Any = func(stand_in, *args[1:], **kwargs)
+            return self._fillable(found) if name.endswith("_like") else found
         raise unknown(name)
 
     def _fillable(self, array: Array) -> TracedArray:
@@ -260,13 +260,10 @@ class TracedArray(NDArrayOperatorsMixin):
     # -- methods
 
     def _reduced(self, op: str, axis: Axes, keepdims: bool) -> Any:
-        dtype = np.dtype(np.bool_) if op.startswith("logical") else self.dtype
+        dtype = np.dtype(np.bool_) if op.startswith("logical") else _summed(op, self.dtype)
         if not isinstance(self.value, Symbols):
             return getattr(np, op).reduce(self.value, axis=axis, keepdims=keepdims)
         return self.made(folds.fold(self.reals, self.value, axis, keepdims, folds.FOLDS[op]), dtype)
-
-    def _by_numpy(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        return getattr(np, name)(self, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         if name in _FOLDED:
@@ -277,12 +274,16 @@ class TracedArray(NDArrayOperatorsMixin):
 
             return folded
         if name in _MOVES and hasattr(np.ndarray, name):
-            return lambda *args, **kwargs: self._by_numpy(name, *args, **kwargs)
+            return functools.partial(getattr(np, name), self)
         raise AttributeError(f"{name!r} of an array of NumPy is not traced")
 
     def reshape(self, *shape: Any, order: str = "C") -> TracedArray:
         sizes: Any = shape[0] if len(shape) == 1 else shape
-        return self._seen(lambda part: np.reshape(part, sizes, order=cast("Any", order)))
+
+        def reshaped(part: Array) -> Array:
+            return np.reshape(part, sizes, order=cast("Any", order))
+
+        return self._seen(reshaped)
 
     def transpose(self, *axes: Any) -> TracedArray:
         order: Any = axes[0] if len(axes) == 1 else axes or None
@@ -336,7 +337,7 @@ class TracedArray(NDArrayOperatorsMixin):
         value = self._lifted()
         if axis is None:
             value, axis = value.moved(lambda part: part.reshape(-1)), 0
-        return self.made(folds.accumulated(self.reals, op, value, axis))
+        return self.made(folds.accumulated(self.reals, op, value, axis), _summed(op, self.dtype))
 
     def cumsum(self, axis: int | None = None, dtype: Any = None, out: None = None) -> TracedArray:
         return self._running("add", axis)
@@ -405,13 +406,14 @@ def traced(item: Any, reals: Reals) -> TracedArray:
         return item
     if isinstance(item, (list, tuple)) and has_symbols(item):
         return cast("TracedArray", np.stack([traced(each, reals) for each in cast("Sequence[Any]", item)]))  # pyright: ignore[reportCallIssue, reportArgumentType]
-    array = np.asarray(item)
+    array: Array = np.asarray(item)
     return TracedArray(array, array.dtype, reals)
 
 
 def plain_all(items: Any) -> Any:
     if isinstance(items, (list, tuple)):
-        return type(items)(plain_all(each) for each in cast("Sequence[Any]", items))
+        inner = [plain_all(each) for each in cast("Sequence[Any]", items)]
+        return tuple(inner) if isinstance(items, tuple) else inner
     return plain(items)
 
 
@@ -419,6 +421,10 @@ def has_symbols(item: Any) -> bool:
     if isinstance(item, (list, tuple)):
         return any(has_symbols(each) for each in cast("Sequence[Any]", item))
     return isinstance(plain(item), Symbols)
+
+
+def _keys(key: Any) -> tuple[Any, ...]:
+    return cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
 
 
 def _known_key(key: Any) -> Any:
@@ -440,11 +446,17 @@ def _dtype_of(ufunc: np.ufunc, inputs: Sequence[Any]) -> np.dtype[Any]:
     """The dtype of the function's result, from ones in place of arrays."""
     shape = (1, 1) if ufunc.signature else (1,)
     ones = [
-        np.ones(shape, each.dtype) if isinstance(each, (TracedArray, np.ndarray)) else each
-        for each in cast("Sequence[Any]", inputs)
+        each
+        if isinstance(each, (int, float))
+        else np.ones(shape, each.dtype if isinstance(each, TracedArray) else np.asarray(each).dtype)
+        for each in inputs
     ]
     with np.errstate(all="ignore"):
         return cast("np.dtype[Any]", ufunc(*ones).dtype)
+
+
+def _summed(op: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.int64) if dtype.kind == "b" and op in ("add", "multiply") else dtype
 
 
 def _float(dtype: np.dtype[Any]) -> np.dtype[Any]:
