@@ -63,6 +63,7 @@ def evaluate_function(
 
 
 def is_tensor(spec: Any) -> bool:
+    """True for what has a shape and a dtype, but for scalars of NumPy."""
     return hasattr(spec, "shape") and hasattr(spec, "dtype") and not isinstance(spec, np.generic)
 
 

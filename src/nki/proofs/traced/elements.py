@@ -21,8 +21,9 @@ from nki.proofs.symbols import FILL, Array, Symbols, UndecidedError
 Value: TypeAlias = Symbols | Array
 
 
-def shape_of(value: Value) -> tuple[int, ...]:
-    return value.shape
+def listed(names: str) -> list[str]:
+    """Names with spaces between them."""
+    return names.split()
 
 
 def moved(value: Value, move: Callable[[Array], Array]) -> Value:
@@ -59,6 +60,7 @@ def apply(reals: Reals, name: str, *values: Value) -> Value:
 
 
 def is_known_function(name: str) -> bool:
+    """True if :func:`apply` has the function."""
     return name in _EXTENDED or name in POINTWISE
 
 
@@ -161,11 +163,17 @@ def _minimum(reals: Reals, left: Value, right: Value) -> Symbols:
     return reals.minimum(*spread([left, right], reals))
 
 
+def _where_chosen(side: Value, chosen: Array) -> Value:
+    return side if isinstance(side, Symbols) else np.where(chosen, side, np.zeros((), side.dtype))
+
+
 def select(reals: Reals, condition: Value, yes: Value, no: Value) -> Symbols:
     """``yes`` where ``condition`` is not 0, else ``no``."""
     if isinstance(condition, Symbols):
         return reals.select(*spread([condition, yes, no], reals))
     shape = np.broadcast_shapes(condition.shape, yes.shape, no.shape)
+    # A side may be NaN where it is not chosen.
+    yes, no = (_where_chosen(side, chosen) for side, chosen in ((yes, condition != 0), (no, condition == 0)))
     sides = [side.moved(lambda part: np.broadcast_to(part, shape)) for side in spread([yes, no], reals)]
     return reals.choose(np.broadcast_to(condition != 0, shape), *sides)
 
@@ -215,9 +223,15 @@ _EXTENDED: Final[dict[str, Callable[..., Value]]] = {
     "select": select,
 }
 _OF_TRUTHS: Final = {
-    "add": "logical_or", "maximum": "logical_or", "multiply": "logical_and", "minimum": "logical_and",
-    "bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor", "invert": "logical_not",
-}  # fmt: skip
+    "add": "logical_or",
+    "maximum": "logical_or",
+    "multiply": "logical_and",
+    "minimum": "logical_and",
+    "bitwise_and": "logical_and",
+    "bitwise_or": "logical_or",
+    "bitwise_xor": "logical_xor",
+    "invert": "logical_not",
+}
 
 
 def named(name: str, is_truth: bool) -> str:
@@ -280,7 +294,7 @@ _UNARY: Final[dict[str, _Unary]] = {
     **ACTIVATIONS,
     "logical_not": UNARY["logical_not"],
     "negative": Reals.negative,
-    "positive": lambda m, x: x,
+    "positive": ACTIVATIONS["copy"],
     "absolute": ACTIVATIONS["abs"],
     "fabs": ACTIVATIONS["abs"],
     "exp2": lambda m, x: m.exp(m.times(x, _LN_2)),
@@ -358,6 +372,16 @@ def _taken(reals: Reals, flat: list[Symbols], places: Array, end: int) -> Symbol
 
 
 __all__ = [
-    "POINTWISE", "Value", "apply", "cast", "is_known_function", "lifted", "moved", "named", "rearranged", "select",
-    "shape_of", "spread",
-]  # fmt: skip
+    "POINTWISE",
+    "Value",
+    "apply",
+    "cast",
+    "is_known_function",
+    "lifted",
+    "listed",
+    "moved",
+    "named",
+    "rearranged",
+    "select",
+    "spread",
+]

@@ -48,7 +48,8 @@ def _last_of(op: str) -> Callable[[Reals, Symbols], Symbols]:
     def folded(reals: Reals, value: Symbols) -> Symbols:
         while (count := value.shape[-1]) > 1:
             half = count // 2
-            left, right = (value.moved(lambda part, i=i: part[..., i * half : (i + 1) * half]) for i in (0, 1))
+            left = value.moved(lambda part, half=half: part[..., :half])
+            right = value.moved(lambda part, half=half: part[..., half : 2 * half])
             pairs = BINARY[op](reals, left, right)
             if count % 2:
                 last = value.moved(lambda part: part[..., -1:])
@@ -75,15 +76,18 @@ FOLDS: Final[dict[str, Callable[[Reals, Symbols], Symbols]]] = {
 
 
 def total(reals: Reals, value: Symbols, axes: Axes = None, keepdims: bool = False) -> Symbols:
+    """The sum over ``axes``."""
     return fold(reals, value, axes, keepdims, FOLDS["add"])
 
 
 def mean(reals: Reals, value: Symbols, axes: Axes = None, keepdims: bool = False) -> Symbols:
+    """The sum over ``axes``, divided by the number of elements."""
     count = math.prod(value.shape[axis] for axis in normal_axes(axes, len(value.shape)))
     return reals.divide(total(reals, value, axes, keepdims), reals.number(count))
 
 
 def variance(reals: Reals, value: Symbols, axes: Axes, keepdims: bool, correction: float) -> Symbols:
+    """The sum of squared deviations from the mean, divided by the number of elements less ``correction``."""
     count = math.prod(value.shape[axis] for axis in normal_axes(axes, len(value.shape)))
     deviations = reals.subtract(value, mean(reals, value, axes, True))
     squares = total(reals, reals.multiply(deviations, deviations), axes, keepdims)
@@ -319,15 +323,3 @@ def padded(reals: Reals, value: Value, low: Sequence[int], high: Sequence[int], 
     outside = np.pad(np.zeros(cut.shape, np.bool_), widths, constant_values=True)
     whole = cut.moved(lambda part: np.pad(part, widths))
     return reals.choose(outside, *spread([filler, whole], reals))
-
-
-def sharing(found: Sequence[Symbols], reals: Reals, axis: int = 0) -> Symbols:
-    """Values stacked along a new axis."""
-    return reals.joined(list(found), lambda parts: np.stack(parts, axis=axis))
-
-
-def as_indices(value: Value, what: str) -> Array:
-    """A known value. Raises :class:`UndecidedError` if it depends on the inputs."""
-    if isinstance(value, Symbols):
-        raise UndecidedError(f"{what} depend on the inputs")
-    return value

@@ -1,5 +1,8 @@
 """Functions of NumPy that are no methods of arrays, on arrays that may depend on the inputs."""
 
+# NumPy names what an argument is, and these functions take what it passes.
+# ruff: noqa: ARG001
+
 from __future__ import annotations
 
 from typing import Any, cast

@@ -4,6 +4,9 @@
 names, in which they make :class:`TracedArray`; see :mod:`nki.proofs.traced.numpy_names`.
 """
 
+# NumPy names the arguments of its methods, of which a dtype counts for nothing here.
+# ruff: noqa: ARG001, ARG002
+
 from __future__ import annotations
 
 import functools
@@ -18,7 +21,7 @@ from nki.base.proof_errors import UnknownOperatorError
 from nki.proofs.reals import Reals
 from nki.proofs.symbols import Array, Symbols, UndecidedError
 from nki.proofs.traced import elements, folds
-from nki.proofs.traced.elements import Value
+from nki.proofs.traced.elements import Value, listed
 from nki.proofs.traced.folds import Axes
 
 _FOLDED: Final = {
@@ -26,14 +29,16 @@ _FOLDED: Final = {
     "any": "logical_or", "all": "logical_and",
 }  # fmt: skip
 _MOVES: Final = frozenset(
-    "reshape ravel transpose permute_dims matrix_transpose moveaxis rollaxis swapaxes squeeze expand_dims broadcast_to "
-    "concatenate concat stack vstack hstack dstack column_stack split array_split hsplit vsplit flip fliplr flipud roll "
-    "rot90 repeat tile tril triu take diagonal diag compress delete atleast_1d atleast_2d atleast_3d block resize trace_ "
-    "append insert unstack".split()
+    listed(
+        "reshape ravel transpose permute_dims matrix_transpose moveaxis rollaxis swapaxes squeeze "
+        "expand_dims broadcast_to concatenate concat stack vstack hstack dstack column_stack split "
+        "array_split hsplit vsplit flip fliplr flipud roll rot90 repeat tile tril triu take diagonal "
+        "diag compress delete atleast_1d atleast_2d atleast_3d block resize trace_ append insert unstack"
+    )
 )
 """Functions that only move the elements of their first argument, or of all arrays in it."""
-_KNOWN: Final = frozenset("shape ndim size zeros_like ones_like full_like empty_like iscomplexobj isrealobj".split())
-_METHODS: Final = frozenset("mean var std argmax argmin cumsum cumprod sort argsort round clip dot astype copy".split())
+_KNOWN: Final = frozenset(listed("shape ndim size zeros_like ones_like full_like empty_like iscomplexobj isrealobj"))
+_METHODS: Final = frozenset(listed("mean var std argmax argmin cumsum cumprod sort argsort round clip dot astype copy"))
 
 
 Move = Callable[[Array], Array]
@@ -269,7 +274,7 @@ class TracedArray(NDArrayOperatorsMixin):
         if name in _FOLDED:
             op = _FOLDED[name]
 
-            def folded(axis: Axes = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Any:
+            def folded(axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> Any:
                 return self._reduced(op, axis, keepdims)
 
             return folded
@@ -281,7 +286,7 @@ class TracedArray(NDArrayOperatorsMixin):
         sizes: Any = shape[0] if len(shape) == 1 else shape
 
         def reshaped(part: Array) -> Array:
-            return np.reshape(part, sizes, order=cast("Any", order))
+            return cast("Any", np.reshape)(part, sizes, order=order)
 
         return self._seen(reshaped)
 
@@ -307,12 +312,12 @@ class TracedArray(NDArrayOperatorsMixin):
     def _lifted(self) -> Symbols:
         return elements.lifted(self.value, self.reals)
 
-    def mean(self, axis: Axes = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> TracedArray:
+    def mean(self, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> TracedArray:
         return self.made(folds.mean(self.reals, self._lifted(), axis, keepdims), _float(self.dtype))
 
     def var(
-        self, axis: Axes = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False,
-        *, mean: Any = None, correction: float | None = None,
+        self, axis: Axes = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False,
+        *, correction: float | None = None,
     ) -> TracedArray:  # fmt: skip
         off = ddof if correction is None else correction
         return self.made(folds.variance(self.reals, self._lifted(), axis, keepdims, off), _float(self.dtype))
@@ -327,10 +332,10 @@ class TracedArray(NDArrayOperatorsMixin):
             found = found.moved(lambda part: np.expand_dims(part, -1 if axis is None else axis))
         return self.made(found, np.int64)
 
-    def argmax(self, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> TracedArray:
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> TracedArray:
         return self._index_of(False, axis, keepdims)
 
-    def argmin(self, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> TracedArray:
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> TracedArray:
         return self._index_of(True, axis, keepdims)
 
     def _running(self, op: str, axis: int | None) -> TracedArray:
@@ -339,10 +344,10 @@ class TracedArray(NDArrayOperatorsMixin):
             value, axis = value.moved(lambda part: part.reshape(-1)), 0
         return self.made(folds.accumulated(self.reals, op, value, axis), _summed(op, self.dtype))
 
-    def cumsum(self, axis: int | None = None, dtype: Any = None, out: None = None) -> TracedArray:
+    def cumsum(self, axis: int | None = None, dtype: Any = None) -> TracedArray:
         return self._running("add", axis)
 
-    def cumprod(self, axis: int | None = None, dtype: Any = None, out: None = None) -> TracedArray:
+    def cumprod(self, axis: int | None = None, dtype: Any = None) -> TracedArray:
         return self._running("multiply", axis)
 
     def _in_order(self, part: int, axis: int) -> Symbols:
@@ -356,17 +361,17 @@ class TracedArray(NDArrayOperatorsMixin):
     def argsort(self, axis: int = -1, **_: Any) -> TracedArray:
         return self.made(self._in_order(1, axis), np.int64)
 
-    def round(self, decimals: int = 0, out: None = None) -> Any:
+    def round(self, decimals: int = 0) -> Any:
         if decimals:
             raise unknown("round to decimals")
         return np.rint(self)
 
-    def clip(self, min: Any = None, max: Any = None, out: None = None, **named: Any) -> Any:  # noqa: A002
+    def clip(self, min: Any = None, max: Any = None, **named: Any) -> Any:  # noqa: A002
         low, high = named.get("a_min", min), named.get("a_max", max)
         found = self if low is None else np.maximum(cast("Any", self), low)
         return found if high is None else np.minimum(cast("Any", found), high)
 
-    def dot(self, other: Any, out: None = None) -> TracedArray:
+    def dot(self, other: Any) -> TracedArray:
         mine, theirs = value_of(self), value_of(other)
         if not mine.shape or not theirs.shape:
             return cast("TracedArray", self * other)
@@ -397,20 +402,23 @@ def plain(item: Any) -> Any:
 
 
 def value_of(item: Any) -> Value:
+    """Symbols, or a known array."""
     found = plain(item)
     return found if isinstance(found, Symbols) else np.asarray(found)
 
 
 def traced(item: Any, reals: Reals) -> TracedArray:
+    """What NumPy's ``asarray`` makes of ``item``."""
     if isinstance(item, TracedArray):
         return item
     if isinstance(item, (list, tuple)) and has_symbols(item):
         return cast("TracedArray", np.stack([traced(each, reals) for each in cast("Sequence[Any]", item)]))  # pyright: ignore[reportCallIssue, reportArgumentType]
-    array: Array = np.asarray(item)
+    array = np.asarray(cast("Any", item))
     return TracedArray(array, array.dtype, reals)
 
 
 def plain_all(items: Any) -> Any:
+    """:func:`plain` of everything in lists and tuples."""
     if isinstance(items, (list, tuple)):
         inner = [plain_all(each) for each in cast("Sequence[Any]", items)]
         return tuple(inner) if isinstance(items, tuple) else inner
@@ -418,6 +426,7 @@ def plain_all(items: Any) -> Any:
 
 
 def has_symbols(item: Any) -> bool:
+    """True if an array, or one in a list or tuple, depends on the inputs."""
     if isinstance(item, (list, tuple)):
         return any(has_symbols(each) for each in cast("Sequence[Any]", item))
     return isinstance(plain(item), Symbols)
@@ -435,10 +444,12 @@ def _known_key(key: Any) -> Any:
 
 
 def unknown(name: str) -> UnknownOperatorError:
+    """The error about a function without a rule."""
     return UnknownOperatorError.of("NumPy", f"np.{name}")
 
 
 def joint_dtype(*items: Any) -> np.dtype[Any]:
+    """The dtype that NumPy gives to what is made of all."""
     return np.result_type(*(each.dtype if isinstance(each, TracedArray) else each for each in items))
 
 
