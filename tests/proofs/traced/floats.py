@@ -153,7 +153,7 @@ class Floats(Reals):
 
 
 def _of_the_instance(table: dict[str, Callable[..., Symbols]]) -> None:
-    """Let the methods that a table names be those of the object: of :class:`Reals` they stay the same."""
+    """Let a table name methods of whatever object calls them; for :class:`Reals` they stay the same."""
     for name, function in table.items():
         if getattr(Reals, getattr(function, "__name__", ""), None) is function:
             table[name] = lambda m, *values, method=function.__name__: getattr(m, method)(*values)

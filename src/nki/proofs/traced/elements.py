@@ -235,7 +235,7 @@ _OF_TRUTHS: Final = {
 
 
 def named(name: str, is_truth: bool) -> str:
-    """What the function ``name`` is for results that are truth values."""
+    """The name of the function that ``name`` is for truth values."""
     return _OF_TRUTHS.get(name, name) if is_truth else name
 
 
@@ -342,7 +342,7 @@ def cast(reals: Reals, value: Symbols, kind: str) -> Symbols:
 
 
 def rearranged(reals: Reals, operator: Callable[..., Any], *values: Value) -> Any:
-    """What ``operator`` of a framework, which only moves elements, gives for ``values``.
+    """The result of ``operator`` of a framework, which only moves elements, for ``values``.
 
     It is called with their places instead, numbered through all of them from 1; where it puts a 0 of its own, the
     number 0 is. A list or tuple of results stays one.

@@ -43,7 +43,7 @@ def fold(
 
 
 def _last_of(op: str) -> Callable[[Reals, Symbols], Symbols]:
-    """A fold in pairs, for an operator of which the order does not matter."""
+    """A fold in pairs, for an operator that takes its operands in any order."""
 
     def folded(reals: Reals, value: Symbols) -> Symbols:
         while (count := value.shape[-1]) > 1:
@@ -252,7 +252,7 @@ def convolution(
     return matmul(reals, weights, columns).moved(lambda part: part.reshape(batch, out, *sizes))
 
 
-# -- order within rows, of which nothing is known but that it depends on the whole row
+# -- order within rows, which is unknown but for one fact: it depends on the whole row
 
 
 def of_rows(reals: Reals, name: str, value: Symbols, *places: Symbols) -> Symbols:

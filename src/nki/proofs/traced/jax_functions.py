@@ -140,7 +140,7 @@ _STAYS_NATURAL: Final = frozenset(
 
 
 def _variables(equation: Any) -> list[Any]:
-    """The operands; a literal stands for itself, of which nothing is known."""
+    """The operands; a literal stands for itself, and nothing is known of it."""
     return [None if isinstance(atom, Literal) else atom for atom in equation.invars]
 
 
@@ -364,6 +364,6 @@ RULES: Final[dict[str, Callable[..., Any]]] = {
     "convert_element_type": _cast, "select_n": _select, "clamp": _clamp, "integer_pow": _integer_power,
     "round": _round, "pad": _pad, "top_k": _top_k, "sort": _sort, "conv_general_dilated": _convolution,
 }  # fmt: skip
-"""What a primitive does with symbols."""
+"""The rule of a primitive for symbols."""
 
 __all__ = ["evaluate"]

@@ -120,7 +120,7 @@ class Interpreter:
 
 
 class Call:
-    """What a rule knows beside its operands."""
+    """A call of a rule: all that it knows beside its operands."""
 
     def __init__(self, reals: Reals, function: Any, meta: Any) -> None:
         self.reals, self.function, self.meta = reals, function, meta
@@ -427,6 +427,6 @@ RULES: Final[dict[str, Callable[..., Any]]] = {
         listed("zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty zero"), _known_like
     ),
 }
-"""What an operator does with symbols, by its name in ATen."""
+"""The rule of an operator for symbols, by its name in ATen."""
 
 __all__ = ["Interpreter", "evaluate"]

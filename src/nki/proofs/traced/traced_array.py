@@ -4,7 +4,7 @@
 names, in which they make :class:`TracedArray`; see :mod:`nki.proofs.traced.numpy_names`.
 """
 
-# NumPy names the arguments of its methods, of which a dtype counts for nothing here.
+# NumPy names the arguments of its methods; a dtype among them counts for nothing here.
 # ruff: noqa: ARG001, ARG002
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _same(part: Array) -> Array:
 
 
 class TracedArray(NDArrayOperatorsMixin):
-    """An array of which elements depend on the inputs; until one does, a known array."""
+    """An array with elements that depend on the inputs; until one does, a known array."""
 
     __array_priority__ = 1000
 
@@ -397,7 +397,7 @@ for _sign, _name in {
 
 
 def plain(item: Any) -> Any:
-    """What is inside a traced array; anything else as it is."""
+    """The value of a traced array; anything else as it is."""
     return item.value if isinstance(item, TracedArray) else item
 
 
@@ -408,7 +408,7 @@ def value_of(item: Any) -> Value:
 
 
 def traced(item: Any, reals: Reals) -> TracedArray:
-    """What NumPy's ``asarray`` makes of ``item``."""
+    """``item`` as NumPy's ``asarray`` takes it."""
     if isinstance(item, TracedArray):
         return item
     if isinstance(item, (list, tuple)) and has_symbols(item):
