@@ -63,8 +63,8 @@ _TUNE = (
     "fresh data. Say which others may be as fast."
 )
 _PROVE = (
-    "Are two kernels, or a kernel and a function of NumPy, PyTorch or JAX, the same function over the real numbers, for "
-    "all inputs of these shapes? Exit with 0 if they are, with 1 if an input shows that they are not, else with 3."
+    "Are two kernels, or a kernel and a function of NumPy, PyTorch or JAX, the same function over the real numbers, "
+    "for all inputs of these shapes? Exit with 0 if they are, with 1 if an input shows that they are not, else with 3."
 )
 _CACHE = "List the compiled kernels on disk, most recently used first, or remove them."
 

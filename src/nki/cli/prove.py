@@ -1,4 +1,4 @@
-"""``nki prove``: are two kernels the same function over the real numbers?"""
+"""``nki prove``: says if two kernels are the same function over the real numbers."""
 
 from __future__ import annotations
 

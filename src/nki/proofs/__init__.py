@@ -1,1 +1,1 @@
-"""Proofs: are two kernels the same function over the real numbers, for all inputs of given shapes (``docs/proofs.md``)?"""
+"""Proofs that two kernels are the same function over the real numbers, for all inputs of given shapes."""

@@ -1,14 +1,14 @@
 """Arithmetic of real numbers on :class:`Symbols`: each operation on residues and on exponents alike.
 
 The identities that hold exactly are the identities of a field, and: exp(x + y) = exp(x) exp(y), exp(0) = 1,
-log(x y) = log(x) + log(y), log(exp(x)) = x, sqrt(x y) = sqrt(x) sqrt(y), and powers made of these. Everything else is an
-unknown function: a keyed hash of its arguments (:mod:`nki.proofs.unknown_functions`).
+log(x y) = log(x) + log(y), log(exp(x)) = x, sqrt(x y) = sqrt(x) sqrt(y), and powers made of these. Everything else is
+an unknown function: a keyed hash of its arguments (:mod:`nki.proofs.reals`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, cast

@@ -205,13 +205,13 @@ _SECOND: Final = np.uint64(0x94D049BB133111EB)
 
 def mixed(words: Words, key: int) -> Words:
     """A keyed hash of 64-bit words: twice the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
-    state = words
+    state = np.atleast_1d(words)  # a sum of scalars would warn that it wraps
     for salt in (np.uint64(key), _SECOND):
         state = (state ^ salt) + _INCREMENT
         state = (state ^ (state >> np.uint64(30))) * _FIRST
         state = (state ^ (state >> np.uint64(27))) * _SECOND
         state = state ^ (state >> np.uint64(31))
-    return state
+    return state.reshape(words.shape)
 
 
 __all__ = ["FIELDS", "Field", "UnluckyError", "Words", "mixed", "product"]

@@ -98,17 +98,21 @@ class Reals(Arithmetic):
     def _truth_of(self, parts: tuple[Words, Words], like: Symbols) -> Symbols:
         return self._noted(Symbols(parts[0], parts[1], None, True, like.size))
 
-    def gathered(self, value: Symbols, index: Symbols) -> Symbols:
-        """The element of the same row of ``value`` for each element of ``index``."""
-        found = self.indicators.find(self.words(index)) if self.indicators.tables and index.is_finite else None
-        if found is None or not value.is_finite or found.least < 0 or found.least + found.count > value.shape[-1]:
-            return self.function_of_rows("gather", value, index)
-        total = self.number(0)
-        for number in range(found.least, found.least + found.count):
-            truth = Symbols(*found.equal(np.array(number)), None, True, index.size)
-            column = value.moved(lambda part, number=number: part[..., number : number + 1])
-            total = self.add(total, self.multiply(truth, column))
-        return total
+    def gathered(self, value: Symbols, indices: Symbols) -> Symbols:
+        """Elements of each row of the last axis of ``value`` at ``indices``: the sum of all, each times the truth that
+        the index is its place; of long rows an unknown function.
+        """
+        count = value.shape[-1]
+        if count > _MOST_GATHERED or not value.is_finite or not indices.is_finite:
+            return self.function_of_rows("gather", value, indices)
+        found = self.indicators.find(self.words(indices))
+        if found is None or found.least < 0 or found.least + found.count > count:
+            self.assumptions.add("indices are within what they index")
+        shape = np.broadcast_shapes(value.shape[:-1], indices.shape[:-1])
+        rows = value.moved(lambda part: np.broadcast_to(part[..., None, :], (*shape, 1, count)))
+        places = self.constant(np.arange(count, dtype=np.int32))
+        truths = self.equal(indices.moved(lambda part: part[..., None]), places)
+        return self.total(self.multiply(truths, rows), -1)
 
     # -- extremes
 
@@ -367,6 +371,8 @@ def _salt(name: str) -> np.uint64:
     return np.uint64(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little"))
 
 
+_MOST_GATHERED: Final = 256
+"""Elements of a row up to which a gather is a sum."""
 _ZERO_AND_ONE: Final = np.array([0, 1 << 32 | 1], np.uint64)
 
 ACTIVATIONS: Final[dict[str, Callable[[Reals, Symbols], Symbols]]] = {

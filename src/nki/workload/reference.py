@@ -19,7 +19,7 @@ SUMMING: Final = 64.0
 
 
 REFUSALS: Final = (TypeError, AttributeError)
-"""What a function raises for arrays of another framework than its own."""
+"""Errors of a function that gets arrays of another framework than its own."""
 
 
 def of_arrays_or_tensors(reference: Callable[..., Any], torch: Any) -> Callable[..., Any]:

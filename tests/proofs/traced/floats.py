@@ -21,14 +21,28 @@ from nki.proofs.traced import elements, folds
 Array = np.ndarray
 
 ODD = {
-    "sin": np.sin, "arctan": np.arctan, "arcsin": np.arcsin, "arcsinh": np.arcsinh, "arctanh": np.arctanh,
-    "cbrt": np.cbrt, "sign": np.sign, "erf": np.vectorize(math.erf, otypes=[np.float64]),
-}  # fmt: skip
+    "sin": np.sin,
+    "arctan": np.arctan,
+    "arcsin": np.arcsin,
+    "arcsinh": np.arcsinh,
+    "arctanh": np.arctanh,
+    "cbrt": np.cbrt,
+    "sign": np.sign,
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+}
 UNKNOWN = {
-    "floor": np.floor, "ceil": np.ceil, "rounding to an integer": np.rint, "truncation to an integer": np.trunc,
-    "mod": np.mod, "fmod": np.fmod, "arctan2": np.arctan2, "arccos": np.arccos, "arccosh": np.arccosh,
-    "copysign": np.copysign, "lgamma": np.vectorize(math.lgamma),
-}  # fmt: skip
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "rounding to an integer": np.rint,
+    "truncation to an integer": np.trunc,
+    "mod": np.mod,
+    "fmod": np.fmod,
+    "arctan2": np.arctan2,
+    "arccos": np.arccos,
+    "arccosh": np.arccosh,
+    "copysign": np.copysign,
+    "lgamma": np.vectorize(math.lgamma),
+}
 
 
 class Floats(Reals):
@@ -126,15 +140,20 @@ class Floats(Reals):
             equal = row[..., None, :] == places[0].residues[..., :, None]
             return self.of(equal.argmax(-1), True)
         table = {
-            "gather": row, "max8": descending, "largest": descending, "sorted, descending": descending,
-            "sorted, ascending": np.sort(row, -1), "order, ascending": np.argsort(row, -1, kind="stable"),
-            "the largest": np.argsort(-row, -1, kind="stable"), "order, descending": np.argsort(-row, -1, kind="stable"),
-        }  # fmt: skip
+            "gather": row,
+            "max8": descending,
+            "largest": descending,
+            "sorted, descending": descending,
+            "sorted, ascending": np.sort(row, -1),
+            "order, ascending": np.argsort(row, -1, kind="stable"),
+            "the largest": np.argsort(-row, -1, kind="stable"),
+            "order, descending": np.argsort(-row, -1, kind="stable"),
+        }
         return self.of(np.take_along_axis(table[name], where, -1))
 
 
 def _of_the_instance(table: dict[str, Callable[..., Symbols]]) -> None:
-    """Let the methods that a table names be those of the object: of :class:`Reals` they stay the same."""
+    """Let a table name methods of whatever object calls them; for :class:`Reals` they stay the same."""
     for name, function in table.items():
         if getattr(Reals, getattr(function, "__name__", ""), None) is function:
             table[name] = lambda m, *values, method=function.__name__: getattr(m, method)(*values)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nki.proofs.traced.elements import listed
 from tests.proofs.traced.evaluation import assert_close, floats, in_floats, integers, positive, unit
 
 jax = pytest.importorskip("jax")
@@ -22,29 +23,29 @@ PLANE, KERNEL = floats(1, 4, 7, 8), floats(6, 2, 3, 2)
 ELEMENTWISE = {
     **{
         name: (getattr(jnp, name), (X,))
-        for name in (
-            "negative abs exp exp2 expm1 sin cos tan sinh cosh tanh arctan arcsinh sign square floor ceil rint trunc cbrt "
-            "isfinite isinf isnan logical_not"
-        ).split()
+        for name in listed(
+            "negative abs exp exp2 expm1 sin cos tan sinh cosh tanh arctan arcsinh sign square floor "
+            "ceil rint trunc cbrt isfinite isinf isnan logical_not"
+        )
     },
-    **{name: (getattr(jnp, name), (P,)) for name in "log log2 log10 log1p sqrt reciprocal".split()},
-    **{name: (getattr(jnp, name), (U,)) for name in "arcsin arccos arctanh".split()},
+    **{name: (getattr(jnp, name), (P,)) for name in listed("log log2 log10 log1p sqrt reciprocal")},
+    **{name: (getattr(jnp, name), (U,)) for name in listed("arcsin arccos arctanh")},
     **{
         name: (getattr(jnp, name), (X, Y))
-        for name in (
-            "add subtract multiply divide maximum minimum greater less greater_equal less_equal equal not_equal "
-            "logaddexp arctan2 hypot fmod logical_and logical_or logical_xor"
-        ).split()
+        for name in listed(
+            "add subtract multiply divide maximum minimum greater less greater_equal less_equal equal "
+            "not_equal logaddexp arctan2 hypot fmod logical_and logical_or logical_xor"
+        )
     },
-    **{name: (getattr(jnp, name), (N, N)) for name in "bitwise_and bitwise_or bitwise_xor".split()},
+    **{name: (getattr(jnp, name), (N, N)) for name in listed("bitwise_and bitwise_or bitwise_xor")},
     **{
         name: (getattr(jax.nn, name), (X,))
-        for name in (
-            "relu sigmoid silu gelu softplus elu leaky_relu hard_sigmoid hard_swish mish selu celu relu6 log_sigmoid "
-            "soft_sign softmax log_softmax logsumexp standardize"
-        ).split()
+        for name in listed(
+            "relu sigmoid silu gelu softplus elu leaky_relu hard_sigmoid hard_swish mish selu celu "
+            "relu6 log_sigmoid soft_sign softmax log_softmax logsumexp standardize"
+        )
     },
-    **{f"lax {name}": (getattr(jax.lax, name), (P,)) for name in "rsqrt erf erfc logistic lgamma".split()},
+    **{f"lax {name}": (getattr(jax.lax, name), (P,)) for name in listed("rsqrt erf erfc logistic lgamma")},
 }
 
 
@@ -85,17 +86,21 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "einsum": (lambda x, y: jnp.einsum("bij,bjk->ikb", x, y), (B, C)),
     "attention": (jax.nn.dot_product_attention, (Q, K, Z)),
     "attention causal": (partial(jax.nn.dot_product_attention, is_causal=True, scale=0.3), (Q, K, Z)),
-    "attention window": (
-        partial(jax.nn.dot_product_attention, is_causal=True, local_window_size=(2, 0)), (Q, K, Z)),
+    "attention window": (partial(jax.nn.dot_product_attention, is_causal=True, local_window_size=(2, 0)), (Q, K, Z)),
     "attention by hand": (
-        lambda q, k: jax.nn.softmax(jnp.where(jnp.tril(jnp.ones((4, 4), bool)), q @ k.T, -jnp.inf), -1), (X, Y)),
+        lambda q, k: jax.nn.softmax(jnp.where(jnp.tril(jnp.ones((4, 4), bool)), q @ k.T, -jnp.inf), -1),
+        (X, Y),
+    ),
     "sums": (lambda x: x.sum() + x.sum(0) + x.mean() + jnp.sum(x, (0, 1), keepdims=True), (X,)),
     "var": (lambda x: jnp.var(x, -1) + x.std(-1, ddof=1), (X,)),
     "max": (lambda x: x.max() + x.max(0) - x.min(0), (X,)),
     "prod": (lambda x: x.prod(1), (X,)),
     "any": (lambda x: (x > 1).any(1) | (x < 0).all(1), (X,)),
     "norm": (lambda x: jnp.linalg.norm(x, axis=1), (X,)),
-    "running": (lambda x: (x.cumsum(0), jnp.cumprod(x, 1), jax.lax.cummax(x, 1), jax.lax.cumsum(x, 1, reverse=True)), (X,)),
+    "running": (
+        lambda x: (x.cumsum(0), jnp.cumprod(x, 1), jax.lax.cummax(x, 1), jax.lax.cumsum(x, 1, reverse=True)),
+        (X,),
+    ),
     "argmax": (lambda x: jnp.argmax(x, 1) + x.argmin(1), (floats(4, 9),)),
     "top_k": (lambda x: tuple(jax.lax.top_k(x, 3)), (floats(4, 9),)),
     "sort": (lambda x: jnp.sort(x, 0), (X,)),
@@ -103,7 +108,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "where": (lambda x, y: jnp.where(x > y, x, 2 * y), (X, Y)),
     "clip": (lambda x: jnp.clip(x, -0.5, 0.5) + jnp.clip(x, 0) + x.clip(max=0.2), (X,)),
     "round": (lambda x: jnp.round(x * 2), (X,)),
-    "casts": (lambda x: (x * 3).astype(jnp.int32) + (x > 0) + x.astype(jnp.bfloat16).astype(jnp.float32), (np.round(X * 8) / 8 + np.float32(1 / 64),)),
+    "casts": (
+        lambda x: (x * 3).astype(jnp.int32) + (x > 0) + x.astype(jnp.bfloat16).astype(jnp.float32),
+        (np.round(X * 8) / 8 + np.float32(1 / 64),),
+    ),
     "reshapes": (lambda x: x.reshape(3, 8).T.reshape(2, 12)[None].squeeze(), (X,)),
     "transposes": (lambda x: jnp.moveaxis(x.transpose(2, 0, 1), 0, 1), (B,)),
     "slices": (lambda x: x[1:, 1:5:2][..., None] + x[:1, ::-1][:, :2, None], (X,)),
@@ -123,8 +131,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "pad inside": (lambda x: jax.lax.pad(x, 3.0, ((1, -1, 0), (0, 2, 1))), (X,)),
     "one_hot": (lambda n: jax.nn.one_hot(n, 4), (N,)),
     "convolution": (
-        lambda x, w: jax.lax.conv_general_dilated(x, w, (2, 1), ((1, 0), (0, 1)), rhs_dilation=(1, 2), feature_group_count=2),
-        (PLANE, KERNEL)),
+        lambda x, w: jax.lax.conv_general_dilated(
+            x, w, (2, 1), ((1, 0), (0, 1)), rhs_dilation=(1, 2), feature_group_count=2
+        ),
+        (PLANE, KERNEL),
+    ),
     "scan": (_scan, (X,)),
     "loops": (_loops, (X,)),
     "branches": (_branches, (X,)),
@@ -133,7 +144,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "grad": (jax.grad(lambda x: (jax.nn.silu(x) ** 2).sum()), (X,)),
     "constants": (lambda x, factor: x * factor, (X, 3.0)),
     **{f"elementwise {name}": case for name, case in ELEMENTWISE.items()},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nki.proofs.traced.elements import listed
 from tests.proofs.traced.evaluation import assert_close, floats, in_floats, integers, positive, unit
 
 X, Y, P, U, N = floats(4, 6), floats(4, 6, seed=1), positive(4, 6), unit(4, 6), integers(4, 6)
@@ -16,21 +17,22 @@ B, C = floats(2, 4, 6), floats(2, 6, 5)
 ELEMENTWISE = {
     **{
         name: (getattr(np, name), (X,))
-        for name in (
-            "negative positive absolute fabs exp exp2 expm1 sin cos tan sinh cosh tanh arctan arcsinh sign square floor "
-            "ceil rint trunc cbrt isfinite isinf isnan logical_not"
-        ).split()
+        for name in listed(
+            "negative positive absolute fabs exp exp2 expm1 sin cos tan sinh cosh tanh arctan arcsinh "
+            "sign square floor ceil rint trunc cbrt isfinite isinf isnan logical_not"
+        )
     },
-    **{name: (getattr(np, name), (P,)) for name in "log log2 log10 log1p sqrt reciprocal".split()},
-    **{name: (getattr(np, name), (U,)) for name in "arcsin arccos arctanh".split()},
+    **{name: (getattr(np, name), (P,)) for name in listed("log log2 log10 log1p sqrt reciprocal")},
+    **{name: (getattr(np, name), (U,)) for name in listed("arcsin arccos arctanh")},
     **{
         name: (getattr(np, name), (X, Y))
-        for name in (
-            "add subtract multiply divide maximum minimum fmax fmin greater less greater_equal less_equal equal "
-            "not_equal logaddexp arctan2 hypot remainder fmod floor_divide copysign logical_and logical_or logical_xor"
-        ).split()
+        for name in listed(
+            "add subtract multiply divide maximum minimum fmax fmin greater less greater_equal "
+            "less_equal equal not_equal logaddexp arctan2 hypot remainder fmod floor_divide copysign "
+            "logical_and logical_or logical_xor"
+        )
     },
-    **{name: (getattr(np, name), (N, N)) for name in "bitwise_and bitwise_or bitwise_xor left_shift".split()},
+    **{name: (getattr(np, name), (N, N)) for name in listed("bitwise_and bitwise_or bitwise_xor left_shift")},
 }
 
 

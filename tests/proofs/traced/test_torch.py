@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nki.proofs.traced.elements import listed
 from tests.proofs.traced.evaluation import assert_close, floats, in_floats, integers, positive, unit
 
 torch = pytest.importorskip("torch")
@@ -23,28 +24,28 @@ WHICH = torch.tensor([2, 0])
 ELEMENTWISE = {
     **{
         name: (getattr(torch, name), (X,))
-        for name in (
-            "neg abs exp exp2 expm1 sin cos tan sinh cosh tanh atan asinh sign square floor ceil round trunc isfinite "
-            "isinf isnan erf erfc sigmoid relu logical_not frac"
-        ).split()
+        for name in listed(
+            "neg abs exp exp2 expm1 sin cos tan sinh cosh tanh atan asinh sign square floor ceil round "
+            "trunc isfinite isinf isnan erf erfc sigmoid relu logical_not frac"
+        )
     },
-    **{name: (getattr(torch, name), (P,)) for name in "log log2 log10 log1p sqrt rsqrt reciprocal".split()},
-    **{name: (getattr(torch, name), (U,)) for name in "asin acos atanh".split()},
+    **{name: (getattr(torch, name), (P,)) for name in listed("log log2 log10 log1p sqrt rsqrt reciprocal")},
+    **{name: (getattr(torch, name), (U,)) for name in listed("asin acos atanh")},
     **{
         name: (getattr(torch, name), (X, Y))
-        for name in (
-            "add sub mul div maximum minimum gt lt ge le eq ne logaddexp atan2 hypot remainder fmod logical_and "
-            "logical_or logical_xor"
-        ).split()
+        for name in listed(
+            "add sub mul div maximum minimum gt lt ge le eq ne logaddexp atan2 hypot remainder fmod "
+            "logical_and logical_or logical_xor"
+        )
     },
-    **{name: (getattr(torch, name), (N, N)) for name in "bitwise_and bitwise_or bitwise_xor".split()},
+    **{name: (getattr(torch, name), (N, N)) for name in listed("bitwise_and bitwise_or bitwise_xor")},
 }
 ACTIVATIONS = {
     name: (getattr(F, name), (X,))
-    for name in (
-        "gelu silu relu softplus mish elu leaky_relu hardtanh hardsigmoid hardswish relu6 logsigmoid tanhshrink softsign "
-        "selu celu"
-    ).split()
+    for name in listed(
+        "gelu silu relu softplus mish elu leaky_relu hardtanh hardsigmoid hardswish relu6 "
+        "logsigmoid tanhshrink softsign selu celu"
+    )
 }
 
 
@@ -110,10 +111,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "attention": (F.scaled_dot_product_attention, (Q, K, Z)),
     "attention causal": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3), (Q, K, Z)),
     "attention mask": (
-        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=torch.ones(8, 8).triu() > 0), (Q, K, Z)),
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=torch.ones(8, 8).triu() > 0),
+        (Q, K, Z),
+    ),
     "attention bias": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, torch.arange(8.0)[None]), (Q, K, Z)),
     "attention of few heads": (
-        lambda q, k, v: F.scaled_dot_product_attention(q, k[:, :1], v[:, :1], enable_gqa=True), (Q, K, Z)),
+        lambda q, k, v: F.scaled_dot_product_attention(q, k[:, :1], v[:, :1], enable_gqa=True),
+        (Q, K, Z),
+    ),
     "sum": (lambda x: x.sum() + x.sum(0) + x.sum((0, 1), keepdim=True), (X,)),
     "mean": (lambda x: x.mean() + x.mean(-1, keepdim=True), (X,)),
     "var": (lambda x: torch.var(x, -1) + x.std(-1, correction=0), (X,)),
@@ -131,7 +136,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "where": (lambda x, y: torch.where(x > y, x, 2 * y), (X, Y)),
     "masked_fill": (lambda x: x.masked_fill(torch.ones(4, 6).triu(1) > 0, -2), (X,)),
     "clamp": (lambda x: x.clamp(-0.5, 0.5) + x.clamp(min=0) + x.clip(max=0.2), (X,)),
-    "casts": (lambda x: (x * 3).to(torch.int32) + (x > 0).float() + x.bfloat16().float(), (np.round(X * 8) / 8 + np.float32(1 / 64),)),
+    "casts": (
+        lambda x: (x * 3).to(torch.int32) + (x > 0).float() + x.bfloat16().float(),
+        (np.round(X * 8) / 8 + np.float32(1 / 64),),
+    ),
     "reshapes": (lambda x: x.view(3, 8).t().reshape(2, 12).unsqueeze(0).squeeze(), (X,)),
     "transposes": (lambda x: x.permute(2, 0, 1).transpose(0, 1).contiguous().flatten(1), (B,)),
     "expand": (lambda x: x[:, :1].expand(4, 3), (X,)),
@@ -152,7 +160,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "rows by number": (lambda x, n: x[n[0].long()], (X, N)),
     "gather by number": (lambda x, n: x.gather(1, n.long()), (X, N)),
     "one_hot": (lambda n: (n[..., None] == torch.arange(4)).float(), (N,)),
-    "conv1d": (lambda x, w: F.conv1d(x, w, torch.arange(6.0), stride=2, padding=1, dilation=2, groups=2), (IMAGE, FILTER)),
+    "conv1d": (
+        lambda x, w: F.conv1d(x, w, torch.arange(6.0), stride=2, padding=1, dilation=2, groups=2),
+        (IMAGE, FILTER),
+    ),
     "conv2d": (lambda x, w: F.conv2d(x, w, padding=(1, 0), stride=(2, 1)), (PLANE, KERNEL)),
     "avg_pool": (lambda x: F.avg_pool2d(x, 2), (PLANE,)),
     "max_pool": (lambda x: F.max_pool2d(x, 3, stride=2, padding=1), (PLANE,)),
@@ -166,7 +177,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "constants": (lambda x, factor: x * factor, (X, 3.0)),
     **{f"elementwise {name}": case for name, case in ELEMENTWISE.items()},
     **{f"activation {name}": case for name, case in ACTIVATIONS.items()},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)

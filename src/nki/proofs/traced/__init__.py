@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -62,6 +63,7 @@ def evaluate_function(
 
 
 def is_tensor(spec: Any) -> bool:
+    """True for what has a shape and a dtype, but for scalars of NumPy."""
     return hasattr(spec, "shape") and hasattr(spec, "dtype") and not isinstance(spec, np.generic)
 
 
@@ -89,6 +91,8 @@ def _used(function: Callable[..., Any]) -> list[Any]:
         if any(each is one for one in found):
             continue
         found.append(each)
+        if isinstance(each, functools.partial):
+            waiting.append(cast("Any", each).func)
         if isinstance(each, types.FunctionType) and _top(each) != "numpy" and _top(each) not in _FRAMEWORKS:
             named = _names(each.__code__)
             waiting += [each.__globals__[name] for name in named if name in each.__globals__]

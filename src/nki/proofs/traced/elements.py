@@ -21,8 +21,9 @@ from nki.proofs.symbols import FILL, Array, Symbols, UndecidedError
 Value: TypeAlias = Symbols | Array
 
 
-def shape_of(value: Value) -> tuple[int, ...]:
-    return value.shape
+def listed(names: str) -> list[str]:
+    """Names with spaces between them."""
+    return names.split()
 
 
 def moved(value: Value, move: Callable[[Array], Array]) -> Value:
@@ -59,6 +60,7 @@ def apply(reals: Reals, name: str, *values: Value) -> Value:
 
 
 def is_known_function(name: str) -> bool:
+    """True if :func:`apply` has the function."""
     return name in _EXTENDED or name in POINTWISE
 
 
@@ -136,7 +138,7 @@ def _greater(reals: Reals, left: Value, right: Value) -> Value:
 
 
 def _not(reals: Reals, value: Value) -> Value:
-    return UNARY["logical_not"](reals, value) if isinstance(value, Symbols) else np.logical_not(value)
+    return UNARY["logical_not"](reals, value) if isinstance(value, Symbols) else np.asarray(value == 0)
 
 
 def _maximum(reals: Reals, left: Value, right: Value) -> Symbols:
@@ -161,16 +163,22 @@ def _minimum(reals: Reals, left: Value, right: Value) -> Symbols:
     return reals.minimum(*spread([left, right], reals))
 
 
+def _where_chosen(side: Value, chosen: Array) -> Value:
+    return side if isinstance(side, Symbols) else np.where(chosen, side, np.zeros((), side.dtype))
+
+
 def select(reals: Reals, condition: Value, yes: Value, no: Value) -> Symbols:
     """``yes`` where ``condition`` is not 0, else ``no``."""
     if isinstance(condition, Symbols):
         return reals.select(*spread([condition, yes, no], reals))
     shape = np.broadcast_shapes(condition.shape, yes.shape, no.shape)
+    # A side may be NaN where it is not chosen.
+    yes, no = (_where_chosen(side, chosen) for side, chosen in ((yes, condition != 0), (no, condition == 0)))
     sides = [side.moved(lambda part: np.broadcast_to(part, shape)) for side in spread([yes, no], reals)]
     return reals.choose(np.broadcast_to(condition != 0, shape), *sides)
 
 
-def _is_finite(reals: Reals, value: Value) -> Value:
+def _is_finite(reals: Reals, value: Value) -> Array:
     symbols = lifted(value, reals)
     if symbols.kept is not None:
         raise UndecidedError("which numbers are infinite depends on the inputs")
@@ -179,25 +187,32 @@ def _is_finite(reals: Reals, value: Value) -> Value:
 
 
 def _is_infinite(reals: Reals, value: Value) -> Value:
-    return np.logical_not(_is_finite(reals, value))
+    return np.asarray(~_is_finite(reals, value))
 
 
 def _is_nan(_: Reals, value: Value) -> Value:
     return np.zeros(value.shape, np.bool_)  # a NaN never becomes a symbol
 
 
-_EXTENDED: Final[dict[str, Callable[..., Value]]] = {
-    "multiply": _multiply,
-    "divide": _divide,
-    "true_divide": _divide,
-    "power": _power,
-    "float_power": _power,
+_Unary = Callable[[Reals, Symbols], Symbols]
+_Binary = Callable[[Reals, Symbols, Symbols], Symbols]
+_BinaryOfValues = Callable[[Reals, Value, Value], Value]
+
+_COMPARISONS: Final[dict[str, _BinaryOfValues]] = {
     "equal": _equal,
     "not_equal": lambda m, x, y: _not(m, _equal(m, x, y)),
     "greater": _greater,
     "less": lambda m, x, y: _greater(m, y, x),
     "greater_equal": lambda m, x, y: _not(m, _greater(m, y, x)),
     "less_equal": lambda m, x, y: _not(m, _greater(m, x, y)),
+}
+_EXTENDED: Final[dict[str, Callable[..., Value]]] = {
+    **_COMPARISONS,
+    "multiply": _multiply,
+    "divide": _divide,
+    "true_divide": _divide,
+    "power": _power,
+    "float_power": _power,
     "maximum": _maximum,
     "fmax": _maximum,
     "minimum": _minimum,
@@ -207,13 +222,29 @@ _EXTENDED: Final[dict[str, Callable[..., Value]]] = {
     "isnan": _is_nan,
     "select": select,
 }
+_OF_TRUTHS: Final = {
+    "add": "logical_or",
+    "maximum": "logical_or",
+    "multiply": "logical_and",
+    "minimum": "logical_and",
+    "bitwise_and": "logical_and",
+    "bitwise_or": "logical_or",
+    "bitwise_xor": "logical_xor",
+    "invert": "logical_not",
+}
+
+
+def named(name: str, is_truth: bool) -> str:
+    """The name of the function that ``name`` is for truth values."""
+    return _OF_TRUTHS.get(name, name) if is_truth else name
+
 
 # -- formulas on symbols
 
 _LN_2: Final = math.log(2)
 
 
-def _whole(name: str) -> Callable[[Reals, Symbols], Symbols]:
+def _whole(name: str) -> _Unary:
     """A rounding to integers: the number itself if it is one, else an unknown function."""
 
     def found(m: Reals, x: Symbols) -> Symbols:
@@ -235,11 +266,14 @@ def _cos(m: Reals, x: Symbols) -> Symbols:
     return m.odd("sin", m.add(x, m.number(math.pi / 2)))
 
 
-def _opposite_of_odd(name: str) -> Callable[[Reals, Symbols], Symbols]:
-    return lambda m, x: m.odd(name, x)
+def _odd(name: str) -> _Unary:
+    def found(m: Reals, x: Symbols) -> Symbols:
+        return m.odd(name, x)
+
+    return found
 
 
-def _half_sum(sign: int) -> Callable[[Reals, Symbols], Symbols]:
+def _half_sum(sign: int) -> _Unary:
     """cosh and sinh."""
 
     def found(m: Reals, x: Symbols) -> Symbols:
@@ -250,16 +284,17 @@ def _half_sum(sign: int) -> Callable[[Reals, Symbols], Symbols]:
 
 
 def _unknown(name: str) -> Callable[..., Symbols]:
-    return lambda m, *values: m.unknown_function(name, *values)
+    def found(m: Reals, *values: Symbols) -> Symbols:
+        return m.unknown_function(name, *values)
+
+    return found
 
 
-POINTWISE: Final[dict[str, Callable[..., Symbols]]] = {
-    **{name: _unknown(f"bits: {name}") for name in BITS},
-    **{name: BINARY[name] for name in ("add", "subtract", "logical_and", "logical_or", "logical_xor")},
-    **{name: ACTIVATIONS[name] for name in ACTIVATIONS},
+_UNARY: Final[dict[str, _Unary]] = {
+    **ACTIVATIONS,
     "logical_not": UNARY["logical_not"],
     "negative": Reals.negative,
-    "positive": lambda m, x: x,
+    "positive": ACTIVATIONS["copy"],
     "absolute": ACTIVATIONS["abs"],
     "fabs": ACTIVATIONS["abs"],
     "exp2": lambda m, x: m.exp(m.times(x, _LN_2)),
@@ -267,22 +302,28 @@ POINTWISE: Final[dict[str, Callable[..., Symbols]]] = {
     "log1p": lambda m, x: m.log(m.add(x, m.number(1))),
     "log2": lambda m, x: m.divide(m.log(x), m.number(_LN_2)),
     "log10": lambda m, x: m.divide(m.log(x), m.number(math.log(10))),
-    "logaddexp": lambda m, x, y: m.log(m.add(m.exp(x), m.exp(y))),
     "erfc": lambda m, x: m.subtract(m.number(1), m.odd("erf", x)),
     "cos": _cos,
     "tan": lambda m, x: m.divide(m.odd("sin", x), _cos(m, x)),
     "sinh": _half_sum(-1),
     "cosh": _half_sum(1),
-    **{name: _opposite_of_odd(name) for name in ("arcsin", "arcsinh", "arctanh", "cbrt", "erfinv")},
-    **{name: _unknown(name) for name in ("arccos", "arccosh", "arctan2", "lgamma", "digamma", "copysign", "nextafter")},
-    "hypot": lambda m, x, y: m.sqrt(m.add(m.multiply(x, x), m.multiply(y, y))),
-    "mod": _unknown("mod"),
-    "remainder": _unknown("mod"),
-    "fmod": _unknown("fmod"),
-    "floor_divide": lambda m, x, y: _whole("floor")(m, m.divide(x, y)),
+    **{name: _odd(name) for name in ("arcsin", "arcsinh", "arctanh", "cbrt", "erfinv")},
     **{name: _whole(name) for name in ("floor", "ceil")},
     "rint": _whole(NEAREST),
     "trunc": _whole(TRUNCATED),
+}
+_BINARY: Final[dict[str, _Binary]] = {
+    **{name: BINARY[name] for name in ("add", "subtract", "logical_and", "logical_or", "logical_xor")},
+    "logaddexp": lambda m, x, y: m.log(m.add(m.exp(x), m.exp(y))),
+    "hypot": lambda m, x, y: m.sqrt(m.add(m.multiply(x, x), m.multiply(y, y))),
+    "floor_divide": lambda m, x, y: _whole("floor")(m, m.divide(x, y)),
+}
+POINTWISE: Final[dict[str, Callable[..., Symbols]]] = {
+    **{name: _unknown(f"bits: {name}") for name in BITS},
+    **{name: _unknown(name) for name in ("mod", "fmod", "arccos", "arccosh", "arctan2", "lgamma", "copysign")},
+    "remainder": _unknown("mod"),
+    **_UNARY,
+    **_BINARY,
 }
 
 
@@ -301,7 +342,7 @@ def cast(reals: Reals, value: Symbols, kind: str) -> Symbols:
 
 
 def rearranged(reals: Reals, operator: Callable[..., Any], *values: Value) -> Any:
-    """What ``operator`` of a framework, which only moves elements, gives for ``values``.
+    """The result of ``operator`` of a framework, which only moves elements, for ``values``.
 
     It is called with their places instead, numbered through all of them from 1; where it puts a 0 of its own, the
     number 0 is. A list or tuple of results stays one.
@@ -331,6 +372,16 @@ def _taken(reals: Reals, flat: list[Symbols], places: Array, end: int) -> Symbol
 
 
 __all__ = [
-    "POINTWISE", "Value", "apply", "cast", "is_known_function", "lifted", "moved", "rearranged", "select",
-    "shape_of", "spread",
-]  # fmt: skip
+    "POINTWISE",
+    "Value",
+    "apply",
+    "cast",
+    "is_known_function",
+    "lifted",
+    "listed",
+    "moved",
+    "named",
+    "rearranged",
+    "select",
+    "spread",
+]

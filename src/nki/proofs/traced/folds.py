@@ -43,12 +43,13 @@ def fold(
 
 
 def _last_of(op: str) -> Callable[[Reals, Symbols], Symbols]:
-    """A fold in pairs, for an operator of which the order does not matter."""
+    """A fold in pairs, for an operator that takes its operands in any order."""
 
     def folded(reals: Reals, value: Symbols) -> Symbols:
         while (count := value.shape[-1]) > 1:
             half = count // 2
-            left, right = (value.moved(lambda part, i=i: part[..., i * half : (i + 1) * half]) for i in (0, 1))
+            left = value.moved(lambda part, half=half: part[..., :half])
+            right = value.moved(lambda part, half=half: part[..., half : 2 * half])
             pairs = BINARY[op](reals, left, right)
             if count % 2:
                 last = value.moved(lambda part: part[..., -1:])
@@ -75,15 +76,18 @@ FOLDS: Final[dict[str, Callable[[Reals, Symbols], Symbols]]] = {
 
 
 def total(reals: Reals, value: Symbols, axes: Axes = None, keepdims: bool = False) -> Symbols:
+    """The sum over ``axes``."""
     return fold(reals, value, axes, keepdims, FOLDS["add"])
 
 
 def mean(reals: Reals, value: Symbols, axes: Axes = None, keepdims: bool = False) -> Symbols:
+    """The sum over ``axes``, divided by the number of elements."""
     count = math.prod(value.shape[axis] for axis in normal_axes(axes, len(value.shape)))
     return reals.divide(total(reals, value, axes, keepdims), reals.number(count))
 
 
 def variance(reals: Reals, value: Symbols, axes: Axes, keepdims: bool, correction: float) -> Symbols:
+    """The sum of squared deviations from the mean, divided by the number of elements less ``correction``."""
     count = math.prod(value.shape[axis] for axis in normal_axes(axes, len(value.shape)))
     deviations = reals.subtract(value, mean(reals, value, axes, True))
     squares = total(reals, reals.multiply(deviations, deviations), axes, keepdims)
@@ -202,7 +206,11 @@ def _plain(reals: Reals, value: Symbols, labels: str, wanted: set[str]) -> tuple
     """An operand without labels twice, and without labels that nothing else has: those axes are summed."""
     if len(set(labels)) < len(labels):
         once = "".join(dict.fromkeys(labels))
-        value, labels = rearranged(reals, lambda places: np.einsum(f"{labels}->{once}", places), value), once
+
+        def diagonal(places: Array) -> Array:
+            return np.einsum(f"{labels}->{once}", places)
+
+        value, labels = rearranged(reals, diagonal, value), once
     alone = [axis for axis, label in enumerate(labels) if label not in wanted]
     if alone:
         value = total(reals, value, alone)
@@ -244,7 +252,7 @@ def convolution(
     return matmul(reals, weights, columns).moved(lambda part: part.reshape(batch, out, *sizes))
 
 
-# -- order within rows, of which nothing is known but that it depends on the whole row
+# -- order within rows, which is unknown but for one fact: it depends on the whole row
 
 
 def of_rows(reals: Reals, name: str, value: Symbols, *places: Symbols) -> Symbols:
@@ -289,10 +297,7 @@ def _integers(found: Symbols) -> Symbols:
 
 
 def gathered(reals: Reals, value: Value, indices: Symbols) -> Symbols:
-    """Elements of the last axis at ``indices``, which depend on the inputs: as kernels gather within partitions.
-
-    See :meth:`~nki.proofs.reals.Reals.gathered`.
-    """
+    """Elements of the last axis at ``indices``, which depend on the inputs: as kernels gather within partitions."""
     if not indices.is_whole:
         raise UndecidedError("elements are read at places that are no integers")
     return reals.gathered(lifted(value, reals), indices)
@@ -318,15 +323,3 @@ def padded(reals: Reals, value: Value, low: Sequence[int], high: Sequence[int], 
     outside = np.pad(np.zeros(cut.shape, np.bool_), widths, constant_values=True)
     whole = cut.moved(lambda part: np.pad(part, widths))
     return reals.choose(outside, *spread([filler, whole], reals))
-
-
-def sharing(found: Sequence[Symbols], reals: Reals, axis: int = 0) -> Symbols:
-    """Values stacked along a new axis."""
-    return reals.joined(list(found), lambda parts: np.stack(parts, axis=axis))
-
-
-def as_indices(value: Value, what: str) -> Array:
-    """A known value. Raises :class:`UndecidedError` if it depends on the inputs."""
-    if isinstance(value, Symbols):
-        raise UndecidedError(f"{what} depend on the inputs")
-    return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import jax
 import numpy as np
@@ -18,7 +18,7 @@ from nki.base.proof_errors import UnknownOperatorError
 from nki.proofs.reals import Reals
 from nki.proofs.symbols import Symbols, UndecidedError
 from nki.proofs.traced import elements, folds
-from nki.proofs.traced.elements import Value
+from nki.proofs.traced.elements import Value, listed
 
 _MOST_TRIPS: Final = 1 << 16
 """Trips of a ``while`` after which it counts as one that never ends."""
@@ -62,10 +62,16 @@ class _Interpreter:
         values.update(zip(jaxpr.invars, inputs, strict=True))
 
         def read(atom: Any) -> Any:
-            return np.asarray(atom.val, atom.aval.dtype) if isinstance(atom, Literal) else values[atom]
+            return np.asarray(atom.val, cast("Any", atom.aval).dtype) if isinstance(atom, Literal) else values[atom]
 
+        natural = set[Any]()  # variables that are not negative
         for equation in jaxpr.eqns:
-            found = self._equation(equation, [read(atom) for atom in equation.invars])
+            name = equation.primitive.name
+            if name in _NATURAL or (name in _STAYS_NATURAL and all(atom in natural for atom in _variables(equation))):
+                natural.update(equation.outvars)
+            inputs = [read(atom) for atom in equation.invars]
+            is_itself = name == "abs" and _variables(equation)[0] in natural
+            found = inputs if is_itself else self._equation(equation, inputs)
             values.update(zip(equation.outvars, found, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
 
@@ -91,10 +97,10 @@ class _Interpreter:
             return self._rearranged(equation, values, MOVES[name])
         if name in RULES:
             return RULES[name](self.reals, equation, *values)
-        named = _POINTWISE.get(name, name)
-        if name in ("and", "or", "xor", "not"):
-            is_truth = equation.outvars[0].aval.dtype == np.bool_
-            named = f"{'logical' if is_truth else 'bitwise'}_{name}".replace("bitwise_not", "invert")
+        dtype = equation.outvars[0].aval.dtype
+        if name == "div" and dtype.kind in "iu":
+            return elements.apply(self.reals, "trunc", elements.apply(self.reals, "divide", *values))
+        named = elements.named(_POINTWISE.get(name, name), dtype == np.bool_)
         if elements.is_known_function(named):
             return elements.apply(self.reals, named, *values)
         raise UnknownOperatorError.of("JAX", name)
@@ -102,7 +108,8 @@ class _Interpreter:
     def _rearranged(self, equation: Any, values: list[Value], indices: slice) -> Any:
         places = list(range(len(values)))[indices]
         if any(isinstance(values[place], Symbols) for place in places):
-            return _symbolic_index(self.reals, equation, values)
+            what = equation.primitive.name
+            raise UndecidedError(f"jax's {what} reads or writes at places that depend on the inputs")
         data = [place for place in range(len(values)) if place not in places]
 
         def operator(*numbers: np.ndarray[Any, Any]) -> Any:
@@ -118,9 +125,23 @@ class _Interpreter:
 
 
 _CALLS: Final = frozenset(
-    "jit pjit closed_call core_call remat remat2 checkpoint custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr "
-    "custom_lin run_state".split()
+    listed(
+        "jit pjit closed_call core_call remat remat2 checkpoint custom_jvp_call custom_vjp_call "
+        "custom_vjp_call_jaxpr custom_lin run_state"
+    )
 )
+
+
+_NATURAL: Final = frozenset(("exp", "exp2", "logistic", "abs", "square"))
+_STAYS_NATURAL: Final = frozenset(
+    listed("reduce_sum reduce_max broadcast_in_dim reshape squeeze expand_dims transpose slice add mul sqrt copy")
+)
+"""Primitives with results that are not negative; the latter if their operands are not. JAX takes log of abs."""
+
+
+def _variables(equation: Any) -> list[Any]:
+    """The operands; a literal stands for itself, and nothing is known of it."""
+    return [None if isinstance(atom, Literal) else atom for atom in equation.invars]
 
 
 def _inner(params: Any) -> Any:
@@ -211,7 +232,7 @@ _DIRECT: Final[dict[str, Callable[..., Any]]] = {
     "slice": _sliced,
     **dict.fromkeys(
         ("copy", "copy_p", "stop_gradient", "reduce_precision", "sharding_constraint", "optimization_barrier"),
-        lambda part, params: part,
+        lambda part, params: part,  # noqa: ARG005  # as the others
     ),
 }
 """Primitives that move the elements of one array, as NumPy moves them: each of JAX's own would be compiled."""
@@ -224,10 +245,6 @@ MOVES: Final = {
 """Primitives that only move elements, and which of their operands are places."""
 
 
-def _symbolic_index(reals: Reals, equation: Any, values: list[Value]) -> Symbols:
-    raise UndecidedError(f"jax's {equation.primitive.name} reads or writes at places that depend on the inputs")
-
-
 # -- rules
 
 _POINTWISE: Final = {
@@ -236,6 +253,7 @@ _POINTWISE: Final = {
     "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "asin": "arcsin", "acos": "arccos",
     "atan": "arctan", "atan2": "arctan2", "erf_inv": "erfinv", "asinh": "arcsinh", "acosh": "arccosh",
     "atanh": "arctanh", "shift_left": "left_shift", "shift_right_logical": "right_shift", "add_any": "add",
+    "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "not": "invert",
 }  # fmt: skip
 
 
@@ -338,13 +356,6 @@ def _convolution(reals: Reals, equation: Any, x: Value, w: Value) -> Symbols:
     return found.moved(lambda part: part.transpose(np.argsort(numbers.out_spec)))
 
 
-def _scatter_add(reals: Reals, equation: Any, target: Value, places: Value, updates: Value) -> Symbols:
-    if isinstance(places, Symbols):
-        raise UndecidedError("jax's scatter-add writes at places that depend on the inputs")
-    # Each update goes to one place: the sum of the target and of one layer for each update that meets another one.
-    raise UnknownOperatorError.of("JAX", "scatter-add")
-
-
 RULES: Final[dict[str, Callable[..., Any]]] = {
     "reduce_sum": _fold("add"), "reduce_max": _fold("maximum"), "reduce_min": _fold("minimum"),
     "reduce_prod": _fold("multiply"), "reduce_and": _fold("logical_and"), "reduce_or": _fold("logical_or"),
@@ -352,8 +363,7 @@ RULES: Final[dict[str, Callable[..., Any]]] = {
     "cummax": _running("maximum"), "cummin": _running("minimum"), "dot_general": _dot_general,
     "convert_element_type": _cast, "select_n": _select, "clamp": _clamp, "integer_pow": _integer_power,
     "round": _round, "pad": _pad, "top_k": _top_k, "sort": _sort, "conv_general_dilated": _convolution,
-    "scatter-add": _scatter_add,
 }  # fmt: skip
-"""What a primitive does with symbols."""
+"""The rule of a primitive for symbols."""
 
 __all__ = ["evaluate"]

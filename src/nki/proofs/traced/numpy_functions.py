@@ -1,5 +1,8 @@
 """Functions of NumPy that are no methods of arrays, on arrays that may depend on the inputs."""
 
+# NumPy names what an argument is, and these functions take what it passes.
+# ruff: noqa: ARG001
+
 from __future__ import annotations
 
 from typing import Any, cast
@@ -7,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from nki.proofs.reals import Reals
-from nki.proofs.symbols import Symbols, UndecidedError
+from nki.proofs.symbols import Array, Symbols, UndecidedError
 from nki.proofs.traced import elements, folds
 from nki.proofs.traced.folds import Axes
 from nki.proofs.traced.traced_array import FUNCTIONS, TracedArray, joint_dtype, traced, unknown, value_of
@@ -53,8 +56,11 @@ def _tensordot(reals: Reals, one: Any, other: Any, axes: Any = 2) -> TracedArray
 def _pad(reals: Reals, array: Any, pad_width: Any, mode: str = "constant", **kwargs: Any) -> TracedArray:
     value = value_of(array)
     if mode != "constant":
-        found = elements.rearranged(reals, lambda part: np.pad(part, pad_width, cast("Any", mode), **kwargs), value)
-        return TracedArray(found, array.dtype, reals)
+
+        def padded(places: Array) -> Array:
+            return np.pad(places, pad_width, cast("Any", mode), **kwargs)
+
+        return TracedArray(elements.rearranged(reals, padded, value), array.dtype, reals)
     widths = np.broadcast_to(np.asarray(pad_width), (len(value.shape), 2))
     filler = value_of(kwargs.get("constant_values", 0))
     found = folds.padded(reals, value, [int(w) for w in widths[:, 0]], [int(w) for w in widths[:, 1]], filler)
@@ -79,15 +85,20 @@ def _take_along_axis(reals: Reals, array: Any, indices: Any, axis: int | None = 
     if not isinstance(places, Symbols):
         chosen = axis
         return whole.made(elements.moved(whole.value, lambda part: np.take_along_axis(part, places, chosen)))
-    turned = [elements.moved(each, lambda part: np.moveaxis(part, axis, -1)) for each in (whole.value, places)]
+    last: int = axis
+    turned = [elements.moved(each, lambda part: np.moveaxis(part, last, -1)) for each in (whole.value, places)]
     found = folds.gathered(reals, turned[0], cast("Symbols", turned[1]))
-    return whole.made(found.moved(lambda part: np.moveaxis(part, -1, axis)))
+    return whole.made(found.moved(lambda part: np.moveaxis(part, -1, last)))
 
 
 def _norm(reals: Reals, x: Any, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> Any:  # noqa: A002
     if ord not in (None, 2, "fro"):
         raise unknown(f"linalg.norm with ord={ord!r}")
     return np.sqrt((x * x).sum(axis=axis, keepdims=keepdims))
+
+
+def _copy_to(_: Reals, target: Any, source: Any) -> None:
+    target[...] = source
 
 
 def _nothing(reals: Reals, x: Any, *_: Any, **__: Any) -> Any:
@@ -108,8 +119,6 @@ FUNCTIONS.update(
         "norm": _norm,
         "real": _nothing,
         "nan_to_num": _nothing,
-        "square": lambda reals, x: x * x,
-        "copyto": lambda reals, target, source: target.__setitem__(..., source),
-        "array_equal": lambda reals, one, other: bool(np.all(one == other)),
+        "copyto": _copy_to,
     }
 )

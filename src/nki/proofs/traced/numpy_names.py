@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -25,18 +26,22 @@ class _Creation(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name)
         if name in ("zeros", "ones", "empty", "full"):
-            return lambda *args, **kwargs: self._fillable(found(*args, **kwargs))
+            return functools.partial(self._created, found)
         if name in ("zeros_like", "ones_like", "empty_like", "full_like"):
-            return lambda like, *args, **kwargs: traced(found(like, *args, **kwargs), self._reals)
+            return functools.partial(self._created_like, found)
         if name in ("array", "asarray", "ascontiguousarray", "asanyarray", "copy"):
-            return lambda item, *args, **kwargs: self._array(found, item, args, kwargs)
+            return functools.partial(self._array, found)
         return found
 
-    def _fillable(self, array: Array) -> Any:
+    def _created(self, function: Callable[..., Array], *args: Any, **kwargs: Any) -> Any:
         """Arrays of floats only: integers and truths choose places, and stay known."""
+        array = function(*args, **kwargs)
         return TracedArray(array, array.dtype, self._reals) if array.dtype.kind not in "iub" else array
 
-    def _array(self, function: Callable[..., Any], item: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _created_like(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return traced(function(*args, **kwargs), self._reals)
+
+    def _array(self, function: Callable[..., Any], item: Any, *args: Any, **kwargs: Any) -> Any:
         if not has_symbols(item):
             return function(plain_all(item), *args, **kwargs)
         dtype = args[0] if args else kwargs.get("dtype")

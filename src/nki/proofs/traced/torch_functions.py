@@ -12,74 +12,15 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from torch._decomp import decomposition_table, get_decompositions
-from torch._subclasses.fake_tensor import DataDependentOutputException
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
-from torch.overrides import TorchFunctionMode
+from torch._ops import OpOverload
+from torch.fx.node import map_arg
 
 from nki.base.proof_errors import UnknownOperatorError
 from nki.proofs.reals import Reals
 from nki.proofs.symbols import Symbols, UndecidedError
 from nki.proofs.traced import elements, folds
-from nki.proofs.traced.elements import Value
-
-aten: Final = torch.ops.aten
-
-_DECOMPOSED: Final = (
-    "_softmax _log_softmax _safe_softmax logsumexp native_layer_norm native_group_norm _native_batch_norm_legit_no_training "
-    "gelu silu mish softplus elu hardtanh hardsigmoid hardswish leaky_relu relu6 log_sigmoid_forward addmm addmv baddbmm "
-    "addbmm addcmul addcdiv addr lerp mse_loss smooth_l1_loss huber_loss binary_cross_entropy "
-    "binary_cross_entropy_with_logits nll_loss_forward nll_loss2d_forward norm linalg_vector_norm masked_fill masked_fill_ triu tril_ triu_ rsub trace dot mv vdot stack "
-    "logaddexp logaddexp2 sinc threshold glu _fused_rms_norm native_dropout isposinf isneginf floor_divide "
-    "im2col unfold_copy narrow_copy square_ sgn frac deg2rad rad2deg heaviside aminmax avg_pool2d log_sigmoid split "
-    "split_with_sizes t unsafe_split unbind reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d "
-    "native_batch_norm _prelu_kernel celu"
-).split()
-"""Operators that PyTorch itself expresses by others."""
-
-
-def _decompositions() -> dict[Any, Any]:
-    packets = [getattr(aten, name) for name in _DECOMPOSED if hasattr(aten, name)]
-    known = {
-        packet for packet in packets if any(getattr(packet, each) in decomposition_table for each in packet.overloads())
-    }
-    return get_decompositions(list(known))
-
-
-class _Plain(TorchFunctionMode):
-    """Attention by its formula: PyTorch's own one takes the root of the scale twice, which is no simple number."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.nn.functional.scaled_dot_product_attention:
-            return _attention(*args, **(kwargs or {}))
-        if getattr(func, "__name__", "") == "rms_norm":
-            return _rms_norm(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
-
-
-def _attention(
-    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
-    scale: float | None = None, enable_gqa: bool = False,
-) -> Any:  # fmt: skip
-    if dropout_p:
-        raise UndecidedError("attention drops weights at random")
-    if enable_gqa:
-        key, value = (each.repeat_interleave(query.shape[-3] // each.shape[-3], -3) for each in (key, value))
-    scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
-    if is_causal:
-        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-    if attn_mask is not None:
-        is_truth = attn_mask.dtype == torch.bool
-        scores = torch.where(attn_mask, scores, -math.inf) if is_truth else scores + attn_mask
-    return torch.softmax(scores, -1) @ value
-
-
-def _rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:  # noqa: A002
-    axes = tuple(range(-len(normalized_shape), 0))
-    small = torch.finfo(input.dtype).eps if eps is None else eps
-    found = input * torch.rsqrt((input * input).mean(axes, keepdim=True) + small)
-    return found if weight is None else found * weight
+from nki.proofs.traced.elements import Value, listed
+from nki.proofs.traced.torch_graphs import traced_graph
 
 
 def evaluate(
@@ -97,23 +38,10 @@ def evaluate(
         rest = iter(traced)
         return function(*(each if dtype is None else next(rest) for each, dtype in zip(tensors, dtypes, strict=True)))
 
-    try:
-        with _Plain(), torch.no_grad():
-            graph = _traced(of_tensors, examples)
-            if any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in graph.graph.nodes):
-                graph = _traced(graph, examples)  # a decomposition has changed a tensor
-    except (DataDependentOutputException, GuardOnDataDependentSymNode) as error:
-        raise UndecidedError(
-            "what an `if`, a loop or an index of the function decides depends on the inputs"
-        ) from error
+    graph = traced_graph(of_tensors, examples)
     found = Interpreter(graph, reals).run(symbols)
     listed = found if isinstance(found, (list, tuple)) else [found]
     return [as_value(each) for each in listed]
-
-
-def _traced(function: Callable[..., Any], examples: Sequence[Any]) -> torch.fx.GraphModule:
-    functional = torch.func.functionalize(function, remove="mutations_and_views")
-    return make_fx(functional, _decompositions(), tracing_mode="fake", _allow_non_fake_inputs=True)(*examples)
 
 
 def as_value(item: Any) -> Value:
@@ -136,7 +64,7 @@ class Interpreter:
         values: dict[Any, Any] = {}
         rest = iter(inputs)
         for node in self.graph.graph.nodes:
-            args, kwargs = (torch.fx.node.map_arg(each, values.__getitem__) for each in (node.args, node.kwargs))
+            args, kwargs = (map_arg(each, values.__getitem__) for each in (node.args, node.kwargs))
             if node.op == "placeholder":
                 given = next(rest)
                 values[node] = given if isinstance(given, Symbols) else torch.from_numpy(np.ascontiguousarray(given))
@@ -154,9 +82,9 @@ class Interpreter:
             if torch.Tag.nondeterministic_seeded in getattr(function, "tags", ()):
                 raise UndecidedError(f"{function} draws random numbers")
             return function(*args, **kwargs)
-        if not isinstance(function, torch._ops.OpOverload):
+        if not isinstance(function, OpOverload):
             return function(*args, **kwargs)  # getitem of several results
-        name = function._schema.name.removeprefix("aten::").removeprefix("prims::")
+        name = _name_of(function)
         if torch.Tag.nondeterministic_seeded in function.tags:
             raise UndecidedError(f"torch.{name} draws random numbers")
         meta = node.meta.get("val")
@@ -169,13 +97,9 @@ class Interpreter:
             return self._rearranged(function, args, kwargs, MOVES[name])
         if name in RULES:
             return RULES[name](Call(reals, function, meta), *args, **kwargs)
-        named = _POINTWISE.get(name, name)
-        if name.startswith("bitwise_") and meta.dtype == torch.bool:
-            named = named.replace("bitwise", "logical").replace("invert", "logical_not")
+        named = elements.named(_POINTWISE.get(name, name), getattr(meta, "dtype", None) == torch.bool)
         if elements.is_known_function(named) and not kwargs:
-            found = elements.apply(reals, named, *(as_value(each) for each in args))
-            whole = isinstance(found, Symbols) and meta.dtype.is_floating_point
-            return found if not whole else found
+            return elements.apply(reals, named, *(as_value(each) for each in args))
         raise UnknownOperatorError.of("PyTorch", str(function))
 
     def _rearranged(self, function: Any, args: Any, kwargs: Any, indices: tuple[int, ...]) -> Any:
@@ -196,7 +120,7 @@ class Interpreter:
 
 
 class Call:
-    """What a rule knows beside its operands."""
+    """A call of a rule: all that it knows beside its operands."""
 
     def __init__(self, reals: Reals, function: Any, meta: Any) -> None:
         self.reals, self.function, self.meta = reals, function, meta
@@ -206,6 +130,10 @@ def has_symbols(item: Any) -> bool:
     if isinstance(item, (list, tuple)):
         return any(has_symbols(each) for each in item)
     return isinstance(item, Symbols)
+
+
+def _name_of(function: Any) -> str:
+    return function._schema.name.rpartition("::")[2]
 
 
 def _numbered(item: Any, number: Callable[[Any], Any]) -> Any:
@@ -221,7 +149,7 @@ def _of_dtype(array: np.ndarray[Any, Any], meta: Any) -> Any:
 
 
 def _symbolic_index(reals: Reals, function: Any, args: Any) -> Symbols:
-    name = function._schema.name.removeprefix("aten::")
+    name = _name_of(function)
     value = as_value(args[0])
     if name == "embedding":
         return folds.picked(reals, value, args[1], 0)
@@ -243,33 +171,59 @@ def _symbolic_index(reals: Reals, function: Any, args: Any) -> Symbols:
 
 MOVES: Final[dict[str, tuple[int, ...]]] = {
     **dict.fromkeys(
-        "view reshape _unsafe_view _reshape_alias permute transpose t expand slice select squeeze unsqueeze cat stack "
-        "split split_with_sizes chunk unbind flip roll repeat tril triu slice_scatter select_scatter diagonal unfold "
-        "as_strided alias clone detach lift_fresh lift_fresh_copy rot90 diag_embed diagonal_scatter pixel_shuffle "
-        "channel_shuffle contiguous view_copy permute_copy transpose_copy expand_copy slice_copy select_copy "
-        "squeeze_copy unsqueeze_copy alias_copy diagonal_copy unfold_copy split_copy split_with_sizes_copy "
-        "unbind_copy as_strided_copy t_copy detach_copy copy as_strided_scatter reflection_pad1d reflection_pad2d "
-        "replication_pad1d replication_pad2d narrow repeat_interleave".split(),
+        listed(
+            "view reshape _unsafe_view _reshape_alias permute transpose t expand slice select squeeze "
+            "unsqueeze cat stack split split_with_sizes chunk unbind flip roll repeat tril triu "
+            "slice_scatter select_scatter diagonal unfold as_strided alias clone detach lift_fresh "
+            "lift_fresh_copy rot90 diag_embed diagonal_scatter pixel_shuffle channel_shuffle contiguous "
+            "view_copy permute_copy transpose_copy expand_copy slice_copy select_copy squeeze_copy "
+            "unsqueeze_copy alias_copy diagonal_copy unfold_copy split_copy split_with_sizes_copy "
+            "unbind_copy as_strided_copy t_copy detach_copy copy as_strided_scatter reflection_pad1d "
+            "reflection_pad2d replication_pad1d replication_pad2d narrow repeat_interleave"
+        ),
         (),
     ),
-    "index": (1,), "index_select": (2,), "gather": (2,), "embedding": (1,), "take": (1,), "index_put": (1,),
-    "scatter": (2,), "_unsafe_index": (1,),
-}  # fmt: skip
+    "index": (1,),
+    "index_select": (2,),
+    "gather": (2,),
+    "embedding": (1,),
+    "take": (1,),
+    "index_put": (1,),
+    "scatter": (2,),
+    "_unsafe_index": (1,),
+}
 """Operators that only move elements, and which of their arguments are places."""
 
 _POINTWISE: Final = {
-    "mul": "multiply", "neg": "negative", "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal",
-    "gt": "greater", "ge": "greater_equal", "sigmoid": "sigmoid", "bitwise_not": "invert", "asin": "arcsin",
-    "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "atan2": "arctan2",
-    "where": "select", "clamp_min": "maximum", "clamp_max": "minimum", "pow": "power",
-}  # fmt: skip
+    "mul": "multiply",
+    "neg": "negative",
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "sigmoid": "sigmoid",
+    "bitwise_not": "invert",
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+    "atan2": "arctan2",
+    "where": "select",
+    "clamp_min": "maximum",
+    "clamp_max": "minimum",
+    "pow": "power",
+}
 
 
 def _add(call: Call, left: Any, right: Any, *, alpha: float = 1) -> Value:
     scaled: Value = as_value(right)
     if alpha != 1:
         scaled = elements.apply(call.reals, "multiply", scaled, np.asarray(alpha))
-    return elements.apply(call.reals, "add", as_value(left), scaled)
+    return elements.apply(call.reals, elements.named("add", call.meta.dtype == torch.bool), as_value(left), scaled)
 
 
 def _sub(call: Call, left: Any, right: Any, *, alpha: float = 1) -> Value:
@@ -345,7 +299,7 @@ def _in_rows(value: Symbols, axis: int, found: Callable[[Symbols], tuple[Symbols
     return [each.moved(lambda part: np.moveaxis(part, -1, axis)) for each in found(rows)]
 
 
-def _topk(call: Call, value: Symbols, count: int, axis: int = -1, largest: bool = True, sorted: bool = True) -> Any:  # noqa: A002
+def _topk(call: Call, value: Symbols, count: int, axis: int = -1, largest: bool = True, **_: Any) -> Any:
     if not largest:
         raise UnknownOperatorError.of("PyTorch", "topk of the smallest")
     return _in_rows(value, axis, lambda rows: folds.largest(call.reals, rows, count))
@@ -425,24 +379,54 @@ def _data_dependent(_: Call, *__: Any, **___: Any) -> Any:
 
 
 RULES: Final[dict[str, Callable[..., Any]]] = {
-    "add": _add, "sub": _sub, "div": _div, "clamp": _clamp, "_to_copy": _cast, "convert_element_type": _cast,
-    "view_dtype": _cast, "sum": _folded("add"), "amax": _folded("maximum"),
-    "amin": _folded("minimum"), "prod": _folded("multiply"), "any": _folded("logical_or"), "all": _folded("logical_and"),
-    "mean": _mean, "var": _variance, "std": _deviation, "var_mean": _variance_and_mean, "max": _extreme(False), "min": _extreme(True),
-    "argmax": _index(False), "argmin": _index(True), "topk": _topk, "sort": _sort, "cumsum": _running("add"),
-    "cumprod": _running("multiply"), "mm": _matmul, "bmm": _matmul, "matmul": _matmul, "mv": _matmul, "dot": _matmul,
+    "add": _add,
+    "sub": _sub,
+    "div": _div,
+    "clamp": _clamp,
+    "_to_copy": _cast,
+    "convert_element_type": _cast,
+    "view_dtype": _cast,
+    "sum": _folded("add"),
+    "amax": _folded("maximum"),
+    "amin": _folded("minimum"),
+    "prod": _folded("multiply"),
+    "any": _folded("logical_or"),
+    "all": _folded("logical_and"),
+    "mean": _mean,
+    "var": _variance,
+    "std": _deviation,
+    "var_mean": _variance_and_mean,
+    "max": _extreme(False),
+    "min": _extreme(True),
+    "argmax": _index(False),
+    "argmin": _index(True),
+    "topk": _topk,
+    "sort": _sort,
+    "cumsum": _running("add"),
+    "cumprod": _running("multiply"),
+    "mm": _matmul,
+    "bmm": _matmul,
+    "matmul": _matmul,
+    "mv": _matmul,
+    "dot": _matmul,
     "argsort": lambda *args, **kwargs: _sort(*args, **kwargs)[1],
-    "convolution": _convolution, "avg_pool2d": _pooled("add"), "max_pool2d_with_indices": _pooled("maximum"), "constant_pad_nd": _padded, "_local_scalar_dense": _data_dependent,
-    "item": _data_dependent, "nonzero": _data_dependent, "masked_select": _data_dependent,
+    "convolution": _convolution,
+    "avg_pool2d": _pooled("add"),
+    "max_pool2d_with_indices": _pooled("maximum"),
+    "constant_pad_nd": _padded,
+    "_local_scalar_dense": _data_dependent,
+    "item": _data_dependent,
+    "nonzero": _data_dependent,
+    "masked_select": _data_dependent,
     "round": lambda call, x: elements.apply(call.reals, "rint", x),
     "masked_fill": lambda call, x, mask, filler: elements.select(
         call.reals, as_value(mask), as_value(filler), as_value(x)
     ),
     "fill": lambda call, x, number: call.function(torch.empty(x.shape, dtype=call.meta.dtype), number),
     **dict.fromkeys(
-        "zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty zero".split(), _known_like
+        listed("zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty zero"), _known_like
     ),
-}  # fmt: skip
-"""What an operator does with symbols, by its name in ATen."""
+}
+"""The rule of an operator for symbols, by its name in ATen."""
 
 __all__ = ["Interpreter", "evaluate"]

@@ -4,8 +4,12 @@
 names, in which they make :class:`TracedArray`; see :mod:`nki.proofs.traced.numpy_names`.
 """
 
+# NumPy names the arguments of its methods; a dtype among them counts for nothing here.
+# ruff: noqa: ARG001, ARG002
+
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, cast
@@ -17,7 +21,7 @@ from nki.base.proof_errors import UnknownOperatorError
 from nki.proofs.reals import Reals
 from nki.proofs.symbols import Array, Symbols, UndecidedError
 from nki.proofs.traced import elements, folds
-from nki.proofs.traced.elements import Value
+from nki.proofs.traced.elements import Value, listed
 from nki.proofs.traced.folds import Axes
 
 _FOLDED: Final = {
@@ -25,14 +29,16 @@ _FOLDED: Final = {
     "any": "logical_or", "all": "logical_and",
 }  # fmt: skip
 _MOVES: Final = frozenset(
-    "reshape ravel transpose permute_dims matrix_transpose moveaxis rollaxis swapaxes squeeze expand_dims broadcast_to "
-    "concatenate concat stack vstack hstack dstack column_stack split array_split hsplit vsplit flip fliplr flipud roll "
-    "rot90 repeat tile tril triu take diagonal diag compress delete atleast_1d atleast_2d atleast_3d block resize trace_ "
-    "append insert unstack".split()
+    listed(
+        "reshape ravel transpose permute_dims matrix_transpose moveaxis rollaxis swapaxes squeeze "
+        "expand_dims broadcast_to concatenate concat stack vstack hstack dstack column_stack split "
+        "array_split hsplit vsplit flip fliplr flipud roll rot90 repeat tile tril triu take diagonal "
+        "diag compress delete atleast_1d atleast_2d atleast_3d block resize trace_ append insert unstack"
+    )
 )
 """Functions that only move the elements of their first argument, or of all arrays in it."""
-_KNOWN: Final = frozenset("shape ndim size zeros_like ones_like full_like empty_like iscomplexobj isrealobj".split())
-_METHODS: Final = frozenset("mean var std argmax argmin cumsum cumprod sort argsort round clip dot astype copy".split())
+_KNOWN: Final = frozenset(listed("shape ndim size zeros_like ones_like full_like empty_like iscomplexobj isrealobj"))
+_METHODS: Final = frozenset(listed("mean var std argmax argmin cumsum cumprod sort argsort round clip dot astype copy"))
 
 
 Move = Callable[[Array], Array]
@@ -46,13 +52,14 @@ def _same(part: Array) -> Array:
 
 
 class TracedArray(NDArrayOperatorsMixin):
-    """An array of which elements depend on the inputs; until one does, a known array."""
+    """An array with elements that depend on the inputs; until one does, a known array."""
 
     __array_priority__ = 1000
 
     def __init__(self, value: Value, dtype: np.dtype[Any], reals: Reals) -> None:
         self.value, self.dtype, self.reals = value, dtype, reals
-        self._root, self._move = self, _same
+        self._root: TracedArray = self
+        self._move: Move = _same
         """The array that has the elements, and how they are seen here: as NumPy's views."""
         self._views: weakref.WeakSet[TracedArray] = weakref.WeakSet()
 
@@ -119,7 +126,7 @@ class TracedArray(NDArrayOperatorsMixin):
     # -- places
 
     def __getitem__(self, key: Any) -> TracedArray:
-        listed = key if isinstance(key, tuple) else (key,)
+        listed = _keys(key)
         if any(isinstance(plain(each), Symbols) for each in listed):
             return self._at(list(listed))
         index = tuple(plain(each) for each in listed)
@@ -151,7 +158,7 @@ class TracedArray(NDArrayOperatorsMixin):
         return self.made(folds.gathered(self.reals, self.value, column).moved(lambda part: part[:, 0]))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        index = tuple(_known_key(each) for each in (key if isinstance(key, tuple) else (key,)))
+        index = tuple(_known_key(each) for each in _keys(key))
         root, move, new = self._root, self._move, value_of(value)
         if isinstance(new, Symbols) and self.dtype.kind in "iub":
             new = elements.cast(self.reals, new, self.dtype.kind)
@@ -181,7 +188,8 @@ class TracedArray(NDArrayOperatorsMixin):
         if not any(isinstance(each, Symbols) for each in values):
             result = getattr(ufunc, method)(*values, **kwargs)
         else:
-            kwargs.pop("dtype", None), kwargs.pop("casting", None)
+            for word in ("dtype", "casting"):
+                kwargs.pop(word, None)
             result = self._applied(ufunc, method, inputs, values, kwargs)
         if target is None:
             return result
@@ -203,14 +211,11 @@ class TracedArray(NDArrayOperatorsMixin):
         if method != "__call__" or kwargs:
             raise unknown(f"{name}.{method}" if method != "__call__" else f"{name} with {', '.join(kwargs)}")
         dtype = _dtype_of(ufunc, inputs)
-        if name == "matmul":
+        if name == "matmul" and dtype.kind != "b":
             return self.made(folds.matmul(reals, *arrays), dtype)
-        if name in ("bitwise_and", "bitwise_or", "bitwise_xor", "invert") and dtype.kind == "b":
-            name = {"invert": "logical_not"}.get(name, name.replace("bitwise", "logical"))
-        if name == "modf" or not elements.is_known_function(name):
+        name = elements.named(name, dtype.kind == "b")
+        if not elements.is_known_function(name):
             raise unknown(name)
-        if name == "float_power":
-            name = "power"
         return self.made(elements.apply(reals, name, *arrays), dtype)
 
     def __array_function__(self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
@@ -226,8 +231,8 @@ class TracedArray(NDArrayOperatorsMixin):
             return self._rearranged(func, args, kwargs)
         if name in _KNOWN:
             stand_in = np.zeros(args[0].shape, args[0].dtype)
-            found = func(stand_in, *args[1:], **kwargs)
-            return self._fillable(found) if isinstance(found, np.ndarray) else found
+            found: Any = func(stand_in, *args[1:], **kwargs)
+            return self._fillable(found) if name.endswith("_like") else found
         raise unknown(name)
 
     def _fillable(self, array: Array) -> TracedArray:
@@ -260,29 +265,30 @@ class TracedArray(NDArrayOperatorsMixin):
     # -- methods
 
     def _reduced(self, op: str, axis: Axes, keepdims: bool) -> Any:
-        dtype = np.dtype(np.bool_) if op.startswith("logical") else self.dtype
+        dtype = np.dtype(np.bool_) if op.startswith("logical") else _summed(op, self.dtype)
         if not isinstance(self.value, Symbols):
             return getattr(np, op).reduce(self.value, axis=axis, keepdims=keepdims)
         return self.made(folds.fold(self.reals, self.value, axis, keepdims, folds.FOLDS[op]), dtype)
-
-    def _by_numpy(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        return getattr(np, name)(self, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         if name in _FOLDED:
             op = _FOLDED[name]
 
-            def folded(axis: Axes = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> Any:
+            def folded(axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> Any:
                 return self._reduced(op, axis, keepdims)
 
             return folded
         if name in _MOVES and hasattr(np.ndarray, name):
-            return lambda *args, **kwargs: self._by_numpy(name, *args, **kwargs)
+            return functools.partial(getattr(np, name), self)
         raise AttributeError(f"{name!r} of an array of NumPy is not traced")
 
     def reshape(self, *shape: Any, order: str = "C") -> TracedArray:
         sizes: Any = shape[0] if len(shape) == 1 else shape
-        return self._seen(lambda part: np.reshape(part, sizes, order=cast("Any", order)))
+
+        def reshaped(part: Array) -> Array:
+            return cast("Any", np.reshape)(part, sizes, order=order)
+
+        return self._seen(reshaped)
 
     def transpose(self, *axes: Any) -> TracedArray:
         order: Any = axes[0] if len(axes) == 1 else axes or None
@@ -306,12 +312,12 @@ class TracedArray(NDArrayOperatorsMixin):
     def _lifted(self) -> Symbols:
         return elements.lifted(self.value, self.reals)
 
-    def mean(self, axis: Axes = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> TracedArray:
+    def mean(self, axis: Axes = None, dtype: Any = None, keepdims: bool = False) -> TracedArray:
         return self.made(folds.mean(self.reals, self._lifted(), axis, keepdims), _float(self.dtype))
 
     def var(
-        self, axis: Axes = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False,
-        *, mean: Any = None, correction: float | None = None,
+        self, axis: Axes = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False,
+        *, correction: float | None = None,
     ) -> TracedArray:  # fmt: skip
         off = ddof if correction is None else correction
         return self.made(folds.variance(self.reals, self._lifted(), axis, keepdims, off), _float(self.dtype))
@@ -326,22 +332,22 @@ class TracedArray(NDArrayOperatorsMixin):
             found = found.moved(lambda part: np.expand_dims(part, -1 if axis is None else axis))
         return self.made(found, np.int64)
 
-    def argmax(self, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> TracedArray:
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> TracedArray:
         return self._index_of(False, axis, keepdims)
 
-    def argmin(self, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> TracedArray:
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> TracedArray:
         return self._index_of(True, axis, keepdims)
 
     def _running(self, op: str, axis: int | None) -> TracedArray:
         value = self._lifted()
         if axis is None:
             value, axis = value.moved(lambda part: part.reshape(-1)), 0
-        return self.made(folds.accumulated(self.reals, op, value, axis))
+        return self.made(folds.accumulated(self.reals, op, value, axis), _summed(op, self.dtype))
 
-    def cumsum(self, axis: int | None = None, dtype: Any = None, out: None = None) -> TracedArray:
+    def cumsum(self, axis: int | None = None, dtype: Any = None) -> TracedArray:
         return self._running("add", axis)
 
-    def cumprod(self, axis: int | None = None, dtype: Any = None, out: None = None) -> TracedArray:
+    def cumprod(self, axis: int | None = None, dtype: Any = None) -> TracedArray:
         return self._running("multiply", axis)
 
     def _in_order(self, part: int, axis: int) -> Symbols:
@@ -355,17 +361,17 @@ class TracedArray(NDArrayOperatorsMixin):
     def argsort(self, axis: int = -1, **_: Any) -> TracedArray:
         return self.made(self._in_order(1, axis), np.int64)
 
-    def round(self, decimals: int = 0, out: None = None) -> Any:
+    def round(self, decimals: int = 0) -> Any:
         if decimals:
             raise unknown("round to decimals")
         return np.rint(self)
 
-    def clip(self, min: Any = None, max: Any = None, out: None = None, **named: Any) -> Any:  # noqa: A002
+    def clip(self, min: Any = None, max: Any = None, **named: Any) -> Any:  # noqa: A002
         low, high = named.get("a_min", min), named.get("a_max", max)
         found = self if low is None else np.maximum(cast("Any", self), low)
         return found if high is None else np.minimum(cast("Any", found), high)
 
-    def dot(self, other: Any, out: None = None) -> TracedArray:
+    def dot(self, other: Any) -> TracedArray:
         mine, theirs = value_of(self), value_of(other)
         if not mine.shape or not theirs.shape:
             return cast("TracedArray", self * other)
@@ -391,34 +397,43 @@ for _sign, _name in {
 
 
 def plain(item: Any) -> Any:
-    """What is inside a traced array; anything else as it is."""
+    """The value of a traced array; anything else as it is."""
     return item.value if isinstance(item, TracedArray) else item
 
 
 def value_of(item: Any) -> Value:
+    """Symbols, or a known array."""
     found = plain(item)
     return found if isinstance(found, Symbols) else np.asarray(found)
 
 
 def traced(item: Any, reals: Reals) -> TracedArray:
+    """``item`` as NumPy's ``asarray`` takes it."""
     if isinstance(item, TracedArray):
         return item
     if isinstance(item, (list, tuple)) and has_symbols(item):
         return cast("TracedArray", np.stack([traced(each, reals) for each in cast("Sequence[Any]", item)]))  # pyright: ignore[reportCallIssue, reportArgumentType]
-    array = np.asarray(item)
+    array = np.asarray(cast("Any", item))
     return TracedArray(array, array.dtype, reals)
 
 
 def plain_all(items: Any) -> Any:
+    """:func:`plain` of everything in lists and tuples."""
     if isinstance(items, (list, tuple)):
-        return type(items)(plain_all(each) for each in cast("Sequence[Any]", items))
+        inner = [plain_all(each) for each in cast("Sequence[Any]", items)]
+        return tuple(inner) if isinstance(items, tuple) else inner
     return plain(items)
 
 
 def has_symbols(item: Any) -> bool:
+    """True if an array, or one in a list or tuple, depends on the inputs."""
     if isinstance(item, (list, tuple)):
         return any(has_symbols(each) for each in cast("Sequence[Any]", item))
     return isinstance(plain(item), Symbols)
+
+
+def _keys(key: Any) -> tuple[Any, ...]:
+    return cast("tuple[Any, ...]", key) if isinstance(key, tuple) else (key,)
 
 
 def _known_key(key: Any) -> Any:
@@ -429,10 +444,12 @@ def _known_key(key: Any) -> Any:
 
 
 def unknown(name: str) -> UnknownOperatorError:
+    """The error about a function without a rule."""
     return UnknownOperatorError.of("NumPy", f"np.{name}")
 
 
 def joint_dtype(*items: Any) -> np.dtype[Any]:
+    """The dtype that NumPy gives to what is made of all."""
     return np.result_type(*(each.dtype if isinstance(each, TracedArray) else each for each in items))
 
 
@@ -440,11 +457,17 @@ def _dtype_of(ufunc: np.ufunc, inputs: Sequence[Any]) -> np.dtype[Any]:
     """The dtype of the function's result, from ones in place of arrays."""
     shape = (1, 1) if ufunc.signature else (1,)
     ones = [
-        np.ones(shape, each.dtype) if isinstance(each, (TracedArray, np.ndarray)) else each
-        for each in cast("Sequence[Any]", inputs)
+        each
+        if isinstance(each, (int, float))
+        else np.ones(shape, each.dtype if isinstance(each, TracedArray) else np.asarray(each).dtype)
+        for each in inputs
     ]
     with np.errstate(all="ignore"):
         return cast("np.dtype[Any]", ufunc(*ones).dtype)
+
+
+def _summed(op: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.int64) if dtype.kind == "b" and op in ("add", "multiply") else dtype
 
 
 def _float(dtype: np.dtype[Any]) -> np.dtype[Any]:
