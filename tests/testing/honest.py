@@ -285,7 +285,7 @@ def corpus() -> list[Honest]:
             found.append(Honest(f"{name}-{dtype}", combined(op), both, (spec, spec), {"sizes": few}))
         for name, (op, number, reference) in SCALAR.items():
             found.append(Honest(f"{name}-{dtype}", with_number(op, number), reference, (spec,), {"sizes": few}))
-        for columns in (1, 65, 512):
+        for columns in (1, 65, 512) if dtype == "float32" else (65, 512):
             spec = f"{{M}}x{columns}:{dtype}"
             for name, (body, reference) in KEPT.items():
                 found.append(Honest(f"{name}-{columns}-{dtype}", by_rows(body), reference, (spec,), {"sizes": few}))
@@ -293,6 +293,8 @@ def corpus() -> list[Honest]:
                 kernel = by_rows(body, lambda _: 1)
                 found.append(Honest(f"{name}-{columns}-{dtype}", kernel, reference, (spec,), {"sizes": few}))
         for k, m, n in ((1, 1, 1), (128, 128, 512), (129, 127, 513), (300, 20, 30), (64, 200, 7)):
+            if k == 129 and dtype != "float32":
+                continue
             arguments = (f"{k}x{m}:{dtype}", f"{k}x{n}:{dtype}")
             found.append(Honest(f"matmul-{k}-{m}-{n}-{dtype}", matmul, lambda a, b: a.T @ b, arguments))
         found.append(Honest(f"scaled_sum-{dtype}", scaled_sum, lambda x, y, scale: x * scale + y,

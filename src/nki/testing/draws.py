@@ -29,7 +29,7 @@ _SHARE: Final = 1 / 64
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How the numbers of a draw are made. ``special``: a part of one input is so; else all inputs are random."""
+    """A rule for the numbers of a draw. ``special``: a part of one input is so; else all inputs are random."""
 
     name: str
     fill: str = "random"
@@ -61,6 +61,11 @@ class Input:
         return self.argument.dtype.is_float and self.argument.dtype.computes
 
     @property
+    def is_free(self) -> bool:
+        """True if rules make its numbers: floats for which the user named no filling."""
+        return self.is_float and (self.example is not None or not self.argument.given)
+
+    @property
     def varies(self) -> bool:
         """True if two draws differ."""
         if self.example is not None:
@@ -79,7 +84,7 @@ class Input:
                 return self.example.copy()
             flat = self.example.reshape(-1)
             return flat[generator.integers(0, flat.size, flat.size)].reshape(own.shape)
-        if own.given or not self.is_float:
+        if not self.is_free:
             return np.ascontiguousarray(own.make(generator))
         array = filled(own.shape, dtype, rule.fill).make(generator)
         if rule.scale != 1.0:
@@ -128,7 +133,7 @@ def rules(seeds: int, special: Sequence[str], inputs: Sequence[Input], made: boo
     if made:
         return [MADE] * max(3 * seeds, 2)
     chosen = [GIVEN] * any(each.example is not None for each in inputs)
-    if not any(each.is_float and not (each.argument.given and each.example is None) for each in inputs):
+    if not any(each.is_free for each in inputs):
         return [*chosen, *[ORDINARY[0]] * max(3 * seeds, 2)]
     return [*chosen, *ORDINARY * seeds, *(Rule(f"special: {kind}", special=kind) for kind in special)]
 
@@ -137,9 +142,7 @@ def drawn(inputs: Sequence[Input], rule: Rule, generator: np.random.Generator) -
     """The arrays of one draw, in the order of the kernel's inputs."""
     arrays = [each.drawn(rule, generator) for each in inputs]
     if rule.special:
-        able = [
-            n for n, each in enumerate(inputs) if each.is_float and not (each.argument.given and each.example is None)
-        ]
+        able = [n for n, each in enumerate(inputs) if each.is_free]
         chosen = able[int(generator.integers(len(able)))]
         arrays[chosen] = inputs[chosen].with_special(rule.special, arrays[chosen], generator)
     return arrays

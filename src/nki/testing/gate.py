@@ -57,7 +57,7 @@ class Arguments:
     named: dict[str, Any]
 
     def question(self, repeats: int = 1, arrays: Sequence[Array] = ()) -> Question:
-        """What a child is asked about them."""
+        """A question to a child about them."""
         given = _shaped(self.positional), dict(zip(self.named, _shaped(self.named.values()), strict=True))
         return Question(*given, repeats, tuple(("", each) for each in bits(arrays)))
 
@@ -68,7 +68,7 @@ def _shaped(values: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a kernel comes from: the object, or the name of a file that only children import."""
+    """The origin of a kernel: the object, or the name of a file that only children import."""
 
     kernel: Kernel | None
     file: str
@@ -108,8 +108,8 @@ def verify(
 
     ``args``, ``kwargs``: of the kernel. A tensor is an array of any framework, as an example, or a text such as
     "128x512:float32" (docs/cli.md, Arguments); braces in it hold expressions over ``sizes``, as "{M}x512:float32".
-    ``sizes``: for each name a number, a list, or a range, of which the ends, the edges of tiles (multiples of 128 and
-    512, and one more or less) and two random ones are taken, six at most. ``make(generator)``: returns all arguments
+    ``sizes``: for each name a number, a list, or a range: its ends, the sizes around 128 and 512 in it, and two
+    random ones are taken, six at most. ``make(generator)``: returns all arguments
     of a draw, where random numbers are no legal inputs; then there are neither ``args`` nor ``kwargs``.
 
     ``seeds``: rounds of random numbers. ``seed``: of all of them; by default the system's entropy. ``special``: kinds
@@ -236,7 +236,7 @@ def _read(value: Any, sizes: dict[str, int]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """What is verified, and how."""
+    """One verification: its subject and its options."""
 
     source: Source
     reference: Callable[..., Any]

@@ -171,25 +171,30 @@ class Judge:
 
     def _depend(self) -> None:
         """Each input in turn is another one: where that matters to the reference, results follow."""
-        arrays, found, expected = self._outputs[0]
         for number, own in enumerate(self.inputs):
             name = f"depends on input {number}"
             if not own.varies:
                 self.findings.add(name, None, "it is the same in every draw")
-                continue
-            for factor in AMPLIFIED if own.is_float else AMPLIFIED[:1]:
-                other = [*arrays]
-                rule = Rule("another", scale=factor)
-                other[number] = own.drawn(rule, self.generator) if self.draw_is_free(own) else self.draw(MADE)[number]
-                changed = self._expected(rule, other)
-                if not any(_differ(*pair) for pair in zip(expected, changed, strict=True)):
-                    continue
-                results = self.launches.native(other)
-                self.findings.add(name, bits(results) != bits(found), f"another one, x {factor:g}, changes the results")
-                self._add_results("results, one input changed", results, changed)
-                break
-            else:
+            elif not any(self._follows(name, number, factor, base) for factor, base in self._changes_of(own)):
                 self.findings.add(name, None, "it does not matter to the reference beyond the tolerance")
+
+    def _changes_of(self, own: Input) -> list[tuple[float, int]]:
+        """Factors of another ``own``, and the draws in which it takes the place of the one there."""
+        factors = AMPLIFIED if own.is_float and self.draw_is_free(own) else AMPLIFIED[:1]
+        return [(factor, base) for factor in factors for base in sorted({0, len(self._outputs) - 1})]
+
+    def _follows(self, name: str, number: int, factor: float, base: int) -> bool:
+        """False if another input ``number`` in the draw ``base`` does not matter; else its check is made."""
+        arrays, found, expected = self._outputs[base]
+        own, rule, other = self.inputs[number], Rule("another", scale=factor), [*arrays]
+        other[number] = own.drawn(rule, self.generator) if self.draw_is_free(own) else self.draw(MADE)[number]
+        changed = self._expected(rule, other)
+        if not any(_differ(*pair) for pair in zip(expected, changed, strict=True)):
+            return False
+        results = self.launches.native(other)
+        self.findings.add(name, bits(results) != bits(found), f"another one, x {factor:g}, changes the results")
+        self._add_results("results, one input changed", results, changed)
+        return True
 
     def draw_is_free(self, own: Input) -> bool:
         """False if the user's ``make`` draws ``own``."""

@@ -58,7 +58,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the user says: the coarsest dtype, and a part of the largest result in place of what is derived."""
+    """The user's limits: the coarsest dtype, and a part of the largest result in place of what is derived."""
 
     precision: DType | None = None
     tolerance: float | None = None
@@ -66,7 +66,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """What a tolerance follows from."""
+    """The facts from which a tolerance follows."""
 
     coarsest: DType
     """The coarsest dtype that an output may have."""
@@ -87,11 +87,11 @@ class Precision:
 
     @property
     def summing(self) -> float:
-        """What sums lose, relative to the root of the sum of squares."""
+        """The loss of sums, relative to the root of the sum of squares."""
         return PASSES * (self.terms if self.alike else math.sqrt(self.terms)) * _U32
 
     def rounding(self, output: DType) -> float:
-        """What a result may lose at its end, relative to itself: functions, and roundings to tiles or to its dtype."""
+        """The loss of a result at its end, relative to itself: functions, and roundings to tiles or to its dtype."""
         own = 2 * unit(output) if output.is_float and unit(output) > unit(self.working) else 0.0
         return ROUNDINGS * unit(self.working) + FUNCTION * 2 * _U32 + own
 
@@ -148,7 +148,7 @@ def expectations(
     also: Sequence[Array] | None = None,
     reach: Sequence[Array] | None = None,
 ) -> list[Expectation]:
-    """What each output should be on ``arrays``.
+    """The right elements of each output on ``arrays``, with their tolerances.
 
     An element is undefined where the reference gives NaN, or loses it in float32 (an intermediate number overflows).
     With ``also``, it is undefined too where the reference differs on these arrays; with ``reach``, where it overflows
@@ -204,7 +204,7 @@ def _smallest(dtype: DType) -> float:
 
 
 def _errors(one: Array, other: Array) -> Array:
-    """How far results differ; infinite where only one is a finite number."""
+    """The distances of results; infinite where only one is a finite number."""
     return deviations(one.astype(np.float64), other.astype(np.float64))
 
 

@@ -1,4 +1,4 @@
-"""What ``nki.testing.verify`` found: checks, a verdict, a score."""
+"""The outcome of ``nki.testing.verify``: checks, a verdict, a score."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Verification:
 
 @dataclass(slots=True)
 class Findings:
-    """Checks as they come in: those of one name become one, which fails if any does."""
+    """Checks as they come in: the ones with the same name become one, which fails if any does."""
 
     _found: dict[str, list[Check]] = field(default_factory=dict[str, list[Check]])
 

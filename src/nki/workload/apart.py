@@ -43,7 +43,7 @@ Array = NDArray[Any]
 Answer = dict[str, Any]
 
 SECONDS: Final = 300.0
-"""How long the Python of a kernel may take for all that one child is asked."""
+"""The time that the Python of a kernel may take in one child."""
 _TESTING: Final = ("pytest", "_pytest", "nki_pytest", f"{__name__.partition('.')[0]}.testing")
 """Modules that tell a kernel that it is being tested."""
 _SERVE: Final = "import nki.workload.apart as a; a.serve()"
@@ -205,7 +205,7 @@ def _answer(kernel: Kernel, question: Question) -> Answer:
 
 
 def in_one_line(error: NkiError) -> str:
-    """What ``error`` says, with its line."""
+    """The message of ``error``, with its line."""
     place = f" --> {error.span}" if error.span is not None else ""
     return f"[{error.code}] {error.message}{place}"
 

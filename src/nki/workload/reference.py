@@ -71,7 +71,7 @@ def in_double_precision() -> contextlib.AbstractContextManager[Any]:
 
 
 def deviations(found: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-    """How far each element is off: 0 where both are the same, NaN or infinities too; infinite where only one is."""
+    """The error of each element: 0 where both are the same, NaN or infinities too; infinite where only one is."""
     with np.errstate(all="ignore"):
         error = np.abs(found - right)
     same = (found == right) | (np.isnan(found) & np.isnan(right))
