@@ -195,6 +195,15 @@ def test_arguments(kernel, reference, argument, message) -> None:
         verify(kernel, reference, argument)
 
 
+def test_variables_that_change_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPEN_NKI_HAZARDS", "0")
+    found = verify(halved, half, X, **QUICK)
+    assert {each.name: each.passed for each in found.checks}["hazards"] is None
+    monkeypatch.setenv("NKI_PRECISE_FP", "0")
+    with pytest.raises(VerificationInputError, match="NKI_PRECISE_FP=0"):
+        verify(halved, half, X, **QUICK)
+
+
 def test_a_kernel_that_never_ends_is_named_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apart, "SECONDS", 2.0)
     started = time.monotonic()

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from nki import target as targets
 from nki.base import element_types as dtypes
+from nki.base import knobs
 from nki.base.element_types import DType
 from nki.base.errors import NkiError
 from nki.base.gate_errors import VerificationInputError
@@ -127,6 +128,8 @@ def verify(
         raise VerificationInputError(
             "verify was called while the file of a kernel is imported", fix="call it in a function of a test"
         )
+    if not knobs.precise_fp():
+        raise VerificationInputError("NKI_PRECISE_FP=0 verifies another program", fix="unset it")
     source = _source(kernel)
     function = _reference(reference, source)
     chosen = int.from_bytes(os.urandom(6)) if seed is None else seed
