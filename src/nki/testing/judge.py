@@ -222,9 +222,10 @@ class Judge:
             self.findings.add("outputs no copy of an input", not copies, shown)
             old = [each.view(np.uint8).reshape(-1, spec.dtype.itemsize) for each in results]
             never = np.all([each == np.frombuffer(spec.dtype.poison, np.uint8) for each in old], axis=(0, 2))
-            pairs = zip(rights, results, strict=True)
-            same = np.all([right == result.astype(np.float64) for right, result in pairs], axis=0)
-            unwritten = int((never & ~same.reshape(-1)).sum())
+            wrong = np.zeros(spec.shape, np.bool_)
+            for _, found, expected in self._outputs:
+                wrong |= expected[number].defined & (found[number].astype(np.float64) != expected[number].right)
+            unwritten = int((never & wrong.reshape(-1)).sum())
             shown = f"{spec.name}: {unwritten} of {never.size} elements hold what fresh memory has, in every draw"
             self.findings.add("outputs written", not unwritten, shown)
             weak = [name for name, (passes, exact) in self._survivors[number].items() if passes and not exact]
