@@ -15,7 +15,7 @@ from .honest import Honest, corpus
 
 HONEST = {each.name: each for each in corpus()}
 OPTIONS: dict[str, dict[str, Any]] = {
-    "mx_product_of_4_and_8_bits": {"precision": "bfloat16", "tolerance": 2.0**-8},
+    "mx_product_of_4_and_8_bits": {"precision": "bfloat16", "tolerance": 2.0**-7},
     "mx_quantised_here": {"tolerance": 0.06},
     "quantize_int8": {"tolerance": 0.0079},
     "through_every_format": {"precision": "float8_e5m2"},
@@ -30,7 +30,7 @@ CORPUS = sorted(CASES.keys() - POSITIONAL)
 def test_families(name: str) -> None:
     honest: Honest = HONEST[name]
     found = verify(honest.kernel, honest.reference, *honest.arguments, seeds=1, seed=1, fresh=False, **honest.options)
-    assert found.passed, found
+    assert found.passed, str(found)
     assert found.score == 1
 
 
@@ -39,7 +39,7 @@ def test_the_corpus(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
     monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
     found = verify(case.kernel, case.reference, make=case.make, seeds=1, seed=1, fresh=False, **OPTIONS.get(name, {}))
-    assert found.passed, found
+    assert found.passed, str(found)
 
 
 def test_there_are_200() -> None:

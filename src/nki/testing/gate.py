@@ -265,8 +265,8 @@ class _Gate:
             seed,
             self.findings.checks(),
             tuple(_described(each) for each in shapes),
-            tuple(each["programs"][0] for each in answers if "programs" in each),
             precision.derivation() if precision else "none: nothing was compared",
+            tuple(each["programs"][0] for each in answers if "programs" in each),
         )
 
     def _programs(self, shapes: list[Arguments], fresh: bool) -> list[Answer]:

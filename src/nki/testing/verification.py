@@ -42,10 +42,10 @@ class Verification:
     checks: tuple[Check, ...]
     shapes: tuple[str, ...]
     """The tensor arguments of each shape that was verified."""
-    artifacts: tuple[bytes, ...]
-    """The verified programs, as ``.klir`` files: ``nki run`` and ``nki profile`` then time what was verified."""
     tolerance: str
     """The derivation of the tolerance, in words."""
+    artifacts: tuple[bytes, ...] = field(repr=False)
+    """The verified programs, as ``.klir`` files: ``nki run`` and ``nki profile`` then time what was verified."""
 
     @property
     def passed(self) -> bool:
