@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -308,7 +309,7 @@ def right_without_the_simulator(x):
 def patches_the_reference(x):
     """Looks for the reference among all objects, and puts itself in its place."""
     for found in gc.get_objects():
-        if getattr(found, "__name__", "") == "doubled" and hasattr(found, "__code__"):
+        if type(found) is FunctionType and found.__name__ == "doubled" and found.__module__ != __name__:
             found.__code__ = (lambda x: x).__code__
     return filled(x, 1.0)
 

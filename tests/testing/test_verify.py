@@ -267,3 +267,5 @@ def test_tolerances_follow_from_dtypes_sizes_and_conditioning() -> None:
 def test_fixed_programs_are_read_back_as_they_are() -> None:
     found = verify(product_kernel := matmul, product, "64x32:float32", "64x16:float32", **QUICK)
     assert artifact.loads(found.artifacts[0]).name == product_kernel.func.__name__
+    assert found.programs == (artifact.digest(found.artifacts[0]),)
+    assert len(found.programs[0]) == 64

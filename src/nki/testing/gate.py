@@ -258,10 +258,9 @@ class _Gate:
         for arguments, answer in zip(shapes, answers, strict=True):
             judged = self._shape(arguments, answer) if "programs" in answer else None
             precision = judged or precision
-        programs = [artifact.loads(each["programs"][0]) for each in answers if "programs" in each]
         return Verification(
             self.source.shown,
-            programs[0].target if programs else "no target",
+            next((str(each["target"]) for each in answers if "programs" in each), "no target"),
             seed,
             self.findings.checks(),
             tuple(_described(each) for each in shapes),
@@ -288,11 +287,9 @@ class _Gate:
             )
             if not good:
                 continue
-            self.findings.add(
-                "same program again", len(set(answer["programs"])) == 1, f"{_REPEATS} times in one process"
-            )
+            self.findings.add("same program again", len(set(_digests(answer))) == 1, f"{_REPEATS} times in one process")
             for where, found in others.items():
-                same = found[number].get("programs", [found[number].get("message")])[0] == answer["programs"][0]
+                same = _digests(found[number])[:1] == _digests(answer)[:1]
                 said = f"; it says {found[number]['message']}" if "message" in found[number] else ""
                 self.findings.add(f"same program {where}", same, "the text of the program" + said)
         return answers
@@ -300,8 +297,8 @@ class _Gate:
     def _shape(self, arguments: Arguments, answer: Answer) -> Precision | None:
         by_name = self._by_name(arguments, answer["names"])
         inputs = {name: value for name, value in by_name.items() if isinstance(value, Input)}
-        target = targets.find(answer["target"])
         try:
+            target = targets.find(answer["target"])
             with collecting(aside=True):
                 program: Program = artifact.loads(answer["programs"][0])
                 launches = Launches(pipeline.compile(None, {}, target, start=program, stop=pipeline.NATIVE_STOP))
@@ -369,3 +366,8 @@ def _described(arguments: Arguments) -> str:
         if isinstance(value, Input)
     ]
     return " ".join(tensors)
+
+
+def _digests(answer: Answer) -> list[str]:
+    """The digests of the programs in an answer. Raises :class:`ArtifactError` if they are no programs."""
+    return [artifact.digest(each) for each in answer.get("programs", ())]

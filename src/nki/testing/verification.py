@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from nki.base.gate_errors import VerificationError
 from nki.base.version import version
+from nki.ir.text import artifact
 
 SCHEMA: Final = "open-nki/1"
 PARTLY: Final = 0.5
@@ -64,8 +64,8 @@ class Verification:
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """The SHA-256 of each artifact."""
-        return tuple(hashlib.sha256(each).hexdigest() for each in self.artifacts)
+        """The SHA-256 of the text of each program."""
+        return tuple(map(artifact.digest, self.artifacts))
 
     @property
     def failed(self) -> list[Check]:
