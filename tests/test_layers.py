@@ -43,7 +43,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "frameworks": ("jit",),
     "jax": ("frameworks",),
     "torch": ("frameworks",),
-    "testing": ("frameworks", "workload"),
+    "testing": ("frameworks", "sweeps"),
     "profiling": ("jit",),
     "harness": ("frameworks", "profiling"),
     "beta1": ("harness",),

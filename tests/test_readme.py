@@ -89,3 +89,16 @@ def test_the_programs_of_the_training_page(tmp_path: Path) -> None:
     deviation, gradients = run.stdout.splitlines()
     assert float(deviation.removeprefix("largest deviation: ")) < 1e-6
     assert gradients == "2 gradients are right"
+
+
+def test_the_programs_of_the_page_on_verification(tmp_path: Path) -> None:
+    page = (README.parent / "docs" / "verify.md").read_text(encoding="utf-8")
+    programs = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    file = tmp_path / "verified.py"
+    file.write_text("\n\n".join(programs), encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(file)], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    score, failed = run.stdout.splitlines()
+    assert score == "1.0"
+    assert failed.startswith("FAIL dtypes of outputs: out is bfloat16: coarser than float32")

@@ -24,7 +24,7 @@ class ExecutorError(NkiError):
 
 
 class BadReferenceError(NkiError):
-    """The reference of a sweep cannot be found, raises, or returns other shapes than the kernel."""
+    """The reference of a sweep or of ``nki.testing.verify`` cannot be found, raises, or returns other shapes."""
 
     code = "NKI-SW004"
 

@@ -22,7 +22,16 @@ from nki.base.usage import nearest
 from nki.ir.types import Tensor
 from nki.sweeps.space import Tolerance
 from nki.workload import load_kernel
-from nki.workload.reference import ROUNDING, SUMMING, as_array, eps, of_arrays_or_tensors, results_of
+from nki.workload.reference import (
+    ROUNDING,
+    SUMMING,
+    as_array,
+    deviations,
+    eps,
+    in_double_precision,
+    of_arrays_or_tensors,
+    results_of,
+)
 
 Array = NDArray[Any]
 Function = Callable[..., Any]
@@ -87,19 +96,23 @@ def named(text: str, kernel_file: str) -> ReferenceName | None:
 
 
 def expected(
-    reference: Function, arguments: Mapping[str, Any], arrays: Sequence[Array], tensors: Sequence[str]
+    reference: Function,
+    arguments: Mapping[str, Any],
+    arrays: Sequence[Array],
+    tensors: Sequence[str],
+    working: Any = np.float64,
 ) -> list[Array]:
     """Results of ``reference``, in float64 where they are floats.
 
-    It gets the kernel's arguments under their names: tensors of floats as float64 arrays, or as float64 tensors of
-    PyTorch if it refuses arrays; of the constants the ones that it takes. Raises :class:`BadReferenceError`.
+    It gets the kernel's arguments under their names: tensors of floats as arrays of the dtype ``working``, or as such
+    tensors of PyTorch if it refuses arrays; of the constants the ones that it takes. Raises :class:`BadReferenceError`.
     """
-    values: dict[str, Any] = {n: _wide(a) for n, a in zip(tensors, arrays, strict=True)}
+    values: dict[str, Any] = {n: _wide(a, working) for n, a in zip(tensors, arrays, strict=True)}
     constants = {n: v for n, v in arguments.items() if n not in values}
     call = of_arrays_or_tensors(reference, sys.modules["torch"]) if "torch" in sys.modules else reference
     name = getattr(reference, "__name__", "reference")
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), in_double_precision():
             found = results_of(call(*values.values(), **_taken(reference, constants)))
     except Exception as error:
         raise BadReferenceError(
@@ -118,9 +131,9 @@ def _taken(reference: Function, constants: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in constants.items() if takes_any or name in parameters}
 
 
-def _wide(array: Array) -> Array:
+def _wide(array: Array, working: Any = np.float64) -> Array:
     """A copy, for a reference may change its arguments as a kernel does."""
-    return array.astype(np.float64) if array.dtype.kind == "f" or _is_small_float(array) else array.copy()
+    return array.astype(working) if array.dtype.kind == "f" or _is_small_float(array) else array.copy()
 
 
 def _is_small_float(array: Array) -> bool:
@@ -163,10 +176,7 @@ def _worst(name: str, dtype: DType, found: Array, right: Array, tolerance: Toler
         allowed = allowed + rounding * largest
     elif tolerance.of_largest is not None:
         allowed = allowed + tolerance.of_largest * largest
-    with np.errstate(all="ignore"):
-        error = np.abs(found - right)
-    same = (found == right) | (np.isnan(found) & np.isnan(right))
-    error = np.where(same, 0.0, np.where(np.isfinite(error), error, np.inf))
+    error = deviations(found, right)
     excess = error - allowed
     at = np.unravel_index(int(np.argmax(excess)), excess.shape) if excess.size else ()
     if excess.size and excess[at] > 0:

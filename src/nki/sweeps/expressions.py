@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +16,7 @@ from typing import Any, Final
 from nki.base.python_operators import OPERATORS
 from nki.base.usage import nearest
 
+IN_BRACES: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {"abs": abs, "max": max, "min": min}
 _EXPONENT: Final = 64
 """Limit on exponents and shifts."""
@@ -67,6 +69,18 @@ def read(text: str) -> Expression:
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise ExpressionError(f"{text!r} is no expression: {getattr(error, 'msg', error)}") from None
     return Expression(text, node, tuple(dict.fromkeys(_names(node, text))))
+
+
+def substituted(text: str, values: Mapping[str, Any]) -> str:
+    """``text`` with the value of each expression in braces. Raises :class:`ExpressionError`; KeyError for a name."""
+
+    def filled(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0][0]
+        found = read(match[1]).value(values)
+        return found if isinstance(found, str) else repr(found)
+
+    return IN_BRACES.sub(filled, text)
 
 
 def _names(node: ast.AST, text: str) -> Iterator[str]:

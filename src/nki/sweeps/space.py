@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,14 +20,13 @@ from nki.base.sweep_errors import NoPointError, SpaceError
 from nki.base.usage import UsageError, nearest
 from nki.language.releases import RELEASES
 from nki.sweeps.axes import Axis, Reading, axis_of
-from nki.sweeps.expressions import Expression, ExpressionError, read
+from nki.sweeps.expressions import IN_BRACES, Expression, ExpressionError, read, substituted
 from nki.workload import arguments as argument
 from nki.workload.arguments import TensorArgument
 
 MOST: Final = 1_000_000
 """Limit on the combinations of a space that a sweep looks at."""
 KEYS: Final = ("vary", "arguments", "where", "targets", "releases", "cores", "seeds", "reference", "tolerance", "tune")
-_IN_BRACES: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
 _OWN: Final = ("target", "release", "cores", "seed")
 """Names that every point has beside the ones of the space."""
 
@@ -141,7 +139,7 @@ class Space:
             if value is Axis:
                 found.add(parameter)
                 templates = [row[0] for axis in self.axes if axis.names == (parameter,) for row in axis.values]
-            for match in (m for each in templates if isinstance(each, str) for m in _IN_BRACES.finditer(each)):
+            for match in (m for each in templates if isinstance(each, str) for m in IN_BRACES.finditer(each)):
                 found.update(read(match[1]).names if match[1] is not None else ())
         return found
 
@@ -160,17 +158,10 @@ class Space:
             value = point.values[parameter]
         if not isinstance(value, str):
             return repr(value)
-
-        def filled(match: re.Match[str]) -> str:
-            if match[1] is None:
-                return match[0][0]
-            try:
-                found = read(match[1]).value(point.names)
-            except (ExpressionError, KeyError) as error:
-                raise self._wrong(f"[arguments] {parameter}", str(error)) from None
-            return found if isinstance(found, str) else repr(found)
-
-        return _IN_BRACES.sub(filled, value)
+        try:
+            return substituted(value, point.names)
+        except (ExpressionError, KeyError) as error:
+            raise self._wrong(f"[arguments] {parameter}", str(error)) from None
 
     def _values(self, axes: Sequence[Axis]) -> Iterator[dict[str, Any]]:
         for chosen in itertools.product(*(axis.values for axis in axes)):
@@ -274,7 +265,7 @@ def _check_uses(reading: Reading, space: Space, names: Sequence[str]) -> None:
         if value is Axis:
             texts = [row[0] for axis in space.axes if axis.names == (parameter,) for row in axis.values]
         for text in (each for each in texts if isinstance(each, str)):
-            for match in _IN_BRACES.finditer(text):
+            for match in IN_BRACES.finditer(text):
                 if match[1] is not None:
                     used.update(reading.expression(f"[arguments] {parameter}", match[1], names, _OWN).names)
     for name in names:

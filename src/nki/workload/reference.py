@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
@@ -69,3 +71,17 @@ def detached(tensor: Any) -> Any:
 def eps(dtype: np.dtype[Any]) -> float:
     """The distance from 1 to the next greater number of a float dtype."""
     return float(cast("Any", finfo(dtype)).eps)
+
+
+def in_double_precision() -> contextlib.AbstractContextManager[Any]:
+    """Context manager: functions of JAX compute in the dtype of their arguments, also in float64."""
+    jax: Any = sys.modules.get("jax")
+    return contextlib.nullcontext() if jax is None else jax.enable_x64(True)
+
+
+def deviations(found: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+    """The error of each element: 0 where both are the same, NaN or infinities too; infinite where only one is."""
+    with np.errstate(all="ignore"):
+        error = np.abs(found - right)
+    same = (found == right) | (np.isnan(found) & np.isnan(right))
+    return np.where(same, 0.0, np.where(np.isfinite(error), error, np.inf))

@@ -78,6 +78,11 @@ def loads(data: bytes, origin: str = "artifact") -> Program:
         raise ArtifactError(f"{origin} holds a kernel that this version cannot read: {error}", fix=_FIX) from None
 
 
+def digest(data: bytes, origin: str = "artifact") -> str:
+    """The SHA-256 of the kernel's text, whichever compiler wrote it. The kernel is not checked."""
+    return str(_fields(data, origin).get("digest"))
+
+
 def about(data: bytes, origin: str = "artifact") -> dict[str, Any]:
     """The writer's description of the artifact, empty if there is none. The kernel is not checked."""
     description = _fields(data, origin).get("about")

@@ -1,0 +1,235 @@
+"""Programs and simulated results of a kernel, from child processes: its Python runs in no other one.
+
+What a child sends back is data: MessagePack with programs as artifacts, which this process reads and checks again. So
+nothing that the kernel's Python does (patching, reading frames, counting its calls) reaches this process.
+
+A forked child (:func:`forked`) has a copy of this process, and serves for any kernel. A fresh one (:func:`fresh`)
+imports the kernel's file as any program would, and knows nothing else.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import faulthandler
+import hashlib
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.base.errors import NkiError
+from nki.base.warning import collecting
+from nki.compilation.pipeline import SPECIALISE
+from nki.ir.text import artifact
+from nki.jit import Kernel
+from nki.workload import load_kernel
+from nki.workload.arguments import TensorArgument
+from nki.workload.job import Work
+
+Array = NDArray[Any]
+Answer = dict[str, Any]
+
+SECONDS: Final = 300.0
+"""The time that the Python of a kernel may take in one child."""
+_TESTING: Final = ("pytest", "_pytest", "nki_pytest", f"{__name__.partition('.')[0]}.testing")
+"""Modules that tell a kernel that it is being tested."""
+_SERVE: Final = "import nki.workload.apart as a; a.serve()"
+
+
+class LostChildError(Exception):
+    """The process that ran the Python of a kernel died, or took too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Arguments of a kernel, by position and by name, a :class:`Shaped` in place of each tensor.
+
+    ``repeats``: so many programs, made one after the other. ``arrays``: the simulator runs the kernel on them instead.
+    """
+
+    positional: tuple[Any, ...]
+    named: dict[str, Any]
+    repeats: int = 1
+    arrays: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """Shape and dtype of a tensor argument."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+    def argument(self) -> TensorArgument:
+        return TensorArgument(self.shape, self.dtype, lambda _: np.zeros(self.shape, self.dtype.dtype))
+
+
+def forked(kernel: Kernel, questions: Sequence[Question], *, hidden: bool) -> list[Answer]:
+    """Answers of a copy of this process. ``hidden``: nothing there says that a test runs, no caller is on the stack.
+
+    Raises :class:`LostChildError` if it dies or takes longer than ``SECONDS``.
+    """
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the child neither uses nor needs the other threads
+        child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            os.close(reading)
+            _work_in_child(kernel, questions, hidden, writing)
+        os._exit(1)
+    os.close(writing)
+    data = _received(reading, child)
+    return _answers(data, f"the Python of kernel {kernel.func.__name__}")
+
+
+def _received(reading: int, child: int) -> bytes:
+    """All that ``child`` sends. It ends itself in time; one that prevents that is ended."""
+    parts: list[bytes] = []
+    until = time.monotonic() + SECONDS + 5
+    with os.fdopen(reading, "rb") as pipe:
+        while select.select([pipe], [], [], max(0.0, until - time.monotonic()))[0]:
+            part = os.read(reading, 1 << 20)
+            if not part:
+                break
+            parts.append(part)
+        else:
+            os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return b"".join(parts)
+
+
+def _work_in_child(kernel: Kernel, questions: Sequence[Question], hidden: bool, writing: int) -> None:
+    nothing = open(os.devnull, "w")  # noqa: SIM115  # for the rest of this process
+    sys.stdout = sys.stderr = nothing
+    os.dup2(nothing.fileno(), 1)
+    os.dup2(nothing.fileno(), 2)
+    faulthandler.dump_traceback_later(SECONDS, exit=True, file=writing)
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def work() -> None:
+        data = answered(kernel, questions)
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(data)
+        os._exit(0)
+
+    if not hidden:
+        work()
+    _hide()
+    _thread.start_new_thread(work, ())
+    done.acquire()
+
+
+def _hide() -> None:
+    for name in list(sys.modules):
+        if any(name == each or name.startswith(f"{each}.") for each in _TESTING):
+            del sys.modules[name]
+    for name in [name for name in os.environ if name.startswith("PYTEST_")]:
+        del os.environ[name]
+    sys.argv[:] = [""]
+
+
+def fresh(file: str, name: str, questions: Sequence[Question]) -> list[Answer]:
+    """Answers of a new process of Python that imports ``file`` and looks for kernel ``name``.
+
+    Raises :class:`LostChildError` if it dies or takes longer than ``SECONDS``.
+    """
+    environment = {n: v for n, v in os.environ.items() if not n.startswith("PYTEST_")}
+    paths = [str(load_kernel.root_of(Path(file))), *(path for path in sys.path if path)]
+    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    given = pickle.dumps((file, name, SECONDS, list(questions)))
+    run = subprocess.run([sys.executable, "-c", _SERVE], input=given, capture_output=True, env=environment, check=False)
+    return _answers(run.stdout, f"{file}:{name}", run.stderr.decode(errors="replace"))
+
+
+serving = False
+"""This process imports the file of a kernel, and does nothing else."""
+
+
+def serve() -> None:
+    """Answer the questions on the standard input: the work of a fresh process. What the kernel prints is not shown."""
+    global serving
+    serving = True
+    file, name, seconds, questions = pickle.load(sys.stdin.buffer)
+    writing = os.dup(1)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    faulthandler.dump_traceback_later(seconds, exit=True, file=writing)
+    with load_kernel.imported(Path(file)) as module:
+        data = answered(load_kernel.find(module, name, Path(file)), questions)
+    with os.fdopen(writing, "wb") as pipe:
+        pipe.write(data)
+
+
+_BEGIN: Final = b"open-nki answers\n"
+
+
+def _answers(data: bytes, what: str, errors: str = "") -> list[Answer]:
+    if data.startswith(_BEGIN):
+        return cast("list[Answer]", msgpack.unpackb(data[len(_BEGIN) :]))
+    if data.startswith(b"Timeout"):
+        frames = [line.strip() for line in data.decode(errors="replace").splitlines() if line.startswith("  File")]
+        own = [line for line in frames if "/nki/" not in line] or frames
+        raise LostChildError(f"{what} did not end in {SECONDS:g} s; it was at {own[0] if own else 'an unknown line'}")
+    last = errors.strip().splitlines()[-1:] or ["it said nothing"]
+    raise LostChildError(f"{what}: the process that ran it died: {last[0]}")
+
+
+def answered(kernel: Kernel, questions: Sequence[Question]) -> bytes:
+    """The answers to ``questions``, as one message."""
+    return _BEGIN + msgpack.packb([_answer(kernel, each) for each in questions])
+
+
+def _answer(kernel: Kernel, question: Question) -> Answer:
+    try:
+        with collecting(aside=True):
+            return _programs(kernel, question)
+    except NkiError as error:
+        return {"message": in_one_line(error)}
+    except (Exception, SystemExit) as error:
+        return {"message": f"{type(error).__name__}: {error}"}
+
+
+def in_one_line(error: NkiError) -> str:
+    """The message of ``error``, with its line."""
+    place = f" --> {error.span}" if error.span is not None else ""
+    return f"[{error.code}] {error.message}{place}"
+
+
+def _programs(kernel: Kernel, question: Question) -> Answer:
+    given: Callable[[Any], Any] = lambda value: value.argument() if isinstance(value, Shaped) else value  # noqa: E731
+    named: Mapping[str, Any] = {name: given(value) for name, value in question.named.items()}
+    work = Work(kernel, kernel.chosen_target(), kernel.bind(tuple(map(given, question.positional)), dict(named)))
+    if question.arrays:
+        tensors = [
+            np.frombuffer(data, each.dtype.dtype).reshape(each.shape).copy()
+            for each, (_, data) in zip(work.tensors, question.arrays, strict=True)
+        ]
+        outputs = work.simulate(tensors)[1]
+        return {"digests": [digest(each) for each in outputs]}
+    programs = [artifact.dumps(work.compile(SPECIALISE)) for _ in range(question.repeats)]
+    return {"programs": programs, "target": work.target.name, "names": list(work.arguments)}
+
+
+def digest(array: Array) -> str:
+    """A digest of the bits."""
+    return content_digest(np.ascontiguousarray(array).tobytes())
+
+
+def content_digest(content: bytes) -> str:
+    """SHA-256, as a text."""
+    return hashlib.sha256(content).hexdigest()

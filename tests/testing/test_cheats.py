@@ -1,0 +1,66 @@
+"""``nki.testing.verify`` lets no kernel pass that cheats, and says how it cheats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nki.testing import verify
+
+from . import references
+from .cheats import CALLS, CHEATS
+
+SIZES = {"{M}x96:float32": {"M": range(1, 300)}, "{M}x95:float32": {"M": range(1, 128)}}
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_cheats_fail(name: str) -> None:
+    cheat = CHEATS[name]
+    reference = getattr(references, cheat.reference)
+    found = verify(cheat.kernel, reference, *cheat.arguments, sizes=SIZES.get(cheat.arguments[0]), seeds=1, seed=3)
+    assert not found.passed, found
+    assert found.score < 0.5
+    assert any(each.name.startswith(cheat.check) for each in found.failed), found
+    assert not CALLS, "the kernel's Python ran in this process"
+    assert np.abs(np.float32(-1)) == 1
+    assert references.doubled(np.ones(1)) == 2
+
+
+def test_there_are_20() -> None:
+    assert len(CHEATS) >= 20
+
+
+PATCHES = """
+import sys
+
+import numpy as np
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+assert "{reference}" not in sys.modules
+np.abs = np.absolute = lambda *a, **k: np.zeros(())
+np.random.default_rng = None
+if "nki.testing" in sys.modules:
+    sys.modules["nki.testing"].verification.Verification.passed = True
+
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, x)
+    return out
+"""
+
+
+def test_a_file_that_patches_the_judge_is_never_imported_here(tmp_path: Path) -> None:
+    file = tmp_path / "patches.py"
+    file.write_text(PATCHES.replace("{reference}", references.__name__), encoding="utf-8")
+    before = np.abs
+    found = verify(f"{file}:kernel", references.doubled, "64x32:float32", seeds=1, seed=1)
+    assert not found.passed
+    assert np.abs is before
+    assert verify(f"{file}:kernel", lambda x: x, "64x32:float32", seeds=1, seed=1).passed
