@@ -56,7 +56,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "describe": ("jit",),
     "workload": ("jit",),
     "sweeps": ("workload", "profiling"),
-    "cli": ("describe", "migrate", "sweeps"),
+    "rounding": ("workload", "profiling"),
+    "cli": ("describe", "migrate", "sweeps", "rounding"),
     "__main__": ("cli",),
 }
 
