@@ -40,6 +40,10 @@ _PROFILE = (
     "Predict how long a kernel takes on the device, and where the time goes. Shapes are enough, unless a number of "
     "iterations depends on data; nothing runs otherwise."
 )
+_ACCURACY = (
+    "Run a kernel in the simulator and beside it without rounding, in float64. Print the error of each result, the "
+    "lines that it comes from, and what storing tiles in float32 would change: the error, and the predicted time."
+)
 _DUMP = "Print a kernel after a stage, its loop IR, LLVM IR or assembly, or a map of its memory; or write its artifact."
 _EXPLAIN = "Explain an error code, a rule, an instruction, or any public name. The text comes from the declarations."
 _CHECK = (
@@ -177,6 +181,7 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
 
     _add_profile(commands)
+    _add_accuracy(commands)
     _add_check(commands)
     _add_sweep(commands)
     _add_tune(commands)
@@ -244,6 +249,26 @@ def _add_profile(commands: Any) -> None:
     profiling.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto")
     profiling.add_argument("--parquet", metavar="FOLDER", help="write the profiler's tables as Parquet files")
     profiling.add_argument("--open", action="store_true", help="show the report in a browser, from this machine")
+
+
+def _add_accuracy(commands: Any) -> None:
+    measuring = commands.add_parser(
+        "accuracy", help="show which lines of a kernel lose the digits of its results", description=_ACCURACY
+    )
+    measuring.set_defaults(module="nki.cli.accuracy")
+    _add_kernel(measuring)
+    measuring.add_argument("--seed", type=int, default=0, help="seed of random arguments (default 0)")
+    measuring.add_argument(
+        "--bisect",
+        metavar="KERNEL",
+        help="run another kernel on the same data, and name the first line at which the two part by more than rounding "
+        "explains; the exit code is then 1",
+    )
+    measuring.add_argument(
+        "--lines", metavar="N|all", help="number of source lines in the text (default 8); JSON and the page have all"
+    )
+    measuring.add_argument("--html", metavar="FILE", help="write the report for a browser, one file")
+    measuring.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
 
 
 def _add_check(commands: Any) -> None:

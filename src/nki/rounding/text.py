@@ -7,6 +7,7 @@ from typing import Final
 
 from nki.base.source import Span
 from nki.profiling.amounts import count, place, short
+from nki.rounding.parting import Parting, Step
 from nki.rounding.report import Accuracy, LineError, OutputError, WiderTiles
 
 LINES: Final = 8
@@ -95,3 +96,28 @@ def advice(each: WiderTiles) -> str:
 
 def _place(span: Span) -> str:
     return place(span)
+
+
+def parted(found: Parting) -> str:
+    """Two kernels side by side, the answer first."""
+    one, two = found.names
+    if found.is_same:
+        head = f"{one} and {two} are the same up to rounding on this data"
+    else:
+        head = "\n".join([f"{one} and {two} part by more than rounding explains", *_steps(found)])
+    names = max(len("output"), *(len(output.name) for output in found.outputs))
+    rows = [f"  {'output':<{names}}  {'difference':>10}  {'without rounding':>16}"]
+    rows += [
+        f"  {output.name:<{names}}  {number(output.real):>10}  {number(output.exact):>16}" for output in found.outputs
+    ]
+    shared = f"  {found.shared:,} of {count(found.stored, 'value')} that {one} stores {two} has too"
+    return "\n\n".join([head, "\n".join(rows), shared])
+
+
+def _steps(found: Parting) -> list[str]:
+    pairs = zip(found.names, (found.first, found.other), strict=True)
+    return [row for name, step in pairs if step is not None for row in _step(name, step)]
+
+
+def _step(name: str, step: Step) -> list[str]:
+    return [f"  first in {name}: {place(step.span)} stores '{step.tile}'", f"    {step.code}"]

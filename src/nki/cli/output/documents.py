@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from nki.cli.output.findings import Finding
 from nki.cli.output.printed import Stamp
+from nki.rounding.record import AccuracyRecord, PartingRecord
 from nki.sweeps.record import Row, Status
 
 
@@ -71,6 +72,18 @@ class Run(Stamp):
     checked: Annotated[bool, "true if the reference executor gave the same bits (`--check`)"]
     warnings: Annotated[list[Finding], "the warnings, also of the check"]
     where: NotRequired[Annotated[Where, "the time on this host, with `--where`"]]
+
+
+class AccuracyDocument(Stamp, AccuracyRecord):
+    """The document of `nki accuracy`. A number that is infinite is the text `inf`."""
+
+    warnings: Annotated[list[Finding], "the warnings"]
+
+
+class PartingDocument(Stamp, PartingRecord):
+    """The document of `nki accuracy --bisect`: two kernels on the same data."""
+
+    warnings: Annotated[list[Finding], "the warnings"]
 
 
 class NotCompiled(TypedDict):

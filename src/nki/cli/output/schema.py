@@ -20,6 +20,7 @@ from typing import (
 )
 
 from nki.cli.output.documents import (
+    AccuracyDocument,
     CacheEntry,
     Check,
     Cleared,
@@ -28,6 +29,7 @@ from nki.cli.output.documents import (
     Info,
     KernelCalls,
     Migrate,
+    PartingDocument,
     Run,
     Sweep,
     Tune,
@@ -69,6 +71,8 @@ DOCUMENTS: Final[dict[str, Document]] = {
     "run": Document(Run),
     "profile": Document(Profile, FIELDS, "by title"),
     "profile --step": Document(Step, several="by title"),
+    "accuracy": Document(AccuracyDocument),
+    "accuracy --bisect": Document(PartingDocument),
     "check": Document(Check),
     "migrate": Document(Migrate),
     "dump": Document(Dump),
