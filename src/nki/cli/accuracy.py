@@ -37,7 +37,7 @@ def command(options: argparse.Namespace) -> int:
         step(f"running {work.name} beside float64")
         found = run.measured(work.compile(run.STOP), work.arrays(options.seed), work.target)
     step("")
-    written = []
+    written: list[str] = []
     if options.html:
         with named_option("--html"):
             written.append(f"{found.to_html(options.html)}: the report for a browser")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -73,7 +73,7 @@ def fold(op: str, x: Doubles, axis: int) -> Doubles:
     return operators[op].reduce(x, axis=axis)
 
 
-def scan(steps: tuple[Step, ...], values: list[Doubles], start: Doubles) -> Doubles:
+def scan(steps: tuple[Step, ...], values: Sequence[Doubles], start: Doubles) -> Doubles:
     """Every state of each row, from ``start``."""
     elements = np.broadcast_arrays(*values)
     rows, columns = elements[0].shape

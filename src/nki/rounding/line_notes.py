@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from nki.rounding.tracked import Doubles
 from nki.base import element_types as dt
 from nki.base.element_types import DType
 from nki.base.source import Span
 from nki.ir.instruction import Inst
 from nki.ir.types import Tensor
+from nki.rounding.tracked import Doubles
 
 Place = tuple[str, int]
 _NOWHERE: Final[Place] = ("", 0)

@@ -12,8 +12,9 @@ from nki.profiling.html import quantities
 from nki.profiling.html.markup import Markup, joined, strip, tag
 from nki.profiling.html.sections import card, figure, name_cell, number_cell, table_of
 from nki.profiling.html.source_listing import SourceListing
-from nki.rounding.report import Accuracy, LineError
-from nki.rounding.text import advice, number, told, verdict
+from nki.rounding import text
+from nki.rounding.findings import Findings, LineError
+from nki.rounding.text import advice, told, verdict
 
 COLUMNS: Final = (
     ("Share", "Part of the squared error of all lines at the output with the most of it"),
@@ -27,7 +28,7 @@ COLUMNS: Final = (
 class _Lines(SourceListing):
     """The lines with errors or events."""
 
-    def __init__(self, found: Accuracy) -> None:
+    def __init__(self, found: Findings) -> None:
         by_span = {line.span: line for line in found.lines if line.span is not None}
         super().__init__(by_span)
         self.errors: list[LineError] = [by_span[span] for span in self.spans]
@@ -35,20 +36,20 @@ class _Lines(SourceListing):
     def part(self, numbers: Iterable[int]) -> float:
         return min(1.0, sum(self.errors[number].share for number in numbers))
 
-    def cells(self, number_: int, line: int) -> list[Markup]:
-        error = self.errors[number_]
+    def cells(self, number: int, line: int) -> list[Markup]:
+        error = self.errors[number]
         bar = strip([tag("rect", width=100 * error.share, height=10)])
         shown = quantities.percent(error.share) if error.share >= 0.0005 else ""
         return [
             tag("td", bar, tag("span", shown), class_="critical"),
-            tag("td", number(error.error)),
-            tag("td", number(error.local)),
+            tag("td", text.number(error.error)),
+            tag("td", text.number(error.local)),
             tag("td", error.cause, title="; ".join(told(error))),
             tag("td", line, class_="n"),
         ]
 
 
-def render(found: Accuracy) -> str:
+def render(found: Findings) -> str:
     """The report as the text of an HTML file, in UTF-8."""
     listing = _Lines(found)
     names = [tag("span", name, title=meaning or None) for name, meaning in COLUMNS]
@@ -57,18 +58,18 @@ def render(found: Accuracy) -> str:
         tag("h2", "Source"),
         tag("div", names, class_="columns", aria_hidden="true"),
         tag("div", listing.markup(), class_="listing", tabindex=0, role="region", aria_label="Source lines"),
-        class_="card source",
+        class_="card source causes",
         aria_label="Source",
     )
     outputs = table_of(
         found.outputs,
         ("Output", lambda each: name_cell(each.name)),
         ("Dtype", lambda each: tag("td", each.dtype)),
-        ("Error", lambda each: number_cell(number(each.error))),
-        ("One rounding", lambda each: number_cell(number(each.needed))),
-        ("Greatest", lambda each: number_cell(number(each.max_abs))),
-        ("Greatest part", lambda each: number_cell(number(each.max_rel))),
-        ("Units in the last place", lambda each: number_cell(number(each.ulps))),
+        ("Error", lambda each: number_cell(text.number(each.error))),
+        ("One rounding", lambda each: number_cell(text.number(each.needed))),
+        ("Greatest", lambda each: number_cell(text.number(each.max_abs))),
+        ("Greatest part", lambda each: number_cell(text.number(each.max_rel))),
+        ("Units in the last place", lambda each: number_cell(text.number(each.ulps))),
     )
     changes = [tag("li", advice(each)) for each in found.wider]
     findings = [
@@ -84,7 +85,7 @@ def render(found: Accuracy) -> str:
     return html.page(f"{found.name} on {found.target} · accuracy", joined(_head(found), main), html.STEP_STYLES)
 
 
-def _head(found: Accuracy) -> Markup:
+def _head(found: Findings) -> Markup:
     title = tag(
         "div",
         tag("h1", found.name),
@@ -95,7 +96,7 @@ def _head(found: Accuracy) -> Markup:
     needed = max((output.needed for output in found.outputs), default=0.0)
     times = found.error / needed if needed and math.isfinite(found.error) else math.inf
     figures = [
-        figure("Error", number(found.error), "of the worst output", "main"),
-        figure("One rounding", number(needed), f"the error is {number(times)} times that"),
+        figure("Error", text.number(found.error), "of the worst output", "main"),
+        figure("One rounding", text.number(needed), f"the error is {text.number(times)} times that"),
     ]
     return tag("header", title, tag("dl", figures, class_="figures"), class_="head")

@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from nki.backend.numpy.values import Value
 from nki.base.errors import KernelArgumentError
-from nki.base.locks import imported
 from nki.base.source import Span, source_line
 from nki.ir.instruction import Inst
 from nki.ir.program import Program
 from nki.ir.types import Access, Tensor
+from nki.profiling.amounts import count, place
 from nki.rounding import shadow_run
-from nki.rounding.report import relative
+from nki.rounding.line_errors import relative
+from nki.rounding.text import number
 from nki.rounding.tracked import Doubles, Tracked, difference
 
 Array = NDArray[Any]
@@ -74,7 +75,9 @@ class _Recorder:
     def stored(self, inst: Inst, target: Access, value: Value, ideal: Doubles) -> None:
         tensors = {access.tensor: None for access in inst.reads()}
         inputs = frozenset(number for tensor in tensors for number in self._writers.get(tensor, ()))
-        array = np.broadcast_to(ideal, (target.partitions, target.free_elements)) if ideal.size != target.size else ideal
+        array = (
+            np.broadcast_to(ideal, (target.partitions, target.free_elements)) if ideal.size != target.size else ideal
+        )
         moves = not isinstance(value, Tracked) or value.local is None
         event = Event(inst.where.span, target.tensor.name, _sums(array), inputs, moves, target.tensor)
         number = len(self.events)
@@ -139,7 +142,7 @@ class Parting:
         return all(output.exact <= SAME for output in self.outputs)
 
     def __str__(self) -> str:
-        return str(imported("nki.rounding.text").parted(self))
+        return _text(self)
 
 
 def compared(first: Program, second: Program, arrays: Sequence[Array]) -> Parting:
@@ -229,3 +232,27 @@ def _first(program: Program, recorder: _Recorder, against: _Recorder, wrong: Seq
     event = events[chosen]
     code = source_line(event.span.file, event.span.line).strip() if event.span is not None else ""
     return Step(event.span, code, event.tile)
+
+
+def _text(found: Parting) -> str:
+    one, two = found.names
+    if found.is_same:
+        head = f"{one} and {two} are the same up to rounding on this data"
+    else:
+        head = "\n".join([f"{one} and {two} part by more than rounding explains", *_steps(found)])
+    names = max(len("output"), *(len(output.name) for output in found.outputs))
+    rows = [f"  {'output':<{names}}  {'difference':>10}  {'without rounding':>16}"]
+    rows += [
+        f"  {output.name:<{names}}  {number(output.real):>10}  {number(output.exact):>16}" for output in found.outputs
+    ]
+    shared = f"  {found.shared:,} of {count(found.stored, 'value')} that {one} stores {two} has too"
+    return "\n\n".join([head, "\n".join(rows), shared])
+
+
+def _steps(found: Parting) -> list[str]:
+    pairs = zip(found.names, (found.first, found.other), strict=True)
+    return [row for name, step in pairs if step is not None for row in _step(name, step)]
+
+
+def _step(name: str, step: Step) -> list[str]:
+    return [f"  first in {name}: {place(step.span)} stores '{step.tile}'", f"    {step.code}"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, TypedDict
 
+from nki.rounding.findings import Findings, LineError, OutputError, WiderTiles
 from nki.rounding.parting import Parting, Step
-from nki.rounding.report import Accuracy, LineError, OutputError, WiderTiles
 
 Number = float | str
 
@@ -95,7 +95,7 @@ class AccuracyRecord(TypedDict):
     wider: Annotated[list[WiderRecord], "tiles in float32, the best first"]
 
 
-def record(found: Accuracy) -> AccuracyRecord:
+def record(found: Findings) -> AccuracyRecord:
     """``found`` as JSON values."""
     return {
         "kernel": found.name,

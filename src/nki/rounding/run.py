@@ -20,7 +20,8 @@ from nki.passes.accumulate import Accumulate
 from nki.profiling.compiling import as_kernel, checked_target
 from nki.profiling.shapes import is_shape_only, placeholder
 from nki.rounding import shadow_run, wider_tiles
-from nki.rounding.report import Accuracy, line_errors, output_error
+from nki.rounding.line_errors import line_errors, output_error
+from nki.rounding.report import Accuracy
 from nki.target.model import Target
 from nki.workload.arguments import filled
 

@@ -13,6 +13,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from nki.backend.numpy.executor import Reference
+from nki.backend.numpy.memory import Memory
+from nki.backend.numpy.values import Value
+from nki.base import element_types as dt
+from nki.base.element_types import DType
+from nki.ir.algebra import Step
+from nki.ir.instruction import Inst
+from nki.ir.types import Access, is_element_indexed
+from nki.isa.tables.alu_operators import BITS, TRUTHS
+from nki.rendezvous.protocol import Participant
 from nki.rounding import float64_primitives as exact
 from nki.rounding.line_notes import EPSILON, Notes
 from nki.rounding.shadow_memory import ShadowMemory
@@ -31,16 +41,6 @@ from nki.rounding.tracked import (
     pooled,
     tracked,
 )
-from nki.backend.numpy.executor import Reference
-from nki.backend.numpy.memory import Memory
-from nki.backend.numpy.values import Value
-from nki.base import element_types as dt
-from nki.base.element_types import DType
-from nki.ir.algebra import Step
-from nki.ir.instruction import Inst
-from nki.ir.types import Access, is_element_indexed
-from nki.isa.tables.alu_operators import BITS, TRUTHS
-from nki.rendezvous.protocol import Participant
 
 MOST_SOURCES: Final = 12
 """Sources of error that a tile tells apart; the least ones are joined."""
@@ -280,13 +280,15 @@ class ShadowExecutor(Reference):
 
     def scan(self, steps: tuple[Step, ...], values: tuple[Value, ...], start: Value) -> Value:
         real = super().scan(steps, values, start)
-        return lifted(real, lambda first, *each: exact.scan(steps, list(each), first), start, *values)
+
+        def states(first: Doubles, *each: Doubles) -> Doubles:
+            return exact.scan(steps, each, first)
+
+        return lifted(real, states, start, *values)
 
     def matmul(self, stationary: Value, moving: Value) -> Value:
         result = lifted(super().matmul(stationary, moving), lambda s, m: s.T @ m, stationary, moving)
-        self._summed(
-            result, len(stationary.array), lambda: np.abs(_ideal(stationary)).T @ np.abs(_ideal(moving))
-        )
+        self._summed(result, len(stationary.array), lambda: np.abs(_ideal(stationary)).T @ np.abs(_ideal(moving)))
         return result
 
     def top8(self, value: Value) -> Value:
@@ -319,7 +321,11 @@ class ShadowExecutor(Reference):
 
     def stack(self, values: Sequence[Value], partitions: int) -> Value:
         real = super().stack(values, partitions)
-        return moved(real, lambda *x: np.concatenate([e.reshape(-1) for e in x]).reshape(partitions, -1), *values)
+
+        def joined(*each: Doubles) -> Doubles:
+            return np.concatenate([x.reshape(-1) for x in each]).reshape(partitions, -1)
+
+        return moved(real, joined, *values)
 
 
 def _ideal(value: Value) -> Doubles:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.rounding.tracked import Doubles, Errors, Source
 from nki.backend.numpy.memory import Memory
 from nki.ir.types import Access, Tensor
+from nki.rounding.tracked import Doubles, Errors, Source
 
 
 @dataclass(slots=True)

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.rounding.line_notes import Notes
-from nki.rounding.shadow_executor import ShadowExecutor, Stored
-from nki.rounding.shadow_memory import ShadowMemory
-from nki.rounding.tracked import Doubles, Source
 from nki.backend.numpy import executor
 from nki.backend.numpy.memory import Memory
 from nki.base.element_types import DType
 from nki.ir.program import Program
 from nki.numerics.floating_point import default_environment
 from nki.rendezvous.protocol import Participant
+from nki.rounding.line_notes import Notes
+from nki.rounding.shadow_executor import ShadowExecutor, Stored
+from nki.rounding.shadow_memory import ShadowMemory
+from nki.rounding.tracked import Doubles, Source
 
 Array = NDArray[Any]
 

@@ -7,20 +7,19 @@ from typing import Final
 
 from nki.base.source import Span
 from nki.profiling.amounts import count, place, short
-from nki.rounding.parting import Parting, Step
-from nki.rounding.report import Accuracy, LineError, OutputError, WiderTiles
+from nki.rounding.findings import Findings, LineError, OutputError, WiderTiles
 
 LINES: Final = 8
 """Source lines that are listed, unless more are asked for."""
 
 
-def report(found: Accuracy, lines: int | None = LINES) -> str:
+def report(found: Findings, lines: int | None = LINES) -> str:
     """The report, with ``lines`` lines of the source, or all of them (None)."""
     parts = [_head(found), _outputs(found), _lines(found, lines), _wider(found)]
     return "\n\n".join(filter(None, parts))
 
 
-def verdict(found: Accuracy) -> str:
+def verdict(found: Findings) -> str:
     """The answer in one sentence."""
     first = found.first
     if first is None:
@@ -28,14 +27,15 @@ def verdict(found: Accuracy) -> str:
     return f"{place(first.span)} loses the most: {first.text}"
 
 
-def _head(found: Accuracy) -> str:
+def _head(found: Findings) -> str:
     return f"{found.name} on {found.target}: {count(found.instructions, 'instruction')}\n  {verdict(found)}"
 
 
-def _outputs(found: Accuracy) -> str:
+def _outputs(found: Findings) -> str:
     names = max((len(each.name) for each in found.outputs), default=0)
     names = max(names, len("output"))
-    rows = [f"  {'output':<{names}}  {'dtype':<9}  {'error':>8}  {'rounding':>8}  {'max abs':>8}  {'max rel':>8}  {'ulps':>8}"]
+    titles = "  ".join(f"{title:>8}" for title in ("error", "rounding", "max abs", "max rel", "ulps"))
+    rows = [f"  {'output':<{names}}  {'dtype':<9}  {titles}"]
     for each in found.outputs:
         numbers = (each.error, each.needed, each.max_abs, each.max_rel, each.ulps)
         cells = "  ".join(f"{number(value):>8}" for value in numbers)
@@ -56,7 +56,7 @@ def number(value: float) -> str:
     return f"{value:.1e}" if not 0.01 <= abs(value) < 1000 else f"{value:.3g}"
 
 
-def _lines(found: Accuracy, most: int | None) -> str:
+def _lines(found: Findings, most: int | None) -> str:
     if not found.lines:
         return ""
     listed = found.lines[:most]
@@ -78,7 +78,7 @@ def told(line: LineError) -> list[str]:
     return [*said, *line.events]
 
 
-def _wider(found: Accuracy) -> str:
+def _wider(found: Findings) -> str:
     return "\n".join(f"  {advice(each)}" for each in found.wider)
 
 
@@ -96,28 +96,3 @@ def advice(each: WiderTiles) -> str:
 
 def _place(span: Span) -> str:
     return place(span)
-
-
-def parted(found: Parting) -> str:
-    """Two kernels side by side, the answer first."""
-    one, two = found.names
-    if found.is_same:
-        head = f"{one} and {two} are the same up to rounding on this data"
-    else:
-        head = "\n".join([f"{one} and {two} part by more than rounding explains", *_steps(found)])
-    names = max(len("output"), *(len(output.name) for output in found.outputs))
-    rows = [f"  {'output':<{names}}  {'difference':>10}  {'without rounding':>16}"]
-    rows += [
-        f"  {output.name:<{names}}  {number(output.real):>10}  {number(output.exact):>16}" for output in found.outputs
-    ]
-    shared = f"  {found.shared:,} of {count(found.stored, 'value')} that {one} stores {two} has too"
-    return "\n\n".join([head, "\n".join(rows), shared])
-
-
-def _steps(found: Parting) -> list[str]:
-    pairs = zip(found.names, (found.first, found.other), strict=True)
-    return [row for name, step in pairs if step is not None for row in _step(name, step)]
-
-
-def _step(name: str, step: Step) -> list[str]:
-    return [f"  first in {name}: {place(step.span)} stores '{step.tile}'", f"    {step.code}"]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,9 +91,20 @@ def added(errors: Errors, source: Source, more: Doubles) -> None:
         errors[source] = more if known is None else known + more
 
 
-def lifted(real: Value, function: Callable[..., Doubles], *values: Value) -> Tracked:
-    """``real``, the result of a primitive on ``values``, with the shadows that ``function`` gives: the primitive in
-    float64.
+@overload
+def lifted(real: Value, function: Callable[[Doubles], Doubles], first: Value, /) -> Tracked: ...
+
+
+@overload
+def lifted(real: Value, function: Callable[[Doubles, Doubles], Doubles], first: Value, second: Value, /) -> Tracked: ...
+
+
+@overload
+def lifted(real: Value, function: Callable[..., Doubles], /, *values: Value) -> Tracked: ...
+
+
+def lifted(real: Value, function: Callable[..., Doubles], /, *values: Value) -> Tracked:
+    """``real``, the result of a primitive on ``values``, with the shadows that the ``function`` in float64 gives.
 
     The error from a source is what the result would be with this error alone, less what it is without any: no
     derivative is taken, so a function may be steep, or step.
@@ -116,7 +127,19 @@ def lifted(real: Value, function: Callable[..., Doubles], *values: Value) -> Tra
     return result
 
 
-def moved(real: Value, function: Callable[..., Doubles], *values: Value) -> Value:
+@overload
+def moved(real: Value, function: Callable[[Doubles], Doubles], first: Value, /) -> Value: ...
+
+
+@overload
+def moved(real: Value, function: Callable[[Doubles, Doubles], Doubles], first: Value, second: Value, /) -> Value: ...
+
+
+@overload
+def moved(real: Value, function: Callable[..., Doubles], /, *values: Value) -> Value: ...
+
+
+def moved(real: Value, function: Callable[..., Doubles], /, *values: Value) -> Value:
     """The same for a primitive that moves elements and computes nothing, so that errors move alike."""
     parts = [tracked(value) for value in values]
     if all(part.is_plain and not part.last for part in parts):

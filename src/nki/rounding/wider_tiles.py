@@ -17,7 +17,8 @@ from nki.passes.accumulate import Accumulate
 from nki.passes.verify import Verify
 from nki.profiling.memory_choices import Compiled, compiled
 from nki.rounding import shadow_run
-from nki.rounding.report import LineError, WiderTiles, relative
+from nki.rounding.findings import LineError, WiderTiles
+from nki.rounding.line_errors import relative
 from nki.rounding.shadow_run import Output
 from nki.rounding.tracked import difference
 from nki.sim.timing import TimedProgram, once
