@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Generator
 
 from nki.base.usage import UsageError
-from nki.base.warning import Warned, collecting
+from nki.base.warning import collecting
 from nki.cli.output.documents import AccuracyDocument, PartingDocument
 from nki.cli.output.findings import warnings
 from nki.cli.output.printed import print_document, stamp
@@ -15,8 +15,9 @@ from nki.cli.output.streams import aside
 from nki.cli.profile_options import check_output, lines_of, named_option, reads
 from nki.cli.terminal_progress import step
 from nki.rounding import run, text
-from nki.rounding.parting import compared
+from nki.rounding.parting import Parting, compared
 from nki.rounding.record import parting_record, record
+from nki.rounding.report import Accuracy
 from nki.workload.job import Work, prepared
 
 
@@ -28,15 +29,13 @@ def command(options: argparse.Namespace) -> int:
     check_output("--html", options.html, reads(options.arg, options.kernel))
     if options.bisect is not None and options.html:
         raise UsageError("--bisect and --html do not go together", "ask for one after the other")
-    given = options.kernel, options.arg, options.target, options.cores, options.grid
     # What a kernel prints while it is specialised must not end up inside the JSON.
-    quiet = aside() if options.json else contextlib.nullcontext()
-    with quiet, collecting() as warned, _progress(), prepared(*given) as work:
-        if options.bisect is not None:
-            return _bisect(work, options, warned)
-        step(f"running {work.name} beside float64")
-        found = run.measured(work.compile(run.STOP), work.arrays(options.seed), work.target)
-    step("")
+    with aside() if options.json else contextlib.nullcontext(), collecting() as warned, _progress():
+        found = _measured(options) if options.bisect is None else _compared(options)
+    if isinstance(found, Parting):
+        parting: PartingDocument = {**stamp(), **parting_record(found), "warnings": warnings(warned)}
+        print_document(parting) if options.json else print(found)
+        return 0 if found.is_same else 1
     written: list[str] = []
     if options.html:
         with named_option("--html"):
@@ -49,22 +48,27 @@ def command(options: argparse.Namespace) -> int:
     return 0
 
 
-def _bisect(work: Work, options: argparse.Namespace, warned: list[Warned]) -> int:
-    """Compare with the kernel of ``--bisect``, which has the arguments of the first one."""
+def _prepared(source: str, options: argparse.Namespace) -> contextlib.AbstractContextManager[Work]:
+    return prepared(source, options.arg, options.target, options.cores, options.grid)
+
+
+def _measured(options: argparse.Namespace) -> Accuracy:
+    with _prepared(options.kernel, options) as work:
+        step(f"running {work.name} beside float64")
+        return run.measured(work.compile(run.STOP), work.arrays(options.seed), work.target)
+
+
+def _compared(options: argparse.Namespace) -> Parting:
+    """The kernel beside the one of ``--bisect``, which has the arguments of the first one."""
+    with _prepared(options.kernel, options) as work:
+        first, arrays = work.compile(run.STOP), work.arrays(options.seed)
     try:
-        with prepared(options.bisect, options.arg, options.target, options.cores, options.grid) as other:
+        with _prepared(options.bisect, options) as other:
             step(f"running {work.name} and {other.name} beside float64")
-            found = compared(work.compile(run.STOP), other.compile(run.STOP), work.arrays(options.seed))
+            return compared(first, other.compile(run.STOP), arrays)
     except UsageError as error:
         fix = f"{error.fix}; both kernels get the same --arg" if error.fix else ""
         raise UsageError(f"--bisect {options.bisect}: {error.message}", fix) from None
-    step("")
-    if options.json:
-        document: PartingDocument = {**stamp(), **parting_record(found), "warnings": warnings(warned)}
-        print_document(document)
-    else:
-        print(found)
-    return 0 if found.is_same else 1
 
 
 @contextlib.contextmanager

@@ -125,7 +125,7 @@ def _result_roundings(output: Output, by_source: dict[Source, float], notes: Not
 
 
 def _charge_overflow(output: Output, by_source: dict[Source, float], notes: Notes) -> None:
-    """Where an output has no number although no error is infinite, float64 overflowed too: the first line that did."""
+    """Charge the first line that overflowed, if an output has no number but no error is infinite: float64 did too."""
     if np.isfinite(output.real).all() or any(not math.isfinite(error) for error in by_source.values()):
         return
     for number, note in enumerate(notes.lines):
@@ -167,7 +167,9 @@ def _cause(note: LineNotes, source: Source, is_result: bool) -> tuple[Cause, str
 
 
 def _cancelled(note: LineNotes) -> str:
-    return f"{_many(note.cancelled, 'difference')} of inexact numbers that agree in up to {note.bits} of 24 bits"
+    text = f"{_many(note.cancelled, 'difference')} of inexact numbers that agree in up to {note.bits} of 24 bits"
+    here = note.origin is None or (note.span is not None and note.origin.line == note.span.line)
+    return text if here or note.origin is None else f"{text}; line {note.origin.line} rounded them most"
 
 
 def _summed(note: LineNotes) -> str:

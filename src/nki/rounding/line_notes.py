@@ -33,9 +33,10 @@ class LineNotes:
     ``local``: the greatest error that one execution added, as a part of the greatest magnitude that it stored.
     ``overflows``, ``underflows``, ``subnormals``: results that became infinite or no number from finite operands, 0
     from operands that do not give 0, or smaller than the smallest normal number. ``absorbed``: elements that a sum did
-    not change by its smaller operand. ``cancelled``: elements whose operands agreed in up to ``bits`` leading bits
-    while they had errors. ``terms``: of the sum with the greatest error, ``sum_error`` units of roundoff. ``casts``:
-    the dtypes that were rounded to, and ``tiles`` the tensors that hold the results.
+    not change by its smaller operand. ``cancelled``: elements with operands that agreed in up to ``bits`` leading bits
+    while they had errors; ``origin`` had made the most of these. ``terms``: of the sum with the greatest error,
+    ``sum_error`` units of roundoff. ``casts``: the dtypes that were rounded to, and ``tiles`` the tensors that hold the
+    results.
     """
 
     span: Span | None
@@ -48,6 +49,7 @@ class LineNotes:
     absorbed: int = 0
     cancelled: int = 0
     bits: int = 0
+    origin: Span | None = None
     terms: int = 0
     sum_error: float = 0.0
     casts: set[str] = field(default_factory=set[str])

@@ -37,7 +37,7 @@ def accuracy(
 
     The simulator runs the kernel on ``args``, and beside it the same program in float64. ``args`` are arrays; one that
     has only a shape and a dtype, such as ``nki.ShapeDtype``, gets random numbers from ``seed``. ``target``: ``"trn2"``
-    or another name; None for the kernel's own. The errors are those of this data: other data may lose other digits.
+    or another name; None for the kernel's own. Other data may lose other digits.
 
     Raises the errors of the compiler, and of a run: nothing is caught.
     """

@@ -78,7 +78,7 @@ class ShadowExecutor(Reference):
     def _execute_resolved(self, inst: Inst) -> None:
         super()._execute_resolved(inst)
         for access in inst.writes():
-            if is_element_indexed(access):  # scattered from a tile of their own, whose shadow does not follow
+            if is_element_indexed(access):  # scattered from a tile of their own; its shadow does not follow
                 self.shadows.forget(access.tensor)
 
     # Values come and go.
@@ -211,6 +211,8 @@ class ShadowExecutor(Reference):
             keep = np.where(cancels, left_over, 1.0)
             own = Source(self.line, Kind.cancellation)
             taken: Doubles | None = None
+            worst = 0.0
+            note = self.notes.lines[self.line]
             for source, error in list(result.errors.items()):
                 if source.kind is not Kind.arithmetic:
                     continue
@@ -218,12 +220,13 @@ class ShadowExecutor(Reference):
                 if part.any():
                     result.errors[source] = error * keep
                     taken = part if taken is None else taken + part
+                    if source.line >= 0 and (size := float(np.abs(part).max())) > worst:
+                        worst, note.origin = size, self.notes.lines[source.line].span
             if taken is None:
                 return
             added(result.errors, own, taken)
             # Where the exact result is 0 and an error is not, no digit is left.
             hit = taken != 0
-            note = self.notes.lines[self.line]
             note.cancelled += int(np.count_nonzero(hit))
             least = float(left_over[hit].min())
             note.bits = max(note.bits, 24 if least <= EPSILON else round(-float(np.log2(least))))

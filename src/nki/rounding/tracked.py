@@ -18,7 +18,7 @@ Doubles = NDArray[np.float64]
 
 
 class Kind(IntEnum):
-    """What an error is: rounding inside an instruction, a cast to fewer bits, or an earlier error that a difference of
+    """Kinds of errors: rounding inside an instruction, a cast to fewer bits, or an earlier error that a difference of
     nearly equal numbers made large.
     """
 
@@ -28,7 +28,7 @@ class Kind(IntEnum):
 
 
 class Source(NamedTuple):
-    """Where an error comes from: a line by its number, and the kind of the error."""
+    """The origin of an error: a line by its number, and the kind of the error."""
 
     line: int
     kind: Kind
@@ -71,7 +71,7 @@ def tracked(value: Value) -> Tracked:
 
 
 def local_of(value: Tracked) -> Doubles:
-    """What the running instruction would have without rounding."""
+    """The elements that the running instruction would give without rounding."""
     return doubles(value) if value.local is None else value.local
 
 
