@@ -60,12 +60,17 @@ def _measured(options: argparse.Namespace) -> Accuracy:
 
 def _compared(options: argparse.Namespace) -> Parting:
     """The kernel beside the one of ``--bisect``, which has the arguments of the first one."""
-    with _prepared(options.kernel, options) as work:
-        first, arrays = work.compile(run.STOP), work.arrays(options.seed)
+    with _prepared(options.kernel, options) as work, _other(options) as other:
+        step(f"running {work.name} and {other.name} beside float64")
+        return compared(work.compile(run.STOP), other.compile(run.STOP), work.arrays(options.seed))
+
+
+@contextlib.contextmanager
+def _other(options: argparse.Namespace) -> Generator[Work]:
+    """Context manager: the kernel of ``--bisect``; a mistake of the command about it says so."""
     try:
         with _prepared(options.bisect, options) as other:
-            step(f"running {work.name} and {other.name} beside float64")
-            return compared(first, other.compile(run.STOP), arrays)
+            yield other
     except UsageError as error:
         fix = f"{error.fix}; both kernels get the same --arg" if error.fix else ""
         raise UsageError(f"--bisect {options.bisect}: {error.message}", fix) from None
