@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import nki
-from tests.rounding import planted
+from tests.rounding import held_out, planted
 
-KERNELS = planted.ARGUMENTS
+KERNELS = {**planted.ARGUMENTS, **held_out.ARGUMENTS}
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.func.__name__)
@@ -17,7 +19,8 @@ def test_the_planted_line_is_named_first(kernel):
     assert found.first.code.endswith("# loss"), str(found)
 
 
-def test_there_are_enough():
-    assert len(KERNELS) >= 30
-    text = planted.__loader__.get_source(planted.__name__)
-    assert text.count("  # loss\n") == len(KERNELS)
+def test_every_kernel_has_its_line():
+    assert len(planted.ARGUMENTS) >= 30
+    for module in (planted, held_out):
+        text = Path(module.__file__).read_text(encoding="utf-8")
+        assert text.count("  # loss\n") >= len(module.ARGUMENTS)
