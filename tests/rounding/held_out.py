@@ -1,4 +1,4 @@
-"""Twelve more kernels with a planted loss, written when the rules stood: they measure, the thirty-two were learnt from."""
+"""Twelve more kernels with a planted loss, written when the rules stood: the others taught the rules."""
 
 from __future__ import annotations
 
