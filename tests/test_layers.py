@@ -57,7 +57,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "workload": ("jit",),
     "sweeps": ("workload", "profiling"),
     "proofs": ("workload", "profiling"),
-    "cli": ("describe", "migrate", "sweeps", "proofs"),
+    "rounding": ("workload", "profiling"),
+    "cli": ("describe", "migrate", "sweeps", "proofs", "rounding"),
     "__main__": ("cli",),
 }
 

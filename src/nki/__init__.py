@@ -55,6 +55,8 @@ def __getattr__(name: str) -> Any:
         return getattr(_imported(f"nki.sweeps.{_SWEEPS[name]}"), name)
     if name in _PROOFS:
         return getattr(_imported(_PROOFS[name]), name)
+    if name == "accuracy":
+        return _imported("nki.rounding.run").accuracy
     if name in _MODULES:
         return _imported(f"nki.{name}")
     raise AttributeError(f"module 'nki' has no attribute {name!r}")

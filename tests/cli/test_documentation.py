@@ -1,4 +1,4 @@
-"""The examples of docs/cli.md and docs/profiling.md print what the pages say, but for times, checksums and the like."""
+"""The examples of some pages print what the pages say, but for times, checksums and the like."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from nki.compilation.pipeline import STAGES
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("cli.md", "profiling.md")]
+PAGES = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("cli.md", "profiling.md", "accuracy.md")]
 EXAMPLES = [example for page in PAGES for example in re.findall(r"```console\n\$ (.*)\n((?:.*\n)*?)```", page)]
 
 CHANGING = (
@@ -43,7 +43,7 @@ def masked(text: str) -> str:
 
 def test_there_are_examples():
     commands = {command.split()[1] for command, _ in EXAMPLES}
-    assert commands == {"run", "profile", "check", "dump", "explain", "cache", "info"}
+    assert commands == {"run", "profile", "check", "dump", "explain", "cache", "info", "accuracy"}
 
 
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES, ids=[command for command, _ in EXAMPLES])
@@ -74,6 +74,13 @@ def run(command: str) -> str:
     ours = re.sub(r"(^|\| )nki ", rf"\1{sys.executable} -m nki ", command)
     done = subprocess.run(ours, shell=True, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     return done.stdout.decode()
+
+
+def test_the_program_in_the_chapter_about_accuracy_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    [program] = re.findall(r"```python\n(.*?)```", PAGES[2], re.DOTALL)
+    exec(program, {})
+    assert (tmp_path / "accuracy.html").exists()
 
 
 def test_pages_list_the_stages() -> None:

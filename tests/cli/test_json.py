@@ -72,6 +72,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "profile --what-if": ("profile", "{file}:affine", *AFFINE, "--what-if", "semaphore=0"),
     "profile --compare": ("profile", "{file}:both", *("--arg", SHAPE) * 2, "--compare", "{file}:both"),
     "prove": ("prove", "{file}:affine", "{file}:affine", *AFFINE),
+    "accuracy": ("accuracy", "{file}:affine", *AFFINE),
+    "accuracy --bisect": ("accuracy", "{file}:affine", *AFFINE, "--bisect", "{file}:affine"),
     "check": ("check", "{file}"),
     "check --arg": ("check", "{file}:affine", *AFFINE),
     "dump": ("dump", "{file}:affine", *AFFINE),
@@ -99,7 +101,7 @@ def test_documents_follow_the_schema(command, file, nki):
     words = [word.replace("{file}", file) for word in COMMANDS[command]]
     ran = nki(*words, "--json")
     assert ran.code == 0, ran.out
-    name = "cache --clear" if command == "cache --clear" else words[0]
+    name = command if command in ("cache --clear", "accuracy --bisect") else words[0]
     shown = document(ran, name)
     for each in shown.values() if name == "profile" else shown if name == "cache" else [shown]:
         assert each["schema"] == "open-nki/1" and each["version"] == version()

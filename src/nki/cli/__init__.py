@@ -40,6 +40,10 @@ _PROFILE = (
     "Predict how long a kernel takes on the device, and where the time goes. Shapes are enough, unless a number of "
     "iterations depends on data; nothing runs otherwise."
 )
+_ACCURACY = (
+    "Run a kernel in the simulator and beside it without rounding, in float64. Print the error of each result, the "
+    "lines that it comes from, and what storing tiles in float32 would change: the error, and the predicted time."
+)
 _DUMP = "Print a kernel after a stage, its loop IR, LLVM IR or assembly, or a map of its memory; or write its artifact."
 _EXPLAIN = "Explain an error code, a rule, an instruction, or any public name. The text comes from the declarations."
 _CHECK = (
@@ -182,6 +186,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_profile(commands)
     _add_prove(commands)
+    _add_accuracy(commands)
     _add_check(commands)
     _add_sweep(commands)
     _add_tune(commands)
@@ -262,6 +267,26 @@ def _add_prove(commands: Any) -> None:
         "--seconds", type=float, default=20.0, metavar="S", help="limit on the search of an input (default 20)"
     )
     proving.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
+
+
+def _add_accuracy(commands: Any) -> None:
+    measuring = commands.add_parser(
+        "accuracy", help="show which lines of a kernel lose the digits of its results", description=_ACCURACY
+    )
+    measuring.set_defaults(module="nki.cli.accuracy")
+    _add_kernel(measuring)
+    measuring.add_argument("--seed", type=int, default=0, help="seed of random arguments (default 0)")
+    measuring.add_argument(
+        "--bisect",
+        metavar="KERNEL",
+        help="run another kernel on the same data, and name the first line at which the two part by more than rounding "
+        "explains; the exit code is then 1",
+    )
+    measuring.add_argument(
+        "--lines", metavar="N|all", help="number of source lines in the text (default 8); JSON and the page have all"
+    )
+    measuring.add_argument("--html", metavar="FILE", help="write the report for a browser, one file")
+    measuring.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
 
 
 def _add_check(commands: Any) -> None:

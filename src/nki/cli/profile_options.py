@@ -81,13 +81,12 @@ def check(options: argparse.Namespace, wanted: Sequence[str | None], changes: bo
         needed("perfetto", "perfetto", "--trace")
     if options.parquet:
         needed("pyarrow", "pyarrow", "--parquet")
+    read = reads(options.arg, options.kernel, options.compare)
     for option, value in (*files, ("--parquet", options.parquet), ("--compare", options.compare)):
         if value == "":
             raise UsageError(f"{option} is empty", f"name a file: {option} FILE, or leave {option} out")
     for option, file in files:
-        if file:
-            _check_file(option, Path(file))
-            _check_own(option, Path(file), options)
+        check_output(option, file, read)
     if options.html and options.trace and _same(Path(options.html), Path(options.trace)):
         raise UsageError(f"--html and --trace both name {options.html}", "give each a file of its own")
     if options.parquet and Path(options.parquet).is_file():
@@ -104,16 +103,21 @@ def _check_file(option: str, file: Path) -> None:
         raise UsageError(f"{option} {file}: Permission denied", "choose a file that can be written")
 
 
-def _check_own(option: str, file: Path, options: argparse.Namespace) -> None:
-    """Refuse to write over what the command reads: the kernels, and arguments in files."""
-    kernels = [
-        each.partition(".py:")[0] + ".py" if ".py:" in each else each
-        for each in (options.kernel, options.compare)
-        if each
-    ]
-    arguments = [part for each in options.arg for part in (each, each.partition("=")[2])]
-    if any(_same(file, Path(each)) for each in (*kernels, *arguments) if each):
-        raise UsageError(f"{option} {file}: the command reads this file", "name another file")
+def reads(arguments: Sequence[str], *kernels: str | None) -> list[str]:
+    """The files that a command reads, and other texts: its kernels, and arguments in files."""
+    files = [each.partition(".py:")[0] + ".py" if ".py:" in each else each for each in kernels if each]
+    return [*files, *(part for each in arguments for part in (each, each.partition("=")[2]) if part)]
+
+
+def check_output(option: str, name: str | None, read: Sequence[str]) -> None:
+    """Refuse a file that cannot be written, or that is one of those that the command has ``read``."""
+    if name is None:
+        return
+    if not name:
+        raise UsageError(f"{option} is empty", f"name a file: {option} FILE, or leave {option} out")
+    _check_file(option, Path(name))
+    if any(_same(Path(name), Path(each)) for each in read):
+        raise UsageError(f"{option} {name}: the command reads this file", "name another file")
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -7,7 +7,7 @@ scales (float8_e8m0fnu) and packed types are no low precision of anything, and s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
@@ -24,14 +24,17 @@ LOW: Final = (bfloat16, float16, tfloat32, float8_e4m3, float8_e4m3fn, float8_e5
 
 
 class Widening:
-    """The float32 tensors that replace tensors of low precision."""
+    """The float32 tensors that replace tensors of low precision: all of them, or those named in ``only``."""
 
-    def __init__(self) -> None:
+    def __init__(self, only: Collection[str] | None = None) -> None:
+        self._only = only
         self._wide: dict[Tensor, Tensor] = {}
 
     def tensor(self, tensor: Tensor) -> Tensor:
         """The replacement of ``tensor``: itself, unless the kernel makes it in low precision."""
         if tensor.dtype not in LOW or tensor.role == "input" or tensor.data is not None:
+            return tensor
+        if self._only is not None and tensor.name not in self._only:
             return tensor
         if tensor not in self._wide:
             self._wide[tensor] = replace(tensor, dtype=float32)
@@ -83,16 +86,18 @@ class Widening:
 
 @dataclass(frozen=True)
 class PromoteFloat32(Stage):
-    """Store as float32 what the kernel makes in low precision."""
+    """Store as float32 what the kernel makes in low precision: all of it, or the tensors named in ``only``."""
 
     name: ClassVar[str] = "promote_float32"
+    only: frozenset[str] | None = None
 
     def run(self, program: Program, target: Target) -> Program:  # noqa: ARG002  # as all stages
         """``program`` with float32 tensors instead of tensors of low precision."""
-        return Widening().kernel(program)
+        return Widening(self.only).kernel(program)
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """No tensor but inputs and constants has a low precision."""
+        """No tensor that is to be wide has a low precision, but for inputs and constants."""
         tensors = (tensor for core in after.cores for tensor in core.tensors)
-        left = [t.name for t in tensors if t.dtype in LOW and t.role != "input" and t.data is None]
+        wanted = [t for t in tensors if self.only is None or t.name in self.only]
+        left = [t.name for t in wanted if t.dtype in LOW and t.role != "input" and t.data is None]
         assert not left, f"{left} keep a low precision"

@@ -466,7 +466,11 @@ Watch = Callable[[CoreProgram, Reference], ExecutionObserver]
 """Makes the observer of the program of one core and of its executor."""
 
 
-def run(kernel: Program, inputs: list[Array], watch: Watch | None = None) -> list[Array]:
+Make = Callable[[Memory, Participant | None], Reference]
+"""Makes the executor of one core."""
+
+
+def run(kernel: Program, inputs: list[Array], watch: Watch | None = None, make: Make = Reference) -> list[Array]:
     """Run ``kernel`` on dense arrays in the order of its inputs; new arrays for its outputs."""
     memory = Memory()
     for tensor, array in zip(kernel.inputs, inputs, strict=True):
@@ -474,14 +478,16 @@ def run(kernel: Program, inputs: list[Array], watch: Watch | None = None) -> lis
         if tensor in kernel.outputs:
             memory.own(tensor)
     if len(kernel.cores) > 1:
-        RoundRobin[None](len(kernel.cores)).run([partial(_run, core, memory, watch) for core in kernel.cores])
+        RoundRobin[None](len(kernel.cores)).run([partial(_run, core, memory, watch, make) for core in kernel.cores])
     else:
-        _run(kernel.core, memory, watch)
+        _run(kernel.core, memory, watch, make)
     return memory.results(kernel)
 
 
-def _run(core: CoreProgram, memory: Memory, watch: Watch | None, participant: Participant | None = None) -> None:
-    executor = Reference(memory, participant)
+def _run(
+    core: CoreProgram, memory: Memory, watch: Watch | None, make: Make, participant: Participant | None = None
+) -> None:
+    executor = make(memory, participant)
     if watch is not None:
         executor.observer = watch(core, executor)
     executor.run(core.body)

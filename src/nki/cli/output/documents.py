@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from nki.cli.output.findings import Finding
 from nki.cli.output.printed import Stamp
 from nki.proofs.record import ProofRecord
+from nki.rounding.record import AccuracyRecord, PartingRecord
 from nki.sweeps.record import Row, Status
 
 
@@ -76,6 +77,18 @@ class Run(Stamp):
 
 class Prove(Stamp, ProofRecord):
     """The document of `nki prove`."""
+
+    warnings: Annotated[list[Finding], "the warnings"]
+
+
+class AccuracyDocument(Stamp, AccuracyRecord):
+    """The document of `nki accuracy`. A number that is infinite is the text `inf`."""
+
+    warnings: Annotated[list[Finding], "the warnings"]
+
+
+class PartingDocument(Stamp, PartingRecord):
+    """The document of `nki accuracy --bisect`: two kernels on the same data."""
 
     warnings: Annotated[list[Finding], "the warnings"]
 

@@ -20,6 +20,7 @@ from typing import (
 )
 
 from nki.cli.output.documents import (
+    AccuracyDocument,
     CacheEntry,
     Check,
     Cleared,
@@ -28,6 +29,7 @@ from nki.cli.output.documents import (
     Info,
     KernelCalls,
     Migrate,
+    PartingDocument,
     Prove,
     Run,
     Sweep,
@@ -71,6 +73,8 @@ DOCUMENTS: Final[dict[str, Document]] = {
     "profile": Document(Profile, FIELDS, "by title"),
     "profile --step": Document(Step, several="by title"),
     "prove": Document(Prove),
+    "accuracy": Document(AccuracyDocument),
+    "accuracy --bisect": Document(PartingDocument),
     "check": Document(Check),
     "migrate": Document(Migrate),
     "dump": Document(Dump),

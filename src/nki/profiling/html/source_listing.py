@@ -1,4 +1,4 @@
-"""The source of a profile: the functions with instructions at their lines, with the cost of each line."""
+"""The source beside a report: the functions with lines that it tells about, and the cost of each line of a profile."""
 
 from __future__ import annotations
 
@@ -43,28 +43,34 @@ class Section:
         return range(self.first, self.last + 1)
 
 
-class Listing:
-    """The lines that have instructions, by number, and the sections of the files around them.
+class SourceListing:
+    """Lines that a report tells something about, by number, and the sections of the files around them.
 
     Only files that reports may show are read (:func:`nki.base.source.is_own`).
     """
 
-    def __init__(self, profile: PredictedRun) -> None:
-        self.profile = profile
-        self.costs: list[Cost] = []
+    columns = 4
+    """Cells in front of the number of a line."""
+
+    def __init__(self, told: Iterable[Span]) -> None:
+        self.spans = sorted(told, key=lambda span: (span.file, span.line))
         self.places: list[Place] = []
         self._numbers: dict[tuple[str, int], int] = {}
-        spans = sorted((span for span in profile.lines if span is not None), key=lambda span: (span.file, span.line))
-        names = short_names(span.file for span in spans)
-        for span in spans:
+        names = short_names(span.file for span in self.spans)
+        for span in self.spans:
             self._numbers[span.file, span.line] = len(self.places)
-            self.costs.append(profile.lines[span])
             code = _lines(span.file)[span.line - 1 : span.line]
             self.places.append(Place(f"{names[span.file]}:{span.line}", "".join(code).strip()))
         self.names = names
-        self._path = sum(cost.critical for cost in profile.lines.values()) or 1.0
-        self._most = max((cost.critical for cost in self.costs), default=0.0) or 1.0
         self.sections = [section for file in names for section in self._sections(file)]
+
+    def cells(self, number: int, line: int) -> list[Markup]:
+        """The cells of the line ``line`` that has ``number``, and the one with its number in the file."""
+        raise NotImplementedError
+
+    def part(self, numbers: Iterable[int]) -> float:
+        """The part of the whole that the lines with ``numbers`` have."""
+        raise NotImplementedError
 
     def number(self, span: Span | None) -> int:
         """The number of a line, or -1."""
@@ -98,41 +104,58 @@ class Listing:
     def markup(self) -> Markup:
         """The sections as tables, one row for each line."""
         coloured = {file: _highlighted(file) for file in self.names}
-        blocks = [self._section(section, coloured[section.file]) for section in self.sections]
-        unknown = self.profile.lines.get(None)
-        if unknown is not None:
-            blocks.append(tag("p", f"Instructions without a line: {quantities.time(unknown.busy)}.", class_="note"))
-        return joined(*blocks)
+        return joined(*(self._section(section, coloured[section.file]) for section in self.sections))
 
     def _section(self, section: Section, coloured: dict[int, Markup]) -> Markup:
-        rows = [self._row(section.file, line, coloured) for line in range(section.first, section.last + 1)]
+        rows = [self._row(section.file, line, coloured) for line in section.lines()]
         numbers = [self._numbers.get((section.file, line), -1) for line in section.lines()]
-        part = sum(self.costs[number].critical for number in numbers if number >= 0)
+        part = self.part(number for number in numbers if number >= 0)
         name = tag("b", section.name or "module")
         where = tag("span", f"{self.names[section.file]}:{section.first}", class_="where")
-        head = tag("summary", name, " ", where, tag("span", quantities.percent(part / self._path), class_="part"))
+        head = tag("summary", name, " ", where, tag("span", quantities.percent(part), class_="part"))
         return tag("details", head, tag("table", tag("tbody", rows)), open=True, class_="function")
 
     def _row(self, file: str, line: int, coloured: dict[int, Markup]) -> Markup:
         number = self._numbers.get((file, line), -1)
         code = tag("td", coloured.get(line, ""), class_="code")
         if number < 0:
-            return tag("tr", tag("td", colspan=4), tag("td", line, class_="n"), code)
+            return tag("tr", tag("td", colspan=self.columns), tag("td", line, class_="n"), code)
+        return tag("tr", self.cells(number, line), code, data_line=number)
+
+
+class Listing(SourceListing):
+    """The lines of a profile that have instructions, with their costs."""
+
+    def __init__(self, profile: PredictedRun) -> None:
+        self.profile = profile
+        super().__init__(span for span in profile.lines if span is not None)
+        self.costs: list[Cost] = [profile.lines[span] for span in self.spans]
+        self._path = sum(cost.critical for cost in profile.lines.values()) or 1.0
+        self._most = max((cost.critical for cost in self.costs), default=0.0) or 1.0
+
+    def part(self, numbers: Iterable[int]) -> float:
+        return sum(self.costs[number].critical for number in numbers) / self._path
+
+    def markup(self) -> Markup:
+        blocks = [super().markup()]
+        unknown = self.profile.lines.get(None)
+        if unknown is not None:
+            blocks.append(tag("p", f"Instructions without a line: {quantities.time(unknown.busy)}.", class_="note"))
+        return joined(*blocks)
+
+    def cells(self, number: int, line: int) -> list[Markup]:
         cost = self.costs[number]
         part = cost.critical / self._path
         width = 100 * cost.critical / self._most
         label = f"line {line}: highlight its {quantities.count(cost.executions)} instructions in the timeline"
         bar = strip([tag("rect", width=max(width, 1.0) if part else 0, height=10)])
-        return tag(
-            "tr",
+        return [
             tag("td", bar, tag("span", quantities.percent(part)) if part >= 0.0005 else "", class_="critical"),
             tag("td", quantities.time(cost.busy)),
             tag("td", quantities.size(cost.hbm_bytes) if cost.hbm_bytes else ""),
             tag("td", f"{quantities.count(cost.executions)}×"),
             tag("td", tag("button", line, aria_pressed="false", aria_label=label), class_="n"),
-            code,
-            data_line=number,
-        )
+        ]
 
 
 def short_names(files: Iterable[str]) -> dict[str, str]:

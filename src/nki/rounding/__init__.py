@@ -1,0 +1,1 @@
+"""``nki.accuracy``: where the digits of a kernel's results go (``docs/accuracy.md``)."""

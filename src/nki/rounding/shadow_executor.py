@@ -1,0 +1,352 @@
+"""The simulator with shadows: beside each value what it would be without rounding, and whence its error.
+
+Instructions run as in :class:`nki.backend.numpy.executor.Reference`, to the bit; each primitive then runs again in
+float64, on what its operands would be. What chooses follows the real run: integers, comparisons, indices, masks, loop
+bounds, and packed formats. Casts between floats are the identity of the shadow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from nki.backend.numpy.executor import Reference
+from nki.backend.numpy.memory import Memory
+from nki.backend.numpy.values import Value
+from nki.base import element_types as dt
+from nki.base.element_types import DType
+from nki.ir.algebra import Step
+from nki.ir.instruction import Inst
+from nki.ir.types import Access, is_element_indexed
+from nki.isa.tables.alu_operators import BITS, TRUTHS
+from nki.rendezvous.protocol import Participant
+from nki.rounding import float64_primitives as exact
+from nki.rounding.line_notes import EPSILON, Notes
+from nki.rounding.shadow_memory import ShadowMemory
+from nki.rounding.tracked import (
+    Doubles,
+    Errors,
+    Kind,
+    Source,
+    Tracked,
+    added,
+    difference,
+    doubles,
+    lifted,
+    local_of,
+    moved,
+    pooled,
+    tracked,
+)
+
+MOST_SOURCES: Final = 12
+"""Sources of error that a tile tells apart; the least ones are joined."""
+_CANCELS: Final = 2.0**-5
+"""A difference cancels if it is smaller than this part of its operands: five leading bits agree."""
+_NARROW: Final = frozenset(
+    {dt.bfloat16, dt.float16, dt.tfloat32, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2, dt.float8_e8m0fnu}
+)
+Stored = Callable[[Inst, Access, Value, Doubles], None]
+"""Is told of each result: the instruction, where it goes, its elements, and what they would be without rounding."""
+
+
+class ShadowExecutor(Reference):
+    """The algebra over arrays with shadows, of one core; all cores share ``shadows`` and ``notes``."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        participant: Participant | None,
+        shadows: ShadowMemory,
+        notes: Notes,
+        stored: Stored | None = None,
+    ) -> None:
+        super().__init__(memory, participant)
+        self.shadows = shadows
+        self.notes = notes
+        self.told = stored
+        self.line = 0
+        self.prints = False
+
+    def execute(self, inst: Inst) -> None:
+        self.line = self.notes.number(inst)
+        super().execute(inst)
+
+    def _execute_resolved(self, inst: Inst) -> None:
+        super()._execute_resolved(inst)
+        for access in inst.writes():
+            if is_element_indexed(access):  # scattered from a tile of their own; its shadow does not follow
+                self.shadows.forget(access.tensor)
+
+    # Values come and go.
+
+    def load(self, source: Access | float) -> Value:
+        value = super().load(source)
+        return self._with_shadow(value, source, source.shape[0]) if isinstance(source, Access) else value
+
+    def flat(self, source: Access) -> Value:
+        return self._with_shadow(super().flat(source), source, 1)
+
+    def _with_shadow(self, value: Value, source: Access, rows: int) -> Value:
+        shadow = self.shadows.load(source, rows)
+        if shadow is None:
+            return value
+        return Tracked(value.array, value.dtype, None, *shadow)
+
+    def const(self, value: Any, dtype: DType) -> Value:
+        real = super().const(value, dtype)
+        if dtype.is_integer or dtype.is_packed or dtype is dt.bool_:
+            return real
+        number = np.array([[value]], np.float64)
+        error = difference(doubles(real), number)
+        if not error.any():
+            return real
+        if dtype not in _NARROW:
+            return Tracked(real.array, dtype, number)
+        self.notes.lines[self.line].rounded(dtype, number, error)
+        return Tracked(real.array, dtype, None, number, {Source(self.line, Kind.cast): error}, frozenset())
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        if value.dtype is dtype:
+            return value
+        real = super().cast(value, dtype)
+        if dtype.is_integer or dtype is dt.bool_ or dtype.is_packed or value.dtype.is_packed:
+            return real
+        before = tracked(value)
+        error = difference(doubles(real), doubles(before))
+        if not error.any():
+            return Tracked(real.array, dtype, before.local, before.exact, before.errors, before.last)
+        source = Source(self.line, Kind.cast)
+        errors = dict(before.errors)
+        added(errors, source, error)
+        with np.errstate(all="ignore"):
+            local = None if before.local is None else before.local + error
+        ideal = local_of(before) if before.exact is None else before.exact
+        self.notes.lines[self.line].rounded(dtype, doubles(before), error)
+        return Tracked(real.array, dtype, local, ideal, errors, frozenset([source]))
+
+    def store(self, target: Access, value: Value) -> None:
+        kept = tracked(value)
+        note = self.notes.lines[self.line]
+        errors = kept.errors
+        if kept.local is not None:
+            real = doubles(kept)
+            finite = bool(np.isfinite(real).all()) or not self._operands_are_finite()
+            error = difference(real, kept.local)
+            note.stored(real, kept.local, error, target.dtype)
+            if not finite:
+                # float64 overflows as well: count it here, where numbers end, and not where the results are read.
+                note.overflows += int((~np.isfinite(real) & ~np.isfinite(kept.local)).sum())
+            if error.any():
+                errors = dict(errors)
+                added(errors, Source(self.line, Kind.arithmetic), error)
+        ideal = kept.exact
+        if ideal is None and errors:
+            ideal = local_of(kept)
+        if Source(self.line, Kind.cast) in errors:
+            note.tiles[target.tensor] = None
+        super().store(target, value)
+        if self.told is not None and self.running is not None:
+            self.told(self.running, target, value, doubles(kept) if ideal is None else ideal)
+        if target.one_place():
+            self.shadows.refresh(target, self.memory)
+            return
+        self.shadows.store(target, self.memory, ideal, pooled(errors, MOST_SOURCES), kept.last)
+
+    def _operands_are_finite(self) -> bool:
+        inst = self.running
+        if inst is None or inst.indexed_by():
+            return False
+        with np.errstate(all="ignore"):
+            return all(
+                bool(np.isfinite(self.memory.window(access).astype(np.float64)).all())
+                for access in inst.read_operands()
+                if not access.dtype.is_packed
+            )
+
+    def put(self, target: Access, places: Value, value: Value) -> None:
+        super().put(target, places, value)
+        self.shadows.refresh(target, self.memory)
+
+    # Arithmetic.
+
+    def alu(self, op: str, left: Value, right: Value | None = None) -> Value:
+        real = super().alu(op, left, right)
+        if op in BITS or op in TRUTHS:
+            return real
+        if right is None:
+            return lifted(real, exact.UNARY[op], left)
+        result = lifted(real, exact.BINARY[op], left, right)
+        if op in ("add", "subtract"):
+            self._absorbed(real, left, right)
+            if result.errors and result.exact is not None:
+                one, other = (_ideal(each) for each in (left, right))
+                self._cancel(result, np.maximum(np.abs(one), np.abs(other)))
+        return result
+
+    def _absorbed(self, real: Value, left: Value, right: Value) -> None:
+        """Note the elements that a sum left as they were, though the other operand is not 0."""
+        x, y = self.numbers(left), self.numbers(right)
+        for one, other in ((x, y), (y, x)):
+            if other.size == 1 or not np.shares_memory(one, other):
+                same = (real.array == one) & (other != 0) & (one != 0)
+                self.notes.lines[self.line].absorbed += int(np.count_nonzero(same))
+
+    def _cancel(self, result: Tracked, magnitude: Doubles) -> None:
+        """Charge to this line what the cancellation of float32 numbers adds to the relative errors of its operands.
+
+        Their producers could do no better in float32. An error that a cast has made stays with the cast: another dtype
+        avoids it.
+        """
+        ideal = result.exact
+        assert ideal is not None
+        with np.errstate(all="ignore"):
+            left_over = np.abs(ideal) / magnitude
+            cancels = left_over < _CANCELS
+            if not cancels.any():
+                return
+            keep = np.where(cancels, left_over, 1.0)
+            own = Source(self.line, Kind.cancellation)
+            taken: Doubles | None = None
+            worst = 0.0
+            note = self.notes.lines[self.line]
+            for source, error in list(result.errors.items()):
+                if source.kind is not Kind.arithmetic:
+                    continue
+                part = error * (1.0 - keep)
+                if part.any():
+                    result.errors[source] = error * keep
+                    taken = part if taken is None else taken + part
+                    if source.line >= 0 and (size := float(np.abs(part).max())) > worst:
+                        worst, note.origin = size, self.notes.lines[source.line].span
+            if taken is None:
+                return
+            added(result.errors, own, taken)
+            # Where the exact result is 0 and an error is not, no digit is left.
+            hit = taken != 0
+            note.cancelled += int(np.count_nonzero(hit))
+            least = float(left_over[hit].min())
+            note.bits = max(note.bits, 24 if least <= EPSILON else round(-float(np.log2(least))))
+
+    def act(self, function: str, value: Value, parameter: Value | None = None) -> Value:
+        real = super().act(function, value, parameter)
+        row = exact.activation(function)
+        if parameter is not None:
+            return lifted(real, row, value, parameter)
+        if function in exact.SLOW:
+            return _by_slope(real, row, tracked(value))
+        return lifted(real, row, value)
+
+    def reduce(self, op: str, value: Value, groups: int = 1, start: Value | None = None) -> Value:
+        real = super().reduce(op, value, groups, start)
+        if op not in exact.FOLDS:
+            return real
+        rows, columns = value.array.shape
+
+        def runs(x: Doubles, first: Doubles | None = None) -> Doubles:
+            parts = x.reshape(rows, groups, columns // groups)
+            if first is None:
+                return parts
+            return np.concatenate([np.broadcast_to(first[:, :, None], (rows, groups, 1)), parts], axis=2)
+
+        def folded(x: Doubles, first: Doubles | None = None) -> Doubles:
+            return exact.fold(op, runs(x, first), 2)
+
+        values = (value,) if start is None else (value, start)
+        result = lifted(real, folded, *values)
+        if op in ("add", "subtract"):
+            terms = columns // groups + (start is not None)
+            self._summed(result, terms, lambda: np.abs(runs(*map(_ideal, values))).sum(axis=2))
+        return result
+
+    def reduce_partitions(self, op: str, value: Value) -> Value:
+        real = super().reduce_partitions(op, value)
+        if op not in exact.FOLDS:
+            return real
+        result = lifted(real, lambda x: exact.fold(op, x, 0).reshape(1, -1), value)
+        if op in ("add", "subtract"):
+            self._summed(result, len(value.array), lambda: np.abs(_ideal(value)).sum(axis=0).reshape(1, -1))
+        return result
+
+    def _summed(self, result: Tracked, terms: int, magnitude: Callable[[], Doubles]) -> None:
+        assert result.local is not None
+        with np.errstate(all="ignore"):
+            error = float(np.abs(difference(doubles(result), result.local)).max(initial=0.0))
+            greatest = float(np.abs(result.local).max(initial=0.0))
+        if error and greatest:
+            self.notes.lines[self.line].summed(terms, error / greatest / EPSILON)
+        if result.errors and result.exact is not None:
+            self._cancel(result, magnitude())
+
+    def scan(self, steps: tuple[Step, ...], values: tuple[Value, ...], start: Value) -> Value:
+        real = super().scan(steps, values, start)
+
+        def states(first: Doubles, *each: Doubles) -> Doubles:
+            return exact.scan(steps, each, first)
+
+        return lifted(real, states, start, *values)
+
+    def matmul(self, stationary: Value, moving: Value) -> Value:
+        result = lifted(super().matmul(stationary, moving), lambda s, m: s.T @ m, stationary, moving)
+        self._summed(result, len(stationary.array), lambda: np.abs(_ideal(stationary)).T @ np.abs(_ideal(moving)))
+        return result
+
+    def top8(self, value: Value) -> Value:
+        return lifted(super().top8(value), lambda x: -np.sort(-x, axis=1)[:, :8], value)
+
+    # Moves.
+
+    def transpose(self, value: Value) -> Value:
+        return moved(super().transpose(value), lambda x: x.T.copy(), value)
+
+    def strided(self, value: Value, start: int, step: int, count: int | None = None) -> Value:
+        stop = None if count is None else start + count * step
+        return moved(super().strided(value, start, step, count), lambda x: x[:, start:stop:step], value)
+
+    def reshape(self, value: Value, partitions: int) -> Value:
+        return moved(super().reshape(value, partitions), lambda x: x.reshape(partitions, -1), value)
+
+    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+        chosen = condition.array != 0
+        return moved(super().select(condition, yes, no), partial(np.where, chosen), yes, no)
+
+    def gather(self, value: Value, index: Value) -> Value:
+        real = super().gather(value, index)
+        numbers = index.array.astype(np.int64)
+        count = value.array.shape[1]
+        outside = (numbers < 0) | (numbers >= count)
+        rows = np.arange(max(len(value.array), len(numbers)))[:, None] % len(value.array)
+        places = np.where(outside, 0, numbers)
+        return moved(real, lambda x: np.where(outside, np.nan, x[rows, places]), value)
+
+    def stack(self, values: Sequence[Value], partitions: int) -> Value:
+        real = super().stack(values, partitions)
+
+        def joined(*each: Doubles) -> Doubles:
+            return np.concatenate([x.reshape(-1) for x in each]).reshape(partitions, -1)
+
+        return moved(real, joined, *values)
+
+
+def _ideal(value: Value) -> Doubles:
+    part = tracked(value)
+    return local_of(part) if part.exact is None else part.exact
+
+
+def _by_slope(real: Value, row: Callable[[Doubles], Doubles], value: Tracked) -> Tracked:
+    """``real``, the result of an activation with a slow formula: errors go through the slope of one more point."""
+    x = local_of(value)
+    with np.errstate(all="ignore"):
+        result = Tracked(real.array, real.dtype, row(x))
+        if value.exact is None and not value.errors:
+            return result
+        ideal = x if value.exact is None else value.exact
+        result.exact = row(ideal)
+        step = np.sum([np.abs(error) for error in value.errors.values()], axis=0) if value.errors else np.zeros(x.shape)
+        slope = np.where(step > 0, (row(ideal + step) - result.exact) / step, 0.0)
+        errors: Errors = {source: slope * error for source, error in value.errors.items()}
+        result.errors.update(errors)
+    return result
