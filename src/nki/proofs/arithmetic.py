@@ -24,7 +24,7 @@ from nki.proofs.symbols import FILL, KNOWN_SIZE, MINUS, PLUS, Array, Join, Signs
 LEAST_FILL: Final = -9000.0
 """A float32 constant of at most this is read as minus infinity: exp(x - 9000) is 0 for every x below 8896."""
 _MOST_DEGREE: Final = 256
-_INDEPENDENT: Final = "for the bound, quotients and roots of high degree count as independent random numbers"
+_INDEPENDENT: Final = "for the bound, quotients of high degree count as independent random numbers"
 _EXPONENT_SALT: Final = 0x5851F42D4C957F2D
 _NO_PART: Final = np.uint64(0xFFFFFFFF)
 
@@ -124,8 +124,8 @@ class Arithmetic:
         self.created += created
         return Size(1, 0, min(self.created, 1 + sum(each.size.unknown for each in arguments)))
 
-    def _of_root(self, size: Size) -> Size:
-        """The size of a quotient or of a root: from some degree on it counts as an unknown number itself."""
+    def _of_quotient(self, size: Size) -> Size:
+        """The size of a quotient: from some degree on it counts as an unknown number itself."""
         if size.numerator + size.denominator <= _MOST_DEGREE:
             return size
         self.assumptions.add(_INDEPENDENT)
@@ -269,7 +269,7 @@ class Arithmetic:
             return Symbols(
                 None if value.residues is None else self.field.inverse(value.residues),
                 None if value.exponents is None else self.field.exponent_inverse(value.exponents),
-                size=self._of_root(value.size.inverted()),
+                size=self._of_quotient(value.size.inverted()),
             )
         if (value.infinities == FILL).any():
             raise UndecidedError("a constant that is read as minus infinity divides")
@@ -331,7 +331,7 @@ class Arithmetic:
 
     def note_fill(self) -> None:
         self.assumptions.add(
-            f"numbers are greater than the constants of at most {LEAST_FILL:g} that mask, and exp of what these mask is 0"
+            f"numbers are above the constants of at most {LEAST_FILL:g} that mask, and exp of what these mask is 0"
         )
 
     def log(self, value: Symbols) -> Symbols:
@@ -344,13 +344,19 @@ class Arithmetic:
         self._check_finite("root of", value)
         residues = None if value.residues is None else self.field.sqrt(value.residues)
         exponents = None if value.exponents is None else self.field.exponent_sqrt(value.exponents)
-        return Symbols(residues, exponents, None, False, self._of_root(value.size))
+        return Symbols(residues, exponents, None, False, self._of_unknown(value))
+
+    def rsqrt(self, value: Symbols) -> Symbols:
+        """``1 / sqrt(x)``."""
+        return replace(self.reciprocal(self.sqrt(value)), size=self._of_unknown(value))
 
     def power(self, value: Symbols, exponent: float) -> Symbols:
         """``value`` to a known power: by products, roots and reciprocals for halves, else exp(exponent log(value))."""
         twice = 2 * exponent
         if twice != int(twice) or abs(twice) > 256:
             return self.exp(self.multiply(self.constant(np.array(exponent, np.float32)), self.log(value)))
+        if exponent == -0.5:
+            return self.rsqrt(value)
         if exponent < 0:
             return self.reciprocal(self.power(value, -exponent))
         result = self.constant(np.ones(value.shape, np.int32))

@@ -38,23 +38,28 @@ class Sets:
 
         Returns a hash for each row, the members of all rows one after the other, and where each row starts.
         """
-        rows, columns = words.shape
         if not self._count or not (maybe := self._maybe[_place(words)]).any():
-            return _of_rows(np.repeat(np.arange(rows, dtype=np.int64), columns), words.reshape(-1), rows)
+            return _of_rows(words)
         row_of, column_of = np.nonzero(maybe)
         starts, lengths = self._find(words[row_of, column_of])
         found = lengths > 0
         row_of, column_of, starts, lengths = row_of[found], column_of[found], starts[found], lengths[found]
-        plain = np.ones(words.shape, np.bool_)
-        plain[row_of, column_of] = False
-        inner: Places = (
-            np.arange(lengths.sum(), dtype=np.int64)
-            - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            + np.repeat(starts, lengths)
-        )
-        members = np.concatenate([words[plain], self._all_members()[inner]])
-        owners = np.concatenate([np.nonzero(plain)[0], np.repeat(row_of, lengths)])
-        return _of_rows(owners, members, rows)
+        if not len(row_of):
+            return _of_rows(words)
+        members = self._all_members()
+        # A member twice changes no set: it fills the rows up to one length, and stands in for the maximum itself.
+        rest = np.zeros(len(words), np.int64)
+        np.add.at(rest, row_of, lengths)
+        wide = np.repeat(members[starts[_first_of_each(row_of, len(words))]][:, None], int(rest.max()), axis=1)
+        wide[rest == 0] = words[rest == 0, :1]
+        owners = np.repeat(row_of, lengths)
+        inner: Places = np.arange(lengths.sum(), dtype=np.int64)
+        within = inner - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        before = np.repeat(_before_in_row(row_of, lengths), lengths)
+        wide[owners, before + within] = members[within + np.repeat(starts, lengths)]
+        plain = words.copy()
+        plain[row_of, column_of] = members[starts]
+        return _of_rows(np.concatenate([plain, wide], axis=1))
 
     def keep(self, words: Words, members: Words, starts: Words) -> None:
         """Note that ``words`` are the maxima of sets; ``starts`` has one entry more than these."""
@@ -85,15 +90,25 @@ def _place(words: Words) -> Words:
     return words * _SPREAD >> (np.uint64(64) - _BITS)
 
 
-def _of_rows(owners: Places, members: Words, rows: int) -> tuple[Words, Words, Words]:
-    order = np.lexsort((members, owners))
-    owners, members = owners[order], members[order]
-    first = np.ones(len(members), np.bool_)
-    first[1:] = (owners[1:] != owners[:-1]) | (members[1:] != members[:-1])
-    owners, members = owners[first], members[first]
-    starts = np.searchsorted(owners, np.arange(rows + 1)).astype(np.uint64)
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed(members, _SUM_SALT), dtype=np.uint64)])
-    return sums[starts[1:].astype(np.int64)] - sums[starts[:-1].astype(np.int64)], members, starts
+def _first_of_each(row_of: Places, rows: int) -> Places:
+    """The first place of each row in ``row_of``, which ascends; 0 for rows that are not in it."""
+    first: Places = np.searchsorted(row_of, np.arange(rows))
+    return np.where(first < len(row_of), first, 0)
+
+
+def _before_in_row(row_of: Places, lengths: Places) -> Places:
+    """For each entry the lengths of the entries before it in the same row."""
+    before = np.cumsum(lengths) - lengths
+    return before - before[np.searchsorted(row_of, row_of)]
+
+
+def _of_rows(words: Words) -> tuple[Words, Words, Words]:
+    members = np.sort(words, axis=1)
+    first = np.ones(members.shape, np.bool_)
+    first[:, 1:] = members[:, 1:] != members[:, :-1]
+    starts = np.concatenate([np.zeros(1, np.uint64), np.cumsum(first.sum(axis=1), dtype=np.uint64)])
+    hashes = (mixed(members, _SUM_SALT) * first).sum(axis=1, dtype=np.uint64)
+    return hashes, members[first], starts
 
 
 __all__ = ["Sets"]

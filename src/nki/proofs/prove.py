@@ -25,7 +25,7 @@ from nki.target.model import Target
 
 GOAL: Final = 1e-9
 """Rounds are added until the probability of a wrong "equal" is at most this."""
-MOST_ROUNDS: Final = 12
+MOST_ROUNDS: Final = 64
 _REDRAWN: Final = 20
 """Unlucky rounds in a row, after which the proof gives up."""
 _DRAWS: Final = 3

@@ -397,7 +397,7 @@ ACTIVATIONS: Final[dict[str, Callable[[Reals, Symbols], Symbols]]] = {
     "sin": lambda m, x: m.odd("sin", x),
     "arctan": lambda m, x: m.odd("arctan", x),
     "sqrt": Reals.sqrt,
-    "rsqrt": lambda m, x: m.reciprocal(m.sqrt(x)),
+    "rsqrt": Reals.rsqrt,
     "reciprocal": Reals.reciprocal,
     "sign": lambda m, x: m.odd("sign", x),
     "abs": lambda m, x: m.maximum(x, m.negative(x)),
