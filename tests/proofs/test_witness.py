@@ -14,6 +14,8 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.element_types import bfloat16, float32, int32
 from nki.base.errors import NkiError
+from nki.base.sweep_errors import BadReferenceError
+from nki.ir.types import TensorSpec
 from nki.proofs.sides import Side
 from nki.proofs.witness import difference, find
 from tests.support.kernel_parts import activated, applied, column, copied, joined, like, product, reduced, returned
@@ -262,6 +264,32 @@ def chosen(x, at):
 @nki.jit
 def first_row(x, at):
     return returned(nl.load(x[0:1]))
+
+
+def labelled(logits, labels):
+    return np.take_along_axis(logits, labels.astype(np.int64), axis=1)
+
+
+def cut(logits, labels):
+    """As ``labelled``, for labels up to 3."""
+    return np.take_along_axis(logits, np.minimum(labels, 3).astype(np.int64), axis=1)
+
+
+def test_integers_stay_in_their_ranges_or_among_the_given_ones():
+    """Over the labels that may come both are the same function; beyond they are not, or refuse."""
+    one, other = Side.of_function("labelled", labelled), Side.of_function("cut", cut)
+    specs = [TensorSpec("logits", (4, 6), float32), TensorSpec("labels", (4, 1), int32)]
+    assert find(one, other, specs, ranges=[None, (0, 3)], seconds=SECONDS) is None
+    inputs = [np.ones((4, 6), np.float32), np.array([[0], [3], [2], [1]], np.int32)]
+    assert find(one, other, specs, given=[inputs], seconds=SECONDS) is None
+    found = find(one, other, specs, ranges=[None, (4, 5)], seconds=SECONDS)
+    assert found is not None and np.isin(found.inputs[1], (4, 5)).all()
+
+
+def test_a_function_that_refuses_every_input_is_named():
+    one, other = Side.of_function("labelled", labelled), Side.of_function("wrong", lambda x: x[9])
+    with pytest.raises(BadReferenceError, match="TypeError"):
+        find(one, other, [TensorSpec("x", (4, 6), float32)], seconds=SECONDS)
 
 
 def test_inputs_that_a_kernel_refuses_show_nothing():

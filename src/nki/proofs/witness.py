@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nki.base.errors import ArgumentError, NkiError
 from nki.ir.types import TensorSpec
 from nki.proofs import origin
-from nki.proofs.candidates import candidates
+from nki.proofs.candidates import Range, candidates
 from nki.proofs.enclosure import Outcome
 from nki.proofs.minimise import Minimiser
 from nki.proofs.origin import Line
@@ -161,6 +161,10 @@ def difference(old: Outcome, new: Outcome, hint: Place | None = None) -> _Differ
     return None
 
 
+def _outside(array: Array, allowed: Range | None) -> bool:
+    return allowed is not None and bool(((array < allowed[0]) | (array > allowed[1])).any())
+
+
 @dataclass(eq=False)
 class Search:
     """The search for a witness that ``old`` and ``new`` differ; ``runs`` counts inputs that were tried.
@@ -172,13 +176,16 @@ class Search:
     new: Side
     specs: Sequence[TensorSpec]
     hint: Place | None = None
+    ranges: Sequence[Range | None] = ()
     runs: int = 0
     refusals: int = 0
     refused: NkiError | None = None
     """The first refusal."""
 
     def at(self, inputs: Sequence[Array]) -> _Difference | None:
-        """The difference at ``inputs``."""
+        """The difference at ``inputs``; none if integers lie outside of their ranges."""
+        if self.ranges and any(map(_outside, inputs, self.ranges)):
+            return None
         self.runs += 1
         try:
             return difference(self.old.at(inputs), self.new.at(inputs), self.hint)
@@ -210,19 +217,21 @@ def find(
     *,
     hint: Place | None = None,
     given: Sequence[Sequence[Array]] = (),
+    ranges: Sequence[Range | None] = (),
     seconds: float = 20.0,
     seed: int = 0,
 ) -> Witness | None:
     """An input of these ``specs`` on which ``old`` and ``new`` certainly differ; None if none was found in ``seconds``.
 
     ``hint``: an output element that is known to be another function. ``given``: inputs to try first, as the contents
-    of indices that no guess finds. The search takes half of the time, the simplification the rest.
+    of indices that no guess finds. ``ranges``: the least and the most integer of each input, or None. The search takes
+    half of the time, the simplification the rest.
     Raises the first error of the sides if they refuse all inputs.
     """
     start = time.monotonic()
-    search = Search(old, new, specs, hint)
-    tried = [*map(list, given)]
-    inputs = search.first(chain(tried, candidates(specs, seed, given)), start + seconds / 2)
+    search = Search(old, new, specs, hint, ranges)
+    tried = chain(map(list, given), candidates(specs, seed, given, ranges))
+    inputs = search.first(tried, start + seconds / 2)
     if inputs is None:
         if search.refused is not None and search.refusals == search.runs:
             raise search.refused
