@@ -91,6 +91,25 @@ def test_outputs_of_other_shapes_are_refused():
         find(*sides(scaled(2.0), summed(), ((4, 8), float32)))
 
 
+def test_a_maximum_that_begins_at_a_rounded_filling():
+    """-1e30 is no float32; its rounding, 1e22, must not hide what is computed from it."""
+
+    def kernel_of(change):
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            top, here = nl.full((x.shape[0], 1), -1e30, nl.float32), reduced(tile, nl.maximum)
+            return returned(
+                activated(joined(top, nl.subtract, top if change else joined(here, nl.maximum, top)), nl.exp)
+            )
+
+        return kernel
+
+    old, new, specs = sides(kernel_of(False), kernel_of(True), ROWS)
+    found = find(old, new, specs, seconds=SECONDS)
+    assert found is not None and (found.old, found.new) == (0.0, 1.0)
+
+
 def scaled(factor):
     @nki.jit
     def kernel(x):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,10 @@ from nki.rendezvous.protocol import Participant
 from nki.rendezvous.round_robin import RoundRobin
 
 Array = NDArray[Any]
+
+
+_FILLING: Final = 2.0**60
+"""Constants beyond it only stand for infinity, as in masks: nothing depends on their last digits."""
 
 
 class Enclosed(Value):
@@ -174,7 +178,9 @@ class Enclosure(Reference):
     def const(self, value: Any, dtype: DType) -> Value:
         made = super().const(value, dtype)
         held = numbers_of(made.array, dtype)
-        if dtype.is_float and np.isfinite(value) and dtype.computes:  # another spelling may have rounded it elsewhere
+        is_filling = dtype is dt.float32 and abs(value) > _FILLING
+        if dtype.is_float and np.isfinite(value) and dtype.computes and not is_filling:
+            # Another spelling, as a division in place of a factor, may have rounded it elsewhere.
             held = Ball(held.centre, held.radius + np.abs(held.centre - float(value)))
         return Enclosed(made, held)
 
