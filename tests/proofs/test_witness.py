@@ -82,7 +82,7 @@ def test_the_report_and_its_json():
 
 def test_the_hinted_element_is_shown_if_it_differs():
     old, new, specs = sides(scaled(2.0), scaled(3.0), ((4, 8), float32))
-    found = find(old, new, specs, hint=(0, (2, 5)), seconds=0.0001, given=[[np.ones((4, 8), np.float32)]])
+    found = find(old, new, specs, hint=(0, (2, 5)), seconds=SECONDS, given=[[np.ones((4, 8), np.float32)]])
     assert found is not None and found.index == (2, 5) and (found.old, found.new) == (2.0, 3.0)
 
 
@@ -309,6 +309,24 @@ def test_a_function_that_refuses_every_input_is_named():
     one, other = Side.of_function("labelled", labelled), Side.of_function("wrong", lambda x: x[9])
     with pytest.raises(BadReferenceError, match="TypeError"):
         find(one, other, [TensorSpec("x", (4, 6), float32)], seconds=SECONDS)
+
+
+@nki.jit
+def endless(x):
+    tile = nl.load(x)
+    going = nisa.register_alloc(1)
+
+    def body(register):
+        nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+        return register
+
+    nl.while_loop(going, body)
+    return returned(tile)
+
+
+def test_a_kernel_that_never_ends_shows_nothing():
+    old, new, specs = sides(endless, scaled(2.0), ((4, 8), float32))
+    assert find(old, new, specs, seconds=0.5) is None
 
 
 def test_inputs_that_a_kernel_refuses_show_nothing():

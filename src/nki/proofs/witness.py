@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
@@ -16,7 +16,7 @@ from nki.base.errors import ArgumentError, NkiError
 from nki.ir.types import TensorSpec
 from nki.proofs import origin
 from nki.proofs.candidates import Range, candidates
-from nki.proofs.enclosure import Outcome
+from nki.proofs.enclosure import Outcome, OutOfTime
 from nki.proofs.minimise import Minimiser
 from nki.proofs.origin import Line
 from nki.proofs.sides import Side
@@ -142,7 +142,9 @@ def difference(old: Outcome, new: Outcome, hint: Place | None = None) -> _Differ
             f"one side returns results of shapes {forms[0]}, the other {forms[1]}",
             fix="let both return the same results in the same order and shape",
         )
-    for output, (one, other) in enumerate(zip(old.balls, new.balls, strict=True)):
+    order = range(len(forms[0]))
+    for output in order if hint is None else sorted(order, key=lambda number: number != hint[0]):
+        one, other = old.balls[output], new.balls[output]
         results = [_floats(side.outputs[output]) for side in (old, new)]
         with np.errstate(all="ignore"):
             gap = np.abs(one.centre - other.centre)
@@ -169,7 +171,7 @@ def _outside(array: Array, allowed: Range | None) -> bool:
 class Search:
     """The search for a witness that ``old`` and ``new`` differ; ``runs`` counts inputs that were tried.
 
-    Inputs that a side refuses, as an index out of bounds, show nothing.
+    Inputs that a side refuses, as an index out of bounds, show nothing; nor does a run that goes on at ``deadline``.
     """
 
     old: Side
@@ -177,6 +179,7 @@ class Search:
     specs: Sequence[TensorSpec]
     hint: Place | None = None
     ranges: Sequence[Range | None] = ()
+    deadline: float = math.inf
     runs: int = 0
     refusals: int = 0
     refused: NkiError | None = None
@@ -188,13 +191,27 @@ class Search:
             return None
         self.runs += 1
         try:
-            return difference(self.old.at(inputs), self.new.at(inputs), self.hint)
+            old, new = (side.at(inputs, self.deadline) for side in (self.old, self.new))
+            return difference(old, new, self.hint)
+        except OutOfTime:
+            return None
         except ArgumentError:
             raise
         except NkiError as error:
             self.refusals += 1
             self.refused = self.refused or error
             return None
+
+    def keeps(self, inputs: Sequence[Array]) -> Callable[[Sequence[Array]], bool]:
+        """A function that says if others differ too: in the hinted element, if ``inputs`` do so there."""
+        seen = self.at(inputs)
+        is_hinted = seen is not None and (seen.output, seen.index) == self.hint
+
+        def keep(arrays: Sequence[Array]) -> bool:
+            found = self.at(arrays)
+            return found is not None and (not is_hinted or (found.output, found.index) == self.hint)
+
+        return keep
 
     def first(self, tried: Iterable[list[Array]], deadline: float) -> list[Array] | None:
         """The first inputs that show a difference. If a side is a function, others have to show one, too."""
@@ -225,18 +242,21 @@ def find(
 
     ``hint``: an output element that is known to be another function. ``given``: inputs to try first, as the contents
     of indices that no guess finds. ``ranges``: the least and the most integer of each input, or None. The search takes
-    half of the time, the simplification the rest.
+    half of the time, the simplification the rest. Of programs that meet other ranks nothing is found.
     Raises the first error of the sides if they refuse all inputs.
     """
+    if any(side.program is not None and side.program.meets_ranks for side in (old, new)):
+        return None
     start = time.monotonic()
-    search = Search(old, new, specs, hint, ranges)
+    search = Search(old, new, specs, hint, ranges, start + seconds)
     tried = chain(map(list, given), candidates(specs, seed, given, ranges))
     inputs = search.first(tried, start + seconds / 2)
     if inputs is None:
         if search.refused is not None and search.refusals == search.runs:
             raise search.refused
         return None
-    simple = Minimiser(inputs, lambda arrays: search.at(arrays) is not None, start + seconds).run()
+    simple = Minimiser(inputs, search.keeps(inputs), start + seconds).run()
+    search.deadline = math.inf  # both sides have ended on these inputs before
     seen = search.at(simple)
     assert seen is not None, "the simplification keeps the difference"
     found = Witness(
