@@ -14,6 +14,8 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.element_types import bfloat16, float32, int32
 from nki.base.errors import NkiError
+from nki.base.sweep_errors import BadReferenceError
+from nki.ir.types import TensorSpec
 from nki.proofs.sides import Side
 from nki.proofs.witness import difference, find
 from tests.support.kernel_parts import activated, applied, column, copied, joined, like, product, reduced, returned
@@ -80,13 +82,32 @@ def test_the_report_and_its_json():
 
 def test_the_hinted_element_is_shown_if_it_differs():
     old, new, specs = sides(scaled(2.0), scaled(3.0), ((4, 8), float32))
-    found = find(old, new, specs, hint=(0, (2, 5)), seconds=0.0001, given=[[np.ones((4, 8), np.float32)]])
+    found = find(old, new, specs, hint=(0, (2, 5)), seconds=SECONDS, given=[[np.ones((4, 8), np.float32)]])
     assert found is not None and found.index == (2, 5) and (found.old, found.new) == (2.0, 3.0)
 
 
 def test_outputs_of_other_shapes_are_refused():
     with pytest.raises(NkiError, match="shape"):
         find(*sides(scaled(2.0), summed(), ((4, 8), float32)))
+
+
+def test_a_maximum_that_begins_at_a_rounded_filling():
+    """-1e30 is no float32; its rounding, 1e22, must not hide what is computed from it."""
+
+    def kernel_of(change):
+        @nki.jit
+        def kernel(x):
+            tile = nl.load(x)
+            top, here = nl.full((x.shape[0], 1), -1e30, nl.float32), reduced(tile, nl.maximum)
+            return returned(
+                activated(joined(top, nl.subtract, top if change else joined(here, nl.maximum, top)), nl.exp)
+            )
+
+        return kernel
+
+    old, new, specs = sides(kernel_of(False), kernel_of(True), ROWS)
+    found = find(old, new, specs, seconds=SECONDS)
+    assert found is not None and (found.old, found.new) == (0.0, 1.0)
 
 
 def scaled(factor):
@@ -262,6 +283,50 @@ def chosen(x, at):
 @nki.jit
 def first_row(x, at):
     return returned(nl.load(x[0:1]))
+
+
+def labelled(logits, labels):
+    return np.take_along_axis(logits, labels.astype(np.int64), axis=1)
+
+
+def cut(logits, labels):
+    """As ``labelled``, for labels up to 3."""
+    return np.take_along_axis(logits, np.minimum(labels, 3).astype(np.int64), axis=1)
+
+
+def test_integers_stay_in_their_ranges_or_among_the_given_ones():
+    """Over the labels that may come both are the same function; beyond they are not, or refuse."""
+    one, other = Side.of_function("labelled", labelled), Side.of_function("cut", cut)
+    specs = [TensorSpec("logits", (4, 6), float32), TensorSpec("labels", (4, 1), int32)]
+    assert find(one, other, specs, ranges=[None, (0, 3)], seconds=SECONDS) is None
+    inputs = [np.ones((4, 6), np.float32), np.array([[0], [3], [2], [1]], np.int32)]
+    assert find(one, other, specs, given=[inputs], seconds=SECONDS) is None
+    found = find(one, other, specs, ranges=[None, (4, 5)], seconds=SECONDS)
+    assert found is not None and np.isin(found.inputs[1], (4, 5)).all()
+
+
+def test_a_function_that_refuses_every_input_is_named():
+    one, other = Side.of_function("labelled", labelled), Side.of_function("wrong", lambda x: x[9])
+    with pytest.raises(BadReferenceError, match="TypeError"):
+        find(one, other, [TensorSpec("x", (4, 6), float32)], seconds=SECONDS)
+
+
+@nki.jit
+def endless(x):
+    tile = nl.load(x)
+    going = nisa.register_alloc(1)
+
+    def body(register):
+        nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+        return register
+
+    nl.while_loop(going, body)
+    return returned(tile)
+
+
+def test_a_kernel_that_never_ends_shows_nothing():
+    old, new, specs = sides(endless, scaled(2.0), ((4, 8), float32))
+    assert find(old, new, specs, seconds=0.5) is None
 
 
 def test_inputs_that_a_kernel_refuses_show_nothing():

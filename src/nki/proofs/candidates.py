@@ -3,11 +3,16 @@
 Whole numbers come first, for a small witness is easy to read. Others reach what one distribution does not: the rescale
 of a running maximum needs rows that rise, a mask's edge a single element, a lost epsilon small numbers, a wrong branch
 numbers of one sign.
+
+Numbers stay below about 16. The filling of a mask, as -30000, takes the place of infinity beside scores of that size
+alone; beyond it, kernels that are meant to be equal do differ.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +25,9 @@ from nki.workload.arguments import FILLS, filled
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 Numbers = Callable[[np.random.Generator, Shape], Array]
+Range = tuple[int, int]
+"""The least and the most integer of an input."""
+_Maker = Callable[[str, int, int], Array]
 
 
 def _whole(rng: np.random.Generator, shape: Shape) -> Array:
@@ -60,6 +68,11 @@ def _spike(rng: np.random.Generator, shape: Shape) -> Array:
     return numbers.reshape(shape)
 
 
+def _scales(rng: np.random.Generator, shape: Shape) -> Array:
+    """Both signs, magnitudes from 2^-8 to 4, all binary orders equally likely."""
+    return rng.choice((-1.0, 1.0), shape) * np.exp2(rng.uniform(-8, 2, shape))
+
+
 def _times(scale: float) -> Numbers:
     return lambda rng, shape: scale * rng.standard_normal(shape)
 
@@ -75,49 +88,76 @@ _SHAPES: Final[dict[str, Numbers]] = {
     "rows": _rows,
     "small": _times(2.0**-8),
     "tiny": _times(2.0**-16),
-    "large": _times(16.0),
+    "large": _times(4.0),
+    "scales": _scales,
+    "count": lambda _, shape: np.arange(math.prod(shape)).reshape(shape) % 8,
 }
 ORDER: Final = (
-    "whole", "random", "rising", "wide", "positive", "falling", "small", "signs", "uniform", "tiny", "large", "one hot",
-    "rows", "spike", "ones", "arange", "random", "wide",
+    "whole", "random", "rising", "scales", "positive", "falling", "small", "signs", "uniform", "tiny", "large",
+    "one hot", "rows", "spike", "ones", "count", "random", "scales",
 )  # fmt: skip
 """The structures that all inputs get, one after the other; the names of ``--arg`` fillings are among them."""
 
 
-def candidates(specs: Sequence[TensorSpec], seed: int, given: Sequence[Sequence[Array]] = ()) -> Iterator[list[Array]]:
+def candidates(
+    specs: Sequence[TensorSpec],
+    seed: int,
+    given: Sequence[Sequence[Array]] = (),
+    ranges: Sequence[Range | None] = (),
+) -> Iterator[list[Array]]:
     """Inputs of these shapes and dtypes; a new list of arrays each time.
 
-    Integers of 16 bits and more may be indices or labels, and only the caller knows how many there are. They take
-    numbers of the first ``given`` inputs, or else numbers below every size in ``specs`` that is not 1.
+    Integers may be indices or labels, and only the caller knows how many there are. They stay in their ``ranges``.
+    Without one, integers of 16 bits and more take numbers of the first ``given`` inputs, or else numbers below every
+    size in ``specs`` that is not 1.
     """
     known = given[0] if given else [None] * len(specs)
     most = min((size for spec in specs for size in spec.shape if size > 1), default=1)
+    makers: list[_Maker] = []
+    for place, spec in enumerate(specs):
+        allowed, numbers = ranges[place] if ranges else None, known[place]
+        if allowed is None and not (spec.dtype.is_integer and spec.dtype.itemsize > 1):
+            makers.append(partial(_made, spec))
+        elif allowed is None and numbers is not None:
+            makers.append(partial(_shuffled, numbers))
+        else:
+            makers.append(partial(_ranged, spec, allowed or (0, most - 1)))
     for number, name in enumerate(ORDER):
-        yield [_made(spec, name, seed + number, place, most, known[place]) for place, spec in enumerate(specs)]
+        yield [maker(name, seed + number, place) for place, maker in enumerate(makers)]
     for number in range(len(ORDER)):  # structures mixed: each input another one
         rng = np.random.default_rng([seed, number])
         names: list[str] = rng.choice(ORDER, len(specs)).tolist()
-        yield [_made(spec, names[place], seed + number, place, most, known[place]) for place, spec in enumerate(specs)]
+        yield [maker(names[place], seed + number, place) for place, maker in enumerate(makers)]
 
 
-def _made(spec: TensorSpec, name: str, seed: int, place: int, most: int, known: Array | None) -> Array:
+def _made(spec: TensorSpec, name: str, seed: int, place: int) -> Array:
     dtype = spec.dtype
-    rng = np.random.default_rng([seed, place])
     if dtype.is_float and dtype.computes:
         if name in _SHAPES:
-            numbers = _SHAPES[name](rng, spec.shape)
+            numbers = _SHAPES[name](np.random.default_rng([seed, place]), spec.shape)
             return np.ascontiguousarray(from_float32(np.asarray(numbers, np.float32).reshape(spec.shape), dtype))
         return filled(spec.shape, dtype, name).array(seed, place)
-    if dtype.is_integer and dtype.itemsize > 1:
-        return _indices(rng, spec, name, most, known)
     return filled(spec.shape, dtype, name if name in FILLS and not dtype.is_packed else "random").array(seed, place)
 
 
-def _indices(rng: np.random.Generator, spec: TensorSpec, name: str, most: int, known: Array | None) -> Array:
-    if known is not None:
-        if name in ("zeros", "ones", "spike"):
-            return np.full(spec.shape, known.flat[rng.integers(known.size)], known.dtype)
-        return rng.permutation(known.reshape(-1)).reshape(spec.shape)
-    if name == "arange":
-        return (np.arange(int(np.prod(spec.shape))) % most).reshape(spec.shape).astype(spec.dtype.dtype)
-    return rng.integers(0, 1 if name == "spike" else most, spec.shape).astype(spec.dtype.dtype)
+def _shuffled(known: Array, name: str, seed: int, place: int) -> Array:
+    """The integers of an input in another order, or one of them alone."""
+    rng = np.random.default_rng([seed, place])
+    if name in ("ones", "spike"):
+        return np.full(known.shape, known.flat[rng.integers(known.size)], known.dtype)
+    return rng.permutation(known.reshape(-1)).reshape(known.shape)
+
+
+def _ranged(spec: TensorSpec, allowed: Range, name: str, seed: int, place: int) -> Array:
+    """Integers from the least to the most; in order, the least alone, or both ends."""
+    rng = np.random.default_rng([seed, place])
+    least, most = allowed
+    if name == "count":
+        numbers = least + np.arange(math.prod(spec.shape)).reshape(spec.shape) % (most - least + 1)
+    elif name == "spike":
+        numbers = np.full(spec.shape, least)
+    elif name == "signs":
+        numbers = rng.choice(allowed, spec.shape)
+    else:
+        numbers = rng.integers(least, most + 1, spec.shape)
+    return numbers.astype(spec.dtype.dtype)

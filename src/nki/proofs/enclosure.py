@@ -9,10 +9,12 @@ elsewhere. A run-time index, or a loop on the device, that is not exact loses ev
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +42,10 @@ from nki.rendezvous.round_robin import RoundRobin
 Array = NDArray[Any]
 
 
+_FILLING: Final = 2.0**60
+"""Constants beyond it only stand for infinity, as in masks: nothing depends on their last digits."""
+
+
 class Enclosed(Value):
     """A value of the executor and its ball, of the same shape."""
 
@@ -64,6 +70,10 @@ class Event:
     """With the balls that were written, if the run keeps them."""
 
 
+class OutOfTime(Exception):
+    """A run had not ended at its deadline."""
+
+
 @dataclass(slots=True, eq=False)
 class _Run:
     """The state that the cores of one run share."""
@@ -72,6 +82,12 @@ class _Run:
     events: list[Event] | None = None
     keeps: Callable[[int], bool] | None = None
     """True for the numbers of events with balls to keep."""
+    deadline: float = math.inf
+
+    def check(self) -> None:
+        """Raise :class:`OutOfTime` behind the deadline."""
+        if time.monotonic() > self.deadline:
+            raise OutOfTime
 
 
 class Enclosure(Reference):
@@ -93,6 +109,7 @@ class Enclosure(Reference):
         for bound in bounds:
             self._need(bound)
         for _ in super().rounds(loop):
+            self._run_state.check()
             if isinstance(loop, While):
                 self._need(loop.register)
             else:
@@ -116,6 +133,7 @@ class Enclosure(Reference):
 
     def _execute_resolved(self, inst: Inst) -> None:
         run = self._run_state
+        run.check()
         if run.events is not None:
             self._event = Event(inst)
             self._kept = run.keeps is not None and run.keeps(len(run.events))
@@ -174,7 +192,9 @@ class Enclosure(Reference):
     def const(self, value: Any, dtype: DType) -> Value:
         made = super().const(value, dtype)
         held = numbers_of(made.array, dtype)
-        if dtype.is_float and np.isfinite(value) and dtype.computes:  # another spelling may have rounded it elsewhere
+        is_filling = dtype is dt.float32 and abs(value) > _FILLING
+        if dtype.is_float and np.isfinite(value) and dtype.computes and not is_filling:
+            # Another spelling, as a division in place of a factor, may have rounded it elsewhere.
             held = Ball(held.centre, held.radius + np.abs(held.centre - float(value)))
         return Enclosed(made, held)
 
@@ -393,16 +413,23 @@ def executable(program: Program) -> Program:
 
 
 def enclose(
-    program: Program, inputs: Sequence[Array], *, traced: bool = False, keeps: Callable[[int], bool] | None = None
+    program: Program,
+    inputs: Sequence[Array],
+    *,
+    traced: bool = False,
+    keeps: Callable[[int], bool] | None = None,
+    deadline: float = math.inf,
 ) -> Outcome:
     """Run ``program`` (:func:`executable`) on dense arrays in the order of its inputs, which stay as they are.
 
-    ``traced``: with the events; ``keeps``: the numbers of the events with the balls that they wrote.
+    ``traced``: with the events; ``keeps``: the numbers of the events with the balls that they wrote. Raises
+    :class:`OutOfTime` where the run goes on at ``deadline``, in seconds of :func:`time.monotonic`. The program meets no
+    other ranks.
     """
     memory = Balls()
     for tensor, array in zip(program.inputs, inputs, strict=True):
         memory.bind(tensor, np.ascontiguousarray(array).copy())
-    run = _Run(events=[] if traced else None, keeps=keeps)
+    run = _Run(events=[] if traced else None, keeps=keeps, deadline=deadline)
     with default_environment(), np.errstate(all="ignore"):
         if len(program.cores) > 1:
             RoundRobin[None](len(program.cores)).run([partial(_core, core, memory, run) for core in program.cores])

@@ -264,6 +264,7 @@ def _with_callers(instructions: Sequence[Inst]) -> tuple[Line, ...]:
 
 
 def _nearest(of: Slice) -> tuple[Line, ...]:
-    """The lines of a slice, from the output backwards."""
-    spans = [of.events[number].inst.where.span for number in reversed(of.numbers)]
+    """The lines of a slice, from the output backwards; the kernel's own ones in place of the functions it calls."""
+    wheres = [of.events[number].inst.where for number in reversed(of.numbers)]
+    spans = [where.stack[0] if where.stack else where.span for where in wheres]
     return _some(_line(span) for span in spans if span is not None)

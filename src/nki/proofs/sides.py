@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -49,10 +50,10 @@ class Side:
     def is_proved(self) -> bool:
         return self.program is not None
 
-    def at(self, inputs: Sequence[Array]) -> Outcome:
-        """The results of the side. Raises what the side raises."""
+    def at(self, inputs: Sequence[Array], deadline: float = math.inf) -> Outcome:
+        """The results of the side. Raises what the side raises, and :class:`OutOfTime` of a program at ``deadline``."""
         if self.program is not None:
-            return enclose(self.program, inputs)
+            return enclose(self.program, inputs, deadline=deadline)
         return self._estimated([_wide(each) for each in inputs])
 
     def _estimated(self, inputs: list[Array]) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from nki.base.errors import ArgumentError, NkiError
 from nki.ir.types import TensorSpec
 from nki.proofs import origin
-from nki.proofs.candidates import candidates
-from nki.proofs.enclosure import Outcome
+from nki.proofs.candidates import Range, candidates
+from nki.proofs.enclosure import Outcome, OutOfTime
 from nki.proofs.minimise import Minimiser
 from nki.proofs.origin import Line
 from nki.proofs.sides import Side
 
 Array = NDArray[Any]
-Range = tuple[int, int]
 Place = tuple[int, tuple[int, ...]]
 """The number of an output and the index of an element."""
 
@@ -143,7 +142,9 @@ def difference(old: Outcome, new: Outcome, hint: Place | None = None) -> _Differ
             f"one side returns results of shapes {forms[0]}, the other {forms[1]}",
             fix="let both return the same results in the same order and shape",
         )
-    for output, (one, other) in enumerate(zip(old.balls, new.balls, strict=True)):
+    order = range(len(forms[0]))
+    for output in order if hint is None else sorted(order, key=lambda number: number != hint[0]):
+        one, other = old.balls[output], new.balls[output]
         results = [_floats(side.outputs[output]) for side in (old, new)]
         with np.errstate(all="ignore"):
             gap = np.abs(one.centre - other.centre)
@@ -166,19 +167,11 @@ def _outside(array: Array, allowed: Range | None) -> bool:
     return allowed is not None and bool(((array < allowed[0]) | (array > allowed[1])).any())
 
 
-def _inside(array: Array, allowed: Range | None) -> Array:
-    """Integers moved into a range."""
-    if allowed is None:
-        return array
-    least, most = allowed
-    return (least + (array.astype(np.int64) - least) % (most - least + 1)).astype(array.dtype)
-
-
 @dataclass(eq=False)
 class Search:
     """The search for a witness that ``old`` and ``new`` differ; ``runs`` counts inputs that were tried.
 
-    Inputs that a side refuses, as an index out of bounds, show nothing.
+    Inputs that a side refuses, as an index out of bounds, show nothing; nor does a run that goes on at ``deadline``.
     """
 
     old: Side
@@ -186,6 +179,7 @@ class Search:
     specs: Sequence[TensorSpec]
     hint: Place | None = None
     ranges: Sequence[Range | None] = ()
+    deadline: float = math.inf
     runs: int = 0
     refusals: int = 0
     refused: NkiError | None = None
@@ -193,18 +187,31 @@ class Search:
 
     def at(self, inputs: Sequence[Array]) -> _Difference | None:
         """The difference at ``inputs``; none if integers lie outside of their ranges."""
-        allowed = self.ranges or [None] * len(inputs)
-        if any(_outside(array, each) for array, each in zip(inputs, allowed, strict=True)):
+        if self.ranges and any(map(_outside, inputs, self.ranges)):
             return None
         self.runs += 1
         try:
-            return difference(self.old.at(inputs), self.new.at(inputs), self.hint)
+            old, new = (side.at(inputs, self.deadline) for side in (self.old, self.new))
+            return difference(old, new, self.hint)
+        except OutOfTime:
+            return None
         except ArgumentError:
             raise
         except NkiError as error:
             self.refusals += 1
             self.refused = self.refused or error
             return None
+
+    def keeps(self, inputs: Sequence[Array]) -> Callable[[Sequence[Array]], bool]:
+        """A function that says if others differ too: in the hinted element, if ``inputs`` do so there."""
+        seen = self.at(inputs)
+        is_hinted = seen is not None and (seen.output, seen.index) == self.hint
+
+        def keep(arrays: Sequence[Array]) -> bool:
+            found = self.at(arrays)
+            return found is not None and (not is_hinted or (found.output, found.index) == self.hint)
+
+        return keep
 
     def first(self, tried: Iterable[list[Array]], deadline: float) -> list[Array] | None:
         """The first inputs that show a difference. If a side is a function, others have to show one, too."""
@@ -234,22 +241,22 @@ def find(
     """An input of these ``specs`` on which ``old`` and ``new`` certainly differ; None if none was found in ``seconds``.
 
     ``hint``: an output element that is known to be another function. ``given``: inputs to try first, as the contents
-    of indices that no guess finds. ``ranges``: of inputs of integers, the least and the most. The search takes half of
-    the time, the simplification the rest. Raises the first error of the sides if they refuse all inputs.
+    of indices that no guess finds. ``ranges``: the least and the most integer of each input, or None. The search takes
+    half of the time, the simplification the rest. Of programs that meet other ranks nothing is found.
+    Raises the first error of the sides if they refuse all inputs.
     """
+    if any(side.program is not None and side.program.meets_ranks for side in (old, new)):
+        return None
     start = time.monotonic()
-    search = Search(old, new, specs, hint, ranges)
-    allowed = ranges or [None] * len(specs)
-    guessed = (
-        [_inside(array, each) for array, each in zip(guess, allowed, strict=True)]
-        for guess in candidates(specs, seed, given)
-    )
-    inputs = search.first(chain(map(list, given), guessed), start + seconds / 2)
+    search = Search(old, new, specs, hint, ranges, start + seconds)
+    tried = chain(map(list, given), candidates(specs, seed, given, ranges))
+    inputs = search.first(tried, start + seconds / 2)
     if inputs is None:
         if search.refused is not None and search.refusals == search.runs:
             raise search.refused
         return None
-    simple = Minimiser(inputs, lambda arrays: search.at(arrays) is not None, start + seconds).run()
+    simple = Minimiser(inputs, search.keeps(inputs), start + seconds).run()
+    search.deadline = math.inf  # both sides have ended on these inputs before
     seen = search.at(simple)
     assert seen is not None, "the simplification keeps the difference"
     found = Witness(
