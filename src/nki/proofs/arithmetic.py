@@ -41,8 +41,10 @@ class Arithmetic:
     readings: dict[float, Closed] = dataclasses.field(default_factory=dict[float, Closed])
     """Constants that were read as other numbers than their float32."""
 
-    argument_degree: float = 0
-    """Degree of numerator and denominator of the arguments of exp and of unknown functions, at most."""
+    argument_degree: float = 1
+    """Degree of numerator and denominator of the arguments of unknown functions, at most."""
+    exponent_degree: float = 1
+    """The same of arguments that only have exponents, and of those of exp."""
 
     created: int = 0
     """Unknown numbers that there are, at most."""
@@ -119,14 +121,18 @@ class Arithmetic:
     def _of_unknown(self, *arguments: Symbols) -> Size:
         """The size of an unknown number that depends on ``arguments``."""
         for each in arguments:
-            self.argument_degree = max(self.argument_degree, each.size.numerator + each.size.denominator)
+            degree = each.size.numerator + each.size.denominator
+            if each.residues is not None:
+                self.argument_degree = max(self.argument_degree, degree)
+            else:
+                self.exponent_degree = max(self.exponent_degree, degree)
         created = max((each.present.size for each in arguments), default=1)
         self.created += created
         return Size(1, 0, min(self.created, 1 + sum(each.size.unknown for each in arguments)))
 
-    def _of_quotient(self, size: Size) -> Size:
-        """The size of a quotient: from some degree on it counts as an unknown number itself."""
-        if size.numerator + size.denominator <= _MOST_DEGREE:
+    def _limited(self, size: Size) -> Size:
+        """``size``; a quotient of high degree counts as an unknown number itself."""
+        if not size.denominator or size.numerator + size.denominator <= _MOST_DEGREE:
             return size
         self.assumptions.add(_INDEPENDENT)
         return Size(1, 0, size.unknown + 1)
@@ -180,7 +186,7 @@ class Arithmetic:
                 else (left.exponents + right.exponents) % self.n,
                 infinities,
                 left.is_whole and right.is_whole,
-                left.size.added(right.size),
+                self._limited(left.size.added(right.size)),
                 self._product_of_kept(left, right),
             )
         )
@@ -241,7 +247,7 @@ class Arithmetic:
             None if left.exponents is None or right.exponents is None else left.exponents * right.exponents % self.n,
             None,
             left.is_whole and right.is_whole,
-            left.size.multiplied(right.size),
+            self._limited(left.size.multiplied(right.size)),
         )
 
     def scale(self, value: Symbols, factors: Array) -> Symbols:
@@ -269,7 +275,7 @@ class Arithmetic:
             return Symbols(
                 None if value.residues is None else self.field.inverse(value.residues),
                 None if value.exponents is None else self.field.exponent_inverse(value.exponents),
-                size=self._of_quotient(value.size.inverted()),
+                size=self._limited(value.size.inverted()),
             )
         if (value.infinities == FILL).any():
             raise UndecidedError("a constant that is read as minus infinity divides")
@@ -297,7 +303,7 @@ class Arithmetic:
                 None if value.exponents is None else value.exponents.sum(axis, dtype=np.uint64) % self.n,
                 infinities,
                 value.is_whole,
-                value.size.summed(value.shape[axis]),
+                self._limited(value.size.summed(value.shape[axis])),
             )
         )
 
@@ -310,7 +316,7 @@ class Arithmetic:
             residues = product(left.residues, right.residues, self.field.p)
         if left.exponents is not None and right.exponents is not None:
             exponents = product(left.exponents, right.exponents, self.field.n)
-        size = left.size.multiplied(right.size).summed(left.shape[1])
+        size = self._limited(left.size.multiplied(right.size).summed(left.shape[1]))
         return Symbols(residues, exponents, None, left.is_whole and right.is_whole, size)
 
     # -- exp, log and powers
@@ -320,6 +326,8 @@ class Arithmetic:
             raise UndecidedError("exp of plus infinity")
         if value.infinities is not None and (value.infinities == FILL).any():
             self.note_fill()
+        if value.exponents is not None:
+            self.exponent_degree = max(self.exponent_degree, value.size.numerator + value.size.denominator)
         exponents = self.with_exponents(value).exponents
         assert exponents is not None
         residues = self.field.exp(exponents)

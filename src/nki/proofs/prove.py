@@ -285,8 +285,7 @@ def _error(value: Symbols, reals: Reals) -> float:
     """The probability, at most, that an element that is another function has the same value (``docs/proofs.md``)."""
     field, size = reals.field, value.size
     degree = max(size.numerator + size.denominator, 1)
-    arguments = max(reals.argument_degree, 1)
-    collision = max(arguments / field.p, arguments**2 / field.n)
+    collision = max(reals.argument_degree / field.p, reals.exponent_degree**2 / field.n)
     parts = 1.0
     if value.residues is not None:
         parts *= min(1.0, 2 * degree / field.p)
