@@ -11,7 +11,8 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final, cast
+from functools import partial
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,17 +80,19 @@ class Arithmetic:
         values = np.where(infinities != 0, np.float32(0), values) if has_infinities else values
         is_whole = bool((values == np.rint(values)).all() and (np.abs(values) < 1 << 53).all())
         if is_whole:
-            parts = self._of_whole(values.astype(np.int64))
+            residues, exponents = self._of_whole(values.astype(np.int64))
         else:
             distinct, places = np.unique(values, return_inverse=True)
             pairs = [self._read(float(value)) for value in distinct]
-            tables = (np.array([pair[part] for pair in pairs], np.uint64) for part in (0, 1))
-            parts = tuple(table[places].reshape(values.shape) for table in tables)
-        return Symbols(*parts, infinities if has_infinities else None, is_whole and not has_infinities, KNOWN_SIZE)
+            tables = [np.array([pair[part] for pair in pairs], np.uint64) for part in (0, 1)]
+            residues, exponents = (table[places].reshape(values.shape) for table in tables)
+        return Symbols(
+            residues, exponents, infinities if has_infinities else None, is_whole and not has_infinities, KNOWN_SIZE
+        )
 
     def _of_whole(self, numbers: NDArray[np.int64]) -> tuple[Words, Words]:
-        moduli = (self.field.p, self.field.n)
-        return cast("tuple[Words, Words]", tuple(np.mod(numbers, modulus).astype(np.uint64) for modulus in moduli))
+        residues, exponents = (np.mod(numbers, modulus) for modulus in (self.field.p, self.field.n))
+        return residues.astype(np.uint64), exponents.astype(np.uint64)
 
     def _read(self, value: float) -> tuple[int, int]:
         """Residue and exponent of a constant."""
@@ -259,6 +262,7 @@ class Arithmetic:
                 raise UndecidedError("a number that may be minus infinity is multiplied by one that is not positive")
             scaled = self.scale(replace(value, kept=None), factors)
             return replace(scaled, kept=np.broadcast_to(value.kept, scaled.shape))
+        assert value.infinities is not None
         infinities, known = np.broadcast_arrays(value.infinities, factors.astype(np.float32))
         if (known[infinities != 0] == 0).any():
             raise UndecidedError("infinity is multiplied by 0, which gives NaN")
@@ -385,7 +389,7 @@ class Arithmetic:
 
     def choose(self, condition: NDArray[np.bool_], yes: Symbols, no: Symbols) -> Symbols:
         """Elements of ``yes`` where the known ``condition`` holds, else of ``no``; all of one shape."""
-        return self.joined([yes, no], lambda parts: np.where(condition, parts[0], parts[1]))
+        return self.joined([yes, no], partial(_chosen, condition))
 
     def is_zero(self, value: Symbols) -> NDArray[np.bool_]:
         """True where the element is the number 0, or the program has luck."""
@@ -396,6 +400,10 @@ class Arithmetic:
         if value.kept is not None:
             zero &= value.kept == 1
         return zero if value.infinities is None else zero & (value.infinities == 0)
+
+
+def _chosen(condition: NDArray[np.bool_], parts: list[Array]) -> Array:
+    return np.where(condition, parts[0], parts[1])
 
 
 def _signs(value: Symbols, shape: tuple[int, ...]) -> Signs:

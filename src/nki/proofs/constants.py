@@ -2,8 +2,8 @@
 
 A kernel that says 0.088388346 means one over the root of 128. Over the real numbers these differ, so a constant is read
 as the simplest number that rounds to it: a fraction, or a fraction times one of a few known numbers, or the root of
-such a product, or a decimal of few digits. What is read is within half a unit in the last place, so that a proof holds up to the rounding of
-constants, as it holds up to the rounding of everything else.
+such a product, or a decimal of few digits. What is read is within half a unit in the last place, so that a proof holds
+up to the rounding of constants, as it holds up to the rounding of everything else.
 """
 
 from __future__ import annotations

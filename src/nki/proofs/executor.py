@@ -263,15 +263,15 @@ class Prover(Reference):
         if start is not None:
             first = self.symbols(start).moved(lambda part: np.broadcast_to(part[:, :, None], (rows, groups, 1)))
             runs = self.reals.joined([first, runs], lambda parts: np.concatenate(parts, axis=2))
-        return self._folded(op, runs, value.dtype)
+        return self._folded(op, runs)
 
     def reduce_partitions(self, op: str, value: Value) -> Value:
         if not isinstance(value, Symbolic):
             return super().reduce_partitions(op, value)
         columns = value.symbols.moved(lambda part: part.T[None])
-        return self._folded(op, columns, value.dtype)
+        return self._folded(op, columns)
 
-    def _folded(self, op: str, runs: Symbols, dtype: DType) -> Value:
+    def _folded(self, op: str, runs: Symbols) -> Value:
         """Fold the last axis."""
         if op in BITS:
             raise UndecidedError(f"{op} folds patterns of numbers that depend on the inputs")
@@ -432,7 +432,7 @@ def _one_of(m: Reals, x: Symbols, y: Symbols) -> Symbols:
 
 
 UNARY: Final[dict[str, Unary]] = {
-    "bypass": lambda m, x: x,
+    "bypass": lambda _, x: x,
     "logical_not": lambda m, x: m.opposite_truth(m.truth(x)),
     "abs": lambda m, x: m.activation("abs", x),
     "square": lambda m, x: m.multiply(x, x),

@@ -1,9 +1,10 @@
 """Finite fields in which kernels are evaluated: residues modulo a prime p, and exponents modulo n.
 
 ``p = 2 r n + 1`` is prime, and ``n = a b`` for primes a and b. So the numbers that are not 0 modulo p have exactly one
-subgroup of order n, and ``exp`` maps an exponent into it: ``generator ** exponent``, with ``exp(x + y) = exp(x) exp(y)``.
-Because a and b are small, the discrete logarithm is two look-ups in tables. 2, 3, 5 and 7 are squares modulo p, a and b,
-and r, a and b are odd, so :func:`Field.sqrt` is multiplicative and right for numbers that they make up.
+subgroup of order n, and ``exp`` maps an exponent into it: ``generator ** exponent``, with
+``exp(x + y) = exp(x) exp(y)``. Because a and b are small, the discrete logarithm is two look-ups in tables. 2, 3, 5 and
+7 are squares modulo p, a and b, and r, a and b are odd, so :func:`Field.sqrt` is multiplicative, and right for numbers
+that are made of these.
 
 All arrays are of uint64, with numbers below 2**32: a product of two fits into a word.
 """

@@ -79,7 +79,8 @@ class SymbolMemory(Memory):
         is_infinite = (infinities != 0) | known
         parts = [np.where(is_infinite, np.uint32(0), part) for part in (residues, exponents)]
         lacks = [part == _NONE for part in parts]
-        facts = [self._facts[number] for number in np.unique(self._view(2, access)[~known])]
+        numbers: list[int] = np.unique(self._view(2, access)[~known]).tolist()
+        facts = [self._facts[number] for number in numbers]
         kept = np.where(known, np.uint32(1), self._view(3, access))
         value = Symbols(
             None if lacks[0].any() else parts[0].astype(np.uint64),
@@ -92,8 +93,8 @@ class SymbolMemory(Memory):
         if lacks[0].any() and lacks[1].any():
             value = self._filled(value, parts, lacks, arithmetic)
         if known.any():
-            numbers = numbers_of(self.known_window(access), access.dtype, known)
-            value = arithmetic.choose(known, arithmetic.constant(numbers), value)
+            known_numbers = numbers_of(self.known_window(access), access.dtype, known)
+            value = arithmetic.choose(known, arithmetic.constant(known_numbers), value)
         return value
 
     def _filled(

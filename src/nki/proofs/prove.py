@@ -1,4 +1,4 @@
-"""``nki.prove``: are two kernels the same function over the real numbers, for all inputs of these shapes?"""
+"""``nki.prove``: says if two kernels are the same function over the real numbers, for all inputs of their shapes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def prove(
     goal: float = GOAL,
     seconds: float = 20.0,
 ) -> Callable[..., Verdict]:
-    """``nki.prove(old, new)(*specs)``: are both the same function over the real numbers, for all inputs?
+    """``nki.prove(old, new)(*specs)``: says if both are the same function over the real numbers, for all inputs.
 
     ``old`` and ``new``: kernels; one may be a function of NumPy, PyTorch or JAX. ``specs``: the arguments; tensors
     count by shape and dtype only. ``seed``: of the random numbers, None for fresh ones. ``goal``: the probability of a
@@ -197,7 +197,7 @@ class _Proof:
     # -- what is not proved
 
     def _tested(self, error: UndecidedError) -> Verdict | None:
-        """What draws of the integer inputs show, if there are any; None if they do not help."""
+        """The verdict of draws of the integer inputs, if there are any; None if they do not help."""
         specs = self.subjects[0].inputs
         if not any(self.ranges):
             return None

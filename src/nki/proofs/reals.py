@@ -376,7 +376,7 @@ _MOST_GATHERED: Final = 256
 _ZERO_AND_ONE: Final = np.array([0, 1 << 32 | 1], np.uint64)
 
 ACTIVATIONS: Final[dict[str, Callable[[Reals, Symbols], Symbols]]] = {
-    "copy": lambda m, x: x,
+    "copy": lambda _, x: x,
     "square": lambda m, x: m.multiply(x, x),
     "sigmoid": Reals.sigmoid,
     "relu": lambda m, x: m.maximum(x, m.number(0)),

@@ -8,7 +8,7 @@ from nki.proofs.verdict import Verdict
 
 
 class ProofRecord(TypedDict):
-    """What is known of two kernels."""
+    """The fields of a verdict."""
 
     verdict: Annotated[Literal["equal", "different", "undecided"], "the same function over the real numbers, or not"]
     old: Annotated[str, "name of the one side"]

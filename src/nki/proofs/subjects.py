@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ _STOP = "accumulate"
 
 @dataclass(frozen=True)
 class Subject:
-    """What is proved about: ``evaluate`` gives its outputs over a finite field, ``side`` those on arrays."""
+    """One of the two functions of a proof: ``evaluate`` gives its outputs over a finite field, ``side`` those on arrays."""
 
     name: str
     evaluate: Callable[[Sequence[Symbols | Array], Reals], list[Symbols]]
@@ -99,7 +99,7 @@ def ranges(specs: Sequence[TensorSpec], tensors: Sequence[Any]) -> list[tuple[in
         if not spec.dtype.is_integer:
             found.append(None)
         elif isinstance(tensor, np.ndarray) and tensor.size:
-            numbers: Array = tensor
+            numbers = cast("Array", tensor)
             found.append((int(numbers.min()), int(numbers.max())))
         else:
             found.append((0, below - 1))

@@ -32,7 +32,7 @@ class UndecidedError(Exception):
 
 
 class Size(NamedTuple):
-    """How complex an element is at most: the degrees of its numerator and denominator as polynomials of the inputs and
+    """The complexity of an element, at most: the degrees of its numerator and denominator as polynomials of the inputs and
     of unknown numbers, and how many unknown numbers (results of exp and of unknown functions) these are.
     """
 
@@ -62,6 +62,7 @@ class Size(NamedTuple):
 
 
 KNOWN_SIZE: Final = Size(0, 0, 0)
+VARIABLE_SIZE: Final = Size()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Symbols:
     exponents: Words | None
     infinities: Signs | None = None
     is_whole: bool = False
-    size: Size = Size()
+    size: Size = VARIABLE_SIZE
     kept: Words | None = None
     """Residues of the truth that an element is finite, where that depends on the inputs; otherwise it is MINUS."""
 

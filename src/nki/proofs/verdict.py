@@ -24,7 +24,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of two kernels.
+    """The answer about two kernels.
 
     ``bound``: the probability, at most, that kernels that are different are called equal; 1 unless they are.
     ``reason``: what was seen, or what stands in the way. ``witness``: an input that shows a difference. ``place``: an
