@@ -19,13 +19,16 @@ from numpy.typing import NDArray
 
 from nki.proofs import constants
 from nki.proofs.constants import Closed
-from nki.proofs.field import Field, Words, mixed, product
+from nki.proofs.field import Field, UnluckyError, Words, mixed, product
 from nki.proofs.symbols import FILL, KNOWN_SIZE, MINUS, PLUS, Array, Join, Signs, Size, Symbols, UndecidedError, joined
 
 LEAST_FILL: Final = -9000.0
 """A float32 constant of at most this is read as minus infinity: exp(x - 9000) is 0 for every x below 8896."""
 _MOST_DEGREE: Final = 256
 _INDEPENDENT: Final = "for the bound, quotients of high degree count as independent random numbers"
+_NO_SQUARES: Final = "for the bound, products of the numbers under different roots are no squares"
+_MANY: Final = 512
+"""Exponents of which some, by chance, are no units: one of 6,000 is none."""
 _EXPONENT_SALT: Final = 0x5851F42D4C957F2D
 _NO_PART: Final = np.uint64(0xFFFFFFFF)
 
@@ -276,16 +279,24 @@ class Arithmetic:
         if value.kept is not None:
             raise UndecidedError("a number that may be minus infinity divides")
         if value.infinities is None:
-            return Symbols(
-                None if value.residues is None else self.field.inverse(value.residues),
-                None if value.exponents is None else self.field.exponent_inverse(value.exponents),
-                size=self._limited(value.size.inverted()),
-            )
+            residues = None if value.residues is None else self.field.inverse(value.residues)
+            return Symbols(residues, self._exponent_inverses(value), size=self._limited(value.size.inverted()))
         if (value.infinities == FILL).any():
             raise UndecidedError("a constant that is read as minus infinity divides")
         infinite = value.infinities != 0
         inverse = self.reciprocal(value.finite().moved(lambda part: np.where(infinite, np.uint64(1), part)))
         return inverse.moved(lambda part: np.where(infinite, np.uint64(0), part))
+
+    def _exponent_inverses(self, value: Symbols) -> Words | None:
+        """None if some of many exponents are no units: a new draw would have such again, and residues tell enough."""
+        if value.exponents is None:
+            return None
+        try:
+            return self.field.exponent_inverse(value.exponents)
+        except UnluckyError:
+            if value.residues is None or value.exponents.size < _MANY:
+                raise
+            return None
 
     def divide(self, left: Symbols, right: Symbols) -> Symbols:
         return self.multiply(left, self.reciprocal(right))
@@ -350,13 +361,30 @@ class Arithmetic:
         self._check_finite("log of", value)
         residues = self.with_residues(value).residues
         assert residues is not None
+        degree = 2 * self.field.r * (value.size.numerator + value.size.denominator)  # log(x) = log(y) if x^2r = y^2r
+        self.argument_degree = max(self.argument_degree, degree)
         return Symbols(None, self.field.log(residues), None, False, self._of_unknown(value))
 
     def sqrt(self, value: Symbols) -> Symbols:
         self._check_finite("root of", value)
         residues = None if value.residues is None else self.field.sqrt(value.residues)
         exponents = None if value.exponents is None else self.field.exponent_sqrt(value.exponents)
+        if value.size != KNOWN_SIZE:
+            self.assumptions.add(_NO_SQUARES)
+            if self._are_squares(value, residues, exponents):
+                raise UnluckyError
         return Symbols(residues, exponents, None, False, self._of_unknown(value))
+
+    def _are_squares(self, value: Symbols, residues: Words | None, exponents: Words | None) -> bool:
+        """True if all elements are squares in all fields, as x * x is: its real root is x or -x by the sign of x, and
+        numbers of a field have none.
+        """
+        squares = True
+        if residues is not None and value.residues is not None:
+            squares &= bool((residues * residues % self.p == value.residues).all())
+        if exponents is not None and value.exponents is not None:
+            squares &= bool((exponents * exponents % self.n == value.exponents).all())
+        return squares
 
     def rsqrt(self, value: Symbols) -> Symbols:
         """``1 / sqrt(x)``."""

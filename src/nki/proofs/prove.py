@@ -158,12 +158,13 @@ class _Proof:
         return None
 
     def _lucky_round(self) -> tuple[Place | None, float]:
-        for _ in range(_REDRAWN):
+        for draws in range(1, _REDRAWN + 1):
             try:
-                return self._round(next(self.keys))
+                place, bound = self._round(next(self.keys))
             except UnluckyError:
                 continue
-        raise UndecidedError("something is divided by 0 for all inputs")
+            return place, min(1.0, draws * bound)
+        raise UndecidedError("something is divided by 0 for all inputs, or a root is taken of a square")
 
     def _round(self, key: int) -> tuple[Place | None, float]:
         """The first element that differs in one random field; else the probability that a difference is not seen."""
@@ -285,7 +286,7 @@ def _error(value: Symbols, reals: Reals) -> float:
     """The probability, at most, that an element that is another function has the same value (``docs/proofs.md``)."""
     field, size = reals.field, value.size
     degree = max(size.numerator + size.denominator, 1)
-    collision = max(reals.argument_degree / field.p, reals.exponent_degree**2 / field.n)
+    collision = max(2 * reals.argument_degree / field.p, (2 * reals.exponent_degree) ** 2 / field.n)
     parts = 1.0
     if value.residues is not None:
         parts *= min(1.0, 2 * degree / field.p)

@@ -136,7 +136,8 @@ def around(
 
 
 def _normal(random: np.random.Generator, mean: float, scale: float, shape: tuple[int, ...]) -> Array:
-    return (mean + scale * random.standard_normal(shape)).astype(np.float32)
+    with np.errstate(over="ignore"):  # a threshold may be the largest float32
+        return (mean + scale * random.standard_normal(shape)).astype(np.float32)
 
 
 __all__ = ["Array", "Subject", "around", "drawn", "of_function", "of_kernel", "of_program", "ranges"]

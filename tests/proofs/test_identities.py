@@ -1,0 +1,171 @@
+"""The identities of docs/proofs.md hold in every field, and expressions that differ do not look the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nki.proofs import constants
+from nki.proofs.field import FIELDS, Field, UnluckyError, product
+from nki.proofs.reals import Reals
+from nki.proofs.symbols import Symbols
+
+
+@pytest.fixture(params=FIELDS, ids=lambda field: str(field.p))
+def field(request: pytest.FixtureRequest) -> Field:
+    return request.param
+
+
+@pytest.fixture
+def m(field: Field) -> Reals:
+    return Reals(field, key=7)
+
+
+def drawn(m: Reals, name: str, count: int = 40) -> Symbols:
+    return m.variables(name, (count,), False)
+
+
+def same(one: Symbols, other: Symbols) -> bool:
+    pairs = [(one.residues, other.residues), (one.exponents, other.exponents)]
+    both = [(a, b) for a, b in pairs if a is not None and b is not None]
+    assert both
+    return all(np.array_equal(*np.broadcast_arrays(a, b)) for a, b in both)
+
+
+def is_prime(number: int) -> bool:
+    return number > 1 and all(number % divisor for divisor in range(2, int(number**0.5) + 1))
+
+
+def test_fields_are_what_they_claim(field: Field) -> None:
+    assert is_prime(field.p) and is_prime(field.a) and is_prime(field.b)
+    assert field.p == 2 * field.r * field.n + 1 < 1 << 32
+    for small in (2, 3, 5, 7):
+        assert all(pow(small, (prime - 1) // 2, prime) == 1 for prime in (field.p, field.a, field.b))
+
+
+def test_products_of_matrices_are_exact(field: Field) -> None:
+    random = np.random.default_rng(0)
+    left, right = (random.integers(0, field.p, shape, np.uint64) for shape in ((3, 50), (50, 4)))
+    exact = (left.astype(object) @ right.astype(object)) % field.p
+    assert (product(left, right, field.p) == exact).all()
+
+
+def test_zero_has_no_inverse(field: Field) -> None:
+    numbers = np.array([1, 0, 2], np.uint64)
+    for function in (field.inverse, field.exponent_inverse, field.log):
+        with pytest.raises(UnluckyError):
+            function(numbers)
+
+
+def test_field_axioms(m: Reals) -> None:
+    x, y, z = (drawn(m, name) for name in "xyz")
+    assert same(m.multiply(x, m.add(y, z)), m.add(m.multiply(x, y), m.multiply(x, z)))
+    assert same(m.multiply(m.divide(x, y), y), x)
+    assert same(m.add(m.subtract(x, y), y), x)
+
+
+def test_exp(m: Reals) -> None:
+    x, y = drawn(m, "x"), drawn(m, "y")
+    assert same(m.exp(m.add(x, y)), m.multiply(m.exp(x), m.exp(y)))
+    assert same(m.exp(m.number(0)), m.number(1))
+    assert not same(m.exp(x), m.exp(y))
+
+
+def test_log(m: Reals) -> None:
+    x, y = drawn(m, "x"), drawn(m, "y")
+    assert same(m.log(m.multiply(x, y)), m.add(m.log(x), m.log(y)))
+    assert same(m.log(m.exp(x)), x)
+
+
+def test_sqrt(m: Reals) -> None:
+    x, y = drawn(m, "x"), drawn(m, "y")
+    assert same(m.sqrt(m.multiply(x, y)), m.multiply(m.sqrt(x), m.sqrt(y)))
+    for root in (2, 3, 5, 7):
+        assert same(m.sqrt(m.number(root * root)), m.number(root))
+    with pytest.raises(UnluckyError):
+        m.sqrt(m.multiply(x, x))
+
+
+def test_max(m: Reals) -> None:
+    x, y, z = (drawn(m, name) for name in "xyz")
+    nested = m.maximum(m.maximum(x, y), z)
+    assert same(nested, m.maximum(z, m.maximum(y, x)))
+    assert same(nested, m.maximum(m.maximum(x, y), m.maximum(y, z)))
+    assert same(m.maximum(x, x), x) and not same(m.maximum(x, y), nested)
+    assert same(m.minimum(x, y), m.negative(m.maximum(m.negative(x), m.negative(y))))
+
+
+def test_infinities(m: Reals) -> None:
+    x, nothing = drawn(m, "x"), m.number(-np.inf).moved(lambda part: np.broadcast_to(part, (40,)))
+    assert same(m.exp(nothing), m.number(0)) and same(m.maximum(x, nothing), x)
+
+
+def test_comparisons(m: Reals) -> None:
+    x, y = drawn(m, "x"), drawn(m, "y")
+    greater = m.greater(x, y)
+    assert not same(greater, m.greater(y, x)), "neither of two equal numbers is greater"
+    assert same(m.add(m.add(greater, m.greater(y, x)), m.equal(x, y)), m.number(1))
+    assert same(m.greater(x, x), m.number(0)) and same(m.equal(x, x), m.number(1))
+
+
+def test_select(m: Reals) -> None:
+    x, y, z = (drawn(m, name) for name in "xyz")
+    truth = m.greater(z, m.number(0))
+    assert same(m.select(truth, x, x), x) and not same(m.select(truth, x, y), x)
+    assert same(m.select(truth, x, y), m.select(m.opposite_truth(truth), y, x))
+
+
+def test_formulas(m: Reals) -> None:
+    x, one = drawn(m, "x"), m.number(1)
+    assert same(m.sigmoid(x), m.divide(m.exp(x), m.add(m.exp(x), one)))
+    assert same(m.tanh(x), m.subtract(m.multiply(m.number(2), m.sigmoid(m.add(x, x))), one))
+    assert same(m.activation("silu", x), m.multiply(x, m.sigmoid(x)))
+
+
+@pytest.mark.parametrize("name", ["erf", "sin", "arctan", "sign"])
+def test_odd(m: Reals, name: str) -> None:
+    x = drawn(m, "x")
+    assert same(m.activation(name, m.negative(x)), m.negative(m.activation(name, x)))
+
+
+def test_congruence(m: Reals) -> None:
+    x, y = drawn(m, "x"), drawn(m, "y")
+    both = [m.unknown_function("f", m.add(*pair)) for pair in ((x, y), (y, x))]
+    assert same(*both) and not same(both[0], m.unknown_function("g", m.add(x, y)))
+
+
+@given(st.floats(2**-60, 2.0**60, width=32))
+@settings(max_examples=200, derandomize=True, deadline=None)
+def test_a_constant_is_read_as_a_number_that_rounds_to_it(value: float) -> None:
+    closed = constants.read(value)
+    number = float(closed.fraction) * (constants.ATOMS[closed.atom] ** closed.power if closed.atom else 1.0)
+    assert np.float32(number**0.5 if closed.is_root else number) == np.float32(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(128**-0.5, "sqrt(1/128)"), (1 / 3, "1/3"), (0.044715, "8943/200000"), (-0.5, "-1/2")]
+)
+def test_known_constants(value: float, text: str) -> None:
+    assert str(constants.read(float(np.float32(value)))) == text
+
+
+TERMS = st.dictionaries(st.tuples(*[st.integers(0, 3)] * 2), st.integers(-4, 4).filter(bool), max_size=4)
+
+
+@given(TERMS, TERMS)
+@settings(max_examples=60, derandomize=True, deadline=None)
+def test_polynomials_are_equal_exactly_if_their_coefficients_are(one: Any, other: Any) -> None:
+    m = Reals(FIELDS[0], key=3)
+    x, y = drawn(m, "x", 1), drawn(m, "y", 1)
+
+    def value(terms: dict[tuple[int, int], int]) -> Symbols:
+        total = m.number(0)
+        for (i, j), factor in terms.items():
+            total = m.add(total, m.multiply(m.number(factor), m.multiply(m.power(x, i), m.power(y, j))))
+        return total
+
+    assert same(value(one), value(other)) == (one == other)
