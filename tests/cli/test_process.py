@@ -35,6 +35,7 @@ finally:
     assert re.findall(r"^    (\w+) ", run.stdout, re.MULTILINE) == [
         "run",
         "profile",
+        "prove",
         "accuracy",
         "check",
         "sweep",

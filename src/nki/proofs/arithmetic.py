@@ -28,7 +28,7 @@ _MOST_DEGREE: Final = 256
 _INDEPENDENT: Final = "for the bound, quotients of high degree count as independent random numbers"
 _NO_SQUARES: Final = "for the bound, products of the numbers under different roots are no squares"
 _MANY: Final = 512
-"""Exponents of which some, by chance, are no units: one of 6,000 is none."""
+"""In so many exponents some are no units by chance: one of 6,000 is none."""
 _EXPONENT_SALT: Final = 0x5851F42D4C957F2D
 _NO_PART: Final = np.uint64(0xFFFFFFFF)
 
@@ -48,7 +48,7 @@ class Arithmetic:
     argument_degree: float = 1
     """Degree of numerator and denominator of the arguments of unknown functions, at most."""
     exponent_degree: float = 1
-    """The same of arguments that only have exponents, and of those of exp."""
+    """The same of arguments that only have exponents, and of arguments of exp."""
 
     created: int = 0
     """Unknown numbers that there are, at most."""
@@ -121,7 +121,7 @@ class Arithmetic:
         return Symbols(parts[0], parts[1], None, False, KNOWN_SIZE)
 
     def unknown_number(self, name: str) -> Symbols:
-        """A number of which nothing is known but its name."""
+        """A number with a name, and nothing else is known of it."""
         return self.variables(f"the number {name}", (), False)
 
     def _of_unknown(self, *arguments: Symbols) -> Size:

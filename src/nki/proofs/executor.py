@@ -203,7 +203,7 @@ class Prover(Reference):
                 self.reals.thresholds |= {float(number) for number in distinct if np.isfinite(number)}
 
     def _product(self, op: str, left: Value, right: Value, symbols: list[Symbols]) -> Symbols:
-        """A product or quotient, one factor of which may be known."""
+        """A product or quotient; one factor may be known."""
         if op == "divide":
             if symbols[0].is_finite or isinstance(right, Symbolic):
                 return self.reals.divide(*symbols)
@@ -351,7 +351,7 @@ class Prover(Reference):
         found = self.reals.unknown_function(f"the pattern of {value.dtype} as {dtype}", value.symbols)
         return Symbolic(found, dtype)
 
-    # -- order, of which nothing is known but that it depends on the whole row
+    # -- order: nothing is known of it but that it depends on the whole row
 
     def _of_rows(self, name: str, value: Symbols, *places: Symbols) -> Symbols:
         """An unknown function of each row and of ``places``."""

@@ -1,4 +1,4 @@
-"""Sets of numbers, of which a maximum is taken: max is associative, commutative and idempotent.
+"""Sets of numbers, for their maximum: max is associative, commutative and idempotent.
 
 The maximum of several numbers is an unknown number that depends on the set of them. So that the maximum of a maximum
 and a third number depends on the set of all three, the members of each set are kept, by the word of its maximum.

@@ -86,7 +86,7 @@ class Field:
         for prime, (keys, logs) in zip((self.a, self.b), self._logs, strict=True):
             found = np.searchsorted(keys, self.power(inside, self.n // prime))
             parts.append(logs[found])
-        whole = self._joined(*parts)  # the exponent of x ** (2 r), as far as a and b see it
+        whole = self._joined(*parts)  # the exponent of x ** (2 r), modulo a and b
         return whole * np.uint64(pow(2 * self.r, -1, self.n)) % np.uint64(self.n)
 
     @cached_property

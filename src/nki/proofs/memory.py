@@ -69,7 +69,7 @@ class SymbolMemory(Memory):
         return np.ndarray(access.shape, np.uint32, words, access.offset * 4, tuple(step * 4 for step in access.strides))
 
     def load(self, access: Access, arithmetic: Arithmetic) -> Symbols:
-        """The elements of ``access``, some of which are not known, in its shape."""
+        """The elements of ``access``, in its shape; some are not known."""
         self._check(access)
         residues, exponents = self._view(0, access).copy(), self._view(1, access).copy()
         known = residues == KNOWN

@@ -218,8 +218,8 @@ class Reals(Arithmetic):
         return self.choose(known, self.constant((order[0] > order[1]).astype(np.int32)), inner)
 
     def _comparison(self, value: Symbols) -> tuple[NDArray[np.bool_], Symbols, Symbols]:
-        """What is known of the sign of a number x: if x comes before -x in an order of words; the unknown truth that
-        whichever comes first is greater than 0, and the unknown truth that it is 0.
+        """The sign of a number x: if x comes before -x in an order of words; the unknown truth that the first of both is
+        greater than 0, and the unknown truth that it is 0.
         """
         words = [self.words(each) for each in (value, self.negative(value))]
         lower: Words = np.minimum(*words)
@@ -350,7 +350,7 @@ class Reals(Arithmetic):
         return ACTIVATIONS[name](self, x)
 
     def gelu_tanh_inner(self, x: Symbols) -> Symbols:
-        """sqrt(8 / pi) (x + 0.044715 x^3), of which gelu_apprx_tanh takes the sigmoid."""
+        """sqrt(8 / pi) (x + 0.044715 x^3): gelu_apprx_tanh takes the sigmoid of it."""
         cubed = self.multiply(self.multiply(x, x), x)
         return self.times(self.add(x, self.times(cubed, 0.044715)), (8 / pi) ** 0.5)
 

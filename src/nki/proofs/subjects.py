@@ -45,7 +45,7 @@ class Subject:
 def of_kernel(
     kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], target: Target | None = None
 ) -> Subject:
-    """``kernel`` for arguments, of which tensors count by shape and dtype only. Raises what compilation raises."""
+    """``kernel`` for arguments; tensors count by shape and dtype only. Raises what compilation raises."""
     launched = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
     chosen = target or launched.chosen_target()
     positional = tuple(placeholder(value) for value in args)

@@ -32,8 +32,8 @@ class UndecidedError(Exception):
 
 
 class Size(NamedTuple):
-    """The complexity of an element, at most: the degrees of its numerator and denominator as polynomials of the inputs and
-    of unknown numbers, and how many unknown numbers (results of exp and of unknown functions) these are.
+    """The complexity of an element, at most: the degrees of its numerator and denominator as polynomials of the inputs
+    and of unknown numbers, and how many unknown numbers (results of exp and of unknown functions) these are.
     """
 
     numerator: float = 1
