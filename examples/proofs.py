@@ -21,7 +21,7 @@ def column(x):
 
 
 def normalised(tile, top, total):
-    """exp(tile - top) / total, stored"""
+    """Store exp(tile - top) / total."""
     nisa.tensor_scalar(tile, tile, nl.subtract, top)
     nisa.activation(tile, nl.exp, tile)
     nisa.reciprocal(total, total)
