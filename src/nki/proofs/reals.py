@@ -20,7 +20,7 @@ from nki.proofs.arithmetic import LEAST_FILL, Arithmetic
 from nki.proofs.extremes import Sets
 from nki.proofs.field import Words, mixed
 from nki.proofs.indicators import MOST, Found, Indicators
-from nki.proofs.symbols import FILL, KNOWN_SIZE, Array, Symbols, UndecidedError
+from nki.proofs.symbols import FILL, KNOWN_SIZE, Array, Size, Symbols, UndecidedError
 
 
 @dataclass
@@ -59,7 +59,12 @@ class Reals(Arithmetic):
         positions = mixed(np.arange(value.shape[-1], dtype=np.uint64), self.key)
         rows = mixed(self.words(value) ^ positions, self.key).sum(axis=-1, dtype=np.uint64)
         found = self.unknown_function(name, *places, salt=rows[..., None])
-        return replace(found, size=self._of_unknown(value, *places))
+        return replace(found, size=self._of_row(value, value.shape[-1]).joined(self._of_unknown(*places)))
+
+    def _of_row(self, value: Symbols, count: int) -> Size:
+        """The size of an unknown number that depends on ``count`` elements like ``value``."""
+        size = self._of_unknown(value)
+        return Size(1, 0, min(self.created, 1 + count * size.unknown))
 
     # -- integers of a range
 
@@ -174,7 +179,7 @@ class Reals(Arithmetic):
             result = self._greater_of_two(first, value.moved(lambda part: part[:, 1]))
         else:
             single = np.diff(starts.astype(np.int64)) == 1
-            named = replace(self.of_words(hashes, value.is_whole), size=self._of_unknown(value))
+            named = replace(self.of_words(hashes, value.is_whole), size=self._of_row(value, words.shape[1]))
             result = self.choose(single, first, named) if single.any() else named
         self.sets.keep(self.words(result), members, starts)
         return result
@@ -218,8 +223,8 @@ class Reals(Arithmetic):
         return self.choose(known, self.constant((order[0] > order[1]).astype(np.int32)), inner)
 
     def _comparison(self, value: Symbols) -> tuple[NDArray[np.bool_], Symbols, Symbols]:
-        """The sign of a number x: if x comes before -x in an order of words; the unknown truth that the first of both is
-        greater than 0, and the unknown truth that it is 0.
+        """The sign of a number x: if x comes before -x in an order of words; the unknown truth that the first of both
+        is greater than 0, and the unknown truth that it is 0.
         """
         words = [self.words(each) for each in (value, self.negative(value))]
         lower: Words = np.minimum(*words)
