@@ -17,13 +17,13 @@ import pytest
 from nki.compilation import pipeline
 from nki.ir.program import Program
 from nki.jit import adapter_for
-from nki.proofs.symbols import Symbols, UndecidedError
+from nki.proofs.symbols import UndecidedError
 from nki.target import ENVIRONMENT
 from tests.kernels import test_corpus  # noqa: F401  # enters the kernels into the corpus
 from tests.kernels.case import CASES, Case
-from tests.support.symbolic_run import FLOATS, NOTHING, SYMBOLS, Array, Field, difference
+from tests.support.symbolic_run import FLOATS, NOTHING, SYMBOLS, Field, Outputs, difference
 
-Outputs = list[Symbols | Array]
+
 
 NIGHTLY: Final = int(os.environ.get("NKI_TEST_EXAMPLES", "0")) > 50
 SLOW: Final = ("matmul_tiled", "mx_product", "mx_product_of_4_and_8_bits", "product_by_tiles")

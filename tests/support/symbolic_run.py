@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from nki.sim.interleaving import QueueSimulator
 from nki.target.fact_rows import Fact
 
 Array = np.ndarray[Any, Any]
+Outputs = list[Symbols | Array]
 SYMBOLS, FLOATS, NOTHING = "all inputs", "all but integers", "no input"
 """What is not known: the numbers of all inputs, of the ones that are not integers, or none."""
 
@@ -34,8 +35,10 @@ class Field:
     def __init__(self, key: int, arrays: Sequence[Array], unknown: str = SYMBOLS) -> None:
         self.key, self.arrays, self.unknown = key, arrays, unknown
 
-    def outputs(self, program: Program, *, placed: bool = False, order: int | None = None) -> list[Symbols | Array]:
-        """The outputs of ``program``; an array if all of its elements are known.
+    def outputs(
+        self, program: Program, *, placed: bool = False, order: int | None = None, prover: type[Prover] = Prover
+    ) -> Outputs:
+        """The outputs of ``program``; an array if all of its elements are known. ``prover`` executes it.
 
         ``placed``: tiles share the bytes that they have on chip. ``order``: the seed by which the queues take turns;
         None: the order in which the program lists its instructions.
@@ -45,7 +48,7 @@ class Field:
         with default_environment():
             memories = _placed(program) if placed else [SymbolMemory()] * len(program.cores)
             bind(program, inputs, memories[0])
-            _run(program, memories, reals, order)
+            _run(program, memories, partial(prover, reals=reals), order)
             return [_contents(memories[0], Access.whole(tensor), reals) for tensor in program.outputs]
 
     def _input(self, number: int, program: Program, reals: Reals) -> Symbols | Array:
@@ -59,22 +62,22 @@ def _contents(memory: SymbolMemory, access: Access, reals: Reals) -> Symbols | A
     return memory.load(access, reals) if memory.is_symbolic(access) else memory.window(access)
 
 
-def _run(program: Program, memories: Sequence[SymbolMemory], reals: Reals, order: int | None) -> None:
+def _run(program: Program, memories: Sequence[SymbolMemory], made: Callable[..., Prover], order: int | None) -> None:
+    pairs = list(zip(memories, program.cores, strict=True))
     if order is not None:
-        simulator = QueueSimulator(order, len(memories))
-        several = len(memories) > 1
-        participants = simulator.rendezvous.participants() if several else [None]
-        executors = [Prover(memory, reals, each) for memory, each in zip(memories, participants, strict=True)]
+        simulator = QueueSimulator(order, len(pairs))
+        participants = simulator.rendezvous.participants() if len(pairs) > 1 else [None]
+        executors = [made(memory, participant=each) for memory, each in zip(memories, participants, strict=True)]
         simulator.run([(executor, core.body) for executor, core in zip(executors, program.cores, strict=True)])
-    elif len(memories) > 1:
-        work = [partial(_in_order, each, core, reals) for each, core in zip(memories, program.cores, strict=True)]
-        RoundRobin[None](len(work)).run(work)
+        return
+
+    def in_order(memory: SymbolMemory, core: CoreProgram, participant: Participant | None = None) -> None:
+        made(memory, participant=participant).run(core.body)
+
+    if len(pairs) > 1:
+        RoundRobin[None](len(pairs)).run([partial(in_order, *pair) for pair in pairs])
     else:
-        _in_order(memories[0], program.core, reals)
-
-
-def _in_order(memory: SymbolMemory, core: CoreProgram, reals: Reals, participant: Participant | None = None) -> None:
-    Prover(memory, reals, participant).run(core.body)
+        in_order(*pairs[0])
 
 
 def _placed(program: Program) -> list[PlacedSymbols]:
