@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, Final
+from itertools import pairwise
+from typing import Final
 
 import pytest
 
@@ -22,8 +23,6 @@ from nki.target import ENVIRONMENT
 from tests.kernels import test_corpus  # noqa: F401  # enters the kernels into the corpus
 from tests.kernels.case import CASES, Case
 from tests.support.symbolic_run import FLOATS, NOTHING, SYMBOLS, Field, Outputs, difference
-
-
 
 NIGHTLY: Final = int(os.environ.get("NKI_TEST_EXAMPLES", "0")) > 50
 SLOW: Final = ("matmul_tiled", "mx_product", "mx_product_of_4_and_8_bits", "product_by_tiles")
@@ -93,7 +92,7 @@ def test_stages_keep_what_a_kernel_computes(name: str, monkeypatch: pytest.Monke
     after, field = programs(CASES[name], monkeypatch), field_of(name)
     expected = field.outputs(after[REFERENCE])
     stages = list(after)
-    for before, stage in zip(stages, stages[1:], strict=False):
+    for before, stage in pairwise(stages):
         is_new = after[stage] is not after[before] or stage == "sync"
         if stages.index(stage) > stages.index(REFERENCE) and is_new:
             assert not complaint(stage, after[stage], field, expected), stage

@@ -6,7 +6,7 @@ only if no element reads what another one writes: that is looked at, byte by byt
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -234,7 +234,9 @@ class _Routine:
     def place(self, memref: MemRef) -> tuple[Any, Access]:
         """The memory and the elements of ``memref``."""
         size = memref.dtype.itemsize
-        shape, strides = zip((memref.rows, memref.row_step), *((count, step) for step, count in memref.dims), strict=True)
+        shape, strides = zip(
+            (memref.rows, memref.row_step), *((count, step) for step, count in memref.dims), strict=True
+        )
         if memref.base == SCRATCH:
             tensor = Tensor("scratch", (1, self.bytes // size), memref.dtype, Buffer.sbuf, (0, 0))
             return self.scratch, Access(tensor, memref.offset // size, shape, strides, memref.dtype)
@@ -258,8 +260,3 @@ class _Routine:
             self.prover.store(access, value)
         finally:
             self.prover.memory = own
-
-
-def listed(statements: Sequence[LoopStatement]) -> list[str]:
-    """The kinds of statements."""
-    return [type(statement).__name__ for statement in statements]

@@ -82,7 +82,7 @@ def _run(program: Program, memories: Sequence[SymbolMemory], made: Callable[...,
 
 def _placed(program: Program) -> list[PlacedSymbols]:
     """The memory of each core, no larger than its tiles need."""
-    ends = {buffer: 1 for buffer in (Buffer.sbuf, Buffer.psum)}
+    ends = dict.fromkeys((Buffer.sbuf, Buffer.psum), 1)
     for core in program.cores:
         for tensor in core.tensors:
             place = core.placement.get(tensor) or tensor.address

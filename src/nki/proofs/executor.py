@@ -487,7 +487,6 @@ def bind(program: Program, inputs: Sequence[Symbols | Array], memory: SymbolMemo
                 memory.own(tensor)
 
 
-
 def _run(core: CoreProgram, memory: SymbolMemory, reals: Reals, participant: Participant | None = None) -> None:
     Prover(memory, reals, participant).run(core.body)
 

@@ -51,9 +51,7 @@ class PlacedSymbols(PlacedMemory, SymbolMemory):
         """Words of one byte of each element."""
         _, offset, strides = self.address(access)
         words = self._by_byte[access.buffer][part]
-        return np.ndarray(
-            access.shape, np.uint32, words, (offset + byte) * 4, tuple([step * 4 for step in strides])
-        )
+        return np.ndarray(access.shape, np.uint32, words, (offset + byte) * 4, tuple([step * 4 for step in strides]))
 
     def is_symbolic(self, access: Access) -> bool:
         """True if an element is not known. Raises :class:`UndecidedError` if bytes are parts of several numbers."""
