@@ -71,17 +71,15 @@ def in_another_tile(program: Program) -> Program:
 
 
 def at_one_address(program: Program) -> Program:
-    """A tile lies where an operand of the instruction lies that comes between its write and its read."""
+    """A tile lies where another one lies that is written before it and read after it."""
     core = program.core
     for number, inst in enumerate(core.body):
-        for access in inst.writes():
-            later = {read.tensor for each in core.body[number + 1 :] for read in each.reads()}
-            for other in later:
-                first = next((n for n, each in enumerate(core.body) if other in {a.tensor for a in each.writes()}), -1)
-                if 0 <= first < number and other in core.placement and access.tensor in core.placement:
-                    if other is not access.tensor and other.buffer is access.buffer:
-                        placement = {**core.placement, access.tensor: core.placement[other]}
-                        return program.with_cores([core.with_placement(placement)])
+        before = {access.tensor for each in core.body[:number] for access in each.writes()}
+        after = {access.tensor for each in core.body[number + 1 :] for access in each.reads()}
+        for tile in (access.tensor for access in inst.writes()):
+            alive = [t for t in core.placement if t in before & after and t.buffer is tile.buffer and t is not tile]
+            if tile in core.placement and alive:
+                return program.with_cores([core.with_placement({**core.placement, tile: core.placement[alive[0]]})])
     raise AssertionError("no two tiles live at one time")
 
 
