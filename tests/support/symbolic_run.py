@@ -12,7 +12,7 @@ from nki import target as targets
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer
 from nki.numerics.floating_point import default_environment
-from nki.proofs.executor import Prover, bind
+from nki.proofs.executor import Prover
 from nki.proofs.field import FIELDS
 from nki.proofs.memory import SymbolMemory
 from nki.proofs.placed_symbols import PlacedSymbols
@@ -47,7 +47,7 @@ class Field:
         inputs = [self._input(number, program, reals) for number in range(len(program.inputs))]
         with default_environment():
             memories = _placed(program) if placed else [SymbolMemory()] * len(program.cores)
-            bind(program, inputs, memories[0])
+            memories[0].begin(program, inputs)
             _run(program, memories, partial(prover, reals=reals), order)
             return [_contents(memories[0], Access.whole(tensor), reals) for tensor in program.outputs]
 

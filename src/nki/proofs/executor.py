@@ -467,24 +467,13 @@ _MOST_THRESHOLDS: Final = 8
 def evaluate(program: Program, inputs: Sequence[Symbols | Array], reals: Reals) -> list[Symbols]:
     """The outputs of ``program``: of each input the symbols in its shape, or an array if it is known."""
     memory = SymbolMemory()
-    bind(program, inputs, memory)
+    memory.begin(program, inputs)
     if len(program.cores) > 1:
         runs = [partial(_run, core, memory, reals) for core in program.cores]
         RoundRobin[None](len(program.cores)).run(runs)
     else:
         _run(program.core, memory, reals)
     return [_output(memory, tensor, reals) for tensor in program.outputs]
-
-
-def bind(program: Program, inputs: Sequence[Symbols | Array], memory: SymbolMemory) -> None:
-    """Put the inputs of ``program`` into ``memory``; what it changes of them is a copy."""
-    for tensor, value in zip(program.inputs, inputs, strict=True):
-        if isinstance(value, Symbols):
-            memory.store(Access.whole(tensor), value)
-        else:
-            memory.bind(tensor, value)
-            if tensor in program.outputs:
-                memory.own(tensor)
 
 
 def _run(core: CoreProgram, memory: SymbolMemory, reals: Reals, participant: Participant | None = None) -> None:
@@ -498,4 +487,4 @@ def _output(memory: SymbolMemory, tensor: Tensor, reals: Reals) -> Symbols:
     return reals.constant(numbers_of(memory.window(whole), tensor.dtype))
 
 
-__all__ = ["Prover", "Symbolic", "bind", "evaluate"]
+__all__ = ["Prover", "evaluate"]

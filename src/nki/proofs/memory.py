@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from nki.backend.numpy.memory import Array, Memory
 from nki.base.dtype_conversion import to_float32
 from nki.base.element_types import DType
+from nki.ir.program import Program
 from nki.ir.types import Access, Tensor
 from nki.proofs.arithmetic import Arithmetic
 from nki.proofs.symbols import FILL, MINUS, PLUS, Size, Symbols, UndecidedError
@@ -35,6 +37,16 @@ class SymbolMemory(Memory):
         self._facts: list[tuple[Size, bool]] = []
         """Size, and if the element is a whole number."""
         self._numbers: dict[tuple[Size, bool], int] = {}
+
+    def begin(self, program: Program, inputs: Sequence[Symbols | Array]) -> None:
+        """Take the inputs of ``program``: an array is known; what the program changes is a copy."""
+        for tensor, value in zip(program.inputs, inputs, strict=True):
+            if isinstance(value, Symbols):
+                self.store(Access.whole(tensor), value)
+            else:
+                self.bind(tensor, value)
+                if tensor in program.outputs:
+                    self.own(tensor)
 
     def forget(self, tensor: Tensor) -> None:
         super().forget(tensor)

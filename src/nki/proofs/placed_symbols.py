@@ -15,7 +15,7 @@ from nki.target.model import Target
 
 
 class PlacedSymbols(PlacedMemory, SymbolMemory):
-    """A memory in which each byte of a tile on chip says of which number it is a part, and of which byte of it.
+    """A memory in which each byte of a tile on chip names its number, and its place in it.
 
     So a tile that lies over another one destroys it here as it does on the chip.
     """
