@@ -467,13 +467,7 @@ _MOST_THRESHOLDS: Final = 8
 def evaluate(program: Program, inputs: Sequence[Symbols | Array], reals: Reals) -> list[Symbols]:
     """The outputs of ``program``: of each input the symbols in its shape, or an array if it is known."""
     memory = SymbolMemory()
-    for tensor, value in zip(program.inputs, inputs, strict=True):
-        if isinstance(value, Symbols):
-            memory.store(Access.whole(tensor), value)
-        else:
-            memory.bind(tensor, value)
-            if tensor in program.outputs:
-                memory.own(tensor)
+    memory.begin(program, inputs)
     if len(program.cores) > 1:
         runs = [partial(_run, core, memory, reals) for core in program.cores]
         RoundRobin[None](len(program.cores)).run(runs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,11 +13,12 @@ from numpy.typing import NDArray
 from nki.backend.numpy.memory import Array, Memory
 from nki.base.dtype_conversion import to_float32
 from nki.base.element_types import DType
+from nki.ir.program import Program
 from nki.ir.types import Access, Tensor
 from nki.proofs.arithmetic import Arithmetic
 from nki.proofs.symbols import FILL, MINUS, PLUS, Size, Symbols, UndecidedError
 
-_Words = NDArray[np.uint32]
+Words = NDArray[np.uint32]
 KNOWN: Final = np.uint32(0xFFFFFFFF)
 """In place of a residue: the element is a known number."""
 _NONE: Final = np.uint32(0xFFFFFFFE)
@@ -30,11 +32,21 @@ class SymbolMemory(Memory):
 
     def __init__(self) -> None:
         super().__init__()
-        self._symbols: dict[Tensor, tuple[_Words, ...]] = {}
+        self._symbols: dict[Tensor, tuple[Words, ...]] = {}
         """Of each element the residue, the exponent, the number of its facts, and the truth that it is kept."""
         self._facts: list[tuple[Size, bool]] = []
         """Size, and if the element is a whole number."""
         self._numbers: dict[tuple[Size, bool], int] = {}
+
+    def begin(self, program: Program, inputs: Sequence[Symbols | Array]) -> None:
+        """Take the inputs of ``program``: an array is known; what the program changes is a copy."""
+        for tensor, value in zip(program.inputs, inputs, strict=True):
+            if isinstance(value, Symbols):
+                self.store(Access.whole(tensor), value)
+            else:
+                self.bind(tensor, value)
+                if tensor in program.outputs:
+                    self.own(tensor)
 
     def forget(self, tensor: Tensor) -> None:
         super().forget(tensor)
@@ -54,7 +66,7 @@ class SymbolMemory(Memory):
 
     def is_symbolic(self, access: Access) -> bool:
         """True if an element of ``access`` is not known."""
-        if access.tensor not in self._symbols:
+        if not self._has_words(access):
             return False
         if access.dtype.itemsize != access.tensor.dtype.itemsize:
             raise UndecidedError(
@@ -63,7 +75,16 @@ class SymbolMemory(Memory):
             )
         return bool((self._view(0, access) != KNOWN).any())
 
-    def _view(self, part: int, access: Access) -> _Words:
+    def _has_words(self, access: Access) -> bool:
+        """True if there may be elements that are not known where ``access`` is."""
+        return access.tensor in self._symbols
+
+    def _make_words(self, access: Access) -> None:
+        """Make room for elements that are not known."""
+        if access.tensor not in self._symbols:
+            self._symbols[access.tensor] = new_words(access.tensor.elements)
+
+    def _view(self, part: int, access: Access) -> Words:
         """Residues (part 0), exponents, numbers of facts or truths, in the shape of ``access``."""
         words = self._symbols[access.tensor][part]
         return np.ndarray(access.shape, np.uint32, words, access.offset * 4, tuple(step * 4 for step in access.strides))
@@ -98,7 +119,7 @@ class SymbolMemory(Memory):
         return value
 
     def _filled(
-        self, value: Symbols, parts: list[_Words], lacks: list[NDArray[np.bool_]], arithmetic: Arithmetic
+        self, value: Symbols, parts: list[Words], lacks: list[NDArray[np.bool_]], arithmetic: Arithmetic
     ) -> Symbols:
         """Residues for elements that have exponents only, beside elements that have residues only."""
         exponents = parts[1].astype(np.uint64)
@@ -113,19 +134,13 @@ class SymbolMemory(Memory):
 
     def note_known(self, access: Access) -> None:
         """Known numbers are about to be stored to ``access``."""
-        if access.tensor in self._symbols and self.is_symbolic(access):
+        if self._has_words(access) and self.is_symbolic(access):
             self._view(0, access)[...] = KNOWN
 
     def store(self, access: Access, value: Symbols) -> None:
         """Store a value of the shape of ``access``."""
         self._check(access)
-        if access.tensor not in self._symbols:
-            self._symbols[access.tensor] = (
-                np.full(access.tensor.elements, KNOWN),
-                np.full(access.tensor.elements, KNOWN),
-                np.zeros(access.tensor.elements, np.uint32),
-                np.ones(access.tensor.elements, np.uint32),
-            )
+        self._make_words(access)
         residues, exponents = (
             np.broadcast_to(_NONE, value.shape) if part is None else part.astype(np.uint32)
             for part in (value.residues, value.exponents)
@@ -146,10 +161,15 @@ class SymbolMemory(Memory):
         return number
 
 
+def new_words(count: int) -> tuple[Words, ...]:
+    """Words of so many elements, all of them known."""
+    return np.full(count, KNOWN), np.full(count, KNOWN), np.zeros(count, np.uint32), np.ones(count, np.uint32)
+
+
 def numbers_of(array: Array, dtype: DType, chosen: NDArray[np.bool_] | None = None) -> Array:
     """Known elements as integers or as float32; 0 where they are not ``chosen``."""
     numbers = array if dtype.is_integer else to_float32(array, dtype)
     return numbers if chosen is None else np.where(chosen, numbers, np.zeros((), numbers.dtype))
 
 
-__all__ = ["KNOWN", "SymbolMemory", "numbers_of"]
+__all__ = ["KNOWN", "SymbolMemory", "Words", "new_words", "numbers_of"]

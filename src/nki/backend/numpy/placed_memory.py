@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 import numpy as np
 
@@ -25,20 +26,24 @@ class PlacedMemory(Memory):
         """Bytes from partition to partition."""
         self._bytes = {b: np.full(target.partitions * row, 0xFF, np.uint8) for b, row in self._rows.items()}
 
-    def other_core(self, target: Target, placement: Mapping[Tensor, tuple[int, int]]) -> PlacedMemory:
+    def other_core(self, target: Target, placement: Mapping[Tensor, tuple[int, int]]) -> Self:
         """The memory of another core of the launch: an SBUF and a PSUM of its own, and the same tensors in HBM."""
-        other = PlacedMemory(target, placement)
+        other = type(self)(target, placement)
         other._blocks, other._borrowed = self._blocks, self._borrowed
         return other
 
     def address(self, access: Access) -> tuple[Bytes, int, tuple[int, ...]]:
         tensor = access.tensor
-        place = self._placement.get(tensor) or tensor.address
-        if place is None or tensor.buffer not in self._bytes:
+        place = self._place(tensor)
+        if place is None:
             return super().address(access)
         first = place[0] * self._rows[tensor.buffer] + place[1]
         strides = tuple([self._displacement(access, step) for step in access.strides])
         return self._bytes[tensor.buffer], first + self._displacement(access, access.offset), strides
+
+    def _place(self, tensor: Tensor) -> tuple[int, int] | None:
+        """The first partition and the byte offset of ``tensor``; None if it has a block of its own."""
+        return (self._placement.get(tensor) or tensor.address) if tensor.buffer in self._bytes else None
 
     def _displacement(self, access: Access, elements: int) -> int:
         """Bytes between two elements of the tensor of ``access`` that are ``elements`` apart in it."""
