@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nki.proofs import constants
 from nki.proofs.field import FIELDS, Field, UnluckyError, product
 from nki.proofs.reals import Reals
-from nki.proofs.symbols import Symbols
+from nki.proofs.symbols import Symbols, UndecidedError
 
 
 @pytest.fixture(params=FIELDS, ids=lambda field: str(field.p))
@@ -169,3 +169,54 @@ def test_polynomials_are_equal_exactly_if_their_coefficients_are(one: Any, other
         return total
 
     assert same(value(one), value(other)) == (one == other)
+
+
+def test_integers_of_a_range(m: Reals) -> None:
+    x = m.integers("labels", (6,), -1, 4)
+    truths = [m.equal(x, m.constant(np.array(number, np.int32))) for number in range(-1, 5)]
+    total, value = m.number(0), m.number(0)
+    for number, truth in zip(range(-1, 5), truths, strict=True):
+        total, value = m.add(total, truth), m.add(value, m.times(truth, number))
+    assert same(total, m.number(1)) and same(value, x)
+    above = m.add(truths[4], truths[5])
+    assert same(m.greater(x, m.constant(np.array(2, np.int32))), above)
+    assert same(m.greater(m.constant(np.array(3, np.int32)), x), m.subtract(m.number(1), above))
+    assert same(m.equal(x, m.constant(np.array(9, np.int32))), m.number(0))
+
+
+def test_gather(m: Reals) -> None:
+    table, index = m.variables("table", (5, 4), False), m.integers("index", (5, 3), 0, 3)
+    found = m.gathered(table, index)
+    by_hand = m.number(0)
+    for number in range(4):
+        truth = m.equal(index, m.constant(np.array(number, np.int32)))
+        column = table.moved(lambda part, number=number: part[:, number : number + 1])
+        by_hand = m.add(by_hand, m.multiply(truth, column))
+    assert same(found, by_hand)
+    assert not same(found, m.gathered(table, m.integers("other", (5, 3), 0, 3)))
+
+
+def test_masks_of_inputs(m: Reals) -> None:
+    x, truth = drawn(m, "x"), m.greater(drawn(m, "y"), m.number(0))
+    infinity = m.constant(np.array(-np.inf, np.float32))
+    masked = m.select(truth, x, infinity)
+    assert same(m.exp(masked), m.multiply(truth, m.exp(x)))
+    other = m.greater(drawn(m, "z"), m.number(0))
+    assert same(m.exp(m.select(other, masked, infinity)), m.multiply(other, m.multiply(truth, m.exp(x))))
+    with pytest.raises(UndecidedError):
+        m.negative(masked)
+
+
+def test_maximum_of_two_is_a_choice(m: Reals) -> None:
+    x, y = drawn(m, "x"), drawn(m, "y")
+    assert same(m.add(m.maximum(x, y), m.minimum(x, y)), m.add(x, y))
+    without = Reals(m.field, key=7, ties=False)
+    assert same(without.maximum(x, y), without.select(without.greater(x, y), x, y))
+
+
+def test_maximum_of_overlapping_sets(m: Reals) -> None:
+    x = m.variables("x", (6, 9), False)
+    parts = [x.moved(lambda part, chosen=chosen: part[:, chosen]) for chosen in (slice(0, 6), slice(4, 9))]
+    assert same(m.maximum(m.greatest(parts[0]), m.greatest(parts[1])), m.greatest(x))
+    fewer = x.moved(lambda part: part[:, :8])
+    assert not same(m.greatest(fewer), m.greatest(x))
