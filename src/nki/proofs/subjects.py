@@ -32,7 +32,7 @@ _STOP = "accumulate"
 
 @dataclass(frozen=True)
 class Subject:
-    """One of the two functions of a proof: ``evaluate`` gives its outputs over a finite field, ``side`` those on arrays."""
+    """One of the two functions of a proof: ``evaluate`` gives its outputs over a finite field, ``side`` on arrays."""
 
     name: str
     evaluate: Callable[[Sequence[Symbols | Array], Reals], list[Symbols]]
