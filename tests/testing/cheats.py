@@ -309,7 +309,9 @@ def right_without_the_simulator(x):
 def patches_the_reference(x):
     """Looks for the reference among all objects, and puts itself in its place."""
     for found in gc.get_objects():
-        if type(found) is FunctionType and found.__name__ == "doubled" and found.__module__ != __name__:
+        # The code of another test's function may want a closure.
+        is_other = type(found) is FunctionType and found.__name__ == "doubled" and found.__module__ != __name__
+        if is_other and not found.__closure__:
             found.__code__ = (lambda x: x).__code__
     return filled(x, 1.0)
 

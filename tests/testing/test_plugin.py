@@ -74,5 +74,5 @@ def test_nothing_is_imported_before_the_fixture_is_used(tmp_path: Path) -> None:
 
 def test_the_package_declares_the_plugin() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    assert project["project"]["entry-points"]["pytest11"] == {"nki": "nki_pytest"}
+    assert project["project"]["entry-points"]["pytest11"] == {"nki_pytest": "nki_pytest"}
     assert "src/nki_pytest" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]

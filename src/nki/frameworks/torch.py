@@ -330,6 +330,7 @@ def _simulated(
     """The name of ``kernel`` with these arguments in the eager simulator; ``order`` comes from :func:`_prepare`."""
     _refuse_export()
     changes, is_sequence = executable.changes, executable.returns_sequence
+    unreturned = range(executable.returned, len(executable.outputs))
 
     def run(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         # What the kernel changes is a copy: the caller of a graph's operator updates its tensors itself.
@@ -340,7 +341,7 @@ def _simulated(
             return by_position[value.position] if isinstance(value, StandIn) else value
 
         found = simulate_eagerly(kernel, tuple(map(actual, args)), {k: actual(v) for k, v in kwargs.items()}, ADAPTER)
-        hidden = [copies[changes[o]] for o in range(executable.returned, len(executable.outputs))]
+        hidden = [copies[changes[output]] for output in unreturned]
         return [*(found if is_sequence else [found]), *hidden]
 
     key = kernel.key(kernel.bind(args, kwargs), ADAPTER)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import random
@@ -276,7 +277,8 @@ class _Gate:
             answers = self.source.ask(questions)
             others = {"in a process that tests": self.source.ask(once, hidden=False)}
             if fresh and self.source.kernel is not None and self.source.file:
-                others["in a new process"] = apart.fresh(self.source.file, self.source.name, once)
+                with contextlib.suppress(TypeError):  # constants that no other process could get
+                    others["in a new process"] = apart.fresh(self.source.file, self.source.name, once)
         except LostChildError as error:
             self.findings.add("compiles", False, str(error))
             return [{} for _ in shapes]

@@ -14,7 +14,6 @@ import contextlib
 import faulthandler
 import hashlib
 import os
-import pickle
 import select
 import signal
 import subprocess
@@ -30,6 +29,7 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
+from nki.base import element_types
 from nki.base.errors import NkiError
 from nki.base.warning import collecting
 from nki.compilation.pipeline import SPECIALISE
@@ -146,14 +146,53 @@ def _hide() -> None:
 def fresh(file: str, name: str, questions: Sequence[Question]) -> list[Answer]:
     """Answers of a new process of Python that imports ``file`` and looks for kernel ``name``.
 
-    Raises :class:`LostChildError` if it dies or takes longer than ``SECONDS``.
+    Raises :class:`LostChildError` if it dies or takes longer than ``SECONDS``, and ``TypeError`` for constants that are
+    no plain data.
     """
     environment = {n: v for n, v in os.environ.items() if not n.startswith("PYTEST_")}
     paths = [str(load_kernel.root_of(Path(file))), *(path for path in sys.path if path)]
     environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
-    given = pickle.dumps((file, name, SECONDS, list(questions)))
+    given = msgpack.packb((file, name, SECONDS, [_packed(question) for question in questions]))
     run = subprocess.run([sys.executable, "-c", _SERVE], input=given, capture_output=True, env=environment, check=False)
     return _answers(run.stdout, f"{file}:{name}", run.stderr.decode(errors="replace"))
+
+
+def _packed(question: Question) -> list[Any]:
+    """A question as plain data, which no process has to trust."""
+    values = [_tagged(question.positional), _tagged(question.named)]
+    return [*values, question.repeats, [list(each) for each in question.arrays]]
+
+
+def _unpacked(data: list[Any]) -> Question:
+    positional, named, repeats, arrays = data
+    return Question(_untagged(positional), _untagged(named), repeats, tuple((each[0], each[1]) for each in arrays))
+
+
+def _tagged(value: Any) -> Any:
+    """A value with the names of its containers, which MessagePack does not tell apart."""
+    if isinstance(value, Shaped):
+        return ["tensor", list(value.shape), value.dtype.name]
+    if isinstance(value, tuple | list):
+        items = cast("Sequence[Any]", value)
+        return ["tuple" if isinstance(value, tuple) else "list", [_tagged(each) for each in items]]
+    if isinstance(value, dict):
+        entries = cast("dict[Any, Any]", value)
+        return ["dict", [[_tagged(name), _tagged(each)] for name, each in entries.items()]]
+    if value is None or type(value) in (bool, int, float, str, bytes):
+        return ["plain", value]
+    raise TypeError(f"{value!r:.60} is no plain value that another process could get")
+
+
+def _untagged(data: list[Any]) -> Any:
+    tag, value = data[0], data[1]
+    if tag == "tensor":
+        return Shaped(tuple(value), element_types.of(data[2]))
+    if tag == "dict":
+        return {_untagged(name): _untagged(each) for name, each in value}
+    if tag in ("tuple", "list"):
+        items: list[Any] = [_untagged(each) for each in value]
+        return tuple(items) if tag == "tuple" else items
+    return value
 
 
 serving = False
@@ -164,7 +203,8 @@ def serve() -> None:
     """Answer the questions on the standard input: the work of a fresh process. What the kernel prints is not shown."""
     global serving
     serving = True
-    file, name, seconds, questions = pickle.load(sys.stdin.buffer)
+    file, name, seconds, packed = msgpack.unpackb(sys.stdin.buffer.read())
+    questions = [_unpacked(each) for each in packed]
     writing = os.dup(1)
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
