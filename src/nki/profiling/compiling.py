@@ -46,16 +46,26 @@ def compiled_kernel(
     """``kernel`` as its profile replays it, and its inputs. No cache keeps anything."""
     launched = as_kernel(kernel)
     chosen = checked_target(launched, target)
-    positional = tuple(placeholder(value) for value in args)
-    named = {name: placeholder(value) for name, value in kwargs.items()}
-    adapter = adapter_for(positional, named)
-    arguments = launched.bind(positional, named)
+    adapter, arguments = shaped_arguments(launched, args, kwargs)
     result = compiled_for(launched, launched.specs(arguments, adapter), chosen)
     given = launched.bind(args, kwargs)
     tensors = {name: value for name, value in arguments.items() if adapter.is_framework_tensor(value)}
     arrays = {name: partial(_dense, adapter, tensor) for name, tensor in tensors.items()}
     missing = frozenset(name for name in tensors if is_shape_only(given[name]))
     return result, Inputs(arrays, missing)
+
+
+def shaped_arguments(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Adapter, dict[str, Any]]:
+    """The arguments by name, a tensor for what has only a shape; and the adapter of their framework."""
+    positional = tuple(placeholder(value) for value in args)
+    named = {name: placeholder(value) for name, value in kwargs.items()}
+    return adapter_for(positional, named), kernel.bind(positional, named)
+
+
+def compiled_to(stop: str, kernel: Kernel, specs: dict[str, Any], target: Target) -> Program:
+    """``kernel`` after the stage ``stop``, for arguments with a specification in place of each tensor."""
+    grid, schedule, configs = kernel.launch_grid(target), kernel.schedule, kernel.configs
+    return pipeline.compile(kernel.func, specs, target, grid=grid, edges=schedule, stop=stop, configs=configs)
 
 
 def checked_target(kernel: Kernel, target: Target | None) -> Target:

@@ -206,8 +206,7 @@ class Arithmetic:
     def _sum_of_infinities(self, left: Symbols, right: Symbols) -> Signs | None:
         if left.infinities is None and right.infinities is None:
             return None
-        shape = np.broadcast_shapes(left.shape, right.shape)
-        one, other = (_signs(value, shape) for value in (left, right))
+        one, other = np.broadcast_arrays(left.signs, right.signs)
         if ((one > 0) & (other < 0) | (one < 0) & (other > 0)).any():
             raise UndecidedError("infinity is subtracted from infinity, which gives NaN")
         return np.where(one == MINUS, one, np.where(other == 0, one, other))
@@ -432,10 +431,6 @@ class Arithmetic:
 
 def _chosen(condition: NDArray[np.bool_], parts: list[Array]) -> Array:
     return np.where(condition, parts[0], parts[1])
-
-
-def _signs(value: Symbols, shape: tuple[int, ...]) -> Signs:
-    return np.zeros(shape, np.int8) if value.infinities is None else np.broadcast_to(value.infinities, shape)
 
 
 __all__ = ["LEAST_FILL", "Arithmetic"]

@@ -353,36 +353,34 @@ class Prover(Reference):
 
     # -- order: nothing is known of it but that it depends on the whole row
 
-    def _of_rows(self, name: str, value: Symbols, *places: Symbols) -> Symbols:
-        """An unknown function of each row and of ``places``."""
-        return self.reals.function_of_rows(name, value, *places)
-
     def _numbered(self, rows: int, count: int) -> Symbols:
         return self.reals.constant(np.broadcast_to(np.arange(count, dtype=np.int32), (rows, count)))
 
     def top8(self, value: Value) -> Value:
         if not isinstance(value, Symbolic):
             return super().top8(value)
-        return self.real(self._of_rows("max8", value.symbols, self._numbered(value.symbols.shape[0], 8)))
+        return self.real(self.reals.function_of_rows("max8", value.symbols, self._numbered(value.symbols.shape[0], 8)))
 
     def find(self, value: Value, wanted: Value, last_first: bool) -> Value:
         if not isinstance(value, Symbolic) and not isinstance(wanted, Symbolic):
             return super().find(value, wanted, last_first)
-        looked_for = self._of_rows("the wanted", self.symbols(wanted), self._numbered(self._shape(wanted)[0], 8))
-        found = self._of_rows(f"find, last first: {last_first}", self.symbols(value), looked_for)
+        looked_for = self.reals.function_of_rows(
+            "the wanted", self.symbols(wanted), self._numbered(self._shape(wanted)[0], 8)
+        )
+        found = self.reals.function_of_rows(f"find, last first: {last_first}", self.symbols(value), looked_for)
         return Symbolic(found, dt.uint32)
 
     def ranked(self, value: Value, count: int) -> Value:
         if not isinstance(value, Symbolic):
             return super().ranked(value, count)
         places = self._numbered(value.symbols.shape[0], count)
-        return Symbolic(self._of_rows("the largest", value.symbols, places), dt.int32)
+        return Symbolic(self.reals.function_of_rows("the largest", value.symbols, places), dt.int32)
 
     def nonzero(self, value: Value) -> Value:
         if not isinstance(value, Symbolic):
             return super().nonzero(value)
         places = self._numbered(value.symbols.shape[0], value.symbols.shape[1] + 1)
-        return Symbolic(self._of_rows("nonzero", value.symbols, places), dt.int32)
+        return Symbolic(self.reals.function_of_rows("nonzero", value.symbols, places), dt.int32)
 
     def put(self, target: Access, places: Value, value: Value) -> None:
         if isinstance(places, Symbolic) or isinstance(value, Symbolic) or self.memory.is_symbolic(target):

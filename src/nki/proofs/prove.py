@@ -17,7 +17,7 @@ from nki.proofs import witness
 from nki.proofs.field import FIELDS, UnluckyError
 from nki.proofs.reals import Reals
 from nki.proofs.subjects import Array, Subject, around, drawn, of_function, of_kernel, ranges
-from nki.proofs.symbols import Symbols, UndecidedError
+from nki.proofs.symbols import FILL, Symbols, UndecidedError
 from nki.proofs.traced import is_tensor
 from nki.proofs.verdict import Place, Verdict, Word
 from nki.proofs.witness import Witness
@@ -145,7 +145,7 @@ class _Proof:
         self.ties, self.bound, self.rounds = False, 1.0, 0
         return self._rounds()
 
-    def _rounds(self, most: int = MOST_ROUNDS) -> Place | None:
+    def _rounds(self) -> Place | None:
         """Rounds until the goal is reached; the first element that differs, if one does."""
         while self.bound > self.goal:
             place, bound = self._lucky_round()
@@ -153,7 +153,9 @@ class _Proof:
                 return place
             self.bound *= bound
             self.rounds += 1
-            if bound**most > self.goal:  # as for a kernel with numbers of too high a degree: more rounds would not help
+            if (
+                bound**MOST_ROUNDS > self.goal
+            ):  # as for a kernel with numbers of too high a degree: more rounds would not help
                 raise UndecidedError(f"a round misses a difference with a probability of up to {bound:.1g}")
         return None
 
@@ -272,10 +274,9 @@ def _first_difference(one: Symbols, other: Symbols) -> tuple[int, ...] | None:
     differ = np.zeros(one.shape, np.bool_)
     for a, b in both:
         differ |= a != b
-    signs = [np.zeros(each.shape, np.int8) if each.infinities is None else each.infinities for each in (one, other)]
-    if any((each < -1).any() for each in signs):
+    if any((each.signs == FILL).any() for each in (one, other)):
         raise UndecidedError("a constant that is read as minus infinity is in a result")
-    differ |= signs[0] != signs[1]
+    differ |= one.signs != other.signs
     if one.kept is not None or other.kept is not None:
         kept = [np.uint64(1) if each.kept is None else each.kept for each in (one, other)]
         differ |= kept[0] != kept[1]

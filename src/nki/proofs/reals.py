@@ -210,17 +210,13 @@ class Reals(Arithmetic):
         return self._positive(self.subtract(left, right))
 
     def _greater_of_extended(self, left: Symbols, right: Symbols) -> Symbols:
-        shape = np.broadcast_shapes(left.shape, right.shape)
-        order = [
-            np.zeros(shape, np.int8) if v.infinities is None else np.broadcast_to(v.infinities, shape)
-            for v in (left, right)
-        ]
+        order = np.broadcast_arrays(left.signs, right.signs)
         if any((each == FILL).any() for each in order):
             self.note_fill()
-        order = [np.sign(each) for each in order]
+        one, other = (np.sign(each) for each in order)
         inner = self._positive(self.subtract(left.finite(), right.finite()))
-        known = (order[0] != 0) | (order[1] != 0)
-        return self.choose(known, self.constant((order[0] > order[1]).astype(np.int32)), inner)
+        known = (one != 0) | (other != 0)
+        return self.choose(known, self.constant((one > other).astype(np.int32)), inner)
 
     def _comparison(self, value: Symbols) -> tuple[NDArray[np.bool_], Symbols, Symbols]:
         """The sign of a number x: if x comes before -x in an order of words; the unknown truth that the first of both

@@ -11,12 +11,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.compilation import pipeline
 from nki.ir.program import Program
 from nki.ir.types import TensorSpec
-from nki.jit import Kernel, adapter_for
+from nki.jit import Kernel
 from nki.numerics.floating_point import default_environment
-from nki.profiling.shapes import placeholder
+from nki.profiling.compiling import compiled_to, shaped_arguments
 from nki.proofs import traced
 from nki.proofs.executor import evaluate
 from nki.proofs.reals import Reals
@@ -48,14 +47,8 @@ def of_kernel(
     """``kernel`` for arguments; tensors count by shape and dtype only. Raises what compilation raises."""
     launched = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
     chosen = target or launched.chosen_target()
-    positional = tuple(placeholder(value) for value in args)
-    named = {name: placeholder(value) for name, value in kwargs.items()}
-    specs = launched.specs(launched.bind(positional, named), adapter_for(positional, named))
-    grid = launched.launch_grid(chosen)
-    program = pipeline.compile(
-        launched.func, specs, chosen, grid=grid, edges=launched.schedule, stop=_STOP, configs=launched.configs
-    )
-    return of_program(launched.func.__name__, program)
+    adapter, arguments = shaped_arguments(launched, args, kwargs)
+    return of_program(launched.func.__name__, compiled_to(_STOP, launched, launched.specs(arguments, adapter), chosen))
 
 
 def of_program(name: str, program: Program) -> Subject:

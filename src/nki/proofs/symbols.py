@@ -92,6 +92,11 @@ class Symbols:
         assert part is not None
         return part
 
+    @property
+    def signs(self) -> Signs:
+        """``infinities``, 0 for all elements if there are none."""
+        return np.zeros(self.shape, np.int8) if self.infinities is None else self.infinities
+
     def moved(self, move: Callable[[Array], Array]) -> Symbols:
         """The elements in other places: ``move`` is called with each part."""
         all_parts = (self.residues, self.exponents, self.infinities, self.kept)
@@ -122,7 +127,7 @@ def joined(values: Sequence[Symbols], join: Join, fill: Callable[[Symbols], Symb
     if any(value.kept is not None for value in values):
         kept = join([np.ones(value.shape, np.uint64) if value.kept is None else value.kept for value in values])
     if any(value.infinities is not None for value in values):
-        infinities = join([_signs(value) for value in values])
+        infinities = join([value.signs for value in values])
     return Symbols(
         join(list(residues)) if len(residues) == len(values) else None,
         join(list(exponents)) if len(exponents) == len(values) else None,
@@ -131,10 +136,6 @@ def joined(values: Sequence[Symbols], join: Join, fill: Callable[[Symbols], Symb
         functools.reduce(Size.joined, (value.size for value in values)),
         kept,
     )
-
-
-def _signs(value: Symbols) -> Signs:
-    return np.zeros(value.shape, np.int8) if value.infinities is None else value.infinities
 
 
 __all__ = [

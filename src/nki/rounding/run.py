@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from nki import target as targets
 from nki.base import element_types as dtypes
 from nki.base.errors import NkiError
-from nki.compilation import pipeline
 from nki.compilation.launch_errors import strip_frames
 from nki.ir.program import Program
-from nki.jit import adapter_for
 from nki.passes.accumulate import Accumulate
-from nki.profiling.compiling import as_kernel, checked_target
-from nki.profiling.shapes import is_shape_only, placeholder
+from nki.profiling.compiling import as_kernel, checked_target, compiled_to, shaped_arguments
+from nki.profiling.shapes import is_shape_only
 from nki.rounding import shadow_run, wider_tiles
 from nki.rounding.line_errors import line_errors, output_error
 from nki.rounding.report import Accuracy
@@ -62,10 +60,7 @@ def specialised(
     """The program of ``kernel`` after :data:`STOP`, its inputs, and the target."""
     launched = as_kernel(kernel)
     chosen = checked_target(launched, target)
-    positional = tuple(placeholder(value) for value in args)
-    named = {name: placeholder(value) for name, value in kwargs.items()}
-    adapter = adapter_for(positional, named)
-    arguments = launched.bind(positional, named)
+    adapter, arguments = shaped_arguments(launched, args, kwargs)
     given = launched.bind(args, kwargs)
     arrays: list[Array] = []
     for name, value in arguments.items():
@@ -75,16 +70,7 @@ def specialised(
         if is_shape_only(given[name]):
             dense = filled(dense.shape, dtypes.of(dense.dtype)).array(seed, len(arrays))
         arrays.append(dense)
-    program = pipeline.compile(
-        launched.func,
-        launched.specs(arguments, adapter),
-        chosen,
-        grid=launched.launch_grid(chosen),
-        edges=launched.schedule,
-        stop=STOP,
-        configs=launched.configs,
-    )
-    return program, arrays, chosen
+    return compiled_to(STOP, launched, launched.specs(arguments, adapter), chosen), arrays, chosen
 
 
 def measured(program: Program, arrays: Sequence[Array], target: Target) -> Accuracy:

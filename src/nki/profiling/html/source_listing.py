@@ -8,6 +8,7 @@ import keyword
 import linecache
 import token
 import tokenize
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +44,7 @@ class Section:
         return range(self.first, self.last + 1)
 
 
-class SourceListing:
+class SourceListing(ABC):
     """Lines that a report tells something about, by number, and the sections of the files around them.
 
     Only files that reports may show are read (:func:`nki.base.source.is_own`).
@@ -64,13 +65,13 @@ class SourceListing:
         self.names = names
         self.sections = [section for file in names for section in self._sections(file)]
 
+    @abstractmethod
     def cells(self, number: int, line: int) -> list[Markup]:
         """The cells of the line ``line`` that has ``number``, and the one with its number in the file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def part(self, numbers: Iterable[int]) -> float:
         """The part of the whole that the lines with ``numbers`` have."""
-        raise NotImplementedError
 
     def number(self, span: Span | None) -> int:
         """The number of a line, or -1."""

@@ -255,11 +255,6 @@ def convolution(
 # -- order within rows, which is unknown but for one fact: it depends on the whole row
 
 
-def of_rows(reals: Reals, name: str, value: Symbols, *places: Symbols) -> Symbols:
-    """An unknown function of each row of the last axis, and of ``places``."""
-    return reals.function_of_rows(name, value, *places)
-
-
 def _numbered(reals: Reals, value: Symbols, count: int) -> Symbols:
     shape = (*value.shape[:-1], count)
     return reals.constant(np.broadcast_to(np.arange(count, dtype=np.int32), shape))
@@ -272,12 +267,14 @@ def largest(reals: Reals, value: Symbols, count: int) -> tuple[Symbols, Symbols]
     """
     if count <= _LARGEST <= value.shape[-1]:
         eight = _numbered(reals, value, _LARGEST)
-        found = of_rows(reals, "max8", value, eight)
-        wanted = of_rows(reals, "the wanted", found, eight)
-        indices = _integers(of_rows(reals, "find, last first: False", value, wanted))
+        found = reals.function_of_rows("max8", value, eight)
+        wanted = reals.function_of_rows("the wanted", found, eight)
+        indices = _integers(reals.function_of_rows("find, last first: False", value, wanted))
         return tuple(each.moved(lambda part: part[..., :count]) for each in (found, indices))  # pyright: ignore[reportReturnType]
     places = _numbered(reals, value, count)
-    return of_rows(reals, "largest", value, places), _integers(of_rows(reals, "the largest", value, places))
+    return reals.function_of_rows("largest", value, places), _integers(
+        reals.function_of_rows("the largest", value, places)
+    )
 
 
 def extreme_index(reals: Reals, value: Symbols, smallest: bool) -> Symbols:
@@ -289,7 +286,9 @@ def ordered(reals: Reals, value: Symbols, descending: bool) -> tuple[Symbols, Sy
     """The elements of the last axis in order, and their indices."""
     places = _numbered(reals, value, value.shape[-1])
     name = "descending" if descending else "ascending"
-    return of_rows(reals, f"sorted, {name}", value, places), _integers(of_rows(reals, f"order, {name}", value, places))
+    return reals.function_of_rows(f"sorted, {name}", value, places), _integers(
+        reals.function_of_rows(f"order, {name}", value, places)
+    )
 
 
 def _integers(found: Symbols) -> Symbols:
