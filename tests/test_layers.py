@@ -58,7 +58,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "sweeps": ("workload", "profiling"),
     "proofs": ("workload", "profiling"),
     "rounding": ("workload", "profiling"),
-    "cli": ("describe", "migrate", "sweeps", "proofs", "rounding"),
+    "optimising": ("proofs", "rounding"),
+    "cli": ("describe", "migrate", "sweeps", "optimising"),
     "__main__": ("cli",),
 }
 

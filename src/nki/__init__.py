@@ -33,7 +33,7 @@ _BETA1: Final = ("baremetal", "benchmark", "profile", "simulate_kernel")
 _PROFILING: Final = {"ShapeDtype": "nki.profiling.shapes", "profile_step": "nki.profiling.steps.step_profile"}
 _WHOLE_MODELS: Final = ("export", "load")
 _SWEEPS: Final = {"sweep": "run", "tune": "tuning", "autotune": "autotune"}
-_PROOFS: Final = {"prove": "nki.proofs.prove"}
+_PROOFS: Final = {"prove": "nki.proofs.prove", "optimise": "nki.optimising.search"}
 _MODULES: Final = ("compiler", "framework", "jax", "runtime", "simulator", "testing", "torch")
 
 

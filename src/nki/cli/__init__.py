@@ -44,6 +44,11 @@ _ACCURACY = (
     "Run a kernel in the simulator and beside it without rounding, in float64. Print the error of each result, the "
     "lines that it comes from, and what storing tiles in float32 would change: the error, and the predicted time."
 )
+_OPTIMISE = (
+    "Try edits of a kernel's file that carry out the profile's advice. An edit stays if it is proved that the kernel "
+    "computes the same function, its results are as accurate, and the predicted time falls by more than is uncertain. "
+    "Print what was tried, and the diff. The file around the kernel runs again for each edit."
+)
 _DUMP = "Print a kernel after a stage, its loop IR, LLVM IR or assembly, or a map of its memory; or write its artifact."
 _EXPLAIN = "Explain an error code, a rule, an instruction, or any public name. The text comes from the declarations."
 _CHECK = (
@@ -187,6 +192,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_profile(commands)
     _add_prove(commands)
     _add_accuracy(commands)
+    _add_optimise(commands)
     _add_check(commands)
     _add_sweep(commands)
     _add_tune(commands)
@@ -287,6 +293,26 @@ def _add_accuracy(commands: Any) -> None:
     )
     measuring.add_argument("--html", metavar="FILE", help="write the report for a browser, one file")
     measuring.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
+
+
+def _add_optimise(commands: Any) -> None:
+    optimising = commands.add_parser(
+        "optimise", help="edit a kernel so that it is faster and computes the same", description=_OPTIMISE
+    )
+    optimising.set_defaults(module="nki.cli.optimise")
+    _add_kernel(optimising)
+    optimising.add_argument("--write", action="store_true", help="change the file; without it the diff is printed only")
+    optimising.add_argument(
+        "--error",
+        type=float,
+        metavar="E",
+        help="relative error that each result may have (default: twice as much as now, or the resolution of its dtype)",
+    )
+    optimising.add_argument(
+        "--seconds", type=float, default=120.0, metavar="S", help="try no other edit after this time (default 120)"
+    )
+    optimising.add_argument("--seed", type=int, default=0, help="seed of the numbers that are compared (default 0)")
+    optimising.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
 
 
 def _add_check(commands: Any) -> None:

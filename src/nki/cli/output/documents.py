@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from nki.cli.output.findings import Finding
 from nki.cli.output.printed import Stamp
+from nki.optimising.record import OptimiseRecord
 from nki.proofs.record import ProofRecord
 from nki.rounding.record import AccuracyRecord, PartingRecord
 from nki.sweeps.record import Row, Status
@@ -77,6 +78,12 @@ class Run(Stamp):
 
 class Prove(Stamp, ProofRecord):
     """The document of `nki prove`."""
+
+    warnings: Annotated[list[Finding], "the warnings"]
+
+
+class Optimise(Stamp, OptimiseRecord):
+    """The document of `nki optimise`."""
 
     warnings: Annotated[list[Finding], "the warnings"]
 
