@@ -12,7 +12,7 @@ import pytest
 from nki.compilation.pipeline import STAGES
 
 ROOT = Path(__file__).parent.parent.parent
-NAMES = ("cli.md", "profiling.md", "accuracy.md", "proofs.md")
+NAMES = ("cli.md", "profiling.md", "accuracy.md", "proofs.md", "optimise.md")
 PAGES = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in NAMES]
 EXAMPLES = [example for page in PAGES for example in re.findall(r"```console\n\$ (.*)\n((?:.*\n)*?)```", page)]
 
@@ -44,7 +44,7 @@ def masked(text: str) -> str:
 
 def test_there_are_examples():
     commands = {command.split()[1] for command, _ in EXAMPLES}
-    assert commands == {"run", "profile", "check", "dump", "explain", "cache", "info", "accuracy", "prove"}
+    assert commands == {"run", "profile", "check", "dump", "explain", "cache", "info", "accuracy", "prove", "optimise"}
 
 
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES, ids=[command for command, _ in EXAMPLES])

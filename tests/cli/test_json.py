@@ -74,6 +74,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "prove": ("prove", "{file}:affine", "{file}:affine", *AFFINE),
     "accuracy": ("accuracy", "{file}:affine", *AFFINE),
     "accuracy --bisect": ("accuracy", "{file}:affine", *AFFINE, "--bisect", "{file}:affine"),
+    "optimise": ("optimise", "{file}:affine", *AFFINE),
     "check": ("check", "{file}"),
     "check --arg": ("check", "{file}:affine", *AFFINE),
     "dump": ("dump", "{file}:affine", *AFFINE),

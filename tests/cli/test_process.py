@@ -37,6 +37,7 @@ finally:
         "profile",
         "prove",
         "accuracy",
+        "optimise",
         "check",
         "sweep",
         "tune",

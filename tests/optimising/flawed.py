@@ -37,7 +37,7 @@ def one_tile(x):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     tile = nl.ndarray((128, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
     raised = nl.ndarray((128, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
-    for i in nl.affine_range(x.shape[0] // 128):
+    for i in range(x.shape[0] // 128):
         rows = slice(i * 128, (i + 1) * 128)
         nisa.dma_copy(dst=tile, src=x[rows])
         nisa.activation(dst=raised, op=nl.exp, data=tile)
@@ -49,7 +49,7 @@ def one_tile(x):
 def weights_again(x, scale):
     """Loads the same row of factors for each block of rows."""
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    for i in nl.affine_range(x.shape[0] // 128):
+    for i in range(x.shape[0] // 128):
         tile = nl.load(x[i * 128 : (i + 1) * 128, :])
         factors = nl.load(scale)
         result = nl.multiply(tile, factors)
@@ -173,14 +173,15 @@ def all_on_vector(x):
     for j in range(x.shape[1] // 1024):
         place = slice(j * 1024, (j + 1) * 1024)
         tile = nl.ndarray((128, 1024), dtype=x.dtype, buffer=nl.sbuf)
-        square = nl.ndarray((128, 1024), dtype=x.dtype, buffer=nl.sbuf)
-        cube = nl.ndarray((128, 1024), dtype=x.dtype, buffer=nl.sbuf)
+        power = nl.ndarray((128, 1024), dtype=nl.float32, buffer=nl.sbuf)
+        total = nl.ndarray((128, 1024), dtype=nl.float32, buffer=nl.sbuf)
         nisa.dma_copy(dst=tile, src=x[:, place])
-        nisa.tensor_tensor(dst=square, data1=tile, data2=tile, op=nl.multiply, engine=nisa.engine.vector)
-        nisa.tensor_tensor(dst=cube, data1=square, data2=tile, op=nl.multiply, engine=nisa.engine.vector)
-        nisa.tensor_tensor(dst=cube, data1=cube, data2=square, op=nl.add, engine=nisa.engine.vector)
-        nisa.tensor_tensor(dst=cube, data1=cube, data2=tile, op=nl.subtract, engine=nisa.engine.vector)
-        nisa.dma_copy(dst=out[:, place], src=cube)
+        nisa.tensor_tensor(dst=power, data1=tile, data2=tile, op=nl.multiply, engine=nisa.engine.vector)
+        nisa.tensor_tensor(dst=total, data1=tile, data2=power, op=nl.add, engine=nisa.engine.vector)
+        for _ in range(3):
+            nisa.tensor_tensor(dst=power, data1=power, data2=tile, op=nl.multiply, engine=nisa.engine.vector)
+            nisa.tensor_tensor(dst=total, data1=total, data2=power, op=nl.add, engine=nisa.engine.vector)
+        nisa.dma_copy(dst=out[:, place], src=total)
     return out
 
 

@@ -47,7 +47,7 @@ _ACCURACY = (
 _OPTIMISE = (
     "Try edits of a kernel's file that carry out the profile's advice. An edit stays if it is proved that the kernel "
     "computes the same function, its results are as accurate, and the predicted time falls by more than is uncertain. "
-    "Print what was tried, and the diff. The file around the kernel runs again for each edit."
+    "Print what was tried, and the diff."
 )
 _DUMP = "Print a kernel after a stage, its loop IR, LLVM IR or assembly, or a map of its memory; or write its artifact."
 _EXPLAIN = "Explain an error code, a rule, an instruction, or any public name. The text comes from the declarations."

@@ -38,7 +38,7 @@ def command(options: argparse.Namespace) -> int:
         return 0
     print(found)
     if found.kept:
-        print(f"\n{found.path}: written" if written else f"\nnothing is written; --write changes {found.path}")
+        print("\nthe file is written" if written else "\nno file is written: --write does that")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What decides if an edit may stay: a proof, or a test where there is none, and the error of the results."""
+"""Decides if an edit may stay: by a proof, or a test where there is none, and by the error of the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DRAWS: Final = 4
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about a version: it ``may_stay``, or not, and in ``words`` why, or how that is known."""
+    """A judgement of a version: it ``may_stay``, or not; ``words`` give the reason, or the proof."""
 
     may_stay: bool
     words: str

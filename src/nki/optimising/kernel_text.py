@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import nki.isa as nisa
+import nki.language as nl
 from nki.ir.instruction import REGISTRY
 from nki.language.beta1_rewriting.names import Names
 from nki.language.beta1_rewriting.source import Source, code_of, names_in
@@ -90,6 +91,7 @@ class KernelText:
         self.nisa = self.names.alias("nki.isa") or "nisa"
         self.blocks: list[Block] = []
         self._block_of: dict[int, Block] = {}
+        self._changed: dict[str, frozenset[str]] = {}
         for function in self.functions:
             self._enter(function, function.body, None)
 
@@ -189,7 +191,7 @@ class KernelText:
         if not isinstance(node, ast.Call):
             return None
         name = self.names.full(node.func).removeprefix("nki.language.")
-        return _bound(_language(name), node) if name in functions else None
+        return _bound(getattr(nl, name, None), node) if name in functions else None
 
     def allocation(self, name: str, block: Block) -> ast.Assign | None:
         """The statement that binds ``name``, seen from ``block``: of the nearest block around it, or of any other."""
@@ -248,9 +250,33 @@ class KernelText:
             return {base_of(call.args[0])}
         if isinstance(call.func, ast.Attribute) and not full:
             return {base_of(call.func.value)}  # a method may change its owner
-        if isinstance(statement, ast.Expr) and statement.value is call and not full.startswith("nki.language."):
-            return {base for each in (*call.args, *(k.value for k in call.keywords)) for base in _bases(each)}
-        return set()
+        if full.startswith("nki."):
+            return set()
+        given = [*zip(self._positional(call), call.args, strict=False), *((k.arg, k.value) for k in call.keywords)]
+        changed = self._changed_parameters(call)
+        if changed is None:  # a function of another file
+            is_statement = isinstance(statement, ast.Expr) and statement.value is call
+            return {base for _, each in given for base in _bases(each)} if is_statement else set()
+        return {base for name, each in given if name in changed for base in _bases(each)}
+
+    def _positional(self, call: ast.Call) -> list[str]:
+        """The names of the parameters that the arguments by position are for."""
+        function = self._function(call)
+        return [""] * len(call.args) if function is None else [each.arg for each in function.args.args]
+
+    def _function(self, call: ast.Call) -> ast.FunctionDef | None:
+        name = call.func.id if isinstance(call.func, ast.Name) else ""
+        return next((each for each in self.functions if each.name == name), None)
+
+    def _changed_parameters(self, call: ast.Call) -> frozenset[str] | None:
+        """The parameters of a function of the file that it writes to; None for other functions."""
+        function = self._function(call)
+        if function is None:
+            return None
+        if function.name not in self._changed:
+            self._changed[function.name] = frozenset()  # a function that calls itself ends here
+            self._changed[function.name] = self.uses(*function.body).writes
+        return self._changed[function.name]
 
     # -- text ----------------------------------------------------------------------------------------------------------
 
@@ -367,12 +393,6 @@ def _bound(function: Any, call: ast.Call) -> dict[str, ast.expr] | None:
     except (TypeError, ValueError):
         return None
     return dict(bound.arguments)
-
-
-def _language(name: str) -> Any:
-    import nki.language as nl
-
-    return getattr(nl, name, None)
 
 
 def is_simple(statement: ast.stmt) -> bool:

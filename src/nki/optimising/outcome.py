@@ -1,4 +1,4 @@
-"""What ``nki.optimise`` returns: the edits that were tried, the ones that stay, and the new text."""
+"""The result of ``nki.optimise``: the edits that were tried, the ones that stay, and the new text."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import difflib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from nki.base.profile_errors import ProfileFileError
+from nki.base.wording import plural
 from nki.optimising.version import Gain
 from nki.profiling.advice import Advice
 from nki.profiling.kernel_profile import Profile
 
+ROWS: Final = 40
+"""Rows of the table of edits that the text shows; JSON has all."""
 Result = Literal["kept", "refused", "no faster", "another result"]
 
 
@@ -45,12 +48,12 @@ class Optimised:
     """The greatest relative error of a result as it was, and :attr:`new_error` as it is."""
     new_error: float
     proof: str
-    """How it is known that the new text is the same function; "" if nothing stays."""
+    """The proof that the new text is the same function, in words; "" if nothing stays."""
     attempts: tuple[Attempt, ...]
     left: tuple[Advice, ...]
     """Advice about the new text that no edit carries out."""
     stopped: str = ""
-    """Why edits are left that were not tried; "" if none are."""
+    """The reason if edits are left that were not tried; "" if none are."""
 
     @property
     def kept(self) -> tuple[Attempt, ...]:
@@ -59,7 +62,7 @@ class Optimised:
 
     @property
     def speedup(self) -> float:
-        """How many times as fast the new text is on the device, as predicted."""
+        """The predicted device time before as a multiple of the time with the new text."""
         return self.before.device_time / self.after.device_time
 
     @property
@@ -86,9 +89,65 @@ class Optimised:
         return goal
 
     def __str__(self) -> str:
-        from nki.optimising.text import report
+        return _report(self, ROWS)
 
-        return report(self)
+
+# -- the report --------------------------------------------------------------------------------------------------------
+
+
+def _report(found: Optimised, rows: int) -> str:
+    before, after = found.before, found.after
+    head = f"{found.kernel} on {before.target}: {_us(before.device_time)}"
+    if not found.kept:
+        parts = [f"{head}; no edit makes it faster ({plural(len(found.attempts), 'edit')} tried)"]
+    else:
+        parts = [
+            f"{head} -> {_us(after.device_time)}, {found.speedup:.2f} times as fast; "
+            f"error {found.error:.1e} -> {found.new_error:.1e}"
+        ]
+        parts.append("\n".join(["stays:", *(f"  {_kept(each)}" for each in found.kept)]))
+        parts.append(f"the same function as before: {found.proof}")
+    if tried := _table(found.attempts, rows):
+        parts.append(tried)
+    if found.left:
+        parts.append("\n".join(["left to you:", *(f"  {_advice(each)}" for each in found.left)]))
+    if found.stopped:
+        parts.append(found.stopped)
+    if found.kept:
+        parts.append(found.diff.rstrip("\n"))
+    return "\n\n".join(parts)
+
+
+def _kept(attempt: Attempt) -> str:
+    gain = attempt.gain
+    assert gain is not None
+    return (
+        f"line {attempt.line}: {attempt.title}: -{_us(gain.expected)} ({_us(gain.least)} to {_us(gain.most)}), "
+        f"error {attempt.error:.1e}"
+    )
+
+
+def _advice(advice: Advice) -> str:
+    return f"{advice.title} (-{_us(advice.seconds)}): {advice.remedy}"
+
+
+def _table(attempts: tuple[Attempt, ...], rows: int) -> str:
+    """The edits that do not stay, each once, with the last reason."""
+    failed = [each for each in attempts if each.result != "kept"]
+    if not failed:
+        return ""
+    lines = [f"tried, and not kept ({len(failed)}):"]
+    for each in failed[:rows]:
+        gain = "" if each.gain is None else f" ({-each.gain.expected * 1e6:+.1f} us)"
+        reason = f": {each.reason}" if each.reason else ""
+        lines.append(f"  line {each.line}: {each.title}: {each.result}{gain}{reason}")
+    if len(failed) > rows:
+        lines.append(f"  and {len(failed) - rows} more, which --json has")
+    return "\n".join(lines)
+
+
+def _us(seconds: float) -> str:
+    return f"{seconds * 1e6:.1f} us"
 
 
 __all__ = ["Attempt", "Optimised", "Result"]

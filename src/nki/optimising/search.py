@@ -55,7 +55,7 @@ def optimise(
     dtype if that is more. ``seconds``: after them no other edit is tried. ``seed``: of the numbers that results are
     compared on. ``trips``: as of :func:`nki.profile`. ``progress`` is called with what goes on.
 
-    No file changes: :meth:`Optimised.write` does that. The module around the kernel runs again for each edit.
+    No file changes: :meth:`Optimised.write` does that.
     Raises :class:`NotAFunctionError` for a kernel without a file, and what compilation raises.
     """
     launched = as_kernel(kernel)
@@ -180,7 +180,7 @@ class _Search:
             new = tidied(text, edit, known)
             if new in self.settled or new == self.best.text:
                 return None
-            version = Version.edited(new, self.path, self.name, self.original.kernel, self.original.question)
+            version = self.best.edited(new, self.name)
             version.times  # noqa: B018  # compiles the kernel
         except (SyntaxError, RefusedError) as refused:
             self._fails(edit, "refused", None, str(refused))
@@ -189,7 +189,7 @@ class _Search:
 
     def _stays(self, edit: Edit, version: Version, gain: Gain) -> bool:
         """Take a version as the best one if it is worth it, and as accurate."""
-        if gain.least <= 0 or gain.expected < LEAST_WORTH * self.best.profile.device_time:
+        if not _is_gain(gain) or gain.expected < LEAST_WORTH * self.best.profile.device_time:
             self._fails(edit, "no faster", gain, "")
             return False
         self.progress(f"running: {edit.title}")
@@ -226,6 +226,11 @@ class _Search:
     def _fails(self, edit: Edit, result: Result, gain: Gain | None, reason: str) -> None:
         self.useless.add(edit.title)
         self.failed[edit.title, edit.line] = Attempt(edit.title, edit.line, result, gain, reason=reason)
+
+
+def _is_gain(gain: Gain) -> bool:
+    """Test if a version is faster wherever the facts lie in their ranges."""
+    return gain.least > 0
 
 
 __all__ = ["optimise"]

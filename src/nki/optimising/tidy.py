@@ -1,8 +1,9 @@
-"""What an edit leaves without use: allocations of tiles that nothing reads any more, and what fills them."""
+"""Code that an edit leaves without use: allocations of tiles that nothing reads any more, and what fills them."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 
 from nki.ir.instruction import REGISTRY
 from nki.optimising.edit import Edit
@@ -18,14 +19,15 @@ def unread(text: KernelText) -> frozenset[str]:
 
 
 def tidied(before: KernelText, edit: Edit, known: frozenset[str]) -> str:
-    """The text after ``edit``, without the tiles that it leaves unread. ``known``: the ones unread before, which stay."""
+    """The text after ``edit``, without the tiles that it leaves unread; the ``known`` ones were so before, and stay."""
     text = edit.applied(before.text)
     while True:
         after = KernelText(text, before.name)
         gone = [each for name, statements in _unread(after).items() if name not in known for each in statements]
-        if not gone or any(len(after.block_of(each).statements) == 1 for each in gone):
-            return text
         unique = {id(each): each for each in gone}.values()
+        emptied = Counter(id(after.block_of(each).statements) for each in unique)
+        if not gone or any(emptied[id(b.statements)] == len(b.statements) for b in after.blocks):
+            return text
         text = Edit("", 0, tuple(after.without(*unique))).applied(text)
 
 

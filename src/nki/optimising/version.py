@@ -1,31 +1,35 @@
-"""A version of a kernel: the text of its file, run as a module of its own, and the predicted run."""
+"""A version of a kernel: the text of its file, the kernel that it makes, and the predicted run."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import linecache
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from pathlib import Path
-from types import ModuleType
 from typing import Any, Final, NamedTuple
 
 from nki.base.errors import NkiError
 from nki.base.warning import collecting
 from nki.jit import Kernel
+from nki.language.beta1_rewriting.source import names_in
+from nki.optimising.kernel_text import KernelText, bound_by
 from nki.profiling.compiling import Given
 from nki.profiling.kernel_profile import Profile, profile
 from nki.sim.timing import TimedProgram
 from nki.target.model import Target
-from nki.workload import load_kernel
 
 _NUMBERS: Final = count(1)
+_EDITED: Final = " (edited, "
+"""Stands in names of texts that are no files, as reports quote them."""
+_AS_IT_IS: Final = "_as_it_is"
+"""The name of a decorator that changes nothing."""
 
 
 class RefusedError(Exception):
-    """A text that is no Python, whose kernel does not compile, or that has no kernel any more; it says which."""
+    """An edited text that Python or the compiler refuses; it says why."""
 
 
 @dataclass(frozen=True)
@@ -59,19 +63,21 @@ class Version:
         self.question = question
         self._profile: Profile | None = None
 
-    @classmethod
-    def edited(cls, text: str, path: Path, name: str, original: Kernel, question: Question) -> Version:
-        """``text`` in place of the file ``path``, and its kernel ``name``. Nothing is written.
+    def edited(self, text: str, name: str) -> Version:
+        """The version with ``text`` in place of the file, and its function ``name``. Nothing is written.
 
-        Raises :class:`RefusedError`.
+        Raises :class:`RefusedError` for a text that Python refuses.
         """
-        file = f"{path} (edited, {next(_NUMBERS)})"
-        module = _module(text, path, file)
+        file = f"{self.file.partition(_EDITED)[0]}{_EDITED}{next(_NUMBERS)})"
+        function = inspect.unwrap(self.kernel.func)
+        namespace: dict[str, Any] = {**function.__globals__, _AS_IT_IS: _as_it_is}
         try:
-            kernel = load_kernel.find(module, name, path)
-        except NkiError as error:
-            raise RefusedError(error.message) from None
-        return cls(text, file, _launched_like(kernel, original), question)
+            code = compile(_changed(text, self.text, name), file, "exec")
+            linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+            exec(code, namespace)  # a part of the user's own file, with a change of ours
+        except Exception as error:  # the user's Python, which an edit may have broken
+            raise RefusedError(f"{type(error).__name__}: {error}") from None
+        return Version(text, file, self.kernel.varied(func=namespace[name]), self.question)
 
     def predicted(self) -> Profile:
         """The predicted run. Raises what the kernel and its compilation raise."""
@@ -106,34 +112,30 @@ class Version:
         return Gain(gains[0], min(gains), max(gains))
 
 
-def _module(text: str, path: Path, file: str) -> ModuleType:
-    """``text`` run as the module that ``path`` is; reports quote it under the name ``file``."""
-    try:
-        code = compile(text, file, "exec")
-    except SyntaxError as error:
-        raise RefusedError(f"SyntaxError: {error.msg}") from None
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    root = load_kernel.root_of(path)
-    name = ".".join(path.resolve().relative_to(root).with_suffix("").parts)
-    module = ModuleType(name)
-    module.__file__ = str(path)
-    module.__package__ = name.rpartition(".")[0]
-    before = list(sys.path)
-    sys.path[:0] = [str(root), str(Path.cwd())]
-    try:
-        exec(code, module.__dict__)  # the user's own file, with a change of ours
-    except NkiError as error:
-        raise RefusedError(f"{type(error).__name__}: {error.message}") from None
-    except Exception as error:  # the user's Python, which an edit may have broken
-        raise RefusedError(f"{type(error).__name__}: {error}") from None
-    finally:
-        sys.path[:] = before
-    return module
+def _as_it_is(function: Any) -> Any:
+    return function
 
 
-def _launched_like(kernel: Kernel, original: Kernel) -> Kernel:
-    """``kernel`` on the grid and the target of ``original``."""
-    return kernel.varied(grid=original.grid, target=original.target)
+def _changed(new: str, old: str, name: str) -> ast.Module:
+    """The part of a file that an edit makes run again: the functions of the kernel, and constants that changed.
+
+    The decorators of the kernel's function are left out: a registry would know the kernel twice.
+    """
+    text = KernelText(new, name)
+    before = {ast.dump(each) for each in ast.parse(old).body}
+    again: set[str] = set()
+    body: list[ast.stmt] = []
+    for each in text.source.tree.body:
+        if isinstance(each, ast.FunctionDef) and each in text.functions:
+            if each.name == name:
+                each.decorator_list = [
+                    ast.copy_location(ast.Name(_AS_IT_IS, ast.Load()), old) for old in each.decorator_list
+                ]
+            body.append(each)
+        elif isinstance(each, ast.Assign) and (ast.dump(each) not in before or again & names_in(each.value)):
+            again |= bound_by(each)
+            body.append(each)
+    return ast.Module(body, [])
 
 
 __all__ = ["Gain", "Question", "RefusedError", "Version"]

@@ -47,6 +47,8 @@ ALWAYS: Final = (combined,)
 """Edits that make instructions fewer, whatever the profile says."""
 _ENGINE: Final = re.compile(r"(?:Vector|Scalar|GpSimd) computes what (Vector|Scalar|GpSimd) could")
 
+_MODES: Final = re.compile(r"dge_mode\.(\w+)")
+
 
 def of_advice(text: KernelText, advice: Iterable[Advice], file: str) -> list[Edit]:
     """The edits of ``text`` that carry out ``advice``, which names lines of ``file``; none where it needs a person."""
@@ -60,7 +62,7 @@ def of_advice(text: KernelText, advice: Iterable[Advice], file: str) -> list[Edi
 
 
 def choices(text: KernelText, advice: Iterable[Advice], file: str) -> list[Edit]:
-    """Edits that choose engines and origins of descriptors: the code stays, and other edits would need other choices."""
+    """Edits that choose engines and origins of descriptors: the code stays, and other edits may make them needless."""
     found: list[Edit] = []
     for each in advice:
         lines = _lines(each, file)
@@ -69,7 +71,7 @@ def choices(text: KernelText, advice: Iterable[Advice], file: str) -> list[Edit]
         elif each.title == "Sums leave PSUM through the busiest engine":
             found += [edit for goal in ("scalar", "vector") for edit in on_other_engine(text, goal, lines)]
         elif each.title == "One generator of DMA descriptors":
-            found += by_other_descriptors(text, lines)
+            found += by_other_descriptors(text, _MODES.findall(each.remedy), lines)
     return unique(found)
 
 

@@ -11,7 +11,7 @@ from nki.optimising.edit import Edit, together, unique
 from nki.optimising.kernel_text import Instruction, KernelText
 
 Pattern = Callable[[KernelText, Instruction, Instruction], str | None]
-"""The code of one instruction that does the work of two, the second of which reads what the first writes; or None."""
+"""The code of one instruction that does the work of two, where the second reads what the first writes; or None."""
 
 
 def combined(text: KernelText) -> list[Edit]:

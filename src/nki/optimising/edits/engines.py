@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from nki.language.beta1_rewriting.source import code_of
 from nki.optimising.edit import Edit, together, unique
@@ -53,15 +53,15 @@ def _in_turn(text: KernelText, goal: str, lines: frozenset[int]) -> Iterator[Edi
     yield from [*([shared] if shared else []), *edits]
 
 
-def by_other_descriptors(text: KernelText, lines: frozenset[int]) -> list[Edit]:
-    """Transfers at ``lines`` with descriptors of another origin: all of a line, or those of every second round."""
+def by_other_descriptors(text: KernelText, modes: Iterable[str], lines: frozenset[int]) -> list[Edit]:
+    """Transfers at ``lines`` with descriptors of another origin: all of a line, or the ones of every second round."""
     found: list[Edit] = []
     for inst in text.instructions:
         if inst.name != "dma_copy" or "dge_mode" in inst.args or not _is_at(inst, lines):
             continue
         loop = next(iter(text.loops_around(text.block_of(inst.statement))), None)
         number = None if loop is None else counter(loop)
-        for mode in ("swdge", "hwdge", "none"):
+        for mode in modes:
             code = f"{text.nisa}.dge_mode.{mode}"
             line, title = inst.statement.lineno, f"descriptors of dma_copy: {mode}"
             found.append(Edit(title, line, (text.with_argument(inst.call, "dge_mode", code, inst.args),)))

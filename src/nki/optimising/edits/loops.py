@@ -17,7 +17,7 @@ def new_tiles(text: KernelText) -> list[Edit]:
     """A tile of its own for each round: the allocation inside of the loop that fills the tile."""
     found: list[Edit] = []
     for block, statement in text.statements():
-        if not isinstance(statement, ast.Assign) or not _has_call(statement.value) or not text.is_alone(statement):
+        if not isinstance(statement, ast.Assign) or not _makes_tiles(statement.value) or not text.is_alone(statement):
             continue
         names = bound_by(statement)
         for loop in text.loops:
@@ -48,12 +48,14 @@ def _holds(statement: ast.stmt, inner: ast.AST) -> bool:
     return any(node is inner for node in ast.walk(statement))
 
 
-def _has_call(node: ast.AST) -> bool:
-    return any(isinstance(each, ast.Call) for each in ast.walk(node))
+def _makes_tiles(node: ast.AST) -> bool:
+    """Test if code calls a function, and none makes a tensor in HBM."""
+    has_call = any(isinstance(each, ast.Call) for each in ast.walk(node))
+    return has_call and not any(isinstance(each, ast.Attribute) and "hbm" in each.attr for each in ast.walk(node))
 
 
 def hoisted(text: KernelText) -> list[Edit]:
-    """What needs nothing of a loop in front of it; of loops in loops, what needs the inner ones alone is kept."""
+    """Statements that need nothing of a loop in front of it; results that the inner loop alone decides in a list."""
     found: list[Edit] = []
     for loop in text.loops:
         around = [each for each in text.loops_around(loop.around) if isinstance(each.start, ast.For)]
@@ -129,7 +131,7 @@ def _shown(text: KernelText, statements: Sequence[ast.stmt]) -> str:
 
 
 def _kept(text: KernelText, crossed: Sequence[Loop]) -> Iterator[Edit]:
-    """What needs the variables of some of the loops alone, computed once for each of their values, in a list."""
+    """Results that depend on some of the loops alone, computed once for each of their rounds, in a list."""
     outer = crossed[-1]
     if not isinstance(outer.start, ast.For) or any(not isinstance(loop.start, ast.For) for loop in crossed):
         return
@@ -186,7 +188,7 @@ def counter(loop: Loop) -> tuple[Polynomial, Polynomial] | None:
 
 
 def _index(needed: Sequence[Loop]) -> str:
-    """The place of a round in the list of all rounds of nested loops, the innermost of which is the first one."""
+    """The place of a round in the list of all rounds of nested loops, the innermost being the first one."""
     counters = [found for loop in needed if (found := counter(loop)) is not None]
     index = counters[-1][0]
     for number, count in reversed(counters[:-1]):
