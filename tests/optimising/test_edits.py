@@ -13,7 +13,8 @@ from nki.optimising.edits.loops import hoisted, new_tiles, unrolled
 from nki.optimising.edits.operands import in_bfloat16
 from nki.optimising.edits.products import sums_in_psum
 from nki.optimising.edits.sizes import larger_tiles, smaller_tiles
-from nki.optimising.edits.transfers import merged, repeated_by_dma, transposed_by_dma
+from nki.optimising.edits.transfers import repeated_by_dma, transposed_by_dma
+from nki.optimising.edits.wide_transfers import merged
 from nki.optimising.kernel_text import KernelText
 from nki.optimising.tidy import tidied, unread
 
@@ -200,6 +201,48 @@ def test_loads_of_all_rounds_become_one():
     ]
 
 
+def test_loads_in_an_inner_loop_become_one_for_each_of_its_rounds():
+    text = text_of("""
+        for m in range(M // 128):
+            for k in range(4):
+                tile = nl.load(x[k * 128 : (k + 1) * 128, m * 128 : (m + 1) * 128])
+                nl.store(out[m], tile)
+    """)
+    assert bodies(text, merged(text)) == [
+        body("""
+        all_tile = []
+        for k in range(4):
+            wide_tile = nl.load(x[k * 128 : (k + 1) * 128, 0:(M // 128) * 128])
+            all_tile.append(wide_tile)
+        for m in range(M // 128):
+            for k in range(4):
+                tile = all_tile[k][:, m * 128:m * 128 + 128]
+                nl.store(out[m], tile)
+        """)
+    ]
+
+
+def test_a_name_that_the_rest_of_the_loop_binds_again_is_kept_under_another():
+    text = text_of("""
+        for m in range(4):
+            w = nl.load(x)
+            nl.store(out[m], w)
+            w = nl.load(y[m])
+            nl.store(out[m], w)
+    """)
+    assert bodies(text, hoisted(text)) == [
+        body("""
+        w = nl.load(x)
+        kept_w = w
+        for m in range(4):
+            w = kept_w
+            nl.store(out[m], w)
+            w = nl.load(y[m])
+            nl.store(out[m], w)
+        """)
+    ]
+
+
 def test_stores_of_all_rounds_become_one():
     text = text_of("""
         for first in range(0, w.shape[1], 64):
@@ -213,7 +256,7 @@ def test_stores_of_all_rounds_become_one():
         for first in range(0, w.shape[1], 64):
             tile = all_tile[:, first:first + 64]
             fill(tile)
-        nisa.dma_copy(src=all_tile, dst=x[rows, 0:w.shape[1]])
+        nisa.dma_copy(dst=x[rows, 0:w.shape[1]], src=all_tile)
         """)
     ]
 

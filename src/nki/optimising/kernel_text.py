@@ -21,10 +21,18 @@ _SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)
 
 
 class Uses(NamedTuple):
-    """The names that code reads and writes; a name that stands for a part of a tile counts as the tile."""
+    """The names that code reads and binds, and the names of tiles that it ``fills``, wholly or in part; a name that
+    stands for a part of a tile counts as the tile.
+    """
 
     reads: frozenset[str]
-    writes: frozenset[str]
+    binds: frozenset[str]
+    fills: frozenset[str]
+
+    @property
+    def writes(self) -> frozenset[str]:
+        """The names that mean something else behind the code."""
+        return self.binds | self.fills
 
 
 @dataclass(eq=False)
@@ -225,16 +233,17 @@ class KernelText:
     def uses(self, *statements: ast.stmt) -> Uses:
         """The names that statements read and write."""
         reads: set[str] = set()
-        writes: set[str] = set()
+        binds: set[str] = set()
+        fills: set[str] = set()
         for statement in statements:
             for node in ast.walk(statement):
                 if isinstance(node, ast.Name):
-                    (reads if isinstance(node.ctx, ast.Load) else writes).add(node.id)
+                    (reads if isinstance(node.ctx, ast.Load) else binds).add(node.id)
                 elif isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
-                    writes.add(base_of(node))
+                    fills.add(base_of(node))
                 elif isinstance(node, ast.Call):
-                    writes.update(self._written(node, statement))
-        return Uses(self.roots(reads), self.roots(writes - {""}))
+                    fills.update(self._written(node, statement))
+        return Uses(self.roots(reads), frozenset(binds), self.roots(fills - {""}))
 
     def _written(self, call: ast.Call, statement: ast.stmt) -> set[str]:
         """The tiles and lists that a call writes to."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from nki.base.errors import KernelArgumentError, NkiError
 from nki.compilation.launch_errors import strip_frames
 from nki.frontend.frontend_errors import NotAFunctionError
 from nki.jit import Kernel
-from nki.optimising.edit import Edit
+from nki.optimising.edit import Edit, together
 from nki.optimising.edits import choices, of_advice
 from nki.optimising.judge import Judge
 from nki.optimising.kernel_text import KernelText
@@ -169,10 +169,29 @@ class _Search:
             if version is not None:
                 timed.append((edit, version, version.gain(self.best)))
         timed.sort(key=lambda each: -each[2].expected)
+        timed = [*self._all_that_gain(text, timed, known), *timed]
         stays = False
         for each in timed:
             stays = stays or self._stays(*each)
         return stays
+
+    def _all_that_gain(
+        self, text: KernelText, timed: Sequence[tuple[Edit, Version, Gain]], known: frozenset[str]
+    ) -> list[tuple[Edit, Version, Gain]]:
+        """The edits that gain as one edit, if that gains more than each of them; else nothing."""
+        gaining = [edit for edit, _, gain in timed if self._is_worth(gain)]
+        both = together(gaining, "")
+        if both is None:
+            return []
+        chosen = [edit.title for edit in gaining if all(splice in both.splices for splice in edit.splices)]
+        both = replace(both, title="; ".join(dict.fromkeys(chosen)))
+        version = self._timed(text, both, known)
+        if version is None or (gain := version.gain(self.best)).expected <= timed[0][2].expected:
+            return []
+        return [(both, version, gain)]
+
+    def _is_worth(self, gain: Gain) -> bool:
+        return _is_gain(gain) and gain.expected >= LEAST_WORTH * self.best.profile.device_time
 
     def _timed(self, text: KernelText, edit: Edit, known: frozenset[str]) -> Version | None:
         """The version after ``edit``, with its predicted run; None if it is refused, now or earlier."""
@@ -189,7 +208,7 @@ class _Search:
 
     def _stays(self, edit: Edit, version: Version, gain: Gain) -> bool:
         """Take a version as the best one if it is worth it, and as accurate."""
-        if not _is_gain(gain) or gain.expected < LEAST_WORTH * self.best.profile.device_time:
+        if not self._is_worth(gain):
             self._fails(edit, "no faster", gain, "")
             return False
         self.progress(f"running: {edit.title}")

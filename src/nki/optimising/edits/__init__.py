@@ -13,7 +13,8 @@ from nki.optimising.edits.loops import hoisted, new_tiles, unrolled
 from nki.optimising.edits.operands import in_bfloat16
 from nki.optimising.edits.products import sums_in_psum
 from nki.optimising.edits.sizes import larger_tiles, smaller_tiles
-from nki.optimising.edits.transfers import merged, repeated_by_dma, transposed_by_dma
+from nki.optimising.edits.transfers import repeated_by_dma, transposed_by_dma
+from nki.optimising.edits.wide_transfers import merged
 from nki.optimising.kernel_text import KernelText
 from nki.profiling.advice import SERIAL_LOOP, Advice
 

@@ -15,7 +15,7 @@ Pattern = Callable[[KernelText, Instruction, Instruction], str | None]
 
 
 def combined(text: KernelText) -> list[Edit]:
-    """Pairs of instructions of one block as one instruction, which stands in place of the second."""
+    """Pairs of instructions of one block as one instruction, in place of the second or of the first."""
     found: list[Edit] = []
     for block in text.blocks:
         for first, second in combinations(text.in_block(block), 2):
@@ -27,13 +27,13 @@ def combined(text: KernelText) -> list[Edit]:
 def _of_pair(text: KernelText, first: Instruction, second: Instruction) -> Iterator[Edit]:
     if not text.is_alone(first.statement) or not text.is_alone(second.statement):
         return
-    for pattern, keeps_first in PATTERNS:
+    for pattern in PATTERNS:
         code = pattern(text, first, second)
         if code is None:
             continue
-        kept, gone = (first, second) if keeps_first else (second, first)
-        splices = [(*text.source.span(kept.statement), code), *text.without(gone.statement)]
-        yield Edit(f"{first.name} and {second.name} as one", kept.statement.lineno, tuple(splices))
+        for kept, gone in ((second, first), (first, second)):  # some operands may come between the two
+            splices = [(*text.source.span(kept.statement), code), *text.without(gone.statement)]
+            yield Edit(f"{first.name} and {second.name} as one", kept.statement.lineno, tuple(splices))
 
 
 def _is_plain(inst: Instruction) -> bool:
@@ -114,14 +114,7 @@ def _converted_last(text: KernelText, first: Instruction, second: Instruction) -
     return _call(text, first.name, **args)
 
 
-PATTERNS: Final[tuple[tuple[Pattern, bool], ...]] = (
-    (_both_operators, False),
-    (_scaled_first, False),
-    (_sum_beside, True),
-    (_scaled_tile, False),
-    (_converted_last, False),
-)
-"""The patterns, and whether the one instruction stands in place of the first or of the second."""
+PATTERNS: Final[tuple[Pattern, ...]] = (_both_operators, _scaled_first, _sum_beside, _scaled_tile, _converted_last)
 
 
 __all__ = ["combined"]

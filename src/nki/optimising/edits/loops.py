@@ -74,8 +74,19 @@ def _in_front(text: KernelText, loops: Sequence[Loop]) -> Iterator[Edit]:
         if moved and _worth_moving(text, moved) and len(moved) < len(loops[0].block.statements):
             goal = loops[-1].start
             title = f"{_shown(text, moved)} in front of the loop of line {goal.lineno}"
-            splices = [text.before(goal, text.code(*moved)), *text.without(*moved)]
-            yield Edit(title, moved[0].lineno, tuple(splices))
+            code, again = text.code(*moved), _bound_again(text, loops, moved)
+            splices = text.without(*moved)
+            if again:  # the rest of the loop binds the name, too
+                kept = {name: text.fresh(f"kept_{name}") for name in again}
+                code += "".join(f"\n{each} = {name}" for name, each in kept.items())
+                splices.append(text.before(moved[0], "\n".join(f"{name} = {each}" for name, each in kept.items())))
+            yield Edit(title, moved[0].lineno, (*splices, text.before(goal, code)))
+
+
+def _bound_again(text: KernelText, loops: Sequence[Loop], moved: Sequence[ast.stmt]) -> list[str]:
+    """The names that ``moved`` statements bind, and others in the loops too."""
+    rest = [s for s in _direct(loops[-1].block, loops[0].block) if not any(s is one for one in moved)]
+    return sorted(text.uses(*moved).binds & text.uses(*rest).binds)
 
 
 def _movable(text: KernelText, crossed: Sequence[Loop], varying: Sequence[Loop], *, own: bool = True) -> list[ast.stmt]:
@@ -85,15 +96,15 @@ def _movable(text: KernelText, crossed: Sequence[Loop], varying: Sequence[Loop],
     inner, outer = crossed[0], crossed[-1]
     body = [each for each in inner.block.statements if _could_move(text, each)]
     variables = {name for loop in varying for name in loop.variables}
+    own_variables = {name for loop in crossed for name in loop.variables} - variables
     while True:
-        rest = [each for each in _direct(outer.block, inner.block) if not any(each is one for one in body)]
-        changing = variables | text.uses(*rest).writes
-        made = {name for each in body if isinstance(each, ast.Assign) for name in bound_by(each)}
-        uses = [text.uses(each) for each in body]
+        rest = text.uses(*[s for s in _direct(outer.block, inner.block) if not any(s is one for one in body)])
+        made = {name for each in body for name in text.uses(each).binds}
+        changing = variables | rest.fills | (rest.binds - made - own_variables)
         kept = [
             each
-            for each, (reads, writes) in zip(body, uses, strict=True)
-            if changing.isdisjoint(reads | writes) and (not own or writes <= made)
+            for each, (reads, binds, fills) in ((each, text.uses(each)) for each in body)
+            if changing.isdisjoint(reads | binds | fills) and (not own or fills <= made)
         ]
         if len(kept) == len(body):
             return kept
@@ -156,17 +167,22 @@ def _in_list(
         return
     lists = {name: text.fresh(f"all_{name}") for name in names}
     body = "\n".join([text.code(*moved), *(f"{lists[name]}.append({name})" for name in names)])
-    for loop in needed:
-        assert isinstance(loop.start, ast.For)
-        head = f"for {code_of(loop.start.target)} in {code_of(loop.start.iter)}:"
-        body = f"{head}\n{textwrap.indent(body, '    ')}"
-    made = "\n".join([*(f"{each} = []" for each in lists.values()), body])
-    index = _index(needed)
+    made = "\n".join([*(f"{each} = []" for each in lists.values()), in_loops(needed, body)])
+    index = list_index(needed)
     taken = "\n".join(f"{name} = {lists[name]}[{index}]" for name in names)
     goal = crossed[-1].start
     splices = [text.before(goal, made), text.before(moved[0], taken), *text.without(*moved)]
     title = f"{_shown(text, moved)} of all rounds in front of the loop of line {goal.lineno}"
     yield Edit(title, moved[0].lineno, tuple(splices))
+
+
+def in_loops(loops: Sequence[Loop], body: str) -> str:
+    """Code in loops, the innermost being the first one."""
+    for loop in loops:
+        assert isinstance(loop.start, ast.For)
+        head = f"for {code_of(loop.start.target)} in {code_of(loop.start.iter)}:"
+        body = f"{head}\n{textwrap.indent(body, '    ')}"
+    return body
 
 
 def counter(loop: Loop) -> tuple[Polynomial, Polynomial] | None:
@@ -187,7 +203,7 @@ def counter(loop: Loop) -> tuple[Polynomial, Polynomial] | None:
     return Polynomial.of(f"{factor(number.text)} // {step}"), Polynomial.of(f"{factor(count.text)} // {step}")
 
 
-def _index(needed: Sequence[Loop]) -> str:
+def list_index(needed: Sequence[Loop]) -> str:
     """The place of a round in the list of all rounds of nested loops, the innermost being the first one."""
     counters = [found for loop in needed if (found := counter(loop)) is not None]
     index = counters[-1][0]
@@ -233,4 +249,4 @@ def _four_at_once(text: KernelText, loop: Loop, name: str, variable: str, end: s
     return Edit(f"four rounds of the loop of line {loop.start.lineno} in one", loop.start.lineno, tuple(splices))
 
 
-__all__ = ["counter", "hoisted", "new_tiles", "unrolled"]
+__all__ = ["counter", "hoisted", "in_loops", "list_index", "new_tiles", "unrolled"]

@@ -1,117 +1,12 @@
-"""Edits of transfers: loads of all rounds in one, transposes by DMA, rows that a DMA repeats."""
+"""Edits of transfers: transposes by DMA, rows that a DMA repeats."""
 
 from __future__ import annotations
 
 import ast
 
-from nki.language.beta1_rewriting.polynomial import Polynomial
-from nki.language.beta1_rewriting.source import code_of, replaced
+from nki.language.beta1_rewriting.source import code_of
 from nki.optimising.edit import Edit, together, unique
-from nki.optimising.indices import RANGES, value_of
-from nki.optimising.kernel_text import Instruction, KernelText, Loop, base_of
-
-Bounds = tuple[str, Polynomial, Polynomial]
-"""The variable of a counted loop, its first value, and its last."""
-
-# -- loads of all rounds in one ----------------------------------------------------------------------------------------
-
-
-def merged(text: KernelText) -> list[Edit]:
-    """Loads and stores of neighbouring columns in the rounds of a loop as one, in front of the loop or behind it."""
-    found: list[Edit] = []
-    for loop in text.loops:
-        bounds = _bounds(loop)
-        if bounds is not None:
-            found += [edit for inst in text.in_block(loop.block) if (edit := _of_all_rounds(text, loop, inst, bounds))]
-    shared = together(found, "transfers of all rounds in one")
-    return unique([*([shared] if shared else []), *found])
-
-
-def _bounds(loop: Loop) -> Bounds | None:
-    match loop.start:
-        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=called, args=args, keywords=[])) if (
-            1 <= len(args) <= 3 and code_of(called).rpartition(".")[2] in RANGES
-        ):
-            pass
-        case _:
-            return None
-    values = [value_of(each, {}) for each in args]
-    first = Polynomial.of(0) if len(values) == 1 else values[0]
-    step = values[2] if len(values) == 3 else Polynomial.of(1)
-    return name, first, values[min(1, len(values) - 1)] - step
-
-
-def _of_all_rounds(
-    text: KernelText, loop: Loop, inst: Instruction, bounds: tuple[str, Polynomial, Polynomial]
-) -> Edit | None:
-    """One transfer for all rounds of ``loop`` instead of ``inst``, if its columns depend on the round alone."""
-    if inst.name != "dma_copy" or not text.is_alone(inst.statement):
-        return None
-    for tile, outside in (("dst", "src"), ("src", "dst")):
-        window = inst.args.get(outside)
-        name = inst.text(tile)
-        made = text.allocation(name, loop.block) if name.isidentifier() else None
-        if made is None or text.block_of(made) is not loop.block or not text.is_alone(made):
-            continue
-        columns = _columns(window)
-        if columns is None or _size(text, made) is None:
-            continue
-        rows, low, high = columns
-        variable, first, last = bounds
-        if variable not in _names(low) or _names(rows) & {variable}:
-            continue
-        start, end = value_of(low, {variable: first}), value_of(high, {variable: last})
-        begin, stop = value_of(low, {}) - start, value_of(high, {}) - start
-        whole = text.fresh(f"all_{name}")
-        around = f"{code_of(rows)}, " if rows is not None else ""
-        view = f"{_owner(window)}[{around}{start.text}:{end.text}]"
-        allocated = _sized_like(text, made, whole, (end - start).text)
-        moved = f"{text.nisa}.dma_copy({tile}={whole}, {outside}={view})"
-        loads = tile == "dst"
-        splices = [(*text.source.span(made), f"{name} = {whole}[:, {begin.text}:{stop.text}]")]
-        splices += text.without(inst.statement)
-        splices.append(text.before(loop.start, allocated + ("\n" + moved if loads else "")))
-        if not loads:
-            splices.append(text.behind(loop.end, moved))
-        verb = "load" if loads else "store"
-        return Edit(f"one {verb} of `{name}` for all rounds of line {loop.start.lineno}", made.lineno, tuple(splices))
-    return None
-
-
-def _columns(window: ast.expr | None) -> tuple[ast.expr | None, ast.expr, ast.expr] | None:
-    """The rows of a window ``x[rows, low:high]``, and the ends of its columns."""
-    match window:
-        case ast.Subscript(slice=ast.Tuple(elts=[rows, ast.Slice(lower=low, upper=high, step=None)])):
-            return (rows, low, high) if low is not None and high is not None else None
-        case _:
-            return None
-
-
-def _owner(window: ast.expr | None) -> str:
-    assert isinstance(window, ast.Subscript)
-    return code_of(window.value)
-
-
-def _size(text: KernelText, made: ast.Assign) -> ast.expr | None:
-    """The number of columns of an allocation ``nl.ndarray((rows, columns), …)``."""
-    args = text.language_call(made.value, "ndarray")
-    match args and args.get("shape"):
-        case ast.Tuple(elts=[_, columns]):
-            return columns
-        case _:
-            return None
-
-
-def _sized_like(text: KernelText, made: ast.Assign, name: str, columns: str) -> str:
-    """An allocation as another one, under another name and with another number of columns."""
-    size = _size(text, made)
-    assert size is not None
-    return f"{name} = {replaced(made.value, [(size, columns)])}"
-
-
-def _names(node: ast.expr | None) -> set[str]:
-    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} if node is not None else set()
-
+from nki.optimising.kernel_text import Instruction, KernelText, base_of
 
 # -- transposes by DMA -------------------------------------------------------------------------------------------------
 
@@ -176,4 +71,4 @@ def repeated_by_dma(text: KernelText) -> list[Edit]:
     return unique(found)
 
 
-__all__ = ["merged", "repeated_by_dma", "transposed_by_dma"]
+__all__ = ["repeated_by_dma", "transposed_by_dma"]
