@@ -96,6 +96,8 @@ class StandIns:
     def __init__(self) -> None:
         self._table, self.fix = "", ""
         self.modules: Mapping[str, Mapping[str, Sequence[str]]] = {}
+        self.first: dict[str, Callable[[], None]] = {}
+        """By module, what runs when it is imported; a name can be added at any time."""
 
     def register(self, table: str) -> None:
         """Make modules known: ``table`` is the module that lists them, which is imported when one is asked for.
@@ -173,6 +175,8 @@ class StandIns:
             raise VendorNameError(f"{own}.{name}: Open NKI has no stand-in for it", fix=self.fix)
 
         setattr(module, "__getattr__", missing)  # noqa: B010
+        if own in self.first:
+            self.first[own]()
 
     def _is_own(self, module: ModuleType | None) -> bool:
         return getattr(getattr(module, "__spec__", None), "loader", None) is self

@@ -13,6 +13,7 @@ MODULES: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "torch_neuronx": {_TORCH: ("nki_jit", "nki_op", "synchronize", "wrap_nki")},
     "torch_neuronx.nki": {_TORCH: ("jit",)},
     "torch_neuronx.nki_hop": {_TORCH: ("nki_op", "wrap_nki")},
+    "torch_neuronx.nki_kernel": {_TORCH: ("IS_NKI_V2_AVAILABLE",)},
     "torch_neuronx.utils": {_NEURON: ("get_logical_neuron_cores", "get_platform_target")},
     "torch_neuronx.xla_impl": {},
     "torch_neuronx.xla_impl.ops": {_TORCH: ("RmsNorm", "nki_jit", "xla_hlo_call")},

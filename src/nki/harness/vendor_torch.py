@@ -8,13 +8,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
-from typing import Any, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 from nki.base.errors import DeviceOnlyError
 from nki.base.locks import imported
 from nki.harness.simulation import as_kernel
 from nki.jit import Kernel
 from nki.jit import jit as jit_of_today
+
+IS_NKI_V2_AVAILABLE: Final = True
+"""Whether ``import nki`` works."""
 
 
 def wrap_nki(nki_kernel: Any, **_: Any) -> Kernel:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 
+from nki.base.locks import imported
 from nki.base.warning import NkiPortabilityWarning
 from nki.compilation.bridges import STAND_INS
 
@@ -16,8 +17,10 @@ from nki.compilation.bridges import STAND_INS
 def install() -> dict[str, bool]:
     """Provide the stand-ins from now on in this process, and return :func:`status`.
 
-    Gives an :class:`NkiPortabilityWarning` for each package of Neuron that is installed: its own modules are used.
+    The import of a stand-in for ``torch_neuronx`` or ``libtorch_neuronx_lite`` also makes PyTorch's device "neuron" the
+    CPU (:mod:`nki.harness.neuron_device`). Gives an :class:`NkiPortabilityWarning` for each package of Neuron that is installed: its own modules are used.
     """
+    STAND_INS.first.update({package: _register_device for package in ("torch_neuronx", "libtorch_neuronx_lite")})
     STAND_INS.provide()
     packages = status()
     for package, stands_in in packages.items():
@@ -25,6 +28,10 @@ def install() -> dict[str, bool]:
             message = f"{package} is installed, and programs get it and no stand-in of Open NKI"
             warnings.warn(message, NkiPortabilityWarning, stacklevel=2)
     return packages
+
+
+def _register_device() -> None:
+    imported("nki.harness.neuron_device").register()
 
 
 def status() -> dict[str, bool]:
