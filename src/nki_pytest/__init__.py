@@ -23,7 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("nki", "kernels of NKI")
     group.addoption("--nki-verify-json", metavar="PATH", help="write what the fixture `verify` found to PATH, as JSON")
     group.addoption("--nki-seeds", metavar="N", type=int, help="rounds of random numbers of the fixture `verify`")
-    group.addoption("--nki-shims", action="store_true", help="stand in for torch_neuronx and its like: docs/harnesses.md")
+    group.addoption(
+        "--nki-shims", action="store_true", help="stand in for torch_neuronx and its like: docs/harnesses.md"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -102,8 +102,8 @@ class StandIns:
     def register(self, table: str) -> None:
         """Make modules known: ``table`` is the module that lists them, which is imported when one is asked for.
 
-        It has ``MODULES``: by module, by the module of Open NKI that names come from, the names; these are imported with
-        the first of their modules. And it has ``FIX``, the way out for a name or a module that none of them has.
+        It has ``MODULES``: by module, by the module of Open NKI that names come from, the names; and ``FIX``, the way
+        out for a name or a module that none of them has.
         """
         self._table = table
 

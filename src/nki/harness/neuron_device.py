@@ -1,8 +1,8 @@
-"""PyTorch's device "neuron" and the backend "neuron" of its compiler, which the vendor's package registers: the CPU here.
+"""PyTorch's device "neuron" and its compiler's backend "neuron", which the vendor's package registers: here the CPU.
 
 PyTorch keeps one name for a device that a package adds, and lets Python stand for its operators. Each operator that
 would make a tensor there makes it on the CPU instead, so no tensor ever is on the device: ``x.to("neuron").device`` is
-``cpu``, and kernels and operators run as for any tensor of the CPU. It holds for the whole process and cannot be undone.
+``cpu``, and kernels and operators run as for any tensor of the CPU. It holds for the process and cannot be undone.
 """
 
 from __future__ import annotations

@@ -18,9 +18,10 @@ def install() -> dict[str, bool]:
     """Provide the stand-ins from now on in this process, and return :func:`status`.
 
     The import of a stand-in for ``torch_neuronx`` or ``libtorch_neuronx_lite`` also makes PyTorch's device "neuron" the
-    CPU (:mod:`nki.harness.neuron_device`). Gives an :class:`NkiPortabilityWarning` for each package of Neuron that is installed: its own modules are used.
+    CPU (:mod:`nki.harness.neuron_device`). Gives an :class:`NkiPortabilityWarning` for each package of Neuron that is
+    installed: its own modules are used.
     """
-    STAND_INS.first.update({package: _register_device for package in ("torch_neuronx", "libtorch_neuronx_lite")})
+    STAND_INS.first.update(dict.fromkeys(("torch_neuronx", "libtorch_neuronx_lite"), _register_device))
     STAND_INS.provide()
     packages = status()
     for package, stands_in in packages.items():
