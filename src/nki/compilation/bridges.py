@@ -124,7 +124,7 @@ class StandIns:
         return {name: self._stands_in(name) for name in self.modules if "." not in name}
 
     def _stands_in(self, package: str) -> bool:
-        """Whether ``package`` is or would be a stand-in."""
+        """True if ``package`` is a stand-in, or would be one."""
         if package in sys.modules:
             return self._is_own(sys.modules[package])
         spec = importlib.util.find_spec(package)

@@ -21,7 +21,7 @@ class NeuronModule:
 
     @staticmethod
     def is_available() -> bool:
-        """Whether tensors can be made with the device's name: yes, on the CPU."""
+        """True: tensors can be made with the name of the device, on the CPU."""
         return True
 
     @staticmethod

@@ -19,7 +19,7 @@ def nki_call(
     """Run ``func(*args, *outputs)``, a kernel of Beta 1, and return its outputs: an operator, in ``jax.jit`` as well.
 
     ``out_shape`` is one ``jax.ShapeDtypeStruct``, and the result one array, or a list or tuple of them, and the result
-    is a tuple. Constants are keywords of a ``functools.partial``. ``grid`` is that of the launch.
+    is a tuple. Constants are keywords of a ``functools.partial``. ``grid`` is the launch grid.
     """
     single = not isinstance(out_shape, (list, tuple))
     outputs = [out_shape] if single else list(cast("Sequence[Any]", out_shape))

@@ -1,4 +1,4 @@
-"""What the vendor's packages tell of the machine, for a machine without a Neuron device."""
+"""The machine as the vendor's packages tell of it, for a machine without a Neuron device."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from nki.jit import Kernel
 from nki.jit import jit as jit_of_today
 
 IS_NKI_V2_AVAILABLE: Final = True
-"""Whether ``import nki`` works."""
+"""``import nki`` works."""
 
 
 def wrap_nki(nki_kernel: Any, **_: Any) -> Kernel:
@@ -75,7 +75,7 @@ def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def _uses_beta1(func: Any) -> bool:
-    """Whether ``func`` imports ``neuronxcc`` or reads a global that comes from it."""
+    """True if ``func`` imports ``neuronxcc`` or reads a global that comes from it."""
     read = [func.__globals__.get(name, name) for code in _codes(func.__code__) for name in code.co_names]
     homes = [value if isinstance(value, str) else getattr(value, "__module__", None) for value in read]
     named = [getattr(value, "__name__", None) for value in read]
@@ -83,7 +83,7 @@ def _uses_beta1(func: Any) -> bool:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """``code``, and that of the functions inside it."""
+    """``code``, and the code of the functions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

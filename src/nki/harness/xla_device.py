@@ -54,5 +54,5 @@ def xrt_world_size() -> int:
 
 
 def is_master_ordinal(local: bool = True) -> bool:  # noqa: ARG001  # of one process
-    """Whether this is the first process: yes."""
+    """True: this is the first process."""
     return True
