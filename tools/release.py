@@ -20,13 +20,15 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parent.parent
-_PACKAGES: Final = ("nki/", "neuronxcc/")
+_PACKAGES: Final = ("nki/", "neuronxcc/", "nki_pytest/", "open_nki/")
 _COMPILED: Final = (".so", ".o", ".a", ".pyd", ".dll", ".dylib", ".pyc")
 _NEEDED: Final = (
     "nki/py.typed",
     "nki/isa/__init__.pyi",
     "nki/backend/cpu/native/runtime.ll",
     "neuronxcc/nki/__init__.py",
+    "nki_pytest/__init__.py",
+    "open_nki/shims/__init__.py",
 )
 _RELEASED: Final = re.compile(r"\d+\.\d+\.\d+")
 

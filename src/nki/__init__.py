@@ -23,7 +23,7 @@ from nki.language.nki_dialects import RELEASED as _RELEASED
 for _dialect in (_NKI, *_RELEASED):
     _register(_dialect)
 _register_bridges(_BRIDGES)
-_STAND_INS.register("nki.harness.vendor_torch_names")
+_STAND_INS.register("nki.harness.stand_in_names")
 _keep_hlo()
 
 __version__: str

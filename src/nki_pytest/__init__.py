@@ -1,6 +1,6 @@
-"""The pytest plugin of Open NKI: fixture ``verify``, options ``--nki-verify-json`` and ``--nki-seeds``.
+"""The pytest plugin of Open NKI: fixture ``verify``, options ``--nki-verify-json``, ``--nki-seeds``, ``--nki-shims``.
 
-pytest imports this file in every run, so it imports nothing of ``nki`` before a test asks for the fixture.
+pytest imports this file in every run, so it imports nothing of ``nki`` before a test or an option asks for it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("nki", "kernels of NKI")
     group.addoption("--nki-verify-json", metavar="PATH", help="write what the fixture `verify` found to PATH, as JSON")
     group.addoption("--nki-seeds", metavar="N", type=int, help="rounds of random numbers of the fixture `verify`")
+    group.addoption(
+        "--nki-shims", action="store_true", help="stand in for torch_neuronx and its like: docs/harnesses.md"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Provide the stand-ins, before a conftest.py imports a package that they stand in for."""
+    if early_config.known_args_namespace.nki_shims:
+        importlib.import_module("open_nki.shims").install()
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Which packages are stand-ins."""
+    if not config.getoption("--nki-shims"):
+        return []
+    packages = importlib.import_module("open_nki.shims").status()
+    return [f"nki-shims: {', '.join(name for name, stands_in in packages.items() if stands_in)}"] + [
+        f"nki-shims: {name} is installed" for name, stands_in in packages.items() if not stands_in
+    ]
 
 
 def pytest_configure(config: pytest.Config) -> None:

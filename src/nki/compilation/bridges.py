@@ -1,16 +1,17 @@
-"""Bridges to frameworks: modules that are imported when a tensor of their framework is met first, and stand-ins for the
-vendor's packages of a framework where these are not installed.
+"""Bridges to frameworks: modules that are imported when a tensor of their framework is met first, and stand-ins for
+packages that kernels and harnesses import, where these are not installed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
 from nki.base.element_types import DType
 from nki.base.locks import imported
@@ -93,24 +94,41 @@ class StandIns:
     """
 
     def __init__(self) -> None:
-        self._table = ""
-        self.source, self.fix = "", ""
-        self.names: Mapping[str, Sequence[str]] = {}
+        self._table, self.fix = "", ""
+        self.modules: Mapping[str, Mapping[str, Sequence[str]]] = {}
+        self.first: dict[str, Callable[[], None]] = {}
+        """By module, what runs when it is imported; a name can be added at any time."""
 
     def register(self, table: str) -> None:
         """Make modules known: ``table`` is the module that lists them, which is imported when one is asked for.
 
-        It has ``NAMES``, the names of each module; ``SOURCE``, the module that they come from, imported with the first;
-        and ``FIX``, the way out for a name or a module that none of them has.
+        It has ``MODULES``: by module, by the module of Open NKI that names come from, the names; and ``FIX``, the way
+        out for a name or a module that none of them has.
         """
         self._table = table
 
     def provide(self) -> None:
         """Provide the modules from now on in this process."""
         table = imported(self._table)  # now: nothing may be imported while Python looks for a module
-        self.names, self.source, self.fix = table.NAMES, table.SOURCE, table.FIX
+        self.modules, self.fix = table.MODULES, table.FIX
         if self not in sys.meta_path:
             sys.meta_path.append(self)
+
+    def packages(self) -> dict[str, bool]:
+        """The packages by name, and whether Open NKI stands in for it: it does not where the package is installed.
+
+        Raises RuntimeError unless the modules are provided.
+        """
+        if self not in sys.meta_path:
+            raise RuntimeError("the modules are not provided")
+        return {name: self._stands_in(name) for name in self.modules if "." not in name}
+
+    def _stands_in(self, package: str) -> bool:
+        """True if ``package`` is a stand-in, or would be one."""
+        if package in sys.modules:
+            return self._is_own(sys.modules[package])
+        spec = importlib.util.find_spec(package)
+        return spec is not None and cast("Any", spec.loader) is self
 
     @contextlib.contextmanager
     def provided(self) -> Generator[None]:
@@ -134,10 +152,10 @@ class StandIns:
         package = fullname.rpartition(".")[0]
         if package and not self._is_own(sys.modules.get(package)):
             return None
-        if fullname in self.names:
+        if fullname in self.modules:
             return ModuleSpec(fullname, cast("Any", self), is_package=True)
         if package:
-            raise VendorModuleError(f"{fullname} is the vendor's; Open NKI has none", fix=self.fix)
+            raise VendorModuleError(f"{fullname}: Open NKI has no stand-in for it", fix=self.fix)
         return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:  # noqa: ARG002
@@ -146,13 +164,19 @@ class StandIns:
 
     def exec_module(self, module: ModuleType) -> None:
         """Fill the module."""
-        source = imported(self.source)
-        vars(module).update({name: getattr(source, name) for name in self.names[module.__name__]})
+        own = module.__name__
+        for source, names in self.modules[own].items():
+            found = imported(source)
+            vars(module).update({name: getattr(found, name) for name in names})
 
-        def refuse(name: str) -> NoReturn:
-            raise VendorNameError(f"{module.__name__}.{name} is the vendor's; Open NKI has none", fix=self.fix)
+        def missing(name: str) -> Any:
+            if f"{own}.{name}" in self.modules:
+                return imported(f"{own}.{name}")
+            raise VendorNameError(f"{own}.{name}: Open NKI has no stand-in for it", fix=self.fix)
 
-        setattr(module, "__getattr__", refuse)  # noqa: B010
+        setattr(module, "__getattr__", missing)  # noqa: B010
+        if own in self.first:
+            self.first[own]()
 
     def _is_own(self, module: ModuleType | None) -> bool:
         return getattr(getattr(module, "__spec__", None), "loader", None) is self

@@ -22,7 +22,7 @@ class NestedConfigError(NkiError):
 
 
 class VendorModuleError(NkiError, ImportError):
-    """A module inside the vendor's compiler, which has no counterpart in Open NKI.
+    """A module of the vendor's packages, or of one that Open NKI stands in for, which has no counterpart in Open NKI.
 
     An ``ImportError`` as well, so that programs that can do without the module go on.
     """
@@ -31,7 +31,7 @@ class VendorModuleError(NkiError, ImportError):
 
 
 class VendorNameError(NkiError, AttributeError):
-    """A name of a package of the vendor's, which its stand-in in Open NKI does not have.
+    """A name of a package that Open NKI stands in for, which the stand-in does not have.
 
     An ``AttributeError`` as well, so that ``hasattr`` and ``getattr`` with a default work.
     """

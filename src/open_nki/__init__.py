@@ -1,0 +1,1 @@
+"""What Open NKI has beside ``nki``: :mod:`open_nki.shims`."""
