@@ -306,10 +306,13 @@ def native_constants() -> str:
     return f"# Constants of native code\n\n{NOTE}\n{head}\n\n{table(columns, rows)}"
 
 
-def json_page() -> str:
-    """The schema of ``--json``."""
-    parts = [f"# JSON\n\n{NOTE}\n{JSON_INTRODUCTION}"]
-    for heading, about, rows in schema.tables():
+JSON_RECORDS = "The records inside the documents that `--json` prints ([JSON](../json.md)).\n"
+
+
+def json_page(head: str, tables: Iterable[schema.Table]) -> str:
+    """A page of the schema of ``--json``."""
+    parts = [head]
+    for heading, about, rows in tables:
         parts.append(f"## {heading}\n\n{text(about)}\n\n{table(('field', 'type', 'meaning'), rows)}")
     return "\n".join(parts)
 
@@ -326,7 +329,8 @@ def pages() -> dict[str, str]:
         "docs/reference/targets.md": targets(),
         "docs/reference/native_constants.md": native_constants(),
         **errors(shortest),
-        "docs/json.md": json_page(),
+        "docs/json.md": json_page(f"# JSON\n\n{NOTE}\n{JSON_INTRODUCTION}", schema.documents()),
+        f"docs/{schema.RECORDS}": json_page(f"# Records of JSON\n\n{NOTE}\n{JSON_RECORDS}", schema.records()),
         "docs/images/device.svg": drawings.device(),
         "docs/images/overlap.svg": drawings.overlap(),
         "docs/reference/open-nki.schema.json": json.dumps(schema.json_schema(), indent=1, ensure_ascii=False) + "\n",

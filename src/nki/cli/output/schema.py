@@ -96,6 +96,10 @@ FAILURE: Final = Document(Failure)
 _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
+RECORDS: Final = "reference/json_records.md"
+"""The page of the records, as the page of the documents links to it."""
+
+
 class Field(NamedTuple):
     """A field of a record: its type, its meaning, and if it is always there."""
 
@@ -187,24 +191,36 @@ def _inner(kind: Any) -> Iterator[Any]:
         yield from _inner(argument)
 
 
-def tables() -> Iterator[tuple[str, str, list[tuple[str, str, str]]]]:
-    """The parts of the page: a heading, what it is about, and rows of field, type and meaning."""
+Table = tuple[str, str, list[tuple[str, str, str]]]
+"""A part of a page: a heading, what it is about, and rows of field, type and meaning."""
+
+
+def documents() -> Iterator[Table]:
+    """The parts of the page about the commands. Types that are records are links into :data:`RECORDS`."""
     for command, document in DOCUMENTS.items():
-        yield f"nki {command}", _about(document.record), _rows(_fields(document))
-    yield "Errors", f"{_about(FAILURE.record)} Any command prints it if it fails.", _rows(_fields(FAILURE))
+        yield f"nki {command}", _about(document.record), _rows(_fields(document), RECORDS)
+    failure = _rows(_fields(FAILURE), RECORDS)
+    yield "Errors", f"{_about(FAILURE.record)} Any command prints it if it fails.", failure
+
+
+def records() -> Iterator[Table]:
+    """The parts of the page :data:`RECORDS`: the records inside the documents."""
     for record in _records():
-        yield record.__name__, _about(record), _rows(fields(record))
+        yield record.__name__, _about(record), _rows(fields(record), "")
 
 
 def _about(record: Any) -> str:
     return " ".join((inspect.getdoc(record) or "").split())
 
 
-def _rows(listed: Iterable[Field]) -> list[tuple[str, str, str]]:
-    return [(f"`{row.name}`" + ("" if row.required else " (if any)"), _type(row.type), row.text) for row in listed]
+def _rows(listed: Iterable[Field], page: str) -> list[tuple[str, str, str]]:
+    return [
+        (f"`{row.name}`" + ("" if row.required else " (if any)"), _type(row.type, page), row.text) for row in listed
+    ]
 
 
-def _type(kind: Any) -> str:
+def _type(kind: Any, page: str) -> str:
+    """The words for a type; records are links into ``page``."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return "any"
@@ -213,9 +229,9 @@ def _type(kind: Any) -> str:
     if origin is Literal:
         return " or ".join(f'`"{each}"`' for each in arguments)
     if origin in (Union, types.UnionType):
-        return " or ".join(map(_type, arguments))
+        return " or ".join(_type(each, page) for each in arguments)
     if origin is list:
-        return f"list of {_type(arguments[0])}"
+        return f"list of {_type(arguments[0], page)}"
     if origin is dict:
-        return f"object of {_type(arguments[1])} by name"
-    return f"[{kind.__name__}](#{kind.__name__.lower()})"
+        return f"object of {_type(arguments[1], page)} by name"
+    return f"[{kind.__name__}]({page}#{kind.__name__.lower()})"
