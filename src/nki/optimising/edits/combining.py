@@ -106,7 +106,8 @@ def _scaled_tile(text: KernelText, first: Instruction, second: Instruction) -> s
 
 def _converted_last(text: KernelText, first: Instruction, second: Instruction) -> str | None:
     """A copy of a result as the result of the instruction."""
-    if second.name != "tensor_copy" or not _reads(second, "src", first) or first.name in ("nc_matmul", "dma_copy"):
+    others = ("nc_matmul", "nc_transpose", "dma_copy", "memset")  # into PSUM, by the DMA, or not worth it
+    if second.name != "tensor_copy" or not _reads(second, "src", first) or first.name in others:
         return None
     if "dst" not in first.args or second.base("dst") == first.base("dst"):
         return None
