@@ -59,7 +59,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "proofs": ("workload", "profiling"),
     "rounding": ("workload", "profiling"),
     "optimising": ("proofs", "rounding"),
-    "cli": ("describe", "migrate", "sweeps", "optimising"),
+    "cli": ("describe", "migrate", "sweeps", "optimising", "testing"),
     "__main__": ("cli",),
 }
 

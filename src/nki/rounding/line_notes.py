@@ -37,8 +37,8 @@ class LineNotes:
     not change by its smaller operand. ``cancelled``: elements with operands that agreed in up to ``bits`` leading bits
     while they had errors; ``origin`` had made the most of these. ``terms``: of the sum with the greatest error,
     ``sum_error`` units of roundoff. ``casts``: the dtypes that were rounded to, and ``tiles`` the tensors that hold the
-    results; ``cast_overflows`` and ``cast_zeros``: finite elements that a cast made infinite, and others that it made 0;
-    ``zeros_matter``: these zeros were the most of the error of a cast.
+    results; ``cast_overflows`` and ``cast_zeros``: finite elements that a cast made infinite, and others that it made
+    0; ``zeros_matter``: these zeros were the most of the error of a cast.
     """
 
     span: Span | None
